@@ -1,0 +1,128 @@
+"""Forms of a rigid body's inertia: 10-vector phi, tensor, 6x6 spatial inertia, 4x4 pseudo-inertia.
+
+phi = (m, mcx, mcy, mcz, Ixx, Ixy, Iyy, Ixz, Iyz, Izz): mass, first moment, inertia tensor about the
+frame origin. Off-diagonals are tensor entries: Ixy = -integral of x y dm.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mindyn.algebra.poses import Pose
+from mindyn.algebra.rotations import skew
+from mindyn.algebra.values import Array
+from mindyn.notation import PARAMETERS_PER_LINK, TENSOR_INDICES
+
+_ROWS, _COLUMNS = map(list, zip(*TENSOR_INDICES, strict=True))
+
+
+def tensor_from_entries(entries: Array) -> Array:
+    """The symmetric tensor of Ixx, Ixy, Iyy, Ixz, Iyz, Izz."""
+    J = np.zeros((3, 3))
+    J[_ROWS, _COLUMNS] = J[_COLUMNS, _ROWS] = entries
+    return J
+
+
+def entries_of_tensor(J: Array) -> Array:
+    """Ixx, Ixy, Iyy, Ixz, Iyz, Izz of a symmetric tensor."""
+    return np.asarray(J[_ROWS, _COLUMNS])
+
+
+def point_tensor(c: Array) -> Array:
+    """Inertia tensor about the origin of a unit point mass at c: (c.c) E - c c^T."""
+    return np.asarray(c @ c * np.eye(3) - np.outer(c, c))
+
+
+def phi_about_origin(mass: float, com: Array, inertia_com: Array) -> Array:
+    """phi of a body from its mass, centre of mass and tensor about the centre of mass (Steiner)."""
+    J = inertia_com + mass * point_tensor(com)
+    return np.concatenate([[mass], mass * np.asarray(com), entries_of_tensor(J)])
+
+
+def mass_com_inertia(phi: Array) -> tuple[float, Array, Array]:
+    """Mass, centre of mass and tensor about it; a massless body keeps its tensor, with com = 0."""
+    mass, moment, J = float(phi[0]), phi[1:4], tensor_from_entries(phi[4:])
+    if mass == 0:
+        return 0.0, np.zeros(3), J
+    com = moment / mass
+    return mass, com, J - mass * point_tensor(com)
+
+
+def pseudo_inertia(phi: Array) -> Array:
+    """The 4x4 matrix [[Sigma, mc], [mc^T, m]], Sigma = tr(J)/2 E - J: positive semidefinite iff phi is physical."""
+    J = tensor_from_entries(phi[4:])
+    P = np.empty((4, 4))
+    P[:3, :3] = J.trace() / 2 * np.eye(3) - J
+    P[:3, 3] = P[3, :3] = phi[1:4]
+    P[3, 3] = phi[0]
+    return P
+
+
+def phi_of_pseudo_inertia(P: Array) -> Array:
+    """Inverse of `pseudo_inertia`."""
+    J = P[:3, :3].trace() * np.eye(3) - P[:3, :3]
+    return np.concatenate([[P[3, 3]], P[:3, 3], entries_of_tensor(J)])
+
+
+def spatial_inertia(phi: Array) -> Array:
+    """The 6x6 matrix, angular before linear: momentum = spatial_inertia @ (w, v) at the frame origin."""
+    C = skew(phi[1:4])
+    return np.block([[tensor_from_entries(phi[4:]), C], [C.T, phi[0] * np.eye(3)]])
+
+
+def moved_phi(X_ab: Pose, phi_b: Array) -> Array:
+    """phi in frame a of a body given in frame b: the pseudo-inertia transforms as X P X^T."""
+    X = X_ab.matrix
+    return phi_of_pseudo_inertia(X @ pseudo_inertia(phi_b) @ X.T)
+
+
+def phi_map(X_ab: Pose) -> Array:
+    """The 10x10 matrix T with phi_a = T phi_b."""
+    if X_ab.is_identity:
+        return np.eye(PARAMETERS_PER_LINK)
+    return np.stack([moved_phi(X_ab, unit) for unit in np.eye(PARAMETERS_PER_LINK)], axis=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Consistency:
+    """Whether some mass distribution has this phi.
+
+    status  "consistent" (a solid body), "boundary" (only a point, rod or plate), "inconsistent", "unknown"
+    reason  one sentence that names the violated condition, empty when consistent
+    """
+
+    status: str
+    reason: str = ""
+
+    @property
+    def possible(self) -> bool:
+        """Whether a mass distribution exists, solid or degenerate."""
+        return self.status in ("consistent", "boundary")
+
+
+def consistency_of(phi: Array | None) -> Consistency:
+    """Judge phi by the eigenvalues of its pseudo-inertia, and say in mechanical terms what is wrong."""
+    if phi is None:
+        return Consistency("unknown", "the link states no inertial parameters")
+    mass, _, inertia_com = mass_com_inertia(phi)
+    if mass == 0:
+        return Consistency("inconsistent", _massless(phi)) if phi.any() else Consistency("boundary", "massless")
+    moments = np.linalg.eigvalsh(inertia_com)
+    slack = moments[0] + moments[1] - moments[2]
+    # Steiner's term is subtracted from entries of the size of phi, which leaves their rounding.
+    tolerance = 1e-12 * float(np.abs(phi).max())
+    if slack < -tolerance or moments[0] < -tolerance:
+        listed = ", ".join(f"{value:.4g}" for value in moments)
+        which = "are not all positive" if moments[0] < -tolerance else "break the triangle inequality a + b >= c"
+        return Consistency("inconsistent", f"principal moments about the centre of mass ({listed}) kg m^2 {which}")
+    if slack <= tolerance:
+        return Consistency("boundary", "the mass lies in a plane, on a line or in a point")
+    return Consistency("consistent")
+
+
+def _massless(phi: Array) -> str:
+    if phi[1:4].any():
+        return f"mass is 0 but the first moment is {phi[1:4].tolist()} kg m"
+    return "mass is 0 but the inertia tensor is not: only part of the parameters was published"

@@ -1,0 +1,136 @@
+"""Rotation matrices, with exact entries at multiples of 15 degrees.
+
+`R_ab` takes components in frame b to components in frame a: v_a = R_ab v_b.
+"""
+
+from __future__ import annotations
+
+from math import acos, asin, atan2, cos, hypot, pi, sin, sqrt
+from typing import Final
+
+import numpy as np
+
+from mindyn.algebra.values import Array
+
+STEP: Final = pi / 12
+"""15 degrees: the grid on which drawn angles lie, rad."""
+
+NOISE: Final = 1e-13
+"""Entries of a product of rotations that differ from 0 or +-1 by less are rounding noise."""
+
+PARALLEL: Final = 1e-9
+"""Directions whose angle is smaller are parallel, rad."""
+
+_QUARTER = (1.0, (sqrt(6) + sqrt(2)) / 4, sqrt(3) / 2, sqrt(0.5), 0.5, (sqrt(6) - sqrt(2)) / 4, 0.0)
+
+
+def grid_cos(step: int) -> float:
+    """cos(15 deg * step), exactly 0, +-1/2 or +-1 where it is."""
+    folded = min(step % 24, -step % 24)
+    return _QUARTER[folded] if folded <= 6 else -_QUARTER[12 - folded]
+
+
+def grid_cos_sin(step: int) -> tuple[float, float]:
+    """cos and sin of 15 deg * step."""
+    return grid_cos(step), grid_cos(step - 6)
+
+
+def nearest_step(angle: float) -> tuple[int, float]:
+    """The multiple of 15 degrees nearest to `angle`, and the distance to it in rad."""
+    step = round(angle / STEP)
+    return step, abs(angle - step * STEP)
+
+
+def cos_sin(angle: float) -> tuple[float, float]:
+    """cos and sin, exact when `angle` is a multiple of 15 degrees to the last bits."""
+    step, distance = nearest_step(angle)
+    return grid_cos_sin(step) if distance <= 4e-16 * max(1, abs(step)) else (cos(angle), sin(angle))
+
+
+def rot_x(c: float, s: float) -> Array:
+    """Rotation about x by the angle with cosine c and sine s."""
+    return np.array([[1, 0, 0], [0, c, -s], [0, s, c]], dtype=np.float64)
+
+
+def rot_y(c: float, s: float) -> Array:
+    """Rotation about y by the angle with cosine c and sine s."""
+    return np.array([[c, 0, s], [0, 1, 0], [-s, 0, c]], dtype=np.float64)
+
+
+def rot_z(c: float, s: float) -> Array:
+    """Rotation about z by the angle with cosine c and sine s."""
+    return np.array([[c, -s, 0], [s, c, 0], [0, 0, 1]], dtype=np.float64)
+
+
+def skew(v: Array) -> Array:
+    """The matrix [v] with [v] u = v x u."""
+    x, y, z = v
+    return np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]], dtype=np.float64)
+
+
+def about_axis(axis: Array, angle: float) -> Array:
+    """Rodrigues: the rotation by `angle` about the unit vector `axis`."""
+    c, s = cos_sin(angle)
+    return tidy(c * np.eye(3) + s * skew(axis) + (1 - c) * np.outer(axis, axis))
+
+
+def from_rpy(roll: float, pitch: float, yaw: float) -> Array:
+    """Rz(yaw) Ry(pitch) Rx(roll), the fixed-axis angles of URDF."""
+    return rot_z(*cos_sin(yaw)) @ rot_y(*cos_sin(pitch)) @ rot_x(*cos_sin(roll))
+
+
+def to_rpy(R: Array) -> tuple[float, float, float]:
+    """roll, pitch, yaw with R = Rz(yaw) Ry(pitch) Rx(roll); yaw = 0 where pitch is +-90 degrees."""
+    level = hypot(R[0, 0], R[1, 0])
+    pitch = atan2(-R[2, 0], level)
+    if level < 1e-9:
+        return atan2(-R[1, 2], R[1, 1]), pitch, 0.0
+    return atan2(R[2, 1], R[2, 2]), pitch, atan2(R[1, 0], R[0, 0])
+
+
+def from_quaternion(w: float, x: float, y: float, z: float) -> Array:
+    """The rotation of the quaternion w + xi + yj + zk, of any length but zero."""
+    length = sqrt(w * w + x * x + y * y + z * z)
+    v = np.array([x, y, z]) / length
+    return np.asarray(np.eye(3) + 2 * (w / length) * skew(v) + 2 * skew(v) @ skew(v))
+
+
+def to_quaternion(R: Array) -> Array:
+    """The unit quaternion (w, x, y, z), w >= 0, of a rotation matrix."""
+    # The largest of the four squares is at least 1/4, so its root is safe to divide by.
+    squares = np.array([1 + R.trace(), *(1 + 2 * R.diagonal() - R.trace())])
+    columns = np.array(
+        [
+            [squares[0], R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]],
+            [R[2, 1] - R[1, 2], squares[1], R[0, 1] + R[1, 0], R[0, 2] + R[2, 0]],
+            [R[0, 2] - R[2, 0], R[0, 1] + R[1, 0], squares[2], R[1, 2] + R[2, 1]],
+            [R[1, 0] - R[0, 1], R[0, 2] + R[2, 0], R[1, 2] + R[2, 1], squares[3]],
+        ]
+    )
+    q = columns[int(np.argmax(squares))]
+    return np.asarray(q / np.linalg.norm(q) * (1 if q[0] >= 0 else -1))
+
+
+def tidy(R: Array) -> Array:
+    """R with rounding noise around 0, +-1/2 and +-1 removed."""
+    targets = np.round(R * 2) / 2
+    return np.where(np.abs(R - targets) < NOISE, targets + 0.0, R)
+
+
+def perpendicular_to(axis: Array) -> Array:
+    """A unit vector perpendicular to the unit vector `axis`: the coordinate axis least along it, projected."""
+    k = int(np.argmin(np.abs(axis)))
+    v = np.eye(3)[k] - axis[k] * axis
+    return np.asarray(v / np.linalg.norm(v))
+
+
+def azimuth_elevation(axis: Array) -> tuple[float, float]:
+    """Angles with axis = (cos e cos a, cos e sin a, sin e)."""
+    return atan2(axis[1], axis[0]), atan2(axis[2], hypot(axis[0], axis[1]))
+
+
+def angle_between(R: Array) -> float:
+    """The rotation angle of R, rad, accurate near 0 and near 180 degrees."""
+    half_sine = float(np.linalg.norm(R - R.T)) / (2 * sqrt(2))
+    cosine = (R.trace() - 1) / 2
+    return asin(min(1.0, half_sine)) if cosine > 0.7 else acos(max(-1.0, min(1.0, cosine)))

@@ -1,0 +1,53 @@
+"""Frozen values: read-only arrays, and equality by content."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mindyn.errors import InputError
+
+Array = NDArray[np.float64]
+
+
+def frozen_array(value: ArrayLike, shape: tuple[int, ...], what: str) -> Array:
+    """A read-only finite float64 copy of `value` with the given shape; `what` names it in the error."""
+    try:
+        array = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{what} must be numbers of shape {shape}, got {value!r}") from error
+    if array.shape != shape:
+        raise InputError(f"{what} must have shape {shape}, got shape {array.shape}: {value!r}")
+    if not np.isfinite(array).all():
+        raise InputError(f"{what} must be finite, got {value!r}")
+    array.flags.writeable = False
+    return array
+
+
+def content(value: Any) -> Any:
+    """A hashable copy of a value: equal contents, and only they, compare equal."""
+    if isinstance(value, Value):
+        return (type(value).__name__, *(content(getattr(value, f.name)) for f in fields(value) if f.compare))  # type: ignore[arg-type]
+    if isinstance(value, np.ndarray):
+        return (value.shape, *map(float, value.flat))
+    if isinstance(value, Mapping):
+        return tuple(sorted((key, content(item)) for key, item in value.items()))
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return tuple(map(content, value))
+    return value
+
+
+class Value:
+    """Base of frozen dataclasses with array fields: `==` and `hash` by content (declare them `eq=False`)."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and content(self) == content(other)
+
+    def __hash__(self) -> int:
+        return hash(content(self))

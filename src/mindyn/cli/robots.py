@@ -1,0 +1,52 @@
+"""`mindyn robots`: the bundled robots, or one robot as a table."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from mindyn.robots.loading import bundled_robots, load_robot
+from mindyn.robots.robot import Robot
+from mindyn.robots.table import text_table
+
+
+def robots(
+    robot: Annotated[str | None, typer.Argument(help="A bundled name, or a .toml, .urdf or MJCF .xml file.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    snap: Annotated[bool, typer.Option(help="Take nearly round angles as round.")] = True,
+) -> None:
+    """List the bundled robots, or show one robot."""
+    if robot is not None:
+        shown = load_robot(robot, snap=snap)
+        typer.echo(json.dumps(_summary(shown), indent=2) if as_json else str(shown))
+        return
+    listed = [load_robot(name) for name in bundled_robots()]
+    if as_json:
+        typer.echo(json.dumps([_summary(entry) for entry in listed], indent=2))
+        return
+    rows = [("name", "joints", "drives", "source"), *(_row(entry) for entry in listed)]
+    typer.echo(text_table(rows))
+
+
+def _kinds(robot: Robot) -> str:
+    return "".join("R" if joint.kind == "revolute" else "P" for joint in robot.joints)
+
+
+def _row(robot: Robot) -> tuple[str, ...]:
+    source = robot.source if len(robot.source) <= 80 else robot.source[:77] + "..."
+    return robot.name, _kinds(robot), str(len(robot.drives)) if robot.drives else "-", source
+
+
+def _summary(robot: Robot) -> dict[str, object]:
+    return {
+        "name": robot.name,
+        "joints": list(robot.joint_names),
+        "kinds": _kinds(robot),
+        "links": list(robot.link_names),
+        "gravity": robot.gravity.tolist(),
+        "consistency": {name: verdict.status for name, verdict in robot.consistency().items()},
+        "notes": list(robot.notes),
+        "source": robot.source,
+    }

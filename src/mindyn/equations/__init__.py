@@ -1,0 +1,1 @@
+"""Every algorithm once, over CasADi SX, for any serial or tree robot."""

@@ -1,0 +1,186 @@
+"""The chain an equation is traced on: working frames, symbols of motion, and link parameters.
+
+Vectors are casadi.SX columns. `R` takes child to parent components: v_p = R v_i.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import casadi
+import numpy as np
+
+from mindyn.algebra.rotations import NOISE, skew
+from mindyn.algebra.values import Array
+from mindyn.notation import PARAMETERS_PER_LINK, TENSOR_INDICES
+from mindyn.robots.joint_frames import Step, WorkingFrames, working_frames
+from mindyn.robots.robot import Robot
+
+SX = Any
+"""casadi.SX; CasADi has no type information."""
+
+Z_AXIS = casadi.SX([0, 0, 1])
+
+
+def constant(value: Array) -> SX:
+    """A constant whose zeros are structural, so that products with them vanish from the trace."""
+    return casadi.sparsify(casadi.SX(casadi.DM(np.asarray(value, dtype=float))))
+
+
+def cross(a: SX, b: SX) -> SX:
+    """A x b."""
+    return casadi.cross(casadi.densify(a), casadi.densify(b))
+
+
+def cross_matrix(v: SX) -> SX:
+    """[v] with [v] u = v x u."""
+    return casadi.skew(casadi.densify(v))
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """A rigid body in its frame: mass, first moment (3, 1), inertia tensor about the origin (3, 3)."""
+
+    mass: SX
+    moment: SX
+    tensor: SX
+
+
+def body_of(phi: SX) -> Body:
+    """The body of ten standard parameters."""
+    tensor = casadi.SX(3, 3)
+    for k, (row, column) in enumerate(TENSOR_INDICES, start=4):
+        tensor[row, column] = tensor[column, row] = phi[k]
+    return Body(phi[0], phi[1:4], tensor)
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A joint at a position: rotation by the joint angle about z, then the constant rotation of its step.
+
+    c, s         cos and sin of the joint angle; 1, 0 for a prismatic joint
+    translation  (3, 1) origin of frame i in the parent frame
+    """
+
+    step: Step
+    c: SX
+    s: SX
+    translation: SX
+
+    def to_parent(self, v: SX) -> SX:
+        """Components in the parent frame: R v = A Rz v."""
+        return constant(self.step.rotation) @ self._turn(v, self.s)
+
+    def to_child(self, v: SX) -> SX:
+        """Components in the child frame: R^T v."""
+        return self._turn(constant(self.step.rotation.T) @ v, -self.s)
+
+    def _turn(self, v: SX, s: SX) -> SX:
+        if self.step.kind == "prismatic":
+            return v
+        return casadi.vertcat(self.c * v[0] - s * v[1], s * v[0] + self.c * v[1], v[2])
+
+    def tensor_to_parent(self, J: SX) -> SX:
+        """R J R^T of a symmetric tensor; the turn about z takes 8 multiplications."""
+        A = constant(self.step.rotation)
+        return symmetric(A @ self._turn_tensor(J) @ A.T)
+
+    def _turn_tensor(self, J: SX) -> SX:
+        if self.step.kind == "prismatic":
+            return J
+        c, s = self.c, self.s
+        v = s * (J[0, 0] - J[1, 1]) + 2 * c * J[0, 1]
+        xx, yy, xy = J[0, 0] - s * v, J[1, 1] + s * v, c * v - J[0, 1]
+        xz, yz = c * J[0, 2] - s * J[1, 2], s * J[0, 2] + c * J[1, 2]
+        return symmetric_of(xx, xy, yy, xz, yz, J[2, 2])
+
+    @property
+    def rotation(self) -> SX:
+        """The matrix R."""
+        return casadi.horzcat(*(self.to_parent(casadi.SX(unit)) for unit in np.eye(3)))
+
+
+def symmetric_of(xx: SX, xy: SX, yy: SX, xz: SX, yz: SX, zz: SX) -> SX:
+    """The symmetric matrix of its six entries."""
+    return casadi.vertcat(casadi.horzcat(xx, xy, xz), casadi.horzcat(xy, yy, yz), casadi.horzcat(xz, yz, zz))
+
+
+def symmetric(J: SX) -> SX:
+    """J with its lower triangle shared from the upper, so that equal entries are one expression."""
+    J = casadi.densify(J)
+    return symmetric_of(J[0, 0], J[0, 1], J[1, 1], J[0, 2], J[1, 2], J[2, 2])
+
+
+@dataclass(frozen=True)
+class Chain:
+    """A robot ready to be traced, with link parameters as constants or as symbols.
+
+    phi  (10 n,) in the source's link frames, SX or constants
+    """
+
+    robot: Robot
+    frames: WorkingFrames
+    phi: SX
+
+    @property
+    def joint_count(self) -> int:
+        """n."""
+        return len(self.frames.steps)
+
+    @property
+    def parents(self) -> tuple[int, ...]:
+        """Index of the parent joint, -1 for the root."""
+        return self.robot.parents
+
+    @cached_property
+    def bodies(self) -> tuple[Body, ...]:
+        """The links in their working frames."""
+        return tuple(body_of(self._working_phi(i)) for i in range(self.joint_count))
+
+    def _working_phi(self, i: int) -> SX:
+        step = self.frames.steps[i]
+        phi = self.phi[PARAMETERS_PER_LINK * i : PARAMETERS_PER_LINK * (i + 1)]
+        if step.link.is_identity:
+            return phi
+        if not phi.is_constant():
+            return casadi.densify(constant(step.phi_map) @ phi)
+        numbers = np.array(casadi.DM(phi)).ravel()
+        moved = step.phi_map @ numbers
+        noise = NOISE * (np.abs(step.phi_map) @ np.abs(numbers))
+        return casadi.SX(casadi.DM(np.where(np.abs(moved) <= noise, 0.0, moved)))
+
+    def at(self, q: SX) -> tuple[Moved, ...]:
+        """Every joint at position q (n, 1)."""
+        return tuple(_moved(step, q[i]) for i, step in enumerate(self.frames.steps))
+
+    @property
+    def gravity(self) -> SX:
+        """(3, 1) in the base working frame."""
+        return constant(self.frames.gravity)
+
+
+def _moved(step: Step, q: SX) -> Moved:
+    p = constant(step.translation)
+    if step.kind == "prismatic":
+        return Moved(step, casadi.SX(1), casadi.SX(0), p + constant(step.rotation[:, 2]) * q)
+    angle = q + step.offset if step.offset else q
+    return Moved(step, casadi.cos(angle), casadi.sin(angle), p)
+
+
+def chain_of(robot: Robot, phi: SX | None = None) -> Chain:
+    """The chain of a robot; `phi` (10 n, 1) symbols in place of the robot's own parameters."""
+    return Chain(robot, working_frames(robot), casadi.SX(casadi.DM(robot.phi)) if phi is None else phi)
+
+
+def kinematic_chain_of(robot: Robot) -> Chain:
+    """The chain of a robot for equations that need no parameters."""
+    return Chain(robot, working_frames(robot), casadi.SX(robot.joint_count * PARAMETERS_PER_LINK, 1))
+
+
+def wrench_to_working(step: Step, wrench: SX) -> tuple[SX, SX]:
+    """Moment and force at the working frame of a (6, 1) wrench (moment, force) at the source link frame."""
+    R, p = constant(step.link.rotation), step.link.translation
+    force = R @ wrench[3:6]
+    return R @ wrench[0:3] + constant(skew(p)) @ force, force

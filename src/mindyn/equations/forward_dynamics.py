@@ -1,0 +1,132 @@
+"""Forward dynamics: accelerations from torques, by factoring M or by articulated bodies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import casadi
+
+from mindyn.equations.chain import SX, Chain, Moved, cross_matrix
+from mindyn.equations.inertia_matrix import inertia_matrix
+from mindyn.equations.motion import forward_motion
+from mindyn.equations.newton_euler import bias_torques, link_wrenches
+
+
+def forward_dynamics(chain: Chain, q: SX, qd: SX, tau: SX, added_inertia: SX | None = None) -> SX:
+    """qdd (n, 1) with inverse_dynamics(q, qd, qdd) = tau, by whichever method takes fewer operations.
+
+    added_inertia  (n, n) constant of the drives, on top of M
+    """
+    candidates = [by_factoring(chain, q, qd, tau, added_inertia)]
+    if added_inertia is None:
+        candidates.append(by_articulated_bodies(chain, q, qd, tau))
+    return min(candidates, key=_size)
+
+
+def _size(expression: SX) -> int:
+    """Instructions that an expression takes."""
+    shared = casadi.cse(expression)
+    return int(casadi.Function("size", casadi.symvar(shared), [shared]).n_instructions())
+
+
+def by_factoring(chain: Chain, q: SX, qd: SX, tau: SX, added_inertia: SX | None = None) -> SX:
+    """M qdd = tau - bias through M = L^T D L, which keeps the zeros between branches [Featherstone 2008, 6.5]."""
+    M = inertia_matrix(chain, q)
+    if added_inertia is not None:
+        M = M + added_inertia
+    ancestors = _ancestors(chain, coupled=_couples(added_inertia))
+    L, D = factor(M, ancestors)
+    return solve(L, D, ancestors, tau - bias_torques(chain, q, qd))
+
+
+def _couples(added_inertia: SX | None) -> bool:
+    """Whether drives couple joints that the tree does not."""
+    return added_inertia is not None and not added_inertia.sparsity().is_diag()
+
+
+def _ancestors(chain: Chain, *, coupled: bool) -> list[list[int]]:
+    """For each joint the earlier joints that M couples it to, nearest first: those it hangs on, or all of them."""
+    if coupled:
+        return [list(reversed(range(i))) for i in range(chain.joint_count)]
+    return [list(reversed(chain.robot.path(i)[:-1])) for i in range(chain.joint_count)]
+
+
+def factor(M: SX, ancestors: list[list[int]]) -> tuple[SX, SX]:
+    """L (unit lower triangular, strict part stored) and D with M = L^T diag(D) L, from the last joint inwards."""
+    n = M.shape[0]
+    H, L, D = casadi.SX(M), casadi.SX(n, n), casadi.SX(n, 1)
+    for k in reversed(range(n)):
+        D[k] = H[k, k]
+        for position, i in enumerate(ancestors[k]):
+            ratio = H[k, i] / H[k, k]
+            for j in ancestors[k][position:]:
+                H[i, j] -= ratio * H[k, j]
+            L[k, i] = ratio
+    return L, D
+
+
+def solve(L: SX, D: SX, ancestors: list[list[int]], b: SX) -> SX:
+    """X with L^T diag(D) L x = b."""
+    x = casadi.SX(b)
+    n = x.shape[0]
+    for k in reversed(range(n)):
+        for i in ancestors[k]:
+            x[i] -= L[k, i] * x[k]
+    for k in range(n):
+        x[k] /= D[k]
+        for i in ancestors[k]:
+            x[k] -= L[k, i] * x[i]
+    return x
+
+
+@dataclass(frozen=True, slots=True)
+class Articulated:
+    """An articulated body: 6x6 inertia in (angular, linear) blocks, and its bias wrench."""
+
+    inertia: SX
+    bias: SX
+
+
+def by_articulated_bodies(chain: Chain, q: SX, qd: SX, tau: SX) -> SX:
+    """O(n) recursion over articulated bodies [Featherstone 2008, 7.3], with accelerations relative to gravity."""
+    joints = chain.at(q)
+    zero = casadi.SX(chain.joint_count, 1)
+    motions = forward_motion(chain, joints, qd, zero)
+    wrenches = link_wrenches(chain, motions)
+    spatial = [_spatial_inertia(chain, i) for i in range(chain.joint_count)]
+    # The recursion is written for the deviation from the motion at qdd = 0, so the bias is the whole wrench there.
+    bodies = [Articulated(X, casadi.vertcat(w.moment, w.force)) for X, w in zip(spatial, wrenches, strict=True)]
+    rows = [5 if joint.step.kind == "prismatic" else 2 for joint in joints]
+    columns, pivots, rests = [casadi.SX()] * len(joints), [casadi.SX()] * len(joints), [casadi.SX()] * len(joints)
+    for i in reversed(range(chain.joint_count)):
+        columns[i] = bodies[i].inertia[:, rows[i]]
+        pivots[i] = columns[i][rows[i]]
+        rests[i] = tau[i] - bodies[i].bias[rows[i]]
+        if chain.parents[i] >= 0:
+            loose = bodies[i].inertia - columns[i] @ columns[i].T / pivots[i]
+            bias = bodies[i].bias + columns[i] * (rests[i] / pivots[i])
+            X = motion_transform(joints[i])
+            parent = bodies[chain.parents[i]]
+            bodies[chain.parents[i]] = Articulated(parent.inertia + X.T @ loose @ X, parent.bias + X.T @ bias)
+    deviations: list[SX] = []
+    qdd = casadi.SX(chain.joint_count, 1)
+    for i in range(chain.joint_count):
+        parent_index = chain.parents[i]
+        carried = motion_transform(joints[i]) @ deviations[parent_index] if parent_index >= 0 else casadi.SX(6, 1)
+        qdd[i] = (rests[i] - casadi.dot(columns[i], carried)) / pivots[i]
+        own = casadi.SX(6, 1)
+        own[rows[i]] = qdd[i]
+        deviations.append(carried + own)
+    return qdd
+
+
+def _spatial_inertia(chain: Chain, i: int) -> SX:
+    body = chain.bodies[i]
+    H = cross_matrix(body.moment)
+    return casadi.vertcat(casadi.horzcat(body.tensor, H), casadi.horzcat(-H, body.mass * casadi.SX.eye(3)))
+
+
+def motion_transform(joint: Moved) -> SX:
+    """(6, 6) X with (w, v)_child = X (w, v)_parent, both at their own origins."""
+    E = joint.rotation.T
+    return casadi.vertcat(casadi.horzcat(E, casadi.SX(3, 3)), casadi.horzcat(-E @ cross_matrix(joint.translation), E))

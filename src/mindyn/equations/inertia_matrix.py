@@ -1,0 +1,66 @@
+"""The joint-space inertia matrix by composite bodies, and matrices that follow from it."""
+
+from __future__ import annotations
+
+import casadi
+
+from mindyn.equations.chain import SX, Body, Chain, Moved
+from mindyn.equations.newton_euler import Wrench, along_axis, bias_torques, carried_to_parent, gravity_torques
+
+
+def inertia_matrix(chain: Chain, q: SX) -> SX:
+    """M(q) (n, n): column i is the effect of unit acceleration of joint i on the rigid bodies outwards of it."""
+    joints = chain.at(q)
+    composites = composite_bodies(chain, joints)
+    M = casadi.SX(chain.joint_count, chain.joint_count)
+    for i, (joint, body) in enumerate(zip(joints, composites, strict=True)):
+        wrench = unit_acceleration_wrench(joint, body)
+        M[i, i] = along_axis(joint, wrench)
+        k = i
+        while chain.parents[k] >= 0:
+            wrench = carried_to_parent(joints[k], wrench)
+            k = chain.parents[k]
+            M[i, k] = M[k, i] = along_axis(joints[k], wrench)
+    return M
+
+
+def composite_bodies(chain: Chain, joints: tuple[Moved, ...]) -> list[Body]:
+    """Each link with everything that hangs on it, as one rigid body in its frame."""
+    total = list(chain.bodies)
+    for i in reversed(range(chain.joint_count)):
+        parent = chain.parents[i]
+        if parent >= 0:
+            total[parent] = joined(total[parent], moved_to_parent(joints[i], total[i]))
+    return total
+
+
+def moved_to_parent(joint: Moved, body: Body) -> Body:
+    """The body in the parent's frame: J' = R J R^T + 2 (p.h) E - p h^T - h p^T + m ((p.p) E - p p^T), h = R mc."""
+    p = casadi.densify(joint.translation)
+    h = joint.to_parent(body.moment)
+    # With e = h + m p / 2 the shift is 2 (p.e) E - p e^T - e p^T.
+    e = h + body.mass * p / 2
+    shift = 2 * casadi.dot(p, e) * casadi.SX.eye(3) - p @ e.T - e @ p.T
+    return Body(body.mass, h + body.mass * p, joint.tensor_to_parent(body.tensor) + shift)
+
+
+def joined(a: Body, b: Body) -> Body:
+    """Two bodies as one."""
+    return Body(a.mass + b.mass, a.moment + b.moment, a.tensor + b.tensor)
+
+
+def unit_acceleration_wrench(joint: Moved, body: Body) -> Wrench:
+    """The wrench that accelerates a body by one unit about or along z of its frame."""
+    if joint.step.kind == "prismatic":
+        force = casadi.vertcat(0, 0, body.mass)
+        return Wrench(casadi.vertcat(body.moment[1], -body.moment[0], 0), force)
+    force = casadi.vertcat(-body.moment[1], body.moment[0], 0)
+    return Wrench(body.tensor[:, 2], force)
+
+
+def coriolis_matrix(chain: Chain, q: SX, qd: SX) -> SX:
+    """C(q, qd) (n, n) of Christoffel's symbols: C qd = bias - gravity, and Mdot - 2 C is skew.
+
+    The velocity torques are c_i = sum Gamma_ijk qd_j qd_k with Gamma symmetric in j, k, so C = 1/2 dc/dqd.
+    """
+    return casadi.jacobian(bias_torques(chain, q, qd) - gravity_torques(chain, q), qd) / 2

@@ -1,0 +1,95 @@
+"""Inverse dynamics by recursive Newton-Euler: motion outwards, wrenches inwards."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import casadi
+
+from mindyn.equations.chain import SX, Body, Chain, Moved, cross, cross_matrix, wrench_to_working
+from mindyn.equations.motion import LinkMotion, forward_motion
+
+
+@dataclass(frozen=True, slots=True)
+class Wrench:
+    """Moment about the frame origin and force, in the frame's components; (3, 1) each."""
+
+    moment: SX
+    force: SX
+
+    def __add__(self, other: Wrench) -> Wrench:
+        return Wrench(self.moment + other.moment, self.force + other.force)
+
+
+def inverse_dynamics(chain: Chain, q: SX, qd: SX, qdd: SX, wrenches: SX | None = None) -> SX:
+    """Joint torques tau (n, 1) of the rigid chain; `wrenches` (n, 6) act on the links, in link frames."""
+    joints = chain.at(q)
+    motions = forward_motion(chain, joints, qd, qdd)
+    loads = link_wrenches(chain, motions)
+    if wrenches is not None:
+        loads = without_external(chain, loads, wrenches)
+    return joint_torques(chain, joints, loads)
+
+
+def gravity_torques(chain: Chain, q: SX) -> SX:
+    """G(q): the torques that hold the robot at rest."""
+    zero = casadi.SX(chain.joint_count, 1)
+    return inverse_dynamics(chain, q, zero, zero)
+
+
+def bias_torques(chain: Chain, q: SX, qd: SX) -> SX:
+    """C(q, qd) qd + G(q): the torques at qdd = 0."""
+    return inverse_dynamics(chain, q, qd, casadi.SX(chain.joint_count, 1))
+
+
+def inertial_wrench(body: Body, motion: LinkMotion) -> Wrench:
+    """Force m a + Omega mc, moment mc x a + J wd + w x J w, at the frame origin."""
+    force = body.mass * motion.a + motion.omega @ body.moment
+    return Wrench(cross_matrix(body.moment) @ motion.a + euler_moment(body.tensor, motion), force)
+
+
+def euler_moment(J: SX, motion: LinkMotion) -> SX:
+    """J wd + w x J w, written with the products w w^T that Omega uses too [Lin 1995, eq. 28]."""
+    ww, wd = motion.squares, casadi.densify(motion.wd)
+    xx, yy, zz = ww[0, 0], ww[1, 1], ww[2, 2]
+    xy, xz, yz = ww[0, 1], ww[0, 2], ww[1, 2]
+    psi = casadi.vertcat(
+        casadi.horzcat(wd[0], -yz, yz, wd[1] - xz, wd[2] + xy, yy - zz),
+        casadi.horzcat(xz, wd[1], -xz, wd[0] + yz, zz - xx, wd[2] - xy),
+        casadi.horzcat(-xy, xy, wd[2], xx - yy, wd[0] - yz, wd[1] + xz),
+    )
+    return psi @ casadi.vertcat(J[0, 0], J[1, 1], J[2, 2], J[0, 1], J[0, 2], J[1, 2])
+
+
+def link_wrenches(chain: Chain, motions: tuple[LinkMotion, ...]) -> list[Wrench]:
+    """What each link needs to move as it does."""
+    return [inertial_wrench(body, motion) for body, motion in zip(chain.bodies, motions, strict=True)]
+
+
+def without_external(chain: Chain, loads: list[Wrench], wrenches: SX) -> list[Wrench]:
+    """The part of each link's wrench that the joints must supply."""
+    supplied = []
+    for i, load in enumerate(loads):
+        moment, force = wrench_to_working(chain.frames.steps[i], wrenches[i, :].T)
+        supplied.append(Wrench(load.moment - moment, load.force - force))
+    return supplied
+
+
+def joint_torques(chain: Chain, joints: tuple[Moved, ...], loads: list[Wrench]) -> SX:
+    """Wrenches summed towards the root; each joint supplies the part along its axis."""
+    total = list(loads)
+    for i in reversed(range(chain.joint_count)):
+        if chain.parents[i] >= 0:
+            total[chain.parents[i]] += carried_to_parent(joints[i], total[i])
+    return casadi.vertcat(*(along_axis(joint, wrench) for joint, wrench in zip(joints, total, strict=True)))
+
+
+def carried_to_parent(joint: Moved, wrench: Wrench) -> Wrench:
+    """The same wrench at the parent's origin."""
+    force = joint.to_parent(wrench.force)
+    return Wrench(joint.to_parent(wrench.moment) + cross(joint.translation, force), force)
+
+
+def along_axis(joint: Moved, wrench: Wrench) -> SX:
+    """The component that a joint supplies: moment about z, or force along z."""
+    return wrench.force[2] if joint.step.kind == "prismatic" else wrench.moment[2]

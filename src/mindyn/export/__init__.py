@@ -1,0 +1,1 @@
+"""Writing robots: TOML, URDF, MJCF."""

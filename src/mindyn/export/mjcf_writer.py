@@ -1,0 +1,67 @@
+"""Writing MJCF: bodies at their link frames, joints with anchor and axis, armature, damping and dry friction."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
+
+from mindyn.algebra.inertia import mass_com_inertia
+from mindyn.algebra.poses import Pose
+from mindyn.algebra.rotations import to_quaternion
+from mindyn.export.writing import joint_side, losses, require_exportable, write_whole, written
+from mindyn.robots.parts import Joint, Link
+from mindyn.robots.robot import Robot
+
+
+def robot_to_mjcf(robot: Robot, *, force: bool = False) -> str:
+    """The MJCF text of a robot; MuJoCo wants every link to be a possible body, so force leaves out losses alone."""
+    require_exportable(robot, "MJCF", losses(robot, armature=True), force=force)
+    top = Element("mujoco", model=robot.name)
+    SubElement(top, "compiler", angle="radian", autolimits="true")
+    SubElement(top, "option", gravity=written(robot.gravity))
+    world = SubElement(top, "worldbody")
+    bodies = {robot.root.name: world}
+    for joint, link in zip(robot.joints, robot.links, strict=True):
+        body = SubElement(bodies[joint.parent], "body", _pose(joint.origin @ joint.tip), name=link.name)
+        bodies[link.name] = body
+        _inertial(body, link)
+        _joint(body, robot, joint)
+    for frame in robot.frames:
+        SubElement(bodies[frame.link], "site", _pose(frame.pose), name=frame.name)
+    indent(top)
+    return tostring(top, encoding="unicode") + "\n"
+
+
+def write_mjcf(robot: Robot, path: str | Path, *, force: bool = False) -> None:
+    """Write a robot as MJCF."""
+    write_whole(path, robot_to_mjcf(robot, force=force))
+
+
+def _pose(pose: Pose) -> dict[str, str]:
+    return {"pos": written(pose.translation), "quat": written(to_quaternion(pose.rotation))}
+
+
+def _inertial(body: Element, link: Link) -> None:
+    if link.phi is None or not link.phi.any():
+        return
+    mass, com, J = mass_com_inertia(link.phi)
+    # MuJoCo's order: xx yy zz xy xz yz.
+    entries = (J[0, 0], J[1, 1], J[2, 2], J[0, 1], J[0, 2], J[1, 2])
+    SubElement(body, "inertial", pos=written(com), mass=repr(float(mass)), fullinertia=written(entries))
+
+
+def _joint(body: Element, robot: Robot, joint: Joint) -> None:
+    X_link_joint = joint.tip.inverse()
+    kind = "hinge" if joint.kind == "revolute" else "slide"
+    element = SubElement(body, "joint", name=joint.name, type=kind)
+    element.set("pos", written(X_link_joint.translation))
+    element.set("axis", written(X_link_joint.rotation @ joint.axis))
+    limits = joint.limits
+    if limits.lower is not None and limits.upper is not None:
+        element.set("range", written((limits.lower, limits.upper)))
+    if limits.effort is not None:
+        element.set("actuatorfrcrange", written((-limits.effort, limits.effort)))
+    for drive in robot.drives:
+        if drive.joint == joint.name:
+            for key, value in zip(("armature", "damping", "frictionloss"), joint_side(drive), strict=True):
+                element.set(key, repr(float(value)))

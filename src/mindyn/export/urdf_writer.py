@@ -1,0 +1,101 @@
+"""Writing URDF. A link frame that is not its joint's frame gets a fixed joint: a carrier link, then the link itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
+
+from mindyn.algebra.inertia import entries_of_tensor, mass_com_inertia
+from mindyn.algebra.poses import Pose
+from mindyn.algebra.rotations import to_rpy
+from mindyn.export.writing import ExportError, joint_side, losses, require_exportable, write_whole, written
+from mindyn.robots.parts import Joint, Link, Shape
+from mindyn.robots.robot import Robot
+
+
+def robot_to_urdf(robot: Robot, *, force: bool = False) -> str:
+    """The URDF text of a robot; gravity is not part of URDF."""
+    require_exportable(robot, "URDF", losses(robot, armature=False), force=force)
+    root = Element("robot", name=robot.name)
+    _link(root, robot.root)
+    for joint, link in zip(robot.joints, robot.links, strict=True):
+        if joint.tip.is_identity:
+            _joint(root, robot, joint, joint.child)
+            _link(root, link)
+        else:
+            carrier = f"{joint.child}__joint_frame"
+            SubElement(root, "link", name=carrier)
+            _joint(root, robot, joint, carrier)
+            _fixed(root, f"{joint.child}__tip", carrier, joint.child, joint.tip)
+            _link(root, link)
+    for frame in robot.frames:
+        SubElement(root, "link", name=frame.name)
+        _fixed(root, f"{frame.name}__fixed", frame.link, frame.name, frame.pose)
+    indent(root)
+    return '<?xml version="1.0"?>\n' + tostring(root, encoding="unicode") + "\n"
+
+
+def write_urdf(robot: Robot, path: str | Path, *, force: bool = False) -> None:
+    """Write a robot as URDF; `force` writes inconsistent links and leaves out what URDF cannot express."""
+    write_whole(path, robot_to_urdf(robot, force=force))
+
+
+def _origin(parent: Element, pose: Pose) -> None:
+    SubElement(parent, "origin", xyz=written(pose.translation), rpy=written(to_rpy(pose.rotation)))
+
+
+def _fixed(root: Element, name: str, parent: str, child: str, pose: Pose) -> None:
+    element = SubElement(root, "joint", name=name, type="fixed")
+    _origin(element, pose)
+    SubElement(element, "parent", link=parent)
+    SubElement(element, "child", link=child)
+
+
+def _joint(root: Element, robot: Robot, joint: Joint, child: str) -> None:
+    limits = joint.limits
+    endless = joint.kind == "revolute" and limits.lower is None and limits.upper is None
+    element = SubElement(root, "joint", name=joint.name, type="continuous" if endless else joint.kind)
+    _origin(element, joint.origin)
+    SubElement(element, "parent", link=joint.parent)
+    SubElement(element, "child", link=child)
+    SubElement(element, "axis", xyz=written(joint.axis))
+    stated = {
+        key: value for key in ("lower", "upper", "velocity", "effort") if (value := getattr(limits, key)) is not None
+    }
+    if stated:
+        SubElement(element, "limit", {key: repr(float(value)) for key, value in stated.items()})
+    for drive in robot.drives:
+        if drive.joint == joint.name:
+            _, damping, friction = joint_side(drive)
+            if damping or friction:
+                SubElement(element, "dynamics", damping=repr(float(damping)), friction=repr(float(friction)))
+
+
+def _link(root: Element, link: Link) -> None:
+    element = SubElement(root, "link", name=link.name)
+    if link.phi is not None:
+        mass, com, inertia = mass_com_inertia(link.phi)
+        if mass == 0 and link.phi[1:4].any():
+            raise ExportError(f"URDF cannot express link {link.name!r}: no mass, but a first moment")
+        inertial = SubElement(element, "inertial")
+        _origin(inertial, Pose(None, com))
+        SubElement(inertial, "mass", value=repr(float(mass)))
+        names = ("ixx", "ixy", "iyy", "ixz", "iyz", "izz")
+        values = entries_of_tensor(inertia)
+        SubElement(inertial, "inertia", {k: repr(float(v)) for k, v in zip(names, values, strict=True)})
+    for shape in link.shapes:
+        _shape(SubElement(element, "collision"), shape)
+
+
+def _shape(collision: Element, shape: Shape) -> None:
+    _origin(collision, shape.pose)
+    geometry = SubElement(collision, "geometry")
+    size = shape.dimensions
+    if shape.kind == "box":
+        SubElement(geometry, "box", size=written(size))
+    elif shape.kind == "sphere":
+        SubElement(geometry, "sphere", radius=written(size))
+    elif shape.kind == "mesh":
+        SubElement(geometry, "mesh", filename=shape.filename, scale=written(size))
+    else:
+        SubElement(geometry, shape.kind, radius=written(size[0]), length=written(size[1]))

@@ -1,0 +1,1 @@
+"""Robots as frozen values: links, joints, drives, loops; readers; joint frames; bundled robots."""

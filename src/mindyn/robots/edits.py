@@ -1,0 +1,156 @@
+"""New robots from old: a chain cut out, joints locked, a payload added, gravity turned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from mindyn.algebra.inertia import consistency_of, moved_phi, phi_about_origin
+from mindyn.algebra.poses import IDENTITY, Pose
+from mindyn.algebra.rotations import about_axis, from_rpy
+from mindyn.algebra.values import Array, frozen_array
+from mindyn.errors import InputError, RobotError
+from mindyn.robots.assembly import FixedJoint, assemble
+from mindyn.robots.parts import Drive, Joint, Link
+from mindyn.robots.robot import Robot
+
+MOUNTS: Mapping[str, tuple[float, float, float]] = {
+    "floor": (0.0, 0.0, 0.0),
+    "ceiling": (np.pi, 0.0, 0.0),
+    "wall": (0.0, np.pi / 2, 0.0),
+}
+"""Named orientations of the root frame in the world, as roll, pitch, yaw in rad."""
+
+
+def joint_motion(joint: Joint, position: float) -> Pose:
+    """Pose of the child's link frame in the parent's link frame at a joint position."""
+    turns = joint.kind == "revolute"
+    moved = Pose(about_axis(joint.axis, position)) if turns else Pose(None, joint.axis * position)
+    return joint.origin @ moved @ joint.tip
+
+
+def lock(robot: Robot, positions: Mapping[str, float]) -> Robot:
+    """The robot with the named joints held at the given positions (rad or m).
+
+    A held link becomes a rigid part of its parent, and a frame of the same name. Its drive goes; drives coupled
+    to a held joint lose that coupling, since the joint no longer turns.
+    """
+    for name in positions:
+        robot.joint_index(name)
+    held = {name: float(frozen_array(value, (), f"position of {name!r}")) for name, value in positions.items()}
+    joints = [
+        FixedJoint(j.name, j.parent, j.child, joint_motion(j, held[j.name])) if j.name in held else j
+        for j in robot.joints
+    ]
+    loose = [loop.name for loop in robot.loops if set(loop.dependent) & set(held)]
+    if loose:
+        raise RobotError(f"a dependent joint of loop {loose[0]!r} cannot be locked; lock its primary joints instead")
+    return _reassembled(robot, joints, _drives_without(robot.drives, set(held)))
+
+
+def _drives_without(drives: tuple[Drive, ...], gone: set[str]) -> tuple[Drive, ...]:
+    return tuple(
+        replace(drive, coupling={k: v for k, v in drive.coupling.items() if k not in gone})
+        for drive in drives
+        if drive.joint not in gone
+    )
+
+
+def _reassembled(robot: Robot, joints: list[Joint | FixedJoint], drives: tuple[Drive, ...]) -> Robot:
+    return assemble(
+        robot.name,
+        [robot.root, *robot.links],
+        joints,
+        gravity=robot.gravity,
+        frames=robot.frames,
+        drives=drives,
+        loops=robot.loops,
+        source=robot.source,
+        notes=robot.notes,
+    )
+
+
+def subchain(robot: Robot, base: str, tool: str) -> Robot:
+    """The serial robot of the joints between link `base` and link or frame `tool`.
+
+    `base` becomes the root, held where it is at q = 0. Links off the path are left out with their mass; lock
+    their joints first to keep them as rigid parts.
+    """
+    start, end = robot.link_index(base), robot.locate(tool)[0]
+    path = robot.path(end)
+    if start >= 0 and start not in path:
+        raise RobotError(f"link {tool!r} does not hang on link {base!r}: there is no chain between them")
+    kept = path[path.index(start) + 1 :] if start >= 0 else path
+    if not kept:
+        raise RobotError(f"no joint lies between link {base!r} and {tool!r}")
+    names = {robot.links[i].name for i in kept}
+    X_root_base = home_pose(robot, start)
+    gone = {robot.joints[i].name for i in range(robot.joint_count) if i not in kept}
+    left_out = [robot.links[i].name for i in range(robot.joint_count) if i not in kept and i != start]
+    note = (f"left out of the chain {base} -> {tool}, with their mass: {', '.join(left_out)}",) if left_out else ()
+    return Robot(
+        name=robot.name,
+        root=robot.root if start < 0 else robot.links[start],
+        joints=tuple(robot.joints[i] for i in kept),
+        links=tuple(robot.links[i] for i in kept),
+        gravity=X_root_base.rotation.T @ robot.gravity,
+        frames=tuple(frame for frame in robot.frames if frame.link in {base, *names}),
+        drives=_drives_without(robot.drives, gone),
+        loops=tuple(loop for loop in robot.loops if {loop.first, loop.second} <= {base, *names}),
+        source=robot.source,
+        notes=robot.notes + note,
+    )
+
+
+def home_pose(robot: Robot, index: int) -> Pose:
+    """Pose of link `index` in the root frame at q = 0."""
+    pose = IDENTITY
+    for i in robot.path(index):
+        pose = pose @ robot.joints[i].origin @ robot.joints[i].tip
+    return pose
+
+
+def with_payload(robot: Robot, mass: float, com: ArrayLike, inertia: ArrayLike, at: str | None = None) -> Robot:
+    """The robot with a rigid load: `mass` kg, centre `com` (3,) m, tensor `inertia` (3, 3) about that centre.
+
+    `at` names the link or frame the load is given in; it may be left out where one link only is last.
+    """
+    centre = frozen_array(com, (3,), "payload com")
+    tensor = frozen_array(inertia, (3, 3), "payload inertia")
+    load = phi_about_origin(float(frozen_array(mass, (), "payload mass")), centre, (tensor + tensor.T) / 2)
+    verdict = consistency_of(load)
+    if not verdict.possible or load[0] <= 0 or not np.allclose(tensor, tensor.T):
+        reason = verdict.reason or ("its mass is not positive" if load[0] <= 0 else "its tensor is not symmetric")
+        raise InputError(f"no body can have this payload's parameters: {reason}")
+    index, X = robot.locate(_last_link(robot) if at is None else at)
+    if index < 0:
+        raise InputError(f"a payload on the root {robot.root.name!r} has no effect on the dynamics")
+    carrier = robot.links[index]
+    if carrier.phi is None:
+        robot.phi  # noqa: B018 - raises the error that names the links without parameters
+    links = list(robot.links)
+    links[index] = Link(carrier.name, carrier.phi + moved_phi(X, load), carrier.shapes)  # type: ignore[operator]
+    return replace(robot, links=tuple(links))
+
+
+def _last_link(robot: Robot) -> str:
+    tips = [robot.links[i].name for i in range(robot.joint_count) if not robot.children[i]]
+    if len(tips) != 1:
+        raise InputError(f"the robot has several last links ({', '.join(tips)}); say which with at=")
+    return tips[0]
+
+
+def with_gravity(robot: Robot, gravity: ArrayLike | None, mount: str | ArrayLike | None) -> Robot:
+    """The robot under `gravity` (3,) of the world, its root turned in the world by `mount`.
+
+    `mount` is "floor", "ceiling", "wall", or roll, pitch, yaw in rad. Without `mount` the root frame is the world.
+    """
+    if isinstance(mount, str) and mount not in MOUNTS:
+        raise InputError(f"mount must be one of {', '.join(MOUNTS)} or roll, pitch, yaw in rad; got {mount!r}")
+    world = robot.gravity if gravity is None else frozen_array(gravity, (3,), "gravity")
+    rpy = MOUNTS[mount] if isinstance(mount, str) else (0.0, 0.0, 0.0) if mount is None else mount
+    R_world_root: Array = from_rpy(*frozen_array(rpy, (3,), "mount"))
+    return replace(robot, gravity=R_world_root.T @ world)

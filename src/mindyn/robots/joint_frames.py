@@ -1,0 +1,328 @@
+"""Joint frames: z along each joint axis, x along the common normal to the next axis.
+
+Two sets are built here. `modified_dh` gives the frames of the closed forms: modified DH rows with the two branch
+parameters of trees [Khalil & Kleinfinger 1986], the source's own frames wherever they already are such frames.
+`working_frames` gives the frames in which the equations of motion are traced: the same rule, with every freedom
+spent on zeros, and no common normal where axes are nearly parallel, because it would lie far away.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import atan2
+from typing import Final
+
+import numpy as np
+
+from mindyn.algebra.inertia import phi_map
+from mindyn.algebra.poses import IDENTITY, Pose
+from mindyn.algebra.rotations import NOISE, PARALLEL, cos_sin, nearest_step, perpendicular_to, rot_x, rot_z, tidy
+from mindyn.algebra.values import Array
+from mindyn.robots.parts import JointKind
+from mindyn.robots.robot import Robot
+
+NEARLY_PARALLEL: Final = 1e-3
+"""Below this angle the common normal of two axes is so far away that it costs digits, rad."""
+
+
+@dataclass(frozen=True, slots=True)
+class HomeAxis:
+    """A joint at q = 0 in the root frame: its source frame, and the unit axis through that frame's origin."""
+
+    frame: Pose
+    axis: Array
+
+    @property
+    def point(self) -> Array:
+        """A point on the axis."""
+        return self.frame.translation
+
+
+def home_axes(robot: Robot) -> tuple[HomeAxis, ...]:
+    """Joint axes in the root frame at q = 0."""
+    link_poses: list[Pose] = []
+    axes: list[HomeAxis] = []
+    for joint, parent in zip(robot.joints, robot.parents, strict=True):
+        X_joint = (IDENTITY if parent < 0 else link_poses[parent]) @ joint.origin
+        axes.append(HomeAxis(X_joint, tidy(X_joint.rotation @ joint.axis)))
+        link_poses.append(X_joint @ joint.tip)
+    return tuple(axes)
+
+
+def link_in_frame(robot: Robot, axes: tuple[HomeAxis, ...], frames: list[Pose]) -> tuple[Pose, ...]:
+    """Pose of each source link frame in its joint frame: constant, since both move with the link."""
+    return tuple(frames[i].inverse() @ axes[i].frame @ joint.tip for i, joint in enumerate(robot.joints))
+
+
+def _main_child(robot: Robot, index: int) -> int | None:
+    """The child that the frame of a joint is turned to: the one that carries most joints."""
+    size = [1] * robot.joint_count
+    for i in reversed(range(robot.joint_count)):
+        if robot.parents[i] >= 0:
+            size[robot.parents[i]] += size[i]
+    return max(robot.children[index], key=lambda child: size[child], default=None)
+
+
+def _frame_on(axis: HomeAxis, x: Array, origin: Array) -> Pose:
+    """The frame with z along the axis and x nearest to the given direction."""
+    x = x - (x @ axis.axis) * axis.axis
+    x = x / np.linalg.norm(x)
+    return Pose(tidy(np.column_stack([x, np.cross(axis.axis, x), axis.axis])), origin)
+
+
+def _foot(axis: HomeAxis, point: Array) -> Array:
+    """The point of the axis nearest to a point."""
+    return axis.point + ((point - axis.point) @ axis.axis) * axis.axis
+
+
+def _source_x(axis: HomeAxis) -> Array:
+    """The source frame's own direction that lies best across the axis."""
+    columns = axis.frame.rotation.T
+    across = [column for column in columns if abs(column @ axis.axis) < PARALLEL]
+    return across[0] if across else perpendicular_to(axis.axis)
+
+
+def _common_normal(axis: HomeAxis, after: HomeAxis, after_origin: Array, nearly: float) -> Pose | None:
+    """The frame on `axis` whose x axis is the common normal to the next axis; None where that is too far away."""
+    cross = np.cross(axis.axis, after.axis)
+    sine = float(np.linalg.norm(cross))
+    if sine >= nearly:
+        normal = cross / sine
+        # The line from `axis` along `normal` meets the next axis: solve for the foot.
+        gap = after.point - axis.point
+        along = np.cross(gap, after.axis) @ cross / sine**2
+        origin = axis.point + along * axis.axis
+        if normal @ _source_x(axis) < -NOISE:
+            normal = -normal
+        return _frame_on(axis, normal, origin)
+    if sine > PARALLEL:
+        return None
+    origin = _foot(axis, after_origin)
+    gap = after_origin - origin
+    distance = float(np.linalg.norm(gap))
+    return _frame_on(axis, gap if distance > PARALLEL else _source_x(axis), origin)
+
+
+def _leaf_frame(axis: HomeAxis, before: HomeAxis | None) -> Pose:
+    """The frame of a last joint: turned and moved along its axis so that theta and d vanish."""
+    if before is None:
+        return _frame_on(axis, _source_x(axis), axis.point)
+    cross = np.cross(before.axis, axis.axis)
+    sine = float(np.linalg.norm(cross))
+    if sine < NEARLY_PARALLEL:
+        return _frame_on(axis, _source_x(axis), _foot(axis, before.point))
+    gap = before.point - axis.point
+    along = np.cross(gap, before.axis) @ np.cross(axis.axis, before.axis) / sine**2
+    normal = cross if cross @ _source_x(axis) >= 0 else -cross
+    return _frame_on(axis, normal, axis.point + along * axis.axis)
+
+
+def _is_dh_frame(axis: HomeAxis, after: HomeAxis | None) -> bool:
+    """Whether the source frame has z on its axis and x on a common normal to the next axis."""
+    R = axis.frame.rotation
+    if np.abs(R[:, 2] - axis.axis).max() > PARALLEL:
+        return False
+    if after is None:
+        return True
+    if abs(R[:, 0] @ after.axis) > PARALLEL:
+        return False
+    # x meets the next axis where the line of x, the next axis and the gap between them are coplanar.
+    gap = after.point - axis.point
+    if np.linalg.norm(np.cross(R[:, 2], after.axis)) < PARALLEL:
+        return bool(np.linalg.norm(np.cross(R[:, 0], gap - (gap @ R[:, 2]) * R[:, 2])) < PARALLEL)
+    return bool(abs(gap @ np.cross(R[:, 0], after.axis)) < PARALLEL)
+
+
+def working_placements(robot: Robot, axes: tuple[HomeAxis, ...]) -> list[Pose]:
+    """Joint frames at q = 0 in the root frame, chosen for the equations of motion."""
+    frames: dict[int, Pose] = {}
+    for i in reversed(range(robot.joint_count)):
+        child = _main_child(robot, i)
+        if child is None:
+            parent = robot.parents[i]
+            frames[i] = _leaf_frame(axes[i], axes[parent] if parent >= 0 else None)
+            continue
+        normal = _common_normal(axes[i], axes[child], frames[child].translation, NEARLY_PARALLEL)
+        frames[i] = normal or _frame_on(axes[i], _source_x(axes[i]), axes[i].point)
+    return [frames[i] for i in range(robot.joint_count)]
+
+
+def dh_placements(robot: Robot, axes: tuple[HomeAxis, ...]) -> list[Pose]:
+    """Modified DH frames at q = 0 in the root frame; the source's own where they are such frames."""
+    frames: dict[int, Pose] = {}
+    for i in reversed(range(robot.joint_count)):
+        child = _main_child(robot, i)
+        after = None if child is None else axes[child]
+        if _is_dh_frame(axes[i], after):
+            frames[i] = axes[i].frame
+        elif child is None or after is None:
+            frames[i] = _leaf_frame(axes[i], axes[robot.parents[i]] if robot.parents[i] >= 0 else None)
+        else:
+            normal = _common_normal(axes[i], after, frames[child].translation, PARALLEL)
+            frames[i] = normal or _frame_on(axes[i], _source_x(axes[i]), axes[i].point)
+    return [frames[i] for i in range(robot.joint_count)]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One joint of the working chain: v_parent = R Rz(q + offset) v_i (revolute), R v_i (prismatic).
+
+    rotation     (3, 3) R, constant
+    translation  (3,) origin of frame i in the parent frame, at q = 0 for a prismatic joint
+    offset       angle added to q, rad; zero unless it is not a multiple of 90 degrees
+    link         pose of the source link frame in frame i
+    phi_map      (10, 10) takes source link parameters to frame i
+    """
+
+    kind: JointKind
+    parent: int
+    rotation: Array
+    translation: Array
+    offset: float
+    link: Pose
+    phi_map: Array
+
+
+@dataclass(frozen=True, slots=True)
+class WorkingFrames:
+    """The chain in which the equations are traced; `root` is the pose of its base frame in the root frame."""
+
+    root: Pose
+    gravity: Array
+    steps: tuple[Step, ...]
+
+
+def _without_noise(vector: Array, scale: float = 1.0) -> Array:
+    return np.where(np.abs(vector) < NOISE * scale, 0.0, vector)
+
+
+def _step(X: Pose, kind: JointKind) -> tuple[Array, float]:
+    """Constant rotation and angle offset of a home pose: the offset is split off where that leaves zeros."""
+    if kind == "prismatic":
+        return X.rotation, 0.0
+    R = X.rotation
+    # R = A Rz(theta) with A = Rx(alpha) when x of the parent is across z of the joint.
+    alpha = atan2(-R[1, 2], R[2, 2])
+    A = rot_x(*cos_sin(alpha))
+    if abs(R[0, 2]) > NOISE:
+        return R, 0.0
+    turned = A.T @ R
+    theta = atan2(turned[1, 0], turned[0, 0])
+    step, distance = nearest_step(theta)
+    if distance < NOISE and step % 6 == 0:
+        return R, 0.0
+    return tidy(A), theta
+
+
+def working_frames(robot: Robot) -> WorkingFrames:
+    """Frames that make the traced equations short, with the constant maps from the source's link frames."""
+    axes = home_axes(robot)
+    frames = working_placements(robot, axes)
+    root = frames[0]
+    links = link_in_frame(robot, axes, frames)
+    steps: list[Step] = []
+    for i, (joint, parent) in enumerate(zip(robot.joints, robot.parents, strict=True)):
+        X = (root if parent < 0 else frames[parent]).inverse() @ frames[i]
+        rotation, offset = _step(X, joint.kind)
+        translation = _without_noise(X.translation)
+        steps.append(Step(joint.kind, parent, rotation, translation, offset, links[i], phi_map(links[i])))
+    gravity = _without_noise(root.rotation.T @ robot.gravity, float(np.abs(robot.gravity).max()) or 1.0)
+    return WorkingFrames(root, gravity, tuple(steps))
+
+
+@dataclass(frozen=True, slots=True)
+class DhRow:
+    """Step a(i) -> i: Rz(gamma) Tz(b) Rx(alpha) Tx(a) Rz(theta + q) Tz(d) (revolute; q adds to d if prismatic)."""
+
+    gamma: float
+    b: float
+    alpha: float
+    a: float
+    theta: float
+    d: float
+
+    @property
+    def pose(self) -> Pose:
+        """The step at q = 0."""
+        turned = Pose(rot_z(*cos_sin(self.gamma))) @ Pose(None, (0, 0, self.b)) @ self.fixed_part
+        return turned @ Pose(rot_z(*cos_sin(self.theta))) @ Pose(None, (0, 0, self.d))
+
+    @property
+    def fixed_part(self) -> Pose:
+        """Rx(alpha) Tx(a)."""
+        return Pose(rot_x(*cos_sin(self.alpha)), (self.a, 0, 0))
+
+
+@dataclass(frozen=True, slots=True)
+class ModifiedDh:
+    """Modified DH description of a tree.
+
+    base   pose of frame 0 in the root frame
+    rows   one for each joint; gamma = b = 0 along a serial chain
+    links  pose of the source link frame in each DH frame
+    far    joints whose frame lies far away because two axes are nearly parallel
+    """
+
+    base: Pose
+    parents: tuple[int, ...]
+    rows: tuple[DhRow, ...]
+    links: tuple[Pose, ...]
+    far: tuple[str, ...]
+
+    def standard_links(self) -> tuple[Pose, ...]:
+        """Pose of the source link frame in the standard DH frame of each link of a serial chain.
+
+        The standard frame i lies on axis i+1: frame_i Rx(alpha_{i+1}) Tx(a_{i+1}); the last one coincides.
+        """
+        after = [row.fixed_part for row in self.rows[1:]] + [IDENTITY]
+        return tuple(X.inverse() @ link for X, link in zip(after, self.links, strict=True))
+
+    def yoshida_links(self) -> tuple[Pose, ...]:
+        """Pose of the source link frame in Yoshida's: the same axes, origin at the foot of the previous normal."""
+        return tuple(Pose(None, (0, 0, row.d)) @ link for row, link in zip(self.rows, self.links, strict=True))
+
+
+def _dh_row(X: Pose) -> DhRow:
+    """The six parameters of a step between two frames with z on their joint axes."""
+    R, p = X.rotation, X.translation
+    along_x = abs(R[0, 2]) < NOISE  # z of the joint is across x of the parent: no gamma needed
+    across = float(np.hypot(R[0, 2], R[1, 2]))
+    if along_x and abs(p @ np.cross([1.0, 0, 0], R[:, 2])) < PARALLEL and across > PARALLEL:
+        gamma = 0.0
+    elif across > PARALLEL:
+        gamma = atan2(R[0, 2], -R[1, 2])
+    else:
+        gamma = 0.0 if abs(p[1]) < PARALLEL else atan2(p[1], p[0])
+    turned = Pose(rot_z(*cos_sin(gamma)).T) @ X
+    R, p = turned.rotation, turned.translation
+    alpha = atan2(-R[1, 2], R[2, 2])
+    rest = Pose(rot_x(*cos_sin(alpha)).T) @ Pose(R)
+    theta = atan2(rest.rotation[1, 0], rest.rotation[0, 0])
+    # p = (a, -d sin(alpha), b + d cos(alpha))
+    if across > PARALLEL:
+        d = -p[1] / np.sin(alpha)
+        b = p[2] - d * np.cos(alpha)
+    else:
+        d, b = p[2] * R[2, 2], 0.0
+    return DhRow(gamma, *(float(v) for v in (_clean(b), alpha, _clean(p[0]), theta, _clean(d))))
+
+
+def _clean(value: float) -> float:
+    return 0.0 if abs(value) < NOISE else float(value)
+
+
+def modified_dh(robot: Robot) -> ModifiedDh:
+    """The modified DH rows of a robot, and its source link frames in the DH frames."""
+    axes = home_axes(robot)
+    frames = dh_placements(robot, axes)
+    base = frames[0]  # frame 0: where joint 1 has theta = d = 0
+    rows = tuple(
+        _dh_row((base if parent < 0 else frames[parent]).inverse() @ frames[i])
+        for i, parent in enumerate(robot.parents)
+    )
+    far = tuple(
+        joint.name
+        for joint, frame, axis in zip(robot.joints, frames, axes, strict=True)
+        if np.linalg.norm(frame.translation - axis.point) > 100.0
+    )
+    return ModifiedDh(base, robot.parents, rows, link_in_frame(robot, axes, frames), far)

@@ -1,0 +1,201 @@
+"""The parts of a robot: `Link`, `Joint`, `Limits`, `Frame`, `Shape`, `Drive`, `Loop`; validated at birth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import inf, isfinite, isnan
+from types import MappingProxyType
+from typing import Literal, get_args
+
+import numpy as np
+
+from mindyn.algebra.inertia import Consistency, consistency_of
+from mindyn.algebra.poses import IDENTITY, Pose
+from mindyn.algebra.values import Array, Value, frozen_array
+from mindyn.errors import RobotError
+from mindyn.notation import DRIVE_PARAMETERS, LINK_PARAMETERS, PARAMETERS_PER_LINK
+
+JointKind = Literal["revolute", "prismatic"]
+ShapeKind = Literal["box", "sphere", "cylinder", "capsule", "mesh"]
+Side = Literal["motor", "joint"]
+
+SHAPE_DIMENSIONS = {"box": 3, "sphere": 1, "cylinder": 2, "capsule": 2, "mesh": 3}
+"""box: x y z; sphere: radius; cylinder, capsule: radius, length along z; mesh: scale x y z. In m."""
+
+
+def require_name(name: object, what: str) -> None:
+    """Refuse a name that is not a non-empty string."""
+    if not isinstance(name, str) or not name.strip():
+        raise RobotError(f"{what} needs a name, got {name!r}")
+
+
+def require_choice(value: object, valid: tuple[str, ...], what: str) -> None:
+    """Refuse a value that is not one of `valid`."""
+    if value not in valid:
+        raise RobotError(f"{what} must be one of {', '.join(valid)}; got {value!r}")
+
+
+def require_number(value: float, what: str, *, least: float = -inf) -> None:
+    """Refuse a value that is not a finite number of at least `least`."""
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not isfinite(value) or value < least:
+        bound = "" if least == -inf else f" and at least {least:g}"
+        raise RobotError(f"{what} must be finite{bound}, got {value!r}")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shape(Value):
+    """A collision shape: `kind`, its `dimensions` (see SHAPE_DIMENSIONS) and its pose in the link frame."""
+
+    kind: ShapeKind
+    dimensions: tuple[float, ...]
+    pose: Pose = IDENTITY
+    filename: str = ""
+
+    def __post_init__(self) -> None:
+        require_choice(self.kind, get_args(ShapeKind), "shape kind")
+        if len(self.dimensions) != SHAPE_DIMENSIONS[self.kind]:
+            raise RobotError(f"a {self.kind} has {SHAPE_DIMENSIONS[self.kind]} dimensions, got {self.dimensions}")
+        for value in self.dimensions:
+            require_number(value, f"{self.kind} dimension", least=0.0 if self.kind != "mesh" else -inf)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Link(Value):
+    """A rigid body: `phi` (10,) its standard parameters in the link frame, None when they are not known."""
+
+    name: str
+    phi: Array | None = None
+    shapes: tuple[Shape, ...] = ()
+
+    def __post_init__(self) -> None:
+        require_name(self.name, "a link")
+        if self.phi is None:
+            return
+        phi = frozen_array(self.phi, (PARAMETERS_PER_LINK,), f"parameters {LINK_PARAMETERS} of link {self.name!r}")
+        if phi[0] < 0:
+            raise RobotError(f"link {self.name!r} has a negative mass of {phi[0]:g} kg")
+        object.__setattr__(self, "phi", phi)
+
+    def consistency(self) -> Consistency:
+        """Whether some mass distribution has these parameters."""
+        return consistency_of(self.phi)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Joint limits in rad or m, rad/s or m/s, N m or N; None where a limit is not stated."""
+
+    lower: float | None = None
+    upper: float | None = None
+    velocity: float | None = None
+    acceleration: float | None = None
+    jerk: float | None = None
+    effort: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("lower", "upper", "velocity", "acceleration", "jerk", "effort"):
+            value = getattr(self, name)
+            if value is not None:
+                require_number(value, f"limit {name!r}", least=-inf if name in ("lower", "upper") else 0.0)
+        if self.lower is not None and self.upper is not None and self.lower > self.upper:
+            raise RobotError(f"the lower limit {self.lower:g} lies above the upper limit {self.upper:g}")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Joint(Value):
+    """One degree of freedom between two links.
+
+    origin  pose of the joint frame in the parent's link frame
+    axis    (3,) unit vector in the joint frame, through its origin; the motion is about or along it
+    tip     pose of the child's link frame in the moved joint frame (identity in URDF, the distal frame in standard DH)
+    """
+
+    name: str
+    kind: JointKind
+    parent: str
+    child: str
+    origin: Pose = IDENTITY
+    axis: Array = field(default_factory=lambda: np.array([0.0, 0.0, 1.0]))
+    tip: Pose = IDENTITY
+    limits: Limits = Limits()
+
+    def __post_init__(self) -> None:
+        require_name(self.name, "a joint")
+        require_name(self.parent, f"the parent of joint {self.name!r}")
+        require_name(self.child, f"the child of joint {self.name!r}")
+        require_choice(self.kind, get_args(JointKind), f"the kind of joint {self.name!r}")
+        if self.parent == self.child:
+            raise RobotError(f"joint {self.name!r} connects link {self.parent!r} with itself")
+        axis = frozen_array(self.axis, (3,), f"the axis of joint {self.name!r}")
+        if abs(np.linalg.norm(axis) - 1) > 1e-9:
+            raise RobotError(f"the axis of joint {self.name!r} must have unit length, got {axis.tolist()}")
+        object.__setattr__(self, "axis", axis)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Frame(Value):
+    """A named frame fixed to a link (`tool0`, a merged fixed link): its pose in the link frame."""
+
+    name: str
+    link: str
+    pose: Pose = IDENTITY
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Drive(Value):
+    """A motor with gear and friction: q_motor = ratio * q[joint] + sum of coupling[k] * q[k].
+
+    rotor_inertia               kg m^2 (kg) at the motor; 0 when the drive has no such effect, as below
+    viscous, coulomb, offset    N m s, N m, N m at `side`: of the motor's motion, or of the joint's own
+    """
+
+    joint: str
+    ratio: float = 1.0
+    coupling: Mapping[str, float] = field(default_factory=dict)
+    rotor_inertia: float = 0.0
+    viscous: float = 0.0
+    coulomb: float = 0.0
+    offset: float = 0.0
+    side: Side = "joint"
+
+    def __post_init__(self) -> None:
+        require_name(self.joint, "the joint of a drive")
+        require_choice(self.side, get_args(Side), f"the friction side of the drive of joint {self.joint!r}")
+        for name in ("ratio", *DRIVE_PARAMETERS):
+            least = 0.0 if name in ("rotor_inertia", "viscous", "coulomb") else -inf
+            require_number(getattr(self, name), f"{name} of the drive of joint {self.joint!r}", least=least)
+        if self.ratio == 0:
+            raise RobotError(f"the gear ratio of the drive of joint {self.joint!r} is zero: the motor would not turn")
+        for joint, ratio in self.coupling.items():
+            require_number(ratio, f"the coupling of the drive of joint {self.joint!r} to {joint!r}")
+        if self.joint in self.coupling:
+            raise RobotError(f"the drive of joint {self.joint!r} is coupled to its own joint; use its ratio")
+        object.__setattr__(self, "coupling", MappingProxyType(dict(self.coupling)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Loop(Value):
+    """A pin that closes a kinematic loop: origins and z axes of the two poses coincide.
+
+    first, second              the links that the pin joins
+    first_pose, second_pose    the pin in either link frame
+    dependent                  joints whose motion follows from the others by this loop
+    """
+
+    name: str
+    first: str
+    second: str
+    first_pose: Pose
+    second_pose: Pose
+    dependent: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        require_name(self.name, "a loop")
+        if self.first == self.second:
+            raise RobotError(f"loop {self.name!r} joins link {self.first!r} with itself")
+
+
+def finite_or_none(value: float | None) -> float | None:
+    """None for a missing or infinite limit, so that 'no limit' has one spelling."""
+    return None if value is None or isnan(value) or not isfinite(value) else value

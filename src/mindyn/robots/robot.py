@@ -1,0 +1,197 @@
+"""`Robot`: a frozen tree of links and joints with gravity, drives and loops; structure validated at birth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from mindyn.algebra.inertia import Consistency
+from mindyn.algebra.poses import IDENTITY, Pose
+from mindyn.algebra.values import Array, Value, frozen_array
+from mindyn.errors import MissingPhysicsError, RobotError, unknown_name
+from mindyn.notation import STANDARD_GRAVITY
+from mindyn.robots.parts import Drive, Frame, Joint, Link, Loop, require_name
+
+
+def duplicates(names: Iterable[str]) -> list[str]:
+    """The names that occur more than once, in order of first occurrence."""
+    listed = list(names)
+    return [name for name in dict.fromkeys(listed) if listed.count(name) > 1]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Robot(Value):
+    """A tree robot: joint i moves link i relative to its parent link; parents come before children.
+
+    root     the link that does not move
+    joints   n joints, in the order of q
+    links    the n moving links, links[i] moved by joints[i]
+    gravity  (3,) in the root frame, m/s^2
+    frames   named frames fixed to links
+    drives   motors, gears and friction, at most one for each joint
+    loops    pins that close kinematic loops
+    source   where the description comes from (like notes, not part of the robot's identity)
+    notes    what the reader changed or found worth saying (not part of the robot's identity)
+    """
+
+    name: str
+    root: Link
+    joints: tuple[Joint, ...]
+    links: tuple[Link, ...]
+    gravity: Array = field(default_factory=lambda: np.array(STANDARD_GRAVITY))
+    frames: tuple[Frame, ...] = ()
+    drives: tuple[Drive, ...] = ()
+    loops: tuple[Loop, ...] = ()
+    source: str = field(default="", compare=False)
+    notes: tuple[str, ...] = field(default=(), compare=False)
+
+    def __post_init__(self) -> None:
+        require_name(self.name, "a robot")
+        for name in ("joints", "links", "frames", "drives", "loops", "notes"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        object.__setattr__(self, "gravity", frozen_array(self.gravity, (3,), "gravity"))
+        self._require_tree()
+        self._require_references()
+
+    def _require_tree(self) -> None:
+        if not self.joints:
+            raise RobotError(f"robot {self.name!r} has no moving joint: there is no motion to compute")
+        if repeated := duplicates(self.joint_names):
+            raise RobotError(f"joint names must be unique; repeated: {', '.join(repeated)}")
+        places = [self.root.name, *self.link_names, *(frame.name for frame in self.frames)]
+        if repeated := duplicates(places):
+            raise RobotError(f"link and frame names must be unique; repeated: {', '.join(repeated)}")
+        if tuple(joint.child for joint in self.joints) != self.link_names:
+            raise RobotError("links[i] must be the child of joints[i]")
+        known = {self.root.name}
+        for joint in self.joints:
+            if joint.parent not in known:
+                raise RobotError(f"joint {joint.name!r} hangs on link {joint.parent!r}, which no earlier joint moves")
+            known.add(joint.child)
+
+    def _require_references(self) -> None:
+        for frame in self.frames:
+            self.link_index(frame.link)
+        driven = [drive.joint for drive in self.drives]
+        if repeated := duplicates(driven):
+            raise RobotError(f"a joint has one drive; repeated: {', '.join(repeated)}")
+        for drive in self.drives:
+            for joint in (drive.joint, *drive.coupling):
+                self.joint_index(joint)
+        for loop in self.loops:
+            for link in (loop.first, loop.second):
+                self.link_index(link)
+            for joint in loop.dependent:
+                self.joint_index(joint)
+
+    @property
+    def joint_count(self) -> int:
+        """n, the number of joints."""
+        return len(self.joints)
+
+    @cached_property
+    def joint_names(self) -> tuple[str, ...]:
+        """Joint names in the order of q."""
+        return tuple(joint.name for joint in self.joints)
+
+    @cached_property
+    def link_names(self) -> tuple[str, ...]:
+        """Names of the moving links, in the order of q."""
+        return tuple(link.name for link in self.links)
+
+    @cached_property
+    def parents(self) -> tuple[int, ...]:
+        """Index of the joint that moves each joint's parent link; -1 for the root."""
+        return tuple(self.link_index(joint.parent) for joint in self.joints)
+
+    @cached_property
+    def children(self) -> tuple[tuple[int, ...], ...]:
+        """For each joint, the joints that hang on its link."""
+        return tuple(tuple(k for k, parent in enumerate(self.parents) if parent == i) for i in range(self.joint_count))
+
+    @property
+    def is_serial(self) -> bool:
+        """Whether the joints form one chain."""
+        return self.parents == tuple(range(-1, self.joint_count - 1))
+
+    def joint_index(self, name: str) -> int:
+        """Position of a joint in q."""
+        if name not in self.joint_names:
+            raise unknown_name("joint", name, self.joint_names)
+        return self.joint_names.index(name)
+
+    def link_index(self, name: str) -> int:
+        """Index of the joint that moves a link; -1 for the root."""
+        if name == self.root.name:
+            return -1
+        if name not in self.link_names:
+            raise unknown_name("link", name, (self.root.name, *self.link_names))
+        return self.link_names.index(name)
+
+    def locate(self, name: str) -> tuple[int, Pose]:
+        """Index of the link that carries a link or frame of this name, and its pose in that link frame."""
+        for frame in self.frames:
+            if frame.name == name:
+                return self.link_index(frame.link), frame.pose
+        if name != self.root.name and name not in self.link_names:
+            places = (self.root.name, *self.link_names, *(frame.name for frame in self.frames))
+            raise unknown_name("link or frame", name, places)
+        return self.link_index(name), IDENTITY
+
+    def path(self, index: int) -> tuple[int, ...]:
+        """Joints from the root to link `index`, that joint included."""
+        joints: list[int] = []
+        while index >= 0:
+            joints.append(index)
+            index = self.parents[index]
+        return tuple(reversed(joints))
+
+    @property
+    def has_parameters(self) -> bool:
+        """Whether every moving link states its inertial parameters."""
+        return all(link.phi is not None for link in self.links)
+
+    @property
+    def phi(self) -> Array:
+        """(10 n,) standard parameters of all moving links, each in its own link frame."""
+        missing = [link.name for link in self.links if link.phi is None]
+        if missing:
+            raise MissingPhysicsError(
+                f"robot {self.name!r} states no inertial parameters for: {', '.join(missing)}",
+                hint='pass them at run time (parameters="input"), or add them to the robot file',
+            )
+        return np.concatenate([link.phi for link in self.links if link.phi is not None])
+
+    def consistency(self) -> dict[str, Consistency]:
+        """For every moving link, whether its parameters are physically consistent, and if not, why."""
+        return {link.name: link.consistency() for link in self.links}
+
+    def subchain(self, base: str, tool: str) -> Robot:
+        """The serial robot from link `base` to link or frame `tool`; see `robots.edits.subchain`."""
+        from mindyn.robots.edits import subchain
+
+        return subchain(self, base, tool)
+
+    def lock(self, positions: dict[str, float]) -> Robot:
+        """The robot with the named joints held; see `robots.edits.lock`."""
+        from mindyn.robots.edits import lock
+
+        return lock(self, positions)
+
+    def with_payload(self, mass: float, com: Array, inertia: Array, at: str | None = None) -> Robot:
+        """The robot with a rigid load on its last link; see `robots.edits.with_payload`."""
+        from mindyn.robots.edits import with_payload
+
+        return with_payload(self, mass, com, inertia, at)
+
+    def __str__(self) -> str:
+        from mindyn.robots.table import robot_table
+
+        return robot_table(self)
+
+    def __repr__(self) -> str:
+        kinds = "".join("R" if joint.kind == "revolute" else "P" for joint in self.joints)
+        return f"Robot({self.name!r}, {kinds})"

@@ -1,0 +1,254 @@
+"""Reading mindyn's own TOML format (docs/robot-format.md): DH rows or axes, parameters, drives, loops, limits."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import radians
+from typing import Any
+
+import numpy as np
+
+from mindyn.algebra.inertia import phi_about_origin, tensor_from_entries
+from mindyn.algebra.poses import IDENTITY, Pose
+from mindyn.algebra.rotations import from_quaternion, rot_x, rot_z
+from mindyn.algebra.values import Array, frozen_array
+from mindyn.errors import InputError, RobotFileError
+from mindyn.robots.assembly import FixedJoint, assemble
+from mindyn.robots.parts import Drive, Frame, Joint, Limits, Link, Loop, Shape
+from mindyn.robots.robot import Robot
+from mindyn.robots.snapping import Snapper
+
+FORMAT = "mindyn-robot-1"
+CONVENTIONS = ("axes", "modified_dh", "standard_dh")
+
+_POSE = {"xyz", "rpy", "quaternion", "rotation"}
+_COMMON = {"name", "type", "parent", "child", "limits"}
+_JOINT_KEYS = {
+    "axes": _COMMON | {"origin", "axis", "tip"},
+    "modified_dh": _COMMON | {"gamma", "b", "alpha", "a", "theta", "d"},
+    "standard_dh": _COMMON | {"theta", "d", "a", "alpha"},
+}
+_TOP = {
+    *("format", "name", "source", "convention", "angles", "inertia", "gravity", "root"),
+    *("joint", "link", "drive", "loop", "frame"),
+}
+_REQUIRED = ("format", "name", "convention", "angles", "gravity", "root", "joint")
+
+
+def read_toml(text: str, snap: Snapper) -> Robot:
+    """The robot of a TOML text; every key is checked, so that a typing error is an error."""
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise RobotFileError(f"not valid TOML: {error}") from error
+    _require_keys(table, _TOP, "the robot file")
+    for key in _REQUIRED:
+        _need(table, key, "the robot file")
+    if table["format"] != FORMAT:
+        raise RobotFileError(f"format is {table['format']!r}; this version reads {FORMAT!r}")
+    return _TomlReader(table, snap).robot()
+
+
+def _require_keys(table: Mapping[str, Any], known: set[str], what: str) -> None:
+    if not isinstance(table, Mapping):
+        raise RobotFileError(f"{what} must be a table, got {table!r}")
+    if unknown := sorted(set(table) - known):
+        raise RobotFileError(f"{what} has unknown keys {', '.join(unknown)}; known: {', '.join(sorted(known))}")
+
+
+def _need(table: Mapping[str, Any], key: str, what: str) -> Any:
+    if key not in table:
+        raise RobotFileError(f"{what} states no {key!r}; nothing is assumed in its place")
+    return table[key]
+
+
+def _array(value: Any, shape: tuple[int, ...], what: str) -> Array:
+    try:
+        return frozen_array(value, shape, what)
+    except InputError as error:
+        raise RobotFileError(error.message) from error
+
+
+def _choice(table: Mapping[str, Any], key: str, valid: tuple[str, ...], what: str) -> str:
+    value = _need(table, key, what)
+    if value not in valid:
+        raise RobotFileError(f"{key} of {what} must be one of {', '.join(valid)}; got {value!r}")
+    return str(value)
+
+
+@dataclass(slots=True)
+class _TomlReader:
+    table: Mapping[str, Any]
+    snap: Snapper
+
+    def robot(self) -> Robot:
+        convention = _choice(self.table, "convention", CONVENTIONS, "the robot file")
+        _choice(self.table, "angles", ("rad", "deg"), "the robot file")
+        joints = self.joints(convention)
+        stated = {link.name: link for link in map(self.link, self.table.get("link", []))}
+        names = [str(self.table["root"]), *(joint.child for joint in joints)]
+        if unknown := set(stated) - set(names):
+            raise RobotFileError(
+                f"[[link]] {sorted(unknown)} is moved by no joint; the joints move: {', '.join(names)}"
+            )
+        return assemble(
+            self.table["name"],
+            [stated.get(name, Link(name)) for name in names],
+            joints,
+            gravity=_array(self.table["gravity"], (3,), "gravity"),
+            frames=[self.frame(entry) for entry in self.table.get("frame", [])],
+            drives=[self.drive(entry) for entry in self.table.get("drive", [])],
+            loops=[self.loop(entry) for entry in self.table.get("loop", [])],
+            source=str(self.table.get("source", "")),
+            notes=self.snap.notes,
+        )
+
+    def angle(self, value: Any, what: str) -> float:
+        number = float(_array(value, (), what))
+        return radians(number) if self.table["angles"] == "deg" else number
+
+    def joints(self, convention: str) -> list[Joint | FixedJoint]:
+        previous = str(self.table["root"])
+        joints: list[Joint | FixedJoint] = []
+        for entry in self.table["joint"]:
+            _require_keys(entry, _JOINT_KEYS[convention], f"joint {entry.get('name')!r}")
+            joint = self.joint(entry, convention, previous)
+            previous = joint.child
+            joints.append(joint)
+        return joints
+
+    def joint(self, entry: Mapping[str, Any], convention: str, previous: str) -> Joint | FixedJoint:
+        name = str(_need(entry, "name", "a joint"))
+        what = f"joint {name!r}"
+        kind = _choice(entry, "type", ("revolute", "prismatic", "fixed"), what)
+        build: Callable[[Mapping[str, Any], str, str], tuple[Pose, Array, Pose]] = {
+            "axes": self.axes_geometry,
+            "modified_dh": self.modified_geometry,
+            "standard_dh": self.standard_geometry,
+        }[convention]
+        origin, axis, tip = build(entry, kind, what)
+        parent, child = str(entry.get("parent", previous)), str(_need(entry, "child", what))
+        if kind == "fixed":
+            return FixedJoint(name, parent, child, origin @ tip)
+        limits = self.limits(entry.get("limits", {}), kind, what)
+        return Joint(name, "prismatic" if kind == "prismatic" else "revolute", parent, child, origin, axis, tip, limits)
+
+    def axes_geometry(self, entry: Mapping[str, Any], kind: str, what: str) -> tuple[Pose, Array, Pose]:
+        axis = np.array([0.0, 0.0, 1.0])
+        if kind != "fixed":
+            axis = self.snap.axis(_array(_need(entry, "axis", what), (3,), f"axis of {what}"), f"axis of {what}")
+        origin = self.pose(entry.get("origin", {}), f"{what} origin")
+        return origin, axis, self.pose(entry.get("tip", {}), f"{what} tip")
+
+    def dh(self, entry: Mapping[str, Any], what: str) -> tuple[Array, Array, float, float]:
+        """Rz(theta), Rx(alpha), d, a of a row; all four are to be stated."""
+        theta, alpha = (
+            self.snap.cos_sin(self.angle(_need(entry, key, what), f"{key} of {what}"), f"{what} {key}")
+            for key in ("theta", "alpha")
+        )
+        d, a = (float(_array(_need(entry, key, what), (), f"{key} of {what}")) for key in ("d", "a"))
+        return rot_z(*theta), rot_x(*alpha), d, a
+
+    def modified_geometry(self, entry: Mapping[str, Any], kind: str, what: str) -> tuple[Pose, Array, Pose]:
+        """Rz(gamma) Tz(b) Rx(alpha) Tx(a) Rz(theta) Tz(d): the joint moves theta or d beyond the stated value."""
+        del kind
+        Rz, Rx, d, a = self.dh(entry, what)
+        gamma = self.snap.cos_sin(self.angle(entry.get("gamma", 0.0), f"gamma of {what}"), f"{what} gamma")
+        branch = Pose(rot_z(*gamma), (0, 0, float(_array(entry.get("b", 0.0), (), f"b of {what}"))))
+        step = Pose(Rx) @ Pose(None, (a, 0, 0)) @ Pose(Rz) @ Pose(None, (0, 0, d))
+        return branch @ step, np.array([0.0, 0.0, 1.0]), IDENTITY
+
+    def standard_geometry(self, entry: Mapping[str, Any], kind: str, what: str) -> tuple[Pose, Array, Pose]:
+        """Rz(theta) Tz(d) Tx(a) Rx(alpha): the joint moves first, its link frame sits at the far end."""
+        del kind
+        Rz, Rx, d, a = self.dh(entry, what)
+        tip = Pose(Rz) @ Pose(None, (0, 0, d)) @ Pose(None, (a, 0, 0)) @ Pose(Rx)
+        return IDENTITY, np.array([0.0, 0.0, 1.0]), tip
+
+    def pose(self, entry: Mapping[str, Any], what: str) -> Pose:
+        _require_keys(entry, _POSE, what)
+        xyz = _array(entry.get("xyz", (0.0, 0.0, 0.0)), (3,), f"{what} xyz")
+        if len(set(entry) & {"rpy", "quaternion", "rotation"}) > 1:
+            raise RobotFileError(f"{what} states its rotation more than once")
+        if "rpy" in entry:
+            rpy = [self.angle(value, f"{what} rpy") for value in _array(entry["rpy"], (3,), f"{what} rpy")]
+            return Pose(self.snap.rpy(np.array(rpy), what), xyz)
+        if "quaternion" in entry:
+            quaternion = _array(entry["quaternion"], (4,), f"{what} quaternion (w, x, y, z)")
+            if not quaternion.any():
+                raise RobotFileError(f"the quaternion of {what} is zero")
+            return Pose(self.snap.rotation(from_quaternion(*quaternion), what), xyz)
+        R = _array(entry.get("rotation", np.eye(3)), (3, 3), f"{what} rotation")
+        try:
+            return Pose(self.snap.rotation(R, what), xyz)
+        except InputError as error:
+            raise RobotFileError(f"{what}: {error.message}") from error
+
+    def limits(self, entry: Mapping[str, Any], kind: str, what: str) -> Limits:
+        keys = ("lower", "upper", "velocity", "acceleration", "jerk", "effort")
+        _require_keys(entry, set(keys), f"limits of {what}")
+        turns = kind == "revolute" and self.table["angles"] == "deg"
+        return Limits(
+            **{
+                key: radians(value) if turns and key != "effort" else value
+                for key in keys
+                if key in entry and (value := float(_array(entry[key], (), f"limit {key!r} of {what}"))) is not None
+            }
+        )
+
+    def link(self, entry: Mapping[str, Any]) -> Link:
+        _require_keys(entry, {"name", "mass", "com", "first_moment", "inertia", "shapes"}, "a link")
+        name = str(_need(entry, "name", "a link"))
+        shapes = tuple(self.shape(shape, name) for shape in entry.get("shapes", []))
+        return Link(name, self.phi(entry, f"link {name!r}") if "mass" in entry else None, shapes)
+
+    def phi(self, entry: Mapping[str, Any], what: str) -> Array:
+        about = _choice(self.table, "inertia", ("com", "origin"), "the robot file")
+        mass = float(_array(entry["mass"], (), f"mass of {what}"))
+        inertia = np.atleast_1d(np.array(_need(entry, "inertia", what), dtype=object))
+        if inertia.shape == (3,):
+            xx, yy, zz = _array(inertia, (3,), f"inertia of {what}")
+            entries = np.array([xx, 0, yy, 0, 0, zz])
+        else:
+            entries = _array(inertia, (6,), f"inertia of {what} (xx, yy, zz or xx, xy, yy, xz, yz, zz)")
+        if ("com" in entry) == ("first_moment" in entry):
+            raise RobotFileError(f"{what} must state either com or first_moment")
+        if about == "com":
+            com = _array(_need(entry, "com", what), (3,), f"com of {what}")
+            return phi_about_origin(mass, com, tensor_from_entries(entries))
+        com = _array(entry.get("com", (0, 0, 0)), (3,), f"com of {what}")
+        moment = _array(entry.get("first_moment", mass * com), (3,), f"first_moment of {what}")
+        return np.concatenate([[mass], moment, entries])
+
+    def shape(self, entry: Mapping[str, Any], link: str) -> Shape:
+        what = f"shape of link {link!r}"
+        _require_keys(entry, {"kind", "dimensions", "filename", *_POSE}, what)
+        dimensions = tuple(float(_array(value, (), what)) for value in _need(entry, "dimensions", what))
+        pose = _TomlReader(self.table, Snapper(active=False)).pose({k: entry[k] for k in _POSE & set(entry)}, what)
+        return Shape(_need(entry, "kind", what), dimensions, pose, entry.get("filename", ""))
+
+    def frame(self, entry: Mapping[str, Any]) -> Frame:
+        _require_keys(entry, {"name", "link", *_POSE}, "a frame")
+        name = str(_need(entry, "name", "a frame"))
+        pose = self.pose({k: entry[k] for k in _POSE & set(entry)}, f"frame {name!r}")
+        return Frame(name, str(_need(entry, "link", f"frame {name!r}")), pose)
+
+    def drive(self, entry: Mapping[str, Any]) -> Drive:
+        keys = {"joint", "ratio", "coupling", "rotor_inertia", "viscous", "coulomb", "offset", "side"}
+        _require_keys(entry, keys, "a drive")
+        _need(entry, "side", f"the drive of joint {_need(entry, 'joint', 'a drive')!r}")
+        return Drive(**entry)
+
+    def loop(self, entry: Mapping[str, Any]) -> Loop:
+        _require_keys(entry, {"name", "first", "second", "dependent"}, "a loop")
+        name = str(_need(entry, "name", "a loop"))
+        ends = []
+        for role in ("first", "second"):
+            end = _need(entry, role, f"loop {name!r}")
+            _require_keys(end, {"link", *_POSE}, f"loop {name!r}, {role}")
+            pose = self.pose({k: end[k] for k in _POSE & set(end)}, f"loop {name!r} {role}")
+            ends.append((str(_need(end, "link", f"loop {name!r}, {role}")), pose))
+        (first, X1), (second, X2) = ends
+        return Loop(name, first, second, X1, X2, tuple(entry.get("dependent", ())))

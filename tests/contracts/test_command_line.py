@@ -1,0 +1,45 @@
+"""The command line as a person meets it: data on stdout, errors with a hint on stderr, exit codes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+MINDYN = Path(sys.executable).parent / "mindyn"
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([MINDYN, *arguments], capture_output=True, text=True, timeout=120)
+
+
+def test_demo_says_what_was_computed_and_how_fast():
+    done = run("demo")
+    assert done.returncode == 0, done.stderr
+    assert "inverse dynamics at 10000 samples" in done.stdout
+    assert "ns per sample" in done.stdout
+
+
+def test_robots_are_listed_and_shown():
+    listed = json.loads(run("robots", "--json").stdout)
+    assert {"puma560", "panda"} <= {entry["name"] for entry in listed}
+    assert "joint6" in run("robots", "puma560").stdout
+    assert "puma560_fgl" in run("robots").stdout
+
+
+def test_errors_name_the_cause_and_end_with_code_1(tmp_path):
+    done = run("robots", "puma650")
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr.startswith("error: 'puma650' is neither a bundled robot nor a file")
+    assert "Traceback" not in done.stderr
+    broken = tmp_path / "arm.urdf"
+    broken.write_text("<robot")
+    assert "hint: look at line 1" in run("robots", str(broken)).stderr
+    assert run("nonsense").returncode == 2
+
+
+def test_version_and_help():
+    assert run("--version").stdout.startswith("mindyn 0.")
+    assert "robots" in run("--help").stdout

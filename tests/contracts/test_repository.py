@@ -1,0 +1,77 @@
+"""What the repository promises about itself: sizes, examples, the README's words and numbers."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import mindyn
+
+ROOT = Path(__file__).parents[2]
+PYTHON_FILES = [path for part in ("src", "tests", "benchmarks", "examples") for path in (ROOT / part).rglob("*.py")]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+@pytest.mark.parametrize("path", PYTHON_FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_python_files_stay_short(path):
+    assert len(path.read_text().splitlines()) <= 400
+
+
+def test_there_are_examples():
+    assert EXAMPLES
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_examples_run_and_are_short(path, tmp_path):
+    assert len(path.read_text().splitlines()) <= 80
+    done = subprocess.run([sys.executable, path], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+
+
+def code_blocks(path: Path) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", path.read_text(), re.DOTALL)
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_code_blocks_run_and_print_what_they_say(path, tmp_path, monkeypatch, capsys):
+    """Blocks of a page run in order; `# -> x` after a print is compared with what it prints."""
+    monkeypatch.chdir(tmp_path)
+    space: dict[str, object] = {}
+    for block in code_blocks(path):
+        exec(compile(block, str(path), "exec"), space)
+        expected = re.findall(r"print\(.*\)  # -> (.*)", block)
+        printed = capsys.readouterr().out.splitlines()
+        assert [line for line in printed if line in expected] == expected, f"{path.name} prints {printed}"
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_links_within_the_repository_resolve(path):
+    for target in re.findall(r"\]\(([^)#]+)\)", path.read_text()):
+        if not target.startswith("http"):
+            assert (path.parent / target).exists(), f"{path.name} links to {target}"
+
+
+def test_the_version_is_said_once_in_each_place():
+    project = (ROOT / "pyproject.toml").read_text()
+    assert f'version = "{mindyn.__version__}"' in project
+    assert f"version: {mindyn.__version__}" in (ROOT / "CITATION.cff").read_text()
+    assert f"## {mindyn.__version__}" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_every_public_name_exists():
+    for name in mindyn.__all__:
+        assert getattr(mindyn, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = mindyn.nonsense
+
+
+def test_readme_lists_the_bundled_robots():
+    readme = (ROOT / "README.md").read_text()
+    missing = [name for name in mindyn.bundled_robots() if f"`{name}`" not in readme]
+    assert not missing

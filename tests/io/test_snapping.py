@@ -1,0 +1,73 @@
+"""Rounded angles: robots written with few digits of pi are the robot that was meant, and say so."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mindyn import load_robot, write_urdf
+from mindyn.algebra.rotations import from_rpy
+from mindyn.robots.snapping import SNAP_ANGLE, Snapper
+
+
+@pytest.fixture(scope="module")
+def puma_text(tmp_path_factory):
+    path = tmp_path_factory.mktemp("puma") / "puma.urdf"
+    write_urdf(load_robot("puma560"), path, force=True)
+    return path.read_text()
+
+
+def rounded(text: str, right_angle: str, path):
+    exact = repr(np.pi / 2)
+    assert exact in text
+    path.write_text(text.replace(exact, right_angle))
+    return path
+
+
+def test_puma_with_rounded_pi_is_the_same_robot(puma_text, tmp_path):
+    exact = load_robot(rounded(puma_text, repr(np.pi / 2), tmp_path / "exact.urdf"))
+    nine = load_robot(rounded(puma_text, "1.570796327", tmp_path / "nine.urdf"))
+    five = load_robot(rounded(puma_text, "1.5708", tmp_path / "five.urdf"))
+    assert nine == exact
+    assert five == exact
+    assert exact.notes == ()
+    assert len(nine.notes) == len(five.notes) == 4
+    assert "joint 'joint4' origin roll: 1.5708 rad taken as 90 deg" in five.notes
+    assert "1.5708 rad taken as 90 deg" in str(five)
+
+
+def test_snapping_can_be_turned_off(puma_text, tmp_path):
+    path = rounded(puma_text, "1.5708", tmp_path / "five.urdf")
+    as_written = load_robot(path, snap=False)
+    assert as_written != load_robot(path)
+    assert as_written.notes == ()
+    assert np.abs(as_written.joints[1].origin.rotation[1, 1]) == pytest.approx(abs(np.cos(1.5708)), rel=1e-9)
+
+
+def test_what_is_not_rounded_stays():
+    snap = Snapper()
+    calibrated = np.array([np.pi / 2 + 3 * SNAP_ANGLE, 0.1, -0.2])
+    assert (snap.rpy(calibrated, "x") == from_rpy(*calibrated)).all()
+    assert snap.notes == []
+
+
+def test_axes_are_snapped_and_normalised():
+    snap = Snapper()
+    assert snap.axis([0, 0, 2], "a").tolist() == [0, 0, 1]
+    assert snap.axis([1e-7, 0, 1], "b").tolist() == [0, 0, 1]
+    assert snap.axis([0.7071, 0, 0.70711], "c").tolist() == [np.sqrt(0.5), 0, np.sqrt(0.5)]
+    assert snap.axis([-1, 0, 0], "d").tolist() == [-1, 0, 0]
+    assert [note[0] for note in snap.notes] == ["a", "b", "c", "c"]  # c: normalised, then snapped
+    assert Snapper(active=False).axis([1e-7, 0, 1], "b")[0] != 0
+
+
+def test_rotations_by_quaternion_and_matrix_snap_too():
+    snap = Snapper()
+    R = from_rpy(1.5708, 0.0, -0.785398)
+    snapped = snap.rotation(R, "x")
+    assert snapped[0, 0] == np.sqrt(0.5)
+    assert len(snap.notes) == 2
+    assert (snap.rotation(snapped, "again") == snapped).all()
+    assert len(snap.notes) == 2
+    gimbal = from_rpy(0.3, 1.5708, 0.2)
+    assert snap.rotation(gimbal, "gimbal")[2, 0] == -1.0
