@@ -44,6 +44,10 @@ class MissingExtraError(MindynError):
     """An optional package is needed that is not installed."""
 
 
+class ExportError(MindynError):
+    """A file cannot be written: its format cannot say what is asked, the robot is not physical, no such folder."""
+
+
 def unknown_name(kind: str, given: str, valid: Iterable[str]) -> UnknownNameError:
     """`no joint 'elbow2'; the model has: shoulder, elbow, wrist`."""
     names = ", ".join(valid)

@@ -12,13 +12,13 @@ from robots import random_robot
 import mindyn
 from mindyn import Drive, Frame, Joint, Limits, Link, MindynError, Robot, Shape, equation, load_robot
 from mindyn.errors import (
+    ExportError,
     InputError,
     MissingPhysicsError,
     RobotError,
     RobotFileError,
     UnknownNameError,
 )
-from mindyn.export.writing import ExportError
 
 ARM = """<robot name="arm">
   <link name="base"/>

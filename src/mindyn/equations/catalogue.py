@@ -9,7 +9,7 @@ from typing import Any, Literal
 import casadi
 
 from mindyn.equations.chain import SX, Chain, chain_of, kinematic_chain_of
-from mindyn.equations.drives import drive_torques, reflected_inertia
+from mindyn.equations.drives import drive_torques
 from mindyn.equations.energy import energy
 from mindyn.equations.forward_dynamics import forward_dynamics
 from mindyn.equations.inertia_matrix import coriolis_matrix, inertia_matrix
@@ -17,6 +17,7 @@ from mindyn.equations.kinematics import forward_kinematics, geometric_jacobian
 from mindyn.equations.newton_euler import bias_torques, gravity_torques, inverse_dynamics
 from mindyn.errors import InputError, MissingPhysicsError, RobotError, unknown_name
 from mindyn.notation import DRIVE_PARAMETERS, PARAMETERS_PER_LINK
+from mindyn.robots.drive_matrices import reflected_inertia
 from mindyn.robots.robot import Robot
 
 Function = Any
@@ -170,6 +171,9 @@ EQUATIONS: dict[str, Equation] = {
 }
 """Every equation by its public name."""
 
+PLACED = ("forward_kinematics", "geometric_jacobian")
+"""Equations of a link or frame, which `place` names."""
+
 
 def equation(
     robot: Robot,
@@ -218,7 +222,7 @@ def _require_usable(
             f"robot {robot.name!r} states no drives, but drives=True asks for their torques",
             hint="add [[drive]] tables to the robot file, or leave drives=False",
         )
-    if (place is None) == (name in ("forward_kinematics", "geometric_jacobian")):
+    if (place is None) == (name in PLACED):
         raise InputError(f"{name} {'needs' if place is None else 'takes no'} place (the name of a link or frame)")
 
 

@@ -8,7 +8,8 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 from mindyn.algebra.inertia import mass_com_inertia
 from mindyn.algebra.poses import Pose
 from mindyn.algebra.rotations import to_quaternion
-from mindyn.export.writing import joint_side, losses, require_exportable, write_whole, written
+from mindyn.export.writing import joint_side, losses, require_exportable, written
+from mindyn.files import write_whole
 from mindyn.robots.parts import Joint, Link
 from mindyn.robots.robot import Robot
 

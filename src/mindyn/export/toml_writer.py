@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mindyn.algebra.poses import Pose
-from mindyn.export.writing import write_whole
+from mindyn.files import write_whole
 from mindyn.notation import DRIVE_PARAMETERS
 from mindyn.robots.parts import Drive, Frame, Joint, Limits, Link, Loop, Shape
 from mindyn.robots.robot import Robot

@@ -8,7 +8,9 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 from mindyn.algebra.inertia import entries_of_tensor, mass_com_inertia
 from mindyn.algebra.poses import Pose
 from mindyn.algebra.rotations import to_rpy
-from mindyn.export.writing import ExportError, joint_side, losses, require_exportable, write_whole, written
+from mindyn.errors import ExportError
+from mindyn.export.writing import joint_side, losses, require_exportable, written
+from mindyn.files import write_whole
 from mindyn.robots.parts import Joint, Link, Shape
 from mindyn.robots.robot import Robot
 

@@ -1,39 +1,13 @@
-"""Writing whole files or none, and what every writer of a robot asks first."""
+"""What every writer of a robot asks first, and the parts that writers share."""
 
 from __future__ import annotations
-
-import os
-import tempfile
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mindyn.errors import MindynError
+from mindyn.errors import ExportError
 from mindyn.robots.parts import Drive
 from mindyn.robots.robot import Robot
-
-
-class ExportError(MindynError):
-    """A file format cannot say what the robot is, or the robot is not physical."""
-
-
-def write_whole(path: str | Path, text: str) -> None:
-    """Write a text file under a temporary name beside `path`, then move it there."""
-    target = Path(path)
-    if not target.parent.is_dir():
-        raise ExportError(f"there is no folder {str(target.parent)!r} to write {target.name} into")
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        umask = os.umask(0)
-        os.umask(umask)
-        Path(temporary).chmod(0o666 & ~umask)
-        Path(temporary).replace(target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def written(values: ArrayLike) -> str:

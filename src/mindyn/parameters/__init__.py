@@ -1,0 +1,1 @@
+"""Standard parameters, and the combinations of them that the dynamics depend on."""

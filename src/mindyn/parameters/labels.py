@@ -1,0 +1,22 @@
+"""Names of standard and drive parameters: `Izz3`, `mcx3`, `rotor_inertia_joint2`."""
+
+from __future__ import annotations
+
+from mindyn.notation import DRIVE_PARAMETERS, LINK_PARAMETER_UNITS, LINK_PARAMETERS
+from mindyn.robots.robot import Robot
+
+_DRIVE_SYMBOLS = {"rotor_inertia": "Im", "viscous": "fv", "coulomb": "fc", "offset": "fo"}
+_DRIVE_UNITS = {"rotor_inertia": "kg m^2", "viscous": "N m s", "coulomb": "N m", "offset": "N m"}
+
+
+def parameter_labels(robot: Robot, *, drives: bool) -> tuple[str, ...]:
+    """Symbol and joint number of every parameter, in the order of phi and, with drives, the drive parameters."""
+    links = [f"{symbol}{i + 1}" for i in range(robot.joint_count) for symbol in LINK_PARAMETERS]
+    numbers = [robot.joint_index(drive.joint) + 1 for drive in robot.drives] if drives else []
+    return (*links, *(f"{_DRIVE_SYMBOLS[name]}{i}" for i in numbers for name in DRIVE_PARAMETERS))
+
+
+def parameter_units(robot: Robot, *, drives: bool) -> tuple[str, ...]:
+    """Unit of every parameter, of a revolute joint where that matters."""
+    count = len(robot.drives) if drives else 0
+    return (*(LINK_PARAMETER_UNITS * robot.joint_count), *([_DRIVE_UNITS[name] for name in DRIVE_PARAMETERS] * count))

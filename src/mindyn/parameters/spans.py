@@ -1,0 +1,220 @@
+"""Which motions a link can make, and what of its parameters they can show: the conditions behind structural base sets.
+
+The energy of link i is a linear form in its ten parameters. Remove a last link: its joint's speed qd_i appears in the
+energy as a polynomial, its position q_i as a trigonometric polynomial (revolute) or polynomial (prismatic), and neither
+appears elsewhere. A change d of its parameters is unseen at joint i iff
+
+  (a) z.I(d) z = 0                         the coefficient of qd_i^2,
+  (b) z.I(d) v = 0 for all v in V          the coefficient of qd_i; V the span of velocities that come from the parent,
+  (c) s(D^k d) = 0 for all s in S, k >= 1  the energy does not depend on q_i; S the span of energy forms that the parent
+                                           gives frame i, D the generator of the joint's motion on parameters;
+
+and is then the same as the change of the parent's parameters that it makes at q_i = 0. What reaches the root is never
+seen. V and S pass outwards, parameter changes inwards, so the count is exact and the work linear in the number of links.
+The idea of velocity spans is that of [Wensing, Niemeyer & Slotine 2024]; forms of energy make gravity, its absence,
+rotors and translational joints one case. Rotor inertia h adds h (G_k qd)^2 / 2: V is extended by the joint speeds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mindyn.algebra.inertia import phi_map, spatial_inertia
+from mindyn.algebra.poses import IDENTITY, Pose
+from mindyn.algebra.rotations import skew
+from mindyn.algebra.values import Array
+from mindyn.notation import PARAMETERS_PER_LINK
+from mindyn.robots.robot import Robot
+
+RANK = 1e-9
+"""Singular values below this share of the largest belong to directions that the geometry excludes."""
+
+NEAR = 1e-4
+"""Singular values between RANK and this share mark geometry that is nearly, but not quite, degenerate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spans:
+    """What a frame can experience.
+
+    velocities  (6 + n, a) basis of the span of (w, v, qd): motion of the frame, and the joint speeds
+    forms       (10, b) basis of the span of its energy forms: energy = form . phi
+    """
+
+    velocities: Array
+    forms: Array
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What joint i sees: rows of conditions on its link's parameters (m, 10) and on all rotor inertias (m, drives).
+
+    near  singular values, relative, that lie between RANK and NEAR
+    """
+
+    link: Array
+    rotors: Array
+    near: tuple[float, ...]
+
+
+def orthonormal(columns: Array, near: list[float] | None = None) -> Array:
+    """An orthonormal basis of the span of columns of like size; directions below RANK are no part of it."""
+    sizes = np.linalg.norm(columns, axis=0)
+    kept = columns[:, sizes > 1e-12]
+    if kept.shape[1] == 0:
+        return columns[:, :0]
+    U, s, _ = np.linalg.svd(kept / np.linalg.norm(kept, axis=0), full_matrices=False)
+    if near is not None:
+        near.extend(float(x) for x in s / s[0] if RANK < x < NEAR)
+    return np.asarray(U[:, s > RANK * s[0]])
+
+
+def closed_under(generator: Array, columns: Array, near: list[float]) -> Array:
+    """The smallest subspace that holds the columns and that the motion exp(generator q) maps to itself."""
+    basis = orthonormal(columns, near)
+    for _ in range(generator.shape[0]):
+        grown = orthonormal(np.hstack([basis, generator @ basis]), near)
+        if grown.shape[1] == basis.shape[1]:
+            break
+        basis = grown
+    return basis
+
+
+def velocity_map(X_ab: Pose) -> Array:
+    """(6, 6) that takes (w, v) of frame a to frame b, fixed to the same body."""
+    R, p = X_ab.rotation, X_ab.translation
+    return np.block([[R.T, np.zeros((3, 3))], [-R.T @ skew(p), R.T]])
+
+
+def twist_generator(axis: Array) -> Array:
+    """Derivative by q, at q = 0, of `velocity_map` of a joint's motion along the twist `axis` (6,)."""
+    return -np.block([[skew(axis[:3]), np.zeros((3, 3))], [skew(axis[3:]), skew(axis[:3])]])
+
+
+def parameter_generator(axis: Array) -> Array:
+    """D (10, 10): derivative by q, at q = 0, of the map of parameters from the moved frame to the one before it."""
+    columns = []
+    for unit in np.eye(PARAMETERS_PER_LINK):
+        spatial = spatial_inertia(unit)
+        change = _momentum_generator(axis) @ spatial
+        columns.append(_parameters_of(change + change.T))
+    return np.stack(columns, axis=1)
+
+
+def _momentum_generator(axis: Array) -> Array:
+    """Derivative by q of the transform of wrenches (moment, force) into the frame before the joint."""
+    w, v = skew(axis[:3]), skew(axis[3:])
+    return np.block([[w, v], [np.zeros((3, 3)), w]])
+
+
+def _parameters_of(spatial: Array) -> Array:
+    """The ten parameters of a 6x6 spatial inertia."""
+    J, C = spatial[:3, :3], spatial[:3, 3:]
+    tensor = [J[0, 0], J[0, 1], J[1, 1], J[0, 2], J[1, 2], J[2, 2]]
+    return np.array([spatial[3, 3], C[2, 1], C[0, 2], C[1, 0], *tensor])
+
+
+def bilinear_forms(left: Array, right: Array) -> Array:
+    """(10, a): forms d -> left . I(d) right[:, k]."""
+    inertias = np.stack([spatial_inertia(unit) for unit in np.eye(PARAMETERS_PER_LINK)])
+    return np.einsum("i,pij,jk->pk", left, inertias, right)
+
+
+def _length_scale(robot: Robot) -> float:
+    """The robot's own unit of length, so that conditions on moments of every order are of one size."""
+    lengths = [np.linalg.norm(X.translation) for joint in robot.joints for X in (joint.origin, joint.tip)]
+    return float(max(lengths)) or 1.0
+
+
+def _scaled(pose: Pose, length: float) -> Pose:
+    return Pose(pose.rotation, pose.translation / length)
+
+
+def seen_by_joints(robot: Robot, G: Array) -> tuple[list[Seen], list[Array]]:
+    """What every joint sees, in joint frames and units of the robot's own length; and maps of source parameters there.
+
+    G  (rotors, n) gear matrix of the rotors that take part
+    """
+    length = _length_scale(robot)
+    n = robot.joint_count
+    # The tip's own frame matters for the parameters alone; joint frames carry the recursion.
+    spans: dict[int, Spans] = {-1: _root_spans(robot, n)}
+    tips: dict[int, Pose] = {-1: IDENTITY}
+    seen: list[Seen] = []
+    slides = np.array([joint.kind == "prismatic" for joint in robot.joints])
+    scaled_G = np.where(slides, length, 1.0) * G
+    for i, joint in enumerate(robot.joints):
+        parent = robot.parents[i]
+        near: list[float] = []
+        axis = np.zeros(6)
+        axis[slice(0, 3) if joint.kind == "revolute" else slice(3, 6)] = joint.axis
+        X = tips[parent] @ _scaled(joint.origin, length)
+        arriving = _arriving(spans[parent], X, axis, near)
+        own = _conditions(axis, arriving, i, scaled_G, near)
+        beside = [j for j in range(i) if j not in robot.path(i)]
+        seen.append(_in_rotor_units(own, scaled_G[:, beside].T * scaled_G[:, i], 1 / length**2))
+        spans[i] = _leaving(axis, arriving, i, near)
+        tips[i] = _scaled(joint.tip, length)
+    return seen, [_source_map(tips[i], length) for i in range(n)]
+
+
+def _root_spans(robot: Robot, n: int) -> Spans:
+    g = np.concatenate([[0.0], robot.gravity, np.zeros(6)])
+    size = float(np.linalg.norm(g))
+    return Spans(np.zeros((6 + n, 0)), g[:, None] / size if size else np.zeros((10, 0)))
+
+
+def _arriving(spans: Spans, X: Pose, axis: Array, near: list[float]) -> Spans:
+    """The parent's spans in frame i before its own motion; velocities closed under it."""
+    n = spans.velocities.shape[0] - 6
+    moved = np.vstack([velocity_map(X) @ spans.velocities[:6], spans.velocities[6:]])
+    generator = np.zeros((6 + n, 6 + n))
+    generator[:6, :6] = twist_generator(axis)
+    # energy = s . phi_parent = s . (T phi_i): forms transform with the transpose of the parameter map.
+    forms = phi_map(X).T @ spans.forms
+    return Spans(closed_under(generator, moved, near), orthonormal(forms, near))
+
+
+def _conditions(axis: Array, arriving: Spans, i: int, G: Array, near: list[float]) -> Seen:
+    """Rows (a), (b), (c) on the link's parameters, and what rotor inertias add to (a) and (b)."""
+    D = parameter_generator(axis)
+    rows_a = bilinear_forms(axis, axis[:, None]).T
+    rows_b = bilinear_forms(axis, arriving.velocities[:6]).T
+    rows_c, powers = [], D
+    for _ in range(4):
+        rows_c.append(arriving.forms.T @ powers)
+        powers = powers @ D
+    rotors_a = (G[:, i] ** 2)[None, :]
+    rotors_b = (arriving.velocities[6:].T @ G.T) * G[:, i]
+    link = np.vstack([rows_a, rows_b, *rows_c])
+    rotors = np.vstack([rotors_a, rotors_b, *(np.zeros((len(rows), G.shape[0])) for rows in rows_c)])
+    return Seen(link, rotors, tuple(near))
+
+
+def _in_rotor_units(seen: Seen, beside: Array, unit: float) -> Seen:
+    """With rotor inertias in SI, and rows for joints of other branches, whose speeds couple through rotors alone."""
+    link = np.vstack([seen.link, np.zeros((len(beside), PARAMETERS_PER_LINK))])
+    return Seen(link, unit * np.vstack([seen.rotors, beside]), seen.near)
+
+
+def _leaving(axis: Array, arriving: Spans, i: int, near: list[float]) -> Spans:
+    """The spans of frame i, its own motion included."""
+    n = arriving.velocities.shape[0] - 6
+    own = np.zeros((6 + n, 1))
+    own[:6, 0], own[6 + i, 0] = axis, 1.0
+    forms = np.hstack(
+        [
+            closed_under(parameter_generator(axis).T, arriving.forms, near),
+            bilinear_forms(axis, arriving.velocities[:6]),
+            bilinear_forms(axis, axis[:, None]),
+        ]
+    )
+    return Spans(orthonormal(np.hstack([arriving.velocities, own]), near), orthonormal(forms, near))
+
+
+def _source_map(tip: Pose, length: float) -> Array:
+    """Source link parameters (SI) to joint-frame parameters in units of length: lengths divided by `length`."""
+    units = np.diag([1.0, *[1 / length] * 3, *[1 / length**2] * 6])
+    return np.asarray(phi_map(tip) @ units)

@@ -1,0 +1,150 @@
+"""Structural base parameters: exact for any tree, from the kinematics alone, without sampling (see spans.py)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from mindyn.algebra.inertia import phi_map
+from mindyn.algebra.values import Array
+from mindyn.notation import DRIVE_PARAMETERS, LINK_PARAMETERS, PARAMETERS_PER_LINK
+from mindyn.parameters.base import BaseParameters
+from mindyn.parameters.labels import parameter_labels
+from mindyn.parameters.reading import cleaned
+from mindyn.parameters.spans import RANK, Seen, orthonormal, seen_by_joints
+from mindyn.robots.drive_matrices import gear_matrix
+from mindyn.robots.robot import Robot
+
+_KEPT_FIRST = ("Izz", "Ixx", "Ixy", "Ixz", "Iyz", "mcx", "mcy", "mcz", "Iyy", "m")
+PREFERRED = tuple(LINK_PARAMETERS.index(name) for name in _KEPT_FIRST)
+"""Standard parameters in the order in which they are kept: Gautier and Khalil's choice where z is the joint axis."""
+
+
+def structural_base(robot: Robot, *, drives: bool = False) -> BaseParameters:
+    """The structural base set of a robot's open tree; with drives, rotor inertias are regrouped too."""
+    G = gear_matrix(robot) if drives else np.zeros((0, robot.joint_count))
+    seen, maps = seen_by_joints(robot, G)
+    conditions = [Seen(one.link @ T, one.rotors, one.near) for one, T in zip(seen, maps, strict=True)]
+    elimination = _Elimination(robot, conditions, G.shape[0])
+    rows, survivors = elimination.link_rows()
+    rotor_rows, kept_rotors = elimination.rotor_rows()
+    matrix, kept = _with_drives(robot, np.vstack([*rows, rotor_rows]), survivors, kept_rotors, drives=drives)
+    matrix = cleaned(matrix)
+    labels = parameter_labels(robot, drives=drives)
+    names = tuple(labels[k] if (row != 0).sum() == 1 else f"{labels[k]}R" for k, row in zip(kept, matrix, strict=True))
+    return BaseParameters(robot, "structural", drives, matrix, names, tuple(kept), _near_notes(robot, conditions))
+
+
+def independent_columns(rows: Array, order: tuple[int, ...]) -> list[int]:
+    """Columns, in the given order of preference, that are a well-conditioned basis of the column space."""
+    kept: list[int] = []
+    rank = orthonormal(rows).shape[1]
+    sizes = np.linalg.norm(rows, axis=0)
+    for threshold in (0.1, 1e-3, 1e-6, 10 * RANK):
+        for column in order:
+            if len(kept) == rank:
+                return sorted(kept)
+            if column in kept or sizes[column] <= 1e-12:
+                continue
+            basis = np.linalg.qr(rows[:, kept])[0]
+            rest = rows[:, column] - basis @ (basis.T @ rows[:, column])
+            if np.linalg.norm(rest) > threshold * sizes[column]:
+                kept.append(column)
+    return sorted(kept)
+
+
+@dataclass
+class _Elimination:
+    """Links from the last to the first: what a joint sees stays in place, the rest passes to the parent."""
+
+    robot: Robot
+    conditions: list[Seen]
+    rotor_count: int
+    kept: list[list[int]] = field(init=False)
+    inverses: list[Array] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.kept = [independent_columns(one.link, PREFERRED) for one in self.conditions]
+        self.inverses = [
+            np.linalg.pinv(one.link[:, kept]) if kept else np.zeros((0, one.link.shape[0]))
+            for one, kept in zip(self.conditions, self.kept, strict=True)
+        ]
+        self.hidden = self._hidden_rotors()
+
+    def link_rows(self) -> tuple[list[Array], list[int]]:
+        """Rows of K over (phi, rotor inertias), link by link, and the columns that stay in place."""
+        n = self.robot.joint_count
+        width = PARAMETERS_PER_LINK * n + self.rotor_count
+        totals = [np.zeros((PARAMETERS_PER_LINK, width)) for _ in range(n)]
+        rows: list[Array] = [np.zeros((0, width))] * n
+        for i in reversed(range(n)):
+            own = slice(PARAMETERS_PER_LINK * i, PARAMETERS_PER_LINK * (i + 1))
+            totals[i][:, own] += np.eye(PARAMETERS_PER_LINK)
+            made_up = np.zeros_like(totals[i])
+            made_up[self.kept[i], PARAMETERS_PER_LINK * n :] = (
+                self.inverses[i] @ self.conditions[i].rotors @ self.hidden
+            )
+            totals[i] += made_up
+            rows[i] = cleaned(self.inverses[i] @ self.conditions[i].link) @ totals[i]
+            parent = self.robot.parents[i]
+            if parent >= 0:
+                joint = self.robot.joints[i]
+                unseen = totals[i] - made_up
+                unseen[self.kept[i]] -= rows[i]
+                totals[parent] += phi_map(joint.origin @ joint.tip) @ unseen
+        return rows, [PARAMETERS_PER_LINK * i + k for i, kept in enumerate(self.kept) for k in kept]
+
+    def _hidden_rotors(self) -> Array:
+        """(rotors, rotors): column k is the change of rotor inertias, 1 at k, that links can make up for; or zero."""
+        blind = [
+            one.rotors - one.link[:, kept] @ inverse @ one.rotors
+            for one, kept, inverse in zip(self.conditions, self.kept, self.inverses, strict=True)
+        ]
+        rows = np.vstack(blind)
+        # What is left of a column after the links took their part is rounding where it is small beside the column.
+        sizes = np.linalg.norm(np.vstack([one.rotors for one in self.conditions]), axis=0)
+        rows = np.where(np.abs(rows) > RANK * sizes, rows / np.maximum(sizes, 1e-300), 0.0)
+        seen = independent_columns(rows, tuple(reversed(range(self.rotor_count)))) if self.rotor_count else []
+        hidden = np.eye(self.rotor_count)
+        hidden[:, seen] = 0.0
+        gone = [k for k in range(self.rotor_count) if k not in seen]
+        if seen and gone:
+            ratio = sizes[gone] / sizes[seen][:, None]
+            hidden[np.ix_(seen, gone)] = -np.linalg.pinv(rows[:, seen]) @ rows[:, gone] * ratio
+        return hidden
+
+    def rotor_rows(self) -> tuple[Array, list[int]]:
+        """Rows of K for the rotor inertias that stay, and their numbers."""
+        kept = [k for k in range(self.rotor_count) if self.hidden[k, k] == 0]
+        rows = np.zeros((len(kept), PARAMETERS_PER_LINK * self.robot.joint_count + self.rotor_count))
+        rows[:, PARAMETERS_PER_LINK * self.robot.joint_count :] = (np.eye(self.rotor_count) - self.hidden)[kept]
+        return rows, kept
+
+
+def _with_drives(
+    robot: Robot, rows: Array, survivors: list[int], kept_rotors: list[int], *, drives: bool
+) -> tuple[Array, list[int]]:
+    """K over all parameters: rotor columns spread among the drive parameters, friction and offsets by themselves."""
+    if not drives:
+        return rows, survivors
+    links, per_drive = PARAMETERS_PER_LINK * robot.joint_count, len(DRIVE_PARAMETERS)
+    count = len(robot.drives)
+    rotor_columns = [links + per_drive * k for k in range(count)]
+    matrix = np.zeros((len(rows), links + per_drive * count))
+    matrix[:, :links] = rows[:, :links]
+    matrix[:, rotor_columns] = rows[:, links:]
+    friction = [column for column in range(links, matrix.shape[1]) if column not in rotor_columns]
+    kept = [*survivors, *(rotor_columns[k] for k in kept_rotors), *friction]
+    return np.vstack([matrix, np.eye(matrix.shape[1])[friction]]), kept
+
+
+def _near_notes(robot: Robot, conditions: list[Seen]) -> tuple[str, ...]:
+    notes = []
+    for joint, one in zip(robot.joints, conditions, strict=True):
+        if one.near:
+            notes.append(
+                f"joint {joint.name!r} is nearly degenerate: some parameters show only through a deviation of "
+                f"{min(one.near):.1e}; if it is a rounding of the file, load with snap=True and they vanish"
+            )
+    return tuple(notes)
