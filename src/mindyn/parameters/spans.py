@@ -10,7 +10,7 @@ appears elsewhere. A change d of its parameters is unseen at joint i iff
                                            gives frame i, D the generator of the joint's motion on parameters;
 
 and is then the same as the change of the parent's parameters that it makes at q_i = 0. What reaches the root is never
-seen. V and S pass outwards, parameter changes inwards, so the count is exact and the work linear in the number of links.
+seen. V and S pass outwards, parameter changes inwards, so the count is exact and the work linear in the links.
 The idea of velocity spans is that of [Wensing, Niemeyer & Slotine 2024]; forms of energy make gravity, its absence,
 rotors and translational joints one case. Rotor inertia h adds h (G_k qd)^2 / 2: V is extended by the joint speeds.
 """
@@ -119,7 +119,7 @@ def _parameters_of(spatial: Array) -> Array:
 def bilinear_forms(left: Array, right: Array) -> Array:
     """(10, a): forms d -> left . I(d) right[:, k]."""
     inertias = np.stack([spatial_inertia(unit) for unit in np.eye(PARAMETERS_PER_LINK)])
-    return np.einsum("i,pij,jk->pk", left, inertias, right)
+    return np.asarray(np.einsum("i,pij,jk->pk", left, inertias, right))
 
 
 def _length_scale(robot: Robot) -> float:

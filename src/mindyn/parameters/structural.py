@@ -31,6 +31,7 @@ def structural_base(robot: Robot, *, drives: bool = False) -> BaseParameters:
     rotor_rows, kept_rotors = elimination.rotor_rows()
     matrix, kept = _with_drives(robot, np.vstack([*rows, rotor_rows]), survivors, kept_rotors, drives=drives)
     matrix = cleaned(matrix)
+    matrix[:, kept] = np.eye(len(kept))  # exact by construction; this takes away the rounding
     labels = parameter_labels(robot, drives=drives)
     names = tuple(labels[k] if (row != 0).sum() == 1 else f"{labels[k]}R" for k, row in zip(kept, matrix, strict=True))
     return BaseParameters(robot, "structural", drives, matrix, names, tuple(kept), _near_notes(robot, conditions))
@@ -63,11 +64,14 @@ class _Elimination:
     rotor_count: int
     kept: list[list[int]] = field(init=False)
     inverses: list[Array] = field(init=False)
+    hidden: Array = field(init=False)
 
     def __post_init__(self) -> None:
         self.kept = [independent_columns(one.link, PREFERRED) for one in self.conditions]
         self.inverses = [
-            np.linalg.pinv(one.link[:, kept]) if kept else np.zeros((0, one.link.shape[0]))
+            np.asarray(np.linalg.pinv(one.link[:, kept]), dtype=np.float64)
+            if kept
+            else np.zeros((0, one.link.shape[0]))
             for one, kept in zip(self.conditions, self.kept, strict=True)
         ]
         self.hidden = self._hidden_rotors()
