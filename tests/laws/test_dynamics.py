@@ -9,7 +9,7 @@ from closeness import DERIVATIVE, SAME_ALGEBRA, assert_close, assert_negligible
 from robots import random_motion, random_phi, random_robot, with_link_frames, with_random_drives
 
 from mindyn.equations.catalogue import equation
-from mindyn.equations.chain import chain_of
+from mindyn.equations.chain import standard_chain
 from mindyn.equations.forward_dynamics import by_articulated_bodies, by_factoring
 
 SEEDS = range(40)
@@ -84,7 +84,7 @@ def test_forward_dynamics_inverts_inverse_dynamics(case):
     robot, (q, qd, qdd) = case
     tau = value(equation(robot, "inverse_dynamics"), q, qd, qdd)
     condition = np.linalg.cond(value(equation(robot, "inertia_matrix"), q))
-    chain = chain_of(robot)
+    chain = standard_chain(robot)
     symbols = [casadi.SX.sym(name, robot.joint_count) for name in ("q", "qd", "tau")]
     for method in (by_factoring, by_articulated_bodies):
         found = casadi.Function("f", symbols, [method(chain, *symbols)])(q, qd, tau)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import casadi
 
-from mindyn.equations.chain import SX, Chain, chain_of, kinematic_chain_of
+from mindyn.equations.chain import SX, Chain, constant, kinematic_chain, reduced_chain, standard_chain, symbolic_chain
 from mindyn.equations.drives import drive_torques
 from mindyn.equations.energy import energy
 from mindyn.equations.forward_dynamics import forward_dynamics
@@ -17,24 +17,30 @@ from mindyn.equations.kinematics import forward_kinematics, geometric_jacobian
 from mindyn.equations.newton_euler import bias_torques, gravity_torques, inverse_dynamics
 from mindyn.errors import InputError, MissingPhysicsError, RobotError, unknown_name
 from mindyn.notation import DRIVE_PARAMETERS, PARAMETERS_PER_LINK
+from mindyn.parameters.base import BaseParameters
+from mindyn.parameters.structural import structural_base
 from mindyn.robots.drive_matrices import reflected_inertia
 from mindyn.robots.robot import Robot
 
 Function = Any
 """casadi.Function."""
 
-Parameters = Literal["constant", "input"]
+Parameters = Literal["constant", "standard", "input", "base"]
+"""How link parameters enter: the robot's base values as constants; its ten parameters of each link as constants; phi
+as an input; beta as an input."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
     """What an equation is traced from: the chain, its symbols by name, and whether drives take part.
 
-    drive_parameters  (4 drives,) symbols, or None for the robot's own values
+    parameters        the symbols of parameters that are inputs, or that a regressor is the derivative by
+    drive_parameters  (4 drives,) expressions, or None for the robot's own values
     """
 
     chain: Chain
     symbols: dict[str, SX]
+    parameters: dict[str, SX]
     drives: bool
     drive_parameters: SX | None
     place: str
@@ -53,17 +59,26 @@ class Trace:
         """Zero joint velocity or acceleration."""
         return casadi.SX(self.chain.joint_count, 1)
 
+    @property
+    def all_parameters(self) -> SX:
+        """The column of parameters that a regressor is the derivative by."""
+        return casadi.vertcat(*self.parameters.values())
+
 
 @dataclass(frozen=True, slots=True)
 class Equation:
-    """An equation: names of its inputs and its output, how to trace it, and what it says."""
+    """An equation: names of its inputs and its output, how to trace it, and what it says.
+
+    needs         what it takes of the links: nothing, what torques depend on, or the bodies themselves
+    regressor_of  the parameters it is the derivative by, if it is a regressor
+    """
 
     inputs: tuple[str, ...]
     output: str
     trace: Callable[[Trace], SX]
     meaning: str
-    needs_parameters: bool = True
-    linear_in_parameters: str = ""
+    needs: Literal["nothing", "torques", "bodies"] = "torques"
+    regressor_of: Literal["", "phi", "beta"] = ""
 
 
 def _inverse_dynamics(t: Trace) -> SX:
@@ -95,16 +110,12 @@ def _forward_dynamics(t: Trace) -> SX:
     return forward_dynamics(t.chain, t["q"], t["qd"], left, added)
 
 
-def _standard_regressor(t: Trace) -> SX:
-    return casadi.jacobian(_inverse_dynamics(t), _all_parameters(t))
+def _regressor(t: Trace) -> SX:
+    return casadi.jacobian(_inverse_dynamics(t), t.all_parameters)
 
 
 def _energy_regressor(t: Trace) -> SX:
-    return casadi.jacobian(energy(t.chain, t["q"], t["qd"]), t.chain.phi)
-
-
-def _all_parameters(t: Trace) -> SX:
-    return t.chain.phi if t.drive_parameters is None else casadi.vertcat(t.chain.phi, t.drive_parameters)
+    return casadi.jacobian(energy(t.chain, t["q"], t["qd"]), t.all_parameters)
 
 
 EQUATIONS: dict[str, Equation] = {
@@ -139,34 +150,43 @@ EQUATIONS: dict[str, Equation] = {
         "X",
         lambda t: forward_kinematics(t.chain, t["q"], t.place),
         "pose (4 x 4) of a link or frame in the root frame",
-        needs_parameters=False,
+        needs="nothing",
     ),
     "geometric_jacobian": Equation(
         ("q",),
         "J",
         lambda t: geometric_jacobian(t.chain, t["q"], t.place),
         "matrix J with (w, v) = J qd of a link or frame, in root components",
-        needs_parameters=False,
+        needs="nothing",
     ),
     "standard_regressor": Equation(
         ("q", "qd", "qdd"),
         "Y",
-        _standard_regressor,
+        _regressor,
         "matrix Y with tau = Y phi, phi the standard parameters",
-        linear_in_parameters="tau",
+        regressor_of="phi",
+    ),
+    "regressor": Equation(
+        ("q", "qd", "qdd"),
+        "Y",
+        _regressor,
+        "matrix Y with tau = Y beta, beta the base parameters",
+        regressor_of="beta",
     ),
     "energy": Equation(
         ("q", "qd"),
         "E",
         lambda t: energy(t.chain, t["q"], t["qd"]),
         "kinetic and potential energy",
+        needs="bodies",
     ),
     "energy_regressor": Equation(
         ("q", "qd"),
         "Y",
         _energy_regressor,
         "matrix Y with (kinetic, potential energy) = Y phi",
-        linear_in_parameters="E",
+        needs="bodies",
+        regressor_of="phi",
     ),
 }
 """Every equation by its public name."""
@@ -181,57 +201,88 @@ def equation(
     *,
     drives: bool = False,
     parameters: Parameters = "constant",
+    base: BaseParameters | None = None,
     place: str | None = None,
 ) -> Function:
     """The `casadi.Function` of an equation for a robot.
 
-    drives      the drives take part: rotor inertia, friction, offsets, and their columns in the regressor
-    parameters  "constant": the robot's own values; "input": phi (10 n,) and, with drives, the drive parameters
-                (4 drives,) are further inputs
+    drives      the drives take part: rotor inertia, friction, offsets, and their columns in regressors
+    parameters  "constant": the robot's own values, through its base parameters where torques alone are asked for;
+                "standard": its ten parameters of each link; "input": phi (10 n,) and, with drives, the drive parameters
+                (4 drives,) are further inputs; "base": beta is a further input
+    base        the base set of "base" and of `regressor`; the structural one if left out
     place       link or frame of forward_kinematics and geometric_jacobian
     """
     if name not in EQUATIONS:
         raise unknown_name("equation", name, EQUATIONS)
     entry = EQUATIONS[name]
-    _require_usable(robot, entry, drives=drives, parameters=parameters, place=place, name=name)
-    symbolic = parameters == "input" or bool(entry.linear_in_parameters)
-    trace = _start(robot, entry, drives=drives, symbolic=symbolic, place=place or "")
-    result = entry.trace(trace)
-    inputs, names = [trace[k] for k in entry.inputs], list(entry.inputs)
-    if parameters == "input" and entry.needs_parameters and not entry.linear_in_parameters:
-        inputs.append(trace.chain.phi)
-        names.append("phi")
-        if trace.drive_parameters is not None:
-            inputs.append(trace.drive_parameters)
-            names.append("drive_parameters")
-    return casadi.Function(name, [*inputs], [casadi.cse(result)], names, [entry.output])
+    _require_usable(robot, entry, Request(drives, parameters, base, place), name)
+    trace = _start(robot, entry, Request(drives, parameters, base, place))
+    result = casadi.cse(entry.trace(trace))
+    given = {} if entry.regressor_of else trace.parameters
+    inputs = {key: trace[key] for key in entry.inputs} | given
+    return casadi.Function(name, [*inputs.values()], [result], [*inputs], [entry.output])
 
 
-def _require_usable(
-    robot: Robot, entry: Equation, *, drives: bool, parameters: str, place: str | None, name: str
-) -> None:
-    if parameters not in ("constant", "input"):
-        raise InputError(f"parameters must be 'constant' or 'input', got {parameters!r}")
-    if robot.loops and entry.needs_parameters:
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What was asked of `equation`."""
+
+    drives: bool
+    parameters: str
+    base: BaseParameters | None
+    place: str | None
+
+
+def _require_usable(robot: Robot, entry: Equation, asked: Request, name: str) -> None:
+    if asked.parameters not in get_args(Parameters):
+        raise InputError(f"parameters must be one of {', '.join(get_args(Parameters))}; got {asked.parameters!r}")
+    if robot.loops and entry.needs != "nothing":
         raise RobotError(
             f"robot {robot.name!r} has closed loops ({', '.join(loop.name for loop in robot.loops)}); "
             f"{name} is an equation of open trees"
         )
-    if drives and not robot.drives:
+    if asked.drives and not robot.drives:
         raise MissingPhysicsError(
             f"robot {robot.name!r} states no drives, but drives=True asks for their torques",
             hint="add [[drive]] tables to the robot file, or leave drives=False",
         )
-    if (place is None) == (name in PLACED):
-        raise InputError(f"{name} {'needs' if place is None else 'takes no'} place (the name of a link or frame)")
+    if (asked.place is None) == (name in PLACED):
+        raise InputError(f"{name} {'needs' if asked.place is None else 'takes no'} place (the name of a link or frame)")
+    if asked.parameters == "base" and entry.needs == "bodies":
+        raise InputError(f"{name} depends on more than the base parameters; use parameters='input'")
+    if asked.base is not None and asked.base.drives != asked.drives:
+        raise InputError(
+            f"the base set was made with drives={asked.base.drives}, but drives={asked.drives} is asked for"
+        )
 
 
-def _start(robot: Robot, entry: Equation, *, drives: bool, symbolic: bool, place: str) -> Trace:
+def _start(robot: Robot, entry: Equation, asked: Request) -> Trace:
     n = robot.joint_count
     shapes = {"wrenches": (n, 6)}
     symbols = {name: casadi.SX.sym(name, *shapes.get(name, (n, 1))) for name in entry.inputs}
-    if not entry.needs_parameters:
-        return Trace(kinematic_chain_of(robot), symbols, False, None, place)
-    phi = casadi.SX.sym("phi", n * PARAMETERS_PER_LINK) if symbolic else None
-    drive = casadi.SX.sym("drive", len(robot.drives) * len(DRIVE_PARAMETERS)) if symbolic and drives else None
-    return Trace(chain_of(robot, phi), symbols, drives, drive, place)
+    place = asked.place or ""
+    if entry.needs == "nothing":
+        return Trace(kinematic_chain(robot), symbols, {}, False, None, place)
+    if asked.parameters == "base" or entry.regressor_of == "beta":
+        beta, phi, drive = _base_symbols(robot, asked)
+        return Trace(symbolic_chain(robot, phi), symbols, {"beta": beta}, asked.drives, drive, place)
+    if asked.parameters == "input" or entry.regressor_of == "phi":
+        phi = casadi.SX.sym("phi", n * PARAMETERS_PER_LINK)
+        given = {"phi": phi}
+        if asked.drives and entry.needs == "torques":
+            given["drive_parameters"] = casadi.SX.sym("drive", len(robot.drives) * len(DRIVE_PARAMETERS))
+        drive = given.get("drive_parameters")
+        return Trace(symbolic_chain(robot, phi), symbols, given, asked.drives, drive, place)
+    reduced = entry.needs == "torques" and asked.parameters == "constant"
+    chain = reduced_chain(robot) if reduced else standard_chain(robot)
+    return Trace(chain, symbols, {}, asked.drives, None, place)
+
+
+def _base_symbols(robot: Robot, asked: Request) -> tuple[SX, SX, SX | None]:
+    """beta, and the standard and drive parameters that have these base values."""
+    base = structural_base(robot, drives=asked.drives) if asked.base is None else asked.base
+    beta = casadi.SX.sym("beta", base.count)
+    everything = casadi.densify(constant(base.embedding) @ beta)
+    links = robot.joint_count * PARAMETERS_PER_LINK
+    return beta, everything[:links], everything[links:] if asked.drives else None

@@ -6,7 +6,6 @@ Vectors are casadi.SX columns. `R` takes child to parent components: v_p = R v_i
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import casadi
@@ -15,6 +14,7 @@ import numpy as np
 from mindyn.algebra.rotations import NOISE, skew
 from mindyn.algebra.values import Array
 from mindyn.notation import PARAMETERS_PER_LINK, TENSOR_INDICES
+from mindyn.parameters.reduced import reduced_parameters
 from mindyn.robots.joint_frames import Step, WorkingFrames, working_frames
 from mindyn.robots.robot import Robot
 
@@ -115,14 +115,11 @@ def symmetric(J: SX) -> SX:
 
 @dataclass(frozen=True)
 class Chain:
-    """A robot ready to be traced, with link parameters as constants or as symbols.
-
-    phi  (10 n,) in the source's link frames, SX or constants
-    """
+    """A robot ready to be traced; `bodies` are its links in their working frames, constants or expressions."""
 
     robot: Robot
     frames: WorkingFrames
-    phi: SX
+    bodies: tuple[Body, ...]
 
     @property
     def joint_count(self) -> int:
@@ -133,23 +130,6 @@ class Chain:
     def parents(self) -> tuple[int, ...]:
         """Index of the parent joint, -1 for the root."""
         return self.robot.parents
-
-    @cached_property
-    def bodies(self) -> tuple[Body, ...]:
-        """The links in their working frames."""
-        return tuple(body_of(self._working_phi(i)) for i in range(self.joint_count))
-
-    def _working_phi(self, i: int) -> SX:
-        step = self.frames.steps[i]
-        phi = self.phi[PARAMETERS_PER_LINK * i : PARAMETERS_PER_LINK * (i + 1)]
-        if step.link.is_identity:
-            return phi
-        if not phi.is_constant():
-            return casadi.densify(constant(step.phi_map) @ phi)
-        numbers = np.array(casadi.DM(phi)).ravel()
-        moved = step.phi_map @ numbers
-        noise = NOISE * (np.abs(step.phi_map) @ np.abs(numbers))
-        return casadi.SX(casadi.DM(np.where(np.abs(moved) <= noise, 0.0, moved)))
 
     def at(self, q: SX) -> tuple[Moved, ...]:
         """Every joint at position q (n, 1)."""
@@ -169,14 +149,43 @@ def _moved(step: Step, q: SX) -> Moved:
     return Moved(step, casadi.cos(angle), casadi.sin(angle), p)
 
 
-def chain_of(robot: Robot, phi: SX | None = None) -> Chain:
-    """The chain of a robot; `phi` (10 n, 1) symbols in place of the robot's own parameters."""
-    return Chain(robot, working_frames(robot), casadi.SX(casadi.DM(robot.phi)) if phi is None else phi)
+def reduced_chain(robot: Robot) -> Chain:
+    """The chain with the robot's base values in place: the same torques from the fewest parameters."""
+    frames = working_frames(robot)
+    return Chain(robot, frames, tuple(body_of(_numbers(phi)) for phi in reduced_parameters(robot, frames)))
 
 
-def kinematic_chain_of(robot: Robot) -> Chain:
+def standard_chain(robot: Robot) -> Chain:
+    """The chain with the robot's own ten parameters of each link."""
+    frames = working_frames(robot)
+    phis = robot.phi.reshape(-1, PARAMETERS_PER_LINK)
+    return Chain(robot, frames, tuple(body_of(_moved_numbers(s, p)) for s, p in zip(frames.steps, phis, strict=True)))
+
+
+def symbolic_chain(robot: Robot, phi: SX) -> Chain:
+    """The chain with parameters phi (10 n, 1), expressions in the source's link frames."""
+    frames = working_frames(robot)
+    parts = [phi[PARAMETERS_PER_LINK * i : PARAMETERS_PER_LINK * (i + 1)] for i in range(robot.joint_count)]
+    moved = [p if s.link.is_identity else constant(s.phi_map) @ p for s, p in zip(frames.steps, parts, strict=True)]
+    return Chain(robot, frames, tuple(body_of(casadi.densify(one)) for one in moved))
+
+
+def kinematic_chain(robot: Robot) -> Chain:
     """The chain of a robot for equations that need no parameters."""
-    return Chain(robot, working_frames(robot), casadi.SX(robot.joint_count * PARAMETERS_PER_LINK, 1))
+    return Chain(robot, working_frames(robot), ())
+
+
+def _numbers(phi: Array) -> SX:
+    return casadi.SX(casadi.DM(phi))
+
+
+def _moved_numbers(step: Step, phi: Array) -> SX:
+    """Parameters in the working frame; what is rounding of a zero becomes zero, and vanishes from the trace."""
+    if step.link.is_identity:
+        return _numbers(phi)
+    moved = step.phi_map @ phi
+    noise = NOISE * (np.abs(step.phi_map) @ np.abs(phi))
+    return _numbers(np.where(np.abs(moved) <= noise, 0.0, moved))
 
 
 def wrench_to_working(step: Step, wrench: SX) -> tuple[SX, SX]:

@@ -1,0 +1,115 @@
+"""How joint axes lie to the first revolute axis of their path, and to gravity: what the closed forms distinguish.
+
+On the path from the root to a joint, r is the first revolute joint and s the first revolute joint whose axis is not
+parallel to r's [Lin 1995, section II; Gautier & Khalil 1990: r1 and r2]. Up to s every link only turns about one fixed
+direction, so directions seen from these links do not change with q, and the home position tells all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from mindyn.algebra.rotations import PARALLEL
+from mindyn.algebra.values import Array
+from mindyn.errors import RobotError
+from mindyn.robots.joint_frames import HomeAxis, home_axes
+from mindyn.robots.robot import Robot
+
+Group = Literal["sliding", "parallel", "spatial"]
+"""sliding: before r, no rotation; parallel: r <= i < s, rotation about one direction; spatial: i >= s."""
+
+
+@dataclass(frozen=True, slots=True)
+class AxisGroup:
+    """Where a joint stands on its path.
+
+    group    see `Group`
+    first    (3,) u_r, the unit axis of joint r in the root frame at q = 0; None in the sliding group
+    oblique  sigma: a prismatic joint of the parallel group whose axis is not parallel to u_r
+    swings   delta: the acceleration of the joint's origin, less gravity, has components across its axis
+    centre   (3,) in the root frame at q = 0: the point C through which all axes up to this spatial joint pass, where
+             there is no gravity and nothing slides before; the origin of the joint then never accelerates at C
+    """
+
+    group: Group
+    first: Array | None
+    oblique: bool
+    swings: bool
+    centre: Array | None
+
+
+def are_parallel(u: Array, v: Array) -> bool:
+    """Whether a unit vector and a vector are parallel, antiparallel included; zero is parallel to all."""
+    return bool(np.linalg.norm(np.cross(u, v)) <= PARALLEL * max(1.0, float(np.linalg.norm(v))))
+
+
+def axis_groups(robot: Robot) -> tuple[AxisGroup, ...]:
+    """The group of every joint, on its own path."""
+    axes = home_axes(robot)
+    return tuple(_group(robot, axes, i) for i in range(robot.joint_count))
+
+
+def _group(robot: Robot, axes: tuple[HomeAxis, ...], index: int) -> AxisGroup:
+    path = robot.path(index)
+    turning = [i for i in path if robot.joints[i].kind == "revolute"]
+    if not turning:
+        return AxisGroup("sliding", None, oblique=False, swings=True, centre=None)
+    u = axes[turning[0]].axis
+    if not all(are_parallel(u, axes[i].axis) for i in turning):
+        return AxisGroup("spatial", u, oblique=False, swings=True, centre=_fixed_centre(robot, axes, path))
+    slides = robot.joints[index].kind == "prismatic"
+    oblique = slides and not are_parallel(u, axes[index].axis)
+    swings = slides or not _rests(robot, axes, path, turning)
+    return AxisGroup("parallel", u, oblique, swings, centre=None)
+
+
+def _rests(robot: Robot, axes: tuple[HomeAxis, ...], path: tuple[int, ...], turning: list[int]) -> bool:
+    """delta = 0: gravity and all axes before lie along u_r, and all revolute axes coincide."""
+    u, point = axes[turning[0]].axis, axes[turning[0]].point
+    along = all(are_parallel(u, axes[i].axis) for i in path[:-1]) and are_parallel(u, robot.gravity)
+    return along and all(are_parallel(u, axes[i].point - point) for i in turning)
+
+
+def _fixed_centre(robot: Robot, axes: tuple[HomeAxis, ...], path: tuple[int, ...]) -> Array | None:
+    """C of the correction for g = 0: all joints of the path turn, about axes through one point."""
+    if robot.gravity.any() or any(robot.joints[i].kind == "prismatic" for i in path):
+        return None
+    # The point nearest to all axes: sum of (E - z z^T) (C - p) = 0; axes of two directions make it unique.
+    across = [np.eye(3) - np.outer(axes[i].axis, axes[i].axis) for i in path]
+    points = [axes[i].point for i in path]
+    C = np.linalg.solve(sum(across), sum(P @ p for P, p in zip(across, points, strict=True)))
+    distances = [np.linalg.norm(P @ (C - p)) for P, p in zip(across, points, strict=True)]
+    return C if max(distances) <= PARALLEL * max(1.0, float(np.linalg.norm(C))) else None
+
+
+def require_serial(robot: Robot, form: str) -> None:
+    """Refuse a robot with branches or loops, which a form for serial chains does not describe."""
+    if not robot.is_serial:
+        branches = [joint.name for i, joint in enumerate(robot.joints) if robot.parents[i] != i - 1]
+        raise RobotError(
+            f"form {form!r} describes serial chains, and robot {robot.name!r} branches at joint {branches[0]!r}",
+            hint='use form="structural", exact for any tree, or form="gautier"',
+        )
+    refuse_loops(robot, form)
+
+
+def refuse_loops(robot: Robot, form: str) -> None:
+    """Refuse a robot with closed loops."""
+    if robot.loops:
+        raise RobotError(
+            f"form {form!r} describes open chains, and robot {robot.name!r} has the loop {robot.loops[0].name!r}",
+            hint='use form="numeric" for the closed loops, or form="structural" for the open tree',
+        )
+
+
+def far_notes(far: tuple[str, ...]) -> tuple[str, ...]:
+    """A note on joints whose DH frame lies far away, where coefficients grow with the distance."""
+    if not far:
+        return ()
+    return (
+        f"the joint frames of {', '.join(far)} lie more than 100 m away because two axes are nearly parallel: "
+        'coefficients are large and digits are lost; form="structural" does not need such frames',
+    )

@@ -1,0 +1,147 @@
+"""Gautier and Khalil's base set of serial and tree arms: standard parameters in place, the rest regrouped into them.
+
+K = [I X] P: every base parameter is one standard parameter of a DH frame plus a combination of parameters that do not
+survive [Gautier & Khalil 1990, in the closed form of Khalil & Dombre]. Rules for prismatic joints beside an oblique
+parent, and for coaxial joints, go beyond the textbook, which counts too many there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from mindyn.algebra.values import Array
+from mindyn.notation import LINK_PARAMETERS, PARAMETERS_PER_LINK, TENSOR_INDICES
+from mindyn.parameters.axis_groups import AxisGroup, axis_groups, far_notes, refuse_loops
+from mindyn.parameters.base import BaseParameters
+from mindyn.parameters.lin_structure import dh_frames, from_centre
+from mindyn.parameters.linear_forms import Moments, link_moments, nothing, outer, point, shift, turned, turned_tensor
+from mindyn.parameters.reading import cleaned
+from mindyn.robots.joint_frames import DhRow, modified_dh
+from mindyn.robots.parts import JointKind
+from mindyn.robots.robot import Robot
+
+KHALIL_NAMES: Final = dict(
+    zip(LINK_PARAMETERS, ("M", "MX", "MY", "MZ", "XX", "XY", "YY", "XZ", "YZ", "ZZ"), strict=True)
+)
+SPATIAL: Final = ("mcx", "mcy", "Ixx", "Ixy", "Ixz", "Iyz", "Izz")
+SPATIAL_WITHOUT_MOMENT: Final = SPATIAL[2:]
+FIRST_MOMENTS: Final = ("mcx", "mcy", "mcz")
+
+
+@dataclass(frozen=True, slots=True)
+class _Joint:
+    """A joint's kind, its place among the axes, u_r in its frame, its step, and dl of the correction for g = 0."""
+
+    kind: JointKind
+    place: AxisGroup
+    u: Array | None
+    row: DhRow
+    from_centre: float | None
+
+    @property
+    def survivors(self) -> tuple[str, ...]:
+        """The standard parameters that stay, in the order of phi."""
+        if self.kind == "prismatic":
+            if self.place.group == "spatial":
+                return ("m", *FIRST_MOMENTS)
+            if not self.place.oblique:
+                return ("m",)
+            return ("m", *(name for k, name in enumerate(FIRST_MOMENTS) if k != self.dropped))
+        if self.place.group == "spatial":
+            return SPATIAL if self.from_centre is None else SPATIAL_WITHOUT_MOMENT
+        return ("mcx", "mcy", "Izz") if self.place.swings else ("Izz",)
+
+    @property
+    def dropped(self) -> int:
+        """The first moment that an oblique prismatic joint loses: along the largest of u_z, u_y, u_x."""
+        assert self.u is not None
+        return 2 - int(np.argmax(np.round(np.abs(self.u[::-1]), 9)))
+
+
+def gautier_khalil_base(robot: Robot) -> BaseParameters:
+    """Gautier and Khalil's set of a serial or tree robot.
+
+    `survivors` are given where every source link frame is the DH frame of its joint: the columns stay in place there.
+    """
+    refuse_loops(robot, "gautier")
+    dh = modified_dh(robot)
+    joints = [
+        _Joint(joint.kind, place, _first_axis(place, frame.rotation), row, from_centre(place, frame))
+        for joint, place, frame, row in zip(robot.joints, axis_groups(robot), dh_frames(dh), dh.rows, strict=True)
+    ]
+    own = link_moments(dh.links)
+    rows, names, survivors = [], [], []
+    for i, regrouped in enumerate(_regrouped(robot.parents, joints, own)):
+        plain = _entries(own[i])
+        entries = _entries(regrouped)
+        for name in joints[i].survivors:
+            rows.append(entries[name])
+            names.append(_name(name, i, alone=np.array_equal(entries[name], plain[name])))
+            survivors.append(PARAMETERS_PER_LINK * i + LINK_PARAMETERS.index(name))
+    in_place = all(X.is_identity for X in dh.links)
+    matrix = cleaned(np.array(rows))
+    kept = tuple(survivors) if in_place else None
+    return BaseParameters(robot, "gautier", False, matrix, tuple(names), kept, far_notes(dh.far))
+
+
+def _first_axis(place: AxisGroup, R: Array) -> Array | None:
+    return None if place.first is None else np.asarray(R.T @ place.first)
+
+
+def _name(parameter: str, joint: int, *, alone: bool) -> str:
+    """Khalil's name: `XZ3`, or `XXR3` when other parameters are regrouped into it."""
+    return f"{KHALIL_NAMES[parameter]}{'' if alone else 'R'}{joint + 1}"
+
+
+def _entries(body: Moments) -> dict[str, Array]:
+    """Forms of the ten parameters by name."""
+    tensor = [body.tensor[index] for index in TENSOR_INDICES]
+    return dict(zip(LINK_PARAMETERS, [body.mass, *body.first, *tensor], strict=True))
+
+
+def _regrouped(parents: tuple[int, ...], joints: list[_Joint], own: list[Moments]) -> list[Moments]:
+    """Links from the last to the first: what a joint does not show moves to its parent."""
+    totals = list(own)
+    for i in reversed(range(len(joints))):
+        regroup = _regroup_revolute if joints[i].kind == "revolute" else _regroup_prismatic
+        totals[i], handed = regroup(joints[i], totals[i])
+        if parents[i] >= 0:
+            totals[parents[i]] = totals[parents[i]] + handed
+    return totals
+
+
+def _regroup_revolute(joint: _Joint, body: Moments) -> tuple[Moments, Moments]:
+    """Iyy, mcz and m go to the parent; Ixx becomes Ixx - Iyy."""
+    R, s = joint.row.pose.rotation, joint.row.pose.translation
+    Iyy = body.tensor[1, 1]
+    disc = outer(np.diag([1.0, 1.0, 0.0]), Iyy)
+    mcz = turned(R, outer(np.array([0.0, 0.0, 1.0]), body.first[2]))
+    handed_tensor = turned_tensor(R, disc) + shift(s, mcz) + point(s, body.mass)
+    handed = Moments(body.mass, mcz + outer(s, body.mass), handed_tensor)
+    kept = body.tensor - outer(np.diag([1.0, 0.0, 0.0]), Iyy)
+    if joint.from_centre is not None:
+        kept = kept + shift(np.array([0.0, 0.0, joint.from_centre]), body.first * np.array([[1.0], [1.0], [0.0]]))
+    return Moments(body.mass, body.first, kept), handed
+
+
+def _regroup_prismatic(joint: _Joint, body: Moments) -> tuple[Moments, Moments]:
+    """The tensor goes to the parent; between r and s, first moments too that the one direction of rotation hides."""
+    R, z = joint.row.pose.rotation, joint.row.pose.rotation[:, 2]
+    empty = nothing(body.mass.size)
+    handed = Moments(empty.mass, empty.first, turned_tensor(R, body.tensor))
+    if joint.place.group != "parallel":
+        return body, handed
+    if joint.place.oblique:
+        return Moments(body.mass, _without_dropped(joint, body.first), body.tensor), handed
+    h = turned(R, body.first * np.array([[1.0], [1.0], [0.0]]))
+    p = joint.row.pose.translation - joint.row.d * z
+    return body, Moments(empty.mass, h, handed.tensor + shift(p, h))
+
+
+def _without_dropped(joint: _Joint, first: Array) -> Array:
+    """mc - (u / u_k) mc_k: columns of an oblique joint obey u_x D(mcx) + u_y D(mcy) + u_z D(mcz) = 0."""
+    assert joint.u is not None
+    return first - outer(joint.u / joint.u[joint.dropped], first[joint.dropped])

@@ -1,0 +1,106 @@
+"""The general closed form: one formula for serial chains of revolute and prismatic joints with arbitrary twists.
+
+It extends Yoshida's theorems 2.3.1 and 2.4.1 from parallel and perpendicular axes to any. With alpha = alpha_{n+1},
+
+  Z(n) = RC_{n+1}^z + cos(alpha_{n+2}) Z(n+1)              first moments along z that reach link n through joint n+1
+  u_n  = (0, -sin(alpha) Z(n), cos(alpha) Z(n))            the same in frame n
+  Jt_n = J_n + 2 (L_n.u_n) E - L_n u_n^T - u_n L_n^T       its tensor where joint n+1 sits
+  Y(n) = Jt_{n+1}^y + cos^2(alpha_{n+2}) Y(n+1)            moments of inertia across axes, handed down alike
+
+and Z(N) = Y(N) = 0. RC, J, M and L are those of augmented_links.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mindyn.algebra.values import Array
+from mindyn.parameters.augmented_links import AugmentedLink, SlidingLink, augmented_links, far_joints
+from mindyn.parameters.axis_groups import AxisGroup, axis_groups, far_notes, require_serial
+from mindyn.parameters.base import BaseParameters
+from mindyn.parameters.lin_structure import from_centre
+from mindyn.parameters.linear_forms import outer, shift
+from mindyn.parameters.reading import cleaned
+from mindyn.robots.robot import Robot
+
+NamedRows = list[tuple[str, Array]]
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """What link n bears for the links beyond: u_n (3, p), Jt_n (3, 3, p), and Y(n) (p,)."""
+
+    u: Array
+    Jt: Array
+    Y: Array
+
+
+def general_base(robot: Robot) -> BaseParameters:
+    """The general closed form of a serial robot.
+
+    Names: `J3z`, `J3(x-y)`, `J3xy`, `J3xz`, `J3yz`, `R3x`, `R3y` of revolute joint 3; `M4` and `R4x`, ... of prismatic
+    joint 4, whose moments are in the frame of the revolute link that it slides on.
+    """
+    require_serial(robot, "general")
+    links = augmented_links(robot)
+    places = axis_groups(robot)
+    named: NamedRows = []
+    for link, carried in zip(links, carried_parts(links), strict=True):
+        if link.joint >= 0:
+            named += _revolute_rows(link, carried, places[link.joint])
+        for slide in link.sliding:
+            named += _prismatic_rows(slide, carried, places[slide.joint])
+    return base_of_rows(robot, "general", named)
+
+
+def base_of_rows(robot: Robot, form: str, named: NamedRows) -> BaseParameters:
+    """The base set of named rows of K."""
+    names, rows = zip(*named, strict=True)
+    return BaseParameters(robot, form, False, cleaned(np.array(rows)), names, notes=far_notes(far_joints(robot)))
+
+
+def carried_parts(links: Sequence[AugmentedLink]) -> list[Carried]:
+    """u_n, Jt_n and Y(n), from the last link to the first."""
+    size = links[0].first.shape[-1]
+    Z_after, Y_after = np.zeros(size), np.zeros(size)
+    parts = []
+    for link in reversed(links):
+        u = outer(link.next_axis, Z_after)
+        Jt = link.tensor + shift(link.length, u)
+        parts.append(Carried(u, Jt, Y_after))
+        Z_after = link.first[2] + link.twist[0] * Z_after
+        Y_after = Jt[1, 1] + link.twist[0] ** 2 * Y_after
+    return parts[::-1]
+
+
+def _revolute_rows(link: AugmentedLink, carried: Carried, place: AxisGroup) -> NamedRows:
+    """J^z always; the first moments across the axis where they swing; the rest of the tensor beyond parallel axes."""
+    i = link.joint + 1
+    cosine, sine = link.twist
+    Jt, Y = carried.Jt, carried.Y
+    R = link.first + carried.u
+    named = [(f"J{i}z", Jt[2, 2] + sine**2 * Y)]
+    if place.group == "spatial":
+        dl = from_centre(place, link.frame) or 0.0
+        named += [
+            (f"J{i}(x-y)", Jt[0, 0] - Jt[1, 1] + sine**2 * Y),
+            (f"J{i}xy", Jt[0, 1]),
+            (f"J{i}xz", Jt[0, 2] - dl * R[0]),
+            (f"J{i}yz", Jt[1, 2] + sine * cosine * Y - dl * R[1]),
+        ]
+    if place.swings and place.centre is None:
+        named += [(f"R{i}x", R[0]), (f"R{i}y", R[1])]
+    return named
+
+
+def _prismatic_rows(slide: SlidingLink, carried: Carried, place: AxisGroup) -> NamedRows:
+    """M always; h = RC_{n,t} + u_n wholly beyond parallel axes, its part across z_n between them if oblique."""
+    i = slide.joint + 1
+    h = slide.first + carried.u
+    named = [(f"M{i}", slide.mass)]
+    if place.group == "spatial":
+        return [*named, (f"R{i}x", h[0]), (f"R{i}y", h[1]), (f"R{i}z", h[2])]
+    return [*named, (f"R{i}x", h[0]), (f"R{i}y", h[1])] if place.oblique else named

@@ -1,0 +1,137 @@
+"""Lin's base set: minimal linear combinations (MLC) of the inertia parameters of a serial chain.
+
+First moment c^_i and tensor J^_i of the links i..n about O_i split into constants k_i, U_i and parts l_i, V_i that
+vary with q: c^_i = k_i + l_i, J^_i = U_i + V_i [Lin 1995, eq. 9-15, 25-26; Lin & Fang 1999, appendix C]. Entries of the
+constants are the base parameters [Lin 1995, theorem 2]. "+" below stands for index i + 1; m^_i is the mass of links i..n.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from mindyn.algebra.rotations import cos_sin, rot_z
+from mindyn.algebra.values import Array
+from mindyn.errors import InputError
+from mindyn.parameters.axis_groups import far_notes
+from mindyn.parameters.base import BaseParameters
+from mindyn.parameters.lin_structure import LinJoint, LinStructure, constant_translation, lin_structure
+from mindyn.parameters.linear_forms import Moments, link_moments, nothing, outer, point, shift, turned, turned_tensor
+from mindyn.parameters.reading import cleaned
+from mindyn.robots.robot import Robot
+
+Version = Literal[1995, 1999]
+"""U of 1999 moves U_22 alone to the link before (eq. C2), U of 1995 also U_33 (eq. 12)."""
+
+
+@dataclass(frozen=True, slots=True)
+class InertiaConstants:
+    """m^_i (p,), k_i (3, p) and U_i (3, 3, p) of one link, as linear forms over phi."""
+
+    mass: Array
+    k: Array
+    U: Array
+
+
+@dataclass(frozen=True, slots=True)
+class VaryingParts:
+    """l_i (3, p) and V_i (3, 3, p) of one link at a position q, as linear forms over phi."""
+
+    l: Array  # noqa: E741 - Lin's symbol
+    V: Array
+
+
+def lin_base(robot: Robot, version: Version = 1999) -> BaseParameters:
+    """The MLC set of a serial robot; `version` chooses the U of 1999 or that of 1995."""
+    structure = lin_structure(robot)
+    constants = inertia_constants(structure, version)
+    rows = [row for joint, own in zip(structure.joints, constants, strict=True) for row in _mlc_rows(joint, own)]
+    matrix = cleaned(np.array(rows))
+    return BaseParameters(robot, "lin", False, matrix, structure.names, notes=far_notes(structure.dh.far))
+
+
+def inertia_constants(structure: LinStructure, version: Version = 1999) -> list[InertiaConstants]:
+    """m^_i, k_i, U_i of every link [Lin 1995, eq. 11, 12, 14; Lin & Fang 1999, eq. C1-C3]."""
+    if version not in (1995, 1999):
+        raise InputError(f"Lin's U has the versions 1995 and 1999, got {version!r}")
+    links = link_moments(structure.dh.links)
+    constants: list[InertiaConstants] = []
+    for i in reversed(range(len(links))):
+        body = links[i]
+        if constants:
+            body = body + _carried(structure.joints[i + 1], constants[-1], version)
+        constants.append(InertiaConstants(body.mass, body.first, body.tensor))
+    return constants[::-1]
+
+
+def _carried(joint: LinJoint, after: InertiaConstants, version: Version) -> Moments:
+    """What joint i + 1 hands to link i of the constants behind it."""
+    R, s = joint.row.pose.rotation, constant_translation(joint)
+    k, U = after.k, after.U
+    if joint.kind == "revolute":
+        k = outer(np.array([0.0, 0.0, 1.0]), after.k[2])
+        U = _turned_part(after.U, version)
+    k_before = turned(R, k)
+    U_before = turned_tensor(R, U) + point(s, after.mass) + shift(s, k_before)
+    return Moments(after.mass, k_before + outer(s, after.mass), U_before)
+
+
+def _turned_part(U: Array, version: Version) -> Array:
+    """diag(U_22, U_22, e): what a rotation about z leaves in place; e = 0 (1999) or U_33 (1995)."""
+    kept = outer(np.diag([1.0, 1.0, 0.0]), U[1, 1])
+    return kept if version == 1999 else kept + outer(np.diag([0.0, 0.0, 1.0]), U[2, 2])
+
+
+def varying_parts(structure: LinStructure, q: Array, version: Version = 1999) -> list[VaryingParts]:
+    """l_i, V_i of every link at q [Lin 1995, eq. 13, 25, 26]."""
+    constants = inertia_constants(structure, version)
+    end = nothing(constants[-1].mass.size)
+    parts = [VaryingParts(end.first, end.tensor)]
+    for i in reversed(range(1, len(constants))):
+        parts.append(_varying_before(structure.joints[i], q[i], constants[i], parts[-1], version))
+    return parts[::-1]
+
+
+def _varying_before(
+    joint: LinJoint, q: float, own: InertiaConstants, after: VaryingParts, version: Version
+) -> VaryingParts:
+    """l_{i-1}, V_{i-1} from the constants and the varying parts of link i."""
+    c, home = own.k + after.l, joint.row.pose.rotation
+    s = constant_translation(joint)
+    if joint.kind == "revolute":
+        R = home @ rot_z(*cos_sin(q))
+        l_before = turned(R, np.stack([c[0], c[1], after.l[2]]))
+        V = after.V + own.U - _turned_part(own.U, version)
+    else:
+        R, slide = home, np.array([0.0, 0.0, joint.row.d + q])
+        l_before = turned(R, after.l + outer(slide, own.mass))
+        V = after.V + point(slide, own.mass) + shift(slide, c)
+    return VaryingParts(l_before, turned_tensor(R, V) + shift(s, l_before))
+
+
+def _mlc_rows(joint: LinJoint, own: InertiaConstants) -> list[Array]:
+    """The rows of K of one joint, in the order of `joint.symbols`."""
+    k, U = own.k, own.U
+    dl = joint.from_centre or 0.0
+    values = {
+        "m": own.mass,
+        **dict(zip(("kx", "ky", "kz"), k, strict=True)),
+        **{"U11-22": U[0, 0] - U[1, 1], "U33": U[2, 2], "U12": U[0, 1]},
+        # Without gravity and with all axes through C, the tensor about C is seen and the first moment is not.
+        **{"U13": U[0, 2] - dl * k[0], "U23": U[1, 2] - dl * k[1]},
+    }
+    if joint.sigma:
+        values |= _kappa(joint, k)
+    return [values[symbol] for symbol in joint.symbols]
+
+
+def _kappa(joint: LinJoint, k: Array) -> dict[str, Array]:
+    """kappa_1 = -u_y k_x + u_x k_y, kappa_2 = -u_z (u_x k_x + u_y k_y) + (1 - u_z^2) k_z, u = u_r^{<i>}.
+
+    Lin 1995, theorem 2, as read, has 1 - u_z; eq. (87) and (28) have the square.
+    """
+    assert joint.u is not None
+    x, y, z = joint.u
+    return {"kap1": -y * k[0] + x * k[1], "kap2": -z * (x * k[0] + y * k[1]) + (1 - z**2) * k[2]}

@@ -1,0 +1,89 @@
+"""Mass, first moment and inertia tensor as linear forms over the standard parameters of all links.
+
+A quantity x of shape (...) that is linear in phi (p = 10 n) is stored as an array (..., p): x = form @ phi. Recursions
+of the closed forms run on such arrays, so the matrix K of a base set comes out of them directly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mindyn.algebra.inertia import phi_map, point_tensor
+from mindyn.algebra.poses import Pose
+from mindyn.algebra.values import Array
+from mindyn.notation import PARAMETERS_PER_LINK, TENSOR_INDICES
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """Moments of order 0, 1 and 2 of a body about a frame's origin, in its axes, as linear forms.
+
+    mass    (p,) m
+    first   (3, p) m c
+    tensor  (3, 3, p) J
+    """
+
+    mass: Array
+    first: Array
+    tensor: Array
+
+    def __add__(self, other: Moments) -> Moments:
+        return Moments(self.mass + other.mass, self.first + other.first, self.tensor + other.tensor)
+
+
+def nothing(size: int) -> Moments:
+    """The moments of no body, over `size` parameters."""
+    return Moments(np.zeros(size), np.zeros((3, size)), np.zeros((3, 3, size)))
+
+
+def link_moments(links: Sequence[Pose]) -> list[Moments]:
+    """Moments of every link in a frame in which `links[i]` is the pose of its source link frame.
+
+    They are forms over the parameters in the source frames: phi_frame = phi_map(links[i]) phi_i.
+    """
+    return [_of_columns(i, phi_map(X), PARAMETERS_PER_LINK * len(links)) for i, X in enumerate(links)]
+
+
+def _of_columns(link: int, T: Array, size: int) -> Moments:
+    forms = np.zeros((PARAMETERS_PER_LINK, size))
+    forms[:, PARAMETERS_PER_LINK * link : PARAMETERS_PER_LINK * (link + 1)] = T
+    tensor = np.zeros((3, 3, size))
+    for (row, column), form in zip(TENSOR_INDICES, forms[4:], strict=True):
+        tensor[row, column] = tensor[column, row] = form
+    return Moments(forms[0], forms[1:4], tensor)
+
+
+def outer(a: Array, form: Array) -> Array:
+    """a form, of a constant array and one linear form or several: (*a.shape, *form.shape)."""
+    return np.multiply.outer(a, form)
+
+
+def turned(R: Array, vector: Array) -> Array:
+    """R v of a vector of forms (3, p)."""
+    return np.asarray(R @ vector)
+
+
+def turned_tensor(R: Array, tensor: Array) -> Array:
+    """R J R^T of a tensor of forms (3, 3, p)."""
+    return np.einsum("ij,jkp,lk->ilp", R, tensor, R)
+
+
+def shift(s: Array, vector: Array) -> Array:
+    """2 (s.v) E - s v^T - v s^T = -[s][v] - [v][s], of a constant vector s and a vector v of forms (3, p)."""
+    product = np.einsum("i,jp->ijp", s, vector)
+    return np.asarray(2 * outer(np.eye(3), s @ vector) - product - product.swapaxes(0, 1))
+
+
+def point(s: Array, mass: Array) -> Array:
+    """m ((s.s) E - s s^T) = -m [s][s]: the tensor of a mass form (p,) at s."""
+    return outer(point_tensor(s), mass)
+
+
+def moved(R: Array, s: Array, body: Moments) -> Moments:
+    """Moments in frame a of a body given in frame b, whose axes are R and whose origin is s in frame a."""
+    first = turned(R, body.first)
+    tensor = turned_tensor(R, body.tensor) + shift(s, first) + point(s, body.mass)
+    return Moments(body.mass, first + outer(s, body.mass), tensor)

@@ -1,0 +1,398 @@
+"""Planar parallelograms: the loop as a polygon of links, and its base parameters in closed form.
+
+[Yoshida 1996, theorem 2.5.1], corrected: A_rho of (2.144) is a rotation, and sums run over the index of their terms.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import atan2, cos, sin
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from mindyn.algebra.inertia import phi_map, point_tensor
+from mindyn.algebra.poses import IDENTITY, Pose
+from mindyn.algebra.rotations import PARALLEL, perpendicular_to, tidy
+from mindyn.algebra.values import Array, frozen_array
+from mindyn.errors import RobotError
+from mindyn.notation import PARAMETERS_PER_LINK, TENSOR_INDICES
+from mindyn.parameters.base import BaseParameters
+from mindyn.parameters.reading import cleaned
+from mindyn.robots.edits import joint_motion
+from mindyn.robots.parts import Loop
+from mindyn.robots.robot import Robot
+
+EQUAL_LENGTHS = 1e-9
+"""Vectors of a loop that differ by less, relative to its longest side, are equal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hinge:
+    """An axis of a loop at home, in the root frame; `joint` is its index in q, None for the pin that closes it."""
+
+    joint: int | None
+    point: Array
+    axis: Array
+
+
+@dataclass(frozen=True, slots=True)
+class Polygon:
+    """A planar loop at home: links[i] lies between hinges[i - 1] and hinges[i]; links[0] carries both branches.
+
+    links  indices of links, -1 for the root
+    sides  (m, 3) vectors along the links, in the plane; zero where two axes coincide
+    """
+
+    links: tuple[int, ...]
+    hinges: tuple[Hinge, ...]
+    normal: Array
+    sides: Array
+
+    @property
+    def corners(self) -> tuple[int, ...]:
+        """Positions, in `links`, of the sides that are not zero."""
+        sizes = np.linalg.norm(self.sides, axis=1)
+        return tuple(np.flatnonzero(sizes > EQUAL_LENGTHS * sizes.max()).tolist())
+
+    @property
+    def is_parallelogram(self) -> bool:
+        """Four sides, opposite ones equal and opposed; an antiparallelogram has equal lengths only."""
+        if len(self.corners) != 4:
+            return False
+        s = self.sides[list(self.corners)]
+        return bool(np.abs(s[:2] + s[2:]).max() <= EQUAL_LENGTHS * np.abs(s).max())
+
+
+def link_poses(robot: Robot, q: Array) -> tuple[Pose, ...]:
+    """Poses of the moving links in the root frame."""
+    poses: list[Pose] = []
+    for joint, parent, position in zip(robot.joints, robot.parents, q, strict=True):
+        poses.append((IDENTITY if parent < 0 else poses[parent]) @ joint_motion(joint, float(position)))
+    return tuple(poses)
+
+
+def branches(robot: Robot, loop: Loop) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Joints from the link that carries the loop to its first and to its second link."""
+    first, second = robot.path(robot.link_index(loop.first)), robot.path(robot.link_index(loop.second))
+    shared = sum(a == b for a, b in zip(first, second, strict=False))
+    return first[shared:], second[shared:]
+
+
+def polygon_of(robot: Robot, loop: Loop, home: Array) -> Polygon | None:
+    """The loop as a polygon at the closed configuration `home`; None where it is not planar with revolute joints."""
+    first, second = branches(robot, loop)
+    poses = link_poses(robot, home)
+    pin = _at(poses, robot.link_index(loop.first)) @ loop.first_pose
+    ring = (*first, None, *reversed(second))
+    hinges = [Hinge(None, pin.translation, pin.rotation[:, 2]) if j is None else _hinge(robot, poses, j) for j in ring]
+    normal = hinges[0].axis
+    turning = all(robot.joints[j].kind == "revolute" for j in (*first, *second))
+    if not turning or any(np.linalg.norm(np.cross(normal, h.axis)) > PARALLEL for h in hinges):
+        return None
+    points = np.array([hinge.point for hinge in hinges])
+    sides = points - np.roll(points, 1, axis=0)
+    links = (robot.parents[(*first, *second)[0]], *first, *reversed(second))
+    return Polygon(links, tuple(hinges), normal, sides - np.outer(sides @ normal, normal))
+
+
+def _at(poses: tuple[Pose, ...], link: int) -> Pose:
+    return IDENTITY if link < 0 else poses[link]
+
+
+def _hinge(robot: Robot, poses: tuple[Pose, ...], index: int) -> Hinge:
+    joint = robot.joints[index]
+    frame = _at(poses, robot.parents[index]) @ joint.origin
+    return Hinge(index, frame.translation, frame.rotation @ joint.axis)
+
+
+def parallelogram_relations(robot: Robot, loop: Loop, home: Array) -> Array | None:
+    """(2, n) C with C (q - home) = 0: opposite sides stay parallel; None where the loop is no parallelogram."""
+    polygon = polygon_of(robot, loop, home)
+    if polygon is None or not polygon.is_parallelogram:
+        return None
+    turns = np.zeros((len(polygon.links), robot.joint_count))
+    for i, link in enumerate(polygon.links[1:], start=1):
+        for hinge in polygon.hinges:
+            if hinge.joint is not None and hinge.joint in robot.path(link):
+                turns[i, hinge.joint] = np.sign(hinge.axis @ polygon.normal)
+    a, b, c, d = polygon.corners
+    return np.array([turns[a] - turns[c], turns[b] - turns[d]])
+
+
+@dataclass(frozen=True, slots=True)
+class ParallelogramChain:
+    """A serial arm of N revolute joints with a parallelogram, in Yoshida's frames at home.
+
+    links   indices in the robot of links 1..N, then of the side links zeta and zeta + 1
+    xi      number of the link beside zeta, from 1
+    frames  poses of the N + 2 frames in the root frame
+    L       (N + 2, 3) far end of each link in its frame
+    twists  (N + 4,) alpha_n at n for n = 2..N; zero elsewhere
+    rho     angle at link xi + 1 from x to the line from the pin to axis xi + 1, rad
+    """
+
+    links: tuple[int, ...]
+    xi: int
+    frames: tuple[Pose, ...]
+    L: Array
+    twists: Array
+    rho: float
+
+    @property
+    def N(self) -> int:
+        """Links of the main chain."""
+        return len(self.links) - 2
+
+    @property
+    def parallel(self) -> int:
+        """K: leading axes parallel to the first."""
+        turned = np.flatnonzero(np.abs(np.sin(self.twists[2 : self.N + 1])) > PARALLEL)
+        return int(turned[0]) + 1 if turned.size else self.N
+
+    def blind(self, gravity: Array) -> int:
+        """Q: leading links whose first moment gravity and motion never show."""
+        z = self.frames[0].rotation[:, 2]
+        if np.linalg.norm(np.cross(z, gravity)) > PARALLEL * np.linalg.norm(gravity):
+            return 0
+        for n in range(1, self.parallel + 1):
+            if (n == self.parallel < self.N) or abs(self.L[n - 1, 0]) > PARALLEL:
+                return n
+        return self.parallel
+
+
+def _uncovered(robot: Robot, why: str) -> RobotError:
+    return RobotError(
+        f"the closed form of parallelograms does not cover robot {robot.name!r}: {why}",
+        hint='form="numeric" covers every loop',
+    )
+
+
+def parallelogram_chain(robot: Robot, home: Array) -> ParallelogramChain:
+    """The robot as the theorem sees it; a RobotError where it has another structure."""
+    if len(robot.loops) != 1:
+        raise _uncovered(robot, f"it has {len(robot.loops)} loops, not one")
+    polygon = polygon_of(robot, robot.loops[0], home)
+    if polygon is None or not polygon.is_parallelogram:
+        raise _uncovered(robot, f"loop {robot.loops[0].name!r} is no planar parallelogram")
+    if polygon.corners != (1, 2, 3, 4):
+        raise _uncovered(robot, "the two branches of the loop do not start on one axis")
+    if any(joint.kind != "revolute" for joint in robot.joints):
+        raise _uncovered(robot, "not all joints are revolute")
+    if not robot.gravity.any():
+        raise _uncovered(robot, "it has no gravity")
+    trunk, tail = robot.path(polygon.links[0]), _tail(robot, polygon)
+    if hanging := set(range(robot.joint_count)) - {*trunk, *polygon.links, *tail}:
+        raise _uncovered(robot, f"link {robot.links[min(hanging)].name!r} hangs beside the loop")
+    ring = polygon.links[1:] if tail[0] == polygon.links[2] else polygon.links[:0:-1]
+    hinges = polygon.hinges if tail[0] == polygon.links[2] else polygon.hinges[::-1]
+    return _framed(robot, home, (*trunk, ring[0], *tail), (ring[3], ring[2]), hinges, len(trunk) + 1)
+
+
+def _tail(robot: Robot, polygon: Polygon) -> tuple[int, ...]:
+    """Link xi + 1 and what hangs on it: the branch that continues, or the first where none does."""
+    ring = set(polygon.links[1:])
+    ends = [link for link in polygon.links[1:] if any(child not in ring for child in robot.children[link])]
+    tail = [ends[0] if ends else polygon.links[2]]
+    if len(ends) > 1 or tail[0] not in (polygon.links[2], polygon.links[3]):
+        raise _uncovered(robot, "the arm does not continue from one of the two outer sides")
+    while beyond := [child for child in robot.children[tail[-1]] if child not in ring]:
+        if len(beyond) > 1:
+            raise _uncovered(robot, f"link {robot.links[tail[-1]].name!r} carries several links")
+        tail.append(beyond[0])
+    return tuple(tail)
+
+
+def _framed(
+    robot: Robot,
+    home: Array,
+    chain: tuple[int, ...],
+    side_links: tuple[int, int],
+    hinges: tuple[Hinge, ...],
+    xi: int,
+) -> ParallelogramChain:
+    """Yoshida's frames: z on the joint, origin at the foot of the normal before, x along the normal to the next."""
+    poses = link_poses(robot, home)
+    axes = [_hinge(robot, poses, link) for link in chain]
+    axes[xi - 1 : xi + 1] = hinges[0], hinges[1]
+    points, z, x, twists = [axes[0].point], [axes[0].axis], [], np.zeros(len(chain) + 4)
+    for n, axis in enumerate(axes[1:], start=2):
+        step = _next_axis(points[-1], z[-1], axis, x[-1] if x else None)
+        x.append(step[0])
+        points.append(step[1])
+        z.append(step[2])
+        twists[n] = step[3]
+    x.append(_perpendicular(z[-1], x[-1]))
+    frames = [Pose(tidy(np.column_stack([a, np.cross(c, a), c])), o) for a, c, o in zip(x, z, points, strict=True)]
+    L = [X.rotation.T @ (after - X.translation) for X, after in zip(frames, points[1:], strict=False)]
+    along = hinges[3].point - hinges[4].point
+    along = along - (along @ z[xi - 1]) * z[xi - 1]
+    side, z_xi, o_xi = float(np.linalg.norm(along)), z[xi - 1], points[xi - 1]
+    x_zeta = along / side
+    frames.append(Pose(np.column_stack([x_zeta, np.cross(z_xi, x_zeta), z_xi]), o_xi))
+    frames.append(Pose(frames[xi - 1].rotation, o_xi + along))
+    ends = np.array([*L, np.zeros(3), [side, 0, 0], np.zeros(3)])
+    back = frames[xi].rotation.T @ -along
+    return ParallelogramChain((*chain, *side_links), xi, tuple(frames), ends, twists, atan2(back[1], back[0]))
+
+
+def _perpendicular(z: Array, preferred: Array) -> Array:
+    v = preferred - (preferred @ z) * z
+    size = float(np.linalg.norm(v))
+    return v / size if size > 0.1 else perpendicular_to(z)
+
+
+def _next_axis(o: Array, z: Array, axis: Hinge, before: Array | None) -> tuple[Array, Array, Array, float]:
+    """x of a frame at o on z, and origin, z and twist of the next, on the given axis."""
+    gap, normal = axis.point - o, np.cross(z, axis.axis)
+    if np.linalg.norm(normal) <= PARALLEL:
+        across = gap - (gap @ z) * z
+        size = float(np.linalg.norm(across))
+        coaxial = size <= EQUAL_LENGTHS * (1 + float(np.linalg.norm(gap)))
+        x = _perpendicular(z, perpendicular_to(z) if before is None else before) if coaxial else across / size
+        return x, o + (0 if coaxial else 1) * across, z, 0.0
+    x = normal / np.linalg.norm(normal)
+    if gap @ x < -EQUAL_LENGTHS:
+        x = -x
+    # Feet of the common normal: o + s z + d x lies on the next axis, at the parameter t from its point.
+    t = float(np.linalg.solve(np.column_stack([z, x, -axis.axis]), gap)[2])
+    return x, axis.point + t * axis.axis, axis.axis, atan2(np.cross(z, axis.axis) @ x, z @ axis.axis)
+
+
+def parallelogram_base(robot: Robot, home: ArrayLike | None = None) -> BaseParameters:
+    """The base set of a serial arm with one planar parallelogram [Yoshida 1996, theorem 2.5.1, corrected].
+
+    home  (n,) a configuration at which the loop is closed; q = 0 where it is left out
+    """
+    q = np.zeros(robot.joint_count) if home is None else frozen_array(home, (robot.joint_count,), "home")
+    _require_closed(robot, q)
+    arm = parallelogram_chain(robot, q)
+    rows = _Forms(robot, arm, q).rows()
+    matrix = cleaned(np.array([row for _, row in rows]))
+    note = "closed form of planar parallelograms [Yoshida 1996, theorem 2.5.1, corrected]"
+    return BaseParameters(robot, "mayeda", False, matrix, tuple(name for name, _ in rows), None, (note,))
+
+
+def _require_closed(robot: Robot, q: Array) -> None:
+    for loop in robot.loops:
+        poses = link_poses(robot, q)
+        ends = [_at(poses, robot.link_index(loop.first)) @ loop.first_pose]
+        ends.append(_at(poses, robot.link_index(loop.second)) @ loop.second_pose)
+        gap = float(np.linalg.norm(ends[0].translation - ends[1].translation))
+        if gap > 1e-9:
+            raise RobotError(f"loop {loop.name!r} is open by {gap:.3g} m at the given home configuration")
+
+
+class _Forms:
+    """The theorem's forms, each a row over the standard parameters; n = 1..N, then N + 1: zeta, N + 2: zeta + 1."""
+
+    def __init__(self, robot: Robot, arm: ParallelogramChain, home: Array) -> None:
+        self.arm, self.N, self.xi = arm, arm.N, arm.xi
+        self.Q, self.K = arm.blind(robot.gravity), arm.parallel
+        self.cos = [cos(a) for a in arm.twists]
+        self.sin = [0.0 if abs(sin(a)) <= PARALLEL else sin(a) for a in arm.twists]
+        masses, moments, tensors = self._links(robot, home)
+        self.R, self.J = self._carrying(masses, moments, tensors)
+        self.A_rho = np.array([[-cos(arm.rho), sin(arm.rho), 0], [-sin(arm.rho), -cos(arm.rho), 0], [0, 0, 1]])
+        self.Rbar = dict(self.R)
+        self.Rbar[self.xi] = self.R[self.xi] + self.R[self.N + 2]
+        self.Rbar[self.xi + 1] = self.R[self.xi + 1] + np.tensordot(self.A_rho, self.R[self.N + 1], 1)
+        self.RZ = self._sums_of_z()
+        self.Jhat = self._combined_tensors()
+        self.JY = self._sums_of_y()
+
+    def _links(self, robot: Robot, home: Array) -> tuple[list[Array], list[Array], list[Array]]:
+        """Mass, first moment and tensor of every link in its frame, as rows over phi in the source's frames."""
+        width = PARAMETERS_PER_LINK * robot.joint_count
+        masses, moments, tensors = [], [], []
+        poses = link_poses(robot, home)
+        for link, frame in zip(self.arm.links, self.arm.frames, strict=True):
+            own = np.zeros((PARAMETERS_PER_LINK, width))
+            block = slice(PARAMETERS_PER_LINK * link, PARAMETERS_PER_LINK * (link + 1))
+            own[:, block] = phi_map(frame.inverse() @ poses[link])
+            tensor = np.zeros((3, 3, width))
+            for k, (row, column) in enumerate(TENSOR_INDICES, start=4):
+                tensor[row, column] = tensor[column, row] = own[k]
+            masses.append(own[0])
+            moments.append(own[1:4])
+            tensors.append(tensor)
+        return masses, moments, tensors
+
+    def _carrying(
+        self, masses: list[Array], moments: list[Array], tensors: list[Array]
+    ) -> tuple[dict[int, Array], dict[int, Array]]:
+        """R_n and J_n: links with the mass that they carry at their far end (2.117)-(2.123)."""
+        R, J = {}, {}
+        for n, L in enumerate(self.arm.L, start=1):
+            beyond = masses[n:] if n < self.xi or n > self.N else masses[n : self.N]
+            carried = sum(beyond, start=np.zeros_like(masses[0]))
+            R[n] = moments[n - 1] + L[:, None] * carried
+            J[n] = tensors[n - 1] + point_tensor(L)[:, :, None] * carried
+        return R, J
+
+    def _sums_of_z(self) -> dict[int, Array]:
+        """RZ(n) (2.153)-(2.155)."""
+        zero = np.zeros_like(self.R[1][2])
+        RZ = {self.N: zero, self.N + 1: self.R[self.N + 2][2], self.N + 2: zero}
+        barred = zero
+        for n in range(self.N - 1, 0, -1):
+            beyond = self.cos[n + 2] * barred
+            barred = self.Rbar[n + 1][2] + beyond
+            RZ[n] = self.R[n + 1][2] + beyond if n == self.xi else barred
+        return RZ
+
+    def _combined_tensors(self) -> dict[int, Array]:
+        """Jhat_n (2.156)-(2.168)."""
+        tilde = {n: self._tilde(n) for n in self.J}
+        turned = np.einsum("ij,jkp,lk->ilp", self.A_rho, tilde[self.N + 1], self.A_rho)
+        tilde[self.xi + 1] = tilde[self.xi + 1] + turned
+        tilde[self.xi] = tilde[self.xi] + tilde[self.N + 2]
+        return tilde
+
+    def _tilde(self, n: int) -> Array:
+        J = self.J[n].copy()
+        c, s, RZ = self.cos[n + 1], self.sin[n + 1], self.RZ[n]
+        Lx, _, Lz = self.arm.L[n - 1]
+        J[0, 0] += 2 * Lz * c * RZ
+        J[1, 1] += 2 * Lz * c * RZ
+        for (i, j), factor in (((0, 1), Lx * s), ((0, 2), -Lx * c), ((1, 2), Lz * s)):
+            J[i, j] = J[j, i] = J[i, j] + factor * RZ
+        return J
+
+    def _sums_of_y(self) -> dict[int, Array]:
+        """JY(n) (2.169)."""
+        JY = {self.N: np.zeros_like(self.R[1][0])}
+        for n in range(self.N - 1, 0, -1):
+            JY[n] = self.Jhat[n + 1][1, 1] + self.cos[n + 2] ** 2 * JY[n + 1]
+        return JY
+
+    def rows(self) -> list[tuple[str, Array]]:
+        """Names and forms of the base parameters, link by link (2.170)-(2.174)."""
+        found: list[tuple[str, Array]] = []
+        for n in range(1, self.N + 1):
+            c, s = self.cos[n + 1], self.sin[n + 1]
+            J, JY = self.Jhat[n], self.JY[n]
+            found.append((f"J{n}z", J[2, 2] + s**2 * JY))
+            if n > self.K:
+                found.append((f"J{n}(x-y)", J[0, 0] - J[1, 1] + s**2 * JY))
+                found.extend(((f"J{n}xy", J[0, 1]), (f"J{n}xz", J[0, 2]), (f"J{n}yz", J[1, 2] + s * c * JY)))
+            hidden = n == self.xi + 1 <= self.K and self.xi == self.Q
+            if n > self.Q and not hidden:
+                found.extend(((f"R{n}x", self.Rbar[n][0]), (f"R{n}y", self.Rbar[n][1] - s * self.RZ[n])))
+        return found + self._loop_rows()
+
+    def _loop_rows(self) -> list[tuple[str, Array]]:
+        """(2.173), (2.174): what the two outer links show of each other; R of xi + 1 without its partner."""
+        n = self.xi + 1
+        Lx, side, rho = self.arm.L[self.xi - 1, 0], self.arm.L[self.N, 0], self.arm.rho
+        Rx, Ry = self.R[n][0], self.R[n][1] - self.sin[n + 1] * self.RZ[n]
+        outer_x, outer_y, _ = self.R[self.N + 2]
+        along = Lx * Rx - cos(rho) * side * outer_x
+        across = Lx * Ry - sin(rho) * side * outer_x
+        names = f"L{self.xi}R{n}x", f"L{self.xi}R{n}y"
+        if n <= self.K:
+            return [
+                (names[0], along - sin(rho) * side * outer_y),
+                (names[1], across + cos(rho) * side * outer_y),
+            ]
+        return [(f"R{self.N + 2}y", outer_y), (names[0], along), (names[1], across)]
