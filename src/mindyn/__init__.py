@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from mindyn.export.mjcf_writer import write_mjcf
     from mindyn.export.toml_writer import write_toml
     from mindyn.export.urdf_writer import write_urdf
+    from mindyn.kernels.model import Model, compile_model
     from mindyn.robots.loading import bundled_robots, load_robot
     from mindyn.robots.parts import Drive, Frame, Joint, Limits, Link, Loop, Shape
     from mindyn.robots.robot import Robot
@@ -23,6 +24,7 @@ _HOMES = {
     "mindyn.export.mjcf_writer": ("write_mjcf",),
     "mindyn.export.toml_writer": ("write_toml",),
     "mindyn.export.urdf_writer": ("write_urdf",),
+    "mindyn.kernels.model": ("Model", "compile_model"),
     "mindyn.robots.loading": ("bundled_robots", "load_robot"),
     "mindyn.robots.parts": ("Drive", "Frame", "Joint", "Limits", "Link", "Loop", "Shape"),
     "mindyn.robots.robot": ("Robot",),
@@ -41,6 +43,8 @@ __all__ = [  # noqa: RUF022 - in the order of the work
     "Drive",
     "Loop",
     "equation",
+    "compile_model",
+    "Model",
     "write_toml",
     "write_urdf",
     "write_mjcf",

@@ -1,0 +1,1 @@
+"""Equations as machine code: SIMD through LLVM, C, CUDA; operation counts; `Model`."""

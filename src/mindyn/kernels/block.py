@@ -1,0 +1,152 @@
+"""IR of one part of a block: `width` samples, from loads through arithmetic to stores.
+
+The lines refer to %i and %last (number of the block's first sample, and of the sample after the last one of the call),
+%table, %uniforms and %scratch.
+"""
+
+from __future__ import annotations
+
+from mindyn.kernels import sincos
+from mindyn.kernels.layout import Layout
+from mindyn.kernels.operations import emit_operation
+from mindyn.kernels.program import Op, Program
+from mindyn.kernels.schedule import Compute, Part, Schedule, Sines, Store
+from mindyn.kernels.transpose import chunks, load_columns, store_columns
+from mindyn.kernels.vectors import Body
+
+INVARIANT = "!invariant.load !0"
+"""Memory that no kernel writes while it runs: loads from it may move freely."""
+
+
+class PartWriter:
+    """Writes the lines of one part. `watched` are the (input, first column) of chunks not yet watched for NaN and
+    infinity; a chunk leaves the set when it is loaded.
+    """
+
+    def __init__(self, program: Program, layout: Layout, plan: Schedule, watched: set[tuple[int, int]]) -> None:
+        self._program, self._layout, self._plan, self._watched = program, layout, plan, watched
+        self._body = Body(layout.form)
+        self._names: dict[int, str] = {}
+        self._columns: dict[tuple[int, int], str] = {}
+        self._rows: dict[int, list[str]] = {}
+        self._exports: frozenset[int] = frozenset()
+        self._sum = layout.form.splat(0.0)
+        self._row_numbers = self._number_rows()
+        self.allocations: list[str] = []
+
+    def write(self, part: Part) -> None:
+        """Appends the part's steps."""
+        self._exports = part.exports
+        for step in part.steps:
+            match step:
+                case Compute(value):
+                    one = self._program.instructions[value]
+                    self._define(value, emit_operation(self._body, one.op, [self._name(v) for v in one.operands]))
+                case Sines(pairs):
+                    self._write_sines(pairs)
+                case Store():
+                    self._write_store(step)
+
+    def watch_unused(self) -> None:
+        """Loads the inputs that no step needs: NaN in them is refused too."""
+        for number, first in sorted(self._watched):
+            self._column(number, first)
+
+    def report(self) -> str:
+        """Name of the i64 with the part's status; the last line of a part."""
+        if not self._layout.check_finite:
+            return "0"
+        body, form = self._body, self._body.form
+        size = body.intrinsic("fabs", self._sum)
+        found = body.any_lane(body.compare("ueq", size, form.splat(float("inf"))))
+        return body.let(f"zext i1 {found} to i64")
+
+    @property
+    def lines(self) -> list[str]:
+        """The IR so far."""
+        return self._body.lines
+
+    @property
+    def last_label(self) -> str:
+        """The basic block in which the lines end."""
+        return self._body.block
+
+    def _number_rows(self) -> list[str]:
+        """Number of the sample in each lane; lanes past the end repeat the last sample."""
+        body = self._body
+        most = body.let(f"sub i64 {body.let('sub i64 %last, %i')}, 1")
+        steps = [body.let(f"call i64 @llvm.umin.i64(i64 {lane}, i64 {most})") for lane in range(1, body.form.width)]
+        return ["%i"] + [body.let(f"add i64 %i, {step}") for step in steps]
+
+    def _name(self, value: int) -> str:
+        one = self._program.instructions[value]
+        if one.op is Op.CONST:
+            return self._body.form.splat(one.constant)
+        if self._plan.uniform[value]:
+            return self._broadcast(self._plan.uniform_slots[value])
+        if one.op is Op.INPUT:
+            return self._column(*one.source)
+        # A value of an earlier part is loaded at each use, where it costs no register.
+        return self._names.get(value) or self._body.let(f"load {self._body.form.vector}, ptr {self._slot(value)}")
+
+    def _define(self, value: int, name: str) -> None:
+        self._names[value] = name
+        if value in self._exports:
+            self._body.line(f"store {self._body.form.vector} {name}, ptr {self._slot(value)}")
+
+    def _broadcast(self, slot: int) -> str:
+        body, form = self._body, self._body.form
+        at = body.offset("%uniforms", slot * form.bytes)
+        number = body.let(f"load {form.scalar}, ptr {at}, align {form.bytes}, {INVARIANT}")
+        if form.width == 1:
+            return number
+        first = body.let(f"insertelement {form.vector} poison, {form.scalar} {number}, i64 0")
+        return body.shuffle(first, "poison", [0] * form.width, form.width)
+
+    def _column(self, number: int, element: int) -> str:
+        """Element `element` of input `number`; a whole chunk of columns is loaded at its first use."""
+        if (number, element) not in self._columns:
+            covering = chunks(self._program.inputs[number].size, self._body.form)
+            first, size = next((f, s) for f, s in covering if f <= element < f + s)
+            columns = load_columns(self._body, self._row_pointers(number), first, size)
+            self._columns.update({(number, first + j): column for j, column in enumerate(columns)})
+            if (number, first) in self._watched:
+                self._watched.remove((number, first))
+                self._add_up(columns)
+        return self._columns[number, element]
+
+    def _add_up(self, columns: list[str]) -> None:
+        # One addition per column watches for NaN and infinity on the otherwise idle add pipes (0.5 ns per 6R sample).
+        for column in columns:
+            self._sum = self._body.let(f"fadd {self._body.form.vector} {self._sum}, {column}")
+
+    def _row_pointers(self, array: int) -> list[str]:
+        """Address of each lane's sample in input or output `array`."""
+        if array not in self._rows:
+            body = self._body
+            base, stride = table_entry(body, 2 * array, "ptr"), table_entry(body, 2 * array + 1, "i64")
+            offsets = [body.let(f"mul i64 {row}, {stride}") for row in self._row_numbers]
+            self._rows[array] = [body.let(f"getelementptr i8, ptr {base}, i64 {offset}") for offset in offsets]
+        return self._rows[array]
+
+    def _slot(self, value: int) -> str:
+        form = self._body.form
+        return self._body.offset("%scratch", self._plan.slots[value] * form.bytes * form.width)
+
+    def _write_store(self, step: Store) -> None:
+        columns = [self._body.form.splat(0.0) if v is None else self._name(v) for v in step.values]
+        store_columns(self._body, self._row_pointers(len(self._program.inputs) + step.output), step.first, columns)
+
+    def _write_sines(self, pairs: tuple[int, ...]) -> None:
+        angles = [self._name(self._program.instructions[v].operands[0]) for v in pairs]
+        results = sincos.emit_checked(self._body, angles, self.allocations, f"{pairs[0]}")
+        by_pair = dict(zip(pairs, results, strict=True))
+        for value, one in enumerate(self._program.instructions):
+            if one.op in (Op.SIN, Op.COS) and one.operands[0] in by_pair:
+                self._define(value, by_pair[one.operands[0]][one.op is Op.COS])
+
+
+def table_entry(body: Body, index: int, kind: str) -> str:
+    """Entry `index` of the table of addresses and strides."""
+    at = body.let(f"getelementptr i64, ptr %table, i64 {index}")
+    return body.let(f"load {kind}, ptr {at}, align 8, {INVARIANT}")

@@ -1,0 +1,206 @@
+"""ProgramBuilder: appends instructions, folding constants, sharing equal expressions and moving signs outward.
+
+A sign is cheapest outside: `a + (-b)` is a subtraction, and `(-a) b = -(a b)` lets the next addition absorb it. Every
+rule is exact in floating point (division by a constant that is not a power of two stays a division).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+
+from mindyn.kernels.program import Input, Instruction, Op, Output, Program
+
+_COMMUTATIVE = frozenset({Op.ADD, Op.MUL, Op.MIN, Op.MAX, Op.EQ, Op.NE, Op.AND, Op.OR})
+
+
+def _safe_divide(a: float, b: float) -> float:
+    if b == 0.0:
+        return math.nan if a == 0.0 or math.isnan(a) else math.copysign(math.inf, a) * math.copysign(1.0, b)
+    return a / b
+
+
+def _sign(a: float) -> float:
+    return a if a == 0.0 or math.isnan(a) else math.copysign(1.0, a)
+
+
+_FOLD: dict[Op, Callable[..., float]] = {
+    Op.ADD: lambda a, b: a + b,
+    Op.SUB: lambda a, b: a - b,
+    Op.MUL: lambda a, b: a * b,
+    Op.DIV: _safe_divide,
+    Op.NEG: lambda a: -a,
+    Op.SQRT: lambda a: math.sqrt(a) if a >= 0.0 else math.nan,
+    Op.SIN: lambda a: math.sin(a) if math.isfinite(a) else math.nan,
+    Op.COS: lambda a: math.cos(a) if math.isfinite(a) else math.nan,
+    Op.ABS: abs,
+    Op.SIGN: _sign,
+    Op.LT: lambda a, b: float(a < b),
+    Op.LE: lambda a, b: float(a <= b),
+    Op.EQ: lambda a, b: float(a == b),
+    Op.NE: lambda a, b: float(a != b),
+    Op.NOT: lambda a: float(a == 0.0),
+    Op.AND: lambda a, b: float(a != 0.0 and b != 0.0),
+    Op.OR: lambda a, b: float(a != 0.0 or b != 0.0),
+    Op.IF_ELSE_ZERO: lambda a, b: b if a != 0.0 else 0.0,
+}
+
+
+class ProgramBuilder:
+    """Grows a list of instructions; every method returns the number of a value."""
+
+    def __init__(self) -> None:
+        self._instructions: list[Instruction] = []
+        self._known: dict[tuple[object, ...], int] = {}
+
+    def constant(self, value: float) -> int:
+        """The number `value`; +0 and -0 are different constants."""
+        return self._append((Op.CONST, value.hex()), Instruction(Op.CONST, constant=value))
+
+    def input(self, number: int, element: int) -> int:
+        """Element `element` (row-major) of input `number`."""
+        return self._append((Op.INPUT, number, element), Instruction(Op.INPUT, source=(number, element)))
+
+    def apply(self, op: Op, *operands: int) -> int:
+        """`op` of the operands, simplified."""
+        folded = self._folded(op, operands)
+        if folded is not None:
+            return folded
+        match op:
+            case Op.ADD:
+                return self._add(*operands)
+            case Op.SUB:
+                return self._sub(*operands)
+            case Op.MUL:
+                return self._mul(*operands)
+            case Op.DIV:
+                return self._div(*operands)
+            case Op.NEG:
+                return self._neg(*operands)
+            case Op.SIN | Op.COS:
+                return self._emit(op, self._emit(Op.SINCOS, *operands))
+            case _:
+                return self._emit(op, *operands)
+
+    def finish(self, name: str, inputs: tuple[Input, ...], outputs: tuple[Output, ...]) -> Program:
+        """The program of these outputs, without what they do not need; outputs that are 0 become structural zeros."""
+        outputs = tuple(self._without_zeros(one) for one in outputs)
+        needed = self._needed(value for one in outputs for value in one.values)
+        renumbered = {old: new for new, old in enumerate(needed)}
+        instructions = tuple(_renumber(self._instructions[old], renumbered) for old in needed)
+        moved = tuple(
+            Output(one.name, one.shape, one.nonzeros, tuple(renumbered[v] for v in one.values)) for one in outputs
+        )
+        return Program(name, inputs, moved, instructions)
+
+    def _append(self, key: tuple[object, ...], instruction: Instruction) -> int:
+        value = self._known.get(key)
+        if value is None:
+            value = self._known[key] = len(self._instructions)
+            self._instructions.append(instruction)
+        return value
+
+    def _emit(self, op: Op, *operands: int) -> int:
+        if op in _COMMUTATIVE and operands[0] > operands[1]:
+            operands = operands[::-1]
+        return self._append((op, *operands), Instruction(op, operands))
+
+    def _folded(self, op: Op, operands: tuple[int, ...]) -> int | None:
+        if op not in _FOLD:
+            return None
+        constants = [self._constant_of(value) for value in operands]
+        if any(constant is None for constant in constants):
+            return None
+        return self.constant(float(_FOLD[op](*constants)))
+
+    def _constant_of(self, value: int) -> float | None:
+        one = self._instructions[value]
+        return one.constant if one.op is Op.CONST else None
+
+    def _negated(self, value: int) -> int | None:
+        """The value whose negation `value` is, if it is one."""
+        one = self._instructions[value]
+        return one.operands[0] if one.op is Op.NEG else None
+
+    def _add(self, a: int, b: int) -> int:
+        if self._constant_of(a) == 0.0:
+            return b
+        if self._constant_of(b) == 0.0:
+            return a
+        minus_a, minus_b = self._negated(a), self._negated(b)
+        if minus_b is not None:
+            return self._sub(a, minus_b)
+        if minus_a is not None:
+            return self._sub(b, minus_a)
+        return self._emit(Op.ADD, a, b)
+
+    def _sub(self, a: int, b: int) -> int:
+        if self._constant_of(b) == 0.0:
+            return a
+        if self._constant_of(a) == 0.0:
+            return self._neg(b)
+        minus_a, minus_b = self._negated(a), self._negated(b)
+        if minus_b is not None:
+            return self._add(a, minus_b)
+        if minus_a is not None:
+            return self._neg(self._add(minus_a, b))
+        return self._emit(Op.SUB, a, b)
+
+    def _mul(self, a: int, b: int) -> int:
+        if self._constant_of(a) is not None:
+            a, b = b, a
+        factor = self._constant_of(b)
+        minus_a, minus_b = self._negated(a), self._negated(b)
+        if minus_a is not None:
+            return (
+                self._mul(minus_a, self.constant(-factor)) if factor is not None else self._neg(self._mul(minus_a, b))
+            )
+        if minus_b is not None:
+            return self._neg(self._mul(a, minus_b))
+        match factor:
+            case 0.0:
+                return self.constant(0.0)
+            case 1.0:
+                return a
+            case -1.0:
+                return self._neg(a)
+            case 2.0:
+                return self._emit(Op.ADD, a, a)
+            case -2.0:
+                return self._neg(self._emit(Op.ADD, a, a))
+            case _:
+                return self._emit(Op.MUL, a, b)
+
+    def _div(self, a: int, b: int) -> int:
+        divisor = self._constant_of(b)
+        if divisor is not None and math.isfinite(divisor) and abs(math.frexp(divisor)[0]) == 0.5:
+            return self._mul(a, self.constant(1.0 / divisor))
+        return self._emit(Op.DIV, a, b)
+
+    def _neg(self, a: int) -> int:
+        constant, minus_a = self._constant_of(a), self._negated(a)
+        if constant is not None:
+            return self.constant(-constant)
+        return minus_a if minus_a is not None else self._emit(Op.NEG, a)
+
+    def _without_zeros(self, output: Output) -> Output:
+        kept = [
+            (element, value)
+            for element, value in zip(output.nonzeros, output.values, strict=True)
+            if self._constant_of(value) != 0.0
+        ]
+        return Output(output.name, output.shape, tuple(e for e, _ in kept), tuple(v for _, v in kept))
+
+    def _needed(self, results: Iterable[int]) -> list[int]:
+        marked = [False] * len(self._instructions)
+        for value in results:
+            marked[value] = True
+        for value in range(len(marked) - 1, -1, -1):
+            if marked[value]:
+                for operand in self._instructions[value].operands:
+                    marked[operand] = True
+        return [value for value, live in enumerate(marked) if live]
+
+
+def _renumber(one: Instruction, renumbered: dict[int, int]) -> Instruction:
+    return Instruction(one.op, tuple(renumbered[v] for v in one.operands), one.constant, one.source)

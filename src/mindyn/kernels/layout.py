@@ -1,0 +1,22 @@
+"""Layout: how a kernel meets its arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mindyn.kernels.vectors import Format
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Number format and width of a kernel, and which arrays are special.
+
+    `shared` are the numbers of the inputs that are one sample for the whole batch; `compact` of the outputs that
+    store their nonzeros only. `check_finite` makes the kernel watch its inputs for NaN and infinities, as it loads
+    them.
+    """
+
+    form: Format
+    shared: tuple[int, ...] = ()
+    compact: tuple[int, ...] = ()
+    check_finite: bool = True

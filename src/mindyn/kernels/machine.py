@@ -1,0 +1,36 @@
+"""The CPU that kernels are compiled for: its name, features, and how many samples one register holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from llvmlite import binding
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A target for LLVM; `register_bits` is the width of its widest useful vector register."""
+
+    triple: str
+    cpu: str
+    features: str
+    register_bits: int
+
+    def lanes(self, bits: int) -> int:
+        """Samples of `bits`-bit numbers per register."""
+        return self.register_bits // bits
+
+
+@cache
+def host() -> Machine:
+    """The CPU this process runs on."""
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    features = binding.get_host_cpu_features()
+    register_bits = 512 if _has_avx512(features) else 256 if features.get("avx2") else 128
+    return Machine(binding.get_process_triple(), binding.get_host_cpu_name(), features.flatten(), register_bits)
+
+
+def _has_avx512(features: dict[str, bool]) -> bool:
+    return all(features.get(name) for name in ("avx512f", "avx512dq", "avx512vl", "avx512bw"))

@@ -1,0 +1,279 @@
+"""`Model`: a robot's equations as kernels, compiled when first used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import casadi
+import numpy as np
+
+from mindyn.algebra.values import Array
+from mindyn.equations.catalogue import EQUATIONS, PLACED, Function, Parameters, equation
+from mindyn.errors import unknown_name
+from mindyn.files import write_whole
+from mindyn.kernels.binding import BoundKernel
+from mindyn.kernels.c_source import c_source
+from mindyn.kernels.counts import OperationCounts, operation_counts
+from mindyn.kernels.cuda_source import cuda_source
+from mindyn.kernels.kernel import Kernel
+from mindyn.kernels.source_text import Described
+from mindyn.kernels.tracing import trace
+from mindyn.parameters.base import BaseParameters
+from mindyn.parameters.structural import structural_base
+from mindyn.robots.robot import Robot
+
+Precision = Literal["float64", "float32"]
+
+SHARED = ("phi", "drive_parameters", "beta")
+"""Inputs that are the same for every sample of a batch."""
+
+MATRICES = ("M", "C", "X", "J", "Y", "wrenches")
+"""Inputs and outputs that are matrices even where they have one column."""
+
+CORE = tuple(name for name in EQUATIONS if name not in PLACED)
+"""Equations that need no place."""
+
+MEANINGS: Mapping[str, str] = {
+    "q": "joint positions, rad or m",
+    "qd": "joint velocities, rad/s or m/s",
+    "qdd": "joint accelerations, rad/s^2 or m/s^2",
+    "tau": "joint torques or forces, N m or N",
+    "wrenches": "moment (N m) and force (N) on each link from outside, in link frames",
+    "phi": "standard parameters m, mcx, mcy, mcz, Ixx, Ixy, Iyy, Ixz, Iyz, Izz of every link, kg, kg m, kg m^2",
+    "drive_parameters": "rotor inertia, viscous, Coulomb, offset of every drive",
+    "beta": "base parameters",
+    "M": "inertia matrix, kg m^2 (revolute)",
+    "C": "Coriolis matrix, N m s",
+    "Y": "regressor, row-major",
+    "E": "kinetic and potential energy, J",
+    "X": "homogeneous pose, row-major",
+    "J": "geometric Jacobian, angular rows first",
+}
+
+
+class Model:
+    """Kernels of a robot's equations: arrays (..., n) in, (..., n) out, any batch shape.
+
+    Every function takes `out=` (an array to write into) and `threads=`. With parameters="input" the link parameters
+    phi (10 n,) follow the motion as a further argument, and with drives=True the drive parameters (4 drives,) after
+    them; with parameters="base" the base parameters beta. Kernels are traced and compiled when first used, and cached
+    on disk.
+    """
+
+    def __init__(
+        self,
+        robot: Robot,
+        *,
+        drives: bool = False,
+        base: BaseParameters | None = None,
+        parameters: Parameters = "constant",
+        dtype: Precision = "float64",
+    ) -> None:
+        self.robot = robot
+        self._base = base
+        self.drives = drives
+        self.parameters = parameters
+        self.dtype = np.dtype(dtype)
+        self._functions: dict[tuple[str, str | None], Function] = {}
+        self._kernels: dict[tuple[str, ...], Kernel] = {}
+
+    @property
+    def base(self) -> BaseParameters:
+        """The base set of `regressor`: the one given, or the structural one."""
+        if self._base is None:
+            self._base = structural_base(self.robot, drives=self.drives)
+        return self._base
+
+    def inverse_dynamics(self, q: Any, qd: Any, qdd: Any, *given: Any, out: Any = None, threads: int = 1) -> Array:
+        """tau (..., n) = M(q) qdd + C(q, qd) qd + G(q)."""
+        return self.kernel("inverse_dynamics")(q, qd, qdd, *given, out=out, threads=threads)  # type: ignore[no-any-return]
+
+    def inverse_dynamics_with_wrenches(
+        self, q: Any, qd: Any, qdd: Any, wrenches: Any, *given: Any, out: Any = None, threads: int = 1
+    ) -> Array:
+        """tau (..., n) while wrenches (..., n, 6) (moment, force; in link frames) act on the links from outside."""
+        kernel = self.kernel("inverse_dynamics_with_wrenches")
+        return kernel(q, qd, qdd, wrenches, *given, out=out, threads=threads)  # type: ignore[no-any-return]
+
+    def inertia_matrix(self, q: Any, *given: Any, out: Any = None, threads: int = 1) -> Array:
+        """M (..., n, n)."""
+        return self.kernel("inertia_matrix")(q, *given, out=out, threads=threads)  # type: ignore[no-any-return]
+
+    def bias(self, q: Any, qd: Any, *given: Any, out: Any = None, threads: int = 1) -> Array:
+        """C(q, qd) qd + G(q) (..., n): the torques at qdd = 0."""
+        return self.kernel("bias")(q, qd, *given, out=out, threads=threads)  # type: ignore[no-any-return]
+
+    def gravity(self, q: Any, *given: Any, out: Any = None, threads: int = 1) -> Array:
+        """G (..., n): the torques that hold the robot at rest."""
+        return self.kernel("gravity")(q, *given, out=out, threads=threads)  # type: ignore[no-any-return]
+
+    def coriolis(self, q: Any, qd: Any, *given: Any, out: Any = None, threads: int = 1) -> Array:
+        """C (..., n, n) of Christoffel's symbols: Mdot - 2 C is skew."""
+        return self.kernel("coriolis")(q, qd, *given, out=out, threads=threads)  # type: ignore[no-any-return]
+
+    def forward_dynamics(self, q: Any, qd: Any, tau: Any, *given: Any, out: Any = None, threads: int = 1) -> Array:
+        """qdd (..., n) under torques tau."""
+        return self.kernel("forward_dynamics")(q, qd, tau, *given, out=out, threads=threads)  # type: ignore[no-any-return]
+
+    def forward_kinematics(self, q: Any, link: str, *, out: Any = None, threads: int = 1) -> Array:
+        """Pose (..., 4, 4) of a link or frame in the root frame."""
+        return self.kernel("forward_kinematics", link)(q, out=out, threads=threads)  # type: ignore[no-any-return]
+
+    def geometric_jacobian(self, q: Any, link: str, *, out: Any = None, threads: int = 1) -> Array:
+        """J (..., 6, n) with (w, v) = J qd of a link or frame, in root components."""
+        return self.kernel("geometric_jacobian", link)(q, out=out, threads=threads)  # type: ignore[no-any-return]
+
+    def standard_regressor(self, q: Any, qd: Any, qdd: Any, *, out: Any = None, threads: int = 1) -> Array:
+        """Y (..., n, 10 n) with tau = Y phi; with drives, four more columns for each drive."""
+        return self.kernel("standard_regressor")(q, qd, qdd, out=out, threads=threads)  # type: ignore[no-any-return]
+
+    def regressor(self, q: Any, qd: Any, qdd: Any, *, out: Any = None, threads: int = 1) -> Array:
+        """Y (..., n, count) with tau = Y beta, beta the parameters of `base`."""
+        return self.kernel("regressor")(q, qd, qdd, out=out, threads=threads)  # type: ignore[no-any-return]
+
+    def energy(self, q: Any, qd: Any, *given: Any, out: Any = None, threads: int = 1) -> Array:
+        """(..., 2): kinetic and potential energy."""
+        return self.kernel("energy")(q, qd, *given, out=out, threads=threads)  # type: ignore[no-any-return]
+
+    def energy_regressor(self, q: Any, qd: Any, *, out: Any = None, threads: int = 1) -> Array:
+        """Y (..., 2, 10 n) with (kinetic, potential energy) = Y phi."""
+        return self.kernel("energy_regressor")(q, qd, out=out, threads=threads)  # type: ignore[no-any-return]
+
+    def casadi(self, name: str, link: str | None = None) -> Function:
+        """The `casadi.Function` of an equation, for MPC and optimal control."""
+        if (name, link) not in self._functions:
+            self._functions[name, link] = equation(
+                self.robot,
+                name,
+                drives=self.drives,
+                parameters=self._parameters_of(name),
+                base=self.base if self.parameters == "base" or name == "regressor" else None,
+                place=link,
+            )
+        return self._functions[name, link]
+
+    def _parameters_of(self, name: str) -> Parameters:
+        """Energies depend on more than the base parameters, so a model in base parameters computes them from phi."""
+        energies = self.parameters == "base" and EQUATIONS.get(name, EQUATIONS["bias"]).needs == "bodies"
+        return "input" if energies else self.parameters
+
+    def kernel(self, name: str, link: str | None = None, *, compact: bool = False) -> Kernel:
+        """The kernel of an equation; `compact` stores only the structural nonzeros of its output."""
+        return self._compiled(("equation", name, link or "", str(compact)), lambda: self.casadi(name, link), compact)
+
+    def derivatives(self, name: str) -> Kernel:
+        """A kernel with the exact Jacobians of an equation by q, qd, ...: one output for each input of the motion."""
+        return self._compiled(("derivatives", name), lambda: _jacobians(self.casadi(name), EQUATIONS[name].inputs))
+
+    def adjoint(self, name: str) -> Kernel:
+        """A kernel of the gradients of <V, output> by q, qd, ...; V, of the output's shape, is its last argument."""
+        return self._compiled(("adjoint", name), lambda: _gradients(self.casadi(name), EQUATIONS[name].inputs))
+
+    def _compiled(self, key: tuple[str, ...], make: Any, compact: bool = False) -> Kernel:
+        if key not in self._kernels:
+            function = make()
+            shared = [name for name in function.name_in() if name in SHARED]
+            self._kernels[key] = Kernel(
+                function,
+                dtype=self.dtype,
+                shared=shared,
+                compact=function.name_out() if compact else (),
+                matrices=_matrices(function, key),
+            )
+        return self._kernels[key]
+
+    @property
+    def operation_counts(self) -> dict[str, OperationCounts]:
+        """Multiplications, additions, ... that one evaluation of each equation takes (see kernels/counts.py)."""
+        return {name: operation_counts(self.kernel(name).program) for name in CORE}
+
+    def bind(self, name: str, link: str | None = None) -> BoundKernel:
+        """Bound buffers for a control loop: no allocation, no checks for each call."""
+        return self.kernel(name, link).bind()
+
+    def write_c(self, path: str | Path, functions: Sequence[str] = ("inverse_dynamics",)) -> None:
+        """Write `path` (.c) and its header: C99 that needs nothing but libm."""
+        target = Path(path).with_suffix(".c")
+        written = c_source(self._described(functions), target.stem, self._title())
+        write_whole(target.with_suffix(".h"), written.header)
+        write_whole(target, written.source)
+
+    def write_cuda(self, path: str | Path, functions: Sequence[str] = ("inverse_dynamics",)) -> None:
+        """Write a CUDA file of kernels and launchers that nvcc or CuPy alone can use."""
+        write_whole(Path(path), self.cuda_source(functions))
+
+    def cuda_source(self, functions: Sequence[str] = ("inverse_dynamics",)) -> str:
+        """The text that `write_cuda` writes."""
+        return cuda_source(self._described(functions), self._title(), SHARED)
+
+    def _described(self, functions: Sequence[str]) -> list[Described]:
+        for name in functions:
+            if name not in CORE:
+                raise unknown_name("equation", name, CORE)
+        return [
+            Described(trace(self.casadi(name), MATRICES), name, EQUATIONS[name].meaning, MEANINGS) for name in functions
+        ]
+
+    def _title(self) -> str:
+        drives = "with drives" if self.drives else "without drives"
+        joints = ", ".join(self.robot.joint_names)
+        gravity = " ".join(f"{value:g}" for value in self.robot.gravity)
+        return f"Robot {self.robot.name}, joints {joints}; gravity {gravity} m/s^2; {drives}."
+
+    def __repr__(self) -> str:
+        return f"Model({self.robot!r}, drives={self.drives}, parameters={self.parameters!r}, dtype={self.dtype})"
+
+
+def compile_model(
+    robot: Robot,
+    *,
+    drives: bool = False,
+    base: BaseParameters | None = None,
+    parameters: Parameters = "constant",
+    dtype: Precision = "float64",
+) -> Model:
+    """The kernels of a robot.
+
+    drives      rotor inertia, friction and offsets take part, and have columns in the regressors
+    base        the base set of `regressor`; the structural one if left out
+    parameters  "constant" bakes the robot's values in; "input" passes phi at run time, "base" passes beta
+    """
+    return Model(robot, drives=drives, base=base, parameters=parameters, dtype=dtype)
+
+
+def _matrices(function: Function, key: tuple[str, ...]) -> list[str]:
+    """Names of the function's inputs and outputs that are matrices, whatever their number of columns."""
+    kind, name = key[:2]
+    named = [*MATRICES]
+    if kind == "derivatives":
+        named += function.name_out()
+    if kind == "adjoint" and EQUATIONS[name].output in MATRICES:
+        named.append("V")
+    return named
+
+
+def _symbols(function: Function) -> dict[str, Any]:
+    return {name: casadi.SX.sym(name, function.sparsity_in(k)) for k, name in enumerate(function.name_in())}
+
+
+def _jacobians(function: Function, inputs: Sequence[str]) -> Function:
+    """Jacobians of the row-major output by each motion input: (rows, columns of the input) blocks."""
+    symbols = _symbols(function)
+    output = function(*symbols.values())
+    flat = casadi.vec(output.T)
+    blocks = [casadi.cse(casadi.jacobian(flat, casadi.vec(symbols[name].T))) for name in inputs]
+    names = [f"d{function.name_out()[0]}_d{name}" for name in inputs]
+    return casadi.Function(f"{function.name()}_derivatives", [*symbols.values()], blocks, [*symbols], names)
+
+
+def _gradients(function: Function, inputs: Sequence[str]) -> Function:
+    """Gradients of the sum of V * output by each motion input."""
+    symbols = _symbols(function)
+    output = function(*symbols.values())
+    V = casadi.SX.sym("V", *output.shape)
+    total = casadi.sum1(casadi.vec(V * output))
+    gradients = [casadi.cse(casadi.densify(casadi.gradient(total, symbols[name]))) for name in inputs]
+    names = [f"gradient_{name}" for name in inputs]
+    return casadi.Function(f"{function.name()}_adjoint", [*symbols.values(), V], gradients, [*symbols, "V"], names)

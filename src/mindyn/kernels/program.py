@@ -1,0 +1,134 @@
+"""Program: a straight-line list of scalar instructions in static single assignment form.
+
+Value `k` is the result of instruction `k`; operands are values of earlier instructions. Every backend (machine code, C,
+CUDA, operation counts) reads this one form.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+
+
+class Op(Enum):
+    """What an instruction computes; the value is its name in messages and digests.
+
+    Truth values are the numbers 0 and 1, as in CasADi. `SINCOS` yields a pair, of which `SIN` and `COS` are the
+    parts, so that the two functions of one angle are computed, and counted, once.
+    """
+
+    CONST = "const"
+    INPUT = "input"
+    ADD = "add"
+    SUB = "sub"
+    MUL = "mul"
+    DIV = "div"
+    NEG = "neg"
+    SQRT = "sqrt"
+    SINCOS = "sincos"
+    SIN = "sin"
+    COS = "cos"
+    ABS = "fabs"
+    SIGN = "sign"
+    MIN = "fmin"
+    MAX = "fmax"
+    FLOOR = "floor"
+    CEIL = "ceil"
+    COPYSIGN = "copysign"
+    TAN = "tan"
+    ASIN = "asin"
+    ACOS = "acos"
+    ATAN = "atan"
+    ATAN2 = "atan2"
+    SINH = "sinh"
+    COSH = "cosh"
+    TANH = "tanh"
+    EXP = "exp"
+    LOG = "log"
+    POW = "pow"
+    LT = "lt"
+    LE = "le"
+    EQ = "eq"
+    NE = "ne"
+    NOT = "not"
+    AND = "and"
+    OR = "or"
+    IF_ELSE_ZERO = "if_else_zero"
+
+
+LIBM: dict[Op, str] = {
+    op: op.value
+    for op in (
+        *(Op.TAN, Op.ASIN, Op.ACOS, Op.ATAN, Op.ATAN2, Op.SINH, Op.COSH, Op.TANH, Op.EXP, Op.LOG, Op.POW),
+        *(Op.SQRT, Op.ABS, Op.FLOOR, Op.CEIL, Op.COPYSIGN, Op.MIN, Op.MAX),
+    )
+}
+"""Operations that are one function of the C library, with that function's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """`op` applied to `operands`; `constant` for CONST, `source` = (input number, row-major element) for INPUT."""
+
+    op: Op
+    operands: tuple[int, ...] = ()
+    constant: float = 0.0
+    source: tuple[int, int] = (-1, -1)
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A named argument: shape (n,) for a column, (r, c) for a matrix, elements in row-major order."""
+
+    name: str
+    shape: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """Number of elements of one sample."""
+        return math.prod(self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A named result: element `nonzeros[k]` (row-major) is value `values[k]`; all other elements are zero for every
+    input.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    nonzeros: tuple[int, ...]
+    values: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """Number of elements of one sample, zeros included."""
+        return math.prod(self.shape)
+
+
+@dataclass(frozen=True)
+class Program:
+    """Instructions with named inputs and outputs; no dead code, no common subexpressions."""
+
+    name: str
+    inputs: tuple[Input, ...]
+    outputs: tuple[Output, ...]
+    instructions: tuple[Instruction, ...]
+
+    @cached_property
+    def digest(self) -> str:
+        """Hash of everything that the generated code depends on; constants enter exactly."""
+        content = hashlib.sha256()
+        content.update(repr((self.name, self.inputs, self.outputs)).encode())
+        for one in self.instructions:
+            line = f"{one.op.value}{one.operands}{one.constant.hex()}{one.source}\n"
+            content.update(line.encode())
+        return content.hexdigest()
+
+    @property
+    def arguments(self) -> tuple[Input | Output, ...]:
+        """Inputs, then outputs: the order of a generated function's parameters."""
+        return (*self.inputs, *self.outputs)

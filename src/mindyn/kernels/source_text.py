@@ -1,0 +1,161 @@
+"""What C and CUDA sources share: identifiers, comments that cannot be escaped from, expressions, and descriptions."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from mindyn.kernels.program import LIBM, Op, Program
+
+_RESERVED = frozenset(
+    [
+        "auto",
+        "break",
+        "case",
+        "char",
+        "const",
+        "continue",
+        "default",
+        "do",
+        "double",
+        "else",
+        "enum",
+        "extern",
+        "float",
+        "for",
+        "goto",
+        "if",
+        "inline",
+        "int",
+        "long",
+        "register",
+        "restrict",
+        "return",
+        "short",
+        "signed",
+        "sizeof",
+        "static",
+        "struct",
+        "switch",
+        "typedef",
+        "union",
+        "unsigned",
+        "void",
+        "volatile",
+        "while",
+        "asm",
+        "bool",
+        "catch",
+        "class",
+        "constexpr",
+        "delete",
+        "explicit",
+        "export",
+        "false",
+        "friend",
+        "mutable",
+        "namespace",
+        "new",
+        "operator",
+        "private",
+        "protected",
+        "public",
+        "template",
+        "this",
+        "throw",
+        "true",
+        "try",
+        "typename",
+        "using",
+        "virtual",
+        "main",
+        "count",
+        "Real",
+        "lane",
+        "tile",
+        "base",
+    ]
+) | frozenset((*LIBM.values(), "sin", "cos", "sincos", "NAN", "INFINITY"))
+
+_TEMPLATES = {
+    Op.ADD: "{0} + {1}",
+    Op.SUB: "{0} - {1}",
+    Op.MUL: "{0} * {1}",
+    Op.DIV: "{0} / {1}",
+    Op.NEG: "-{0}",
+    Op.SIGN: "{0} > {zero} ? {one} : ({0} < {zero} ? -{one} : {0})",
+    Op.LT: "{0} < {1} ? {one} : {zero}",
+    Op.LE: "{0} <= {1} ? {one} : {zero}",
+    Op.EQ: "{0} == {1} ? {one} : {zero}",
+    Op.NE: "{0} != {1} ? {one} : {zero}",
+    Op.NOT: "{0} == {zero} ? {one} : {zero}",
+    Op.AND: "{0} != {zero} && {1} != {zero} ? {one} : {zero}",
+    Op.OR: "{0} != {zero} || {1} != {zero} ? {one} : {zero}",
+    Op.IF_ELSE_ZERO: "{0} != {zero} ? {1} : {zero}",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A program to write out: the function's name, what it computes, and `argument: meaning and unit`."""
+
+    program: Program
+    name: str
+    summary: str
+    meanings: Mapping[str, str] = field(default_factory=dict)
+
+
+def identifier(name: str, taken: Sequence[str] = ()) -> str:
+    """A C identifier like `name`, neither reserved nor in `taken`; `v12` and the like are for our own variables."""
+    text = re.sub(r"[^A-Za-z0-9_]", "_", name)
+    if not text or not text[0].isalpha():
+        text = f"x_{text}"
+    if text in _RESERVED or re.fullmatch(r"v\d+", text):
+        text += "_"
+    while text in taken:
+        text += "_"
+    return text
+
+
+def identifiers(names: Sequence[str], taken: Sequence[str] = ()) -> list[str]:
+    """Distinct identifiers for the names, in order."""
+    found: list[str] = []
+    for name in names:
+        found.append(identifier(name, [*taken, *found]))
+    return found
+
+
+def comment_text(text: str) -> str:
+    """`text` on one line of plain ASCII that can neither close a comment, open one, continue a line, nor form a
+    trigraph.
+    """
+    plain = "".join(c if " " <= c <= "~" else " " if c.isspace() else "_" for c in text)
+    plain = plain.replace("\\", "/").replace("?", "_")
+    while "*/" in plain or "/*" in plain:
+        plain = plain.replace("*/", "* /").replace("/*", "/ *")
+    # A slash at the end and a star at the beginning would join with the comment's own marks.
+    return plain.strip("*/ ")
+
+
+def literal(value: float) -> str:
+    """`value` in C, with the 17 digits that determine it."""
+    if math.isnan(value):
+        return "NAN"
+    if math.isinf(value):
+        return "INFINITY" if value > 0 else "-INFINITY"
+    text = f"{value:.17g}"
+    return text if any(mark in text for mark in ".e") else f"{text}.0"
+
+
+def expression(op: Op, operands: Sequence[str], zero: str, one: str) -> str:
+    """`op` of the operands in C; function names are those of the C library."""
+    if op in LIBM:
+        return f"{LIBM[op]}({', '.join(operands)})"
+    return _TEMPLATES[op].format(*operands, zero=zero, one=one)
+
+
+def shape_text(shape: tuple[int, ...]) -> str:
+    """`6` or `6 x 36, row-major`."""
+    return str(shape[0]) if len(shape) == 1 else f"{' x '.join(str(n) for n in shape)}, row-major"

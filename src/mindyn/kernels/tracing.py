@@ -1,0 +1,123 @@
+"""Reads a `casadi.Function` of SX expressions into a `Program`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import casadi
+
+from mindyn.errors import InputError
+from mindyn.kernels.building import ProgramBuilder
+from mindyn.kernels.program import Input, Op, Output, Program
+
+_DIRECT: dict[int, Op] = {
+    casadi.OP_ADD: Op.ADD,
+    casadi.OP_SUB: Op.SUB,
+    casadi.OP_MUL: Op.MUL,
+    casadi.OP_DIV: Op.DIV,
+    casadi.OP_NEG: Op.NEG,
+    casadi.OP_SQRT: Op.SQRT,
+    casadi.OP_SIN: Op.SIN,
+    casadi.OP_COS: Op.COS,
+    casadi.OP_FABS: Op.ABS,
+    casadi.OP_SIGN: Op.SIGN,
+    casadi.OP_FMIN: Op.MIN,
+    casadi.OP_FMAX: Op.MAX,
+    casadi.OP_FLOOR: Op.FLOOR,
+    casadi.OP_CEIL: Op.CEIL,
+    casadi.OP_COPYSIGN: Op.COPYSIGN,
+    casadi.OP_TAN: Op.TAN,
+    casadi.OP_ASIN: Op.ASIN,
+    casadi.OP_ACOS: Op.ACOS,
+    casadi.OP_ATAN: Op.ATAN,
+    casadi.OP_ATAN2: Op.ATAN2,
+    casadi.OP_SINH: Op.SINH,
+    casadi.OP_COSH: Op.COSH,
+    casadi.OP_TANH: Op.TANH,
+    casadi.OP_EXP: Op.EXP,
+    casadi.OP_LOG: Op.LOG,
+    casadi.OP_POW: Op.POW,
+    casadi.OP_CONSTPOW: Op.POW,
+    casadi.OP_LT: Op.LT,
+    casadi.OP_LE: Op.LE,
+    casadi.OP_EQ: Op.EQ,
+    casadi.OP_NE: Op.NE,
+    casadi.OP_NOT: Op.NOT,
+    casadi.OP_AND: Op.AND,
+    casadi.OP_OR: Op.OR,
+    casadi.OP_IF_ELSE_ZERO: Op.IF_ELSE_ZERO,
+}
+"""CasADi operations that are one instruction here; the others are spelt out in `_apply`."""
+
+_NAMES = {getattr(casadi, name): name for name in dir(casadi) if name.startswith("OP_")}
+
+
+def trace(function: casadi.Function, matrices: Collection[str] = ()) -> Program:
+    """The program that computes what `function` computes.
+
+    Vectors (n, 1) become shape (n,), the rest stays (r, c); `matrices` names what stays (r, c) even with one column.
+    """
+    if not function.is_a("SXFunction"):
+        raise InputError(
+            f"function {function.name()!r} is a {function.class_name()}, not an SXFunction (scalar instructions)",
+            hint="build it from SX symbols, or call .expand() on it",
+        )
+    builder = ProgramBuilder()
+    results = _run_symbolically(function, builder)
+    inputs = tuple(
+        Input(name, _shape(function.sparsity_in(k), name in matrices)) for k, name in enumerate(function.name_in())
+    )
+    outputs = tuple(
+        _output(name, function.sparsity_out(k), results[k], name in matrices)
+        for k, name in enumerate(function.name_out())
+    )
+    return builder.finish(function.name(), inputs, outputs)
+
+
+def _run_symbolically(function: casadi.Function, builder: ProgramBuilder) -> list[dict[int, int]]:
+    """Replays CasADi's register machine on builder values; gives, per output, nonzero number -> value."""
+    elements = [_row_major(function.sparsity_in(k)) for k in range(function.n_in())]
+    results: list[dict[int, int]] = [{} for _ in range(function.n_out())]
+    register: dict[int, int] = {}
+    for k in range(function.n_instructions()):
+        op, read, write = function.instruction_id(k), function.instruction_input(k), function.instruction_output(k)
+        if op == casadi.OP_OUTPUT:
+            results[write[0]][write[1]] = register[read[0]]
+        elif op == casadi.OP_INPUT:
+            register[write[0]] = builder.input(read[0], elements[read[0]][read[1]])
+        elif op == casadi.OP_CONST:
+            register[write[0]] = builder.constant(function.instruction_constant(k))
+        else:
+            register[write[0]] = _apply(builder, op, [register[r] for r in read])
+    return results
+
+
+def _apply(builder: ProgramBuilder, op: int, operands: list[int]) -> int:
+    if op in _DIRECT:
+        return builder.apply(_DIRECT[op], *operands)
+    if op == casadi.OP_SQ:
+        return builder.apply(Op.MUL, operands[0], operands[0])
+    if op == casadi.OP_TWICE:
+        return builder.apply(Op.ADD, operands[0], operands[0])
+    if op == casadi.OP_INV:
+        return builder.apply(Op.DIV, builder.constant(1.0), operands[0])
+    if op == casadi.OP_ASSIGN:
+        return operands[0]
+    raise InputError(f"no kernel instruction for the CasADi operation {_NAMES.get(op, op)}")
+
+
+def _shape(sparsity: casadi.Sparsity, matrix: bool) -> tuple[int, ...]:
+    rows, columns = sparsity.size1(), sparsity.size2()
+    return (rows,) if columns == 1 and not matrix else (rows, columns)
+
+
+def _row_major(sparsity: casadi.Sparsity) -> list[int]:
+    """Row-major element number of each nonzero, in CasADi's column-major order."""
+    rows, columns = sparsity.get_triplet()
+    return [row * sparsity.size2() + column for row, column in zip(rows, columns, strict=True)]
+
+
+def _output(name: str, sparsity: casadi.Sparsity, values: dict[int, int], matrix: bool) -> Output:
+    elements = _row_major(sparsity)
+    pairs = sorted((elements[nonzero], value) for nonzero, value in values.items())
+    return Output(name, _shape(sparsity, matrix), tuple(e for e, _ in pairs), tuple(v for _, v in pairs))

@@ -1,0 +1,124 @@
+"""Moves `count` columns of row-major rows into vectors (one sample per lane) and back, by shuffles in registers.
+
+A chunk of c columns (a power of two) of W rows fills c vectors: W/c row pieces of c numbers each. Halving steps then
+sort them: each takes two vectors and gives their even and their odd members, first within 128-bit lanes (one cheap
+shuffle on every CPU), then lane by lane. After log2(c) steps each vector is one column. Which row goes where at the
+start follows from running the steps on labels, so that lanes end up in sample order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+from mindyn.kernels.vectors import Body, Format
+
+
+def chunks(count: int, form: Format) -> list[tuple[int, int]]:
+    """(first column, number of columns) of the power-of-two chunks that cover `count` columns."""
+    covered, first = [], 0
+    while first < count:
+        size = min(form.width, 1 << ((count - first).bit_length() - 1))
+        covered.append((first, size))
+        first += size
+    return covered
+
+
+def load_columns(body: Body, rows: Sequence[str], offset: int, size: int) -> list[str]:
+    """Columns `offset` .. `offset + size` of the rows at these pointers, one vector each."""
+    form = body.form
+    if form.width == 1:
+        return [body.let(f"load {form.scalar}, ptr {body.offset(rows[0], offset * form.bytes)}, align {form.bytes}")]
+    order = _row_order(form, size)
+    vectors = []
+    for j in range(size):
+        pieces = [_load_piece(body, rows[row], offset, size) for row in order[j]]
+        vectors.append(_join(body, pieces, size))
+    for step in range(size.bit_length() - 1):
+        even, odd = _halving(form, step)
+        vectors = [
+            body.shuffle(vectors[2 * k], vectors[2 * k + 1], mask, form.width)
+            for mask in (even, odd)
+            for k in range(size // 2)
+        ]
+    return vectors
+
+
+def store_columns(body: Body, rows: Sequence[str], offset: int, columns: Sequence[str]) -> None:
+    """Writes these columns into the rows at these pointers: the steps of `load_columns` undone in reverse order."""
+    form, size = body.form, len(columns)
+    if form.width == 1:
+        body.line(
+            f"store {form.scalar} {columns[0]}, ptr {body.offset(rows[0], offset * form.bytes)}, align {form.bytes}"
+        )
+        return
+    vectors = list(columns)
+    for step in reversed(range(size.bit_length() - 1)):
+        first, second = _merging(form, step)
+        half = size // 2
+        vectors = [
+            body.shuffle(vectors[k], vectors[k + half], mask, form.width)
+            for k in range(half)
+            for mask in (first, second)
+        ]
+    order = _row_order(form, size)
+    for j, vector in enumerate(vectors):
+        for piece, row in enumerate(order[j]):
+            _store_piece(body, rows[row], offset, vector, piece, size)
+
+
+def _load_piece(body: Body, row: str, offset: int, size: int) -> str:
+    kind = f"<{size} x {body.form.scalar}>"
+    return body.let(f"load {kind}, ptr {body.offset(row, offset * body.form.bytes)}, align {body.form.bytes}")
+
+
+def _store_piece(body: Body, row: str, offset: int, vector: str, piece: int, size: int) -> None:
+    form = body.form
+    part = vector
+    if size < form.width:
+        part = body.shuffle(vector, "poison", range(piece * size, piece * size + size), form.width)
+    body.line(
+        f"store <{size} x {form.scalar}> {part}, ptr {body.offset(row, offset * body.form.bytes)}, align {form.bytes}"
+    )
+
+
+def _join(body: Body, pieces: list[str], size: int) -> str:
+    """One vector of the pieces in order."""
+    while len(pieces) > 1:
+        both = range(2 * size)
+        pieces = [body.shuffle(pieces[k], pieces[k + 1], both, size) for k in range(0, len(pieces), 2)]
+        size *= 2
+    return pieces[0]
+
+
+def _halving(form: Format, step: int) -> tuple[list[int], list[int]]:
+    """Masks that pick the even and the odd members of two vectors: numbers within lanes first, then whole lanes."""
+    width, lane = form.width, form.lane
+    if step < lane.bit_length() - 1:
+        even = [
+            source * width + base + k for base in range(0, width, lane) for source in (0, 1) for k in range(0, lane, 2)
+        ]
+        return even, [m + 1 for m in even]
+    even = [base + k for base in range(0, 2 * width, 2 * lane) for k in range(lane)]
+    return even, [m + lane for m in even]
+
+
+def _merging(form: Format, step: int) -> tuple[list[int], list[int]]:
+    """Masks that undo `_halving`: from (even, odd) back to the first and the second vector."""
+    both = [m for mask in _halving(form, step) for m in mask]
+    inverse = [both.index(k) for k in range(2 * form.width)]
+    return inverse[: form.width], inverse[form.width :]
+
+
+@cache
+def _row_order(form: Format, size: int) -> tuple[tuple[int, ...], ...]:
+    """Rows whose pieces make up each starting vector, so that every column ends in sample order."""
+    vectors = [[(j, lane // size) for lane in range(form.width)] for j in range(size)]
+    for step in range(size.bit_length() - 1):
+        vectors = [
+            [(vectors[2 * k] + vectors[2 * k + 1])[m] for m in mask]
+            for mask in _halving(form, step)
+            for k in range(size // 2)
+        ]
+    sample = {label: lane for lane, label in enumerate(vectors[0])}
+    return tuple(tuple(sample[j, piece] for piece in range(form.width // size)) for j in range(size))

@@ -1,0 +1,153 @@
+"""LLVM IR as text for values that are `width` samples wide: types, constants, a function body in the making."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+FLAGS = "contract nsz"
+"""Fast-math flags of ordinary arithmetic. `contract` fuses a*b+c (one rounding instead of two: never worse); `nsz`
+ignores the sign of zero. Not `reassoc` or `arcp` (they change results beyond 1e-13 where terms cancel), nor `nnan` or
+`ninf` (a NaN or infinite input must show in the output).
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """Floating point numbers of `bits` (64 or 32) bits, `width` samples per value; width 1 is plain scalar code."""
+
+    bits: int
+    width: int
+
+    @property
+    def bytes(self) -> int:
+        """Size of one number."""
+        return self.bits // 8
+
+    @property
+    def lane(self) -> int:
+        """Numbers in 128 bits: shuffles within such a lane are the cheapest there are."""
+        return 128 // self.bits
+
+    @property
+    def scalar(self) -> str:
+        """Type of one number."""
+        return "double" if self.bits == 64 else "float"
+
+    @property
+    def vector(self) -> str:
+        """Type of `width` numbers."""
+        return self.wide(self.scalar)
+
+    @property
+    def integers(self) -> str:
+        """Type of `width` integers as large as the numbers."""
+        return self.wide(f"i{self.bits}")
+
+    @property
+    def truths(self) -> str:
+        """Type of `width` truth values."""
+        return self.wide("i1")
+
+    @property
+    def suffix(self) -> str:
+        """How an overloaded intrinsic names `vector`: llvm.sqrt.v8f64."""
+        return f"f{self.bits}" if self.width == 1 else f"v{self.width}f{self.bits}"
+
+    def wide(self, scalar: str) -> str:
+        """Type of `width` elements of type `scalar`."""
+        return scalar if self.width == 1 else f"<{self.width} x {scalar}>"
+
+    def literal(self, value: float) -> str:
+        """`value` (rounded to this format) as one number; hexadecimal, hence exact."""
+        if self.bits == 32:
+            value = struct.unpack("<f", struct.pack("<f", value))[0]
+        return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
+
+    def splat(self, value: float) -> str:
+        """`value` in every lane."""
+        literal = self.literal(value)
+        return literal if self.width == 1 else f"splat ({self.scalar} {literal})"
+
+    def splat_integer(self, value: int) -> str:
+        """The integer `value` in every lane."""
+        return str(value) if self.width == 1 else f"splat (i{self.bits} {value})"
+
+
+class Body:
+    """The lines of one function; every method that computes appends a line and gives the name of its result."""
+
+    def __init__(self, form: Format) -> None:
+        self.form = form
+        self.lines: list[str] = []
+        self._count = 0
+        self.block = "block"
+
+    def line(self, text: str) -> None:
+        """Appends a line that gives no result."""
+        self.lines.append(f"  {text}")
+
+    def let(self, expression: str) -> str:
+        """A new name for `expression`."""
+        self._count += 1
+        name = f"%t{self._count}"
+        self.lines.append(f"  {name} = {expression}")
+        return name
+
+    def start_block(self, label: str) -> None:
+        """Begins the basic block `label`."""
+        self.lines.append(f"{label}:")
+        self.block = label
+
+    def arithmetic(self, operation: str, a: str, b: str) -> str:
+        """fadd, fsub, fmul, fdiv of two vectors."""
+        return self.let(f"{operation} {FLAGS} {self.form.vector} {a}, {b}")
+
+    def fma(self, a: str, b: str, c: str) -> str:
+        """a * b + c with one rounding, wherever it runs: `sincos` needs its exactness."""
+        return self.intrinsic("fma", a, b, c)
+
+    def intrinsic(self, name: str, *operands: str) -> str:
+        """llvm.`name` of vectors."""
+        kind = self.form.vector
+        arguments = ", ".join(f"{kind} {one}" for one in operands)
+        return self.let(f"call {kind} @llvm.{name}.{self.form.suffix}({arguments})")
+
+    def integer(self, operation: str, a: str, b: str) -> str:
+        """and, or, xor, add, shl, ... of two integer vectors."""
+        return self.let(f"{operation} {self.form.integers} {a}, {b}")
+
+    def as_integers(self, a: str) -> str:
+        """The bits of `a`."""
+        return self.let(f"bitcast {self.form.vector} {a} to {self.form.integers}")
+
+    def as_numbers(self, a: str) -> str:
+        """The numbers with these bits."""
+        return self.let(f"bitcast {self.form.integers} {a} to {self.form.vector}")
+
+    def compare(self, predicate: str, a: str, b: str) -> str:
+        """Fcmp: truth values."""
+        return self.let(f"fcmp {predicate} {self.form.vector} {a}, {b}")
+
+    def select(self, condition: str, a: str, b: str) -> str:
+        """`a` where `condition` holds, else `b`."""
+        form = self.form
+        return self.let(f"select {form.truths} {condition}, {form.vector} {a}, {form.vector} {b}")
+
+    def any_lane(self, truths: str) -> str:
+        """One truth value: whether any lane holds."""
+        form = self.form
+        if form.width == 1:
+            return truths
+        return self.let(f"call i1 @llvm.vector.reduce.or.v{form.width}i1({form.truths} {truths})")
+
+    def offset(self, pointer: str, count: int) -> str:
+        """The address `count` bytes past `pointer`."""
+        return self.let(f"getelementptr i8, ptr {pointer}, i64 {count}") if count else pointer
+
+    def shuffle(self, a: str, b: str, mask: Sequence[int], lanes: int) -> str:
+        """Lanes of `a` and `b` (each `lanes` wide) in the order of `mask`; entry `lanes + k` is lane k of `b`."""
+        kind = f"<{lanes} x {self.form.scalar}>"
+        picks = ", ".join(f"i32 {m}" for m in mask)
+        return self.let(f"shufflevector {kind} {a}, {kind} {b}, <{len(mask)} x i32> <{picks}>")

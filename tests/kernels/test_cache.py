@@ -1,0 +1,162 @@
+"""The disk cache: never a wrong object, whatever happens to its files."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from references import random_inputs
+from serial_arm import inverse_dynamics, puma_like
+
+from mindyn.kernels import cache, native
+from mindyn.kernels.kernel import Kernel
+
+FUNCTION = inverse_dynamics(puma_like())
+HERE = Path(__file__).parent
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("MINDYN_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def builds(monkeypatch):
+    """A list that grows with every real compilation."""
+    made = []
+    assemble = native.assemble
+    monkeypatch.setattr(native, "assemble", lambda ir: made.append(ir) or assemble(ir))
+    return made
+
+
+def torques():
+    return Kernel(FUNCTION)(*random_inputs(FUNCTION, (9,)))
+
+
+def entry(folder: Path) -> Path:
+    (only,) = folder.glob("*.o")
+    return only
+
+
+def test_the_second_kernel_loads_what_the_first_compiled(folder, builds):
+    first, second = torques(), torques()
+    assert len(builds) == 1
+    assert (first == second).all()
+    assert entry(folder).read_bytes().startswith(cache.MAGIC)
+
+
+DAMAGE = {
+    "truncated": lambda content: content[: len(content) // 2],
+    "empty": lambda _: b"",
+    "one bit flipped": lambda content: content[:-100] + bytes([content[-100] ^ 1]) + content[-99:],
+    "header only": lambda content: content[:48],
+    "something else": lambda _: b"not an object",
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_a_damaged_entry_is_built_again(folder, builds, name):
+    expected = torques()
+    whole = entry(folder).read_bytes()
+    entry(folder).write_bytes(DAMAGE[name](whole))
+    assert (torques() == expected).all()
+    assert len(builds) == 2
+    assert entry(folder).read_bytes() == whole
+
+
+def test_a_directory_in_place_of_an_entry_only_costs_caching(folder):
+    expected = torques()
+    path = entry(folder)
+    path.unlink()
+    path.mkdir()
+    assert (torques() == expected).all()
+
+
+@pytest.mark.parametrize("where", ["/proc/nowhere", "/dev/null/cache"])
+def test_an_unwritable_directory_only_costs_caching(where, monkeypatch, builds):
+    monkeypatch.setenv("MINDYN_CACHE_DIR", where)
+    torques()
+    torques()
+    assert len(builds) == 2
+
+
+def test_entries_depend_on_type_layout_checks_program_and_surroundings(folder, monkeypatch):
+    inputs = random_inputs(FUNCTION, (9,))
+    Kernel(FUNCTION)(*inputs)
+    Kernel(FUNCTION, dtype=np.float32)(*inputs)
+    Kernel(FUNCTION, check_finite=False)(*inputs)
+    Kernel(FUNCTION, compact=("tau",))(*inputs)
+    Kernel(inverse_dynamics(puma_like(seed=1)))(*inputs)
+    monkeypatch.setattr(cache, "_surroundings", lambda: ("another version",))
+    Kernel(FUNCTION)(*inputs)
+    assert len(list(folder.glob("*.o"))) == 6
+
+
+def test_the_directory_follows_the_environment(monkeypatch):
+    monkeypatch.delenv("MINDYN_CACHE_DIR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
+    assert cache.directory() == Path("/somewhere/mindyn")
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", "/home/me")
+    assert cache.directory() == Path("/home/me/.cache/mindyn")
+
+
+def test_the_least_recently_used_entries_are_pruned(folder, monkeypatch):
+    monkeypatch.setattr(cache, "SIZE_LIMIT", 2500)
+    for age, key in enumerate("abc"):
+        cache.cached((key,), lambda: b"x" * 1000)
+        for path in folder.glob("*.o"):
+            os.utime(path, (path.stat().st_atime - 100, path.stat().st_mtime - 100))
+        assert len(list(folder.glob("*.o"))) == min(age + 1, 2)
+    assert cache.cached(("c",), lambda: b"built") == b"x" * 1000
+    assert cache.cached(("a",), lambda: b"built") == b"built"
+
+
+def test_what_killed_processes_left_is_removed_when_old(folder):
+    folder.mkdir()
+    old, new = folder / ".writing-old", folder / ".writing-new"
+    for path in (old, new):
+        path.write_bytes(b"half")
+    os.utime(old, (time.time() - 7200,) * 2)
+    cache.cached(("key",), lambda: b"x")
+    assert not old.exists()
+    assert new.exists()
+
+
+WORKER = """
+import sys, numpy
+from references import random_inputs
+from serial_arm import inverse_dynamics, puma_like
+from mindyn.kernels.kernel import Kernel
+print("ready", flush=True)
+function = inverse_dynamics(puma_like())
+print(Kernel(function)(*random_inputs(function, (9,))).tobytes().hex())
+"""
+
+
+def test_many_processes_some_killed_leave_no_wrong_entry(folder):
+    expected = torques().tobytes().hex()
+    entry(folder).unlink()
+    paths = [str(HERE), str(HERE.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
+    workers = [
+        subprocess.Popen([sys.executable, "-c", WORKER], env=environment, stdout=subprocess.PIPE, text=True)
+        for _ in range(12)
+    ]
+    for delay, worker in enumerate(workers[::3]):
+        worker.stdout.readline()
+        time.sleep(0.02 * delay)
+        worker.kill()
+    for number, worker in enumerate(workers):
+        output, _ = worker.communicate(timeout=120)
+        if number % 3:
+            assert worker.returncode == 0
+            assert output.split()[-1] == expected
+    assert torques().tobytes().hex() == expected
+    assert entry(folder).read_bytes().startswith(cache.MAGIC)

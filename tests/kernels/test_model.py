@@ -1,0 +1,178 @@
+"""Every kernel of a model equals its CasADi function, on random robots, for every function of the public surface."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from closeness import assert_close
+from robots import OBLIQUE, random_robot, with_random_drives
+
+import mindyn
+from mindyn.equations.catalogue import EQUATIONS
+from mindyn.errors import InputError, UnknownNameError
+from mindyn.kernels.model import CORE
+
+KERNEL = {"float64": 1e-13, "float32": 1e-4}
+
+
+def inputs_of(model, name, rng, batch):
+    """Random arrays for a kernel's inputs; parameters are shared by the batch."""
+    kernel = model.kernel(name)
+    names = [one.name for one in kernel.program.inputs]
+    shared = ("phi", "drive_parameters", "beta")
+    return [
+        rng.uniform(-2, 2, shape if each in shared else (*batch, *shape)).astype(kernel.dtype)
+        for each, shape in zip(names, kernel.input_shapes, strict=True)
+    ]
+
+
+def tolerance(name, robot, dtype):
+    """Forward dynamics loses digits with the condition of M, whoever computes it."""
+    if "forward" not in name or "kinematics" in name:
+        return KERNEL[dtype]
+    q = np.random.default_rng(0).uniform(-2, 2, (50, robot.joint_count))
+    return KERNEL[dtype] * np.linalg.cond(mindyn.compile_model(robot).inertia_matrix(q)).max()
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_kernels_of_random_robots(seed):
+    robot = with_random_drives(random_robot(seed, joints=1 + seed % 8), seed)
+    dtype = "float32" if seed % 5 == 4 else "float64"
+    options = {"drives": seed % 2 == 0, "parameters": ("constant", "input", "base")[seed % 3], "dtype": dtype}
+    model = mindyn.compile_model(robot, **options)
+    rng = np.random.default_rng(seed)
+    batch = ((1 + seed % 17,), (3, 2), (), (1,))[seed % 4]
+    for name in CORE:
+        arrays = inputs_of(model, name, rng, batch)
+        found, expected = model.kernel(name)(*arrays), by_casadi(model, name, arrays, batch)
+        if expected.any():
+            assert_close(found, expected, tolerance(name, robot, dtype))
+        else:
+            assert not found.any()
+
+
+def by_casadi(model, name, arrays, batch):
+    """What the CasADi function itself computes, sample by sample."""
+    function, kernel = model.casadi(name), model.kernel(name)
+    flat = [
+        np.broadcast_to(a, (*batch, *shape)).reshape(-1, *shape)
+        for a, shape in zip(arrays, kernel.input_shapes, strict=True)
+    ]
+    results = [np.array(function(*sample)) for sample in zip(*flat, strict=True)]
+    return np.stack(results).reshape(*batch, *kernel.output_shapes[0])
+
+
+@pytest.mark.parametrize("seed", range(0, 50, 10))
+def test_derivatives_and_adjoints_equal_casadis(seed):
+    robot = random_robot(seed, joints=4, tree=False, special=False, gravity=OBLIQUE)
+    model = mindyn.compile_model(robot)
+    rng = np.random.default_rng(seed)
+    q, qd, qdd = rng.uniform(-2, 2, (3, 5, 4))
+    step = 1e-6
+    for name in ("inverse_dynamics", "regressor"):
+        function = getattr(model, name)
+        blocks = model.derivatives(name)(q, qd, qdd)
+        V = rng.normal(size=function(q, qd, qdd).shape)
+        gradients = model.adjoint(name)(q, qd, qdd, V)
+        for k, (block, gradient) in enumerate(zip(blocks, gradients, strict=True)):
+            motion = [q, qd, qdd]
+            direction = rng.normal(size=4)
+            moved = [m + step * direction if j == k else m for j, m in enumerate(motion)]
+            back = [m - step * direction if j == k else m for j, m in enumerate(motion)]
+            slope = (function(*moved) - function(*back)) / (2 * step)
+            flat = slope.reshape(5, -1)
+            assert_close(block.reshape(5, flat.shape[1], 4) @ direction, flat, 1e-6)
+            assert_close(gradient @ direction, (V * slope).reshape(5, -1).sum(axis=1), 1e-5)
+
+
+def test_public_functions_have_the_shapes_they_state():
+    robot = mindyn.load_robot("panda")
+    model = mindyn.compile_model(robot)
+    q = np.zeros((4, 3, 7))
+    n, count = 7, model.base.count
+    shapes = {
+        model.inverse_dynamics(q, q, q).shape: (4, 3, n),
+        model.inertia_matrix(q).shape: (4, 3, n, n),
+        model.forward_kinematics(q, "flange").shape: (4, 3, 4, 4),
+        model.geometric_jacobian(q, "link3").shape: (4, 3, 6, n),
+        model.regressor(q, q, q).shape: (4, 3, n, count),
+        model.standard_regressor(q, q, q).shape: (4, 3, n, 70),
+        model.energy(q, q).shape: (4, 3, 2),
+        model.energy_regressor(q, q).shape: (4, 3, 2, 70),
+        model.inverse_dynamics_with_wrenches(q, q, q, np.zeros((4, 3, 7, 6))).shape: (4, 3, n),
+    }
+    for found, stated in shapes.items():
+        assert found == stated
+    assert set(model.operation_counts) == set(CORE) <= set(EQUATIONS)
+
+
+def test_base_regressor_times_base_values_is_the_torque():
+    robot = with_random_drives(mindyn.load_robot("panda"), 3)
+    model = mindyn.compile_model(robot, drives=True)
+    motion = np.random.default_rng(1).uniform(-2, 2, (3, 20, 7))
+    assert_close(model.regressor(*motion) @ model.base.values, model.inverse_dynamics(*motion), 1e-11)
+
+
+def test_compact_regressor_is_the_dense_one_without_its_zeros():
+    model = mindyn.compile_model(mindyn.load_robot("puma560"))
+    motion = np.random.default_rng(1).uniform(-2, 2, (3, 9, 6))
+    kernel = model.kernel("regressor", compact=True)
+    compact = kernel(*motion)
+    dense = model.regressor(*motion)
+    assert compact.shape[-1] < dense[0].size / 1.5
+    assert (kernel.densify("Y", compact) == dense).all()
+
+
+def test_wrong_arguments_are_named():
+    model = mindyn.compile_model(mindyn.load_robot("puma560"))
+    q = np.zeros((5, 6))
+    with pytest.raises(InputError, match=r"qd.*\(5, 7\).*6"):
+        model.inverse_dynamics(q, np.zeros((5, 7)), q)
+    bad = q.copy()
+    bad[3, 2] = np.nan
+    with pytest.raises(InputError, match=r"q: element \[3, 2\] is nan"):
+        model.inverse_dynamics(bad, q, q)
+    with pytest.raises(InputError, match="inf"):
+        model.inverse_dynamics(np.full(6, np.inf), q[0], q[0])
+    with pytest.raises(UnknownNameError, match="no link or frame 'tool'.*flange"):
+        model.forward_kinematics(q, "tool")
+    with pytest.raises(UnknownNameError, match="no equation 'torque'"):
+        model.kernel("torque")
+    with pytest.raises(UnknownNameError, match="no equation 'torque'"):
+        model.write_c("/tmp/never.c", ["torque"])
+
+
+def test_c_export_is_deterministic_and_escapes_names(tmp_path):
+    robot = replace(mindyn.load_robot("puma560"), name='x */ system("rm") /* \\ ??/')
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        mindyn.compile_model(robot).write_c(tmp_path / folder / "arm.c", ["inverse_dynamics", "gravity"])
+    for suffix in (".c", ".h"):
+        first = (tmp_path / "a" / "arm").with_suffix(suffix).read_bytes()
+        assert first == (tmp_path / "b" / "arm").with_suffix(suffix).read_bytes()
+        assert b"*/ system" not in first
+    assert "rad/s" in (tmp_path / "a" / "arm.h").read_text()
+
+
+MANY = """
+import sys, numpy as np, mindyn
+model = mindyn.compile_model(mindyn.load_robot("puma560"))
+motion = np.linspace(-1, 1, 3 * 10 * 6).reshape(3, 10, 6)
+print(repr(float(model.inverse_dynamics(*motion).sum())))
+"""
+
+
+def test_32_processes_compile_the_same_robot_and_some_are_killed(tmp_path, monkeypatch):
+    monkeypatch.setenv("MINDYN_CACHE_DIR", str(tmp_path))
+    started = [subprocess.Popen([sys.executable, "-c", MANY], stdout=subprocess.PIPE, text=True) for _ in range(32)]
+    for process in started[::4]:
+        process.kill()
+    answers = [process.communicate()[0] for process in started]
+    finished = {a for k, a in enumerate(answers) if k % 4}
+    assert len(finished) == 1
+    again = subprocess.run([sys.executable, "-c", MANY], capture_output=True, text=True, check=True)
+    assert {again.stdout} == finished
