@@ -17,6 +17,9 @@ from mindyn.kernels.source_text import Described, comment_text, expression, iden
 _TILE_COLUMNS = 32
 _WARPS = 4
 
+THREADS = 32 * _WARPS
+"""Threads of a block; a launch takes ceil(count / THREADS) blocks."""
+
 _PREAMBLE = """\
 #ifndef NAN
 #define NAN (__longlong_as_double(0x7ff8000000000000LL))

@@ -17,6 +17,7 @@ from mindyn.kernels.binding import BoundKernel
 from mindyn.kernels.c_source import c_source
 from mindyn.kernels.counts import OperationCounts, operation_counts
 from mindyn.kernels.cuda_source import cuda_source
+from mindyn.kernels.gpu import GpuModel
 from mindyn.kernels.kernel import Kernel
 from mindyn.kernels.source_text import Described
 from mindyn.kernels.tracing import trace
@@ -196,7 +197,7 @@ class Model:
     def write_c(self, path: str | Path, functions: Sequence[str] = ("inverse_dynamics",)) -> None:
         """Write `path` (.c) and its header: C99 that needs nothing but libm."""
         target = Path(path).with_suffix(".c")
-        written = c_source(self._described(functions), target.stem, self._title())
+        written = c_source(self.described(functions), target.stem, self.title())
         write_whole(target.with_suffix(".h"), written.header)
         write_whole(target, written.source)
 
@@ -206,9 +207,10 @@ class Model:
 
     def cuda_source(self, functions: Sequence[str] = ("inverse_dynamics",)) -> str:
         """The text that `write_cuda` writes."""
-        return cuda_source(self._described(functions), self._title(), SHARED)
+        return cuda_source(self.described(functions), self.title(), SHARED)
 
-    def _described(self, functions: Sequence[str]) -> list[Described]:
+    def described(self, functions: Sequence[str]) -> list[Described]:
+        """Programs of equations with what they mean, for sources."""
         for name in functions:
             if name not in CORE:
                 raise unknown_name("equation", name, CORE)
@@ -216,11 +218,21 @@ class Model:
             Described(trace(self.casadi(name), MATRICES), name, EQUATIONS[name].meaning, MEANINGS) for name in functions
         ]
 
-    def _title(self) -> str:
+    def title(self) -> str:
+        """What the model is of, in one line."""
         drives = "with drives" if self.drives else "without drives"
         joints = ", ".join(self.robot.joint_names)
         gravity = " ".join(f"{value:g}" for value in self.robot.gravity)
         return f"Robot {self.robot.name}, joints {joints}; gravity {gravity} m/s^2; {drives}."
+
+    def on_gpu(self) -> GpuModel:
+        """The equations on a GPU, through CuPy."""
+        return GpuModel(self)
+
+    @property
+    def shared(self) -> tuple[str, ...]:
+        """Names of inputs that are one sample for a whole batch."""
+        return SHARED
 
     def __repr__(self) -> str:
         return f"Model({self.robot!r}, drives={self.drives}, parameters={self.parameters!r}, dtype={self.dtype})"

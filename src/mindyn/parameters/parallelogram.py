@@ -11,13 +11,12 @@ from math import atan2, cos, sin
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mindyn.algebra.inertia import phi_map, point_tensor
 from mindyn.algebra.poses import IDENTITY, Pose
 from mindyn.algebra.rotations import PARALLEL, perpendicular_to, tidy
 from mindyn.algebra.values import Array, frozen_array
 from mindyn.errors import RobotError
-from mindyn.notation import PARAMETERS_PER_LINK, TENSOR_INDICES
 from mindyn.parameters.base import BaseParameters
+from mindyn.parameters.linear_forms import Moments, link_moments, outer, point, turned, turned_tensor
 from mindyn.parameters.reading import cleaned
 from mindyn.robots.edits import joint_motion
 from mindyn.robots.parts import Loop
@@ -215,7 +214,8 @@ def _framed(
     poses = link_poses(robot, home)
     axes = [_hinge(robot, poses, link) for link in chain]
     axes[xi - 1 : xi + 1] = hinges[0], hinges[1]
-    points, z, x, twists = [axes[0].point], [axes[0].axis], [], np.zeros(len(chain) + 4)
+    points, z, twists = [axes[0].point], [axes[0].axis], np.zeros(len(chain) + 4)
+    x: list[Array] = []
     for n, axis in enumerate(axes[1:], start=2):
         step = _next_axis(points[-1], z[-1], axis, x[-1] if x else None)
         x.append(step[0])
@@ -283,6 +283,15 @@ def _require_closed(robot: Robot, q: Array) -> None:
             raise RobotError(f"loop {loop.name!r} is open by {gap:.3g} m at the given home configuration")
 
 
+def _bodies(robot: Robot, arm: ParallelogramChain, home: Array) -> list[Moments]:
+    """Moments of the arm's links in its frames, in the theorem's order."""
+    poses = list(link_poses(robot, home))
+    for link, frame in zip(arm.links, arm.frames, strict=True):
+        poses[link] = frame.inverse() @ poses[link]
+    bodies = link_moments(poses)
+    return [bodies[link] for link in arm.links]
+
+
 class _Forms:
     """The theorem's forms, each a row over the standard parameters; n = 1..N, then N + 1: zeta, N + 2: zeta + 1."""
 
@@ -291,43 +300,22 @@ class _Forms:
         self.Q, self.K = arm.blind(robot.gravity), arm.parallel
         self.cos = [cos(a) for a in arm.twists]
         self.sin = [0.0 if abs(sin(a)) <= PARALLEL else sin(a) for a in arm.twists]
-        masses, moments, tensors = self._links(robot, home)
-        self.R, self.J = self._carrying(masses, moments, tensors)
+        self.R, self.J = self._carrying(_bodies(robot, arm, home))
         self.A_rho = np.array([[-cos(arm.rho), sin(arm.rho), 0], [-sin(arm.rho), -cos(arm.rho), 0], [0, 0, 1]])
         self.Rbar = dict(self.R)
         self.Rbar[self.xi] = self.R[self.xi] + self.R[self.N + 2]
-        self.Rbar[self.xi + 1] = self.R[self.xi + 1] + np.tensordot(self.A_rho, self.R[self.N + 1], 1)
+        self.Rbar[self.xi + 1] = self.R[self.xi + 1] + turned(self.A_rho, self.R[self.N + 1])
         self.RZ = self._sums_of_z()
         self.Jhat = self._combined_tensors()
         self.JY = self._sums_of_y()
 
-    def _links(self, robot: Robot, home: Array) -> tuple[list[Array], list[Array], list[Array]]:
-        """Mass, first moment and tensor of every link in its frame, as rows over phi in the source's frames."""
-        width = PARAMETERS_PER_LINK * robot.joint_count
-        masses, moments, tensors = [], [], []
-        poses = link_poses(robot, home)
-        for link, frame in zip(self.arm.links, self.arm.frames, strict=True):
-            own = np.zeros((PARAMETERS_PER_LINK, width))
-            block = slice(PARAMETERS_PER_LINK * link, PARAMETERS_PER_LINK * (link + 1))
-            own[:, block] = phi_map(frame.inverse() @ poses[link])
-            tensor = np.zeros((3, 3, width))
-            for k, (row, column) in enumerate(TENSOR_INDICES, start=4):
-                tensor[row, column] = tensor[column, row] = own[k]
-            masses.append(own[0])
-            moments.append(own[1:4])
-            tensors.append(tensor)
-        return masses, moments, tensors
-
-    def _carrying(
-        self, masses: list[Array], moments: list[Array], tensors: list[Array]
-    ) -> tuple[dict[int, Array], dict[int, Array]]:
+    def _carrying(self, bodies: list[Moments]) -> tuple[dict[int, Array], dict[int, Array]]:
         """R_n and J_n: links with the mass that they carry at their far end (2.117)-(2.123)."""
         R, J = {}, {}
-        for n, L in enumerate(self.arm.L, start=1):
-            beyond = masses[n:] if n < self.xi or n > self.N else masses[n : self.N]
-            carried = sum(beyond, start=np.zeros_like(masses[0]))
-            R[n] = moments[n - 1] + L[:, None] * carried
-            J[n] = tensors[n - 1] + point_tensor(L)[:, :, None] * carried
+        for n, (L, body) in enumerate(zip(self.arm.L, bodies, strict=True), start=1):
+            beyond = bodies[n:] if n < self.xi or n > self.N else bodies[n : self.N]
+            carried = sum((other.mass for other in beyond), start=np.zeros_like(body.mass))
+            R[n], J[n] = body.first + outer(L, carried), body.tensor + point(L, carried)
         return R, J
 
     def _sums_of_z(self) -> dict[int, Array]:
@@ -344,8 +332,7 @@ class _Forms:
     def _combined_tensors(self) -> dict[int, Array]:
         """Jhat_n (2.156)-(2.168)."""
         tilde = {n: self._tilde(n) for n in self.J}
-        turned = np.einsum("ij,jkp,lk->ilp", self.A_rho, tilde[self.N + 1], self.A_rho)
-        tilde[self.xi + 1] = tilde[self.xi + 1] + turned
+        tilde[self.xi + 1] = tilde[self.xi + 1] + turned_tensor(self.A_rho, tilde[self.N + 1])
         tilde[self.xi] = tilde[self.xi] + tilde[self.N + 2]
         return tilde
 

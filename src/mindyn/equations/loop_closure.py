@@ -1,0 +1,154 @@
+"""Loop closure: q = U(p), qd = W pd, qdd = W pdd + Wdot pd, of the primary joints p.
+
+Exact where every loop is a planar parallelogram: then q = A p + b with a constant A = W. Otherwise by Newton's method,
+continued from the home configuration so that the assembly is kept, for whole batches at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from mindyn.algebra.values import Array, frozen_array
+from mindyn.equations.loop_batches import evaluated
+from mindyn.equations.loop_constraints import PinConstraints, dependent_joints, pin_constraints, primary_joints
+from mindyn.equations.loop_newton import CLOSED, SINGULAR, Mask, Newton, home_configuration
+from mindyn.errors import RobotError
+from mindyn.parameters.parallelogram import parallelogram_relations
+from mindyn.robots.robot import Robot
+
+
+@dataclass(frozen=True, slots=True)
+class AffineClosure:
+    """q = A p + b: matrix (n, k) and offset (n,)."""
+
+    matrix: Array
+    offset: Array
+
+
+@dataclass(frozen=True)
+class LoopClosure:
+    """The configurations of a robot with loops, by its k primary joints.
+
+    home  (n,) a closed configuration; every other one is reached from it without passing a singular one
+    """
+
+    robot: Robot
+    constraints: PinConstraints
+    home: Array
+
+    @cached_property
+    def primary(self) -> tuple[int, ...]:
+        """Joints that move on their own, in the order of q; p is q[primary]."""
+        return primary_joints(self.robot)
+
+    @cached_property
+    def dependent(self) -> tuple[int, ...]:
+        """Joints that follow."""
+        return dependent_joints(self.robot)
+
+    @property
+    def primary_names(self) -> tuple[str, ...]:
+        """Names of the primary joints, in the order of p."""
+        return tuple(self.robot.joint_names[i] for i in self.primary)
+
+    @cached_property
+    def affine(self) -> AffineClosure | None:
+        """The exact closure where every loop is a planar parallelogram, None otherwise."""
+        found = [parallelogram_relations(self.robot, loop, self.home) for loop in self.robot.loops]
+        relations = [rows for rows in found if rows is not None]
+        if len(relations) < len(found):
+            return None
+        C = np.vstack(relations)
+        C_d, C_p = C[:, list(self.dependent)], C[:, list(self.primary)]
+        if C_d.shape[0] != C_d.shape[1] or abs(np.linalg.det(C_d)) < 0.5:  # entries are 0 and +-1
+            return None
+        A = np.zeros((self.robot.joint_count, len(self.primary)))
+        A[list(self.primary)] = np.eye(len(self.primary))
+        A[list(self.dependent)] = np.round(-np.linalg.solve(C_d, C_p)) + 0.0
+        return AffineClosure(A, self.home - A @ self.home[list(self.primary)])
+
+    @cached_property
+    def newton(self) -> Newton:
+        """The numerical solver."""
+        return Newton(self.constraints, self.primary, self.dependent, self.home)
+
+    def positions(self, p: Array) -> Array:
+        """U: (N, n) joint positions q of (N, k) primary ones; refuses what cannot be reached from home."""
+        if self.affine is not None:
+            return np.asarray(p @ self.affine.matrix.T + self.affine.offset)
+        q, reached = self.newton.solve(p)
+        if not reached.all():
+            raise self.newton.refusal(p[~reached][0])
+        return q
+
+    def reachable(self, p: Array) -> tuple[Array, Mask]:
+        """Joint positions (N, n) and whether each row of p (N, k) closes."""
+        if self.affine is not None:
+            return self.positions(p), np.ones(len(p), dtype=bool)
+        return self.newton.solve(p)
+
+    def velocity_matrix(self, q: Array) -> Array:
+        """W (N, n, k) with qd = W pd, at closed configurations q (N, n)."""
+        if self.affine is not None:
+            return np.broadcast_to(self.affine.matrix, (len(q), *self.affine.matrix.shape))
+        inverse, J = self._dependent_inverse(q)
+        W = np.zeros((len(q), self.robot.joint_count, len(self.primary)))
+        W[:, list(self.primary)] = np.eye(len(self.primary))
+        W[:, list(self.dependent)] = -inverse @ J[:, :, list(self.primary)]
+        return W
+
+    def acceleration_bias(self, q: Array, qd: Array) -> Array:
+        """Wdot pd (N, n): the accelerations qdd at pdd = 0."""
+        bias = np.zeros_like(q)
+        if self.affine is None:
+            inverse, _ = self._dependent_inverse(q)
+            bias[:, list(self.dependent)] = -(inverse @ evaluated(self.constraints.bias, q, qd))[:, :, 0]
+        return bias
+
+    def _dependent_inverse(self, q: Array) -> tuple[Array, Array]:
+        """Pseudo-inverse of the dependent columns of J, and J; refuses singular configurations."""
+        J = evaluated(self.constraints.jacobian, q)
+        J_d = J[:, :, list(self.dependent)]
+        smallest = np.linalg.svd(J_d, compute_uv=False)[:, -1]
+        if (smallest < SINGULAR).any():
+            worst = int(np.argmin(smallest))
+            raise self.newton.singular(q[worst], float(smallest[worst]))
+        return np.asarray(np.linalg.pinv(J_d), dtype=np.float64), J
+
+
+def loop_closure(robot: Robot, home: ArrayLike | None = None) -> LoopClosure:
+    """The closure of a robot's loops in the assembly of `home` (n,).
+
+    Without `home` it is the closed configuration nearest to q = 0 with the primary joints at zero, if there is one.
+    """
+    constraints = pin_constraints(robot)
+    primary, dependent = primary_joints(robot), dependent_joints(robot)
+    if not primary:
+        raise RobotError(f"robot {robot.name!r} has no primary joint: all joints are dependent on loops")
+    start = np.zeros(robot.joint_count) if home is None else frozen_array(home, (robot.joint_count,), "home")
+    closed = home_configuration(constraints, dependent, start)
+    closure = LoopClosure(robot, constraints, closed)
+    if closure.affine is None:
+        _require_freedom(closure)
+    return closure
+
+
+def _require_freedom(closure: LoopClosure) -> None:
+    """Refuse a choice of dependent joints that the loops do not determine, or that cannot keep them closed."""
+    J = evaluated(closure.constraints.jacobian, closure.home[None])[0]
+    J_d, J_p = J[:, list(closure.dependent)], J[:, list(closure.primary)]
+    smallest = float(np.linalg.svd(J_d, compute_uv=False)[-1])
+    if len(closure.dependent) > len(J_d) or smallest < SINGULAR:
+        raise closure.newton.singular(closure.home, smallest)
+    free = J_p - J_d @ (np.linalg.pinv(J_d) @ J_p)
+    if np.abs(free).max() > np.sqrt(CLOSED):
+        names = ", ".join(closure.robot.joint_names[i] for i in closure.dependent)
+        missing = np.linalg.matrix_rank(J, tol=np.sqrt(CLOSED)) - len(closure.dependent)
+        raise RobotError(
+            f"the loops of robot {closure.robot.name!r} leave fewer degrees of freedom than it has primary joints: "
+            f"{missing} more must be dependent beside {names}"
+        )

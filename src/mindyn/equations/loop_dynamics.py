@@ -1,0 +1,140 @@
+"""Dynamics of robots with closed loops in their primary joints: the open tree's equations projected by W.
+
+tau_p = W^T tau(q, qd, qdd), M_p = W^T M W, Y_p = W^T Y with q = U(p), qd = W pd, qdd = W pdd + Wdot pd: by the
+principle of virtual work, since the forces in the pins do none [Yoshida 1996, eq. 2.136].
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from mindyn.algebra.values import Array
+from mindyn.equations.catalogue import equation
+from mindyn.equations.loop_batches import as_rows, evaluated
+from mindyn.equations.loop_closure import LoopClosure, loop_closure
+from mindyn.equations.loop_constraints import open_tree
+from mindyn.errors import InputError
+from mindyn.parameters.base import BaseParameters
+from mindyn.robots.robot import Robot
+
+
+@dataclass(frozen=True, slots=True)
+class TreeState:
+    """Motion of all n joints of the open tree, of N samples: q, qd, qdd (N, n), and W (N, n, k)."""
+
+    q: Array
+    qd: Array
+    qdd: Array
+    W: Array
+
+
+@dataclass(frozen=True)
+class LoopDynamics:
+    """Equations of motion of a robot with loops in its k primary joints; arrays (..., k) in any batch shape.
+
+    drives  the drives take part, on primary and dependent joints alike
+    """
+
+    closure: LoopClosure
+    drives: bool = False
+    _functions: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def robot(self) -> Robot:
+        """The robot with its loops."""
+        return self.closure.robot
+
+    @property
+    def primary_names(self) -> tuple[str, ...]:
+        """Names of the primary joints, in the order of p."""
+        return self.closure.primary_names
+
+    def _tree(self, name: str, *columns: Array) -> Array:
+        """Values of an equation of the open tree; its function is traced when first asked for."""
+        if name not in self._functions:
+            drives = self.drives and not name.startswith("energy")
+            self._functions[name] = equation(open_tree(self.robot), name, drives=drives)
+        return evaluated(self._functions[name], *columns)
+
+    def _rows(self, value: ArrayLike, what: str) -> tuple[Array, tuple[int, ...]]:
+        return as_rows(value, len(self.primary_names), what)
+
+    def motion(self, p: ArrayLike, pd: ArrayLike | None = None, pdd: ArrayLike | None = None) -> TreeState:
+        """Motion of all joints; velocities and accelerations that are left out are zero."""
+        rows, _ = self._rows(p, "p")
+        speeds = np.zeros_like(rows) if pd is None else self._rows(pd, "pd")[0]
+        changes = np.zeros_like(rows) if pdd is None else self._rows(pdd, "pdd")[0]
+        if not len(rows) == len(speeds) == len(changes):
+            raise InputError(
+                f"p, pd, pdd must have one batch shape; got {len(rows)}, {len(speeds)}, {len(changes)} rows"
+            )
+        q = self.closure.positions(rows)
+        W = self.closure.velocity_matrix(q)
+        qd = _times(W, speeds)
+        return TreeState(q, qd, _times(W, changes) + self.closure.acceleration_bias(q, qd), W)
+
+    def inverse_dynamics(self, p: ArrayLike, pd: ArrayLike, pdd: ArrayLike) -> Array:
+        """Torques (..., k) of the primary joints."""
+        state = self.motion(p, pd, pdd)
+        tau = self._tree("inverse_dynamics", state.q, state.qd, state.qdd)[:, :, 0]
+        return _projected(state.W, tau).reshape(np.shape(p))
+
+    def bias(self, p: ArrayLike, pd: ArrayLike) -> Array:
+        """Torques (..., k) at pdd = 0."""
+        return self.inverse_dynamics(p, pd, np.zeros(np.shape(p)))
+
+    def gravity(self, p: ArrayLike) -> Array:
+        """Torques (..., k) that hold the robot at rest."""
+        state = self.motion(p)
+        return _projected(state.W, self._tree("gravity", state.q)[:, :, 0]).reshape(np.shape(p))
+
+    def inertia_matrix(self, p: ArrayLike) -> Array:
+        """W^T M W (..., k, k)."""
+        state = self.motion(p)
+        M = state.W.transpose(0, 2, 1) @ self._tree("inertia_matrix", state.q) @ state.W
+        return np.asarray(M).reshape(*np.shape(p), -1)
+
+    def forward_dynamics(self, p: ArrayLike, pd: ArrayLike, tau: ArrayLike) -> Array:
+        """Accelerations pdd (..., k) under torques tau (..., k) of the primary joints."""
+        rest = np.asarray(tau, dtype=np.float64) - self.bias(p, pd)
+        return np.asarray(np.linalg.solve(self.inertia_matrix(p), rest[..., None])[..., 0])
+
+    def standard_regressor(self, p: ArrayLike, pd: ArrayLike, pdd: ArrayLike) -> Array:
+        """Y (..., k, parameters) with tau = Y phi, phi the standard parameters of all links (then of the drives)."""
+        state = self.motion(p, pd, pdd)
+        Y = state.W.transpose(0, 2, 1) @ self._tree("standard_regressor", state.q, state.qd, state.qdd)
+        return np.asarray(Y).reshape(*np.shape(p), -1)
+
+    def regressor(self, p: ArrayLike, pd: ArrayLike, pdd: ArrayLike, base: BaseParameters) -> Array:
+        """Y (..., k, count) with tau = Y beta, beta the values of a base set of this robot."""
+        if base.drives != self.drives:
+            raise InputError(f"the base set was made with drives={base.drives}, the dynamics with drives={self.drives}")
+        return np.asarray(self.standard_regressor(p, pd, pdd) @ base.embedding)
+
+    def energy(self, p: ArrayLike, pd: ArrayLike) -> Array:
+        """(..., 2): kinetic and potential energy of all links, J; rotors are not counted."""
+        state = self.motion(p, pd)
+        return self._tree("energy", state.q, state.qd)[:, :, 0].reshape(*np.shape(p)[:-1], 2)
+
+    def energy_regressor(self, p: ArrayLike, pd: ArrayLike) -> Array:
+        """Y (..., 2, 10 n) with (kinetic, potential energy) = Y phi."""
+        state = self.motion(p, pd)
+        Y = self._tree("energy_regressor", state.q, state.qd)
+        return Y.reshape(*np.shape(p)[:-1], 2, -1)
+
+
+def _times(W: Array, rows: Array) -> Array:
+    return np.asarray((W @ rows[:, :, None])[:, :, 0])
+
+
+def _projected(W: Array, tau: Array) -> Array:
+    return np.asarray((W.transpose(0, 2, 1) @ tau[:, :, None])[:, :, 0])
+
+
+def loop_dynamics(robot: Robot, *, drives: bool = False, home: ArrayLike | None = None) -> LoopDynamics:
+    """The dynamics of a robot with loops, in the assembly of `home` (see `loop_closure`)."""
+    return LoopDynamics(loop_closure(robot, home), drives)

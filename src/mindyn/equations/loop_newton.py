@@ -1,0 +1,190 @@
+"""Newton's method on the pins of closed loops, continued from the home configuration in small steps.
+
+Every sample walks a straight line of primary joints from a solved configuration; a step that needs a large correction
+is one near a singular configuration, and the sample stops there: no step jumps to another assembly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mindyn.algebra.values import Array
+from mindyn.equations.loop_batches import evaluated
+from mindyn.equations.loop_constraints import PIN_EQUATIONS, PinConstraints
+from mindyn.errors import RobotError
+
+Mask = NDArray[np.bool_]
+
+CLOSED: Final = 1e-12
+"""A loop is closed when its residual, relative to its length, is smaller."""
+
+SINGULAR: Final = 1e-6
+"""Singular values of the dependent columns, relative to the loop's length, below this mark a singular configuration."""
+
+STEPS: Final = (0.2, 0.02, 0.002)
+"""Longest steps of the primary joints, tried in turn, rad or loop lengths."""
+
+LARGEST_CORRECTION: Final = 0.5
+"""Of the step: a correction beyond this share of a prediction means that the prediction cannot be trusted."""
+
+ITERATIONS: Final = 12
+DESCENTS: Final = 60
+
+
+def _newton_steps(constraints: PinConstraints, q: Array, dependent: list[int]) -> tuple[Array, Array, Array]:
+    """Q corrected in its dependent joints; residual and smallest singular value of each sample."""
+    q = q.copy()
+    active = np.arange(len(q))
+    residual, smallest = np.full(len(q), np.inf), np.zeros(len(q))
+    for _ in range(ITERATIONS):
+        c = evaluated(constraints.residual, q[active])[:, :, 0]
+        J_d = evaluated(constraints.jacobian, q[active])[:, :, dependent]
+        U, s, Vt = np.linalg.svd(J_d, full_matrices=False)
+        residual[active], smallest[active] = np.abs(c).max(axis=1), s[:, -1]
+        inverse = np.where(s > SINGULAR, 1 / np.maximum(s, SINGULAR), 0.0)
+        step = np.einsum("nji,nj,nkj,nk->ni", Vt, inverse, U, c)
+        # One more step after closing costs little and brings the residual to rounding.
+        done = residual[active] < CLOSED
+        q[active[:, None], dependent] -= np.clip(step, -1.0, 1.0)
+        active = active[~done]
+        if not active.size:
+            break
+    return q, residual, smallest
+
+
+def _least_open(constraints: PinConstraints, q: Array, dependent: list[int]) -> Array:
+    """A configuration at which the pins are least open, downhill from q in the dependent joints (Levenberg)."""
+    damping, c = 1e-2, evaluated(constraints.residual, q[None])[0, :, 0]
+    for _ in range(DESCENTS):
+        J = evaluated(constraints.jacobian, q[None])[0][:, dependent]
+        tried = q.copy()
+        tried[dependent] -= np.linalg.solve(J.T @ J + damping * np.eye(len(dependent)), J.T @ c)
+        new = evaluated(constraints.residual, tried[None])[0, :, 0]
+        better = new @ new < c @ c
+        damping = damping / 5 if better else damping * 5
+        if better:
+            q, c = tried, new
+    return q
+
+
+def home_configuration(constraints: PinConstraints, dependent: tuple[int, ...], start: Array) -> Array:
+    """The closed configuration nearest to `start` with its primary joints; a RobotError where the loop stays open."""
+    if np.abs(evaluated(constraints.residual, start[None])).max() < CLOSED:
+        return start
+    near = _least_open(constraints, start, list(dependent))
+    q, residual, _ = _newton_steps(constraints, near[None], list(dependent))
+    if residual[0] < CLOSED:
+        return np.asarray(q[0])
+    robot = constraints.robot
+    gaps = constraints.gaps(near[None])[0]
+    loop = robot.loops[int(np.argmax(gaps))]
+    raise RobotError(
+        f"loop {loop.name!r} does not close: at the primary positions of the home configuration its pin stays open by "
+        f"{gaps.max():.3g} m however {', '.join(loop.dependent)} are turned from where they are",
+        hint="pass home=, a configuration near which the loop closes, or check the lengths and poses of the loop",
+    )
+
+
+@dataclass(frozen=True)
+class Newton:
+    """The numerical closure of loops from a closed configuration `home`."""
+
+    constraints: PinConstraints
+    primary: tuple[int, ...]
+    dependent: tuple[int, ...]
+    home: Array
+
+    def solve(self, p: Array) -> tuple[Array, Mask]:
+        """Joint positions (N, n), and whether each row of p (N, k) was reached from home or from a neighbour."""
+        count = len(p)
+        q, reached = self.walk(np.repeat(self.home[None], count, axis=0), p)
+        while reached.any() and not reached.all():
+            lost = np.flatnonzero(~reached)
+            nearest = self._nearest(p[reached], p[lost])
+            q[lost], found = self.walk(q[reached][nearest], p[lost])
+            if not found.any():
+                break
+            reached[lost[found]] = True
+        return q, reached
+
+    @staticmethod
+    def _nearest(solved: Array, wanted: Array) -> Array:
+        return np.array([int(np.argmin(np.abs(solved - one).max(axis=1))) for one in wanted])
+
+    def walk(self, start: Array, p: Array) -> tuple[Array, Mask]:
+        """Every sample from its own closed configuration straight to its primary positions."""
+        q, reached = start.copy(), np.zeros(len(p), dtype=bool)
+        for longest in STEPS:
+            lost = np.flatnonzero(~reached)
+            if lost.size:
+                q[lost], reached[lost] = self._walk(start[lost], p[lost], longest)
+        return q, reached
+
+    def _walk(self, start: Array, p: Array, longest: float) -> tuple[Array, Mask]:
+        primary = list(self.primary)
+        across = p - start[:, primary]
+        moving = [k for k, i in enumerate(primary) if any(i in joints for joints in self.constraints.loop_joints)]
+        distance = np.abs(across[:, moving]).max(axis=1, initial=0.0)
+        steps = np.maximum(1, np.ceil(distance / longest)).astype(int)
+        q, alive = start.copy(), np.ones(len(p), dtype=bool)
+        for step in range(1, int(steps.max(initial=0)) + 1):
+            now = np.flatnonzero(alive & (steps >= step))
+            if now.size:
+                q[now], alive[now] = self._step(q[now], across[now] / steps[now, None])
+        q[:, primary] = np.where(alive[:, None], p, q[:, primary])
+        return q, alive
+
+    def _step(self, q: Array, change: Array) -> tuple[Array, Mask]:
+        """One prediction along W and its correction; false where it came near a singular configuration."""
+        J = evaluated(self.constraints.jacobian, q)
+        J_d, J_p = J[:, :, list(self.dependent)], J[:, :, list(self.primary)]
+        moved = q.copy()
+        moved[:, list(self.primary)] += change
+        predicted = -np.linalg.pinv(J_d, rcond=SINGULAR) @ (J_p @ change[:, :, None])
+        moved[:, list(self.dependent)] += predicted[:, :, 0]
+        corrected, residual, smallest = _newton_steps(self.constraints, moved, list(self.dependent))
+        correction = np.abs(corrected - moved).max(axis=1)
+        size = np.maximum(np.abs(predicted[:, :, 0]).max(axis=1), np.abs(change).max(axis=1))
+        kept = (residual < CLOSED) & (smallest > SINGULAR) & (correction <= LARGEST_CORRECTION * size + CLOSED)
+        return corrected, kept
+
+    def refusal(self, p: Array) -> RobotError:
+        """Why primary positions cannot be reached: the loop stays open, or a singular configuration lies between."""
+        q, _ = self._walk(self.home[None], p[None], STEPS[-1])
+        stuck = q.copy()
+        stuck[:, list(self.primary)] = p
+        closed, residual, smallest = _newton_steps(self.constraints, stuck, list(self.dependent))
+        if residual[0] < CLOSED and smallest[0] < SINGULAR:
+            return self.singular(closed[0], float(smallest[0]))
+        gaps = self.constraints.gaps(_least_open(self.constraints, stuck[0], list(self.dependent))[None])[0]
+        loop = self.constraints.robot.loops[int(np.argmax(gaps))]
+        where = self._where(p)
+        if gaps.max() < np.sqrt(CLOSED):
+            return RobotError(
+                f"loop {loop.name!r} reaches {where} only through a singular configuration: its assembly is not kept",
+                hint="pass home= of the assembly that is meant, or give the positions in between",
+            )
+        return RobotError(f"loop {loop.name!r} cannot close at {where}: its pin stays open by {gaps.max():.3g} m")
+
+    def singular(self, q: Array, smallest: float) -> RobotError:
+        """The error that names a singular configuration."""
+        robot = self.constraints.robot
+        J = evaluated(self.constraints.jacobian, q[None])[0]
+        sizes = []
+        for k, loop in enumerate(robot.loops):
+            columns = [robot.joint_index(name) for name in loop.dependent]
+            own = J[PIN_EQUATIONS * k : PIN_EQUATIONS * (k + 1), columns]
+            sizes.append(float(np.linalg.svd(own, compute_uv=False)[-1]))
+        loop = robot.loops[int(np.argmin(sizes))]
+        return RobotError(
+            f"loop {loop.name!r} is singular at {self._where(q[list(self.primary)])}: it does not determine "
+            f"{', '.join(loop.dependent)} there (smallest singular value {smallest:.1e})"
+        )
+
+    def _where(self, p: Array) -> str:
+        names = [self.constraints.robot.joint_names[i] for i in self.primary]
+        return ", ".join(f"{name} = {value:.4g}" for name, value in zip(names, p, strict=True))

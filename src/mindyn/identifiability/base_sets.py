@@ -1,0 +1,88 @@
+"""`base_parameters`: every base set by the name of its form."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from importlib import import_module
+from typing import Literal, cast, get_args
+
+from numpy.typing import ArrayLike
+
+from mindyn.equations.loop_closure import loop_closure
+from mindyn.errors import InputError, MissingPhysicsError, RobotError, UnknownNameError
+from mindyn.identifiability.numeric import numeric_base
+from mindyn.identifiability.random_states import Source
+from mindyn.parameters.base import BaseParameters
+from mindyn.parameters.parallelogram import parallelogram_base
+from mindyn.parameters.structural import structural_base
+from mindyn.robots.robot import Robot
+
+Form = Literal["structural", "lin", "gautier", "mayeda", "general", "numeric"]
+"""structural: exact for any tree; lin, gautier, mayeda, general: closed forms; numeric: from random states."""
+
+_CLOSED_FORMS = {
+    "lin": ("mindyn.parameters.lin", "lin_base"),
+    "gautier": ("mindyn.parameters.gautier_khalil", "gautier_khalil_base"),
+    "mayeda": ("mindyn.parameters.mayeda", "mayeda_base"),
+    "general": ("mindyn.parameters.general", "general_base"),
+}
+_OF_LOOPS = ("structural", "mayeda", "numeric")
+_OF_DRIVES = ("structural", "numeric")
+
+
+def base_parameters(
+    robot: Robot,
+    form: Form = "structural",
+    *,
+    drives: bool = False,
+    priority: Sequence[str] | None = None,
+    constraints: ArrayLike | None = None,
+    seed: int = 0,
+) -> BaseParameters:
+    """The base parameters of a robot in the given form; `notes` says which method made them.
+
+    A robot with loops has the closed form of parallelograms where that covers it, and the numeric set otherwise.
+
+    drives       with rotor inertias, friction and offsets: forms structural and numeric
+    priority     form numeric: labels in the order in which they are removed
+    constraints  form numeric: (c, p) C with C phi = 0
+    seed         form numeric: of the random states
+    """
+    if form not in get_args(Form):
+        raise UnknownNameError(f"no form {form!r} of base parameters; the forms are: {', '.join(get_args(Form))}")
+    if (priority is not None or constraints is not None) and form != "numeric":
+        raise InputError(f"priority and constraints belong to form 'numeric', not to {form!r}")
+    if drives and form not in _OF_DRIVES:
+        raise InputError(f"form {form!r} knows no drives; with drives=True use one of: {', '.join(_OF_DRIVES)}")
+    if drives and not robot.drives:
+        raise MissingPhysicsError(f"robot {robot.name!r} states no drives, but drives=True asks for their parameters")
+    if form == "numeric":
+        source: Source = "torque" if drives else "energy"
+        return numeric_base(robot, source, priority=priority, constraints=constraints, drives=drives, seed=seed)
+    if robot.loops:
+        return _with_loops(robot, form, drives=drives, seed=seed)
+    if form == "structural":
+        return structural_base(robot, drives=drives)
+    module, name = _CLOSED_FORMS[form]
+    return cast(BaseParameters, getattr(import_module(module), name)(robot))
+
+
+def _with_loops(robot: Robot, form: Form, *, drives: bool, seed: int) -> BaseParameters:
+    """The closed form of parallelograms, or the numeric set with a note that says why."""
+    if form not in _OF_LOOPS:
+        raise RobotError(
+            f"form {form!r} describes open chains, and robot {robot.name!r} has the loop {robot.loops[0].name!r}",
+            hint=f"use one of: {', '.join(_OF_LOOPS)}",
+        )
+    if drives:
+        base = numeric_base(robot, "torque", drives=True, seed=seed)
+        return replace(base, notes=("numeric: no closed form covers loops with drives", *base.notes))
+    home = loop_closure(robot).home
+    try:
+        return parallelogram_base(robot, home)
+    except RobotError as uncovered:
+        if form == "mayeda":
+            raise
+        base = numeric_base(robot, seed=seed)
+        return replace(base, notes=(f"numeric: {uncovered.message}", *base.notes))

@@ -1,0 +1,113 @@
+"""The essential parameter space: what the dynamics can show of the standard parameters, by singular values.
+
+[Sheu & Walker 1991, section 3.1] The rows of energy differences (or torques) at random states span it; it is the
+orthogonal complement of the parameter changes that no motion shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from mindyn.algebra.values import Array, frozen_array
+from mindyn.errors import RobotError, unknown_name
+from mindyn.identifiability.random_states import Source, sampled_rows
+from mindyn.parameters.labels import parameter_labels
+from mindyn.robots.robot import Robot
+
+ZERO = float(np.sqrt(np.finfo(float).eps))
+"""Singular values below this share of the largest are zero [Klema & Laub 1980, in Sheu & Walker]."""
+
+CLEAR_GAP, UNCLEAR_GAP = 1e-4, 0.1
+"""First dropped over last kept singular value: above the one a note is due, above the other the rank is refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class EssentialSpace:
+    """The space of parameter combinations that a robot's dynamics shows.
+
+    basis            (k, p) orthonormal rows V_1^T
+    null             (p - k, p) orthonormal rows V_2^T: changes that no motion shows
+    sizes            (p,) typical size of each parameter's column, 1 where it has no effect
+    singular_values  of the sampled rows, columns brought to one size
+    gap              first dropped over last kept singular value
+    """
+
+    basis: Array
+    null: Array
+    sizes: Array
+    singular_values: Array
+    gap: float
+
+    @property
+    def dimension(self) -> int:
+        """k, the number of base parameters."""
+        return len(self.basis)
+
+    def vector(self, phi: ArrayLike) -> Array:
+        """The essential parameter vector V_1 V_1^T phi: the smallest phi with the same dynamics."""
+        return np.asarray(self.basis.T @ (self.basis @ np.asarray(phi, dtype=np.float64)))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """How clear the dimension is."""
+        k, s = self.dimension, self.singular_values
+        last = f"{s[k - 1] / s[0]:.1e}"
+        text = f"{k} singular values, the smallest {last} of the largest; the first dropped is {self.gap:.1e} of it"
+        return (text if self.gap < CLEAR_GAP else f"{text}: the count is not clear, the geometry is nearly degenerate",)
+
+
+def constraint_matrix(robot: Robot, relations: Sequence[Mapping[str, float]], *, drives: bool = False) -> Array:
+    """(c, p) C with C phi = 0 from relations such as {"Ixx6": 1, "Iyy6": -1}: link 6 is symmetric."""
+    labels = parameter_labels(robot, drives=drives)
+    C = np.zeros((len(relations), len(labels)))
+    for row, relation in zip(C, relations, strict=True):
+        for label, factor in relation.items():
+            if label not in labels:
+                raise unknown_name("parameter", label, labels)
+            row[labels.index(label)] = factor
+    return C
+
+
+def essential_space(
+    robot: Robot,
+    source: Source = "energy",
+    *,
+    constraints: ArrayLike | None = None,
+    drives: bool = False,
+    seed: int = 0,
+) -> EssentialSpace:
+    """The essential parameter space of a robot, open or with loops.
+
+    constraints  (c, p) C: only parameters with C phi = 0 are considered (see `constraint_matrix`)
+    """
+    parameters = len(parameter_labels(robot, drives=drives))
+    H = sampled_rows(robot, source, drives=drives, parameters=parameters, seed=seed)
+    if constraints is not None:
+        count = np.shape(constraints)[0]
+        C = frozen_array(constraints, (count, parameters), "constraints")
+        H = H - H @ np.linalg.pinv(C) @ C
+    return space_of_rows(H)
+
+
+def space_of_rows(H: Array) -> EssentialSpace:
+    """The row space of H (m, p), its dimension by the gap in the singular values."""
+    sizes = np.linalg.norm(H, axis=0) / np.sqrt(len(H))
+    sizes = np.where(sizes > 1e-12 * sizes.max(initial=1e-300), sizes, 1.0)
+    # Neither scaling changes the row space; without them units and loops near a singular pose would blur the gap.
+    scaled = H / sizes
+    scaled = scaled / np.maximum(np.linalg.norm(scaled, axis=1, keepdims=True), 1e-300)
+    _, s, Vt = np.linalg.svd(scaled, full_matrices=len(H) < H.shape[1])
+    rank = int((s > ZERO * s[0]).sum())
+    gap = float(s[rank] / s[rank - 1]) if rank < len(s) else 0.0
+    if gap > UNCLEAR_GAP:
+        near = ", ".join(f"{value / s[0]:.1e}" for value in s[max(0, rank - 3) : rank + 3])
+        raise RobotError(
+            f"the number of base parameters is not clear: around {rank} the singular values are {near} of the largest",
+            hint="the geometry is nearly degenerate; load with snap=True, or use form='structural'",
+        )
+    Q, _ = np.linalg.qr((Vt[:rank] * sizes).T, mode="complete")
+    return EssentialSpace(Q[:, :rank].T, Q[:, rank:].T, sizes, s, gap)

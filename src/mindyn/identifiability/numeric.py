@@ -1,0 +1,117 @@
+"""Base parameters by numbers: independent parameters of the essential space by a table of priorities.
+
+[Sheu & Walker 1991, theorem 4.1] A parameter can be set to zero if its row of the null space is independent of those of
+the parameters removed before it; with D_I = (1 - V_2 (F_2^T V_2)^-1 F_2^T) phi the others carry its effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from mindyn.algebra.values import Array
+from mindyn.errors import InputError, unknown_name
+from mindyn.identifiability.essential_space import ZERO, EssentialSpace, essential_space
+from mindyn.identifiability.random_states import Source
+from mindyn.notation import DRIVE_PARAMETERS, LINK_PARAMETERS
+from mindyn.parameters.base import BaseParameters
+from mindyn.parameters.labels import parameter_labels
+from mindyn.parameters.reading import cleaned
+from mindyn.robots.robot import Robot
+
+REMOVED_FIRST = ("m", "mcx", "mcy", "mcz", "Ixy", "Ixz", "Iyz", "Ixx", "Iyy", "Izz")
+"""The paper's Table 4: what is removed first, over all links, then the next."""
+
+WELL_CONDITIONED = (0.3, 0.1, 0.03, 1e-2, 1e-4, ZERO)
+"""Independence that a removed parameter must show, tried in turn; the paper's set takes the last alone."""
+
+ILL_CONDITIONED = 1e4
+"""Condition of the removed rows above which a note is due."""
+
+
+def default_priority(robot: Robot, *, drives: bool = False) -> tuple[str, ...]:
+    """All parameters in the order in which they are removed; rotor inertias early, friction and offsets last."""
+    labels = parameter_labels(robot, drives=drives)
+    n, per_link = robot.joint_count, len(LINK_PARAMETERS)
+    links = [labels[per_link * i + LINK_PARAMETERS.index(name)] for name in REMOVED_FIRST for i in range(n)]
+    drive = labels[per_link * n :]
+    rotors = [drive[k :: len(DRIVE_PARAMETERS)] for k in range(len(DRIVE_PARAMETERS))] if drive else [()]
+    return (*rotors[0], *links, *(label for kind in rotors[1:] for label in kind))
+
+
+def numeric_base(
+    robot: Robot,
+    source: Source = "energy",
+    *,
+    priority: Sequence[str] | None = None,
+    constraints: ArrayLike | None = None,
+    drives: bool = False,
+    seed: int = 0,
+) -> BaseParameters:
+    """The base set that random states show, of any robot with or without loops.
+
+    source       "energy": differences of energy; "torque": the torque regressor
+    priority     labels in the order in which they are removed, as in the paper's Table 4; those left out follow in the
+                 default order. Without it the order is the paper's, but only well-conditioned removals are made
+    constraints  (c, p) C: the parameters are known to satisfy C phi = 0 (see `constraint_matrix`)
+    """
+    space = essential_space(robot, source, constraints=constraints, drives=drives, seed=seed)
+    labels = parameter_labels(robot, drives=drives)
+    order = _order(labels, priority, default_priority(robot, drives=drives))
+    removed = removed_parameters(space, order, WELL_CONDITIONED if priority is None else (ZERO,))
+    matrix, condition = independent_matrix(space, removed)
+    kept = [k for k in range(len(labels)) if k not in removed]
+    names = tuple(labels[k] if (row != 0).sum() == 1 else f"{labels[k]}R" for k, row in zip(kept, matrix, strict=True))
+    notes = [f"from random states ({source}, seed {seed}): {space.notes[0]}"]
+    if condition > ILL_CONDITIONED:
+        notes.append(f"the chosen parameters are ill conditioned ({condition:.1e}): another priority would be better")
+    # Constrained parameters leave their places: the values that stand there alone break the constraints.
+    survivors = tuple(kept) if constraints is None else None
+    return BaseParameters(robot, "numeric", drives, matrix, names, survivors, tuple(notes))
+
+
+def _order(labels: tuple[str, ...], priority: Sequence[str] | None, default: tuple[str, ...]) -> list[int]:
+    given = [] if priority is None else list(priority)
+    for label in given:
+        if label not in labels:
+            raise unknown_name("parameter", label, labels)
+    if len(set(given)) < len(given):
+        raise InputError("a parameter stands twice in priority")
+    return [labels.index(label) for label in (*given, *(label for label in default if label not in given))]
+
+
+def removed_parameters(space: EssentialSpace, order: Sequence[int], thresholds: Sequence[float]) -> list[int]:
+    """The p - k parameters that are set to zero: modified Gram-Schmidt on the rows of V_2, in the given order."""
+    rows = _null_rows(space)
+    rest = rows.copy()
+    removed: list[int] = []
+    for threshold in thresholds:
+        for index in order:
+            if len(removed) == rows.shape[1]:
+                return sorted(removed)
+            size = float(np.linalg.norm(rest[index]))
+            if index not in removed and size > threshold:
+                removed.append(index)
+                unit = rest[index] / size
+                rest = rest - np.outer(rest @ unit, unit)
+    return sorted(removed)
+
+
+def _null_rows(space: EssentialSpace) -> Array:
+    """Orthonormal columns of the null space in units of the parameters' own sizes: (p, p - k), a row per parameter."""
+    return np.linalg.qr((space.null * space.sizes).T)[0]
+
+
+def independent_matrix(space: EssentialSpace, removed: Sequence[int]) -> tuple[Array, float]:
+    """K (k, p) with the identity at the parameters that are kept, and the condition of the removed rows."""
+    parameters = space.basis.shape[1]
+    kept = [k for k in range(parameters) if k not in removed]
+    rows = _null_rows(space)
+    condition = float(np.linalg.cond(rows[list(removed)])) if removed else 1.0
+    K = np.eye(parameters)[kept]
+    if removed:
+        scaled = -rows[kept] @ np.linalg.inv(rows[list(removed)])
+        K[:, list(removed)] = scaled / space.sizes[kept][:, None] * space.sizes[list(removed)]
+    return cleaned(K, 1e-9), condition

@@ -1,0 +1,118 @@
+"""Random states of a robot, and the rows of its energy-difference matrix and of its torque regressor there.
+
+The state of a robot with loops is that of its primary joints.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import numpy as np
+
+from mindyn.algebra.values import Array
+from mindyn.equations.catalogue import equation
+from mindyn.equations.loop_batches import evaluated
+from mindyn.equations.loop_dynamics import loop_dynamics
+from mindyn.errors import InputError, RobotError
+from mindyn.robots.robot import Robot
+
+Source = Literal["energy", "torque"]
+
+SPEED = 4.0
+"""Bound of random speeds and accelerations, rad/s: kinetic energies are then of the size of potential ones."""
+
+ROWS_PER_PARAMETER = 4
+
+
+class Regressors(Protocol):
+    """The two regressors of a robot, open or with loops, over its independent joints."""
+
+    def energy_rows(self, q: Array, qd: Array) -> Array:
+        """(N, p) with kinetic plus potential energy = rows @ phi."""
+
+    def torque_rows(self, q: Array, qd: Array, qdd: Array) -> Array:
+        """(N, k, p) with tau = rows @ phi."""
+
+    def random_positions(self, rng: np.random.Generator, count: int) -> Array:
+        """(count, k) positions of the independent joints."""
+
+
+@dataclass(frozen=True, slots=True)
+class TreeRegressors:
+    """Regressors of an open tree."""
+
+    robot: Robot
+    drives: bool
+
+    def energy_rows(self, q: Array, qd: Array) -> Array:
+        """See `Regressors`."""
+        return np.asarray(evaluated(equation(self.robot, "energy_regressor"), q, qd).sum(axis=1))
+
+    def torque_rows(self, q: Array, qd: Array, qdd: Array) -> Array:
+        """See `Regressors`."""
+        return evaluated(equation(self.robot, "standard_regressor", drives=self.drives), q, qd, qdd)
+
+    def random_positions(self, rng: np.random.Generator, count: int) -> Array:
+        """Revolute joints anywhere, prismatic ones within the robot's own length."""
+        return rng.uniform(-1, 1, (count, self.robot.joint_count)) * _ranges(self.robot)
+
+
+@dataclass(frozen=True, slots=True)
+class LoopRegressors:
+    """Regressors of a robot with loops, in its primary joints."""
+
+    robot: Robot
+    drives: bool
+
+    def energy_rows(self, q: Array, qd: Array) -> Array:
+        """See `Regressors`."""
+        return np.asarray(loop_dynamics(self.robot).energy_regressor(q, qd).sum(axis=1))
+
+    def torque_rows(self, q: Array, qd: Array, qdd: Array) -> Array:
+        """See `Regressors`."""
+        return loop_dynamics(self.robot, drives=self.drives).standard_regressor(q, qd, qdd)
+
+    def random_positions(self, rng: np.random.Generator, count: int) -> Array:
+        """Positions around home at which the loops close in the assembly of home."""
+        closure = loop_dynamics(self.robot).closure
+        primary = list(closure.primary)
+        found = np.zeros((0, len(primary)))
+        for _ in range(50):
+            p = closure.home[primary] + rng.uniform(-1, 1, (2 * count, len(primary))) * _ranges(self.robot)[primary]
+            found = np.vstack([found, p[closure.reachable(p)[1]]])
+            if len(found) >= count:
+                return found[:count]
+        raise RobotError(
+            f"the loops of robot {self.robot.name!r} close at {len(found)} of {100 * count} random positions: too few "
+            "to find its parameter space"
+        )
+
+
+def _ranges(robot: Robot) -> Array:
+    lengths = [np.linalg.norm(X.translation) for joint in robot.joints for X in (joint.origin, joint.tip)]
+    length = float(max(lengths)) or 1.0
+    return np.array([np.pi if joint.kind == "revolute" else length for joint in robot.joints])
+
+
+def regressors_of(robot: Robot, *, drives: bool = False) -> Regressors:
+    """The regressors of a robot, through its loops where it has any."""
+    return LoopRegressors(robot, drives) if robot.loops else TreeRegressors(robot, drives)
+
+
+def sampled_rows(robot: Robot, source: Source, *, drives: bool, parameters: int, seed: int) -> Array:
+    """(m, p) rows at random states that all of the dynamics satisfies: energy differences, or torques."""
+    if source not in ("energy", "torque"):
+        raise InputError(f"source must be one of energy, torque; got {source!r}")
+    if source == "energy" and drives:
+        raise InputError("the energy does not show friction and offsets; with drives=True use source='torque'")
+    rng = np.random.default_rng(seed)
+    rows = regressors_of(robot, drives=drives)
+    count = ROWS_PER_PARAMETER * parameters
+    if source == "torque":
+        count = max(40, count // max(1, robot.joint_count - len(robot.loops)))
+    q = rows.random_positions(rng, count + 1)
+    qd, qdd = rng.uniform(-SPEED, SPEED, (2, *q.shape))
+    if source == "energy":
+        return np.diff(rows.energy_rows(q, qd), axis=0)
+    return rows.torque_rows(q, qd, qdd).reshape(-1, parameters)

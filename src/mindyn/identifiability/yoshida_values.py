@@ -1,0 +1,49 @@
+"""The three identified value sets of Yoshida's PUMA 560, and the robot that has them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from importlib import resources
+
+import numpy as np
+
+from mindyn.algebra.values import Array
+from mindyn.errors import UnknownNameError
+from mindyn.notation import DRIVE_PARAMETERS
+from mindyn.robots.loading import load_robot
+from mindyn.robots.parts import Drive, Link
+from mindyn.robots.robot import Robot
+
+TABLES = ("table1", "table2", "table3")
+"""Step by step; simultaneous with least squares; simultaneous with instrumental variables."""
+
+_DRIVE_SYMBOLS = dict(zip(DRIVE_PARAMETERS, ("h", "b", "c", ""), strict=True))
+
+
+def yoshida_values(table: str = "table1") -> dict[str, float]:
+    """The 52 values of a table by Yoshida's names: J1z and J2z contain the rotors of motors 1 and 2."""
+    if table not in TABLES:
+        raise UnknownNameError(f"no table {table!r} of values; there are: {', '.join(TABLES)}")
+    path = resources.files("mindyn.robots") / "data" / "puma560_yoshida_values.json"
+    values: dict[str, float] = json.loads(path.read_text(encoding="utf-8"))["values"][table]
+    return values
+
+
+def yoshida_puma(table: str = "table1") -> Robot:
+    """The robot `puma560_yoshida` with the values of a table, each in the place of one parameter."""
+    robot, values = load_robot("puma560_yoshida"), yoshida_values(table)
+    links = [Link(link.name, _phi(i + 1, values), link.shapes) for i, link in enumerate(robot.links)]
+    drives = [_drive(i + 1, drive, values) for i, drive in enumerate(robot.drives)]
+    return replace(robot, links=tuple(links), drives=tuple(drives))
+
+
+def _phi(i: int, values: dict[str, float]) -> Array:
+    """m, mcx, mcy, mcz, Ixx, Ixy, Iyy, Ixz, Iyz, Izz with the base values in place, all else zero."""
+    names = ("", f"R{i}x", f"R{i}y", "", f"J{i}(x-y)", f"J{i}xy", "", f"J{i}xz", f"J{i}yz", f"J{i}z")
+    return np.array([values.get(name, 0.0) for name in names])
+
+
+def _drive(i: int, drive: Drive, values: dict[str, float]) -> Drive:
+    rotor, viscous, coulomb, offset = (values.get(f"{_DRIVE_SYMBOLS[name]}{i}", 0.0) for name in DRIVE_PARAMETERS)
+    return replace(drive, rotor_inertia=rotor, viscous=viscous, coulomb=coulomb, offset=offset)

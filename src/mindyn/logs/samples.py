@@ -1,0 +1,50 @@
+"""`Samples`: conditioned motion and torque at the joints, ready for regression."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mindyn.algebra.values import Array
+from mindyn.errors import InputError
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Samples:
+    """Motion and torque, joint side, SI; rows in time order, one block for each segment.
+
+    joint_names  n names, in the order of the columns and of the robot
+    q, qd, qdd   (N, n) rad or m, and per s, s^2
+    tau          (N, n) N m or N, at the joints
+    rate_hz      sampling rate of the rows
+    segments     (N,) number of the uninterrupted stretch that each row belongs to
+    usable       (N, n) whether the row of each joint may enter a fit or a score (slow rows may not); None: all
+    """
+
+    joint_names: tuple[str, ...]
+    q: Array
+    qd: Array
+    qdd: Array
+    tau: Array
+    rate_hz: float
+    segments: NDArray[np.int64]
+    usable: NDArray[np.bool_] | None = None
+
+    def __post_init__(self) -> None:
+        shape = (len(self.q), len(self.joint_names))
+        for name in ("q", "qd", "qdd", "tau"):
+            array = getattr(self, name)
+            if array.shape != shape:
+                raise InputError(f"{name} has shape {array.shape}, but {shape} is needed: one column for each joint")
+            if not np.isfinite(array).all():
+                row, column = np.argwhere(~np.isfinite(array))[0]
+                raise InputError(f"{name} of joint {self.joint_names[column]!r} is {array[row, column]} at sample {row}")
+        if self.segments.shape != shape[:1]:
+            raise InputError(f"segments has shape {self.segments.shape}, but {shape[:1]} is needed")
+        if self.usable is not None and self.usable.shape != shape:
+            raise InputError(f"usable has shape {self.usable.shape}, but {shape} is needed")
+
+    def __len__(self) -> int:
+        return len(self.q)

@@ -1,0 +1,272 @@
+"""Laws of closed loops: they stay closed, move as their pins allow, and obey Newton through them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from closeness import DERIVATIVE, ORACLE, SAME_ALGEBRA, assert_close, assert_negligible
+from identifiability.loop_oracle import LoopOracle
+from robots import random_phi
+
+from mindyn import load_robot
+from mindyn.algebra.poses import Pose
+from mindyn.algebra.rotations import rot_x
+from mindyn.equations.loop_closure import loop_closure
+from mindyn.equations.loop_dynamics import loop_dynamics
+from mindyn.equations.loop_equations import loop_equation
+from mindyn.errors import InputError, RobotError, UnknownNameError
+from mindyn.robots.parts import Drive, Joint, Link, Loop
+from mindyn.robots.robot import Robot
+
+PARALLELOGRAMS = (
+    *("parallelogram_planar", "parallelogram_scara", "semi_direct_drive", "palletiser", "parallelogram_arm"),
+)
+CONSTRAINED = 1e-8
+"""Against a solver of constraints that iterates."""
+
+
+def bennett(twist: float = 0.6) -> Robot:
+    """Bennett's linkage: four skew axes with one freedom, which only its lengths and twists together allow."""
+    a, b, beta = 0.5, 0.8, np.arcsin(np.sin(twist) * 0.8 / 0.5)
+    shapes = [(a, twist), (b, beta), (a, twist)]
+    rng = np.random.default_rng(1)
+    joints = [
+        Joint(f"j{i + 1}", "revolute", "base" if i == 0 else f"l{i}", f"l{i + 1}", tip=turned(length, angle))
+        for i, (length, angle) in enumerate(shapes)
+    ]
+    links = [Link(f"l{i + 1}", random_phi(rng)) for i in range(3)]
+    pin = Loop("bennett", "l3", "base", Pose(), turned(b, beta).inverse(), ("j2", "j3"))
+    return Robot("bennett", Link("base"), tuple(joints), tuple(links), np.array([1.0, 2.0, -9.0]), loops=(pin,))
+
+
+def turned(length: float, twist: float) -> Pose:
+    return Pose(rot_x(np.cos(twist), np.sin(twist)), (length, 0, 0))
+
+
+def bennett_home() -> np.ndarray:
+    """j1 = 1 rad; the half-angle relation of the linkage."""
+    a, b = 0.6, np.arcsin(np.sin(0.6) * 0.8 / 0.5)
+    other = 2 * np.arctan(np.sin((b + a) / 2) / np.sin((b - a) / 2) / np.tan(0.5))
+    return np.array([1.0, other, -1.0])
+
+
+def antiparallelogram() -> tuple[Robot, np.ndarray]:
+    """The planar parallelogram in its crossed assembly: same lengths, another linkage."""
+    robot = load_robot("parallelogram_planar", gravity=(2.0, 1.0, -9.0))
+    tip, crank = np.array([0.5, 0.0]), np.array([0.0, 0.3])  # at joint1 = joint_crank = 0
+    across = (crank - tip) / np.linalg.norm(crank - tip)
+    pin = tip + 2 * (crank @ across) * across - crank  # the corner tip + crank, mirrored in the diagonal
+    return robot, np.array([0.0, angle(pin - tip) - np.pi / 2, 0.0, angle(pin - crank)])
+
+
+def angle(v) -> float:
+    return float(np.arctan2(v[1], v[0]))
+
+
+def four_bar() -> Robot:
+    """A planar four-bar on the base that cannot turn fully: crank 1.0, coupler 0.9, rocker 0.6, ground 1.2."""
+    along = lambda x: Pose(None, (x, 0, 0))  # noqa: E731
+    joints = (
+        Joint("crank", "revolute", "base", "crank_link"),
+        Joint("coupler", "revolute", "crank_link", "coupler_link", along(1.0)),
+        Joint("rocker", "revolute", "base", "rocker_link", along(1.2)),
+    )
+    rng = np.random.default_rng(2)
+    links = tuple(Link(joint.child, random_phi(rng)) for joint in joints)
+    pin = Loop("four_bar", "coupler_link", "rocker_link", along(0.9), along(0.6), ("coupler", "rocker"))
+    return Robot("four_bar", Link("base"), joints, links, np.array([0.0, -9.81, 0.0]), loops=(pin,))
+
+
+def mechanisms():
+    for name in ("five_bar", *PARALLELOGRAMS):
+        yield pytest.param(load_robot(name), None, id=name)
+    yield pytest.param(bennett(), bennett_home(), id="bennett")
+    yield pytest.param(*antiparallelogram(), id="antiparallelogram")
+    yield pytest.param(four_bar(), np.array([0.85, -1.0, 1.0]), id="four_bar")
+
+
+MECHANISMS = list(mechanisms())
+
+
+def states(dynamics, count: int, seed: int = 0):
+    """Primary states around home that the loops allow."""
+    closure = dynamics.closure
+    rng = np.random.default_rng(seed)
+    size = len(closure.primary)
+    p = closure.home[list(closure.primary)] + rng.uniform(-0.6, 0.6, (count, size))
+    return p, *rng.uniform(-2, 2, (2, count, size))
+
+
+@pytest.mark.parametrize(("robot", "home"), MECHANISMS)
+def test_loops_stay_closed_and_move_as_their_pins_allow(robot, home):
+    dynamics = loop_dynamics(robot, home=home)
+    oracle = LoopOracle(robot)
+    motion = dynamics.motion(*states(dynamics, 20))
+    for q, qd, qdd in zip(motion.q, motion.qd, motion.qdd, strict=True):
+        apart, tilt = oracle.gaps(q)
+        assert_negligible([*apart, *tilt], 1.0, SAME_ALGEBRA)
+        J, bias = oracle.constraint(q, qd)
+        assert_negligible(J @ qd, np.abs(J).max() * np.abs(qd).max(), ORACLE)
+        assert_negligible(J @ qdd + bias, np.abs(J).max() * np.abs(qdd).max(), ORACLE)
+
+
+@pytest.mark.parametrize(("robot", "home"), MECHANISMS)
+def test_torques_and_regressors_are_those_of_pinocchio_through_the_pins(robot, home):
+    dynamics = loop_dynamics(robot, home=home)
+    oracle = LoopOracle(robot)
+    p, pd, pdd = states(dynamics, 10)
+    q = dynamics.motion(p).q
+    reference = np.array([oracle.torque_rows(*state) for state in zip(q, pd, pdd, strict=True)])
+    assert_close(dynamics.standard_regressor(p, pd, pdd), reference, ORACLE)
+    assert_close(dynamics.inverse_dynamics(p, pd, pdd), reference @ robot.phi, ORACLE)
+
+
+@pytest.mark.parametrize(("robot", "home"), MECHANISMS)
+def test_accelerations_are_those_of_the_constrained_tree(robot, home):
+    dynamics = loop_dynamics(robot, home=home)
+    oracle = LoopOracle(robot)
+    p, pd, tau = states(dynamics, 10, seed=3)
+    q = dynamics.motion(p).q
+    pdd = dynamics.forward_dynamics(p, pd, 5 * tau)
+    reference = np.array([oracle.forward_dynamics(*state) for state in zip(q, pd, 5 * tau, strict=True)])
+    assert_close(pdd, reference, CONSTRAINED)
+    assert_close(dynamics.inverse_dynamics(p, pd, pdd), 5 * tau, ORACLE)
+
+
+@pytest.mark.parametrize("name", ["five_bar", "semi_direct_drive", "palletiser"])
+def test_accelerations_are_those_of_pinocchios_constraint_solver(name):
+    robot = load_robot(name)
+    dynamics = loop_dynamics(robot)
+    oracle = LoopOracle(robot)
+    p, pd, tau = states(dynamics, 5, seed=4)
+    q = dynamics.motion(p).q
+    reference = np.array([oracle.constraint_dynamics(*state) for state in zip(q, pd, 20 * tau, strict=True)])
+    assert_close(dynamics.forward_dynamics(p, pd, 20 * tau), reference, CONSTRAINED)
+
+
+@pytest.mark.parametrize(("robot", "home"), MECHANISMS)
+def test_power_is_the_change_of_energy(robot, home):
+    dynamics = loop_dynamics(robot, home=home)
+    p, pd, pdd = states(dynamics, 10, seed=5)
+    step = 1e-5
+
+    def energy(t):
+        return dynamics.energy(p + t * pd + t**2 / 2 * pdd, pd + t * pdd).sum(axis=1)
+
+    power = (dynamics.inverse_dynamics(p, pd, pdd) * pd).sum(axis=1)
+    assert_close((energy(step) - energy(-step)) / (2 * step), power, DERIVATIVE)
+
+
+@pytest.mark.parametrize("name", PARALLELOGRAMS)
+def test_parallelograms_close_exactly_and_as_casadi_functions(name):
+    robot = load_robot(name)
+    dynamics = loop_dynamics(robot)
+    affine = dynamics.closure.affine
+    assert affine is not None
+    assert set(np.unique(affine.matrix)) <= {-1.0, 0.0, 1.0}
+    p, pd, pdd = states(dynamics, 5)
+    expected = {
+        "inverse_dynamics": (p, pd, pdd, dynamics.inverse_dynamics(p, pd, pdd)),
+        "inertia_matrix": (p, dynamics.inertia_matrix(p)),
+        "forward_dynamics": (p, pd, pdd, dynamics.forward_dynamics(p, pd, pdd)),
+        "energy": (p, pd, dynamics.energy(p, pd)),
+        "energy_regressor": (p, pd, dynamics.energy_regressor(p, pd)),
+        "standard_regressor": (p, pd, pdd, dynamics.standard_regressor(p, pd, pdd)),
+    }
+    for equation, (*inputs, reference) in expected.items():
+        function = loop_equation(robot, equation)
+        assert function.size_in(0) == (len(dynamics.primary_names), 1)
+        values = [np.array(function(*row)) for row in zip(*inputs, strict=True)]
+        assert_close(np.reshape(values, reference.shape), reference, ORACLE)
+
+
+def test_a_crossed_parallelogram_is_none():
+    """Equal lengths do not make a parallelogram: the crossed assembly is solved numerically, and stays crossed."""
+    robot, home = antiparallelogram()
+    closure = loop_closure(robot, home)
+    straight = loop_closure(robot)
+    assert straight.affine is not None
+    assert closure.affine is None
+    p = closure.home[list(closure.primary)][None] + 0.3 * np.array([[1.0, -1.0]])
+    assert np.abs(closure.positions(p) - straight.positions(p)).max() > 0.1
+
+
+def test_the_assembly_is_kept_along_a_motion_that_winds_up():
+    """Both input links of the five-bar turn twice; the coupler angles come back to where they were."""
+    closure = loop_closure(load_robot("five_bar"))
+    turns = np.linspace(0, 4 * np.pi, 200)
+    p = np.stack([0 * turns, turns, turns - 1.0], axis=1)
+    q = closure.positions(p)
+    assert_close(q[-1, [2, 4]], q[0, [2, 4]], ORACLE)
+    assert np.abs(np.diff(q, axis=0)).max() < 0.2
+
+
+def test_drives_act_through_the_loop():
+    """Friction of a dependent joint reaches the primary ones as W^T."""
+    robot = load_robot("five_bar")
+    driven = replace(robot, drives=(Drive("joint3", viscous=2.0), Drive("joint2", 10.0, rotor_inertia=0.1)))
+    plain, full = loop_dynamics(robot), loop_dynamics(driven, drives=True)
+    p, pd, pdd = states(plain, 5)
+    motion = plain.motion(p, pd, pdd)
+    drive = np.zeros_like(motion.q)
+    drive[:, 2] = 2.0 * motion.qd[:, 2]
+    drive[:, 1] = 10.0**2 * 0.1 * motion.qdd[:, 1]
+    expected = np.einsum("njk,nj->nk", motion.W, drive)
+    assert_close(full.inverse_dynamics(p, pd, pdd) - plain.inverse_dynamics(p, pd, pdd), expected, ORACLE)
+
+
+def test_a_loop_that_cannot_close_is_refused():
+    robot = four_bar()
+    dynamics = loop_dynamics(robot, home=[0.5, -1.0, 1.0])
+    with pytest.raises(
+        RobotError, match=r"loop 'four_bar' cannot close at crank = 3: its pin stays open by 0\.69\d* m"
+    ):
+        dynamics.inertia_matrix([3.0])
+    short = replace(robot, loops=(replace(robot.loops[0], first_pose=Pose(None, (0.01, 0, 0))),))
+    with pytest.raises(RobotError, match="loop 'four_bar' does not close: .* stays open by"):
+        loop_dynamics(short)
+
+
+def test_a_singular_configuration_is_refused_by_name():
+    """Coupler and rocker in line: the crank has reached its end and does not determine them."""
+    robot = four_bar()
+    end = np.arccos((1.0 + 1.2**2 - 1.5**2) / (2 * 1.2))  # triangle of crank 1, ground 1.2 and coupler + rocker 1.5
+    closure = loop_closure(robot, [0.5, -1.0, 1.0])
+    with pytest.raises(RobotError, match=r"loop 'four_bar' is singular at crank = 1\.4.*coupler, rocker there .*value"):
+        closure.velocity_matrix(in_line(end)[None])
+    with pytest.raises(RobotError, match="singular|only through a singular"):
+        closure.positions(np.array([[end]]))
+    with pytest.raises(RobotError, match="cannot close"):
+        closure.positions(np.array([[end + 0.05]]))
+
+
+def in_line(crank: float) -> np.ndarray:
+    tip, ground = np.array([np.cos(crank), np.sin(crank)]), np.array([1.2, 0.0])
+    direction = (ground - tip) / np.linalg.norm(ground - tip)
+    angle = np.arctan2(direction[1], direction[0])
+    return np.array([crank, angle - crank, angle + np.pi])
+
+
+def test_wrong_descriptions_of_loops_are_refused():
+    robot = load_robot("five_bar")
+    loop = robot.loops[0]
+    with pytest.raises(
+        RobotError, match="joint 'joint1' is no part of loop 'five_bar'; its joints are: joint2, joint3"
+    ):
+        loop_closure(replace(robot, loops=(replace(loop, dependent=("joint1", "joint3")),)))
+    with pytest.raises(RobotError, match="names no dependent joints"):
+        loop_closure(replace(robot, loops=(replace(loop, dependent=()),)))
+    with pytest.raises(RobotError, match="leave fewer degrees of freedom .* 1 more must be dependent beside joint3"):
+        loop_closure(replace(robot, loops=(replace(loop, dependent=("joint3",)),)), home=np.zeros(5))
+    with pytest.raises(RobotError, match="has no closed loop"):
+        loop_closure(load_robot("puma560"))
+    with pytest.raises(RobotError, match="no closed form"):
+        loop_equation(robot, "inverse_dynamics")
+    with pytest.raises(UnknownNameError, match="no equation 'torque'"):
+        loop_equation(robot, "torque")
+    with pytest.raises(InputError, match="needs base="):
+        loop_equation(load_robot("palletiser"), "regressor")
+    with pytest.raises(InputError, match=r"p must have shape \(..., 3\)"):
+        loop_dynamics(robot).inertia_matrix([0.0, 1.0])

@@ -1,0 +1,65 @@
+"""The general closed form: arbitrary twists, revolute and prismatic joints, any gravity."""
+
+from __future__ import annotations
+
+import pytest
+from parameters.chains import (
+    assert_equals_sampled,
+    assert_equals_structural,
+    assert_reproduces_torques,
+    random_chain,
+    random_tree,
+)
+from robots import NONE, OBLIQUE, random_robot
+
+from mindyn import load_robot
+from mindyn.errors import RobotError
+from mindyn.parameters.general import general_base
+
+CHUNK = 100
+
+
+@pytest.mark.parametrize("chunk", range(4))
+def test_span_of_random_chains(chunk):
+    for seed in range(chunk * CHUNK, (chunk + 1) * CHUNK):
+        assert_equals_sampled([general_base(random_chain(seed))], seed)
+
+
+def test_span_without_gravity():
+    for seed in range(10_000, 10_200):
+        assert_equals_sampled([general_base(random_chain(seed, gravity=NONE))], seed)
+
+
+def test_span_of_chains_with_axes_anywhere():
+    for seed in range(60):
+        robot = random_robot(seed, tree=False, special=False, joints=1 + seed % 6)
+        assert_equals_sampled([general_base(robot)], seed)
+
+
+def test_equals_the_structural_set():
+    for seed in range(CHUNK):
+        assert_equals_structural(general_base(random_chain(seed)))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_values_reproduce_the_torques(seed):
+    assert_reproduces_torques(general_base(random_chain(seed)), seed)
+
+
+@pytest.mark.parametrize(
+    ("name", "counts"),
+    [("puma560", (36, 38, 34)), ("stanford", (33, 35, 31)), ("scara", (8, 10, 8))],
+)
+def test_known_counts(name, counts):
+    found = [general_base(load_robot(name, gravity=g)).count for g in (None, OBLIQUE, NONE)]
+    assert tuple(found) == counts
+
+
+def test_chains_that_only_slide_show_their_masses():
+    base = general_base(random_chain(5, kinds=("prismatic",)))
+    assert base.names == ("M1", "M2", "M3", "M4", "M5", "M6")
+
+
+def test_trees_are_refused():
+    with pytest.raises(RobotError, match="form 'general' describes serial chains.*\n.*structural"):
+        general_base(random_tree(4))
