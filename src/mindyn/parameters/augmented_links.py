@@ -1,9 +1,9 @@
 """Augmented links: Yoshida's frames, and the moments of every revolute link with what it carries.
 
-Revolute links are numbered n = 1..N; the prismatic links (n, t), t = 1..T_n, slide on link n; n = 0 is the base. Frame n
-has z_n on its joint axis, x_n along the common normal to axis n+1 and its origin o_n at the foot of the common normal of
-axes n-1 and n, all prismatic joints at q = 0. The sliding links are described in frame n too: Yoshida leaves the
-reference point p_{n,t} free, here it is o_n, and another choice adds multiples of M_{n,t} to RC_{n,t}, nothing else.
+Revolute links are numbered n = 1..N; the prismatic links (n, t), t = 1..T_n, slide on link n; n = 0 is the base. Frame
+n has z_n on its joint axis, x_n along the common normal to axis n+1, and its origin o_n at the foot of the common
+normal of axes n-1 and n, all prismatic joints at q = 0. The sliding links are described in frame n too: Yoshida
+leaves the reference point p_{n,t} free, here it is o_n; another choice adds multiples of M_{n,t} to RC_{n,t}, no more.
 [Yoshida 1996, sections 2.3.1 and 2.4.1]
 """
 

@@ -31,7 +31,7 @@ class AxisGroup:
     oblique  sigma: a prismatic joint of the parallel group whose axis is not parallel to u_r
     swings   delta: the acceleration of the joint's origin, less gravity, has components across its axis
     centre   (3,) in the root frame at q = 0: the point C through which all axes up to this spatial joint pass, where
-             there is no gravity and nothing slides before; the origin of the joint then never accelerates at C
+             there is no gravity and nothing slides before; C never accelerates then, and moments about it hide
     """
 
     group: Group
@@ -80,7 +80,8 @@ def _fixed_centre(robot: Robot, axes: tuple[HomeAxis, ...], path: tuple[int, ...
     # The point nearest to all axes: sum of (E - z z^T) (C - p) = 0; axes of two directions make it unique.
     across = [np.eye(3) - np.outer(axes[i].axis, axes[i].axis) for i in path]
     points = [axes[i].point for i in path]
-    C = np.linalg.solve(sum(across), sum(P @ p for P, p in zip(across, points, strict=True)))
+    pulls = [P @ p for P, p in zip(across, points, strict=True)]
+    C: Array = np.linalg.solve(np.sum(across, axis=0), np.sum(pulls, axis=0)).astype(np.float64)
     distances = [np.linalg.norm(P @ (C - p)) for P, p in zip(across, points, strict=True)]
     return C if max(distances) <= PARALLEL * max(1.0, float(np.linalg.norm(C))) else None
 

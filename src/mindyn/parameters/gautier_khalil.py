@@ -17,7 +17,7 @@ from mindyn.notation import LINK_PARAMETERS, PARAMETERS_PER_LINK, TENSOR_INDICES
 from mindyn.parameters.axis_groups import AxisGroup, axis_groups, far_notes, refuse_loops
 from mindyn.parameters.base import BaseParameters
 from mindyn.parameters.lin_structure import dh_frames, from_centre
-from mindyn.parameters.linear_forms import Moments, link_moments, nothing, outer, point, shift, turned, turned_tensor
+from mindyn.parameters.linear_forms import Moments, link_moments, moved, nothing, outer, shift, turned, turned_tensor
 from mindyn.parameters.reading import cleaned
 from mindyn.robots.joint_frames import DhRow, modified_dh
 from mindyn.robots.parts import JointKind
@@ -114,13 +114,14 @@ def _regrouped(parents: tuple[int, ...], joints: list[_Joint], own: list[Moments
 
 
 def _regroup_revolute(joint: _Joint, body: Moments) -> tuple[Moments, Moments]:
-    """Iyy, mcz and m go to the parent; Ixx becomes Ixx - Iyy."""
+    """Iyy, mcz and m go to the parent; Ixx becomes Ixx - Iyy.
+
+    Without gravity and with all axes through C, the tensor about C is seen: Ixz - dl mcx, Iyz - dl mcy.
+    """
     R, s = joint.row.pose.rotation, joint.row.pose.translation
     Iyy = body.tensor[1, 1]
     disc = outer(np.diag([1.0, 1.0, 0.0]), Iyy)
-    mcz = turned(R, outer(np.array([0.0, 0.0, 1.0]), body.first[2]))
-    handed_tensor = turned_tensor(R, disc) + shift(s, mcz) + point(s, body.mass)
-    handed = Moments(body.mass, mcz + outer(s, body.mass), handed_tensor)
+    handed = moved(R, s, Moments(body.mass, outer(np.array([0.0, 0.0, 1.0]), body.first[2]), disc))
     kept = body.tensor - outer(np.diag([1.0, 0.0, 0.0]), Iyy)
     if joint.from_centre is not None:
         kept = kept + shift(np.array([0.0, 0.0, joint.from_centre]), body.first * np.array([[1.0], [1.0], [0.0]]))

@@ -1,8 +1,8 @@
 """Lin's base set: minimal linear combinations (MLC) of the inertia parameters of a serial chain.
 
 First moment c^_i and tensor J^_i of the links i..n about O_i split into constants k_i, U_i and parts l_i, V_i that
-vary with q: c^_i = k_i + l_i, J^_i = U_i + V_i [Lin 1995, eq. 9-15, 25-26; Lin & Fang 1999, appendix C]. Entries of the
-constants are the base parameters [Lin 1995, theorem 2]. "+" below stands for index i + 1; m^_i is the mass of links i..n.
+vary with q: c^_i = k_i + l_i, J^_i = U_i + V_i [Lin 1995, eq. 9-15, 25-26; Lin & Fang 1999, appendix C]. Entries of
+the constants are the base parameters [Lin 1995, theorem 2]. m^_i is the mass of links i..n.
 """
 
 from __future__ import annotations
@@ -18,7 +18,17 @@ from mindyn.errors import InputError
 from mindyn.parameters.axis_groups import far_notes
 from mindyn.parameters.base import BaseParameters
 from mindyn.parameters.lin_structure import LinJoint, LinStructure, constant_translation, lin_structure
-from mindyn.parameters.linear_forms import Moments, link_moments, nothing, outer, point, shift, turned, turned_tensor
+from mindyn.parameters.linear_forms import (
+    Moments,
+    link_moments,
+    moved,
+    nothing,
+    outer,
+    point,
+    shift,
+    turned,
+    turned_tensor,
+)
 from mindyn.parameters.reading import cleaned
 from mindyn.robots.robot import Robot
 
@@ -73,9 +83,7 @@ def _carried(joint: LinJoint, after: InertiaConstants, version: Version) -> Mome
     if joint.kind == "revolute":
         k = outer(np.array([0.0, 0.0, 1.0]), after.k[2])
         U = _turned_part(after.U, version)
-    k_before = turned(R, k)
-    U_before = turned_tensor(R, U) + point(s, after.mass) + shift(s, k_before)
-    return Moments(after.mass, k_before + outer(s, after.mass), U_before)
+    return moved(R, s, Moments(after.mass, k, U))
 
 
 def _turned_part(U: Array, version: Version) -> Array:

@@ -68,7 +68,7 @@ def turned(R: Array, vector: Array) -> Array:
 
 def turned_tensor(R: Array, tensor: Array) -> Array:
     """R J R^T of a tensor of forms (3, 3, p)."""
-    return np.einsum("ij,jkp,lk->ilp", R, tensor, R)
+    return np.asarray(np.einsum("ij,jkp,lk->ilp", R, tensor, R))
 
 
 def shift(s: Array, vector: Array) -> Array:

@@ -1,8 +1,8 @@
 """Mayeda and Yoshida's base set: revolute axes parallel or perpendicular to their neighbours, prismatic axes any way.
 
 Revolute links fall into clusters of parallel axes: cluster d is a(d)..b(d), its first axis perpendicular to the one
-before. Theorem 2.3.1 (revolute joints alone) is the case without sliding links of theorem 2.4.1 [Yoshida 1996, eq. 2.22-
-2.26, 2.69-2.82]. Four corrections to the text of 2.4.1 are marked below; without them it fails on random arms.
+before. Theorem 2.3.1 (revolute joints alone) is the case without sliding links of theorem 2.4.1 [Yoshida 1996, eq.
+2.22-2.26, 2.69-2.82]. Four corrections to the text of 2.4.1 are marked below; without them it fails on random arms.
 """
 
 from __future__ import annotations
@@ -55,12 +55,16 @@ def _clusters(robot: Robot, links: Sequence[AugmentedLink]) -> list[list[Augment
         cosine, sine = link.twist
         perpendicular = abs(cosine) <= PARALLEL
         if not perpendicular and abs(sine) > PARALLEL:
-            raise RobotError(
-                f"form 'mayeda' needs neighbouring revolute axes to be parallel or perpendicular; the axis of joint "
-                f"{robot.joint_names[links[n + 1].joint]!r} is turned by {np.degrees(np.arctan2(sine, cosine)):.6g} deg",
-                hint='use form="general", the same closed form for arbitrary twists',
-            )
+            raise _oblique(robot.joint_names[links[n + 1].joint], np.degrees(np.arctan2(sine, cosine)))
     return clusters
+
+
+def _oblique(joint: str, degrees: float) -> RobotError:
+    return RobotError(
+        f"form 'mayeda' needs neighbouring revolute axes to be parallel or perpendicular; "
+        f"the axis of joint {joint!r} is turned by {degrees:.6g} deg",
+        hint='use form="general", the same closed form for arbitrary twists',
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +95,7 @@ def _sum_z(links: Sequence[AugmentedLink], size: int) -> Array:
 
 def _J_y(link: AugmentedLink, beyond: Sequence[AugmentedLink]) -> Array:
     """Jhat_n^y = J_n^y + 2 L_n^z RCZ(n); its definition is missing in section 2.4, eq. (2.24) has it."""
-    return link.tensor[1, 1] + 2 * link.length[2] * _sum_z(beyond, link.first.shape[-1])
+    return np.asarray(link.tensor[1, 1] + 2 * link.length[2] * _sum_z(beyond, link.first.shape[-1]))
 
 
 def _revolute_rows(link: AugmentedLink, hats: _Hats, place: AxisGroup) -> NamedRows:

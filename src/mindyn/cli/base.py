@@ -1,0 +1,73 @@
+"""`mindyn base`: the base parameters of a robot, as formulas."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from mindyn.identifiability.base_sets import FORMS, base_parameters
+from mindyn.parameters.base import BaseParameters
+from mindyn.parameters.reading import Coefficients, latex_expression, latex_symbol
+from mindyn.robots.loading import load_robot
+from mindyn.robots.table import text_table
+
+
+def base(
+    robot: Annotated[str, typer.Argument(help="A bundled name, or a .toml, .urdf or MJCF .xml file.")],
+    form: Annotated[str, typer.Option(help=f"One of {', '.join(FORMS)}.")] = "structural",
+    drives: Annotated[bool, typer.Option("--drives", help="With rotor inertia, friction and offsets.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    latex: Annotated[bool, typer.Option("--latex", help="Print a LaTeX align environment.")] = False,
+    snap: Annotated[bool, typer.Option(help="Take nearly round angles as round.")] = True,
+) -> None:
+    """The combinations of link parameters that the dynamics depend on."""
+    found = base_parameters(load_robot(robot, snap=snap), form=form, drives=drives)
+    if as_json:
+        typer.echo(json.dumps(_as_data(found), indent=2))
+    elif latex:
+        typer.echo(_as_latex(found))
+    else:
+        typer.echo(_as_table(found))
+    for note in (*found.robot.notes, *found.notes):
+        typer.echo(f"note: {note}", err=True)
+
+
+def _values(found: BaseParameters) -> list[float | None]:
+    return list(found.values) if found.robot.has_parameters else [None] * found.count
+
+
+def _as_table(found: BaseParameters) -> str:
+    rows = [("name", "value", "formula")]
+    for name, value, formula in zip(found.names, _values(found), found.expressions, strict=True):
+        rows.append((name, "" if value is None else f"{value:.6g}", formula))
+    roles = found.roles()
+    groups = {kind: [label for label, role in roles.items() if role == kind] for kind in ("alone", "combined", "none")}
+    says = {"alone": "by themselves", "combined": "only in combination", "none": "no effect"}
+    listed = [f"{says[kind]}: {', '.join(labels) or '-'}" for kind, labels in groups.items()]
+    title = f"{found.robot.name}: {found.count} base parameters of {len(found.labels)} ({found.form})"
+    return "\n".join([title, "", text_table(rows), "", *listed])
+
+
+def _as_latex(found: BaseParameters) -> str:
+    lines = [
+        rf"  {latex_symbol(name.removesuffix('R'))}^{{R}} &= {latex_expression(Coefficients(found.labels, row))} \\"
+        for name, row in zip(found.names, found.matrix, strict=True)
+    ]
+    return "\n".join([r"\begin{align}", *lines, r"\end{align}"])
+
+
+def _as_data(found: BaseParameters) -> dict[str, object]:
+    return {
+        "robot": found.robot.name,
+        "form": found.form,
+        "drives": found.drives,
+        "names": list(found.names),
+        "expressions": list(found.expressions),
+        "values": _values(found),
+        "labels": list(found.labels),
+        "matrix": found.matrix.tolist(),
+        "roles": found.roles(),
+        "notes": list(found.notes),
+    }
