@@ -9,7 +9,18 @@ import pytest
 
 SOURCE = Path(__file__).parents[2] / "src" / "mindyn"
 LAYERS = (
-    *("notation", "errors", "files", "algebra", "robots", "parameters", "equations", "kernels", "identifiability", "logs"),
+    *(
+        "notation",
+        "errors",
+        "files",
+        "algebra",
+        "robots",
+        "parameters",
+        "equations",
+        "kernels",
+        "identifiability",
+        "logs",
+    ),
     *("simulation", "regression", "excitation", "estimators", "feasibility", "validation", "export", "report", "cli"),
 )
 FILES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")

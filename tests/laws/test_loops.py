@@ -249,6 +249,15 @@ def in_line(crank: float) -> np.ndarray:
     return np.array([crank, angle - crank, angle + np.pi])
 
 
+def test_no_step_jumps_over_a_gap_to_another_assembly():
+    """With a rocker of 0.68 m the crank cannot pass 0 +- 0.083 rad, less than one step of the walk."""
+    robot = four_bar()
+    robot = replace(robot, loops=(replace(robot.loops[0], second_pose=Pose(None, (0.68, 0, 0))),))
+    closure = loop_closure(robot, [0.85, -1.0, 1.0])
+    with pytest.raises(RobotError, match="reaches crank = -0.85 only through a singular configuration"):
+        closure.positions(np.array([[-0.85]]))
+
+
 def test_wrong_descriptions_of_loops_are_refused():
     robot = load_robot("five_bar")
     loop = robot.loops[0]

@@ -9,6 +9,7 @@ import typer
 
 from mindyn.identifiability.base_sets import FORMS, base_parameters
 from mindyn.parameters.base import BaseParameters
+from mindyn.parameters.geometry_symbols import in_dh_frames, symbolic_expressions
 from mindyn.parameters.reading import Coefficients, latex_expression, latex_symbol
 from mindyn.robots.loading import load_robot
 from mindyn.robots.table import text_table
@@ -20,16 +21,21 @@ def base(
     drives: Annotated[bool, typer.Option("--drives", help="With rotor inertia, friction and offsets.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     latex: Annotated[bool, typer.Option("--latex", help="Print a LaTeX align environment.")] = False,
+    symbols: Annotated[bool, typer.Option("--symbols", help="Lengths as symbols in place of numbers.")] = False,
     snap: Annotated[bool, typer.Option(help="Take nearly round angles as round.")] = True,
 ) -> None:
     """The combinations of link parameters that the dynamics depend on."""
-    found = base_parameters(load_robot(robot, snap=snap), form=form, drives=drives)
+    loaded = load_robot(robot, snap=snap)
+    if symbols:
+        loaded = in_dh_frames(loaded)
+        typer.echo("note: link parameters in modified DH frames, so that lengths are a_i, d_i", err=True)
+    found = base_parameters(loaded, form=form, drives=drives)
     if as_json:
         typer.echo(json.dumps(_as_data(found), indent=2))
     elif latex:
         typer.echo(_as_latex(found))
     else:
-        typer.echo(_as_table(found))
+        typer.echo(_as_table(found, symbolic_expressions(found) if symbols else found.expressions))
     for note in (*found.robot.notes, *found.notes):
         typer.echo(f"note: {note}", err=True)
 
@@ -38,9 +44,9 @@ def _values(found: BaseParameters) -> list[float | None]:
     return list(found.values) if found.robot.has_parameters else [None] * found.count
 
 
-def _as_table(found: BaseParameters) -> str:
+def _as_table(found: BaseParameters, expressions: tuple[str, ...]) -> str:
     rows = [("name", "value", "formula")]
-    for name, value, formula in zip(found.names, _values(found), found.expressions, strict=True):
+    for name, value, formula in zip(found.names, _values(found), expressions, strict=True):
         rows.append((name, "" if value is None else f"{value:.6g}", formula))
     roles = found.roles()
     groups = {kind: [label for label, role in roles.items() if role == kind] for kind in ("alone", "combined", "none")}

@@ -86,10 +86,10 @@ class LoopClosure:
         return q
 
     def reachable(self, p: Array) -> tuple[Array, Mask]:
-        """Joint positions (N, n) and whether each row of p (N, k) closes."""
+        """Joint positions (N, n) and whether each row of p (N, k) closes on a straight way from home."""
         if self.affine is not None:
             return self.positions(p), np.ones(len(p), dtype=bool)
-        return self.newton.solve(p)
+        return self.newton.walk(np.repeat(self.home[None], len(p), axis=0), p)
 
     def velocity_matrix(self, q: Array) -> Array:
         """W (N, n, k) with qd = W pd, at closed configurations q (N, n)."""

@@ -65,22 +65,36 @@ def _least_open(constraints: PinConstraints, q: Array, dependent: list[int]) -> 
         tried[dependent] -= np.linalg.solve(J.T @ J + damping * np.eye(len(dependent)), J.T @ c)
         new = evaluated(constraints.residual, tried[None])[0, :, 0]
         better = new @ new < c @ c
-        damping = damping / 5 if better else damping * 5
+        damping = max(damping / 5, CLOSED) if better else damping * 5
         if better:
             q, c = tried, new
     return q
+
+
+def _starts(start: Array, dependent: list[int]) -> list[Array]:
+    """The start, and turned ones around it: joints drawn in line are a place that descent does not leave."""
+    rng = np.random.default_rng(0)
+    starts = [start]
+    for size in (0.3, 0.3, 1.0, 1.0, 2.0, 2.0):
+        starts.append(start.copy())
+        starts[-1][dependent] += rng.uniform(-size, size, len(dependent))
+    return starts
 
 
 def home_configuration(constraints: PinConstraints, dependent: tuple[int, ...], start: Array) -> Array:
     """The closed configuration nearest to `start` with its primary joints; a RobotError where the loop stays open."""
     if np.abs(evaluated(constraints.residual, start[None])).max() < CLOSED:
         return start
-    near = _least_open(constraints, start, list(dependent))
-    q, residual, _ = _newton_steps(constraints, near[None], list(dependent))
-    if residual[0] < CLOSED:
-        return np.asarray(q[0])
+    found = [_least_open(constraints, one, list(dependent)) for one in _starts(start, list(dependent))]
+    q, residual, smallest = _newton_steps(constraints, np.array(found), list(dependent))
+    closed = np.flatnonzero((residual < CLOSED) & (smallest > SINGULAR))
+    if closed.size:
+        nearest = np.argmin(np.abs(q[closed] - start).max(axis=1))
+        return np.asarray(q[closed][nearest])
     robot = constraints.robot
-    gaps = constraints.gaps(near[None])[0]
+    if (residual < CLOSED).any():
+        return np.asarray(q[int(np.argmin(residual))])
+    gaps = min((constraints.gaps(one[None])[0] for one in found), key=max)
     loop = robot.loops[int(np.argmax(gaps))]
     raise RobotError(
         f"loop {loop.name!r} does not close: at the primary positions of the home configuration its pin stays open by "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from importlib import import_module
-from typing import Literal, cast, get_args
+from typing import cast
 
 from numpy.typing import ArrayLike
 
@@ -18,7 +18,7 @@ from mindyn.parameters.parallelogram import parallelogram_base
 from mindyn.parameters.structural import structural_base
 from mindyn.robots.robot import Robot
 
-Form = Literal["structural", "lin", "gautier", "mayeda", "general", "numeric"]
+FORMS = ("structural", "lin", "gautier", "mayeda", "general", "numeric")
 """structural: exact for any tree; lin, gautier, mayeda, general: closed forms; numeric: from random states."""
 
 _CLOSED_FORMS = {
@@ -33,12 +33,13 @@ _OF_DRIVES = ("structural", "numeric")
 
 def base_parameters(
     robot: Robot,
-    form: Form = "structural",
+    form: str = "structural",
     *,
     drives: bool = False,
     priority: Sequence[str] | None = None,
     constraints: ArrayLike | None = None,
     seed: int = 0,
+    home: ArrayLike | None = None,
 ) -> BaseParameters:
     """The base parameters of a robot in the given form; `notes` says which method made them.
 
@@ -48,9 +49,10 @@ def base_parameters(
     priority     form numeric: labels in the order in which they are removed
     constraints  form numeric: (c, p) C with C phi = 0
     seed         form numeric: of the random states
+    home         (n,) of a robot with loops: a closed configuration in the assembly that is meant; near q = 0 without
     """
-    if form not in get_args(Form):
-        raise UnknownNameError(f"no form {form!r} of base parameters; the forms are: {', '.join(get_args(Form))}")
+    if form not in FORMS:
+        raise UnknownNameError(f"no form {form!r} of base parameters; the forms are: {', '.join(FORMS)}")
     if (priority is not None or constraints is not None) and form != "numeric":
         raise InputError(f"priority and constraints belong to form 'numeric', not to {form!r}")
     if drives and form not in _OF_DRIVES:
@@ -59,16 +61,18 @@ def base_parameters(
         raise MissingPhysicsError(f"robot {robot.name!r} states no drives, but drives=True asks for their parameters")
     if form == "numeric":
         source: Source = "torque" if drives else "energy"
-        return numeric_base(robot, source, priority=priority, constraints=constraints, drives=drives, seed=seed)
+        return numeric_base(
+            robot, source, priority=priority, constraints=constraints, drives=drives, seed=seed, home=home
+        )
     if robot.loops:
-        return _with_loops(robot, form, drives=drives, seed=seed)
+        return _with_loops(robot, form, drives=drives, seed=seed, home=home)
     if form == "structural":
         return structural_base(robot, drives=drives)
     module, name = _CLOSED_FORMS[form]
     return cast(BaseParameters, getattr(import_module(module), name)(robot))
 
 
-def _with_loops(robot: Robot, form: Form, *, drives: bool, seed: int) -> BaseParameters:
+def _with_loops(robot: Robot, form: str, *, drives: bool, seed: int, home: ArrayLike | None) -> BaseParameters:
     """The closed form of parallelograms, or the numeric set with a note that says why."""
     if form not in _OF_LOOPS:
         raise RobotError(
@@ -76,13 +80,13 @@ def _with_loops(robot: Robot, form: Form, *, drives: bool, seed: int) -> BasePar
             hint=f"use one of: {', '.join(_OF_LOOPS)}",
         )
     if drives:
-        base = numeric_base(robot, "torque", drives=True, seed=seed)
+        base = numeric_base(robot, "torque", drives=True, seed=seed, home=home)
         return replace(base, notes=("numeric: no closed form covers loops with drives", *base.notes))
-    home = loop_closure(robot).home
+    closed = loop_closure(robot, home).home
     try:
-        return parallelogram_base(robot, home)
+        return parallelogram_base(robot, closed)
     except RobotError as uncovered:
         if form == "mayeda":
             raise
-        base = numeric_base(robot, seed=seed)
+        base = numeric_base(robot, seed=seed, home=home)
         return replace(base, notes=(f"numeric: {uncovered.message}", *base.notes))

@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike
 
 from mindyn.algebra.values import Array, frozen_array
 from mindyn.errors import RobotError, unknown_name
-from mindyn.identifiability.random_states import Source, sampled_rows
+from mindyn.identifiability.random_states import Source, length_of, regressors_of, sampled_rows
+from mindyn.notation import PARAMETERS_PER_LINK
 from mindyn.parameters.labels import parameter_labels
 from mindyn.robots.robot import Robot
 
@@ -31,7 +32,7 @@ class EssentialSpace:
 
     basis            (k, p) orthonormal rows V_1^T
     null             (p - k, p) orthonormal rows V_2^T: changes that no motion shows
-    sizes            (p,) typical size of each parameter's column, 1 where it has no effect
+    sizes            (p,) typical size of each parameter's column
     singular_values  of the sampled rows, columns brought to one size
     gap              first dropped over last kept singular value
     """
@@ -79,24 +80,33 @@ def essential_space(
     constraints: ArrayLike | None = None,
     drives: bool = False,
     seed: int = 0,
+    home: ArrayLike | None = None,
 ) -> EssentialSpace:
     """The essential parameter space of a robot, open or with loops.
 
     constraints  (c, p) C: only parameters with C phi = 0 are considered (see `constraint_matrix`)
+    home         a closed configuration in the assembly that is meant, where the robot has loops
     """
     parameters = len(parameter_labels(robot, drives=drives))
-    H = sampled_rows(robot, source, drives=drives, parameters=parameters, seed=seed)
+    H = sampled_rows(regressors_of(robot, drives=drives, home=home), source, parameters=parameters, seed=seed)
     if constraints is not None:
         count = np.shape(constraints)[0]
         C = frozen_array(constraints, (count, parameters), "constraints")
         H = H - H @ np.linalg.pinv(C) @ C
-    return space_of_rows(H)
+    return space_of_rows(H, _typical_sizes(robot, H))
 
 
-def space_of_rows(H: Array) -> EssentialSpace:
-    """The row space of H (m, p), its dimension by the gap in the singular values."""
-    sizes = np.linalg.norm(H, axis=0) / np.sqrt(len(H))
-    sizes = np.where(sizes > 1e-12 * sizes.max(initial=1e-300), sizes, 1.0)
+def _typical_sizes(robot: Robot, H: Array) -> Array:
+    """(p,) sizes of columns: of links by the robot's length, since single ones nearly vanish; of drives their own."""
+    length, links = length_of(robot), PARAMETERS_PER_LINK * robot.joint_count
+    pattern = np.tile([length**2, *(length,) * 3, *(1.0,) * 6], robot.joint_count)
+    common = np.sqrt((np.square(H[:, :links] / pattern)).mean()) or 1.0
+    own = np.sqrt(np.square(H[:, links:]).mean(axis=0))
+    return np.concatenate([pattern * common, np.where(own > 0, own, 1.0)])
+
+
+def space_of_rows(H: Array, sizes: Array) -> EssentialSpace:
+    """The row space of H (m, p) with columns of typical sizes (p,); its dimension by the gap in singular values."""
     # Neither scaling changes the row space; without them units and loops near a singular pose would blur the gap.
     scaled = H / sizes
     scaled = scaled / np.maximum(np.linalg.norm(scaled, axis=1, keepdims=True), 1e-300)

@@ -49,6 +49,7 @@ def numeric_base(
     constraints: ArrayLike | None = None,
     drives: bool = False,
     seed: int = 0,
+    home: ArrayLike | None = None,
 ) -> BaseParameters:
     """The base set that random states show, of any robot with or without loops.
 
@@ -56,8 +57,9 @@ def numeric_base(
     priority     labels in the order in which they are removed, as in the paper's Table 4; those left out follow in the
                  default order. Without it the order is the paper's, but only well-conditioned removals are made
     constraints  (c, p) C: the parameters are known to satisfy C phi = 0 (see `constraint_matrix`)
+    home         (n,) a closed configuration in the assembly that is meant, where the robot has loops
     """
-    space = essential_space(robot, source, constraints=constraints, drives=drives, seed=seed)
+    space = essential_space(robot, source, constraints=constraints, drives=drives, seed=seed, home=home)
     labels = parameter_labels(robot, drives=drives)
     order = _order(labels, priority, default_priority(robot, drives=drives))
     removed = removed_parameters(space, order, WELL_CONDITIONED if priority is None else (ZERO,))

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from mindyn.algebra.values import Array
 from mindyn.equations.catalogue import equation
 from mindyn.equations.loop_batches import evaluated
-from mindyn.equations.loop_dynamics import loop_dynamics
+from mindyn.equations.loop_dynamics import LoopDynamics, loop_dynamics
 from mindyn.errors import InputError, RobotError
 from mindyn.robots.robot import Robot
 
@@ -27,6 +28,10 @@ ROWS_PER_PARAMETER = 4
 
 class Regressors(Protocol):
     """The two regressors of a robot, open or with loops, over its independent joints."""
+
+    @property
+    def drives(self) -> bool:
+        """Whether the drives take part in torques."""
 
     def energy_rows(self, q: Array, qd: Array) -> Array:
         """(N, p) with kinetic plus potential energy = rows @ phi."""
@@ -62,55 +67,65 @@ class TreeRegressors:
 class LoopRegressors:
     """Regressors of a robot with loops, in its primary joints."""
 
-    robot: Robot
-    drives: bool
+    dynamics: LoopDynamics
+
+    @property
+    def drives(self) -> bool:
+        """Whether the drives take part."""
+        return self.dynamics.drives
 
     def energy_rows(self, q: Array, qd: Array) -> Array:
         """See `Regressors`."""
-        return np.asarray(loop_dynamics(self.robot).energy_regressor(q, qd).sum(axis=1))
+        return np.asarray(self.dynamics.energy_regressor(q, qd).sum(axis=1))
 
     def torque_rows(self, q: Array, qd: Array, qdd: Array) -> Array:
         """See `Regressors`."""
-        return loop_dynamics(self.robot, drives=self.drives).standard_regressor(q, qd, qdd)
+        return self.dynamics.standard_regressor(q, qd, qdd)
 
     def random_positions(self, rng: np.random.Generator, count: int) -> Array:
         """Positions around home at which the loops close in the assembly of home."""
-        closure = loop_dynamics(self.robot).closure
+        closure, robot = self.dynamics.closure, self.dynamics.robot
         primary = list(closure.primary)
         found = np.zeros((0, len(primary)))
         for _ in range(50):
-            p = closure.home[primary] + rng.uniform(-1, 1, (2 * count, len(primary))) * _ranges(self.robot)[primary]
+            p = closure.home[primary] + rng.uniform(-1, 1, (2 * count, len(primary))) * _ranges(robot)[primary]
             found = np.vstack([found, p[closure.reachable(p)[1]]])
             if len(found) >= count:
                 return found[:count]
         raise RobotError(
-            f"the loops of robot {self.robot.name!r} close at {len(found)} of {100 * count} random positions: too few "
+            f"the loops of robot {robot.name!r} close at {len(found)} of {100 * count} random positions: too few "
             "to find its parameter space"
         )
 
 
-def _ranges(robot: Robot) -> Array:
+def length_of(robot: Robot) -> float:
+    """The robot's own unit of length, m: its longest step between joints."""
     lengths = [np.linalg.norm(X.translation) for joint in robot.joints for X in (joint.origin, joint.tip)]
-    length = float(max(lengths)) or 1.0
-    return np.array([np.pi if joint.kind == "revolute" else length for joint in robot.joints])
+    return float(max(lengths)) or 1.0
 
 
-def regressors_of(robot: Robot, *, drives: bool = False) -> Regressors:
-    """The regressors of a robot, through its loops where it has any."""
-    return LoopRegressors(robot, drives) if robot.loops else TreeRegressors(robot, drives)
+def _ranges(robot: Robot) -> Array:
+    return np.array([np.pi if joint.kind == "revolute" else length_of(robot) for joint in robot.joints])
 
 
-def sampled_rows(robot: Robot, source: Source, *, drives: bool, parameters: int, seed: int) -> Array:
+def regressors_of(robot: Robot, *, drives: bool = False, home: ArrayLike | None = None) -> Regressors:
+    """The regressors of a robot; through its loops, in the assembly of `home`, where it has any."""
+    if robot.loops:
+        return LoopRegressors(loop_dynamics(robot, drives=drives, home=home))
+    if home is not None:
+        raise InputError(f"robot {robot.name!r} has no loops: home= has no meaning")
+    return TreeRegressors(robot, drives)
+
+
+def sampled_rows(rows: Regressors, source: Source, *, parameters: int, seed: int) -> Array:
     """(m, p) rows at random states that all of the dynamics satisfies: energy differences, or torques."""
     if source not in ("energy", "torque"):
         raise InputError(f"source must be one of energy, torque; got {source!r}")
-    if source == "energy" and drives:
+    if source == "energy" and rows.drives:
         raise InputError("the energy does not show friction and offsets; with drives=True use source='torque'")
     rng = np.random.default_rng(seed)
-    rows = regressors_of(robot, drives=drives)
-    count = ROWS_PER_PARAMETER * parameters
-    if source == "torque":
-        count = max(40, count // max(1, robot.joint_count - len(robot.loops)))
+    # A torque sample gives a row for each joint, so that one sample for each parameter is ample.
+    count = ROWS_PER_PARAMETER * parameters if source == "energy" else max(40, parameters)
     q = rows.random_positions(rng, count + 1)
     qd, qdd = rng.uniform(-SPEED, SPEED, (2, *q.shape))
     if source == "energy":

@@ -65,19 +65,21 @@ def reduce_model(
     keep: int | None = None,
     tolerance: float = TOLERANCE,
     seed: int = 0,
+    home: ArrayLike | None = None,
 ) -> Reduction:
     """The essential components of a robot's parameters ranked by their energy along a motion (N, joints).
 
     keep       the number of components to keep; or else
     tolerance  the share of the energy that may be missed, eq. (24)
+    home       a closed configuration in the assembly that is meant, where the robot has loops
     """
     q, qd, qdd = (np.atleast_2d(np.asarray(value, dtype=np.float64)) for value in (q, qd, qdd))
     if not q.shape == qd.shape == qdd.shape or len(q) < 2:
         raise InputError(
             f"q, qd, qdd must be one motion of two samples or more; got {q.shape}, {qd.shape}, {qdd.shape}"
         )
-    rows = regressors_of(robot)
-    V1 = essential_space(robot, seed=seed).basis
+    rows = regressors_of(robot, home=home)
+    V1 = essential_space(robot, seed=seed, home=home).basis
     H = np.diff(rows.energy_rows(q, qd), axis=0) @ V1.T
     _, sigma, Zt = np.linalg.svd(H, full_matrices=len(H) < len(V1))
     sigma = np.concatenate([sigma, np.zeros(len(V1) - len(sigma))])

@@ -61,11 +61,10 @@ class Seen:
 
 def orthonormal(columns: Array, near: list[float] | None = None) -> Array:
     """An orthonormal basis of the span of columns of like size; directions below RANK are no part of it."""
-    sizes = np.linalg.norm(columns, axis=0)
-    kept = columns[:, sizes > 1e-12]
-    if kept.shape[1] == 0:
+    largest = float(np.linalg.norm(columns, axis=0).max(initial=0.0))
+    if largest <= 1e-12:
         return columns[:, :0]
-    U, s, _ = np.linalg.svd(kept / np.linalg.norm(kept, axis=0), full_matrices=False)
+    U, s, _ = np.linalg.svd(columns / largest, full_matrices=False)
     if near is not None:
         near.extend(float(x) for x in s / s[0] if RANK < x < NEAR)
     return np.asarray(U[:, s > RANK * s[0]])

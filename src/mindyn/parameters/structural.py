@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from mindyn.algebra.inertia import phi_map
 from mindyn.algebra.values import Array
+from mindyn.errors import InputError
 from mindyn.notation import DRIVE_PARAMETERS, LINK_PARAMETERS, PARAMETERS_PER_LINK
 from mindyn.parameters.base import BaseParameters
 from mindyn.parameters.labels import parameter_labels
@@ -21,20 +23,31 @@ PREFERRED = tuple(LINK_PARAMETERS.index(name) for name in _KEPT_FIRST)
 """Standard parameters in the order in which they are kept: Gautier and Khalil's choice where z is the joint axis."""
 
 
-def structural_base(robot: Robot, *, drives: bool = False) -> BaseParameters:
-    """The structural base set of a robot's open tree; with drives, rotor inertias are regrouped too."""
+def structural_base(robot: Robot, *, drives: bool = False, survivors: Sequence[int] | None = None) -> BaseParameters:
+    """The structural base set of a robot's open tree; with drives, rotor inertias are regrouped too.
+
+    survivors  columns of the link parameters that stay in place, where the choice is not to be mindyn's own
+    """
     G = gear_matrix(robot) if drives else np.zeros((0, robot.joint_count))
     seen, maps = seen_by_joints(robot, G)
     conditions = [Seen(one.link @ T, one.rotors, one.near) for one, T in zip(seen, maps, strict=True)]
-    elimination = _Elimination(robot, conditions, G.shape[0])
-    rows, survivors = elimination.link_rows()
+    order = PREFERRED if survivors is None else None
+    kept_columns = [independent_columns(one.link, order or _own(survivors, i)) for i, one in enumerate(conditions)]
+    elimination = _Elimination(robot, conditions, G.shape[0], kept_columns)
+    rows, in_place = elimination.link_rows()
     rotor_rows, kept_rotors = elimination.rotor_rows()
-    matrix, kept = _with_drives(robot, np.vstack([*rows, rotor_rows]), survivors, kept_rotors, drives=drives)
+    matrix, kept = _with_drives(robot, np.vstack([*rows, rotor_rows]), in_place, kept_rotors, drives=drives)
     matrix = cleaned(matrix)
     matrix[:, kept] = np.eye(len(kept))  # exact by construction; this takes away the rounding
     labels = parameter_labels(robot, drives=drives)
     names = tuple(labels[k] if (row != 0).sum() == 1 else f"{labels[k]}R" for k, row in zip(kept, matrix, strict=True))
     return BaseParameters(robot, "structural", drives, matrix, names, tuple(kept), _near_notes(robot, conditions))
+
+
+def _own(survivors: Sequence[int] | None, link: int) -> tuple[int, ...]:
+    """The given columns of one link, as its own parameters 0 .. 9."""
+    first = PARAMETERS_PER_LINK * link
+    return tuple(k - first for k in survivors or () if first <= k < first + PARAMETERS_PER_LINK)
 
 
 def independent_columns(rows: Array, order: tuple[int, ...]) -> list[int]:
@@ -52,6 +65,8 @@ def independent_columns(rows: Array, order: tuple[int, ...]) -> list[int]:
             rest = rows[:, column] - basis @ (basis.T @ rows[:, column])
             if np.linalg.norm(rest) > threshold * sizes[column]:
                 kept.append(column)
+    if len(kept) < rank:
+        raise InputError(f"the {len(order)} survivors given for a link leave {rank - len(kept)} of its parameters out")
     return sorted(kept)
 
 
@@ -62,12 +77,11 @@ class _Elimination:
     robot: Robot
     conditions: list[Seen]
     rotor_count: int
-    kept: list[list[int]] = field(init=False)
+    kept: list[list[int]]
     inverses: list[Array] = field(init=False)
     hidden: Array = field(init=False)
 
     def __post_init__(self) -> None:
-        self.kept = [independent_columns(one.link, PREFERRED) for one in self.conditions]
         self.inverses = [
             np.asarray(np.linalg.pinv(one.link[:, kept]), dtype=np.float64)
             if kept

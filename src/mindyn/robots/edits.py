@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +14,7 @@ from mindyn.algebra.rotations import about_axis, from_rpy
 from mindyn.algebra.values import Array, frozen_array
 from mindyn.errors import InputError, RobotError
 from mindyn.robots.assembly import FixedJoint, assemble
-from mindyn.robots.parts import Drive, Joint, Link
+from mindyn.robots.parts import Drive, Joint, Link, Shape
 from mindyn.robots.robot import Robot
 
 MOUNTS: Mapping[str, tuple[float, float, float]] = {
@@ -103,6 +103,43 @@ def subchain(robot: Robot, base: str, tool: str) -> Robot:
         source=robot.source,
         notes=robot.notes + note,
     )
+
+
+def described_in(robot: Robot, links: Sequence[Pose]) -> Robot:
+    """The same mechanism with other link frames, the parameters moved along.
+
+    links  pose of each source link frame in the new one
+    """
+    to_source = dict(zip(robot.link_names, links, strict=True))
+    joints = [
+        replace(
+            joint,
+            origin=to_source[joint.parent] @ joint.origin if joint.parent in to_source else joint.origin,
+            tip=joint.tip @ to_source[joint.child].inverse(),
+        )
+        for joint in robot.joints
+    ]
+    moved = [
+        Link(link.name, None if link.phi is None else moved_phi(X, link.phi), tuple(_on(X, s) for s in link.shapes))
+        for link, X in zip(robot.links, links, strict=True)
+    ]
+    frames = [
+        replace(frame, pose=to_source[frame.link] @ frame.pose) if frame.link in to_source else frame
+        for frame in robot.frames
+    ]
+    loops = [
+        replace(
+            loop,
+            first_pose=to_source.get(loop.first, IDENTITY) @ loop.first_pose,
+            second_pose=to_source.get(loop.second, IDENTITY) @ loop.second_pose,
+        )
+        for loop in robot.loops
+    ]
+    return replace(robot, joints=tuple(joints), links=tuple(moved), frames=tuple(frames), loops=tuple(loops))
+
+
+def _on(X: Pose, shape: Shape) -> Shape:
+    return replace(shape, pose=X @ shape.pose)
 
 
 def home_pose(robot: Robot, index: int) -> Pose:

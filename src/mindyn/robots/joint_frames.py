@@ -278,8 +278,12 @@ class ModifiedDh:
         return tuple(X.inverse() @ link for X, link in zip(after, self.links, strict=True))
 
     def yoshida_links(self) -> tuple[Pose, ...]:
-        """Pose of the source link frame in Yoshida's: the same axes, origin at the foot of the previous normal."""
-        return tuple(Pose(None, (0, 0, row.d)) @ link for row, link in zip(self.rows, self.links, strict=True))
+        """Pose of the source link frame in Yoshida's: the same axes, origin at the foot of the previous normal.
+
+        Where two axes are parallel that foot is not unique, and the DH origin is a foot too: d stays.
+        """
+        shifts = [0.0 if abs(np.sin(row.alpha)) < PARALLEL else row.d for row in self.rows]
+        return tuple(Pose(None, (0, 0, d)) @ link for d, link in zip(shifts, self.links, strict=True))
 
 
 def _dh_row(X: Pose) -> DhRow:

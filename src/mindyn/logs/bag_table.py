@@ -1,0 +1,153 @@
+"""rosbag2 (.db3, .mcap, or a folder of them) with sensor_msgs/JointState as a `Table`; no ROS needed."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from mindyn.errors import MissingExtraError
+from mindyn.logs.cdr import JointState, decode_joint_state
+from mindyn.logs.columns_of_messages import FIELDS, message_columns
+from mindyn.logs.findings import LogError
+from mindyn.logs.tables import Chunk
+from mindyn.robots.robot import Robot
+
+TYPES: Final = ("sensor_msgs/msg/JointState", "sensor_msgs/JointState")
+_FIRST_MESSAGES: Final = 200
+"""Several publishers may share a topic; the joints are those named in this many messages."""
+
+
+class BagTable:
+    """Messages of one JointState topic that hold every joint of the robot; others on the topic are passed over.
+
+    Columns: stamp (ns, of the header) and {joint}.position, {joint}.velocity, {joint}.effort.
+    """
+
+    def __init__(self, path: Path, robot: Robot, topic: str | None) -> None:
+        self.path = path
+        self.name = path.name
+        self.joints = robot.joint_names
+        self.topic = _one_topic(path, topic)
+        messages = list(islice(_messages(path, self.topic), _FIRST_MESSAGES))
+        named = dict.fromkeys(name for message in messages for name in message.names)
+        self.names = ("stamp", *(f"{name}.{kind}" for name in named for kind in FIELDS))
+        whole = next((m for m in messages if set(self.joints) <= set(m.names)), None)
+        filled = [kind for kind in FIELDS if whole is not None and len(getattr(whole, kind)) == len(whole.names)]
+        signals = {"position": "position", "velocity": "velocity", "effort": "torque"}
+        self.stated: Mapping[str, Any] = {
+            "columns": {"time": "stamp", **{signals[kind]: f"{{joint}}.{kind}" for kind in filled}},
+            "units": {"time": "ns", **_units_of_definition(robot)},
+        }
+
+    def chunks(self, names: Collection[str], rows: int) -> Iterator[Chunk]:
+        """`rows` messages at a time, the joints put in the order of `names`."""
+        kinds = {name: name.rpartition(".")[::2] for name in names if name != "stamp"}
+        wanted = {joint for joint, _ in kinds.values()}
+        fitting = (message for message in _messages(self.path, self.topic) if wanted <= set(message.names))
+        while batch := list(islice(fitting, rows)):
+            yield message_columns(batch, names, self.name)
+
+
+def _units_of_definition(robot: Robot) -> dict[str, Any]:
+    """The units that the comments of JointState.msg prescribe: rad or m, rad/s or m/s, N m or N."""
+    units = {"position": ("rad", "m"), "velocity": ("rad/s", "m/s"), "torque": ("N m", "N")}
+    return {key: {j.name: pair[j.kind == "prismatic"] for j in robot.joints} for key, pair in units.items()}
+
+
+def _parts(path: Path) -> list[Path]:
+    """The files of a bag in recording order: bag_2.db3 before bag_10.db3."""
+    if path.is_file():
+        return [path]
+    found = [entry for entry in path.iterdir() if entry.suffix in (".db3", ".mcap")]
+    if not found:
+        raise LogError(f"folder {path.name} holds no .db3 and no .mcap file: not a rosbag2, or a compressed one")
+    return sorted(found, key=lambda entry: [int(w) if w.isdigit() else w for w in re.split(r"(\d+)", entry.stem)])
+
+
+def _one_topic(path: Path, topic: str | None) -> str:
+    topics: dict[str, str] = {}
+    for part in _parts(path):
+        topics |= _mcap_topics(part) if part.suffix == ".mcap" else _db3_topics(part)
+    found = [name for name, kind in topics.items() if kind in TYPES]
+    listed = ", ".join(f"{name} ({kind})" for name, kind in topics.items()) or "none"
+    if topic is not None and topic not in found:
+        raise LogError(f"{path.name} has no JointState topic {topic!r}; topics: {listed}")
+    if topic is None and len(found) != 1:
+        hint = 'state topic = "..."' if found else "mindyn reads sensor_msgs/JointState"
+        raise LogError(f"{path.name} has {len(found)} JointState topics; topics: {listed}", hint=hint)
+    return topic or found[0]
+
+
+def _messages(path: Path, topic: str) -> Iterator[JointState]:
+    for part in _parts(path):
+        for logged_ns, data in (_mcap_data if part.suffix == ".mcap" else _db3_data)(part, topic):
+            message = decode_joint_state(data)
+            if message.stamp_ns == 0:  # a publisher without clock: the recorder's stamp is the only one
+                message = JointState(logged_ns, message.names, message.position, message.velocity, message.effort)
+            yield message
+
+
+def _query(path: Path, text: str, values: Sequence[str] = ()) -> Iterator[tuple[Any, ...]]:
+    try:
+        with sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True) as base:
+            yield from base.execute(text, values)
+        base.close()
+    except sqlite3.DatabaseError as error:
+        raise LogError(f"{path.name} cannot be read as rosbag2: {error}", hint="is the copy complete?") from error
+
+
+def _db3_topics(path: Path) -> dict[str, str]:
+    rows = list(_query(path, "select name, type, serialization_format from topics"))
+    foreign = [f"{name} ({form})" for name, _, form in rows if form != "cdr"]
+    if foreign:
+        raise LogError(f"{path.name} holds topics that are not CDR: {', '.join(foreign)}")
+    return {name: kind for name, kind, _ in rows}
+
+
+def _db3_data(path: Path, topic: str) -> Iterator[tuple[int, bytes]]:
+    text = (
+        "select messages.timestamp, messages.data from messages join topics on topics.id = messages.topic_id "
+        "where topics.name = ? order by messages.timestamp, messages.id"
+    )
+    yield from ((int(stamp), bytes(data)) for stamp, data in _query(path, text, (topic,)))
+
+
+def _mcap_reader(stream: Any, name: str) -> Any:
+    try:
+        from mcap.reader import make_reader
+    except ImportError as error:
+        raise MissingExtraError(f"{name} is an MCAP file", hint="pip install 'mindyn[ros]'") from error
+    return make_reader(stream)
+
+
+def _mcap_topics(path: Path) -> dict[str, str]:
+    with path.open("rb") as stream:
+        return {channel.topic: schema.name for schema, channel, _ in _mcap_walk(stream, path, None) if schema}
+
+
+def _mcap_data(path: Path, topic: str) -> Iterator[tuple[int, bytes]]:
+    with path.open("rb") as stream:
+        for _, channel, message in _mcap_walk(stream, path, [topic]):
+            if channel.message_encoding != "cdr":
+                raise LogError(f"topic {topic!r} of {path.name} is encoded as {channel.message_encoding!r}, not cdr")
+            yield int(message.log_time), message.data
+
+
+def _mcap_walk(stream: Any, path: Path, topics: list[str] | None) -> Iterator[tuple[Any, Any, Any]]:
+    reader = _mcap_reader(stream, path.name)
+    from mcap.exceptions import McapError
+
+    try:
+        summary = reader.get_summary()
+        if topics is None and summary is not None:
+            yield from ((summary.schemas.get(c.schema_id), c, None) for c in summary.channels.values())
+        else:
+            yield from reader.iter_messages(topics=topics)
+    except (McapError, EOFError, ValueError) as error:
+        raise LogError(f"{path.name} cannot be read as MCAP: {error!r}", hint="is the copy complete?") from error

@@ -1,0 +1,101 @@
+"""Unit mix-ups told from the numbers: degrees for radians, mN m for N m, velocity that is not the derivative."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from math import pi
+from typing import Final
+
+import numpy as np
+
+from mindyn.algebra.values import Array
+from mindyn.logs.findings import refuse_unless_accepted
+from mindyn.logs.log import Log
+from mindyn.robots.robot import Robot
+
+UNLIMITED_TURN: Final = 4 * pi
+"""A revolute joint without limits that turns further than this is suspect, rad."""
+EFFORT_EXCESS: Final = 20.0
+"""rms torque above this multiple of the effort limit is suspect: 1000 times a usual 0.05 to 0.5 of the limit is 50 or
+more, while a placeholder limit (1000 N m for a 1 t robot) is exceeded by 3."""
+EFFORT_SHORTFALL: Final = 5e-4
+"""Peak torque below this part of every effort limit is suspect when the log states mN m."""
+VELOCITY_FACTORS: Final = {57.29578: "deg/s", 1 / 57.29578: "rad/s for deg/s", 1000.0: "ms for s", 1e-3: "s for ms"}
+
+
+def unit_notes(log: Log, robot: Robot, accepted: Collection[str]) -> tuple[str, ...]:
+    """Notes on what looks odd; refuses what looks like a unit mix-up unless it is accepted."""
+    found = (_degree_note(log, robot, accepted), _torque_note(log, robot, accepted), _velocity_note(log, accepted))
+    return tuple(note for note in (*found, *_limit_notes(log, robot)) if note)
+
+
+def _reach(robot: Robot) -> Array:
+    """(n,) largest |q| that the limits allow; `UNLIMITED_TURN` or infinity without limits."""
+    reach = []
+    for joint in robot.joints:
+        stated = [abs(end) for end in (joint.limits.lower, joint.limits.upper) if end is not None]
+        free = UNLIMITED_TURN if joint.kind == "revolute" else np.inf
+        reach.append(max(stated) if len(stated) == 2 and max(stated) > 0 else free)
+    return np.array(reach)
+
+
+def _degree_note(log: Log, robot: Robot, accepted: Collection[str]) -> str:
+    turning = np.array([joint.kind == "revolute" for joint in robot.joints])
+    peak, reach = np.abs(log.q).max(axis=0), _reach(robot)
+    beyond = turning & (peak > np.maximum(2 * reach, pi))
+    if not beyond.any() or (np.deg2rad(peak[turning]) > 1.2 * reach[turning]).any():
+        return ""
+    worst = int(np.argmax(np.where(beyond, peak / reach, 0.0)))
+    message = (
+        f"positions look like degrees: joint {log.joint_names[worst]} reaches {peak[worst]:.4g} rad, "
+        f"its limit is {reach[worst]:.4g} rad; as degrees every joint would be inside its limits"
+    )
+    return refuse_unless_accepted("degrees", accepted, message, 'state units.position = "deg", or side = "motor" with gears')
+
+
+def _limit_notes(log: Log, robot: Robot) -> list[str]:
+    notes = []
+    for joint, q in zip(robot.joints, log.q.T, strict=True):
+        low, high = joint.limits.lower, joint.limits.upper
+        margin = 0.0 if low is None or high is None else 0.01 * (high - low)
+        if low is not None and high is not None and high > low and (q.min() < low - margin or q.max() > high + margin):
+            notes.append(
+                f"joint {joint.name} moves from {q.min():.4g} to {q.max():.4g}, beyond its limits {low:.4g} to {high:.4g}"
+                ": another zero, sign or side?"
+            )
+    return notes
+
+
+def _torque_note(log: Log, robot: Robot, accepted: Collection[str]) -> str:
+    limits = np.array([joint.limits.effort or np.nan for joint in robot.joints])
+    if np.isnan(limits).all():
+        return ""
+    excess = np.sqrt((log.tau**2).mean(axis=0)) / limits
+    worst = int(np.nanargmax(excess))
+    name, limit = log.joint_names[worst], limits[worst]
+    if excess[worst] > EFFORT_EXCESS:
+        message = f"torques look like mN m: joint {name} has rms {excess[worst] * limit:.4g} N m, its effort limit is {limit:.4g}"
+        return refuse_unless_accepted("milli", accepted, message, 'state units.torque = "mN m", or the side and gains')
+    peak = np.nanmax(np.abs(log.tau).max(axis=0) / limits)
+    if peak < EFFORT_SHORTFALL:
+        message = f"torques look a thousand times too small: no joint exceeds {peak:.2g} of its effort limit"
+        return refuse_unless_accepted("milli", accepted, message, 'state units.torque = "N m", or side = "motor" with gears')
+    return ""
+
+
+def _velocity_note(log: Log, accepted: Collection[str]) -> str:
+    """Compare logged velocity with the derivative of position: slope of one on the other, joints together."""
+    if log.qd is None or len(log) < 3:
+        return ""
+    change = np.diff(log.q, axis=0)
+    # The trapezoidal mean of the velocity over each step is exact to second order, whatever the stamps.
+    travelled = 0.5 * (log.qd[1:] + log.qd[:-1]) * np.diff(log.time)[:, None]
+    power = float((change**2).sum())
+    if power == 0.0:
+        return ""
+    slope = float((change * travelled).sum()) / power
+    if 0.5 < slope < 2.0:
+        return ""
+    named = [word for value, word in VELOCITY_FACTORS.items() if 0.7 < slope / value < 1.4]
+    message = f"logged velocity is {slope:.4g} times the derivative of the position" + (f" ({named[0]}?)" if named else "")
+    return refuse_unless_accepted("velocity", accepted, message, "check units.velocity, units.position, units.time and side")

@@ -1,0 +1,105 @@
+"""Rows that cannot be used are left out and counted: not numbers, repeated stamps; backward time is refused."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from mindyn.algebra.values import Array
+from mindyn.logs.findings import LogError, refuse_unless_accepted
+from mindyn.logs.log import Log
+
+LARGEST_SHARE: Final = 0.1
+"""Share of rows that may be left out before the log is refused."""
+STILL: Final = 1e-3
+"""A joint whose position stays within this range (rad or m) never moves."""
+
+
+class Cleaner:
+    """Cleans the chunks of one log in order, and reports at the end."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.row_count = 0
+        self.kept = 0
+        self.not_numbers: dict[str, int] = {}
+        self.not_number_rows = 0
+        self.repeated = 0
+        self.last_time = -np.inf
+        self.lowest: Array | None = None
+        self.highest: Array | None = None
+
+    def clean(self, chunk: Log) -> Log:
+        """The usable rows of the next chunk."""
+        self.row_count += len(chunk)
+        chunk = self._advancing(self._finite(chunk))
+        if len(chunk):
+            self.last_time = float(chunk.time[-1])
+            low, high = chunk.q.min(axis=0), chunk.q.max(axis=0)
+            self.lowest = low if self.lowest is None else np.minimum(self.lowest, low)
+            self.highest = high if self.highest is None else np.maximum(self.highest, high)
+        self.kept += len(chunk)
+        return chunk
+
+    def _finite(self, chunk: Log) -> Log:
+        good = np.isfinite(chunk.time)
+        for signal, array in (("position", chunk.q), ("velocity", chunk.qd), ("acceleration", chunk.qdd), ("torque", chunk.tau)):
+            if array is None:
+                continue
+            wrong = ~np.isfinite(array)
+            for joint in np.flatnonzero(wrong.any(axis=0)):
+                key = f"{signal} of {chunk.joint_names[joint]}"
+                self.not_numbers[key] = self.not_numbers.get(key, 0) + int(wrong[:, joint].sum())
+            good &= ~wrong.any(axis=1)
+        self.not_number_rows += int((~good).sum())
+        return chunk if good.all() else chunk.take(good)
+
+    def _advancing(self, chunk: Log) -> Log:
+        steps = np.diff(chunk.time, prepend=self.last_time)
+        if (steps < 0).any():
+            at = int(np.argmax(steps < 0))
+            raise LogError(
+                f"time goes back by {-steps[at]:.6g} s at row {chunk.rows[at]} of {self.name}",
+                hint="are two recordings in one file, or rows out of order? split or sort them",
+            )
+        again = steps == 0
+        self.repeated += int(again.sum())
+        return chunk.take(~again) if again.any() else chunk
+
+    def notes(self, joint_names: tuple[str, ...], accepted: tuple[str, ...]) -> tuple[str, ...]:
+        """What was left out; refuses a log that lost too much."""
+        if self.row_count == 0:
+            raise LogError(f"{self.name} has no rows", hint="did the recording fail?")
+        found = self._not_number_notes() + self._repeat_notes(accepted)
+        if self.kept < 2:
+            raise LogError(f"{self.name} has too few rows: {self.kept} of {self.row_count} can be used")
+        return (*found, *self._still_notes(joint_names))
+
+    def _not_number_notes(self) -> list[str]:
+        if not self.not_number_rows:
+            return []
+        listed = ", ".join(f"{key} ({count})" for key, count in self.not_numbers.items()) or "time"
+        message = f"{self.not_number_rows} of {self.row_count} rows of {self.name} hold NaN or infinity: {listed}"
+        if self.not_number_rows > LARGEST_SHARE * self.row_count:
+            raise LogError(message, hint="is a sensor missing, or a column of another kind?")
+        return [f"{message}; left out"]
+
+    def _repeat_notes(self, accepted: tuple[str, ...]) -> list[str]:
+        if not self.repeated:
+            return []
+        message = f"{self.repeated} of {self.row_count} rows of {self.name} repeat the stamp before them"
+        if self.repeated > LARGEST_SHARE * self.row_count:
+            hint = "are the stamps rounded? state rate_hz if the rows are uniform"
+            return [refuse_unless_accepted("stamps", accepted, message, hint)]
+        return [f"{message}; left out"]
+
+    def _still_notes(self, joint_names: tuple[str, ...]) -> list[str]:
+        assert self.lowest is not None
+        assert self.highest is not None
+        ranges = self.highest - self.lowest
+        return [
+            f"joint {name} never moves (its position varies by {reach:.2g} rad or m)"
+            for name, reach in zip(joint_names, ranges, strict=True)
+            if reach < STILL
+        ]

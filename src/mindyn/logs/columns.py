@@ -1,0 +1,121 @@
+"""Columns of a log matched to the joints of a robot, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mindyn.algebra.values import Array
+from mindyn.logs.findings import LogError
+from mindyn.logs.statement import ColumnNames, Statement
+from mindyn.logs.tables import Chunk, Table
+from mindyn.robots.robot import Robot
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """How a signal is taken from a table: n columns in the robot's order, or the `order` of one array's columns."""
+
+    signal: str
+    names: tuple[str, ...]
+    order: tuple[int, ...] | None = None
+
+    def take(self, chunk: Chunk) -> Array:
+        """(rows, n) in the robot's order."""
+        if self.order is None:
+            return np.column_stack([_one_column(chunk, name) for name in self.names])
+        array = chunk[self.names[0]]
+        if array.ndim != 2 or array.shape[1] != len(self.order):
+            raise LogError(
+                f"array {self.names[0]!r} has shape {array.shape}, but `joints` names {len(self.order)} columns",
+                hint="is this the log of another robot?",
+            )
+        return np.asarray(array[:, self.order], dtype=np.float64)
+
+
+def _one_column(chunk: Chunk, name: str) -> Array:
+    if chunk[name].ndim != 1:
+        raise LogError(f"column {name!r} is an array of shape {chunk[name].shape}; one number in each row is needed")
+    return np.asarray(chunk[name], dtype=np.float64)
+
+
+def pick_signal(signal: str, statement: Statement, robot: Robot, table: Table) -> Pick:
+    """The columns of one signal; the error lists the table's columns and the robot's joints when they do not match."""
+    stated = statement.columns[signal]
+    if isinstance(stated, str) and "{" not in stated:
+        return _pick_array(signal, stated, statement.joints, robot, table)
+    names = _column_names(signal, stated, robot)
+    missing = [f"{name} (joint {j})" for name, j in zip(names, robot.joint_names, strict=True) if name not in table.names]
+    if missing:
+        raise LogError(
+            f"{table.name} has no {signal} column {', '.join(missing)}; {both_lists(table.names, robot)}",
+            hint="is it the log of another robot, or is the pattern another? robot.lock({...}) removes unlogged joints",
+        )
+    _refuse_further_joint(signal, stated, robot, table)
+    return Pick(signal, names)
+
+
+def both_lists(columns: Collection[str], robot: Robot) -> str:
+    """`the file has: a, b; the robot has the joints: c, d`."""
+    shown = list(columns)[:60]
+    rest = f" and {len(columns) - len(shown)} more" if len(columns) > len(shown) else ""
+    return f"the file has: {', '.join(shown)}{rest}; the robot has the joints: {', '.join(robot.joint_names)}"
+
+
+def _column_names(signal: str, stated: ColumnNames, robot: Robot) -> tuple[str, ...]:
+    if isinstance(stated, str):
+        return tuple(_from_pattern(stated, signal, i, name) for i, name in enumerate(robot.joint_names))
+    if isinstance(stated, Mapping):
+        _require_joints(f"columns.{signal}", list(stated), robot)
+        return tuple(stated[name] for name in robot.joint_names)
+    if len(stated) != robot.joint_count:
+        raise LogError(
+            f"columns.{signal} lists {len(stated)} columns, but the robot has {robot.joint_count} joints: "
+            f"{', '.join(robot.joint_names)}"
+        )
+    return tuple(stated)
+
+
+def _from_pattern(pattern: str, signal: str, i: int, joint: str) -> str:
+    try:
+        return pattern.format(i=i + 1, i0=i, joint=joint)
+    except (KeyError, IndexError, ValueError) as error:
+        raise LogError(
+            f"columns.{signal} = {pattern!r} is not a pattern: {error}",
+            hint="a pattern may hold {i} (joints counted from 1), {i0} (from 0) and {joint} (the joint's name)",
+        ) from error
+
+
+def _pick_array(signal: str, name: str, joints: Sequence[str] | None, robot: Robot, table: Table) -> Pick:
+    if name not in table.names:
+        raise LogError(f"{table.name} has no {signal} array {name!r}; {both_lists(table.names, robot)}")
+    if joints is None:
+        raise LogError(
+            f"columns.{signal} names the array {name!r}, but the order of its columns is not stated",
+            hint=f"state joints = {list(robot.joint_names)} in the order of the array's columns, or a pattern with {{i}}",
+        )
+    _require_joints("joints", joints, robot)
+    return Pick(signal, (name,), tuple(list(joints).index(joint) for joint in robot.joint_names))
+
+
+def _require_joints(what: str, given: Sequence[str], robot: Robot) -> None:
+    if sorted(given) != sorted(robot.joint_names):
+        raise LogError(
+            f"{what} names {', '.join(given)}, but the robot has the joints {', '.join(robot.joint_names)}",
+            hint="is it the log of another robot? robot.lock({...}) removes unlogged joints",
+        )
+
+
+def _refuse_further_joint(signal: str, stated: ColumnNames, robot: Robot, table: Table) -> None:
+    """A numbered pattern that goes on past the last joint belongs to a robot with more joints."""
+    if not isinstance(stated, str) or "{joint" in stated:
+        return
+    following = _from_pattern(stated, signal, robot.joint_count, "")
+    if following in table.names:
+        raise LogError(
+            f"{table.name} goes on with {following!r} after the robot's {robot.joint_count} joints; "
+            f"{both_lists(table.names, robot)}",
+            hint=f"is it the log of another robot? if not, list the columns: columns.{signal} = [...]",
+        )

@@ -1,0 +1,104 @@
+"""From logged values to SI values at the joints: q = A_q raw + offset, qd = A_v raw, tau = A_tau raw."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from mindyn.algebra.values import Array, frozen_array
+from mindyn.logs.findings import LogError
+from mindyn.logs.statement import PerJoint, Statement
+from mindyn.logs.units import factor, is_current
+from mindyn.robots.drive_matrices import gear_matrix
+from mindyn.robots.robot import Robot
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Conversion:
+    """Matrices from logged columns to joint-side SI values.
+
+    matrices  for each signal, A (n, n): G^-1 diag(s) for motion at the motor, G^T diag(s) for torque at the motor,
+              diag(s) at the joint; s holds the units' factors and the current gains
+    offset    (n,) added to the position, rad or m
+    """
+
+    matrices: Mapping[str, Array]
+    offset: Array
+
+    def apply(self, signal: str, raw: Array) -> Array:
+        """(rows, n) joint-side SI values of logged ones."""
+        A = self.matrices[signal]
+        diagonal = np.diag(A)
+        # A diagonal product is exact per joint and keeps one joint's NaN out of the others.
+        values = raw * diagonal if np.array_equal(A, np.diag(diagonal)) else raw @ A.T
+        return values + self.offset if signal == "position" else values
+
+
+def conversion_of(statement: Statement, robot: Robot, signals: tuple[str, ...]) -> Conversion:
+    """The conversion that the statement asks for; gears from the statement, else from the robot's drives."""
+    matrices = {}
+    for signal in signals:
+        scales = np.diag(_scales(signal, statement, robot))
+        if statement.side_of(signal) == "joint":
+            matrices[signal] = scales
+        elif signal == "torque":
+            matrices[signal] = motor_gears(statement, robot).T @ scales
+        else:
+            matrices[signal] = np.linalg.solve(motor_gears(statement, robot), scales)
+    return Conversion(matrices, _offset(statement, robot))
+
+
+def motor_gears(statement: Statement, robot: Robot) -> Array:
+    """G (n, n) of q_motor = G q_joint; row j is the motor of joint j."""
+    n = robot.joint_count
+    if statement.gears is not None:
+        stated = np.array(statement.gears, dtype=np.float64)
+        G = frozen_array(np.diag(stated) if stated.shape == (n,) else stated, (n, n), "gears")
+    else:
+        G = _gears_of_drives(robot)
+    if np.linalg.matrix_rank(G) < n:
+        raise LogError(f"the gear matrix is singular, so joint positions do not follow from motor positions: {G.tolist()}")
+    return G
+
+
+def _gears_of_drives(robot: Robot) -> Array:
+    driven = [drive.joint for drive in robot.drives]
+    missing = [name for name in robot.joint_names if name not in driven]
+    if missing:
+        raise LogError(
+            f"the log is motor side, but the robot states no gears for: {', '.join(missing)}",
+            hint="state gears = [n ratios] or an n x n matrix in the sidecar file, or drives in the robot file",
+        )
+    return np.asarray(gear_matrix(robot)[[driven.index(name) for name in robot.joint_names]])
+
+
+def _scales(signal: str, statement: Statement, robot: Robot) -> Array:
+    units = [statement.unit(signal, name) for name in robot.joint_names]
+    scales = [factor(signal, unit, j.kind, j.name) for unit, j in zip(units, robot.joints, strict=True)]
+    if signal != "torque" or not any(map(is_current, units)):
+        return np.array(scales)
+    if statement.current_gains is None:
+        raise LogError(
+            f"the torque is a current ({units[0]}), but no gains are stated",
+            hint="state current_gains in N m/A (N/A) for each joint, at the side of the torque",
+        )
+    gains = per_joint(statement.current_gains, robot, "current_gains")
+    return np.array([s * (g if is_current(u) else 1.0) for s, g, u in zip(scales, gains, units, strict=True)])
+
+
+def _offset(statement: Statement, robot: Robot) -> Array:
+    if statement.position_offset is None:
+        return np.zeros(robot.joint_count)
+    units = [factor("position", statement.unit("position", j.name), j.kind, j.name) for j in robot.joints]
+    return per_joint(statement.position_offset, robot, "position_offset") * np.array(units)
+
+
+def per_joint(stated: PerJoint, robot: Robot, what: str) -> Array:
+    """(n,) values of a list in the robot's order or of a table by joint, which must name every joint."""
+    if isinstance(stated, Mapping):
+        if sorted(stated) != sorted(robot.joint_names):
+            raise LogError(f"{what} names {', '.join(stated)}; the robot has the joints {', '.join(robot.joint_names)}")
+        stated = [stated[name] for name in robot.joint_names]
+    return frozen_array(stated, (robot.joint_count,), what)

@@ -1,0 +1,101 @@
+"""`Log`: measured motion and torque of one recording, at the joints, in SI units."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mindyn.algebra.values import Array
+from mindyn.errors import InputError
+from mindyn.logs.statement import Statement
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file that a log was read from, and the SHA-256 of its bytes."""
+
+    path: str
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Log:
+    """One recording, joint side, SI; columns in the robot's order, stamps increasing.
+
+    joint_names  n names
+    time         (N,) s since the first row of the file
+    q, tau       (N, n) rad or m; N m or N
+    qd, qdd      (N, n) as logged; None when they are not
+    rows         (N,) row of the file that each row comes from
+    statement    how the file's columns were read: names, units, side, gears
+    sources      files and their hashes
+    notes        what was left out or is worth knowing
+    """
+
+    joint_names: tuple[str, ...]
+    time: Array
+    q: Array
+    tau: Array
+    rows: NDArray[np.int64]
+    qd: Array | None = None
+    qdd: Array | None = None
+    statement: Statement = Statement()
+    sources: tuple[Source, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        shape = (len(self.time), len(self.joint_names))
+        for name in ("q", "qd", "qdd", "tau"):
+            array = getattr(self, name)
+            if array is not None and array.shape != shape:
+                raise InputError(f"{name} has shape {array.shape}, but {shape} is needed: motion and torque out of step?")
+        for name in ("time", "q", "qd", "qdd", "tau", "rows"):
+            array = getattr(self, name)
+            if array is not None:
+                view = array.view()
+                view.flags.writeable = False
+                object.__setattr__(self, name, view)
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+    def take(self, index: slice | NDArray[np.bool_]) -> Log:
+        """The selected rows."""
+        arrays = {name: getattr(self, name) for name in ARRAYS}
+        return replace(self, **{name: None if a is None else a[index] for name, a in arrays.items()})
+
+    def between(self, start: int, stop: int) -> Log:
+        """The part that comes from rows start <= row < stop of the file."""
+        return self.take((self.rows >= start) & (self.rows < stop))
+
+
+ARRAYS = tuple(entry.name for entry in fields(Log) if entry.name in ("time", "q", "tau", "rows", "qd", "qdd"))
+
+
+def log_of_arrays(
+    joint_names: Sequence[str], time: Array, q: Array, tau: Array, qd: Array | None = None, qdd: Array | None = None
+) -> Log:
+    """A log of joint-side SI arrays that come from no file (a simulation, a test)."""
+    rows = np.arange(len(time), dtype=np.int64)
+    return Log(tuple(joint_names), time, q, tau, rows, qd, qdd)
+
+
+def joined(logs: Sequence[Log]) -> Log:
+    """Consecutive chunks of one recording as one log."""
+    arrays = {name: [getattr(log, name) for log in logs] for name in ARRAYS}
+    return replace(logs[0], **{k: None if v[0] is None else np.concatenate(v) for k, v in arrays.items()})
+
+
+def source_of(path: Path) -> tuple[Source, ...]:
+    """The file with its hash; for a folder, each file in it."""
+    files = sorted(entry for entry in path.iterdir() if entry.is_file()) if path.is_dir() else [path]
+    sources = []
+    for entry in files:
+        with entry.open("rb") as stream:
+            sources.append(Source(str(entry), hashlib.file_digest(stream, "sha256").hexdigest()))
+    return tuple(sources)

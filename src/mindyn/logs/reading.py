@@ -1,0 +1,172 @@
+"""`read_log` and `scan_log`: a recording at the joints in SI units, at once or chunk by chunk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from mindyn.algebra.values import Array
+from mindyn.logs.checks import unit_notes
+from mindyn.logs.cleaning import Cleaner
+from mindyn.logs.columns import Pick, both_lists, pick_signal
+from mindyn.logs.conversion import Conversion, conversion_of
+from mindyn.logs.findings import LogError
+from mindyn.logs.log import Log, Source, joined, source_of
+from mindyn.logs.row_blocks import in_step
+from mindyn.logs.statement import SIGNALS, ColumnNames, Statement, read_sidecar
+from mindyn.logs.tables import Table, open_table, row_count
+from mindyn.logs.units import factor
+from mindyn.robots.robot import Robot
+
+CHUNK_ROWS: Final = 131_072
+NEEDED: Final = ("position", "torque")
+
+
+class LogScan:
+    """The chunks of one log, read anew by every iteration; each is a `Log`.
+
+    notes    after an iteration, what was left out or is worth knowing
+    """
+
+    def __init__(self, path: Path, robot: Robot, stated: Mapping[str, Any], chunk_rows: int) -> None:
+        self.path = path
+        self.robot = robot
+        self.chunk_rows = chunk_rows
+        said = Statement().merged(read_sidecar(path)).merged(stated)
+        main = open_table(path, robot, said.topic)
+        self.statement = Statement().merged(main.stated).merged(read_sidecar(path)).merged(stated)
+        self.signals = _logged_signals(self.statement, main, robot)
+        self.tables = {signal: self._table(signal, main) for signal in self.signals}
+        self.picks = {s: pick_signal(s, self.statement, robot, table) for s, table in self.tables.items()}
+        self.time_column = _time_column(self.statement, main, robot)
+        self.conversion: Conversion = conversion_of(self.statement, robot, self.signals)
+        self.main = main
+        self.notes: tuple[str, ...] = ()
+
+    def _table(self, signal: str, main: Table) -> Table:
+        file = self.statement.files.get(signal)
+        return main if file is None else open_table(self.path.parent / file, self.robot, self.statement.topic)
+
+    def sources(self) -> tuple[Source, ...]:
+        """The files read, with their hashes."""
+        others = dict.fromkeys(self.statement.files[s] for s in self.signals if s in self.statement.files)
+        paths = dict.fromkeys([self.path, *(self.path.parent / name for name in others)])
+        return tuple(source for path in paths for source in source_of(path))
+
+    def __iter__(self) -> Iterator[Log]:
+        cleaner = Cleaner(self.path.name)
+        notes: tuple[str, ...] = ()
+        for chunk in self._converted():
+            cleaned = cleaner.clean(chunk)
+            if not len(cleaned):
+                continue
+            if cleaner.kept == len(cleaned):
+                notes = unit_notes(cleaned, self.robot, self.statement.accept)
+            yield cleaned
+        self.notes = (*notes, *cleaner.notes(self.robot.joint_names, tuple(self.statement.accept)))
+
+    def _converted(self) -> Iterator[Log]:
+        first_row, start = 0, None
+        for parts in in_step(self._wanted(), self.chunk_rows, self.path.name):
+            rows = np.arange(first_row, first_row + row_count(parts[0]), dtype=np.int64)
+            chunks = dict(zip(map(id, self._distinct()), parts, strict=True))
+            values = {
+                signal: self.conversion.apply(signal, pick.take(chunks[id(self.tables[signal])]))
+                for signal, pick in self.picks.items()
+            }
+            if self.time_column is None:
+                time: Array = rows / float(self.statement.rate_hz or np.nan)
+            else:
+                stamps = chunks[id(self.main)][self.time_column]
+                start = stamps[0] if start is None else start
+                time = (stamps - start) * factor("time", self.statement.unit("time", ""), "", "")
+            yield self._log(time, rows, values)
+            first_row += len(rows)
+
+    def _log(self, time: Array, rows: np.ndarray[Any, np.dtype[np.int64]], values: Mapping[str, Array]) -> Log:
+        qd, qdd = values.get("velocity"), values.get("acceleration")
+        names = self.robot.joint_names
+        return Log(names, time, values["position"], values["torque"], rows, qd, qdd, self.statement)
+
+    def _distinct(self) -> list[Table]:
+        """The tables, the main one (of the stamps) among them, each once."""
+        used = [*self.tables.values(), *([self.main] if self.time_column is not None else [])]
+        return list({id(table): table for table in used}.values())
+
+    def _wanted(self) -> list[tuple[Table, list[str]]]:
+        wanted = []
+        for table in self._distinct():
+            picks: list[Pick] = [self.picks[s] for s in self.signals if self.tables[s] is table]
+            names = [name for pick in picks for name in pick.names]
+            times = [self.time_column] if self.time_column is not None and table is self.main else []
+            wanted.append((table, list(dict.fromkeys([*times, *names]))))
+        return wanted
+
+
+def _logged_signals(statement: Statement, table: Table, robot: Robot) -> tuple[str, ...]:
+    missing = [signal for signal in NEEDED if signal not in statement.columns]
+    if missing:
+        raise LogError(
+            f"the {' and '.join(missing)} columns of {table.name} are not stated; {both_lists(table.names, robot)}",
+            hint=f'state columns.{missing[0]} = "q{{i}}" (or "{{joint}}.{missing[0]}", or a list of names) '
+            f"in {table.name}.toml beside the log, or in the call",
+        )
+    return tuple(signal for signal in SIGNALS if signal in statement.columns)
+
+
+def _time_column(statement: Statement, table: Table, robot: Robot) -> str | None:
+    if statement.rate_hz is not None:
+        return None
+    column: ColumnNames | None = statement.columns.get("time")
+    if not isinstance(column, str):
+        raise LogError(
+            f"the time of {table.name} is not stated; {both_lists(table.names, robot)}",
+            hint='state columns.time = "..." with units.time, or rate_hz = ... if the rows are uniform',
+        )
+    if column not in table.names:
+        raise LogError(f"{table.name} has no time column {column!r}; {both_lists(table.names, robot)}")
+    statement.unit("time", "")
+    return column
+
+
+def scan_log(
+    path: str | Path,
+    robot: Robot,
+    *,
+    columns: Mapping[str, ColumnNames] | None = None,
+    units: Mapping[str, str | Mapping[str, str]] | None = None,
+    side: str | Mapping[str, str] | None = None,
+    stated: Mapping[str, Any] | None = None,
+    chunk_rows: int = CHUNK_ROWS,
+) -> LogScan:
+    """The log as an iterable of chunks of at most `chunk_rows` rows, for a log larger than memory.
+
+    What is not given is taken from the sidecar file (`run1.parquet.toml` or `run1.log.toml`); see `Statement`.
+
+    columns, units, side   as in `Statement`; above the sidecar's
+    stated                 any other key of `Statement`: rate_hz, gears, files, joints, position_offset, ...
+    """
+    given = {"columns": columns, "units": units, "side": side}
+    over = {**(stated or {}), **{key: value for key, value in given.items() if value is not None}}
+    return LogScan(Path(path), robot, over, chunk_rows)
+
+
+def read_log(
+    path: str | Path,
+    robot: Robot,
+    *,
+    columns: Mapping[str, ColumnNames] | None = None,
+    units: Mapping[str, str | Mapping[str, str]] | None = None,
+    side: str | Mapping[str, str] | None = None,
+    stated: Mapping[str, Any] | None = None,
+) -> Log:
+    """The whole log; arguments as for `scan_log`."""
+    scan = scan_log(path, robot, columns=columns, units=units, side=side, stated=stated)
+    chunks = list(scan)
+    return replace(joined(chunks), sources=scan.sources(), notes=scan.notes)
+
+

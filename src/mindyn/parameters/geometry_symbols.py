@@ -1,0 +1,118 @@
+"""Base parameters with the geometry as symbols: `mcx2 + a3 m3 + ...` in place of `mcx2 + 0.4318 m3 + ...`.
+
+With the angles fixed, every coefficient is a polynomial of degree two in the lengths. It is found exactly by
+interpolation: the set is made again for robots of other lengths, which keep the same zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import combinations_with_replacement
+
+import numpy as np
+
+from mindyn.algebra.poses import IDENTITY
+from mindyn.algebra.values import Array
+from mindyn.errors import InputError
+from mindyn.notation import PARAMETERS_PER_LINK
+from mindyn.parameters.base import BaseParameters
+from mindyn.parameters.reading import cleaned
+from mindyn.parameters.structural import structural_base
+from mindyn.robots.edits import described_in
+from mindyn.robots.joint_frames import modified_dh
+from mindyn.robots.robot import Robot
+
+
+@dataclass(frozen=True, slots=True)
+class Lengths:
+    """Nonzero lengths of a robot by symbol, and the robot with other values for them."""
+
+    values: dict[str, float]
+    with_values: Callable[[dict[str, float]], Robot]
+
+
+def lengths_of(robot: Robot) -> Lengths:
+    """a_i, b_i, d_i of a robot whose link frames are modified DH frames."""
+    dh = modified_dh(robot)
+    if not all(link.is_identity for link in dh.links):
+        raise InputError(
+            f"the link frames of {robot.name!r} are not modified DH frames, in which formulas have symbols",
+            hint="describe the robot in such frames first: in_dh_frames(robot)",
+        )
+    values = {
+        f"{name}{i + 1}": getattr(row, name) for i, row in enumerate(dh.rows) for name in "abd" if getattr(row, name)
+    }
+
+    def with_values(new: dict[str, float]) -> Robot:
+        joints = []
+        for i, (joint, row, parent) in enumerate(zip(robot.joints, dh.rows, dh.parents, strict=True)):
+            changed = replace(row, **{name: new.get(f"{name}{i + 1}", getattr(row, name)) for name in "abd"})
+            joints.append(replace(joint, origin=dh.base @ changed.pose if parent < 0 else changed.pose))
+        return replace(robot, joints=tuple(joints))
+
+    return Lengths(values, with_values)
+
+
+def in_dh_frames(robot: Robot) -> Robot:
+    """The robot with its modified DH frames as link frames and joint frames."""
+    dh = modified_dh(robot)
+    moved = described_in(robot, dh.links)
+    joints = [
+        replace(
+            joint,
+            origin=dh.base @ row.pose if parent < 0 else row.pose,
+            axis=np.array([0.0, 0.0, 1.0]),
+            tip=IDENTITY,
+        )
+        for joint, row, parent in zip(moved.joints, dh.rows, dh.parents, strict=True)
+    ]
+    return replace(moved, joints=tuple(joints))
+
+
+def symbolic_expressions(base: BaseParameters) -> tuple[str, ...]:
+    """Every parameter of a structural set with lengths as symbols."""
+    if base.survivors is None or base.form != "structural":
+        raise InputError(f"formulas with symbols for the geometry are made for structural sets, not for {base.form!r}")
+    links = PARAMETERS_PER_LINK * base.robot.joint_count
+    kept = [k for k in base.survivors if k < links]
+    lengths = lengths_of(base.robot)
+    symbols = tuple(lengths.values)
+    monomials = [(), *((k,) for k in range(len(symbols))), *combinations_with_replacement(range(len(symbols)), 2)]
+    samples = np.random.default_rng(0).uniform(0.5, 2.0, (len(monomials) + 2, len(symbols)))
+    matrices = []
+    for sample in samples:
+        robot = lengths.with_values(dict(zip(symbols, sample, strict=True)))
+        made = structural_base(robot, drives=base.drives, survivors=kept)
+        if made.names != base.names:
+            raise InputError(
+                "these lengths are special: other values of them give another base set, so no formula holds"
+            )
+        matrices.append(made.matrix)
+    powers = np.array([[np.prod(sample[list(m)]) for m in monomials] for sample in samples])
+    stack = np.stack(matrices).reshape(len(samples), -1)
+    found, *_ = np.linalg.lstsq(powers, stack, rcond=None)
+    if np.abs(powers @ found - stack).max() > 1e-8 * np.abs(stack).max():
+        raise InputError("the coefficients are no polynomials in the lengths; keep other parameters in place")
+    coefficients = cleaned(found, noise=1e-8).reshape(len(monomials), *base.matrix.shape)
+    names = [" ".join(_power(symbols, m)) for m in monomials]
+    return tuple(_expression(base.labels, names, coefficients[:, row]) for row in range(base.count))
+
+
+def _power(symbols: tuple[str, ...], monomial: tuple[int, ...]) -> list[str]:
+    if len(monomial) == 2 and monomial[0] == monomial[1]:
+        return [f"{symbols[monomial[0]]}^2"]
+    return [symbols[k] for k in monomial]
+
+
+def _expression(labels: tuple[str, ...], names: list[str], coefficients: Array) -> str:
+    """A sum of products: number, lengths, link parameter; plain parameters first."""
+    text = ""
+    for name, row in sorted(zip(names, coefficients, strict=True), key=lambda pair: pair[0] != ""):
+        for label, factor in zip(labels, row, strict=True):
+            if factor == 0:
+                continue
+            size = "" if abs(factor) == 1 else f"{abs(factor):.6g} "
+            sign = ("-" if factor < 0 else "") if not text else (" - " if factor < 0 else " + ")
+            text += f"{sign}{size}{name + ' ' if name else ''}{label}"
+    return text or "0"

@@ -1,0 +1,180 @@
+"""`AdaptiveMotion`: the plant in continuous time, to tolerance; dry friction by events.
+
+Between events every friction keeps its mode: it slips one way with its full Coulomb torque, or sticks, its speed held at
+zero by whatever torque that takes. So the integrator only ever meets smooth equations. A slipping friction whose speed
+reaches zero, and a sticking one whose torque reaches its level, end the step at that instant, found to rounding; there
+`friction.modes_at_rest` says which frictions stick from then on. Nothing is regularised and nothing chatters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mindyn.algebra.values import Array
+from mindyn.kernels.kernel import Kernel
+from mindyn.simulation.dormand_prince import Tolerance, error_ratio, next_size, step
+from mindyn.simulation.friction import Modes, modes_at_rest
+from mindyn.simulation.plant import Plant, acceleration
+from mindyn.simulation.results import SimulationError
+
+Indices = NDArray[np.intp]
+
+_FIRST_STEP = 1e-3
+_SHORTEST = 1e-14
+"""Seconds; a step below it means that the motion is not finite or has no solution."""
+_OVERLOAD = 1e-9
+"""Beyond its level, relative, a sticking torque ends the mode: well above the rounding with which `modes_at_rest` then
+computes the same torque, so that the two agree.
+"""
+_EVENTS_PER_CALL = 200
+"""Mode changes within one interval of constant torque after which the motion is given up."""
+
+
+class AdaptiveMotion:
+    """The state (q, qd) at time t, moved on by `advance`. `events` counts changes of mode."""
+
+    def __init__(self, plant: Plant, q0: Array, qd0: Array, tolerance: Tolerance) -> None:
+        self._plant, self._tolerance = plant, tolerance
+        self._n = plant.smooth.joint_count
+        self._acceleration = Kernel(acceleration(plant)).bind()
+        self._inertia = Kernel(plant.equation("inertia_matrix"), matrices=["M"])
+        self._size = _FIRST_STEP
+        self._y = np.concatenate([q0, qd0])
+        self._modes: Modes = np.sign(plant.rows @ qd0).astype(np.int64)
+        self.t = 0.0
+        self.events = 0
+
+    @property
+    def q(self) -> Array:
+        """Positions (n,)."""
+        return self._y[: self._n].copy()
+
+    @property
+    def qd(self) -> Array:
+        """Velocities (n,)."""
+        return self._y[self._n :].copy()
+
+    @property
+    def stuck(self) -> NDArray[np.bool_]:
+        """(m,) which frictions stick."""
+        return self._modes == 0
+
+    def hold(self, tau: Array) -> tuple[Array, Array]:
+        """From now on tau acts; gives qdd (n,), and lam (m,) at the frictions."""
+        self._acceleration["tau"][:] = tau
+        self._settle(np.flatnonzero(self._modes == 0))
+        qdd = self._slope(self._y)[self._n :].copy()
+        return qdd, self._torques().copy()
+
+    def advance(self, until: float) -> None:
+        """Moves on to time `until` under the torque held."""
+        events = self.events
+        while self.t < until:
+            if self.events > events + _EVENTS_PER_CALL:
+                raise SimulationError(f"more than {_EVENTS_PER_CALL} stops and starts of friction at {self.t:.6g} s")
+            self._step(until)
+
+    def _step(self, until: float) -> None:
+        """One accepted step, at most to `until`, at most to the next event."""
+        last = until - self.t <= self._size
+        h = until - self.t if last else self._size
+        first = self._slope(self._y).copy()
+        y, ratio = self._try(first, h)
+        if not ratio <= 1.0:
+            self._size = next_size(h, ratio if np.isfinite(ratio) else 1e9)
+            self._require_step()
+            return
+        grown = next_size(h, ratio)
+        self._size = max(grown, self._size) if last else grown
+        if self._plant.has_friction:
+            violated = np.flatnonzero(self._margins(y) < 0)
+            if len(violated):
+                self._stop_at_event(first, h, violated)
+                return
+        self._y, self.t = y, until if last else self.t + h
+
+    def _try(self, first: Array, h: float) -> tuple[Array, float]:
+        y, slopes = step(self._slope, self._y, first, h)
+        return y, error_ratio(self._y, y, slopes, h, self._tolerance)
+
+    def _require_step(self) -> None:
+        if self._size < _SHORTEST:
+            raise SimulationError(
+                f"the motion cannot be continued at {self.t:.6g} s, where the largest speed is "
+                f"{np.abs(self._y[self._n :]).max():.3g}",
+                hint="gains or torques may be too large for the robot, or a link that a joint moves has no inertia",
+            )
+
+    def _slope(self, y: Array) -> Array:
+        """(qd, qdd) in the modes of now."""
+        bound, n = self._acceleration, self._n
+        bound.inputs[0][:], bound.inputs[1][:] = y[:n], y[n:]
+        bound.run()
+        return np.concatenate([y[n:], bound.outputs[0]])
+
+    def _torques(self) -> Array:
+        """Lam of the last slope."""
+        return self._acceleration.outputs[1] if self._plant.has_friction else self._plant.levels
+
+    def _margins(self, y: Array) -> Array:
+        """(m,): the speed left while slipping, the torque left while sticking; negative once the mode is over."""
+        self._slope(y)
+        speeds = self._plant.rows @ y[self._n :]
+        left = self._plant.levels * (1 + _OVERLOAD) - np.abs(self._torques())
+        return np.where(self._modes == 0, left, self._modes * speeds)
+
+    def _stop_at_event(self, first: Array, h: float, violated: Indices) -> None:
+        """Goes to the first instant at which a mode ends, and settles there."""
+        start = self._y
+        margin = lambda size: float(self._margins(step(self._slope, start, first, size)[0])[violated].min())  # noqa: E731
+        size = _first_negative(margin, h)
+        self._y = step(self._slope, start, first, size)[0]
+        self.t += size
+        ended = np.flatnonzero(self._margins(self._y) <= 0)
+        self.events += len(ended)
+        self._settle(np.union1d(ended, np.flatnonzero(self._modes == 0)))
+
+    def _settle(self, at_rest: Indices) -> None:
+        """Decides the modes of frictions at zero speed, and makes the speeds of those that stick exactly zero."""
+        plant, n = self._plant, self._n
+        if not plant.has_friction:
+            return
+        modes = self._modes.copy()
+        if len(at_rest):
+            rows = plant.rows[at_rest]
+            W = np.linalg.solve(self._inertia(self._y[:n]), rows.T)
+            others = np.where(np.isin(np.arange(len(modes)), at_rest), 0, modes)
+            self._set_modes(others, stuck=np.zeros(len(modes)))
+            free = self._slope(self._y)[n:]
+            modes[at_rest] = modes_at_rest(rows @ W, rows @ free, plant.levels[at_rest])
+            keep = np.flatnonzero(modes[at_rest] == 0)
+            if len(keep):
+                impulse = np.linalg.solve(rows[keep] @ W[:, keep], rows[keep] @ self._y[n:])
+                self._y = np.concatenate([self._y[:n], self._y[n:] - W[:, keep] @ impulse])
+        self._set_modes(modes, stuck=(modes == 0).astype(float))
+
+    def _set_modes(self, modes: Modes, stuck: Array) -> None:
+        self._modes = modes
+        self._acceleration["slip"][:] = modes * self._plant.levels
+        self._acceleration["stuck"][:] = stuck
+
+
+def _first_negative(margin: Callable[[float], float], high: float) -> float:
+    """Where `margin` turns negative between 0 and `high`, to rounding, on the negative side."""
+    low, at_low, at_high = 0.0, margin(0.0), margin(high)
+    for k in range(80):
+        width = high - low
+        if width <= 1e-15 + 4e-16 * high:
+            break
+        # Secants close in fast; every third step halves, so that the interval cannot linger.
+        share = at_low / (at_low - at_high) if k % 3 and at_low > 0 > at_high else 0.5
+        middle = low + width * min(max(share, 1e-3), 1 - 1e-3)
+        value = margin(middle)
+        if value < 0:
+            high, at_high = middle, value
+        else:
+            low, at_low = middle, value
+    return high

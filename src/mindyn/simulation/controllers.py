@@ -1,0 +1,95 @@
+"""Controllers that track a reference: proportional-derivative, and computed torque."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from mindyn.algebra.values import Array, frozen_array
+from mindyn.errors import InputError
+from mindyn.kernels.kernel import Kernel
+from mindyn.robots.robot import Robot
+from mindyn.simulation.inputs import read_only, real_numbers
+from mindyn.simulation.plant import plant_of
+
+Reference = Callable[[float], tuple[Array, Array, Array]]
+"""q, qd, qdd (n,) each, of t."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SineMotion:
+    """A reference q(t) = centre + sum_k amplitude[k] (sin(2 pi frequency_hz[k] t + phase[k]) - sin(phase[k])).
+
+    centre     (n,) where the motion begins
+    amplitude, frequency_hz, phase    (K, n)
+    """
+
+    centre: Array
+    amplitude: Array
+    frequency_hz: Array
+    phase: Array
+
+    def __post_init__(self) -> None:
+        centre = real_numbers(self.centre, "centre")
+        object.__setattr__(self, "centre", read_only(centre.copy()))
+        for name in ("amplitude", "frequency_hz", "phase"):
+            array = np.array(np.atleast_2d(real_numbers(getattr(self, name), name)))
+            if array.ndim != 2 or array.shape[1:] != centre.shape:
+                raise InputError(f"{name} has shape {array.shape}, but (K, {len(centre)}) is needed")
+            object.__setattr__(self, name, read_only(array))
+
+    def __call__(self, t: float) -> tuple[Array, Array, Array]:
+        """q, qd, qdd at time t."""
+        w = 2 * np.pi * self.frequency_hz
+        angle, a = w * t + self.phase, self.amplitude
+        q = self.centre + (a * (np.sin(angle) - np.sin(self.phase))).sum(axis=0)
+        return q, (a * w * np.cos(angle)).sum(axis=0), -(a * w**2 * np.sin(angle)).sum(axis=0)
+
+
+class ProportionalDerivative:
+    """tau = stiffness (q_r - q) + damping (qd_r - qd), as (t, q, qd) -> tau; gains (n,) or one number for all."""
+
+    def __init__(self, reference: Reference, stiffness: ArrayLike, damping: ArrayLike) -> None:
+        self.reference = reference
+        n = len(reference(0.0)[0])
+        self.stiffness, self.damping = _gains(stiffness, n, "stiffness"), _gains(damping, n, "damping")
+
+    def __call__(self, t: float, q: Array, qd: Array) -> Array:
+        """The torque at time t."""
+        q_r, qd_r, _ = self.reference(t)
+        return np.asarray(self.stiffness * (q_r - q) + self.damping * (qd_r - qd))
+
+
+class ComputedTorque:
+    """tau = M(q) (qdd_r + stiffness (q_r - q) + damping (qd_r - qd)) + h(q, qd) + F^T c sign(F qd_r).
+
+    The error then obeys e'' + damping e' + stiffness e = 0, but for holding the torque between samples. Coulomb friction is
+    compensated in the direction of the reference, which measured speeds near zero cannot flip. Gains (n,) or one
+    number, 1/s^2 and 1/s.
+    """
+
+    def __init__(
+        self, robot: Robot, reference: Reference, stiffness: ArrayLike, damping: ArrayLike, *, drives: bool = False
+    ) -> None:
+        self.reference, self._plant = reference, plant_of(robot, drives=drives)
+        n = robot.joint_count
+        self.stiffness, self.damping = _gains(stiffness, n, "stiffness"), _gains(damping, n, "damping")
+        self._torque = Kernel(self._plant.equation("inverse_dynamics"))
+
+    def __call__(self, t: float, q: Array, qd: Array) -> Array:
+        """The torque at time t."""
+        q_r, qd_r, qdd_r = self.reference(t)
+        wanted = qdd_r + self.stiffness * (q_r - q) + self.damping * (qd_r - qd)
+        friction = self._plant.rows.T @ (self._plant.levels * np.sign(self._plant.rows @ qd_r))
+        return np.asarray(self._torque(q, qd, wanted) + friction)
+
+
+def _gains(value: ArrayLike, n: int, name: str) -> Array:
+    given = np.asarray(value, dtype=np.float64)
+    gains = frozen_array(np.full(n, float(given)) if given.ndim == 0 else given, (n,), name)
+    if (gains < 0).any():
+        raise InputError(f"{name} must not be negative, got {gains.tolist()}")
+    return gains

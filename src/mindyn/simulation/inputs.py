@@ -1,0 +1,51 @@
+"""What simulations are given, checked before anything is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isfinite
+from typing import Any
+
+import numpy as np
+
+from mindyn.algebra.values import Array
+from mindyn.errors import InputError
+
+
+def require_positive(value: float, what: str) -> float:
+    """`value` as a float; refuses what is not a finite number above zero."""
+    if not isinstance(value, (int, float, np.floating, np.integer)) or not isfinite(value) or value <= 0:
+        raise InputError(f"{what} must be a finite number above 0, got {value!r}")
+    return float(value)
+
+
+def require_count(value: int, what: str) -> int:
+    """`value` as an int of at least one."""
+    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
+        raise InputError(f"{what} must be a whole number of at least 1, got {value!r}")
+    return int(value)
+
+
+def require_choice(value: str, valid: Sequence[str], what: str) -> None:
+    """Refuses a value that is not one of `valid`."""
+    if value not in valid:
+        raise InputError(f"{what} must be one of {', '.join(valid)}; got {value!r}")
+
+
+def read_only(array: Array) -> Array:
+    """The array itself, no longer writable."""
+    array.setflags(write=False)
+    return array
+
+
+def real_numbers(value: Any, what: str) -> Array:
+    """`value` as a float64 array of finite numbers; names the first that is not."""
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{what} must be numbers, got {type(value).__name__}") from error
+    finite = np.isfinite(array)
+    if not finite.all():
+        where = np.argwhere(~finite)[0].tolist()
+        raise InputError(f"{what}: element {where} is {array[tuple(where)]}, but finite numbers are needed")
+    return array

@@ -1,0 +1,119 @@
+"""`Plant`: what is simulated. M(q) qdd + h(q, qd) + F^T lam = tau, with dry friction lam inside its Coulomb box.
+
+    h    gravity, Coriolis, and with drives their viscous friction and offsets
+    F    (m, n) rows of the friction matrix whose drive has Coulomb friction; s = F qd are the speeds it acts on
+    lam  (m,) friction torques, each at its drive's own side: lam = c sign(s) where s is not 0, |lam| <= c where it is
+
+F is the gear matrix's row for friction at the motor, so coupled drives need nothing special.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import casadi
+import numpy as np
+
+from mindyn.algebra.values import Array
+from mindyn.equations.catalogue import Function, equation
+from mindyn.equations.chain import SX, constant
+from mindyn.equations.forward_dynamics import factor, solve
+from mindyn.errors import RobotError
+from mindyn.robots.drive_matrices import friction_matrix, reflected_inertia
+from mindyn.robots.robot import Robot
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plant:
+    """A robot and its dry friction: `rows` is F (m, n), `levels` the Coulomb torques c (m,), both without zeros.
+
+    smooth  the robot without Coulomb friction; its equations take part in everything else
+    drives  whether the drives take part
+    """
+
+    smooth: Robot
+    drives: bool
+    rows: Array
+    levels: Array
+
+    @property
+    def has_friction(self) -> bool:
+        """Whether some drive has Coulomb friction."""
+        return len(self.levels) > 0
+
+    def equation(self, name: str) -> Function:
+        """An equation of the robot without Coulomb friction."""
+        return equation(self.smooth, name, drives=self.drives)
+
+
+def plant_of(robot: Robot, *, drives: bool) -> Plant:
+    """The plant of a robot; refuses friction that does not determine its torques."""
+    if not drives:
+        # The chain alone: an equation of trees, which refuses loops by name.
+        return Plant(replace(robot, drives=()), False, np.zeros((0, robot.joint_count)), np.zeros(0))
+    levels = np.array([drive.coulomb for drive in robot.drives])
+    rows = friction_matrix(robot)[levels > 0]
+    if np.linalg.matrix_rank(rows) < len(rows):
+        raise RobotError(
+            f"the friction speeds of robot {robot.name!r} depend on each other: its gear matrix is singular, "
+            "so that dry friction at rest has no unique torques"
+        )
+    smooth = replace(robot, drives=tuple(replace(drive, coulomb=0.0) for drive in robot.drives))
+    return Plant(smooth, True, rows, levels[levels > 0])
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """How the plant answers at one state: qdd = free - W lam, and sdot = b - A lam.
+
+    free  (n, 1) accelerations without dry friction
+    W     (n, m) = M^-1 F^T;   A (m, m) = F M^-1 F^T;   b (m, 1) = F free
+    """
+
+    free: SX
+    W: SX
+    A: SX
+    b: SX
+
+
+def response(plant: Plant, q: SX, qd: SX, tau: SX) -> Response:
+    """The response of a plant with friction, all from one factorisation of M."""
+    M = plant.equation("inertia_matrix")(q)
+    ancestors = _coupled_joints(plant)
+    L, D = factor(M, ancestors)
+    F = constant(plant.rows)
+    free = solve(L, D, ancestors, tau - plant.equation("bias")(q, qd))
+    columns = [solve(L, D, ancestors, casadi.densify(F[k, :].T)) for k in range(len(plant.levels))]
+    W = casadi.horzcat(*columns)
+    return Response(free, W, casadi.densify(F @ W), casadi.densify(F @ free))
+
+
+def _coupled_joints(plant: Plant) -> list[list[int]]:
+    """For each joint the earlier joints that M couples it to, nearest first (see `forward_dynamics.factor`)."""
+    reflected = reflected_inertia(plant.smooth)
+    if np.count_nonzero(reflected - np.diag(np.diag(reflected))):
+        return [list(reversed(range(i))) for i in range(plant.smooth.joint_count)]
+    return [list(reversed(plant.smooth.path(i)[:-1])) for i in range(plant.smooth.joint_count)]
+
+
+def acceleration(plant: Plant) -> Function:
+    """qdd (n,) and lam (m,) of (q, qd, tau, slip (m,), stuck (m,)).
+
+    Friction k slips with torque slip[k] where stuck[k] is 0; where it is 1, lam[k] is whatever keeps its speed constant.
+    """
+    n, m = plant.smooth.joint_count, len(plant.levels)
+    q, qd, tau = (casadi.SX.sym(name, n) for name in ("q", "qd", "tau"))
+    if not m:
+        qdd = plant.equation("forward_dynamics")(q, qd, tau)
+        return casadi.Function("acceleration", [q, qd, tau], [casadi.cse(qdd)], ["q", "qd", "tau"], ["qdd"])
+    slip, stuck = casadi.SX.sym("slip", m), casadi.SX.sym("stuck", m)
+    here = response(plant, q, qd, tau)
+    known = slip * (1 - stuck)
+    masked = here.A * (stuck @ stuck.T) + casadi.diag(1 - stuck)
+    everyone = [list(reversed(range(k))) for k in range(m)]
+    held = solve(*factor(masked, everyone), everyone, stuck * (here.b - here.A @ known))
+    lam = known + held
+    qdd = here.free - here.W @ lam
+    names = ["q", "qd", "tau", "slip", "stuck"]
+    results = casadi.cse([casadi.densify(qdd), casadi.densify(lam)])
+    return casadi.Function("acceleration", [q, qd, tau, slip, stuck], results, names, ["qdd", "lam"])

@@ -1,0 +1,192 @@
+"""`rollout`: thousands of motions at once, with a fixed step and one compiled kernel for the whole step."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mindyn.equations.catalogue import Function
+from mindyn.errors import InputError, unknown_name
+from mindyn.kernels.arrays import real_array
+from mindyn.kernels.kernel import Kernel
+from mindyn.kernels.model import Precision
+from mindyn.robots.robot import Robot
+from mindyn.simulation.inputs import read_only, require_count, require_positive
+from mindyn.simulation.plant import Plant, plant_of
+from mindyn.simulation.results import Rollouts, SimulationError
+from mindyn.simulation.runge_kutta import step_function
+from mindyn.simulation.time_loop import Series, TimeLoop
+
+Batch = NDArray[Any]
+STATES = ("q", "qd", "lam")
+
+
+def rollout(
+    robot: Robot,
+    q0: Any,
+    qd0: Any,
+    tau: Any,
+    *,
+    dt: float,
+    steps: int,
+    drives: bool = False,
+    signals: Mapping[str, Any] | None = None,
+    threads: int = 1,
+    dtype: Precision = "float64",
+) -> Rollouts:
+    """B motions of `steps` Runge-Kutta steps of dt (order 4; dry friction as in `runge_kutta`).
+
+    q0, qd0  (B, n) or (n,), where they are the same for all
+    tau      (B, steps, n), (steps, n) or (n,): held in each step; or a law, a `casadi.Function` of inputs named q, qd and
+             others, whose output (n,) is held from the beginning of each step, as a digital controller's is
+    signals  for each other input of the law (a reference, gains) its values: (B, steps, size), (steps, size) or (size,)
+    threads  share the rollouts; the numbers do not depend on how many
+
+    For control loops and sampling planners the second call with the same robot costs no compilation.
+    """
+    return compiled_rollout(robot, law=tau if _is_law(tau) else None, drives=drives, dtype=dtype)(
+        q0, qd0, {"tau": tau} if not _is_law(tau) else dict(signals or {}), dt=dt, steps=steps, threads=threads
+    )
+
+
+class CompiledRollout:
+    """The step of one robot (and law) as machine code; see `rollout`, whose `tau` and `signals` are `given` here."""
+
+    def __init__(self, plant: Plant, law: Function | None, dtype: Precision) -> None:
+        self.plant, self.dtype = plant, np.dtype(dtype)
+        if law is not None:
+            _require_law(law, plant.smooth.joint_count)
+        kernel = Kernel(step_function(plant, law), dtype=dtype, shared=["dt"])
+        self._shapes = {one.name: one.size for one in kernel.program.arguments}
+        self._inputs = [one.name for one in kernel.program.inputs]
+        self._outputs = [one.name for one in kernel.program.outputs]
+        self._loop = TimeLoop(kernel)
+
+    def __call__(self, q0: Any, qd0: Any, given: Mapping[str, Any], *, dt: float, steps: int, threads: int) -> Rollouts:
+        """The rollouts from these states under these signals."""
+        dt, steps, threads = (
+            require_positive(dt, "dt"),
+            require_count(steps, "steps"),
+            require_count(threads, "threads"),
+        )
+        signals = self._signals(given, steps)
+        starts = [self._start(q0, "q0"), self._start(qd0, "qd0")]
+        count = _rollout_count(starts, signals)
+        arrays = self._arrays(starts, count, steps) | signals
+        step = np.array([dt], dtype=self.dtype)
+        series = [Series(step.ctypes.data, 0, 0) if n == "dt" else _series(arrays[n], count) for n in self._inputs]
+        series += [_series(arrays[name.removesuffix("_next")], count, name.endswith("_next")) for name in self._outputs]
+        status = self._loop.run(series, count, steps, threads)
+        self._require_finite(status, arrays)
+        times = read_only(np.arange(steps + 1) * dt)
+        return Rollouts(times, *(read_only(arrays[name]) for name in ("q", "qd", "tau")))
+
+    def _signals(self, given: Mapping[str, Any], steps: int) -> dict[str, Batch]:
+        wanted = [name for name in self._inputs if name not in (*STATES, "dt")]
+        for name in given:
+            if name not in wanted:
+                raise unknown_name("signal", name, wanted)
+        if missing := [name for name in wanted if name not in given]:
+            raise InputError(f"the law reads {', '.join(missing)}, which signals does not give")
+        return {name: self._signal(given[name], name, steps) for name in wanted}
+
+    def _signal(self, value: Any, name: str, steps: int) -> Batch:
+        """(B or 1, steps, size), possibly with strides of zero over the steps."""
+        array, size = real_array(value, self.dtype, name), self._shapes[name]
+        shapes = f"(B, {steps}, {size}), ({steps}, {size}) or ({size},)"
+        if array.ndim not in (1, 2, 3) or array.shape[-1] != size:
+            raise InputError(f"{name} has shape {array.shape}, but {shapes} is needed")
+        if array.ndim > 1 and array.shape[-2] != steps:
+            short = f"{name} has {array.shape[-2]} steps, but the rollouts take {steps}"
+            raise InputError(f"{short}: {shapes} is needed")
+        array = np.ascontiguousarray(array)
+        if array.ndim == 1:
+            return np.broadcast_to(array, (1, steps, size))
+        return array if array.ndim == 3 else array[None]
+
+    def _start(self, value: Any, name: str) -> Batch:
+        array, n = real_array(value, self.dtype, name), self.plant.smooth.joint_count
+        if array.ndim not in (1, 2) or array.shape[-1] != n:
+            raise InputError(f"{name} has shape {array.shape}, but (B, {n}) or ({n},) is needed")
+        if not np.isfinite(array).all():
+            where = np.argwhere(~np.isfinite(array))[0].tolist()
+            raise InputError(f"{name}: element {where} is not finite")
+        return np.atleast_2d(array)
+
+    def _arrays(self, starts: list[Batch], count: int, steps: int) -> dict[str, Batch]:
+        """Arrays of the states, with their first rows filled in, and of the law's torques."""
+        states = [name for name in STATES if name in self._inputs]
+        arrays = {name: np.empty((count, steps + 1, self._shapes[name]), self.dtype) for name in states}
+        for name, start in zip(("q", "qd"), starts, strict=True):
+            arrays[name][:, 0] = start
+        if "lam" in arrays:
+            arrays["lam"][:, 0] = 0.0
+        if "tau" in self._outputs:
+            arrays["tau"] = np.empty((count, steps, self._shapes["tau"]), self.dtype)
+        return arrays
+
+    def _require_finite(self, status: int, arrays: Mapping[str, Batch]) -> None:
+        for name in self._inputs if status else ():
+            if name not in (*STATES, "dt") and not np.isfinite(arrays[name]).all():
+                where = np.argwhere(~np.isfinite(arrays[name]))[0].tolist()
+                raise InputError(f"{name}: element {where} is not finite")
+        if status or not (np.isfinite(arrays["q"][:, -1]).all() and np.isfinite(arrays["qd"][:, -1]).all()):
+            lost = ~(np.isfinite(arrays["q"]) & np.isfinite(arrays["qd"])).all(axis=-1)
+            if not lost.any():
+                return
+            first = int(np.argwhere(lost.any(axis=0))[0, 0])
+            raise SimulationError(
+                f"{lost[:, -1].sum()} of {len(lost)} rollouts are not finite any more, rollout "
+                f"{int(np.flatnonzero(lost[:, first])[0])} since step {first}",
+                hint="take a smaller dt, or look for torques or gains too large for the robot",
+            )
+
+
+_compiled: weakref.WeakKeyDictionary[Robot, dict[tuple[Any, ...], CompiledRollout]] = weakref.WeakKeyDictionary()
+
+
+def compiled_rollout(
+    robot: Robot, *, law: Function | None = None, drives: bool = False, dtype: Precision = "float64"
+) -> CompiledRollout:
+    """The compiled rollout of a robot and law; one is kept for each while the robot lives."""
+    known = _compiled.setdefault(robot, {})
+    key = (None if law is None else law.serialize(), drives, dtype)
+    if key not in known:
+        known[key] = CompiledRollout(plant_of(robot, drives=drives), law, dtype)
+    return known[key]
+
+
+def _is_law(tau: Any) -> bool:
+    return hasattr(tau, "name_in")
+
+
+def _require_law(law: Function, n: int) -> None:
+    if law.n_out() != 1 or law.size_out(0) != (n, 1):
+        raise InputError(f"a law has one output ({n}, 1), joint torques; {law.name()!r} gives {law.n_out()} outputs, "
+                         f"the first of shape {law.size_out(0)}")  # fmt: skip
+    for k, name in enumerate(law.name_in()):
+        if name in ("lam", "dt", "tau"):
+            raise InputError(f"the law's input {name!r} has a name that steps use themselves; call it otherwise")
+        if name in ("q", "qd") and law.size_in(k) != (n, 1):
+            raise InputError(f"the law's input {name!r} has shape {law.size_in(k)}, but ({n}, 1) is needed")
+        if law.size_in(k)[1] != 1:
+            raise InputError(f"the law's input {name!r} has shape {law.size_in(k)}, but signals are columns")
+
+
+def _rollout_count(starts: list[Batch], signals: Mapping[str, Batch]) -> int:
+    counts = {"q0": len(starts[0]), "qd0": len(starts[1])} | {name: len(array) for name, array in signals.items()}
+    largest = max(counts.values())
+    if any(count not in (1, largest) for count in counts.values()) or min(counts.values()) == 0:
+        given = ", ".join(f"{name} {count}" for name, count in counts.items())
+        raise InputError(f"the numbers of rollouts differ: {given}")
+    return largest
+
+
+def _series(array: Batch, count: int, later: bool = False) -> Series:
+    """Where the steps of (B or 1, steps, size) lie; `later` begins at the second step."""
+    between, along, _ = array.strides
+    return Series(array.ctypes.data + later * along, between if len(array) == count and count > 1 else 0, along)

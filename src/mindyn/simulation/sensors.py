@@ -1,0 +1,147 @@
+"""Sensors: what encoders and current (or torque) measurement make of a simulated motion.
+
+In order: the signal is delayed, sampled, given noise, rounded to the sensor's resolution, and only then converted to the
+side on which it is reported, as a drive does it: an encoder counts the motor's turns, and joint positions are
+G^-1 times them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isfinite, pi
+from typing import get_args
+
+import numpy as np
+
+from mindyn.algebra.values import Array
+from mindyn.errors import InputError, MissingPhysicsError, RobotError
+from mindyn.robots.drive_matrices import gear_matrix
+from mindyn.robots.parts import Side
+from mindyn.robots.robot import Robot
+from mindyn.simulation.inputs import read_only, require_choice, require_positive
+from mindyn.simulation.results import Measurement, Simulation
+
+_SINGULAR = 1e12
+"""Condition number from which a gear matrix counts as singular."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sensors:
+    """Sensors of one robot, the same on every axis. They sit at the motors of a robot with drives, else at its joints.
+
+    rate_hz                  of the readings
+    counts_per_revolution    of the encoders, at the motor (4 x its lines); None: no rounding
+    position_noise           standard deviation, rad, before rounding
+    torque_noise             standard deviation, N m: of the current times the motor's torque constant
+    torque_resolution        N m of one step of the current measurement; None: no rounding
+    position_delay_s         a reading at t shows the position at t - delay; before the beginning, the first one
+    torque_delay_s           likewise
+    position_side            where positions are reported
+    torque_side              where torques are reported
+    seed                     of the noise
+    """
+
+    rate_hz: float = 1000.0
+    counts_per_revolution: float | None = None
+    position_noise: float = 0.0
+    torque_noise: float = 0.0
+    torque_resolution: float | None = None
+    position_delay_s: float = 0.0
+    torque_delay_s: float = 0.0
+    position_side: Side = "joint"
+    torque_side: Side = "joint"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        require_positive(self.rate_hz, "rate_hz of the sensors")
+        for name in ("counts_per_revolution", "torque_resolution"):
+            if getattr(self, name) is not None:
+                require_positive(getattr(self, name), name)
+        for name in ("position_noise", "torque_noise", "position_delay_s", "torque_delay_s"):
+            value = getattr(self, name)
+            if not isfinite(value) or value < 0:
+                raise InputError(f"{name} must be finite and not negative, got {value!r}")
+        for name in ("position_side", "torque_side"):
+            require_choice(getattr(self, name), get_args(Side), name)
+
+
+def measure(robot: Robot, motion: Simulation, sensors: Sensors) -> Measurement:
+    """What the sensors read during a motion of the robot."""
+    G = _gears(robot, sensors)
+    rng = np.random.default_rng(sensors.seed)
+    times = np.arange(int(motion.t[-1] * sensors.rate_hz + 1e-6) + 1) / sensors.rate_hz
+    position = _positions(motion, times - sensors.position_delay_s) @ G.T
+    position = _read(position, sensors.position_noise, _resolution(robot, sensors), rng)
+    torque = np.linalg.solve(G.T, _torques(motion, times - sensors.torque_delay_s).T).T
+    torque = _read(torque, sensors.torque_noise, sensors.torque_resolution, rng)
+    if sensors.position_side == "joint":
+        position = np.linalg.solve(G, position.T).T
+    if sensors.torque_side == "joint":
+        torque = torque @ G
+    return Measurement(
+        robot.joint_names,
+        sensors.rate_hz,
+        read_only(times),
+        read_only(np.ascontiguousarray(position)),
+        read_only(np.ascontiguousarray(torque)),
+        sensors.position_side,
+        sensors.torque_side,
+    )
+
+
+def _gears(robot: Robot, sensors: Sensors) -> Array:
+    """G (n, n), or the identity for a robot without drives."""
+    n = robot.joint_count
+    if not robot.drives:
+        if "motor" in (sensors.position_side, sensors.torque_side):
+            raise MissingPhysicsError(
+                f"robot {robot.name!r} states no drives, but readings at the motors are asked for",
+                hint="add [[drive]] tables to the robot file, or ask for the joint side",
+            )
+        return np.eye(n)
+    if len(robot.drives) < n:
+        driven = {drive.joint for drive in robot.drives}
+        missing = [name for name in robot.joint_names if name not in driven]
+        raise MissingPhysicsError(f"robot {robot.name!r} states no drive of: {', '.join(missing)}")
+    order = np.argsort([robot.joint_index(drive.joint) for drive in robot.drives])
+    G = gear_matrix(robot)[order]
+    if np.linalg.cond(G) > _SINGULAR:
+        raise RobotError(f"the gear matrix of robot {robot.name!r} is singular: motors do not determine the joints")
+    return G
+
+
+def _resolution(robot: Robot, sensors: Sensors) -> float | None:
+    """Radians (of the motor) of one count."""
+    if sensors.counts_per_revolution is None:
+        return None
+    sliding = [joint.name for joint in robot.joints if joint.kind == "prismatic"]
+    if sliding and not robot.drives:
+        raise MissingPhysicsError(
+            f"joint {sliding[0]!r} is prismatic and robot {robot.name!r} states no drives, so that counts for each "
+            "revolution of its motor say nothing about it"
+        )
+    return 2 * pi / sensors.counts_per_revolution
+
+
+def _read(signal: Array, noise: float, resolution: float | None, rng: np.random.Generator) -> Array:
+    """With noise, rounded. Noise is drawn even where it is zero, so that one setting does not change another's draw."""
+    noisy = signal + noise * rng.standard_normal(signal.shape)
+    return noisy if resolution is None else np.round(noisy / resolution) * resolution
+
+
+def _positions(motion: Simulation, times: Array) -> Array:
+    """Positions between the rows of the motion, by cubic polynomials through q and qd."""
+    last = len(motion.t) - 1
+    row = np.clip((times * motion.rate_hz).astype(np.int64), 0, max(last - 1, 0))
+    h = 1 / motion.rate_hz
+    x = np.clip(times * motion.rate_hz - row, 0, 1)[:, None]
+    after = np.minimum(row + 1, last)
+    start, end = motion.q[row], motion.q[after]
+    bends = h * (motion.qd[row] * x * (1 - x) ** 2 - motion.qd[after] * x**2 * (1 - x))
+    return np.asarray(start + (end - start) * x**2 * (3 - 2 * x) + bends)
+
+
+def _torques(motion: Simulation, times: Array) -> Array:
+    """The torque held at each time."""
+    row = np.floor(times * motion.rate_hz + 1e-6).astype(np.int64)
+    return motion.tau[np.clip(row, 0, len(motion.t) - 1)]

@@ -1,0 +1,105 @@
+"""`TimeLoop`: a step kernel repeated in machine code, each step writing where the next one reads.
+
+Rollouts are taken a few at a time through all their steps, so that their states stay in the nearest cache; arrays keep
+NumPy's (rollout, time, element) order.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+from mindyn.kernels.kernel import Kernel
+from mindyn.kernels.machine import host
+from mindyn.kernels.native import assemble, load
+
+_REGISTERS = 1
+"""Registers full of rollouts that go through time together."""
+
+_MARCH = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 3, ctypes.c_void_p, ctypes.c_void_p)
+"""A call through it releases the interpreter lock."""
+
+
+class Series(NamedTuple):
+    """Where an input or output lies: `address` of the first, distances in bytes to the next rollout and next step."""
+
+    address: int
+    rollout_stride: int
+    step_stride: int
+
+
+class TimeLoop:
+    """Runs a step kernel over rollouts and steps."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._lanes = host().lanes(kernel.dtype.itemsize * 8)
+        self._entries = len(kernel.program.arguments)
+        self._step = kernel.code(self._lanes)
+        self._code = load(assemble(_march(self._step.address, self._entries, self._lanes * _REGISTERS)), "march")
+        self._run = _MARCH(self._code.address)
+
+    def run(self, arguments: Sequence[Series], rollouts: int, steps: int, threads: int) -> int:
+        """Nonzero when some input of a step was not finite; the numbers do not depend on `threads`."""
+        assert len(arguments) == self._entries
+        table = (ctypes.c_int64 * (2 * self._entries))(*[n for one in arguments for n in one[:2]])
+        moves = (ctypes.c_int64 * self._entries)(*[one.step_stride for one in arguments])
+        blocks = -(-rollouts // self._lanes)
+        share = -(-blocks // max(1, threads)) * self._lanes
+        starts = range(0, rollouts, share)
+
+        def work(first: int) -> int:
+            return int(self._run(first, min(first + share, rollouts), steps, table, moves))
+
+        if len(starts) <= 1:
+            return work(0) if rollouts else 0
+        with ThreadPoolExecutor(len(starts)) as pool:
+            return max(pool.map(work, starts))
+
+
+def _march(step_address: int, entries: int, block: int) -> str:
+    """IR of march(first, last, steps, table, moves): blocks of rollouts, and for each all steps in order."""
+    own = [f"  %a{e} = getelementptr i64, ptr %own, i64 {2 * e}" for e in range(entries)]
+    copy = [
+        f"  %f{w} = getelementptr i64, ptr %table, i64 {w}\n  %v{w} = load i64, ptr %f{w}\n"
+        f"  %o{w} = getelementptr i64, ptr %own, i64 {w}\n  store i64 %v{w}, ptr %o{w}"
+        for w in range(2 * entries)
+    ]
+    move = [
+        f"  %m{e} = getelementptr i64, ptr %moves, i64 {e}\n  %d{e} = load i64, ptr %m{e}\n"
+        f"  %b{e} = load i64, ptr %a{e}\n  %n{e} = add i64 %b{e}, %d{e}\n  store i64 %n{e}, ptr %a{e}"
+        for e in range(entries)
+    ]
+    lines = "\n".join
+    return f"""
+define i64 @march(i64 %first, i64 %last, i64 %steps, ptr %table, ptr %moves) nounwind {{
+entry:
+  %step = inttoptr i64 {step_address} to ptr
+  %own = alloca [{2 * entries} x i64], align 16
+{lines(own)}
+  br label %block
+block:
+  %i = phi i64 [ %first, %entry ], [ %end, %done ]
+  %status = phi i64 [ 0, %entry ], [ %new_status, %done ]
+  %next = add i64 %i, {block}
+  %end = call i64 @llvm.smin.i64(i64 %next, i64 %last)
+{lines(copy)}
+  br label %time
+time:
+  %k = phi i64 [ 0, %block ], [ %k_next, %time ]
+  %so_far = phi i64 [ %status, %block ], [ %new_status, %time ]
+  %report = call i64 %step(i64 %i, i64 %end, ptr %own)
+  %new_status = or i64 %so_far, %report
+{lines(move)}
+  %k_next = add i64 %k, 1
+  %more = icmp slt i64 %k_next, %steps
+  br i1 %more, label %time, label %done
+done:
+  %again = icmp slt i64 %end, %last
+  br i1 %again, label %block, label %finish
+finish:
+  ret i64 %new_status
+}}
+declare i64 @llvm.smin.i64(i64, i64)
+"""

@@ -1,0 +1,150 @@
+"""Base sets by name, reduced models, design questions, and Yoshida's value sets."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from closeness import ORACLE, assert_close, assert_negligible
+from identifiability.parallelogram_arms import REFERENCE
+
+from mindyn import equation, load_robot
+from mindyn.equations.loop_dynamics import loop_dynamics
+from mindyn.errors import InputError, MissingPhysicsError, RobotError, UnknownNameError
+from mindyn.identifiability.base_sets import base_parameters
+from mindyn.identifiability.design_questions import added_body, added_point_mass
+from mindyn.identifiability.reduction import reduce_model
+from mindyn.identifiability.yoshida_values import TABLES, yoshida_puma, yoshida_values
+from mindyn.robots.drive_matrices import gear_matrix
+
+YOSHIDA = json.loads((REFERENCE / "yoshida_puma.json").read_text())
+FORMS = ("structural", "lin", "gautier", "mayeda", "general", "numeric")
+
+
+def motion(joints: int, count: int = 60):
+    """A smooth motion: sines of several frequencies."""
+    t, k = np.linspace(0, 3, count)[:, None], 1 + np.arange(joints)
+    return np.sin(k * t), k * np.cos(k * t), -(k**2) * np.sin(k * t)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_converts_to_every_other(form):
+    robot = load_robot("puma560")
+    base = base_parameters(robot, form)
+    assert base.form == form
+    for other in FORMS:
+        there = base_parameters(robot, other)
+        assert_close(base.to(there) @ base.values, there.values, 1e-8)
+
+
+def test_loops_take_the_closed_form_where_it_exists_and_say_so():
+    closed = base_parameters(load_robot("palletiser"))
+    assert (closed.form, closed.count) == ("mayeda", 25)
+    assert "theorem 2.5.1" in closed.notes[0]
+    numeric = base_parameters(load_robot("five_bar"))
+    assert (numeric.form, numeric.count) == ("numeric", 26)
+    assert "no planar parallelogram" in numeric.notes[0]
+    with pytest.raises(RobotError, match="no planar parallelogram"):
+        base_parameters(load_robot("five_bar"), "mayeda")
+    with pytest.raises(RobotError, match="form 'lin' describes open chains"):
+        base_parameters(load_robot("five_bar"), "lin")
+
+
+def test_wrong_forms_are_refused():
+    robot = load_robot("palletiser")
+    with pytest.raises(
+        UnknownNameError, match="no form 'khalil' .*: structural, lin, gautier, mayeda, general, numeric"
+    ):
+        base_parameters(robot, "khalil")
+    with pytest.raises(InputError, match="priority and constraints belong to form 'numeric'"):
+        base_parameters(robot, priority=["m1"])
+    with pytest.raises(MissingPhysicsError, match="states no drives"):
+        base_parameters(robot, drives=True)
+    with pytest.raises(InputError, match="form 'lin' knows no drives"):
+        base_parameters(load_robot("puma560"), "lin", drives=True)
+
+
+@pytest.mark.parametrize("name", ["puma560_fgl", "five_bar"])
+def test_a_reduced_model_misses_what_it_says(name):
+    robot = load_robot(name)
+    joints = len(loop_dynamics(robot).primary_names) if robot.loops else robot.joint_count
+    q, qd, qdd = motion(joints)
+    reduction = reduce_model(robot, q, qd, qdd, tolerance=0.02)
+    count = len(reduction.energies)
+    assert (np.diff(reduction.energy_error) <= 1e-12).all()
+    assert 0 < reduction.kept < count
+    assert reduction.energy_error[reduction.kept] <= 0.02 < reduction.energy_error[reduction.kept - 1]
+    if robot.loops:
+        dynamics = loop_dynamics(robot)
+        H = np.diff(dynamics.energy_regressor(q, qd).sum(axis=1), axis=0)
+        Y = dynamics.standard_regressor(q, qd, qdd)
+    else:
+        rows = equation(robot, "energy_regressor")
+        H = np.diff([np.array(rows(*state)).sum(axis=0) for state in zip(q, qd, strict=True)], axis=0)
+        standard = equation(robot, "standard_regressor")
+        Y = np.array([np.array(standard(*state)) for state in zip(q, qd, qdd, strict=True)])
+    missed = np.linalg.norm(H @ (robot.phi - reduction.phi)) / np.linalg.norm(H @ robot.phi)
+    assert_close(missed, reduction.energy_error[reduction.kept], 1e-8)
+    rms = np.sqrt(((Y @ (robot.phi - reduction.phi)) ** 2).mean(axis=0))
+    assert_close(rms, reduction.torque_error[reduction.kept], 1e-8)
+    assert_negligible(reduction.torque_error[-1], reduction.torque_size.max(), ORACLE)
+    assert reduce_model(robot, q, qd, qdd, keep=5).kept == 5
+    assert "components" in str(reduction)
+    with pytest.raises(InputError, match="keep must lie between"):
+        reduce_model(robot, q, qd, qdd, keep=99)
+
+
+def test_added_mass_changes_base_values_and_torques_as_the_changed_robot_does():
+    robot = load_robot("puma560")
+    base = base_parameters(robot)
+    q, qd, qdd = motion(6, 10)
+    tensor = np.diag([0.01, 0.02, 0.025])
+    change = added_body(base, "link6", 1.5, [0.1, 0.0, 0.2], tensor, (q, qd, qdd))
+    loaded = robot.with_payload(1.5, [0.1, 0.0, 0.2], tensor)
+    assert_close(change.beta, base_parameters(loaded).values - base.values, ORACLE)
+    before, after = (equation(one, "inverse_dynamics") for one in (robot, loaded))
+    tau = [np.array(after(*s) - before(*s)).ravel() for s in zip(q, qd, qdd, strict=True)]
+    assert_close(change.torque, tau, ORACLE)
+    assert_close(change.rms_torque, np.sqrt((np.array(tau) ** 2).mean(axis=0)), ORACLE)
+
+
+def test_a_mass_on_the_first_axis_is_not_seen():
+    base = base_parameters(load_robot("puma560"))
+    state = motion(6, 5)
+    assert not added_point_mass(base, "link1", 2.0, [0.0, 0.0, 0.3], state).is_seen
+    seen = added_point_mass(base, "link1", 2.0, [0.1, 0.0, 0.3], state)
+    assert list(seen.changed) == ["Izz1R"]
+    assert_close(seen.beta.sum(), 2.0 * 0.1**2, ORACLE)
+    with pytest.raises(InputError, match="on the root 'base' has no effect"):
+        added_point_mass(base, "base", 1.0, [0, 0, 0], state)
+
+
+def test_a_mass_on_the_rod_of_a_palletiser():
+    robot = load_robot("palletiser")
+    base, state = base_parameters(robot), motion(4, 5)
+    change = added_point_mass(base, "rod", 1.0, [0.25, 0.0, 0.0], state)
+    Y = loop_dynamics(robot).regressor(*state, base)
+    assert_close(Y @ change.beta, change.torque, ORACLE)
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_yoshidas_tables_are_base_values_of_the_bundled_robot(table):
+    robot, values = yoshida_puma(table), yoshida_values(table)
+    assert values == YOSHIDA["value_sets_named"][table]
+    base = base_parameters(robot, "mayeda")
+    assert len(values) == 52
+    assert_close(base.values, [values[name] for name in base.names], ORACLE)
+    assert_close(np.linalg.inv(gear_matrix(robot)), YOSHIDA["gear"]["K"], ORACLE)
+    for i, drive in enumerate(robot.drives, start=1):
+        assert (drive.viscous, drive.coulomb) == (values[f"b{i}"], values[f"c{i}"])
+        assert drive.rotor_inertia == values.get(f"h{i}", 0.0)
+
+
+def test_the_bundled_robot_has_table_1_and_52_model_parameters():
+    robot = load_robot("puma560_yoshida")
+    assert robot == yoshida_puma("table1")
+    base = base_parameters(robot, drives=True)
+    assert base.count - sum(name.startswith("fo") for name in base.names) == 52
+    with pytest.raises(UnknownNameError, match="no table 'table4'"):
+        yoshida_values("table4")

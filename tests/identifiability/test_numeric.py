@@ -1,0 +1,114 @@
+"""The numeric method: against the structural sets, under constraints, with drives; and what it refuses."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from closeness import ORACLE, assert_close
+from parameters.oracle import row_space
+from parameters.oracle import sampled_rows as oracle_rows
+from robots import NONE, random_motion, random_robot, with_random_drives
+
+from mindyn import equation, load_robot
+from mindyn.equations.loop_dynamics import loop_dynamics
+from mindyn.errors import InputError, MindynError, RobotError, UnknownNameError
+from mindyn.identifiability.essential_space import constraint_matrix, essential_space, space_of_rows
+from mindyn.identifiability.numeric import numeric_base
+from mindyn.parameters.structural import structural_base
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("source", ["energy", "torque"])
+def test_numeric_and_structural_sets_span_one_space(seed, source):
+    robot = random_robot(seed, joints=1 + seed % 5)
+    numeric, structural = numeric_base(robot, source, seed=seed), structural_base(robot)
+    assert numeric.count == structural.count
+    if numeric.count:
+        structural.to(numeric)
+        numeric.to(structural)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_with_drives_too(seed):
+    # Along gravity a prismatic joint's mass, rotor and offset are one parameter less, which structural sets do not see.
+    robot = with_random_drives(random_robot(seed + 50, joints=3, gravity=NONE), seed)
+    numeric, structural = numeric_base(robot, "torque", drives=True), structural_base(robot, drives=True)
+    assert numeric.count == structural.count
+    structural.to(numeric)
+
+
+@pytest.mark.parametrize("name", ["five_bar", "palletiser"])
+def test_base_values_of_loops_give_the_torques(name):
+    robot = load_robot(name)
+    base, dynamics = numeric_base(robot), loop_dynamics(robot)
+    rng = np.random.default_rng(0)
+    p, pd, pdd = rng.uniform(-2, 2, (3, 10, len(dynamics.primary_names)))
+    tau = dynamics.inverse_dynamics(p, pd, pdd)
+    assert_close(dynamics.regressor(p, pd, pdd, base) @ base.values, tau, ORACLE)
+
+
+def test_a_users_priority_is_kept():
+    robot = load_robot("puma560")
+    given = numeric_base(robot, priority=["Izz1", "mcx6"])
+    assert "Izz1R" in numeric_base(robot).names
+    assert not any(name.startswith("Izz1") for name in given.names)
+    structural_base(robot).to(given)
+
+
+def test_constraints_lower_the_count_and_keep_the_dynamics():
+    """Links 4 to 6 are bodies of revolution: the count is the rank of the regressor on such parameters."""
+    robot = load_robot("puma560")
+    relations = [{label: 1.0} for i in (4, 5, 6) for label in (f"Ixy{i}", f"Ixz{i}", f"Iyz{i}", f"mcx{i}", f"mcy{i}")]
+    relations += [{f"Ixx{i}": 1.0, f"Iyy{i}": -1.0} for i in (4, 6)]
+    C = constraint_matrix(robot, relations)
+    base = numeric_base(robot, constraints=C)
+    free = np.linalg.svd(C)[2][len(C) :].T
+    assert base.count == len(row_space(oracle_rows(robot, 0) @ free)[0]) < 36
+    phi = free @ np.random.default_rng(0).normal(size=free.shape[1])
+    q, qd, qdd = random_motion(robot, 0)
+    Y = np.array(equation(robot, "standard_regressor")(q, qd, qdd))
+    assert_close(Y @ (base.embedding @ (base.matrix @ phi)), Y @ phi, ORACLE)
+
+
+def test_three_mass_redistributions_leave_23_of_the_five_bars_26():
+    """[Sheu & Walker 1991, section 5.3]: each constraint that the dynamics can see takes one parameter."""
+    robot = load_robot("five_bar")
+    base = numeric_base(robot)
+    assert numeric_base(robot, constraints=base.matrix[[3, 10, 20]]).count == 23
+
+
+def test_the_essential_vector_is_the_smallest_with_the_same_dynamics():
+    robot = load_robot("puma560")
+    space = essential_space(robot)
+    vector = space.vector(robot.phi)
+    assert_close(structural_base(robot).matrix @ vector, structural_base(robot).values, ORACLE)
+    assert np.linalg.norm(vector) < np.linalg.norm(robot.phi)
+    assert np.abs(space.null @ vector).max() < 1e-10
+    assert_close(space.basis @ space.basis.T, np.eye(36), ORACLE)
+
+
+def test_an_unclear_rank_is_refused_and_a_near_one_noted():
+    rng = np.random.default_rng(0)
+    U, V = (np.linalg.qr(rng.normal(size=(20, 20)))[0] for _ in range(2))
+    with pytest.raises(RobotError, match="number of base parameters is not clear: around"):
+        space_of_rows(U @ np.diag(10.0 ** -(0.9 * np.arange(0.0, 20.0))) @ V, np.ones(20))
+    near = space_of_rows(U @ np.diag([1.0] * 10 + [1e-13] * 10) @ V, np.ones(20))
+    assert near.dimension == 10
+    assert near.gap < 1e-4
+    assert "not clear" in space_of_rows(U @ np.diag([1.0] * 9 + [1e-6] + [5e-9] * 10) @ V, np.ones(20)).notes[0]
+
+
+def test_wrong_requests_are_refused():
+    robot = load_robot("puma560")
+    with pytest.raises(UnknownNameError, match="no parameter 'Ixx9'"):
+        numeric_base(robot, priority=["Ixx9"])
+    with pytest.raises(UnknownNameError, match="no parameter 'Ixx9'"):
+        constraint_matrix(robot, [{"Ixx9": 1.0}])
+    with pytest.raises(InputError, match="stands twice"):
+        numeric_base(robot, priority=["m1", "m1"])
+    with pytest.raises(InputError, match="source must be one of energy, torque"):
+        numeric_base(robot, "power")
+    with pytest.raises(InputError, match="with drives=True use source='torque'"):
+        numeric_base(robot, drives=True)
+    with pytest.raises(MindynError, match=r"constraints must have shape \(1, 60\)"):
+        numeric_base(robot, constraints=[[1.0, 2.0]])
