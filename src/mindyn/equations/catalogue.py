@@ -14,7 +14,8 @@ from mindyn.equations.energy import energy
 from mindyn.equations.forward_dynamics import forward_dynamics
 from mindyn.equations.inertia_matrix import coriolis_matrix, inertia_matrix
 from mindyn.equations.kinematics import forward_kinematics, geometric_jacobian
-from mindyn.equations.newton_euler import bias_torques, gravity_torques, inverse_dynamics
+from mindyn.equations.lean_dynamics import LeanChain, lean_chain
+from mindyn.equations.newton_euler import inverse_dynamics
 from mindyn.errors import InputError, MissingPhysicsError, RobotError, unknown_name
 from mindyn.notation import DRIVE_PARAMETERS, PARAMETERS_PER_LINK
 from mindyn.parameters.base import BaseParameters
@@ -34,11 +35,13 @@ as an input; beta as an input."""
 class Trace:
     """What an equation is traced from: the chain, its symbols by name, and whether drives take part.
 
+    lean              the robot's own base values for the lean recursion, where torques alone are asked for
     parameters        the symbols of parameters that are inputs, or that a regressor is the derivative by
     drive_parameters  (4 drives,) expressions, or None for the robot's own values
     """
 
     chain: Chain
+    lean: LeanChain | None
     symbols: dict[str, SX]
     parameters: dict[str, SX]
     drives: bool
@@ -47,6 +50,12 @@ class Trace:
 
     def __getitem__(self, name: str) -> SX:
         return self.symbols[name]
+
+    def torques(self, qd: SX, qdd: SX) -> SX:
+        """Inverse dynamics of the rigid chain, by the shortest recursion at hand."""
+        if self.lean is not None:
+            return self.lean.torques(self["q"], qd, qdd)
+        return inverse_dynamics(self.chain, self["q"], qd, qdd)
 
     def with_drives(self, tau: SX, qd: SX, qdd: SX) -> SX:
         """Tau, plus what the drives take where they take part."""
@@ -82,8 +91,7 @@ class Equation:
 
 
 def _inverse_dynamics(t: Trace) -> SX:
-    tau = inverse_dynamics(t.chain, t["q"], t["qd"], t["qdd"])
-    return t.with_drives(tau, t["qd"], t["qdd"])
+    return t.with_drives(t.torques(t["qd"], t["qdd"]), t["qd"], t["qdd"])
 
 
 def _inverse_dynamics_with_wrenches(t: Trace) -> SX:
@@ -103,11 +111,11 @@ def _inertia_matrix(t: Trace) -> SX:
 
 def _forward_dynamics(t: Trace) -> SX:
     if not t.drives:
-        return forward_dynamics(t.chain, t["q"], t["qd"], t["tau"])
+        return forward_dynamics(t.chain, t["q"], t["qd"], t["tau"], t.torques(t["qd"], t.rest))
     left = t["tau"] - drive_torques(t.chain.robot, t["qd"], t.rest, t.drive_parameters)
     qdd = casadi.SX.sym("qdd", t.chain.joint_count)
     added = casadi.jacobian(drive_torques(t.chain.robot, t.rest, qdd, t.drive_parameters), qdd)
-    return forward_dynamics(t.chain, t["q"], t["qd"], left, added)
+    return forward_dynamics(t.chain, t["q"], t["qd"], left, t.torques(t["qd"], t.rest), added)
 
 
 def _regressor(t: Trace) -> SX:
@@ -132,14 +140,14 @@ EQUATIONS: dict[str, Equation] = {
     "bias": Equation(
         ("q", "qd"),
         "tau",
-        lambda t: t.with_drives(bias_torques(t.chain, t["q"], t["qd"]), t["qd"], t.rest),
+        lambda t: t.with_drives(t.torques(t["qd"], t.rest), t["qd"], t.rest),
         "torques at qdd = 0: C(q, qd) qd + G(q)",
     ),
-    "gravity": Equation(("q",), "tau", lambda t: gravity_torques(t.chain, t["q"]), "torques G(q) that hold the robot"),
+    "gravity": Equation(("q",), "tau", lambda t: t.torques(t.rest, t.rest), "torques G(q) that hold the robot"),
     "coriolis": Equation(
         ("q", "qd"),
         "C",
-        lambda t: coriolis_matrix(t.chain, t["q"], t["qd"]),
+        lambda t: coriolis_matrix(t.torques(t["qd"], t.rest) - t.torques(t.rest, t.rest), t["qd"]),
         "matrix C(q, qd) of Christoffel's symbols; Mdot - 2 C is skew",
     ),
     "forward_dynamics": Equation(
@@ -263,20 +271,20 @@ def _start(robot: Robot, entry: Equation, asked: Request) -> Trace:
     symbols = {name: casadi.SX.sym(name, *shapes.get(name, (n, 1))) for name in entry.inputs}
     place = asked.place or ""
     if entry.needs == "nothing":
-        return Trace(kinematic_chain(robot), symbols, {}, False, None, place)
+        return Trace(kinematic_chain(robot), None, symbols, {}, False, None, place)
     if asked.parameters == "base" or entry.regressor_of == "beta":
         beta, phi, drive = _base_symbols(robot, asked)
-        return Trace(symbolic_chain(robot, phi), symbols, {"beta": beta}, asked.drives, drive, place)
+        return Trace(symbolic_chain(robot, phi), None, symbols, {"beta": beta}, asked.drives, drive, place)
     if asked.parameters == "input" or entry.regressor_of == "phi":
         phi = casadi.SX.sym("phi", n * PARAMETERS_PER_LINK)
         given = {"phi": phi}
         if asked.drives and entry.needs == "torques":
             given["drive_parameters"] = casadi.SX.sym("drive", len(robot.drives) * len(DRIVE_PARAMETERS))
         drive = given.get("drive_parameters")
-        return Trace(symbolic_chain(robot, phi), symbols, given, asked.drives, drive, place)
+        return Trace(symbolic_chain(robot, phi), None, symbols, given, asked.drives, drive, place)
     reduced = entry.needs == "torques" and asked.parameters == "constant"
     chain = reduced_chain(robot) if reduced else standard_chain(robot)
-    return Trace(chain, symbols, {}, asked.drives, None, place)
+    return Trace(chain, lean_chain(robot) if reduced else None, symbols, {}, asked.drives, None, place)
 
 
 def _base_symbols(robot: Robot, asked: Request) -> tuple[SX, SX, SX | None]:

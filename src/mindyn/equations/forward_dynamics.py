@@ -9,15 +9,16 @@ import casadi
 from mindyn.equations.chain import SX, Chain, Moved, cross_matrix
 from mindyn.equations.inertia_matrix import inertia_matrix
 from mindyn.equations.motion import forward_motion
-from mindyn.equations.newton_euler import bias_torques, link_wrenches
+from mindyn.equations.newton_euler import link_wrenches
 
 
-def forward_dynamics(chain: Chain, q: SX, qd: SX, tau: SX, added_inertia: SX | None = None) -> SX:
+def forward_dynamics(chain: Chain, q: SX, qd: SX, tau: SX, bias: SX, added_inertia: SX | None = None) -> SX:
     """qdd (n, 1) with inverse_dynamics(q, qd, qdd) = tau, by whichever method takes fewer operations.
 
+    bias           (n, 1) torques at qdd = 0
     added_inertia  (n, n) constant of the drives, on top of M
     """
-    candidates = [by_factoring(chain, q, qd, tau, added_inertia)]
+    candidates = [by_factoring(chain, q, tau - bias, added_inertia)]
     if added_inertia is None:
         candidates.append(by_articulated_bodies(chain, q, qd, tau))
     return min(candidates, key=_size)
@@ -29,14 +30,14 @@ def _size(expression: SX) -> int:
     return int(casadi.Function("size", casadi.symvar(shared), [shared]).n_instructions())
 
 
-def by_factoring(chain: Chain, q: SX, qd: SX, tau: SX, added_inertia: SX | None = None) -> SX:
-    """M qdd = tau - bias through M = L^T D L, which keeps the zeros between branches [Featherstone 2008, 6.5]."""
+def by_factoring(chain: Chain, q: SX, left: SX, added_inertia: SX | None = None) -> SX:
+    """M qdd = left through M = L^T D L, which keeps the zeros between branches [Featherstone 2008, 6.5]."""
     M = inertia_matrix(chain, q)
     if added_inertia is not None:
         M = M + added_inertia
     ancestors = _ancestors(chain, coupled=_couples(added_inertia))
     L, D = factor(M, ancestors)
-    return solve(L, D, ancestors, tau - bias_torques(chain, q, qd))
+    return solve(L, D, ancestors, left)
 
 
 def _couples(added_inertia: SX | None) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import casadi
 
 from mindyn.equations.chain import SX, Body, Chain, Moved
-from mindyn.equations.newton_euler import Wrench, along_axis, bias_torques, carried_to_parent, gravity_torques
+from mindyn.equations.newton_euler import Wrench, along_axis, carried_to_parent
 
 
 def inertia_matrix(chain: Chain, q: SX) -> SX:
@@ -58,9 +58,9 @@ def unit_acceleration_wrench(joint: Moved, body: Body) -> Wrench:
     return Wrench(body.tensor[:, 2], force)
 
 
-def coriolis_matrix(chain: Chain, q: SX, qd: SX) -> SX:
+def coriolis_matrix(velocity_torques: SX, qd: SX) -> SX:
     """C(q, qd) (n, n) of Christoffel's symbols: C qd = bias - gravity, and Mdot - 2 C is skew.
 
     The velocity torques are c_i = sum Gamma_ijk qd_j qd_k with Gamma symmetric in j, k, so C = 1/2 dc/dqd.
     """
-    return casadi.jacobian(bias_torques(chain, q, qd) - gravity_torques(chain, q), qd) / 2
+    return casadi.jacobian(velocity_torques, qd) / 2

@@ -31,17 +31,6 @@ def inverse_dynamics(chain: Chain, q: SX, qd: SX, qdd: SX, wrenches: SX | None =
     return joint_torques(chain, joints, loads)
 
 
-def gravity_torques(chain: Chain, q: SX) -> SX:
-    """G(q): the torques that hold the robot at rest."""
-    zero = casadi.SX(chain.joint_count, 1)
-    return inverse_dynamics(chain, q, zero, zero)
-
-
-def bias_torques(chain: Chain, q: SX, qd: SX) -> SX:
-    """C(q, qd) qd + G(q): the torques at qdd = 0."""
-    return inverse_dynamics(chain, q, qd, casadi.SX(chain.joint_count, 1))
-
-
 def inertial_wrench(body: Body, motion: LinkMotion) -> Wrench:
     """Force m a + Omega mc, moment mc x a + J wd + w x J w, at the frame origin."""
     force = body.mass * motion.a + motion.omega @ body.moment

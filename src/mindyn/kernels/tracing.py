@@ -8,6 +8,7 @@ import casadi
 
 from mindyn.errors import InputError
 from mindyn.kernels.building import ProgramBuilder
+from mindyn.kernels.factoring import factored
 from mindyn.kernels.program import Input, Op, Output, Program
 
 _DIRECT: dict[int, Op] = {
@@ -71,7 +72,7 @@ def trace(function: casadi.Function, matrices: Collection[str] = ()) -> Program:
         _output(name, function.sparsity_out(k), results[k], name in matrices)
         for k, name in enumerate(function.name_out())
     )
-    return builder.finish(function.name(), inputs, outputs)
+    return factored(builder.finish(function.name(), inputs, outputs))
 
 
 def _run_symbolically(function: casadi.Function, builder: ProgramBuilder) -> list[dict[int, int]]:

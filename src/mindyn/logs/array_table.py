@@ -34,21 +34,21 @@ class ArrayTable:
         lengths = {name: self._arrays[name].shape[along[name]] for name in names}
         if len(set(lengths.values())) > 1:
             listed = ", ".join(f"{name} {length}" for name, length in lengths.items())
-            raise LogError(f"arrays of {self.name} have different lengths: {listed}", hint="are torque and motion out of step?")
+            hint = "are torque and motion out of step?"
+            raise LogError(f"arrays of {self.name} have different lengths: {listed}", hint=hint)
         for start in range(0, next(iter(lengths.values())), rows):
             yield {name: self._slice(name, along[name], start, start + rows) for name in names}
 
     def _time_axis(self, name: str) -> int:
-        shape = self._arrays[name].shape
+        shape, n = self._arrays[name].shape, self._joint_count
         if len(shape) == 1 or shape[1] == 1:
             return 0
         if shape[0] == 1:
             return 1
-        fitting = [axis for axis in (0, 1) if shape[1 - axis] == self._joint_count]
+        fitting = [axis for axis in (0, 1) if shape[1 - axis] == n]
         if len(fitting) != 1:
             raise LogError(
-                f"array {name!r} of {self.name} has shape {shape}; (N, {self._joint_count}) or ({self._joint_count}, N) "
-                f"is needed for the robot's {self._joint_count} joints",
+                f"array {name!r} of {self.name} has shape {shape}; the robot's {n} joints need (N, {n}) or ({n}, N)",
                 hint="is it the log of another robot?" if not fitting else "there are as many rows as joints",
             )
         return fitting[0]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 import sqlite3
+import struct
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
-
-import numpy as np
 
 from mindyn.errors import MissingExtraError
 from mindyn.logs.cdr import JointState, decode_joint_state
@@ -118,14 +117,6 @@ def _db3_data(path: Path, topic: str) -> Iterator[tuple[int, bytes]]:
     yield from ((int(stamp), bytes(data)) for stamp, data in _query(path, text, (topic,)))
 
 
-def _mcap_reader(stream: Any, name: str) -> Any:
-    try:
-        from mcap.reader import make_reader
-    except ImportError as error:
-        raise MissingExtraError(f"{name} is an MCAP file", hint="pip install 'mindyn[ros]'") from error
-    return make_reader(stream)
-
-
 def _mcap_topics(path: Path) -> dict[str, str]:
     with path.open("rb") as stream:
         return {channel.topic: schema.name for schema, channel, _ in _mcap_walk(stream, path, None) if schema}
@@ -140,14 +131,18 @@ def _mcap_data(path: Path, topic: str) -> Iterator[tuple[int, bytes]]:
 
 
 def _mcap_walk(stream: Any, path: Path, topics: list[str] | None) -> Iterator[tuple[Any, Any, Any]]:
-    reader = _mcap_reader(stream, path.name)
-    from mcap.exceptions import McapError
-
+    """Schema, channel and message of every message on the topics; without topics, each channel."""
     try:
+        from mcap.exceptions import McapError
+        from mcap.reader import make_reader
+    except ImportError as error:
+        raise MissingExtraError(f"{path.name} is an MCAP file", hint="pip install 'mindyn[ros]'") from error
+    try:
+        reader = make_reader(stream)
         summary = reader.get_summary()
         if topics is None and summary is not None:
             yield from ((summary.schemas.get(c.schema_id), c, None) for c in summary.channels.values())
         else:
             yield from reader.iter_messages(topics=topics)
-    except (McapError, EOFError, ValueError) as error:
+    except (McapError, EOFError, ValueError, struct.error) as error:
         raise LogError(f"{path.name} cannot be read as MCAP: {error!r}", hint="is the copy complete?") from error

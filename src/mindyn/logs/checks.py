@@ -50,7 +50,8 @@ def _degree_note(log: Log, robot: Robot, accepted: Collection[str]) -> str:
         f"positions look like degrees: joint {log.joint_names[worst]} reaches {peak[worst]:.4g} rad, "
         f"its limit is {reach[worst]:.4g} rad; as degrees every joint would be inside its limits"
     )
-    return refuse_unless_accepted("degrees", accepted, message, 'state units.position = "deg", or side = "motor" with gears')
+    hint = 'state units.position = "deg", or side = "motor" with gears'
+    return refuse_unless_accepted("degrees", accepted, message, hint)
 
 
 def _limit_notes(log: Log, robot: Robot) -> list[str]:
@@ -60,8 +61,8 @@ def _limit_notes(log: Log, robot: Robot) -> list[str]:
         margin = 0.0 if low is None or high is None else 0.01 * (high - low)
         if low is not None and high is not None and high > low and (q.min() < low - margin or q.max() > high + margin):
             notes.append(
-                f"joint {joint.name} moves from {q.min():.4g} to {q.max():.4g}, beyond its limits {low:.4g} to {high:.4g}"
-                ": another zero, sign or side?"
+                f"joint {joint.name} moves from {q.min():.4g} to {q.max():.4g}, beyond its limits "
+                f"{low:.4g} to {high:.4g}: another zero, sign or side?"
             )
     return notes
 
@@ -74,12 +75,14 @@ def _torque_note(log: Log, robot: Robot, accepted: Collection[str]) -> str:
     worst = int(np.nanargmax(excess))
     name, limit = log.joint_names[worst], limits[worst]
     if excess[worst] > EFFORT_EXCESS:
-        message = f"torques look like mN m: joint {name} has rms {excess[worst] * limit:.4g} N m, its effort limit is {limit:.4g}"
+        rms = f"{excess[worst] * limit:.4g} N m"
+        message = f"torques look like mN m: joint {name} has rms {rms}, its effort limit is {limit:.4g} N m"
         return refuse_unless_accepted("milli", accepted, message, 'state units.torque = "mN m", or the side and gains')
     peak = np.nanmax(np.abs(log.tau).max(axis=0) / limits)
     if peak < EFFORT_SHORTFALL:
         message = f"torques look a thousand times too small: no joint exceeds {peak:.2g} of its effort limit"
-        return refuse_unless_accepted("milli", accepted, message, 'state units.torque = "N m", or side = "motor" with gears')
+        hint = 'state units.torque = "N m", or side = "motor" with gears'
+        return refuse_unless_accepted("milli", accepted, message, hint)
     return ""
 
 
@@ -97,5 +100,7 @@ def _velocity_note(log: Log, accepted: Collection[str]) -> str:
     if 0.5 < slope < 2.0:
         return ""
     named = [word for value, word in VELOCITY_FACTORS.items() if 0.7 < slope / value < 1.4]
-    message = f"logged velocity is {slope:.4g} times the derivative of the position" + (f" ({named[0]}?)" if named else "")
-    return refuse_unless_accepted("velocity", accepted, message, "check units.velocity, units.position, units.time and side")
+    cause = f" ({named[0]}?)" if named else ""
+    message = f"logged velocity is {slope:.4g} times the derivative of the position{cause}"
+    hint = "check units.velocity, units.position, units.time and side"
+    return refuse_unless_accepted("velocity", accepted, message, hint)

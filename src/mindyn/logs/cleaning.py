@@ -44,7 +44,8 @@ class Cleaner:
 
     def _finite(self, chunk: Log) -> Log:
         good = np.isfinite(chunk.time)
-        for signal, array in (("position", chunk.q), ("velocity", chunk.qd), ("acceleration", chunk.qdd), ("torque", chunk.tau)):
+        signals = {"position": chunk.q, "velocity": chunk.qd, "acceleration": chunk.qdd, "torque": chunk.tau}
+        for signal, array in signals.items():
             if array is None:
                 continue
             wrong = ~np.isfinite(array)

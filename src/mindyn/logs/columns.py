@@ -47,7 +47,8 @@ def pick_signal(signal: str, statement: Statement, robot: Robot, table: Table) -
     if isinstance(stated, str) and "{" not in stated:
         return _pick_array(signal, stated, statement.joints, robot, table)
     names = _column_names(signal, stated, robot)
-    missing = [f"{name} (joint {j})" for name, j in zip(names, robot.joint_names, strict=True) if name not in table.names]
+    pairs = zip(names, robot.joint_names, strict=True)
+    missing = [f"{name} (joint {joint})" for name, joint in pairs if name not in table.names]
     if missing:
         raise LogError(
             f"{table.name} has no {signal} column {', '.join(missing)}; {both_lists(table.names, robot)}",
@@ -94,7 +95,7 @@ def _pick_array(signal: str, name: str, joints: Sequence[str] | None, robot: Rob
     if joints is None:
         raise LogError(
             f"columns.{signal} names the array {name!r}, but the order of its columns is not stated",
-            hint=f"state joints = {list(robot.joint_names)} in the order of the array's columns, or a pattern with {{i}}",
+            hint=f"state joints = {list(robot.joint_names)}, in the order of the array's columns",
         )
     _require_joints("joints", joints, robot)
     return Pick(signal, (name,), tuple(list(joints).index(joint) for joint in robot.joint_names))

@@ -46,7 +46,7 @@ def conversion_of(statement: Statement, robot: Robot, signals: tuple[str, ...]) 
         elif signal == "torque":
             matrices[signal] = motor_gears(statement, robot).T @ scales
         else:
-            matrices[signal] = np.linalg.solve(motor_gears(statement, robot), scales)
+            matrices[signal] = np.asarray(np.linalg.solve(motor_gears(statement, robot), scales), dtype=np.float64)
     return Conversion(matrices, _offset(statement, robot))
 
 
@@ -59,7 +59,7 @@ def motor_gears(statement: Statement, robot: Robot) -> Array:
     else:
         G = _gears_of_drives(robot)
     if np.linalg.matrix_rank(G) < n:
-        raise LogError(f"the gear matrix is singular, so joint positions do not follow from motor positions: {G.tolist()}")
+        raise LogError(f"the gear matrix is singular: joint positions do not follow from motor positions: {G.tolist()}")
     return G
 
 
@@ -92,7 +92,7 @@ def _offset(statement: Statement, robot: Robot) -> Array:
     if statement.position_offset is None:
         return np.zeros(robot.joint_count)
     units = [factor("position", statement.unit("position", j.name), j.kind, j.name) for j in robot.joints]
-    return per_joint(statement.position_offset, robot, "position_offset") * np.array(units)
+    return np.asarray(per_joint(statement.position_offset, robot, "position_offset") * np.array(units))
 
 
 def per_joint(stated: PerJoint, robot: Robot, what: str) -> Array:

@@ -8,8 +8,8 @@ from typing import Final
 from mindyn.errors import MindynError
 
 FINDINGS: Final = ("degrees", "milli", "velocity", "stamps")
-"""Suspicions that refuse a log unless the caller accepts them: positions that look like degrees, torques that look
-a thousand times too large or too small, velocities that are not the derivative of the positions, many repeated stamps."""
+"""Suspicions that refuse a log unless the caller accepts them: positions that look like degrees, torques a thousand
+times too large or too small, velocities that are not the derivative of the positions, many repeated stamps."""
 
 
 class LogError(MindynError):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,7 +45,7 @@ class Log:
     rows: NDArray[np.int64]
     qd: Array | None = None
     qdd: Array | None = None
-    statement: Statement = Statement()
+    statement: Statement = field(default_factory=Statement)
     sources: tuple[Source, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -53,7 +54,7 @@ class Log:
         for name in ("q", "qd", "qdd", "tau"):
             array = getattr(self, name)
             if array is not None and array.shape != shape:
-                raise InputError(f"{name} has shape {array.shape}, but {shape} is needed: motion and torque out of step?")
+                raise InputError(f"{name} has shape {array.shape}, but {shape} is needed: torque out of step?")
         for name in ("time", "q", "qd", "qdd", "tau", "rows"):
             array = getattr(self, name)
             if array is not None:
@@ -66,8 +67,9 @@ class Log:
 
     def take(self, index: slice | NDArray[np.bool_]) -> Log:
         """The selected rows."""
-        arrays = {name: getattr(self, name) for name in ARRAYS}
-        return replace(self, **{name: None if a is None else a[index] for name, a in arrays.items()})
+        arrays: dict[str, Any] = {name: getattr(self, name) for name in ARRAYS}
+        taken: dict[str, Any] = {name: None if a is None else a[index] for name, a in arrays.items()}
+        return replace(self, **taken)
 
     def between(self, start: int, stop: int) -> Log:
         """The part that comes from rows start <= row < stop of the file."""
@@ -87,8 +89,9 @@ def log_of_arrays(
 
 def joined(logs: Sequence[Log]) -> Log:
     """Consecutive chunks of one recording as one log."""
-    arrays = {name: [getattr(log, name) for log in logs] for name in ARRAYS}
-    return replace(logs[0], **{k: None if v[0] is None else np.concatenate(v) for k, v in arrays.items()})
+    arrays: dict[str, Any] = {name: [getattr(log, name) for log in logs] for name in ARRAYS}
+    whole: dict[str, Any] = {k: None if v[0] is None else np.concatenate(v) for k, v in arrays.items()}
+    return logs[0] if len(logs) == 1 else replace(logs[0], **whole)
 
 
 def source_of(path: Path) -> tuple[Source, ...]:

@@ -22,7 +22,7 @@ from mindyn.logs.tables import Table, open_table, row_count
 from mindyn.logs.units import factor
 from mindyn.robots.robot import Robot
 
-CHUNK_ROWS: Final = 131_072
+CHUNK_ROWS: Final = 65_536
 NEEDED: Final = ("position", "torque")
 
 
@@ -168,5 +168,3 @@ def read_log(
     scan = scan_log(path, robot, columns=columns, units=units, side=side, stated=stated)
     chunks = list(scan)
     return replace(joined(chunks), sources=scan.sources(), notes=scan.notes)
-
-

@@ -67,7 +67,7 @@ class Statement:
         if stated is None:
             example = next(iter(UNITS[signal]))
             raise LogError(
-                f"no unit is stated for the {signal} of joint {joint!r}" if joint else f"no unit is stated for {signal}",
+                f"no unit is stated for {signal}" + (f" of joint {joint!r}" if joint else ""),
                 hint=f'state units.{signal} = "{example}" (or {", ".join(list(UNITS[signal])[1:])}) {_WHERE}',
             )
         return stated
@@ -83,7 +83,7 @@ class Statement:
         return side
 
     def merged(self, over: Mapping[str, Any]) -> Statement:
-        """This statement with the keys of `over` put above it; the tables columns, units and files key by key."""
+        """The statement with the keys of `over` put above it; the tables columns, units and files key by key."""
         valid = [entry.name for entry in fields(self)]
         _require_known("the log's statement", over, valid)
         values = {name: getattr(self, name) for name in valid}

@@ -73,7 +73,8 @@ class TextTable:
             wrong = (numbers[name].is_null() & frame[name].is_not_null() & ~frame[name].is_in(_MISSING)).arg_true()
             if len(wrong):
                 text = frame[name][wrong[0]]
-                raise LogError(f"column {name!r} of {self.name} holds {text!r} in row {before + wrong[0]}, not a number")
+                row = before + wrong[0]
+                raise LogError(f"column {name!r} of {self.name} holds {text!r} in row {row}, not a number")
         return numbers.fill_null(float("nan"))
 
     def _read(self, block: bytes, kind: type[pl.DataType]) -> pl.DataFrame:

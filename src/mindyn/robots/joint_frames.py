@@ -8,9 +8,9 @@ spent on zeros, and no common normal where axes are nearly parallel, because it 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import atan2
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 
@@ -27,15 +27,11 @@ NEARLY_PARALLEL: Final = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class HomeAxis:
-    """A joint at q = 0 in the root frame: its source frame, and the unit axis through that frame's origin."""
+    """A joint at q = 0 in the root frame: its source frame, the unit axis, and a point that the axis goes through."""
 
     frame: Pose
     axis: Array
-
-    @property
-    def point(self) -> Array:
-        """A point on the axis."""
-        return self.frame.translation
+    point: Array
 
 
 def home_axes(robot: Robot) -> tuple[HomeAxis, ...]:
@@ -44,7 +40,7 @@ def home_axes(robot: Robot) -> tuple[HomeAxis, ...]:
     axes: list[HomeAxis] = []
     for joint, parent in zip(robot.joints, robot.parents, strict=True):
         X_joint = (IDENTITY if parent < 0 else link_poses[parent]) @ joint.origin
-        axes.append(HomeAxis(X_joint, tidy(X_joint.rotation @ joint.axis)))
+        axes.append(HomeAxis(X_joint, tidy(X_joint.rotation @ joint.axis), X_joint.translation))
         link_poses.append(X_joint @ joint.tip)
     return tuple(axes)
 
@@ -134,7 +130,11 @@ def _is_dh_frame(axis: HomeAxis, after: HomeAxis | None) -> bool:
 
 
 def working_placements(robot: Robot, axes: tuple[HomeAxis, ...]) -> list[Pose]:
-    """Joint frames at q = 0 in the root frame, chosen for the equations of motion."""
+    """Joint frames at q = 0 in the root frame, chosen for the equations of motion.
+
+    Between parallel revolute axes the offset along them goes to the later joint: then the force on the earlier link
+    is needed for nothing but that link's own joint, and part of the trace falls away. A prismatic joint takes it.
+    """
     frames: dict[int, Pose] = {}
     for i in reversed(range(robot.joint_count)):
         child = _main_child(robot, i)
@@ -142,9 +142,33 @@ def working_placements(robot: Robot, axes: tuple[HomeAxis, ...]) -> list[Pose]:
             parent = robot.parents[i]
             frames[i] = _leaf_frame(axes[i], axes[parent] if parent >= 0 else None)
             continue
+        before = axes[robot.parents[i]] if robot.parents[i] >= 0 else None
         normal = _common_normal(axes[i], axes[child], frames[child].translation, NEARLY_PARALLEL)
+        turns = robot.joints[i].kind == "revolute"
+        if normal is not None and before is not None and turns and _parallel(axes[i], axes[child]):
+            normal = Pose(normal.rotation, _leaf_frame(axes[i], before).translation)
         frames[i] = normal or _frame_on(axes[i], _source_x(axes[i]), axes[i].point)
     return [frames[i] for i in range(robot.joint_count)]
+
+
+def _with_free_slides(robot: Robot, axes: tuple[HomeAxis, ...]) -> tuple[HomeAxis, ...]:
+    """The axes with every prismatic one through its parent's origin: only the direction of a slide has a meaning.
+
+    The offset then belongs to the next joint, and the force on the link before the slide is not needed for it.
+    """
+    moved = list(axes)
+    for i, (joint, parent) in enumerate(zip(robot.joints, robot.parents, strict=True)):
+        if joint.kind == "prismatic" and parent >= 0 and robot.children[i]:
+            grand = robot.parents[parent]
+            carrier = moved[parent]
+            turns = robot.joints[parent].kind == "revolute"
+            origin = _leaf_frame(carrier, moved[grand]).translation if turns and grand >= 0 else carrier.point
+            moved[i] = replace(moved[i], point=origin)
+    return tuple(moved)
+
+
+def _parallel(a: HomeAxis, b: HomeAxis) -> bool:
+    return bool(np.linalg.norm(np.cross(a.axis, b.axis)) < PARALLEL)
 
 
 def dh_placements(robot: Robot, axes: tuple[HomeAxis, ...]) -> list[Pose]:
@@ -214,10 +238,14 @@ def _step(X: Pose, kind: JointKind) -> tuple[Array, float]:
     return tidy(A), theta
 
 
-def working_frames(robot: Robot) -> WorkingFrames:
-    """Frames that make the traced equations short, with the constant maps from the source's link frames."""
+def working_frames(robot: Robot, *, slides: Literal["free", "source"] = "free") -> WorkingFrames:
+    """Frames that make the traced equations short, with the constant maps from the source's link frames.
+
+    slides  where the lines of prismatic joints lie: through their parent's origin, or as the source has them
+    """
     axes = home_axes(robot)
-    frames = working_placements(robot, axes)
+    lines = _with_free_slides(robot, axes) if slides == "free" else axes
+    frames = working_placements(robot, lines)
     root = frames[0]
     links = link_in_frame(robot, axes, frames)
     steps: list[Step] = []

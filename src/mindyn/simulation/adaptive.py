@@ -1,14 +1,15 @@
 """`AdaptiveMotion`: the plant in continuous time, to tolerance; dry friction by events.
 
-Between events every friction keeps its mode: it slips one way with its full Coulomb torque, or sticks, its speed held at
-zero by whatever torque that takes. So the integrator only ever meets smooth equations. A slipping friction whose speed
-reaches zero, and a sticking one whose torque reaches its level, end the step at that instant, found to rounding; there
-`friction.modes_at_rest` says which frictions stick from then on. Nothing is regularised and nothing chatters.
+Between events every friction keeps its mode: it slips one way with its full Coulomb torque, or sticks, its speed held
+at zero by whatever torque that takes. So the integrator only ever meets smooth equations. A slipping friction whose
+speed reaches zero, and a sticking one whose torque reaches its level, end the step at that instant, found to rounding;
+there `friction.modes_at_rest` says which frictions stick from then on. Nothing is regularised and nothing chatters.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,14 +18,14 @@ from mindyn.algebra.values import Array
 from mindyn.kernels.kernel import Kernel
 from mindyn.simulation.dormand_prince import Tolerance, error_ratio, next_size, step
 from mindyn.simulation.friction import Modes, modes_at_rest
-from mindyn.simulation.plant import Plant, acceleration
+from mindyn.simulation.plant import KEPT, Plant, acceleration
 from mindyn.simulation.results import SimulationError
 
 Indices = NDArray[np.intp]
 
 _FIRST_STEP = 1e-3
-_SHORTEST = 1e-14
-"""Seconds; a step below it means that the motion is not finite or has no solution."""
+_SHORTEST = 1e-8
+"""Seconds; no arm's motion changes so fast that a step of order 8 must be shorter, unless it runs away."""
 _OVERLOAD = 1e-9
 """Beyond its level, relative, a sticking torque ends the mode: well above the rounding with which `modes_at_rest` then
 computes the same torque, so that the two agree.
@@ -39,8 +40,8 @@ class AdaptiveMotion:
     def __init__(self, plant: Plant, q0: Array, qd0: Array, tolerance: Tolerance) -> None:
         self._plant, self._tolerance = plant, tolerance
         self._n = plant.smooth.joint_count
-        self._acceleration = Kernel(acceleration(plant)).bind()
-        self._inertia = Kernel(plant.equation("inertia_matrix"), matrices=["M"])
+        kernel, self._inertia = _kernels(plant)
+        self._acceleration = kernel.bind()
         self._size = _FIRST_STEP
         self._y = np.concatenate([q0, qd0])
         self._modes: Modes = np.sign(plant.rows @ qd0).astype(np.int64)
@@ -60,7 +61,7 @@ class AdaptiveMotion:
     @property
     def stuck(self) -> NDArray[np.bool_]:
         """(m,) which frictions stick."""
-        return self._modes == 0
+        return np.asarray(self._modes == 0)
 
     def hold(self, tau: Array) -> tuple[Array, Array]:
         """From now on tau acts; gives qdd (n,), and lam (m,) at the frictions."""
@@ -87,6 +88,7 @@ class AdaptiveMotion:
             self._size = next_size(h, ratio if np.isfinite(ratio) else 1e9)
             self._require_step()
             return
+        self._require_step()
         grown = next_size(h, ratio)
         self._size = max(grown, self._size) if last else grown
         if self._plant.has_friction:
@@ -160,6 +162,12 @@ class AdaptiveMotion:
         self._modes = modes
         self._acceleration["slip"][:] = modes * self._plant.levels
         self._acceleration["stuck"][:] = stuck
+
+
+@lru_cache(maxsize=KEPT)
+def _kernels(plant: Plant) -> tuple[Kernel, Kernel]:
+    """Accelerations, and the inertia matrix."""
+    return Kernel(acceleration(plant)), Kernel(plant.equation("inertia_matrix"), matrices=["M"])
 
 
 def _first_negative(margin: Callable[[float], float], high: float) -> float:

@@ -66,9 +66,9 @@ class ProportionalDerivative:
 class ComputedTorque:
     """tau = M(q) (qdd_r + stiffness (q_r - q) + damping (qd_r - qd)) + h(q, qd) + F^T c sign(F qd_r).
 
-    The error then obeys e'' + damping e' + stiffness e = 0, but for holding the torque between samples. Coulomb friction is
-    compensated in the direction of the reference, which measured speeds near zero cannot flip. Gains (n,) or one
-    number, 1/s^2 and 1/s.
+    The error then obeys e'' + damping e' + stiffness e = 0, but for holding the torque between samples. Coulomb
+    friction is compensated in the direction of the reference, which measured speeds near zero cannot flip. Gains (n,)
+    or one number, 1/s^2 and 1/s.
     """
 
     def __init__(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.kernels.kernel import Kernel
-from mindyn.simulation.plant import Plant
+from mindyn.simulation.plant import KEPT, Plant
 from mindyn.simulation.results import SimulationError
 from mindyn.simulation.runge_kutta import slope_function, step_function
 
@@ -20,9 +22,8 @@ class FixedMotion:
 
     def __init__(self, plant: Plant, q0: Array, qd0: Array, longest: float) -> None:
         self._plant, self._longest = plant, longest
-        self._step = Kernel(step_function(plant)).bind()
-        self._slope = Kernel(slope_function(plant)).bind() if plant.has_friction else None
-        self._free = Kernel(plant.equation("forward_dynamics")).bind()
+        kernel, look = _kernels(plant)
+        self._step, self._look = kernel.bind(), look.bind()
         self._step["q"][:], self._step["qd"][:] = q0, qd0
         self._lam = np.zeros(len(plant.levels))
         self.t = 0.0
@@ -45,13 +46,13 @@ class FixedMotion:
     def hold(self, tau: Array) -> tuple[Array, Array]:
         """From now on tau acts; gives qdd (n,), and lam (m,) at the frictions."""
         self._step["tau"][:] = tau
-        look = self._free if self._slope is None else self._slope
+        look = self._look
         for name, array in zip(look.input_names, look.inputs, strict=True):
             array[:] = self._longest if name == "dt" else self._step[name]
         look.run()
-        if self._slope is not None:
-            self._lam = look.outputs[1].copy()
-        return look.outputs[0].copy(), self._lam
+        if self._plant.has_friction:
+            self._lam = look["lam_next"].copy()
+        return look["qdd"].copy(), self._lam
 
     def advance(self, until: float) -> None:
         """Moves on to time `until` under the torque held."""
@@ -67,3 +68,10 @@ class FixedMotion:
                 f"the motion is not finite any more at {until:.6g} s",
                 hint='take a smaller step, or method="adaptive"; gains or torques may be too large for the robot',
             )
+
+
+@lru_cache(maxsize=KEPT)
+def _kernels(plant: Plant) -> tuple[Kernel, Kernel]:
+    """The step, and what its first stage sees."""
+    look = slope_function(plant) if plant.has_friction else plant.equation("forward_dynamics")
+    return Kernel(step_function(plant)), Kernel(look)

@@ -4,8 +4,8 @@ At zero speed the friction torques lam and the accelerations sdot = b - A lam of
 
     |lam| <= c;   sdot = 0 where |lam| < c;   sdot >= 0 where lam = c;   sdot <= 0 where lam = -c
 
-which are the optimality conditions of: minimise lam^T A lam / 2 - b^T lam over the box |lam| <= c. A is positive definite,
-so there is one solution, and no regularisation is needed.
+which are the optimality conditions of: minimise lam^T A lam / 2 - b^T lam over the box |lam| <= c. A is positive
+definite, so there is one solution, and no regularisation is needed.
 """
 
 from __future__ import annotations

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import isfinite
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
+
+AnyArray = TypeVar("AnyArray", bound=NDArray[Any])
 
 
 def require_positive(value: float, what: str) -> float:
@@ -32,7 +35,7 @@ def require_choice(value: str, valid: Sequence[str], what: str) -> None:
         raise InputError(f"{what} must be one of {', '.join(valid)}; got {value!r}")
 
 
-def read_only(array: Array) -> Array:
+def read_only(array: AnyArray) -> AnyArray:
     """The array itself, no longer writable."""
     array.setflags(write=False)
     return array

@@ -10,6 +10,7 @@ F is the gear matrix's row for friction at the motor, so coupled drives need not
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import casadi
 import numpy as np
@@ -46,10 +47,16 @@ class Plant:
         return equation(self.smooth, name, drives=self.drives)
 
 
+KEPT = 16
+"""Robots whose plant and compiled kernels are kept: tracing a 6R arm takes 0.3 s, a simulation often less."""
+
+
+@lru_cache(maxsize=KEPT)
 def plant_of(robot: Robot, *, drives: bool) -> Plant:
     """The plant of a robot; refuses friction that does not determine its torques."""
+    if robot.loops:
+        equation(robot, "forward_dynamics")  # refuses loops, by name
     if not drives:
-        # The chain alone: an equation of trees, which refuses loops by name.
         return Plant(replace(robot, drives=()), False, np.zeros((0, robot.joint_count)), np.zeros(0))
     levels = np.array([drive.coulomb for drive in robot.drives])
     rows = friction_matrix(robot)[levels > 0]
@@ -99,7 +106,7 @@ def _coupled_joints(plant: Plant) -> list[list[int]]:
 def acceleration(plant: Plant) -> Function:
     """qdd (n,) and lam (m,) of (q, qd, tau, slip (m,), stuck (m,)).
 
-    Friction k slips with torque slip[k] where stuck[k] is 0; where it is 1, lam[k] is whatever keeps its speed constant.
+    Friction k slips with torque slip[k] where stuck[k] is 0; where it is 1, lam[k] is what keeps its speed constant.
     """
     n, m = plant.smooth.joint_count, len(plant.levels)
     q, qd, tau = (casadi.SX.sym(name, n) for name in ("q", "qd", "tau"))

@@ -21,7 +21,7 @@ class SimulationError(MindynError):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TorqueLog:
-    """Joint torques over time: tau[k] (n,) acts from t[k] until the next sample, and the last one for one more interval.
+    """Joint torques over time: tau[k] (n,) acts from t[k] until the next sample, the last one for one more interval.
 
     t    (N,) s, increasing
     tau  (N, n) N m or N
@@ -70,7 +70,8 @@ class Simulation:
 
     t             (N,) s from the beginning
     q, qd, qdd    (N, n) the state and the acceleration right after t[k], under tau[k]
-    tau           (N, n) torque that the drives are told to give, held from t[k] to t[k + 1]
+    tau           (N, n) torque that the drives are told to give, right after t[k]; held until t[k + 1] unless the
+                  controller runs faster than rate_hz
     friction      (N, n) of that, what dry friction takes, at the joints
     stuck         (N, m) which of the drives with Coulomb friction stick
     events        how often a friction began to stick or to slip

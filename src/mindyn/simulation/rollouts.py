@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
+import casadi
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,7 +17,7 @@ from mindyn.kernels.kernel import Kernel
 from mindyn.kernels.model import Precision
 from mindyn.robots.robot import Robot
 from mindyn.simulation.inputs import read_only, require_count, require_positive
-from mindyn.simulation.plant import Plant, plant_of
+from mindyn.simulation.plant import KEPT, Plant, plant_of
 from mindyn.simulation.results import Rollouts, SimulationError
 from mindyn.simulation.runge_kutta import step_function
 from mindyn.simulation.time_loop import Series, TimeLoop
@@ -41,8 +42,8 @@ def rollout(
     """B motions of `steps` Runge-Kutta steps of dt (order 4; dry friction as in `runge_kutta`).
 
     q0, qd0  (B, n) or (n,), where they are the same for all
-    tau      (B, steps, n), (steps, n) or (n,): held in each step; or a law, a `casadi.Function` of inputs named q, qd and
-             others, whose output (n,) is held from the beginning of each step, as a digital controller's is
+    tau      (B, steps, n), (steps, n) or (n,): held in each step; or a law, a `casadi.Function` of inputs named q, qd
+             and others, whose output (n,) is held from the beginning of each step, as a digital controller's is
     signals  for each other input of the law (a reference, gains) its values: (B, steps, size), (steps, size) or (size,)
     threads  share the rollouts; the numbers do not depend on how many
 
@@ -82,7 +83,7 @@ class CompiledRollout:
         series += [_series(arrays[name.removesuffix("_next")], count, name.endswith("_next")) for name in self._outputs]
         status = self._loop.run(series, count, steps, threads)
         self._require_finite(status, arrays)
-        times = read_only(np.arange(steps + 1) * dt)
+        times = read_only(np.arange(steps + 1) * np.float64(dt))
         return Rollouts(times, *(read_only(arrays[name]) for name in ("q", "qd", "tau")))
 
     def _signals(self, given: Mapping[str, Any], steps: int) -> dict[str, Batch]:
@@ -135,7 +136,7 @@ class CompiledRollout:
                 where = np.argwhere(~np.isfinite(arrays[name]))[0].tolist()
                 raise InputError(f"{name}: element {where} is not finite")
         if status or not (np.isfinite(arrays["q"][:, -1]).all() and np.isfinite(arrays["qd"][:, -1]).all()):
-            lost = ~(np.isfinite(arrays["q"]) & np.isfinite(arrays["qd"])).all(axis=-1)
+            lost = np.asarray(~(np.isfinite(arrays["q"]) & np.isfinite(arrays["qd"])).all(axis=-1))
             if not lost.any():
                 return
             first = int(np.argwhere(lost.any(axis=0))[0, 0])
@@ -146,18 +147,17 @@ class CompiledRollout:
             )
 
 
-_compiled: weakref.WeakKeyDictionary[Robot, dict[tuple[Any, ...], CompiledRollout]] = weakref.WeakKeyDictionary()
-
-
 def compiled_rollout(
     robot: Robot, *, law: Function | None = None, drives: bool = False, dtype: Precision = "float64"
 ) -> CompiledRollout:
-    """The compiled rollout of a robot and law; one is kept for each while the robot lives."""
-    known = _compiled.setdefault(robot, {})
-    key = (None if law is None else law.serialize(), drives, dtype)
-    if key not in known:
-        known[key] = CompiledRollout(plant_of(robot, drives=drives), law, dtype)
-    return known[key]
+    """The compiled rollout of a robot and law; that of the last ones is kept."""
+    return _compiled(robot, None if law is None else law.serialize(), drives, dtype)
+
+
+@lru_cache(maxsize=KEPT)
+def _compiled(robot: Robot, law: str | None, drives: bool, dtype: Precision) -> CompiledRollout:
+    plant = plant_of(robot, drives=drives)
+    return CompiledRollout(plant, None if law is None else casadi.Function.deserialize(law), dtype)
 
 
 def _is_law(tau: Any) -> bool:

@@ -5,11 +5,11 @@ inside the Coulomb box that comes closest to letting the friction speeds s decay
 
     minimise lam^T A lam / 2 - (b + RATE s / dt)^T lam   over   |lam| <= c
 
-Fast friction saturates at c sign(s): Coulomb's law, and order 4. Slow friction (|s| < A c dt / RATE) is brought to rest
-and held: a step shrinks its speed to 0.27 of what it was, and at rest sdot = 0 in all four stages, so it does not creep.
-In that thin layer the torque may point along the motion for some steps, which gives back at most of the order of c |b| dt^2
-of energy at each stop. The minimum is approached by SWEEPS of Gauss-Seidel in each stage, started from the last torques,
-which are part of the state.
+Fast friction saturates at c sign(s): Coulomb's law, and order 4. Slow friction (|s| < A c dt / RATE) is brought to
+rest and held: a step shrinks its speed to 0.27 of what it was, and at rest sdot = 0 in all four stages, so it does not
+creep. In that thin layer the torque may point along the motion for some steps, which gives back energy, at each stop
+of the order of c |b| dt^2 at most. The minimum is approached by SWEEPS of Gauss-Seidel in each stage, started from the
+last torques, which are part of the state.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ RATE = 1.5960716379833215
 """Where the method's amplification of a decaying speed, 1 - x + x^2/2 - x^3/6 + x^4/24, is least: 0.2706."""
 
 SWEEPS = 3
-"""In each of the four stages; a PUMA 560 at rest under gravity holds to rounding after 30 steps."""
+"""In each of the four stages: a PUMA 560 that friction holds under gravity is still, to rounding, after 20 steps of
+1 ms, 1e-10 rad from where it was.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +48,8 @@ class State:
 def step_function(plant: Plant, law: Function | None = None) -> Function:
     """The step (q, qd[, lam], tau, dt) -> (q_next, qd_next[, lam_next]) with tau held.
 
-    With a `law`, tau is its value at the beginning of the step; the law's inputs besides q and qd take tau's place among
-    the inputs, and tau is a further output.
+    With a `law`, tau is its value at the beginning of the step; the law's inputs besides q and qd take tau's place
+    among the inputs, and tau is a further output.
     """
     n, m = plant.smooth.joint_count, len(plant.levels)
     symbols = {"q": casadi.SX.sym("q", n), "qd": casadi.SX.sym("qd", n)}
@@ -75,7 +77,8 @@ def slope_function(plant: Plant) -> Function:
     lam, dt = casadi.SX.sym("lam", m), casadi.SX.sym("dt")
     (_, qdd), after = _slope(plant, State(q, qd, lam), tau, dt)
     names = ["q", "qd", "lam", "tau", "dt"]
-    return casadi.Function("slope", [q, qd, lam, tau, dt], casadi.cse([qdd, after]), names, ["qdd", "lam_next"])
+    results = [casadi.cse(qdd), casadi.cse(after)]
+    return casadi.Function("slope", [q, qd, lam, tau, dt], results, names, ["qdd", "lam_next"])
 
 
 def _torque(law: Function, symbols: dict[str, SX]) -> SX:

@@ -1,7 +1,7 @@
 """Sensors: what encoders and current (or torque) measurement make of a simulated motion.
 
-In order: the signal is delayed, sampled, given noise, rounded to the sensor's resolution, and only then converted to the
-side on which it is reported, as a drive does it: an encoder counts the motor's turns, and joint positions are
+In order: the signal is delayed, sampled, given noise, rounded to the sensor's resolution, and only then converted to
+the side on which it is reported, as a drive does it: an encoder counts the motor's turns, and joint positions are
 G^-1 times them.
 """
 
@@ -72,10 +72,10 @@ def measure(robot: Robot, motion: Simulation, sensors: Sensors) -> Measurement:
     times = np.arange(int(motion.t[-1] * sensors.rate_hz + 1e-6) + 1) / sensors.rate_hz
     position = _positions(motion, times - sensors.position_delay_s) @ G.T
     position = _read(position, sensors.position_noise, _resolution(robot, sensors), rng)
-    torque = np.linalg.solve(G.T, _torques(motion, times - sensors.torque_delay_s).T).T
+    torque = _torques(motion, times - sensors.torque_delay_s) @ np.linalg.inv(G)
     torque = _read(torque, sensors.torque_noise, sensors.torque_resolution, rng)
     if sensors.position_side == "joint":
-        position = np.linalg.solve(G, position.T).T
+        position = position @ np.linalg.inv(G).T
     if sensors.torque_side == "joint":
         torque = torque @ G
     return Measurement(

@@ -112,32 +112,38 @@ def _log_source(log: TorqueLog, seconds: float, n: int) -> Source:
     instants = log.t - log.t[0]
 
     def torque(t: float, q: Array, qd: Array) -> Array:  # noqa: ARG001 - a log does not look at the state
-        return log.tau[np.searchsorted(instants, t + _TICK, side="right") - 1]
+        return np.asarray(log.tau[np.searchsorted(instants, t + _TICK, side="right") - 1])
 
     return Source(instants[instants <= seconds], torque)
 
 
 def _run(motion: Motion, source: Source, plant: Plant, seconds: float, rate_hz: float) -> Simulation:
     n, times = plant.smooth.joint_count, np.arange(int(seconds * rate_hz + 1e-6) + 1) / rate_hz
-    ticks, changes = (np.round(part / _TICK) for part in (times, source.instants))
+    instants, is_row, is_change = _schedule(times, source.instants[source.instants <= times[-1] + _TICK])
     rows = {name: np.empty((len(times), n)) for name in ("q", "qd", "qdd", "tau", "friction")}
     stuck = np.zeros((len(times), len(plant.levels)), dtype=np.bool_)
     tau, row = np.zeros(n), 0
-    for tick in np.union1d(ticks, changes[changes <= ticks[-1]]):
-        motion.advance(tick * _TICK)
-        if tick in changes:
+    for t, shown, changes in zip(instants, is_row, is_change, strict=True):
+        motion.advance(t)
+        if changes:
             tau = _checked(source.torque(motion.t, motion.q, motion.qd), motion.t, plant)
         qdd, lam = motion.hold(tau)
-        if tick == ticks[row]:
+        if shown:
             values = (motion.q, motion.qd, qdd, tau, plant.rows.T @ lam)
             for array, value in zip(rows.values(), values, strict=True):
                 array[row] = value
             stuck[row] = motion.stuck
             row += 1
-    stuck.setflags(write=False)
-    frozen = {name: read_only(array) for name, array in rows.items()}
+    q, qd, qdds, taus, friction = (read_only(array) for array in rows.values())
     names = plant.smooth.joint_names
-    return Simulation(names, rate_hz, read_only(times), **frozen, stuck=stuck, events=motion.events)
+    return Simulation(names, rate_hz, read_only(times), q, qd, qdds, taus, friction, read_only(stuck), motion.events)
+
+
+def _schedule(times: Array, changes: Array) -> tuple[list[float], NDArray[np.bool_], NDArray[np.bool_]]:
+    """All instants in order, and which of them are rows of the result, or changes of the torque."""
+    together = np.concatenate([times, changes])
+    ticks, first = np.unique(np.round(together / _TICK), return_index=True)
+    return together[first].tolist(), *(np.isin(ticks, np.round(part / _TICK)) for part in (times, changes))
 
 
 def _checked(value: ArrayLike, t: float, plant: Plant) -> Array:

@@ -1,0 +1,130 @@
+"""Rollouts beside Pinocchio in Python and MuJoCo's `rollout`, in one run: 1000 motions of 1 s at 1 kHz, Runge-Kutta 4.
+
+    python benchmarks/rollouts.py [--robot ur10] [--threads 1 2] [--json FILE]
+
+Pinocchio is timed on fewer rollouts, one after the other, as its time is the same for each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+from time import perf_counter
+
+import mujoco
+import mujoco.rollout
+import numpy as np
+import pinocchio as pin
+from peers import pinocchio_model
+from timing import best_of
+
+import mindyn
+from mindyn.export.mjcf_writer import robot_to_mjcf
+from mindyn.kernels.machine import host
+from mindyn.robots.table import text_table
+from mindyn.simulation.rollouts import compiled_rollout
+
+ROLLOUTS, STEPS, DT = 1000, 1000, 1e-3
+FEW = 4
+TARGETS = {"Pinocchio aba in Python": 20, "mujoco.rollout": 3}
+
+
+def bare(robot):
+    """The chain alone, without limits: what all three then simulate."""
+    joints = tuple(replace(joint, limits=mindyn.Limits()) for joint in robot.joints)
+    return replace(robot, joints=joints, drives=())
+
+
+def pinocchio_rollouts(robot, q0, qd0, tau):
+    """The same steps with `pin.aba`, one rollout and one step at a time."""
+    model = pinocchio_model(robot)
+    data, aba = model.createData(), pin.aba
+    half, sixth = DT / 2, DT / 6
+    found = np.empty((len(q0), STEPS, 2, robot.joint_count))
+    for b in range(len(q0)):
+        q, v = q0[b], qd0[b]
+        for k in range(STEPS):
+            u = tau[b, k]
+            a1 = aba(model, data, q, v, u).copy()
+            v2 = v + half * a1
+            a2 = aba(model, data, q + half * v, v2, u).copy()
+            v3 = v + half * a2
+            a3 = aba(model, data, q + half * v2, v3, u).copy()
+            v4 = v + DT * a3
+            a4 = aba(model, data, q + DT * v3, v4, u)
+            q = q + sixth * (v + 2 * (v2 + v3) + v4)
+            v = v + sixth * (a1 + 2 * (a2 + a3) + a4)
+            found[b, k] = q, v
+    return found
+
+
+class MujocoRollouts:
+    """`mujoco.rollout` with torque actuators and everything that this robot does not need switched off."""
+
+    def __init__(self, robot, threads):
+        spec = mujoco.MjSpec.from_string(robot_to_mjcf(robot, force=True))
+        for name in robot.joint_names:
+            motor = spec.add_actuator(target=name, trntype=mujoco.mjtTrn.mjTRN_JOINT)
+            motor.set_to_motor()
+        self.model = spec.compile()
+        self.model.opt.integrator, self.model.opt.timestep = mujoco.mjtIntegrator.mjINT_RK4, DT
+        self.model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONSTRAINT | mujoco.mjtDisableBit.mjDSBL_SENSOR
+        self.data = [mujoco.MjData(self.model) for _ in range(threads)]
+        self.pool = mujoco.rollout.Rollout(nthread=threads if threads > 1 else 0)
+
+    def run(self, q0, qd0, tau):
+        start = np.hstack([np.zeros((len(q0), 1)), q0, qd0])
+        states, _ = self.pool.rollout([self.model], self.data, start, tau)
+        return states
+
+
+def measure(robot, threads):
+    """Seconds of 1000 rollouts: ours and each peer's, and how far the results are apart."""
+    rng = np.random.default_rng(0)
+    n = robot.joint_count
+    q0, qd0 = rng.uniform(-1, 1, (2, ROLLOUTS, n))
+    tau = rng.normal(size=(ROLLOUTS, STEPS, n)) * 0.1
+    ours, theirs = compiled_rollout(robot), MujocoRollouts(robot, threads)
+    run = lambda: ours(q0, qd0, {"tau": tau}, dt=DT, steps=STEPS, threads=threads)  # noqa: E731
+    seconds = best_of({"ours": run, "mujoco": lambda: theirs.run(q0, qd0, tau)}, 3)
+    begin = perf_counter()
+    reference = pinocchio_rollouts(robot, q0[:FEW], qd0[:FEW], tau[:FEW])
+    seconds["pin"] = (perf_counter() - begin) * ROLLOUTS / FEW
+    found, states = run(), theirs.run(q0, qd0, tau)
+    apart = {
+        "pin": np.abs(found.q[:FEW, 1:] - reference[:, :, 0]).max(),
+        "mujoco": np.abs(found.q[:, 1:] - states[:, :, 1 : n + 1]).max(),
+    }
+    return seconds, apart
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--robot", default="ur10")
+    parser.add_argument("--threads", type=int, nargs="+", default=sorted({1, os.cpu_count() or 1}))
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    robot = bare(mindyn.load_robot(options.robot))
+    table = [("threads", "beside", "mindyn [s]", "beside [s]", "ratio", "asked", "positions apart")]
+    record = {}
+    for threads in options.threads:
+        seconds, apart = measure(robot, threads)
+        for key, label in (("pin", "Pinocchio aba in Python"), ("mujoco", "mujoco.rollout")):
+            if key == "pin" and threads > 1:
+                continue
+            ratio = seconds[key] / seconds["ours"]
+            numbers = (f"{seconds['ours']:.3f}", f"{seconds[key]:.2f}", f"{ratio:.1f}x", f">= {TARGETS[label]}x")
+            table.append((str(threads), label, *numbers, f"{apart[key]:.1e}"))
+            record[f"{threads} threads: {label}"] = {"s": seconds["ours"], "beside_s": seconds[key], "ratio": ratio}
+    print(f"{host().cpu}, {host().lanes(64)} float64 lanes; Pinocchio {pin.__version__}, MuJoCo {mujoco.__version__}")
+    print(f"{ROLLOUTS} rollouts of {STEPS} steps of {DT:g} s, {robot.name}")
+    print(text_table(table))
+    if options.json:
+        options.json.write_text(json.dumps(record, indent=2))
+
+
+if __name__ == "__main__":
+    main()

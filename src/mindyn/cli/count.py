@@ -1,0 +1,190 @@
+"""`mindyn count`: operations of every formulation for a robot, or the seeds' tables beside counts of the equations."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import casadi
+import typer
+
+from mindyn.equations.catalogue import equation
+from mindyn.equations.composite_bodies import FORMULATIONS, composite_inertia_matrix
+from mindyn.equations.kane import kane_inverse_dynamics
+from mindyn.equations.lin_table import TableLine, table_ii
+from mindyn.equations.mlc_dynamics import mlc_inverse_dynamics
+from mindyn.equations.mlc_inertia import MLC_FORMULATIONS, mlc_inertia_matrix
+from mindyn.equations.paper_tables import PaperRow, paper_rows
+from mindyn.errors import InputError
+from mindyn.kernels.counts import OperationCounts, operation_counts
+from mindyn.kernels.tracing import trace
+from mindyn.parameters.lin import lin_base
+from mindyn.parameters.lin_structure import lin_structure
+from mindyn.robots.loading import load_robot
+from mindyn.robots.robot import Robot
+from mindyn.robots.table import text_table
+
+PAPER_SIZE = 6
+"""n at which formulas in n are shown as numbers."""
+
+
+def count(
+    robot: Annotated[str | None, typer.Argument(help="A bundled name, or a .toml, .urdf or MJCF .xml file.")] = None,
+    papers: Annotated[bool, typer.Option("--papers", help="The seeds' tables beside ours.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    snap: Annotated[bool, typer.Option(help="Take nearly round angles as round.")] = True,
+) -> None:
+    """Multiplications and additions that one evaluation takes."""
+    if papers == (robot is not None):
+        raise InputError("count takes a robot or --papers", hint="mindyn count puma560, or mindyn count --papers")
+    if robot is None:
+        rows, lines = paper_rows(), table_ii()
+        typer.echo(json.dumps(_papers_data(rows, lines), indent=2) if as_json else _papers_text(rows, lines))
+        return
+    loaded = load_robot(robot, snap=snap)
+    counted = list(robot_counts(loaded))
+    typer.echo(json.dumps(_robot_data(loaded, counted), indent=2) if as_json else _robot_text(loaded, counted))
+    if not loaded.is_serial:
+        typer.echo("note: MLC, Kane's equations and formulations 1-5 are for serial robots; left out", err=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Operations of one formulation of one equation."""
+
+    equation: str
+    formulation: str
+    counts: OperationCounts
+
+
+def robot_counts(robot: Robot) -> Iterator[Counted]:
+    """Every formulation for a robot, with its parameters as constants, equal expressions computed once."""
+    named = {
+        "inverse dynamics": "inverse_dynamics",
+        "inertia matrix": "inertia_matrix",
+        "forward dynamics": "forward_dynamics",
+    }
+    for title, name in named.items():
+        method = "Newton-Euler" if title == "inverse dynamics" else "composite bodies"
+        method = "cheapest" if title == "forward dynamics" else method
+        yield _of_equation(robot, title, f"{method}, standard parameters", name, "standard")
+        yield _of_equation(robot, title, f"{method}, base values", name, "constant")
+        if robot.is_serial and title in SERIAL:
+            yield from SERIAL[title](robot)
+    yield _of_equation(robot, "regressor", "base parameters", "regressor", "constant")
+    yield _of_equation(robot, "regressor", "standard parameters", "standard_regressor", "constant")
+
+
+def _of_equation(robot: Robot, title: str, formulation: str, name: str, parameters: Any) -> Counted:
+    return Counted(title, formulation, operation_counts(trace(equation(robot, name, parameters=parameters))))
+
+
+def _traced(title: str, formulation: str, inputs: list[Any], result: Any) -> Counted:
+    function = casadi.Function("counted", inputs, [result])
+    return Counted(title, formulation, operation_counts(trace(function)))
+
+
+def _serial_torques(robot: Robot) -> Iterator[Counted]:
+    structure, values = lin_structure(robot), casadi.SX(casadi.DM(lin_base(robot).values))
+    motion = [casadi.SX.sym(name, robot.joint_count) for name in ("q", "qd", "qdd")]
+    lin = mlc_inverse_dynamics(structure, values, *motion)
+    yield _traced("inverse dynamics", "Lin, minimal linear combinations", motion, lin)
+    yield _traced("inverse dynamics", "Kane, centres of mass", motion, kane_inverse_dynamics(robot, *motion))
+
+
+def _serial_matrices(robot: Robot) -> Iterator[Counted]:
+    structure, values = lin_structure(robot), casadi.SX(casadi.DM(lin_base(robot).values))
+    q = casadi.SX.sym("q", robot.joint_count)
+    for k in FORMULATIONS:
+        yield _traced("inertia matrix", f"formulation {k}, standard", [q], composite_inertia_matrix(robot, q, k))
+    for k in MLC_FORMULATIONS:
+        yield _traced("inertia matrix", f"formulation {k}, MLC", [q], mlc_inertia_matrix(structure, values, q, k))
+
+
+SERIAL: dict[str, Callable[[Robot], Iterator[Counted]]] = {
+    "inverse dynamics": _serial_torques,
+    "inertia matrix": _serial_matrices,
+}
+"""Formulations that exist for serial robots alone."""
+
+
+def _robot_text(robot: Robot, counted: list[Counted]) -> str:
+    rows = [("equation", "formulation", "mult.", "add.", "div.", "sincos")]
+    for one in counted:
+        c = one.counts
+        numbers = (c.multiplications, c.additions, c.divisions, c.sincos)
+        rows.append((one.equation, one.formulation, *(str(v) for v in numbers)))
+    return f"{robot.name}: operations of one evaluation\n\n{text_table(rows)}"
+
+
+def _robot_data(robot: Robot, counted: list[Counted]) -> dict[str, object]:
+    return {
+        "robot": robot.name,
+        "counts": [
+            {
+                "equation": one.equation,
+                "formulation": one.formulation,
+                "multiplications": one.counts.multiplications,
+                "additions": one.counts.additions,
+                "divisions": one.counts.divisions,
+                "sincos": one.counts.sincos,
+            }
+            for one in counted
+        ],
+    }
+
+
+def _papers_text(rows: list[PaperRow], lines: list[TableLine]) -> str:
+    parts = [
+        "printed = counted from the traced equations under the paper's convention + the differences; n = 6 in numbers"
+    ]
+    for title in dict.fromkeys(row.table for row in rows):
+        parts += ["", title, *(line for row in rows if row.table == title for line in _row_text(row))]
+    parts += ["", "Lin 1995, Table II, operations of one joint"]
+    shown = [("joint", "line", "printed", "counted", "why")]
+    shown += [(one.column, one.line, str(one.printed), str(one.counted), one.why) for one in lines]
+    return "\n".join([*parts, text_table(shown)])
+
+
+def _row_text(row: PaperRow) -> Iterator[str]:
+    n = row.size or PAPER_SIZE
+    formula = "" if row.size else f"{row.printed} = "
+    yield f"  {row.name}: printed {formula}{row.printed(n)}; counted {row.counted(n)}; without dead code {row.live(n)}"
+    for one in row.differences:
+        yield f"    {_signed(one.worth(n))}  {one.why}"
+    if row.note:
+        yield f"    {_signed(row.unexplained(n))}  {row.note}"
+
+
+def _signed(counts: Any) -> str:
+    return f"{counts.multiplications:+d}M {counts.additions:+d}A"
+
+
+def _papers_data(rows: list[PaperRow], lines: list[TableLine]) -> dict[str, object]:
+    return {
+        "rows": [_row_data(row) for row in rows],
+        "lin_table_ii": [
+            {"joint": x.column, "line": x.line, "printed": str(x.printed), "counted": str(x.counted), "why": x.why}
+            for x in lines
+        ],
+    }
+
+
+def _row_data(row: PaperRow) -> dict[str, object]:
+    n = row.size or PAPER_SIZE
+    pairs = {"printed": row.printed(n), "counted": row.counted(n), "without_dead_code": row.live(n)}
+    return {
+        "table": row.table,
+        "row": row.name,
+        "printed_formula": str(row.printed),
+        "n": n,
+        **{name: [c.multiplications, c.additions] for name, c in pairs.items()},
+        "differences": [
+            {"why": d.why, "multiplications": d.worth(n).multiplications, "additions": d.worth(n).additions}
+            for d in row.differences
+        ],
+        "unexplained": [row.unexplained(n).multiplications, row.unexplained(n).additions],
+        "note": row.note,
+    }

@@ -1,0 +1,283 @@
+"""Five composite-body formulations of the inertia matrix of a serial robot [Lin & Fang 1999, tables I-V].
+
+Column i is the wrench that unit acceleration of joint i needs, carried to joint j <= i. They differ in the frame in
+which that is done: 1 frame j, 2 and 3 frame i, 4 frame n, 5 frame j from moments about O_{i-1}. m^, c^, J^ are mass,
+first moment and tensor of links i..n about O_i, in frame i.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import casadi
+
+from mindyn.algebra.rotations import NOISE
+from mindyn.algebra.values import Array
+from mindyn.equations.chain import SX
+from mindyn.equations.dh_joints import DhJoint, dh_parameters, joints_at, kinds, serial_dh
+from mindyn.equations.tensor_turns import shifted, turned
+from mindyn.equations.triples import Line, Matrix, Scalar, Symmetric, Triple, as_written, cross, dot
+from mindyn.errors import unknown_name
+from mindyn.robots.robot import Robot
+
+Entries = dict[tuple[int, int], Scalar]
+"""D_ji by (j, i), j <= i, counted from 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Composite:
+    """m^, c^ and J^ of links i..n about O_i, in frame i."""
+
+    mass: Scalar
+    first: Triple
+    tensor: Symmetric
+
+    def __add__(self, other: Composite) -> Composite:
+        return Composite(self.mass + other.mass, self.first + other.first, self.tensor + other.tensor)
+
+
+def composite_inertia_matrix(robot: Robot, q: SX, formulation: int = 1) -> SX:
+    """M(q) (n, n) of a serial robot with its own parameters as constants, by formulation 1 .. 5."""
+    if formulation not in FORMULATIONS:
+        raise unknown_name("formulation", str(formulation), [str(k) for k in FORMULATIONS])
+    dh = serial_dh(robot, "composite bodies")
+    joints = joints_at(dh.rows, kinds(robot), q)
+    bodies = [body_about_origin(phi) for phi in dh_parameters(robot, dh)]
+    return full_matrix(FORMULATIONS[formulation](joints, composites(joints, bodies)), len(joints))
+
+
+def body_about_origin(phi: Array) -> Composite:
+    """The body of ten standard parameters; what is rounding of a zero becomes zero."""
+    size = abs(phi).max()
+    m, x, y, z, xx, xy, yy, xz, yz, zz = (0.0 if abs(v) <= NOISE * size else float(v) for v in phi)
+    return Composite(m, Triple(x, y, z), Symmetric(xx, yy, zz, xy, xz, yz))
+
+
+def full_matrix(D: Entries, count: int) -> SX:
+    """The symmetric matrix of its upper entries."""
+    M = casadi.SX(count, count)
+    for (j, i), value in D.items():
+        M[j, i] = M[i, j] = value
+    return M
+
+
+def composites(joints: Sequence[DhJoint], bodies: Sequence[Composite]) -> list[Composite]:
+    """Each link with all links behind it [eq. 3-5]."""
+    total = list(bodies)
+    for i in reversed(range(1, len(joints))):
+        body, joint = total[i], joints[i]
+        first, s = joint.to_parent(body.first), joint.s_before
+        tensor = turned(joint, body.tensor) + shifted(s, first) + shifted(s, 0.5 * body.mass * s)
+        total[i - 1] = total[i - 1] + Composite(body.mass, first + body.mass * s, tensor)
+    return total
+
+
+def unit_force(joint: DhJoint, body: Composite) -> Triple:
+    """f_ii [eq. 7]."""
+    if joint.slides:
+        return Triple(0.0, 0.0, body.mass)
+    return Triple(-body.first.y, body.first.x, 0.0)
+
+
+def unit_moment(joint: DhJoint, body: Composite) -> Triple:
+    """t_ii [eq. 8]."""
+    if joint.slides:
+        return Triple(body.first.y, -body.first.x, 0.0)
+    return Triple(body.tensor.xz, body.tensor.yz, body.tensor.zz)
+
+
+def along_axis(joint: DhJoint, force: Triple, moment: Triple) -> Scalar:
+    """The part of a wrench at O_j that joint j feels."""
+    return force.z if joint.slides else moment.z
+
+
+def carried(joint: DhJoint, force: Triple, moment: Triple, line: Line) -> tuple[Triple, Triple]:
+    """The same wrench in the frame before, in 20 multiplications and 12 additions [eq. 9, 10, 18]."""
+    before = joint.to_parent(force)
+    moment = line("t", joint.to_parent(moment + cross(joint.along, force)) + cross(joint.across, before))
+    return line("f", before), moment
+
+
+def carried_to_first(
+    first: DhJoint, joint: DhJoint, arm: Triple, force: Triple, moment: Triple, line: Line
+) -> tuple[Triple, Triple]:
+    """At joint 1 the force or the moment alone is of use; `arm` is s_2 in frame 2."""
+    if first.slides:
+        return line("f", joint.to_parent(force)), moment
+    return force, line("t", joint.to_parent(moment + cross(arm, force)))
+
+
+def carried_down(
+    joints: Sequence[DhJoint], i: int, top: int, force: Triple, moment: Triple, arm: Triple, line: Line
+) -> Entries:
+    """D_ji for j < top of a wrench given in frame top: the recursion of formulation 1."""
+    D: Entries = {}
+    for j in reversed(range(top)):
+        if j == 0:
+            force, moment = carried_to_first(joints[0], joints[1], arm, force, moment, line)
+        else:
+            force, moment = carried(joints[j + 1], force, moment, line)
+        D[j, i] = along_axis(joints[j], force, moment)
+    return D
+
+
+def second_arm(joints: Sequence[DhJoint], line: Line) -> Triple:
+    """s_2 in frame 2: (b C, -b S, d)."""
+    if len(joints) < 2:
+        return Triple(0.0, 0.0, 0.0)
+    step = joints[1]
+    return line("s_2", Triple(step.b * step.c, -(step.b * step.s), step.d))
+
+
+def formulation_1(joints: Sequence[DhJoint], bodies: Sequence[Composite], line: Line = as_written) -> Entries:
+    """Wrenches carried from frame to frame [table I; Lilly & Orin]."""
+    arm = second_arm(joints, line)
+    D: Entries = {}
+    for i, (joint, body) in enumerate(zip(joints, bodies, strict=True)):
+        force, moment = unit_force(joint, body), line("t_ii", unit_moment(joint, body))
+        D[i, i] = along_axis(joint, force, moment)
+        D |= carried_down(joints, i, i, force, moment, arm, line)
+    return D
+
+
+def axes_and_arms(joints: Sequence[DhJoint], j: int, line: Line) -> list[tuple[Triple, Triple]]:
+    """(u_j, s_j^i) in frame i, for i = j + 1 .. n - 1 [table II]."""
+    u, s = line("u", joints[j + 1].z_before), line("s", joints[j + 1].s_own)
+    found = [(u, s)]
+    for step in joints[j + 2 :]:
+        u = line("u", step.to_child(u))
+        if not joints[j].slides:
+            s = line("s", step.to_child(s + step.across) + step.along)
+        found.append((u, s))
+    return found
+
+
+def formulation_2(joints: Sequence[DhJoint], bodies: Sequence[Composite], line: Line = as_written) -> Entries:
+    """Axes and arms carried to frame i [table II, eq. 20]."""
+    D: Entries = {(i, i): diagonal(joints[i], body) for i, body in enumerate(bodies)}
+    for j in range(len(joints) - 1):
+        for i, (u, s) in enumerate(axes_and_arms(joints, j, line), start=j + 1):
+            D[j, i] = line("D", seen_from(joints[j], joints[i], bodies[i], u, s))
+    return D
+
+
+def diagonal(joint: DhJoint, body: Composite) -> Scalar:
+    """D_ii."""
+    return body.mass if joint.slides else body.tensor.zz
+
+
+def seen_from(before: DhJoint, joint: DhJoint, body: Composite, u: Triple, s: Triple) -> Scalar:
+    """D_ji from u_j and s_j^i in frame i [eq. 20]."""
+    c, J = body.first, body.tensor
+    if joint.slides:
+        if before.slides:
+            return body.mass * u.z
+        return u.x * (body.mass * s.y + c.y) - u.y * (body.mass * s.x + c.x)
+    if before.slides:
+        return u.y * c.x - u.x * c.y
+    return dot(u, Triple(J.xz - c.x * s.z, J.yz - c.y * s.z, J.zz + c.x * s.x + c.y * s.y))
+
+
+def formulation_3(joints: Sequence[DhJoint], bodies: Sequence[Composite], line: Line = as_written) -> Entries:
+    """Axes and velocities u_j x s_j^i carried to frame i [table III, eq. 21; Renaud].
+
+    Table III as read has u.(-c_y, c_x, 0) for (j revolute, i prismatic); eq. 21 has the opposite sign, which is right.
+    """
+    D: Entries = {(i, i): diagonal(joints[i], body) for i, body in enumerate(bodies)}
+    for j in range(len(joints) - 1):
+        for i, (u, swing) in enumerate(_axes_and_swings(joints, j, line), start=j + 1):
+            D[j, i] = line("D", _seen_by_swing(joints[j], joints[i], bodies[i], u, swing))
+    return D
+
+
+def _axes_and_swings(joints: Sequence[DhJoint], j: int, line: Line) -> list[tuple[Triple, Triple]]:
+    """(u_j, u_j x s_j^i) in frame i, for i = j + 1 .. n - 1 [table III]."""
+    step, turns = joints[j + 1], not joints[j].slides
+    u = line("u", step.z_before)
+    swing = Triple(-step.s_before.y, step.s_before.x, 0.0)
+    if turns:
+        swing = line("swing", step.to_child(swing))
+    found = [(u, swing)]
+    for step in joints[j + 2 :]:
+        after = line("u", step.to_child(u))
+        if turns:
+            swing = line("swing", step.to_child(swing + cross(u, step.across)) + cross(after, step.along))
+        u = after
+        found.append((u, swing))
+    return found
+
+
+def _seen_by_swing(before: DhJoint, joint: DhJoint, body: Composite, u: Triple, swing: Triple) -> Scalar:
+    c, J = body.first, body.tensor
+    if joint.slides:
+        if before.slides:
+            return body.mass * u.z
+        return body.mass * swing.z + (u.x * c.y - u.y * c.x)
+    if before.slides:
+        return u.y * c.x - u.x * c.y
+    return dot(u, Triple(J.xz, J.yz, J.zz)) + c.x * swing.y - c.y * swing.x
+
+
+def formulation_4(joints: Sequence[DhJoint], bodies: Sequence[Composite], line: Line = as_written) -> Entries:
+    """Everything in frame n [table IV; Fijany & Bejczy]; u_i is a column of the rotation and takes no operations."""
+    turns, axes, arms = _in_last_frame(joints, line)
+    D: Entries = {}
+    for i, (joint, body) in enumerate(zip(joints, bodies, strict=True)):
+        own_force, own_moment = unit_force(joint, body), unit_moment(joint, body)
+        D[i, i] = along_axis(joint, own_force, own_moment)
+        if i == 0:
+            continue
+        last = i == len(joints) - 1
+        force = line("f_ii", own_force if last else turns[i] @ own_force)
+        moment = line("t_ii", own_moment if last else turns[i] @ own_moment)
+        for j in reversed(range(i)):
+            moment = line("t", moment + cross(arms[j], force))
+            D[j, i] = line("D", dot(axes[j], force if joints[j].slides else moment))
+    return D
+
+
+def _in_last_frame(joints: Sequence[DhJoint], line: Line) -> tuple[list[Matrix], list[Triple], list[Triple]]:
+    """For i < n: rotation to frame n, u_i in frame n, s_i^{i+1} in frame n."""
+    count = len(joints)
+    turns: dict[int, Matrix] = {}
+    arms: dict[int, Triple] = {}
+    if count > 1:
+        last = joints[-1]
+        u = last.z_before
+        turns[count - 2] = line(
+            "R_n", Matrix(Triple(last.c, last.cb * last.s, u.x), Triple(-last.s, last.cb * last.c, u.y), last.axis)
+        )
+        arms[count - 2] = line("s", Triple(last.b * last.c, -(last.b * last.s), last.d))
+    for i in reversed(range(count - 2)):
+        step, after = joints[i + 1], turns[i + 1]
+        turns[i] = line("iRn", Matrix(*(step.to_parent(row) for row in (after.x, after.y, after.z))))
+        arms[i] = line("s", turns[i] @ step.across + after @ step.along)
+    axes = [Triple(N.x.z, N.y.z, N.z.z) for N in (turns[i] for i in range(count - 1))]
+    return [turns[i] for i in range(count - 1)], axes, [arms[i] for i in range(count - 1)]
+
+
+def formulation_5(joints: Sequence[DhJoint], bodies: Sequence[Composite], line: Line = as_written) -> Entries:
+    """From first moments h about O_{i-1} [table V, eq. B3-B11; Kawasaki et al.]; D_ji takes K_j, as read K_i."""
+    D: Entries = {(i, i): diagonal(joints[i], body) for i, body in enumerate(bodies)}
+    for i in range(1, len(joints)):
+        joint, body = joints[i], bodies[i]
+        h = line("first moment", joint.to_parent(body.first) + body.mass * joint.s_before)
+        if joint.slides:
+            force, moment = body.mass * joint.axis, line("t", cross(h, joint.axis))
+        else:
+            force = line("f", cross(joint.axis, h - body.mass * joint.s_before))
+            moment = line("t", joint.to_parent(body.tensor.rows[2]) + cross(joint.s_before, force))
+        D[i - 1, i] = along_axis(joints[i - 1], force, moment)
+        D |= carried_down(joints, i, i - 1, line("f_ii", force), moment, joints[1].s_own, line)
+    return D
+
+
+FORMULATIONS: dict[int, Callable[..., Entries]] = {
+    1: formulation_1,
+    2: formulation_2,
+    3: formulation_3,
+    4: formulation_4,
+    5: formulation_5,
+}
+"""The five formulations by number."""

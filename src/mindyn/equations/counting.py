@@ -1,0 +1,182 @@
+"""Operation counts of equations as they are written: a scalar that writes down what is done to it.
+
+Numbers and constants (symbols known before the robot moves) fold: sums and products of constants, and whatever meets 0
+or +-1, are free; so is a change of sign. Everything else is one multiplication or one addition each time it is written.
+One trace answers for every convention: all lines as written, without dead code (what no output needs), with common
+subexpressions computed once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from typing import Literal, TypeVar
+
+from mindyn.equations.triples import Scalar, mapped
+
+T = TypeVar("T")
+
+Kind = Literal["number", "constant", "variable", "add", "mul", "twice"]
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Multiplications and additions."""
+
+    multiplications: int = 0
+    additions: int = 0
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(self.multiplications + other.multiplications, self.additions + other.additions)
+
+    def __sub__(self, other: Counts) -> Counts:
+        return Counts(self.multiplications - other.multiplications, self.additions - other.additions)
+
+    def __rmul__(self, factor: int) -> Counts:
+        return Counts(factor * self.multiplications, factor * self.additions)
+
+    def __str__(self) -> str:
+        return f"{self.multiplications}M {self.additions}A"
+
+
+@dataclass(slots=True)
+class _Node:
+    """One result: `twin` is the first node that computes the same, `costs` whether it is not a constant."""
+
+    kind: Kind
+    operands: tuple[int, ...]
+    twin: int
+    costs: bool
+    line: str = ""
+
+
+@dataclass
+class Tape:
+    """The nodes of one trace.
+
+    dense  lines whose results are taken as new variables, entry by entry: what is known of their zeros and constants
+           does not reach the next line, as when a table is counted row by row
+    """
+
+    dense: Collection[str] = ()
+    nodes: list[_Node] = field(default_factory=list)
+    _known: dict[tuple[object, ...], int] = field(default_factory=dict)
+    _labelled: int = 0
+
+    def variable(self) -> Traced:
+        """A new quantity that changes with the motion."""
+        return Traced(self, self._append("variable", (), True), 1)
+
+    def constant(self) -> Traced:
+        """A new quantity that is known beforehand, though not its value."""
+        return Traced(self, self._append("constant", (), False), 1)
+
+    def line(self, name: str, value: T, /) -> T:
+        """Labels what was written since the last line; gives new variables in place of a dense one."""
+        for node in self.nodes[self._labelled :]:
+            node.line = node.line or name
+        self._labelled = len(self.nodes)
+        return mapped(value, lambda _: self.variable()) if name in self.dense else value
+
+    def counts(self, *, without: Collection[str] = (), twice: Literal["mul", "add"] = "add") -> Counts:
+        """Every line as written, but those named in `without`; 2 x is an addition, or a multiplication."""
+        return _tally((node for node in self.nodes if node.costs and node.line not in without), twice)
+
+    def by_line(self, twice: Literal["mul", "add"] = "add") -> dict[str, Counts]:
+        """Counts of each line."""
+        names = dict.fromkeys(node.line for node in self.nodes if node.costs)
+        return {name: _tally((n for n in self.nodes if n.costs and n.line == name), twice) for name in names}
+
+    def needed(self, outputs: Iterable[Scalar], *, shared: bool = False, without: Collection[str] = ()) -> Counts:
+        """What the outputs need, but lines named in `without`; with `shared`, equal expressions are computed once."""
+        marked: set[int] = set()
+        waiting = [value.node for value in outputs if isinstance(value, Traced)]
+        while waiting:
+            number = self.nodes[waiting[-1]].twin if shared else waiting[-1]
+            waiting.pop()
+            if number not in marked:
+                marked.add(number)
+                waiting.extend(self.nodes[number].operands)
+        live = (self.nodes[number] for number in marked)
+        return _tally((node for node in live if node.costs and node.line not in without), "add")
+
+    def number(self, value: float) -> int:
+        """The node of a known number."""
+        return self._append("number", (), False, ("number", value))
+
+    def write(self, kind: Kind, operands: tuple[int, ...], key: tuple[object, ...]) -> int:
+        """A new node; it is a constant if all that it is made of is."""
+        return self._append(kind, operands, any(self._moves(k) for k in operands), key)
+
+    def twin(self, number: int) -> int:
+        """The first node that computes the same as a node."""
+        return self.nodes[number].twin
+
+    def _moves(self, number: int) -> bool:
+        node = self.nodes[number]
+        return node.costs or node.kind == "variable"
+
+    def _append(self, kind: Kind, operands: tuple[int, ...], costs: bool, key: tuple[object, ...] | None = None) -> int:
+        number = len(self.nodes)
+        twin = number if key is None else self._known.setdefault(key, number)
+        self.nodes.append(_Node(kind, operands, twin, costs and kind not in ("variable", "constant", "number")))
+        return number
+
+
+def _tally(nodes: Iterable[_Node], twice: Literal["mul", "add"]) -> Counts:
+    found = [twice if node.kind == "twice" else node.kind for node in nodes]
+    return Counts(found.count("mul"), found.count("add"))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Traced:
+    """A scalar on a tape: sign times a node."""
+
+    tape: Tape
+    node: int
+    sign: int
+
+    def __neg__(self) -> Traced:
+        return Traced(self.tape, self.node, -self.sign)
+
+    def __add__(self, other: Scalar) -> Scalar:
+        if isinstance(other, (int, float)):
+            if other == 0:
+                return self
+            other = Traced(self.tape, self.tape.number(float(other)), 1)
+        tape, relative = self.tape, self.sign * other.sign
+        pair = sorted((tape.twin(self.node), tape.twin(other.node)))
+        node = tape.write("add", (self.node, other.node), ("add", *pair, relative))
+        # a - b and b - a are one expression: its sign is that of the operand with the lower number.
+        first = self if tape.twin(self.node) == pair[0] else other
+        return Traced(tape, node, first.sign)
+
+    def __radd__(self, other: Scalar) -> Scalar:
+        return self + other
+
+    def __sub__(self, other: Scalar) -> Scalar:
+        return self + (-other)
+
+    def __rsub__(self, other: Scalar) -> Scalar:
+        return -self + other
+
+    def __mul__(self, other: Scalar) -> Scalar:
+        tape = self.tape
+        if isinstance(other, (int, float)):
+            if other == 0:
+                return 0.0
+            sign = self.sign if other > 0 else -self.sign
+            size = abs(float(other))
+            if size == 1.0:
+                return Traced(tape, self.node, sign)
+            kind: Kind = "twice" if size == 2.0 else "mul"
+            key = (kind, tape.twin(self.node), size)
+            return Traced(tape, tape.write(kind, (self.node,), key), sign)
+        if not isinstance(other, Traced):
+            return NotImplemented  # a vector: its own __rmul__ knows
+        pair = sorted((tape.twin(self.node), tape.twin(other.node)))
+        node = tape.write("mul", (self.node, other.node), ("mul", *pair))
+        return Traced(tape, node, self.sign * other.sign)
+
+    def __rmul__(self, other: Scalar) -> Scalar:
+        return self * other

@@ -1,0 +1,138 @@
+"""Inverse dynamics by Kane's equations [Angeles, Ma & Rojas 1988], in masses, mass centres and central tensors.
+
+The generalized force of joint i is the sum over links j >= i of partial velocity times m_j p_j'' plus partial angular
+velocity times h_j'; summed from the last link inwards that is a recursion [eq. 46, 49]. Corrected against the print:
+p_i'' = Q^T (p_{i-1}'' + W_{i-1} (a_i - rho_{i-1})) + W_i rho_i has a plus where stage 2 has a minus, and the sums of
+v_i and w_i start at j = i. The source measures prismatic joints by b = -d; here, as everywhere in mindyn, the joint
+moves along +z, so that its force is e.v without the minus of the source's generalized force.
+
+    p''   acceleration of the mass centre less gravity          W     [wd] + [w][w]
+    h'    rate of angular momentum about the mass centre        rho   from O_i to the mass centre
+    u, v  m p'' of link i, and its sum over links i .. n         a_i   from O_{i-1} to O_i, Lin's s_i
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mindyn.algebra.rotations import NOISE
+from mindyn.algebra.values import Array
+from mindyn.equations.chain import SX
+from mindyn.equations.dh_joints import (
+    DhJoint,
+    EndWrench,
+    column,
+    dh_parameters,
+    end_wrench,
+    joints_at,
+    kinds,
+    scalars,
+    serial_dh,
+)
+from mindyn.equations.rotation_rates import omega
+from mindyn.equations.triples import ZERO, Line, Matrix, Scalar, Symmetric, Triple, as_written, cross
+from mindyn.robots.robot import Robot
+
+
+def kane_inverse_dynamics(robot: Robot, q: SX, qd: SX, qdd: SX, wrench: SX | None = None) -> SX:
+    """Joint torques tau (n, 1) of a serial robot with its own parameters as constants.
+
+    wrench  (6, 1) moment and force from outside on the last link, at its source frame and in its components
+    """
+    dh = serial_dh(robot, "kane")
+    joints = joints_at(dh.rows, kinds(robot), q)
+    bodies = [central_body(phi) for phi in dh_parameters(robot, dh)]
+    gravity = Triple(*(float(v) for v in dh.base.rotation.T @ robot.gravity))
+    moving = centre_motions(joints, bodies, gravity, scalars(qd), scalars(qdd))
+    return column(generalized_forces(joints, bodies, moving, None if wrench is None else end_wrench(dh, wrench)))
+
+
+@dataclass(frozen=True, slots=True)
+class CentralBody:
+    """Mass, mass centre rho, and inertia tensor about the mass centre, in frame i."""
+
+    mass: Scalar
+    rho: Triple
+    tensor: Symmetric
+
+
+def central_body(phi: Array) -> CentralBody:
+    """The body of ten standard parameters in its DH frame; a link without mass keeps its tensor and has rho = 0."""
+    mass, moment = float(phi[0]), phi[1:4]
+    rho = moment / mass if mass else np.zeros(3)
+    xx, xy, yy, xz, yz, zz = phi[4:]
+    x, y, z = rho
+    tensor = np.array([xx, yy, zz, xy, xz, yz])
+    steiner = mass * np.array([y * y + z * z, x * x + z * z, x * x + y * y, -x * y, -x * z, -y * z])
+    # A difference that is only rounding becomes zero, and vanishes from the trace.
+    central = np.where(np.abs(tensor - steiner) <= NOISE * np.abs(tensor).max(), 0.0, tensor - steiner)
+    return CentralBody(mass, Triple(*(float(v) for v in rho)), Symmetric(*(float(v) for v in central)))
+
+
+@dataclass(frozen=True, slots=True)
+class CentreMotion:
+    """w, wd and W of link i, and p'' of its mass centre, in frame i."""
+
+    w: Triple
+    wd: Triple
+    W: Matrix
+    p: Triple
+
+
+def centre_motions(
+    joints: Sequence[DhJoint],
+    bodies: Sequence[CentralBody],
+    gravity: Triple,
+    qd: Sequence[Scalar],
+    qdd: Sequence[Scalar],
+    line: Line = as_written,
+) -> list[CentreMotion]:
+    """Stage 2: motion of every link from the base outwards [eq. 12-20, corrected]."""
+    before, rho = CentreMotion(ZERO, ZERO, Matrix(ZERO, ZERO, ZERO), -gravity), ZERO
+    motions: list[CentreMotion] = []
+    for i, (joint, body) in enumerate(zip(joints, bodies, strict=True)):
+        w, wd = joint.to_child(before.w), joint.to_child(before.wd)
+        if not joint.slides:
+            wd = wd + Triple(w.y * qd[i], -(w.x * qd[i]), qdd[i])
+            w = w + Triple(0.0, 0.0, qd[i])
+        w, wd = line("w", w), line("wd", wd)
+        W = line("W", omega(w, wd)[0])
+        arm = line("a - rho", joint.s_before - rho) if motions else joint.s_before
+        p = joint.to_child(before.p + before.W @ arm) + W @ body.rho
+        if joint.slides:
+            twice = 2.0 * qd[i]
+            p = p + Triple(twice * w.y, -(twice * w.x), qdd[i])
+        motions.append(CentreMotion(w, wd, W, line("p", p)))
+        before, rho = line("motion before", motions[-1]), body.rho
+    return motions
+
+
+def generalized_forces(
+    joints: Sequence[DhJoint],
+    bodies: Sequence[CentralBody],
+    motions: Sequence[CentreMotion],
+    end: EndWrench | None = None,
+    line: Line = as_written,
+) -> list[Scalar]:
+    """Stage 3: the torques from the last joint to the first [eq. 42-49, sums from j = i]."""
+    v, w = ZERO, ZERO  # in frame i, of the links behind
+    lever = ZERO  # a_{i+1} x v_{i+1}
+    if end is not None:
+        v, w = -end.force, -(end.moment + cross(end.arm, end.force))
+    torques: list[Scalar] = [0.0] * len(joints)
+    for i in reversed(range(len(joints))):
+        joint, body, motion = joints[i], bodies[i], motions[i]
+        rate = line("h", body.tensor @ motion.wd + cross(motion.w, body.tensor @ motion.w))
+        u = line("u", body.mass * motion.p)
+        k = line("k", rate + cross(body.rho, u) + lever)
+        w = line("w sum", w + k)
+        v = line("v sum", v + u)
+        torques[i] = v.z if joint.slides else w.z
+        if i > 0:
+            v = line("Q v", joint.to_parent(v))
+            w = line("Q w", joint.to_parent(w))
+            lever = cross(joint.s_before, v)
+    return torques

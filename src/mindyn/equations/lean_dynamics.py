@@ -1,0 +1,198 @@
+"""Inverse dynamics with as few operations as we know: third columns of Omega, second moments, sums of parallel angles.
+
+Symbols: w angular velocity; Omega = [wd] + [w][w]; Sigma second moments about the origin. The moment of a link's
+inertia forces is the vector of Omega Sigma - (Omega Sigma)^T. The third column of Omega obeys
+Omega_i e3 = R_i^T Omega_p z_i, without the joint's own motion [Lin 1995, eq. 30], which replaces the rotation of wd
+where the next axis is parallel or perpendicular.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import casadi
+import numpy as np
+
+from mindyn.equations.chain import SX, Chain, Moved, constant, cross_matrix
+from mindyn.equations.lean_parameters import LeanLink, lean_links, with_last_frames_turned, with_length_unit
+from mindyn.equations.newton_euler import Wrench, along_axis
+from mindyn.parameters.reduced import reduced_parameters
+from mindyn.robots.joint_frames import WorkingFrames, working_frames
+from mindyn.robots.robot import Robot
+
+
+@dataclass(frozen=True, slots=True)
+class Swing:
+    """Motion of a frame, in its own components.
+
+    w, wd     (3, 1) angular velocity and acceleration
+    omega     (3, 3) Omega
+    a         (3, 1) acceleration of the origin minus gravity
+    anchor    what a parallel next joint starts from: w and third column of Omega before any turn about z, the angle so
+              far, and the sum of joint speeds; None where the frame is not reached by a turn about z
+    """
+
+    w: SX
+    wd: SX
+    omega: SX
+    a: SX
+    anchor: Anchor | None
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """Vectors of the frame that a run of parallel joints hangs on, and the angle turned since."""
+
+    w: SX
+    column: SX
+    angle: SX
+
+
+@dataclass(frozen=True, slots=True)
+class LeanChain:
+    """A robot's own base values, prepared for the lean recursion."""
+
+    chain: Chain
+    links: tuple[LeanLink, ...]
+
+    def torques(self, q: SX, qd: SX, qdd: SX) -> SX:
+        """Inverse dynamics, tau (n, 1)."""
+        return lean_inverse_dynamics(self.chain, self.links, q, qd, qdd)
+
+
+def lean_chain(robot: Robot) -> LeanChain:
+    """The preparation that takes fewest operations; prismatic lines may lie in two ways, which are both tried."""
+    ways: tuple[Literal["free", "source"], ...] = ("free", "source")
+    slides = ways if any(joint.kind == "prismatic" for joint in robot.joints) else ways[:1]
+    candidates = [_prepared(robot, working_frames(robot, slides=way)) for way in slides]
+    return min(candidates, key=_size) if len(candidates) > 1 else candidates[0]
+
+
+def _prepared(robot: Robot, frames: WorkingFrames) -> LeanChain:
+    phis = reduced_parameters(robot, frames)
+    frames, phis = with_last_frames_turned(frames, phis)
+    frames, phis = with_length_unit(frames, phis)
+    return LeanChain(Chain(robot, frames, ()), lean_links(phis, frames.steps))
+
+
+def _size(lean: LeanChain) -> int:
+    motion = [casadi.SX.sym(name, lean.chain.joint_count) for name in ("q", "qd", "qdd")]
+    return int(casadi.Function("size", motion, [casadi.cse(lean.torques(*motion))]).n_instructions())
+
+
+def lean_inverse_dynamics(chain: Chain, links: tuple[LeanLink, ...], q: SX, qd: SX, qdd: SX) -> SX:
+    """Joint torques tau (n, 1)."""
+    joints = chain.at(q)
+    swings = lean_motion(chain, joints, q, qd, qdd)
+    loads = [lean_wrench(link, swing) for link, swing in zip(links, swings, strict=True)]
+    for i in reversed(range(chain.joint_count)):
+        if chain.parents[i] >= 0:
+            loads[chain.parents[i]] += _to_parent(joints[i], loads[i])
+    return casadi.vertcat(*(along_axis(joint, load) for joint, load in zip(joints, loads, strict=True)))
+
+
+def _offsets(joint: Moved) -> tuple[SX, SX]:
+    """The step's translation as a part across the joint axis, in the parent frame, and d along it."""
+    z = constant(joint.step.rotation[:, 2])
+    d = z.T @ joint.translation
+    return casadi.sparsify(joint.translation - z * d), d
+
+
+def _to_parent(joint: Moved, wrench: Wrench) -> Wrench:
+    """The same wrench at the parent's origin; the part of the offset along z is dealt with before the turn."""
+    across, d = _offsets(joint)
+    f = casadi.densify(wrench.force)
+    force = joint.to_parent(f)
+    moment = wrench.moment + casadi.vertcat(-d * f[1], d * f[0], 0)
+    return Wrench(joint.to_parent(moment) + cross_matrix(across) @ force, force)
+
+
+def lean_motion(chain: Chain, joints: tuple[Moved, ...], q: SX, qd: SX, qdd: SX) -> list[Swing]:
+    """Motion of every frame, from the root outwards."""
+    zero, square = casadi.SX(3, 1), casadi.SX(3, 3)
+    root = Swing(zero, zero, square, -chain.gravity, None)
+    swings: list[Swing] = []
+    for i, joint in enumerate(joints):
+        before = root if chain.parents[i] < 0 else swings[chain.parents[i]]
+        across, d = _offsets(joint)
+        a = joint.to_child(before.a + before.omega @ across)
+        if joint.step.kind == "prismatic":
+            swing = _slide(joint, before, a, qd[i], qdd[i])
+        elif _permutes(joint.step.rotation):
+            swing = _turn(joint, before, a, q[i] + joint.step.offset, qd[i], qdd[i])
+        else:
+            swing = _general_turn(joint, before, a, qd[i], qdd[i])
+        swings.append(replace(swing, a=swing.a + swing.omega[:, 2] * d))
+    return swings
+
+
+def _permutes(R: np.ndarray) -> bool:
+    """Whether a rotation only exchanges axes and signs, so that applying it is free."""
+    return bool(np.isin(np.abs(R), (0.0, 1.0)).all())
+
+
+def _slide(joint: Moved, before: Swing, a: SX, qd: SX, qdd: SX) -> Swing:
+    R = constant(joint.step.rotation)
+    w = casadi.densify(R.T @ before.w)
+    twice = 2 * qd
+    along = casadi.vertcat(twice * w[1], -(twice * w[0]), qdd)
+    return Swing(w, R.T @ before.wd, R.T @ before.omega @ R, a + along, None)
+
+
+def _turned(c: SX, s: SX, v: SX) -> SX:
+    """Rz(angle)^T v."""
+    v = casadi.densify(v)
+    return casadi.vertcat(c * v[0] + s * v[1], c * v[1] - s * v[0], v[2])
+
+
+def _turn(joint: Moved, before: Swing, a: SX, angle: SX, qd: SX, qdd: SX) -> Swing:
+    """A revolute joint with its axis along or across the parent's axes."""
+    R = joint.step.rotation
+    if before.anchor is not None and (np.eye(3) == R).all():
+        anchor = Anchor(before.anchor.w, before.anchor.column, before.anchor.angle + angle)
+        c, s = casadi.cos(anchor.angle), casadi.sin(anchor.angle)
+    else:
+        anchor = Anchor(constant(R.T) @ before.w, constant(R.T) @ (before.omega @ constant(R[:, 2])), angle)
+        c, s = joint.c, joint.s
+    spun, column = _turned(c, s, anchor.w), _turned(c, s, anchor.column)
+    x, y, z = spun[0], spun[1], (constant(R[:, 2]).T @ before.w) + qd
+    wd_z = constant(R[:, 2]).T @ before.wd + qdd
+    P, Q, third = column[0], column[1], column[2]
+    xx, zz, xy, xz, yz = x * x, z * z, x * y, x * z, y * z
+    omega = casadi.vertcat(
+        casadi.horzcat(third + (xx - zz), xy - wd_z, P),
+        casadi.horzcat(xy + wd_z, -(xx + zz), Q),
+        casadi.horzcat(2 * xz - P, 2 * yz - Q, third),
+    )
+    wd = casadi.vertcat(yz - Q, P - xz, wd_z)
+    return Swing(casadi.vertcat(x, y, z), wd, omega, a, anchor)
+
+
+def _general_turn(joint: Moved, before: Swing, a: SX, qd: SX, qdd: SX) -> Swing:
+    """A revolute joint at any twist: w and wd are turned, Omega is built from them."""
+    w_p, wd_p = joint.to_child(before.w), joint.to_child(before.wd)
+    x, y, z = w_p[0], w_p[1], w_p[2] + qd
+    wd = casadi.vertcat(wd_p[0] + y * qd, wd_p[1] - x * qd, wd_p[2] + qdd)
+    xx, yy, zz, xy, xz, yz = x * x, y * y, z * z, x * y, x * z, y * z
+    omega = casadi.vertcat(
+        casadi.horzcat(-(yy + zz), xy - wd[2], xz + wd[1]),
+        casadi.horzcat(xy + wd[2], -(xx + zz), yz - wd[0]),
+        casadi.horzcat(xz - wd[1], yz + wd[0], -(xx + yy)),
+    )
+    return Swing(casadi.vertcat(x, y, z), wd, omega, a, None)
+
+
+def lean_wrench(link: LeanLink, swing: Swing) -> Wrench:
+    """Force m a + Omega mc; moment mc x a + the vector of Omega Sigma - (Omega Sigma)^T."""
+    O = swing.omega  # noqa: E741
+    moment = constant(link.moment)
+    s11, s22, s33 = (float(x) for x in np.diag(link.second))
+    s12, s13, s23 = float(link.second[0, 1]), float(link.second[0, 2]), float(link.second[1, 2])
+    turning = casadi.vertcat(
+        O[2, 1] * s22 + O[2, 0] * s12 - O[1, 0] * s13 + (O[2, 2] - O[1, 1]) * s23 - O[1, 2] * s33,
+        (O[0, 0] - O[2, 2]) * s13 + O[0, 1] * s23 - O[2, 0] * s11 - O[2, 1] * s12 + O[0, 2] * s33,
+        O[1, 0] * s11 - O[0, 1] * s22 + (O[1, 1] - O[0, 0]) * s12 + O[1, 2] * s13 - O[0, 2] * s23,
+    )
+    force = link.mass * swing.a + O @ moment
+    return Wrench(cross_matrix(moment) @ swing.a + turning, force)

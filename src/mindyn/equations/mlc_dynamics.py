@@ -1,0 +1,252 @@
+"""Inverse dynamics in minimal linear combinations: only MLC values enter [Lin 1995, section III].
+
+Three groups of joints: before the first revolute joint r nothing turns; from r to before s all revolute axes are
+parallel and moments are scalars about u_r; from s on the recursion is general. Symbols as in NOTATION.md and Lin:
+
+    mu, zeta     force, and moment less what the joints cannot feel, that link i takes
+    rho          force along a prismatic axis
+    Psi, psi     Psi(wd, w) psi(A) = A wd + w x A w [eq. 28, 60]
+    D            the tensor of eq. 91, with the U of 1999: no G of eq. 38-43 is needed
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from mindyn.equations.chain import SX
+from mindyn.equations.dh_joints import DhJoint, EndWrench, column, end_wrench, joints_at, scalars
+from mindyn.equations.mlc_links import MlcLink, first_axis, lin_joints, mlc_links, slides_after
+from mindyn.equations.rotation_rates import omega
+from mindyn.equations.tensor_turns import turned
+from mindyn.equations.triples import NOTHING, ZERO, Line, Matrix, Scalar, Symmetric, Triple, as_written, cross, dot
+from mindyn.parameters.lin_structure import LinStructure
+
+
+def mlc_inverse_dynamics(structure: LinStructure, mlc: SX, q: SX, qd: SX, qdd: SX, wrench: SX | None = None) -> SX:
+    """Joint torques tau (n, 1) from the MLC vector alone.
+
+    structure  of the robot, `lin_structure(robot)`
+    mlc        (count, 1) in the order of `structure.layout`, version 1999: `lin_base(robot).values` or symbols
+    wrench     (6, 1) moment and force from outside on the last link, at its source frame and in its components
+    """
+    joints = joints_at(structure.dh.rows, lin_joints(structure), q)
+    links = mlc_links(structure, mlc)
+    end = None if wrench is None else end_wrench(structure.dh, wrench)
+    gravity = Triple(*(float(v) for v in structure.gravity))
+    motions = outward(joints, links, gravity, scalars(qd), scalars(qdd))
+    return column(inward(joints, links, motions, scalars(qd), scalars(qdd), end))
+
+
+@dataclass(frozen=True, slots=True)
+class Motion:
+    """Motion of a frame in its own components.
+
+    w, wd     angular velocity and acceleration
+    turn      Omega = [wd] + [w][w]
+    products  w w^T, which Omega and Psi share
+    a         acceleration of the origin less gravity
+    wr, wdr   w and wd along u_r, in the parallel group
+    start     a* of a prismatic joint, in frame i: the acceleration without its sliding [eq. 70]
+    slide     h-dd of a prismatic joint: (2 w_y qd, -2 w_x qd, qdd) [eq. 61]
+    hop       h* = h-dd + Omega (0, 0, d) [eq. 69]
+    """
+
+    w: Triple
+    wd: Triple
+    turn: Matrix
+    products: Symmetric
+    a: Triple
+    wr: Scalar = 0.0
+    wdr: Scalar = 0.0
+    start: Triple = ZERO
+    slide: Triple = ZERO
+    hop: Triple = ZERO
+
+
+def outward(
+    joints: Sequence[DhJoint],
+    links: Sequence[MlcLink],
+    gravity: Triple,
+    qd: Sequence[Scalar],
+    qdd: Sequence[Scalar],
+    line: Line = as_written,
+) -> list[Motion]:
+    """Motion of every frame [eq. 57-62, 69-71, 77, 80-82]; the base accelerates upwards in place of gravity."""
+    before = Motion(ZERO, ZERO, Matrix(ZERO, ZERO, ZERO), NOTHING, -gravity)
+    motions: list[Motion] = []
+    for i, (joint, link) in enumerate(zip(joints, links, strict=True)):
+        if link.group == "sliding":
+            a = line("a", joint.to_child(before.a) + Triple(0.0, 0.0, qdd[i]))
+            motion = Motion(ZERO, ZERO, before.turn, NOTHING, a)
+        else:
+            if link.group == "spatial":
+                before = line("motion before", before)
+            motion = _moved(joint, before, _turned(joint, link, before, qd[i], qdd[i], line), qd[i], qdd[i], line)
+        motions.append(motion)
+        before = motion
+    return motions
+
+
+def _turned(joint: DhJoint, link: MlcLink, before: Motion, qd: Scalar, qdd: Scalar, line: Line) -> Motion:
+    """w, wd and Omega; the accelerations of the origin are yet to come."""
+    if link.group == "parallel":
+        u = link.u
+        wr = line("w", before.wr if joint.slides else before.wr + u.z * qd)
+        wdr = line("wd", before.wdr if joint.slides else before.wdr + u.z * qdd)
+        w, wd = line("w", wr * u), line("wd", wdr * u)
+        turn, products = line("Omega", omega(w, wd))
+        return Motion(w, wd, turn, products, before.a, wr, wdr)
+    w_before = joint.to_child(before.w)
+    w = line("w", w_before if joint.slides else w_before + Triple(0.0, 0.0, qd))
+    wd = joint.to_child(before.wd)
+    if not joint.slides:
+        wd = wd + Triple(w_before.y * qd, -(w_before.x * qd), qdd)
+    wd = line("wd", wd)
+    turn, products = line("Omega", omega(w, wd))
+    return Motion(w, wd, turn, products, before.a)
+
+
+def _moved(joint: DhJoint, before: Motion, now: Motion, qd: Scalar, qdd: Scalar, line: Line) -> Motion:
+    """The acceleration of the origin: a_i = R^T (a_{i-1} + Omega_{i-1} s) + h*."""
+    if not joint.slides:
+        a = line("a", joint.to_child(before.a + before.turn @ joint.s_before))
+        return replace(now, a=a)
+    twice = 2.0 * qd
+    slide = Triple(twice * now.w.y, -(twice * now.w.x), qdd)
+    hop = line("h", slide + now.turn @ joint.along)
+    start = joint.to_child(before.a + before.turn @ joint.across)
+    return replace(now, a=line("a", start + hop), start=start, slide=slide, hop=hop)
+
+
+def inward(
+    joints: Sequence[DhJoint],
+    links: Sequence[MlcLink],
+    motions: Sequence[Motion],
+    qd: Sequence[Scalar],
+    qdd: Sequence[Scalar],
+    end: EndWrench | None = None,
+    line: Line = as_written,
+) -> list[Scalar]:
+    """Torques, from the last joint to the first [eq. 63-68, 72-75, 78-79, 83-90]."""
+    count = len(joints)
+    taken = Taken(ZERO, ZERO, 0.0) if end is None else _from_end(end, links[-1], line)
+    torques: list[Scalar] = [0.0] * count
+    for i in reversed(range(count)):
+        joint, link, motion = joints[i], links[i], motions[i]
+        zeta, about = ZERO, 0.0
+        if link.group == "spatial":
+            zeta = line("zeta", line("zetab", _spatial_moment(joints, links, motion, i, line)) + taken.moment)
+        elif link.group == "parallel":
+            about = line("zeta", line("zetab", _parallel_moment(joints, links, motion, i, qd[i], qdd[i])) + taken.about)
+        if joint.slides:
+            torques[i] = line("tau", line("rho", _slide_force(link, motion)) + taken.force.z)
+        else:
+            torques[i] = zeta.z if link.group == "spatial" else link.u.z * about
+        if i > 0:
+            mu = line("mu", line("mub", _inertia_force(joint, link, motion, qdd[i])) + taken.force)
+            taken = _towards_root(joint, link, links[i - 1], mu, zeta, about, line)
+    return torques
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What link i takes over from link i + 1, in frame i.
+
+    force   mu_{i+1}^{<i>}
+    moment  all of eq. 75 but zeta-bar, in the spatial group
+    about   all of eq. 90 but zeta-bar, along u_r, in the parallel group
+    """
+
+    force: Triple
+    moment: Triple
+    about: Scalar
+
+
+def _from_end(end: EndWrench, last: MlcLink, line: Line) -> Taken:
+    """mu_{n+1} = -f_E, zeta_{n+1} = -t_E - s_E x f_E."""
+    moment = line("zeta", -(end.moment + cross(end.arm, end.force)))
+    return Taken(-end.force, moment, dot(last.u, moment) if last.group == "parallel" else 0.0)
+
+
+def _towards_root(
+    joint: DhJoint, link: MlcLink, before: MlcLink, mu: Triple, zeta: Triple, about: Scalar, line: Line
+) -> Taken:
+    """mu and zeta of link i as link i - 1 takes them over [eq. 74, 75, 88-90]."""
+    force = line("mu", joint.to_parent(mu))
+    if before.group == "sliding":
+        return Taken(force, ZERO, 0.0)
+    shifted = zeta + cross(joint.along, mu) if link.group == "spatial" else ZERO
+    if before.group == "spatial":
+        return Taken(force, line("zeta", joint.to_parent(shifted) + cross(joint.across, force)), 0.0)
+    if link.group == "spatial":
+        about = dot(first_axis(joint, before), shifted)
+    else:
+        about = about + joint.d * (link.u.y * mu.x - link.u.x * mu.y)
+    return Taken(force, ZERO, line("zeta", about + joint.b * (before.u.z * force.y - before.u.y * force.z)))
+
+
+def _inertia_force(joint: DhJoint, link: MlcLink, motion: Motion, qdd: Scalar) -> Triple:
+    """mu-bar: Omega (k_x, k_y, 0) of a revolute joint, m^ h* of a prismatic one [eq. 72, 79, 84]."""
+    if not joint.slides:
+        return motion.turn @ Triple(link.k.x, link.k.y, 0.0)
+    accelerated = Triple(0.0, 0.0, qdd) if link.group == "sliding" else motion.hop
+    return accelerated.scaled(link.mass)
+
+
+def _slide_force(link: MlcLink, motion: Motion) -> Scalar:
+    """rho [eq. 63, 78, 83]."""
+    along = link.mass * motion.a.z
+    if link.group == "parallel":
+        return along + link.kap1 * motion.wdr - link.kap2 * (motion.wr * motion.wr)
+    return along + dot(motion.turn.z, link.k) if link.group == "spatial" else along
+
+
+def _parallel_moment(
+    joints: Sequence[DhJoint], links: Sequence[MlcLink], motion: Motion, i: int, qd: Scalar, qdd: Scalar
+) -> Scalar:
+    """zeta-bar along u_r [eq. 85]; D_33 of a revolute joint grows with the slides behind it [eq. 105]."""
+    joint, link, a = joints[i], links[i], motion.a
+    if joint.slides:
+        swing = (link.u.y * motion.start.x - link.u.x * motion.start.y) * (link.mass * joint.d)
+        return swing + link.kap1 * qdd + link.kap2 * (2.0 * (motion.wr * qd))
+    D33 = link.U.zz
+    for k in slides_after(joints, i):
+        D33 = D33 + 2.0 * links[k].kap2 * joints[k].d
+    return link.u.z * (a.y * link.k.x - a.x * link.k.y) + motion.wdr * D33
+
+
+def _spatial_moment(joints: Sequence[DhJoint], links: Sequence[MlcLink], motion: Motion, i: int, line: Line) -> Triple:
+    """zeta-bar [eq. 73]."""
+    joint, link = joints[i], links[i]
+    if joint.slides:
+        shifted = Triple(0.0, 0.0, link.mass * joint.d)
+        return cross(shifted, motion.start) + cross(link.k, motion.slide)
+    D = line("D", _tensor(joints, links, i))
+    return euler_moment(D, motion, line) + cross(Triple(link.k.x, link.k.y, 0.0), motion.a)
+
+
+def _tensor(joints: Sequence[DhJoint], links: Sequence[MlcLink], i: int) -> Symmetric:
+    """D_i = U_i without U_22 on the diagonal + sum of d_k W_k over the slides behind joint i [eq. 91, 92]."""
+    D = links[i].U
+    for k in slides_after(joints, i):
+        kx, ky, kz = links[k].k.scalars
+        W = Symmetric(2.0 * kz, 2.0 * kz, 0.0, 0.0, -kx, -ky)
+        for j in reversed(range(i + 1, k + 1)):
+            W = turned(joints[j], W)
+        d = joints[k].d
+        D = D + Symmetric(d * W.xx, d * W.yy, d * W.zz, d * W.xy, d * W.xz, d * W.yz)
+    return D
+
+
+def euler_moment(D: Symmetric, motion: Motion, line: Line) -> Triple:
+    """Psi(wd, w) psi(D) = D wd + w x D w; entries of Psi are those of Omega but for three differences [eq. 28, 60]."""
+    wd, turn = motion.wd, motion.turn
+    ww = motion.products
+    xy, xz, yz = ww.xy, ww.xz, ww.yz
+    spread = line("Psi", Triple(ww.yy - ww.zz, ww.zz - ww.xx, ww.xx - ww.yy))
+    return Triple(
+        wd.x * D.xx - yz * D.yy + yz * D.zz - turn.z.x * D.xy + turn.y.x * D.xz + spread.x * D.yz,
+        xz * D.xx + wd.y * D.yy - xz * D.zz + turn.z.y * D.xy + spread.y * D.xz - turn.x.y * D.yz,
+        -(xy * D.xx) + xy * D.yy + wd.z * D.zz + spread.z * D.xy - turn.y.z * D.xz + turn.x.z * D.yz,
+    )

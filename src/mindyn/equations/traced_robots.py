@@ -1,0 +1,172 @@
+"""Robots of symbols to count on: general chains of unknown geometry, and robots with their own zeros."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from mindyn.algebra.rotations import cos_sin
+from mindyn.equations import composite_bodies, kane, mlc_dynamics, mlc_inertia
+from mindyn.equations.counting import Counts, Tape
+from mindyn.equations.dh_joints import DhJoint, EndWrench, dh_joint
+from mindyn.equations.mlc_links import MlcLink, lin_joints
+from mindyn.equations.triples import Scalar, Symmetric, Triple, mapped
+from mindyn.parameters.lin_structure import LinStructure
+
+ON_HAND = ("R", "R_n", "first moment")
+"""Lines that no table charges: the entries of R_i and s_i, and the moments h of formulation 5."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A tape with the outputs that its equations lead to."""
+
+    tape: Tape
+    outputs: tuple[Scalar, ...]
+
+    def live(self, *, shared: bool = False) -> Counts:
+        """Operations that the outputs need: constants folded, no dead code; `shared` without repeats too."""
+        return self.tape.needed(self.outputs, shared=shared, without=ON_HAND)
+
+
+def constants(tape: Tape) -> Triple:
+    """A vector of unknown constants."""
+    return Triple(tape.constant(), tape.constant(), tape.constant())
+
+
+def variables(tape: Tape) -> Triple:
+    """A vector of variables."""
+    return Triple(tape.variable(), tape.variable(), tape.variable())
+
+
+def general_joint(tape: Tape, slides: bool) -> DhJoint:
+    """A joint of unknown geometry. R of a prismatic joint counts as variable too: the tables do not fold it."""
+    turn = (tape.constant(), tape.constant(), tape.variable(), tape.variable())
+    joint = dh_joint(slides, *turn, tape.constant(), tape.variable() if slides else tape.constant())
+    return tape.line("R", joint)
+
+
+def chain_kinds(count: int, slide: int | None = None) -> list[bool]:
+    """Whether each joint slides: none (type 1), or joint `slide` counted from 0 (type 2: joint 3)."""
+    return [i == slide for i in range(count)]
+
+
+def general_links(tape: Tape, slides: Sequence[bool]) -> list[MlcLink]:
+    """MLC of a general chain: joint 1 is the parallel group, gravity along its axis does not hold (delta = 1)."""
+    links = [MlcLink("parallel", Triple(0.0, 0.0, 1.0), 0.0, _flat(tape), _only_zz(tape))]
+    for slide in slides[1:]:
+        if slide:
+            links.append(MlcLink("spatial", mass=tape.constant(), k=constants(tape)))
+        else:
+            links.append(MlcLink("spatial", k=_flat(tape), U=_five(tape)))
+    return links
+
+
+def _flat(tape: Tape) -> Triple:
+    return Triple(tape.constant(), tape.constant(), 0.0)
+
+
+def _only_zz(tape: Tape) -> Symmetric:
+    return Symmetric(0.0, 0.0, tape.constant(), 0.0, 0.0, 0.0)
+
+
+def _five(tape: Tape) -> Symmetric:
+    return Symmetric(tape.constant(), 0.0, *(tape.constant() for _ in range(4)))
+
+
+def lin_chain(count: int, *, slide: int | None = None, wrench: bool, dense: Collection[str] = ()) -> Trace:
+    """Lin's inverse dynamics of a general chain with gravity along z_0."""
+    tape, slides = Tape(dense), chain_kinds(count, slide)
+    joints = [general_joint(tape, one) for one in slides]
+    end = EndWrench(variables(tape), variables(tape), constants(tape)) if wrench else None
+    gravity = Triple(0.0, 0.0, tape.constant())
+    return _lin_trace(tape, joints, general_links(tape, slides), gravity, end)
+
+
+def _lin_trace(
+    tape: Tape, joints: Sequence[DhJoint], links: Sequence[MlcLink], gravity: Triple, end: EndWrench | None
+) -> Trace:
+    qd, qdd = ([tape.variable() for _ in joints] for _ in range(2))
+    motions = mlc_dynamics.outward(joints, links, gravity, qd, qdd, tape.line)
+    return Trace(tape, tuple(mlc_dynamics.inward(joints, links, motions, qd, qdd, end, tape.line)))
+
+
+def robot_joints(tape: Tape, structure: LinStructure) -> list[DhJoint]:
+    """The joints of a robot: twists as numbers, lengths as constants, theta of a prismatic joint as a number."""
+    joints = []
+    for row, kind in zip(structure.dh.rows, lin_joints(structure), strict=True):
+        lengths = [_known(tape, row.a), _known(tape, row.d)]
+        turn = cos_sin(row.theta) if kind == "prismatic" else (tape.variable(), tape.variable())
+        if kind == "prismatic":
+            lengths[1] = tape.variable()
+        joints.append(tape.line("R", dh_joint(kind == "prismatic", *cos_sin(row.alpha), *turn, *lengths)))
+    return joints
+
+
+def _known(tape: Tape, value: float) -> Scalar:
+    """0 and +-1 as such, any other number as a constant."""
+    return value if value in (0.0, 1.0, -1.0) else tape.constant()
+
+
+def robot_links(tape: Tape, links: Sequence[MlcLink]) -> list[MlcLink]:
+    """MLC of a robot as constants where they are not zero."""
+
+    def constant(value: Scalar) -> Scalar:
+        if isinstance(value, str):
+            return value  # the group
+        return 0.0 if float(value) == 0.0 else tape.constant()
+
+    def known(link: MlcLink) -> MlcLink:
+        made = mapped(link, constant)
+        return MlcLink(
+            link.group, mapped(link.u, lambda v: _known(tape, v)), made.mass, *(made.k, made.U), *_kappas(made)
+        )
+
+    return [known(link) for link in links]
+
+
+def _kappas(link: MlcLink) -> tuple[Scalar, Scalar]:
+    return link.kap1, link.kap2
+
+
+def lin_robot(structure: LinStructure, links: Sequence[MlcLink], dense: Collection[str] = ()) -> Trace:
+    """Lin's inverse dynamics of a robot, with the zeros of its geometry and of the given MLC."""
+    tape = Tape(dense)
+    gravity = Triple(*(_known(tape, float(v)) for v in structure.gravity))
+    return _lin_trace(tape, robot_joints(tape, structure), robot_links(tape, links), gravity, None)
+
+
+def formulation_chain(number: int, count: int, *, slide: int | None, dense: Collection[str]) -> Trace:
+    """A formulation of the inertia matrix with m^, c^, J^ on hand [Lin & Fang, table VI]."""
+    tape, slides = Tape(dense), chain_kinds(count, slide)
+    joints = [general_joint(tape, one) for one in slides]
+    bodies = [
+        composite_bodies.Composite(tape.constant(), variables(tape), Symmetric(*(tape.variable() for _ in range(6))))
+        for _ in joints
+    ]
+    D = composite_bodies.FORMULATIONS[number](joints, bodies, tape.line)
+    return Trace(tape, tuple(D.values()))
+
+
+def moments_chain(count: int, *, slide: int | None, dense: Collection[str], number: int | None = None) -> Trace:
+    """First moments and tensors from MLC [table VII], with `number` followed by formulation 1 or 2 [table VIII]."""
+    tape, slides = Tape(dense), chain_kinds(count, slide)
+    joints, links = [general_joint(tape, one) for one in slides], general_links(tape, slides)
+    found = mlc_inertia.moments(joints, links, tape.line)
+    if number is None:
+        return Trace(tape, ())
+    return Trace(tape, tuple(mlc_inertia.MLC_FORMULATIONS[number](joints, links, found, tape.line).values()))
+
+
+def kane_chain(count: int, *, dense: Collection[str] = (), gravity: str = "along z") -> Trace:
+    """Angeles' algorithm on a general chain of revolute joints."""
+    tape = Tape(dense)
+    joints = [general_joint(tape, False) for _ in range(count)]
+    bodies = [
+        kane.CentralBody(tape.constant(), constants(tape), Symmetric(*(tape.constant() for _ in range(6))))
+        for _ in joints
+    ]
+    qd, qdd = ([tape.variable() for _ in joints] for _ in range(2))
+    g = Triple(0.0, 0.0, tape.constant()) if gravity == "along z" else variables(tape)
+    motions = kane.centre_motions(joints, bodies, g, qd, qdd, tape.line)
+    return Trace(tape, tuple(kane.generalized_forces(joints, bodies, motions, None, tape.line)))

@@ -1,0 +1,123 @@
+"""A pass over a Program: sums of products are grouped by common factors, a s + b s = (a + b) s.
+
+Only sums and products that nothing else reads are taken apart, so no shared value is computed twice. Additions stay
+as many; each group of k products becomes one. Rounding changes in the last bits.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from mindyn.kernels.building import ProgramBuilder
+from mindyn.kernels.program import Instruction, Op, Output, Program
+
+_ADDITIVE = (Op.ADD, Op.SUB, Op.NEG)
+
+Term = tuple[int, int]
+"""Sign and value."""
+
+
+def factored(program: Program) -> Program:
+    """The same functions with fewer multiplications; repeated until nothing more is found."""
+    while True:
+        shorter = _Factoring(program).program()
+        if _products(shorter) >= _products(program):
+            return program
+        program = shorter
+
+
+def _products(program: Program) -> int:
+    return sum(one.op is Op.MUL for one in program.instructions)
+
+
+class _Factoring:
+    """Rebuilds a program; values are old numbers unless a name says new."""
+
+    def __init__(self, program: Program) -> None:
+        self._old = program
+        self._builder = ProgramBuilder()
+        self._new: dict[int, int] = {}
+        self._uses = Counter(v for one in program.instructions for v in one.operands)
+        self._uses.update(v for output in program.outputs for v in output.values)
+        self._absorbed = self._find_absorbed()
+
+    def _find_absorbed(self) -> set[int]:
+        """Sums and products whose only reader is a sum: they are rebuilt with it."""
+        instructions = self._old.instructions
+        return {
+            v
+            for one in instructions
+            if one.op in _ADDITIVE
+            for v in one.operands
+            if self._uses[v] == 1 and instructions[v].op in (*_ADDITIVE, Op.MUL)
+        }
+
+    def program(self) -> Program:
+        for value, one in enumerate(self._old.instructions):
+            if value not in self._absorbed:
+                self._new[value] = self._rebuilt(value, one)
+        outputs = tuple(
+            Output(o.name, o.shape, o.nonzeros, tuple(self._new[v] for v in o.values)) for o in self._old.outputs
+        )
+        return self._builder.finish(self._old.name, self._old.inputs, outputs)
+
+    def _rebuilt(self, value: int, one: Instruction) -> int:
+        if one.op is Op.CONST:
+            return self._builder.constant(one.constant)
+        if one.op is Op.INPUT:
+            return self._builder.input(*one.source)
+        if one.op in _ADDITIVE:
+            return self._sum(self._terms(value))
+        if one.op is Op.SINCOS:
+            return self._new.get(value, value)  # SIN and COS below make it again
+        if one.op in (Op.SIN, Op.COS):
+            angle = self._old.instructions[one.operands[0]].operands[0]
+            return self._builder.apply(one.op, self._new[angle])
+        return self._builder.apply(one.op, *(self._new[v] for v in one.operands))
+
+    def _terms(self, value: int) -> list[Term]:
+        """The signed terms of a sum, sums within it taken apart."""
+        terms: list[Term] = []
+        waiting: list[Term] = [(1, value)]
+        while waiting:
+            sign, v = waiting.pop()
+            one = self._old.instructions[v]
+            if one.op in _ADDITIVE and (v == value or v in self._absorbed):
+                signs = {Op.ADD: (1, 1), Op.SUB: (1, -1), Op.NEG: (-1,)}[one.op]
+                waiting.extend((sign * s, operand) for s, operand in reversed([*zip(signs, one.operands, strict=True)]))
+            else:
+                terms.append((sign, v))
+        return terms
+
+    def _factors(self, v: int) -> tuple[int, int] | None:
+        one = self._old.instructions[v]
+        return (one.operands[0], one.operands[1]) if one.op is Op.MUL and v in self._absorbed else None
+
+    def _sum(self, terms: list[Term]) -> int:
+        """A sum with its products grouped: the factor that most products share first."""
+        parts: list[Term] = []  # sign, new value
+        products = [(sign, pair) for sign, v in terms if (pair := self._factors(v))]
+        parts += [(sign, self._new[v]) for sign, v in terms if self._factors(v) is None]
+        while products:
+            shared = Counter(v for _, pair in products for v in set(pair))
+            factor, count = shared.most_common(1)[0]
+            if count == 1:
+                parts += [(sign, self._product(*pair)) for sign, pair in products]
+                break
+            group = [(sign, pair) for sign, pair in products if factor in pair]
+            products = [(sign, pair) for sign, pair in products if factor not in pair]
+            inner = [(sign, self._new[pair[1] if pair[0] == factor else pair[0]]) for sign, pair in group]
+            parts.append((1, self._builder.apply(Op.MUL, self._add_up(inner), self._new[factor])))
+        return self._add_up(parts)
+
+    def _product(self, a: int, b: int) -> int:
+        return self._builder.apply(Op.MUL, self._new[a], self._new[b])
+
+    def _add_up(self, parts: list[Term]) -> int:
+        """A sum of new values, positive ones first so that signs become subtractions."""
+        ordered = sorted(parts, key=lambda part: -part[0])
+        sign, total = ordered[0]
+        total = total if sign > 0 else self._builder.apply(Op.NEG, total)
+        for sign, value in ordered[1:]:
+            total = self._builder.apply(Op.ADD if sign > 0 else Op.SUB, total, value)
+        return total

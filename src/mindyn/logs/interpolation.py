@@ -1,0 +1,55 @@
+"""Values between rows: polynomials through the nearest rows, so that a block needs only a few rows around it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mindyn.algebra.values import Array
+
+REACH: Final = 2
+"""Rows on either side that `between_stamps` looks at."""
+SHIFT_REACH: Final = 5
+"""Rows on either side that `delayed` looks at, beyond the whole rows of the delay."""
+
+
+def between_stamps(time: Array, values: Array, wanted: Array) -> Array:
+    """Values at the wanted times: the cubic through the four nearest stamps (fewer when there are fewer rows)."""
+    count = min(2 * REACH, len(time))
+    first = np.clip(np.searchsorted(time, wanted, side="right") - count // 2, 0, len(time) - count)
+    near = first[:, None] + np.arange(count)
+    stamps = time[near]
+    weights = np.ones(near.shape)
+    for k in range(count):
+        for other in range(count):
+            if other != k:
+                weights[:, k] *= (wanted - stamps[:, other]) / (stamps[:, k] - stamps[:, other])
+    return np.asarray(np.einsum("rk,rk...->r...", weights, values[near]))
+
+
+def delayed(x: Array, rows: float) -> Array:
+    """x(k - rows) for uniform rows k: the polynomial of degree 7 through the eight nearest rows.
+
+    The ends are continued as straight lines.
+    """
+    margin = abs(int(np.floor(rows))) + SHIFT_REACH
+    return delayed_at(_continued(x, margin), rows, np.arange(margin, margin + len(x)))
+
+
+def delayed_at(x: Array, rows: float, index: NDArray[np.intp]) -> Array:
+    """x(k - rows) at the rows k of `index` alone, which must lie |rows| + SHIFT_REACH away from the ends."""
+    whole = int(np.floor(rows))
+    nodes = range(-3, 5)
+    weights = [np.prod([(rows - whole - m) / (k - m) for m in nodes if m != k]) for k in nodes]
+    # Node k stands k rows earlier than the whole rows of the delay.
+    return np.asarray(sum(w * x[index - whole - k] for w, k in zip(weights, nodes, strict=True)))
+
+
+def _continued(x: Array, margin: int) -> Array:
+    steps = np.arange(1, margin + 1, dtype=np.float64)[:, None]
+    if len(x) < 2:
+        return np.repeat(x, 2 * margin + 1, axis=0)
+    before, after = x[0] - steps[::-1] * (x[1] - x[0]), x[-1] + steps * (x[-1] - x[-2])
+    return np.concatenate([before, x, after])

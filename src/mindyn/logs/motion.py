@@ -1,0 +1,58 @@
+"""Position, velocity, acceleration and torque of uniform rows, as the conditioning asks."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from mindyn.algebra.values import Array
+from mindyn.logs.conditioning import Conditioning, motion_cutoff, number, torque_cutoff
+from mindyn.logs.derivatives import central, savitzky_golay, smoothed
+from mindyn.logs.filters import lowpass
+from mindyn.logs.findings import LogError
+from mindyn.logs.interpolation import delayed
+from mindyn.logs.log import Log
+
+
+class Motion(NamedTuple):
+    """(N, n) arrays in SI units at the joints."""
+
+    q: Array
+    qd: Array
+    qdd: Array
+    tau: Array
+
+
+def conditioned_motion(rows: Log, c: Conditioning) -> Motion:
+    """Filtered motion, delayed to the torque, and the torque, filtered if asked."""
+    rate = number(c.rate_hz, "rate_hz")
+    motion = _motion(rows, c, rate)
+    delay = number(c.delay_s, "delay_s") * rate
+    q, qd, qdd = (delayed(array, delay) for array in motion) if delay else motion
+    return Motion(q, qd, qdd, lowpass(rows.tau, torque_cutoff(c), rate, c.order))
+
+
+def _motion(rows: Log, c: Conditioning, rate: float) -> tuple[Array, Array, Array]:
+    cutoff = motion_cutoff(c)
+    if c.differentiation == "spline":
+        q, qd, qdd = smoothed(rows.q, rate, cutoff)
+    elif c.differentiation == "savitzky-golay":
+        q, qd, qdd = savitzky_golay(lowpass(rows.q, cutoff, rate, c.order), rate, c.window, c.degree)
+    else:
+        q = lowpass(rows.q, cutoff, rate, c.order)
+        qd = central(q, rate) if c.velocity == "differentiated" else q
+        qdd = central(qd, rate)
+    if c.velocity == "measured":
+        qd = lowpass(_logged(rows.qd, "velocity"), cutoff, rate, c.order)
+        qdd = central(qd, rate)
+    if c.acceleration == "measured":
+        qdd = lowpass(_logged(rows.qdd, "acceleration"), cutoff, rate, c.order)
+    return q, qd, qdd
+
+
+def _logged(values: Array | None, what: str) -> Array:
+    if values is None:
+        raise LogError(
+            f'{what} = "measured" is asked for, but the log holds no {what}',
+            hint=f'state columns.{what}, or ask for {what} = "differentiated"',
+        )
+    return values

@@ -1,0 +1,199 @@
+"""`condition` and `condition_stream`: logs to samples, at once or block by block, by the same steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mindyn.algebra.values import Array
+from mindyn.logs.conditioning import Conditioning, edge_rows, number, reach_rows, rest_rows
+from mindyn.logs.cutoffs import CutoffRule, noise_floor_cutoff
+from mindyn.logs.delay import step_notes
+from mindyn.logs.findings import LogError
+from mindyn.logs.log import Log
+from mindyn.logs.motion import Motion, conditioned_motion
+from mindyn.logs.reading import LogScan
+from mindyn.logs.resolving import resolve
+from mindyn.logs.samples import Samples
+from mindyn.logs.stretches import Piece, Window, pieces, uniform_pieces, windows
+from mindyn.robots.robot import Robot
+
+BLOCK_ROWS: Final = 65_536
+FEWEST_ROWS: Final = 10
+"""Samples fewer than this are no log."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Conditioned:
+    """Samples, and how they came about.
+
+    samples       motion and torque
+    rows          (N,) row of the log's file that each sample comes from (the nearest, when rows were interpolated)
+    logs          (N,) number of the log that each sample comes from
+    conditioning  the settings, every "auto" replaced by what was chosen
+    notes         what was left out, split or chosen
+    """
+
+    samples: Samples
+    rows: NDArray[np.int64]
+    logs: NDArray[np.int64]
+    conditioning: Conditioning
+    notes: tuple[str, ...]
+
+
+class SampleStream:
+    """Blocks of samples of one or more logs, made as they are asked for; one pass.
+
+    notes    what was left out, split or chosen so far
+    """
+
+    def __init__(self, logs: Sequence[Log | LogScan], robot: Robot, resolved: Conditioning, block: int | None) -> None:
+        self.logs = logs
+        self.robot = robot
+        self.conditioning = resolved
+        self.notes: list[str] = []
+        self._block = block
+        self._segment = -1
+        self._total = 0
+
+    def __iter__(self) -> Iterator[Samples]:
+        return (samples for samples, _, _ in self.blocks())
+
+    def blocks(self) -> Iterator[tuple[Samples, NDArray[np.int64], int]]:
+        """Samples with the file rows that they come from and the number of their log."""
+        c = self.conditioning
+        for number_of_log, log in enumerate(self.logs):
+            chunks: Iterable[Log] = [log] if isinstance(log, Log) else log
+            last: tuple[int, int] | None = None
+            for window in windows(self._uniform(chunks), self._block, reach_rows(c)):
+                motion = conditioned_motion(window.rows, c)
+                kept = _kept_rows(window, motion, c)
+                index = window.index + kept
+                if len(kept):
+                    segments = self._number_segments(index, window.segment, last)
+                    last = (window.segment, int(index[-1]))
+                    self._total += len(kept)
+                    yield self._samples(motion, kept, segments), window.rows.rows[kept], number_of_log
+                elif window.is_last and window.index == 0:
+                    self.notes.append(_too_short_note(window, c))
+            self.notes.extend(log.notes)
+        if self._total < FEWEST_ROWS:
+            raise LogError(
+                f"too few rows: {self._total} samples are left after cutting and decimation, {FEWEST_ROWS} are needed",
+                hint="; ".join(self.notes) or "a longer log, or a smaller edge_s, is needed",
+            )
+
+    def _uniform(self, chunks: Iterable[Log]) -> Iterator[Piece]:
+        c = self.conditioning
+        rate = number(c.rate_hz, "rate_hz")
+        parts = self._noted(pieces(chunks, c.longest_gap_rows / rate))
+        return uniform_pieces(parts, rate) if c.stamps == "measured" else parts
+
+    def _noted(self, parts: Iterator[Piece]) -> Iterator[Piece]:
+        for part in parts:
+            if part.is_last and part.gap_s:
+                after = part.rows.rows[-1]
+                self.notes.append(f"a gap of {part.gap_s:.4g} s after row {after}: the log is split there")
+            yield part
+
+    def _number_segments(
+        self, index: NDArray[np.int64], segment: int, last: tuple[int, int] | None
+    ) -> NDArray[np.int64]:
+        """A new number wherever consecutive samples are not one decimation step apart in one stretch."""
+        before = last[1] if last is not None and last[0] == segment else -self.conditioning.decimation - 1
+        starts = np.diff(index, prepend=before) != self.conditioning.decimation
+        segments = self._segment + np.cumsum(starts)
+        self._segment = int(segments[-1])
+        return np.asarray(segments, dtype=np.int64)
+
+    def _samples(self, motion: Motion, kept: NDArray[np.int64], segments: NDArray[np.int64]) -> Samples:
+        c = self.conditioning
+        q, qd, qdd, tau = (array[kept] for array in motion)
+        usable = None if c.slow_speed is None else np.abs(qd) > np.asarray(c.slow_speed)
+        rate = number(c.rate_hz, "rate_hz") / c.decimation
+        return Samples(self.robot.joint_names, q, qd, qdd, tau, rate, segments, usable)
+
+
+def _kept_rows(window: Window, motion: Motion, c: Conditioning) -> NDArray[np.int64]:
+    """Rows of the window's piece that are not at an edge, not at rest, and on the decimation's raster."""
+    rows = np.arange(window.start, window.stop, dtype=np.int64)
+    keep = (rows + window.index) % c.decimation == 0
+    keep &= rows + window.index >= edge_rows(c)
+    if window.is_last:
+        keep &= rows < len(window.rows) - edge_rows(c)
+    if c.rest_s is not None:
+        keep &= ~long_rest(motion.qd, c.rest_speed, rest_rows(c))[window.start : window.stop]
+    return np.asarray(rows[keep])
+
+
+def long_rest(qd: Array, speed: float, rows: int) -> NDArray[np.bool_]:
+    """(N,) whether the row lies in a stretch of at least `rows` rows in which no joint exceeds the speed."""
+    resting = (np.abs(qd) <= speed).all(axis=1)
+    edges = np.flatnonzero(np.diff(resting.astype(np.int8), prepend=0, append=0))
+    long = np.zeros(len(qd), dtype=bool)
+    for start, stop in zip(edges[::2], edges[1::2], strict=True):
+        long[start:stop] = stop - start >= rows
+    return long
+
+
+def _too_short_note(window: Window, c: Conditioning) -> str:
+    rows = window.rows.rows
+    where = f"rows {rows[0]} to {rows[-1]}" if len(rows) else "an empty stretch"
+    return (
+        f"{where} ({len(rows)} rows) left out: nothing remains after {edge_rows(c)} rows are cut at both ends and rest"
+    )
+
+
+def condition_stream(
+    logs: Log | LogScan | Sequence[Log | LogScan],
+    robot: Robot,
+    conditioning: Conditioning | None = None,
+    *,
+    cutoff_rule: CutoffRule = noise_floor_cutoff,
+    block_rows: int = BLOCK_ROWS,
+) -> SampleStream:
+    """Samples of the logs block by block, in bounded memory; the same numbers as `condition`."""
+    listed = _as_list(logs)
+    resolved, notes = resolve(conditioning or Conditioning(), listed, cutoff_rule)
+    stream = SampleStream(listed, robot, resolved, block_rows)
+    stream.notes.extend(notes)
+    return stream
+
+
+def condition(
+    logs: Log | LogScan | Sequence[Log | LogScan],
+    robot: Robot,
+    conditioning: Conditioning | None = None,
+    *,
+    cutoff_rule: CutoffRule = noise_floor_cutoff,
+) -> Conditioned:
+    """Samples of all rows of the logs; settings left "auto" are chosen from these logs and reported."""
+    listed = _as_list(logs)
+    resolved, notes = resolve(conditioning or Conditioning(), listed, cutoff_rule)
+    stream = SampleStream(listed, robot, resolved, None)
+    stream.notes.extend(notes)
+    blocks = list(stream.blocks())
+    rows = np.concatenate([rows for _, rows, _ in blocks])
+    owners = np.concatenate([np.full(len(rows), owner, dtype=np.int64) for _, rows, owner in blocks])
+    samples = joined_samples([block for block, _, _ in blocks])
+    return Conditioned(samples, rows, owners, resolved, (*stream.notes, *step_notes(samples, resolved)))
+
+
+def joined_samples(blocks: Sequence[Samples]) -> Samples:
+    """Consecutive blocks of samples as one."""
+    arrays: dict[str, Any] = {
+        name: np.concatenate([getattr(b, name) for b in blocks]) for name in ("q", "qd", "qdd", "tau", "segments")
+    }
+    masks = [b.usable for b in blocks if b.usable is not None]
+    return replace(blocks[0], **arrays, usable=np.concatenate(masks) if masks else None)
+
+
+def _as_list(logs: Log | LogScan | Sequence[Log | LogScan]) -> list[Log | LogScan]:
+    listed = [logs] if isinstance(logs, (Log, LogScan)) else list(logs)
+    if not listed:
+        raise LogError("no log was given")
+    return listed

@@ -1,0 +1,116 @@
+"""Settings left "auto" become numbers chosen from the head of the training logs, and are reported."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from mindyn.algebra.values import Array
+from mindyn.logs.conditioning import Conditioning, motion_cutoff, number, torque_cutoff
+from mindyn.logs.cutoffs import CutoffRule
+from mindyn.logs.delay import chosen_delay
+from mindyn.logs.findings import LogError
+from mindyn.logs.log import Log, joined
+from mindyn.logs.reading import LogScan
+from mindyn.logs.stretches import Piece, pieces, uniform_pieces
+
+HEAD_ROWS: Final = 200_000
+"""Rows of each log from which settings are chosen, so that a stream chooses as the whole log does."""
+JITTER: Final = 0.05
+"""Stamps whose steps vary by less than this part of the period are uniform."""
+SHORTEST_EDGE_S: Final = 0.1
+NEARLY_ALL: Final = 0.95
+GAP: Final = 2.5
+
+
+def resolve(
+    c: Conditioning, logs: Sequence[Log | LogScan], cutoff_rule: CutoffRule
+) -> tuple[Conditioning, tuple[str, ...]]:
+    """The conditioning without "auto", and a sentence on each choice."""
+    if c.is_resolved:
+        return c, ()
+    heads = [head(log) for log in logs]
+    c, notes = _with_time_base(c, heads)
+    parts = uniform_stretches(c, heads)
+    if c.position_cutoff_hz == "auto":
+        c = replace(c, position_cutoff_hz=cutoff_rule(parts, number(c.rate_hz, "rate_hz")))
+        chosen = "no filter" if c.position_cutoff_hz is None else f"{c.position_cutoff_hz:.4g} Hz"
+        notes.append(f"position cut-off chosen from the data: {chosen}")
+    if c.edge_s == "auto":
+        c = replace(c, edge_s=automatic_edge(c))
+        notes.append(f"{number(c.edge_s, 'edge_s'):.4g} s cut at both ends of every segment")
+    if c.delay_s == "auto":
+        c = c.with_delay(chosen_delay(parts, c))
+        notes.append(f"delay of the torque estimated from the data: {1e3 * number(c.delay_s, 'delay_s'):.3g} ms")
+    return c, tuple(notes)
+
+
+def head(log: Log | LogScan) -> Log:
+    """The first `HEAD_ROWS` usable rows of a log."""
+    if isinstance(log, Log):
+        return log.take(slice(0, HEAD_ROWS))
+    chunks: list[Log] = []
+    for chunk in log:
+        chunks.append(chunk)
+        if sum(map(len, chunks)) >= HEAD_ROWS:
+            break
+    if not chunks:
+        raise LogError(f"{log.path.name} has no usable rows")
+    return joined(chunks).take(slice(0, HEAD_ROWS))
+
+
+def _with_time_base(c: Conditioning, heads: Sequence[Log]) -> tuple[Conditioning, list[str]]:
+    if any(len(log) < 2 for log in heads):
+        raise LogError("too few rows: a log with fewer than 2 rows has no rate")
+    steps = [np.diff(log.time) for log in heads]
+    periods = [_period(step) for step in steps]
+    if max(periods) > 1.02 * min(periods) and c.rate_hz == "auto":
+        rates = ", ".join(f"{1 / period:.6g}" for period in periods)
+        raise LogError(f"the logs have different rates ({rates} Hz)", hint="state rate_hz to resample them")
+    notes = []
+    own = 1.0 / periods[0]
+    if c.rate_hz == "auto":
+        c = replace(c, rate_hz=_rounded(own))
+    rate = number(c.rate_hz, "rate_hz")
+    if c.stamps == "auto":
+        within = [s[s <= c.longest_gap_rows * p] for s, p in zip(steps, periods, strict=True)]
+        uniform = all((np.abs(s * rate - 1) <= JITTER).all() for s in within)
+        c = replace(c, stamps="uniform" if uniform else "measured")
+        if not uniform:
+            notes.append(f"stamps jitter or differ from {rate:.6g} Hz: rows are interpolated to uniform times")
+    return c, notes
+
+
+def _period(steps: Array) -> float:
+    """Mean of the usual steps: those near the median if nearly all are, else all but the gaps."""
+    median = float(np.median(steps))
+    usual = np.abs(steps - median) <= JITTER * median
+    return float(steps[usual if usual.mean() > NEARLY_ALL else steps <= GAP * median].mean())
+
+
+def _rounded(rate_hz: float) -> float:
+    """The rate as its maker meant it: a whole number of Hz when it is one to 1e-4."""
+    whole = round(rate_hz)
+    return float(whole) if whole and abs(rate_hz / whole - 1) < 1e-4 else rate_hz
+
+
+def uniform_stretches(c: Conditioning, heads: Sequence[Log]) -> list[Log]:
+    """The uninterrupted, uniform stretches of the heads."""
+    rate = number(c.rate_hz, "rate_hz")
+    found: list[Log] = []
+    for log in heads:
+        parts: Sequence[Piece] = list(pieces([log], c.longest_gap_rows / rate))
+        made = uniform_pieces(parts, rate) if c.stamps == "measured" else parts
+        found.extend(part.rows for part in made if len(part.rows) > 1)
+    if not found:
+        raise LogError("too few rows: no stretch of the log has two rows without a gap between")
+    return found
+
+
+def automatic_edge(c: Conditioning) -> float:
+    """max(0.1 s, 0.5 / lowest cut-off): where a filter has seen too little to be trusted."""
+    cutoffs = [cutoff for cutoff in (motion_cutoff(c), torque_cutoff(c)) if cutoff is not None]
+    return max([SHORTEST_EDGE_S, *(0.5 / cutoff for cutoff in cutoffs)])

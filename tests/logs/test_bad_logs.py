@@ -1,0 +1,183 @@
+"""Bad logs get a named error or a reported exclusion; never a silent number."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+from closeness import EXACT, assert_close
+from recordings import NAMES, RATE, STATED, UNITS, arm, sines
+
+from mindyn.logs.conditioning import Conditioning
+from mindyn.logs.findings import LogError
+from mindyn.logs.log import log_of_arrays
+from mindyn.logs.pipeline import condition
+from mindyn.logs.reading import read_log
+
+MOTION = sines(1000)
+
+
+def read(tmp_path, table, **stated):
+    pl.DataFrame(table).write_parquet(tmp_path / "run.parquet")
+    return read_log(tmp_path / "run.parquet", arm(), stated={**STATED, **stated})
+
+
+def changed(**columns):
+    return {**MOTION.table(), **columns}
+
+
+def test_rows_with_nan_are_left_out_and_reported(tmp_path):
+    tau = MOTION.tau[:, 1].copy()
+    tau[400:403] = np.nan
+    log = read(tmp_path, changed(tau_elbow=tau))
+    assert len(log) == 997
+    assert "3 of 1000 rows of run.parquet hold NaN or infinity: torque of elbow (3); left out" in log.notes
+    made = condition(log, arm(), Conditioning(position_cutoff_hz=20.0))
+    assert any("gap of 0.008 s after row 399" in note for note in made.notes)
+    assert set(made.samples.segments) == {0, 1}
+    assert not ({400, 401, 402} & set(made.rows))
+
+
+def test_a_column_of_nan_is_refused(tmp_path):
+    with pytest.raises(LogError, match=r"1000 of 1000 rows .* torque of elbow \(1000\)"):
+        read(tmp_path, changed(tau_elbow=np.full(1000, np.nan)))
+
+
+def test_backward_time_is_refused(tmp_path):
+    t = MOTION.t.copy()
+    t[500:] -= 0.5
+    with pytest.raises(LogError, match=r"time goes back by 0.498 s at row 500"):
+        read(tmp_path, changed(t=t))
+
+
+def test_repeated_stamps_are_left_out_and_reported(tmp_path):
+    t = MOTION.t.copy()
+    t[[10, 700]] = t[[9, 699]]
+    log = read(tmp_path, changed(t=t))
+    assert len(log) == 998
+    assert "2 of 1000 rows of run.parquet repeat the stamp before them; left out" in log.notes
+
+
+def test_stamps_rounded_to_nothing_are_refused(tmp_path):
+    with pytest.raises(LogError, match="800 of 1000 rows of run.parquet repeat the stamp"):
+        read(tmp_path, changed(t=np.floor(MOTION.t * 100) / 100))
+
+
+def test_gaps_split_the_log(tmp_path):
+    keep = np.r_[0:300, 450:1000]
+    log = read(tmp_path, {name: column[keep] for name, column in MOTION.table().items()})
+    made = condition(log, arm(), Conditioning(position_cutoff_hz=50.0, edge_s=0.1))
+    assert any("a gap of 0.302 s after row 299" in note for note in made.notes)
+    assert np.array_equal(np.unique(made.samples.segments, return_counts=True)[1], [200, 450])
+
+
+def test_degrees_taken_for_radians_are_named(tmp_path):
+    degrees = {f"q_{name}": np.rad2deg(MOTION.q[:, j]) for j, name in enumerate(NAMES)}
+    with pytest.raises(LogError, match=r"positions look like degrees: joint shoulder reaches 57.3 rad"):
+        read(tmp_path, changed(**degrees))
+
+
+def test_millinewtons_taken_for_newtons_are_named(tmp_path):
+    large = {f"tau_{name}": 1e3 * MOTION.tau[:, j] for j, name in enumerate(NAMES)}
+    with pytest.raises(LogError, match="torques look like mN m: joint"):
+        read(tmp_path, changed(**large))
+    assert_close(read(tmp_path, changed(**large), units={**UNITS, "torque": "mN m"}).tau, MOTION.tau, 1e-14)
+    with pytest.raises(LogError, match="torques look a thousand times too small"):
+        read(
+            tmp_path, changed(**{key: values / 1e4 for key, values in large.items()}), units={**UNITS, "torque": "mN m"}
+        )
+
+
+@pytest.mark.parametrize(("unit", "word"), [("deg/s", "0.01745 times"), ("rpm", "0.1047 times")])
+def test_velocity_that_is_not_the_derivative_is_named(tmp_path, unit, word):
+    with pytest.raises(LogError, match=f"logged velocity is {word} the derivative"):
+        read(tmp_path, MOTION.table(), units={**UNITS, "velocity": unit})
+
+
+def test_time_in_the_wrong_unit_is_named(tmp_path):
+    with pytest.raises(LogError, match=r"1000 times the derivative of the position \(ms for s\?\)"):
+        read(tmp_path, changed(t=1e3 * MOTION.t))
+
+
+def test_a_joint_that_never_moves_is_reported(tmp_path):
+    still = np.full(1000, 0.3)
+    log = read(tmp_path, changed(q_elbow=still, v_elbow=0 * still))
+    assert any(note.startswith("joint elbow never moves") for note in log.notes)
+
+
+def test_positions_beyond_the_limits_are_reported(tmp_path):
+    log = read(tmp_path, changed(q_elbow=MOTION.q[:, 1] + 2.5))
+    assert any(note.startswith("joint elbow moves from 1.7 to 3.3, beyond its limits -3 to 3") for note in log.notes)
+
+
+def test_wrong_robot_lists_both(tmp_path):
+    table = {name.replace("wrist", "hand"): column for name, column in MOTION.table().items()}
+    with pytest.raises(LogError, match=r"no position column q_wrist \(joint wrist\); the file has: .*joints: shoulder"):
+        read(tmp_path, table)
+    more = {**{f"q{i + 1}": MOTION.q[:, i % 3] for i in range(4)}, **MOTION.table()}
+    with pytest.raises(LogError, match="goes on with 'q4' after the robot's 3 joints"):
+        read(tmp_path, more, columns={**STATED["columns"], "position": "q{i}"})
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "npz", "mat", "h5", "mcap", "db3"])
+@pytest.mark.parametrize("content", [b"", b"this is no log\n"])
+def test_empty_and_foreign_files_are_refused(tmp_path, suffix, content):
+    path = tmp_path / f"run.{suffix}"
+    path.write_bytes(content)
+    with pytest.raises(LogError, match=r"run\.|columns"):
+        read_log(path, arm(), stated=STATED)
+
+
+def test_a_header_without_rows_is_refused(tmp_path):
+    (tmp_path / "run.csv").write_text(",".join(MOTION.table()) + "\n")
+    with pytest.raises(LogError, match="run.csv has no rows"):
+        read_log(tmp_path / "run.csv", arm(), stated=STATED)
+
+
+def test_truncated_parquet_is_refused(tmp_path):
+    pl.DataFrame(MOTION.table()).write_parquet(tmp_path / "run.parquet")
+    data = (tmp_path / "run.parquet").read_bytes()
+    (tmp_path / "run.parquet").write_bytes(data[: len(data) // 2])
+    with pytest.raises(LogError, match="cannot be read as Parquet"):
+        read_log(tmp_path / "run.parquet", arm(), stated=STATED)
+
+
+def test_a_word_among_numbers_is_named(tmp_path):
+    table = pl.DataFrame(MOTION.table()).cast(pl.String)
+    table = table.with_columns(
+        pl.when(pl.int_range(pl.len()) == 7).then(pl.lit("off")).otherwise("q_elbow").alias("q_elbow")
+    )
+    table.write_csv(tmp_path / "run.csv")
+    with pytest.raises(LogError, match="column 'q_elbow' of run.csv holds 'off' in row 7"):
+        read_log(tmp_path / "run.csv", arm(), stated=STATED)
+
+
+def test_a_folder_or_missing_file_is_named(tmp_path):
+    with pytest.raises(LogError, match="there is no log"):
+        read_log(tmp_path / "none.csv", arm(), stated=STATED)
+    with pytest.raises(LogError, match="holds no .db3 and no .mcap"):
+        read_log(tmp_path, arm(), stated=STATED)
+
+
+def test_too_few_rows_are_refused():
+    short = sines(30)
+    with pytest.raises(LogError, match="too few rows: 0 samples are left"):
+        condition(log_of_arrays(NAMES, short.t, short.q, short.tau), arm(), Conditioning(position_cutoff_hz=20.0))
+
+
+def test_measured_velocity_must_be_logged():
+    log = log_of_arrays(NAMES, MOTION.t, MOTION.q, MOTION.tau)
+    with pytest.raises(LogError, match="the log holds no velocity"):
+        condition(log, arm(), Conditioning(velocity="measured"))
+
+
+def test_torque_out_of_step_is_reported():
+    late = replace(sines(t=MOTION.t), tau=sines(t=MOTION.t - 0.03).tau)
+    made = condition(log_of_arrays(NAMES, late.t, late.q, late.tau), arm(), Conditioning(position_cutoff_hz=60.0))
+    assert any("the torque comes 30 ms after the motion" in note for note in made.notes)
+    good = condition(log_of_arrays(NAMES, MOTION.t, MOTION.q, MOTION.tau), arm(), Conditioning(position_cutoff_hz=60.0))
+    assert not any("out of step" in note for note in good.notes)
+    assert_close(good.samples.tau, MOTION.tau[good.rows], EXACT)
+    assert good.samples.rate_hz == RATE

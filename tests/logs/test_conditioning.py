@@ -1,0 +1,234 @@
+"""Filtering, differentiation, resampling, cutting: against SciPy's own, exact derivatives and known delays."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from closeness import DERIVATIVE, EXACT, ORACLE, assert_close
+from recordings import NAMES, RATE, arm, sines
+from scipy.signal import butter, filtfilt
+
+from mindyn.errors import InputError
+from mindyn.logs.conditioning import AS_LOGGED, Conditioning
+from mindyn.logs.cutoffs import noise_floor_cutoff
+from mindyn.logs.delay import estimate_delay
+from mindyn.logs.filters import lowpass
+from mindyn.logs.interpolation import between_stamps, delayed
+from mindyn.logs.log import log_of_arrays
+from mindyn.logs.pipeline import condition, condition_stream, joined_samples, long_rest
+
+ROBOT = arm()
+MOTION = sines(4000)
+
+
+def log_of(motion):
+    return log_of_arrays(NAMES, motion.t, motion.q, motion.tau, motion.qd, motion.qdd)
+
+
+def noisy(rows=4000, scale=1e-4, seed=0):
+    rng = np.random.default_rng(seed)
+    motion = sines(rows)
+    q, tau = motion.q + scale * rng.normal(size=motion.q.shape), motion.tau + rng.normal(size=motion.tau.shape)
+    return replace(motion, q=q, tau=tau)
+
+
+@pytest.mark.parametrize("order", [2, 4])
+def test_the_low_pass_is_filtfilt(order):
+    x = noisy().tau
+    b, a = butter(order, 40.0, fs=RATE)
+    assert_close(lowpass(x, 40.0, RATE, order), filtfilt(b, a, x, axis=0, padlen=13), ORACLE)
+
+
+def test_the_low_pass_has_no_phase_and_halves_the_cut_off_frequency():
+    """Away from the ends; forward and backward, the amplitude at the cut-off is 1/2."""
+    t = np.arange(8000) / RATE
+    wave = np.sin(2 * np.pi * 10.0 * t)[:, None]
+    assert_close(lowpass(wave, 10.0, RATE)[2000:6000], 0.5 * wave[2000:6000], DERIVATIVE)
+
+
+@pytest.mark.parametrize(
+    ("settings", "velocity_error", "acceleration_error"),
+    [
+        ({"position_cutoff_hz": None}, 1e-4, 2e-4),
+        ({"position_cutoff_hz": 60.0}, 1e-4, 2e-4),
+        ({"position_cutoff_hz": None, "differentiation": "savitzky-golay", "window": 15}, 1e-6, 1e-5),
+        ({"position_cutoff_hz": None, "differentiation": "spline"}, 1e-9, 1e-7),
+        ({"position_cutoff_hz": 60.0, "differentiation": "spline"}, 1e-5, 4e-5),
+        ({"position_cutoff_hz": None, "velocity": "measured"}, 1e-15, 1e-4),
+    ],
+)
+def test_derivatives_of_sines(settings, velocity_error, acceleration_error):
+    made = condition(log_of(MOTION), ROBOT, Conditioning(edge_s=0.4, **settings))
+    assert_close(made.samples.qd, MOTION.qd[made.rows], velocity_error)
+    assert_close(made.samples.qdd, MOTION.qdd[made.rows], acceleration_error)
+    assert_close(made.samples.tau, MOTION.tau[made.rows], EXACT)
+
+
+def test_as_logged_gives_the_log_back():
+    made = condition(log_of(MOTION), ROBOT, AS_LOGGED)
+    for name in ("q", "qd", "qdd", "tau"):
+        assert_close(getattr(made.samples, name), getattr(MOTION, name), EXACT)
+    assert made.samples.rate_hz == RATE
+
+
+STREAMED = [
+    Conditioning(position_cutoff_hz=30.0, torque_cutoff_hz=20.0),
+    Conditioning(position_cutoff_hz=5.0, decimation=7, slow_speed=(0.2, 0.1, 0.3)),
+    Conditioning(position_cutoff_hz=40.0, differentiation="savitzky-golay", delay_s=0.0123, velocity="measured"),
+    Conditioning(position_cutoff_hz=40.0, differentiation="spline", rest_s=0.2, rest_speed=4.0, edge_s=0.5),
+    Conditioning(rate_hz=321.0, position_cutoff_hz=30.0, torque_cutoff_hz=10.0),
+]
+
+
+@pytest.mark.parametrize("conditioning", STREAMED, ids=range(len(STREAMED)))
+def test_a_stream_gives_what_the_whole_log_gives(conditioning):
+    motion = noisy(20_000)
+    keep = np.r_[0:7000, 7400:20_000]
+    log = log_of(motion).take(np.isin(np.arange(20_000), keep))
+    whole = condition(log, ROBOT, conditioning)
+    chunks = ChunkedLog([log.take(slice(k, k + 997)) for k in range(0, len(log), 997)])
+    stream = condition_stream(log, ROBOT, whole.conditioning, block_rows=1500)
+    stream.logs = [chunks]
+    blocks = list(stream)
+    assert len(blocks) > 5
+    streamed = joined_samples(blocks)
+    assert np.array_equal(streamed.segments, whole.samples.segments)
+    assert len(np.unique(streamed.segments)) > 1
+    for name in ("q", "qd", "qdd", "tau"):
+        assert_close(getattr(streamed, name), getattr(whole.samples, name), 1e-9)
+    if conditioning.slow_speed:
+        assert np.array_equal(streamed.usable, whole.samples.usable)
+
+
+class ChunkedLog(list):
+    notes = ()
+
+
+def test_jittered_stamps_are_made_uniform():
+    rng = np.random.default_rng(3)
+    t = np.arange(4000) / RATE + np.r_[0.0, rng.uniform(-0.3, 0.3, 3999) / RATE]
+    made = condition(log_of(sines(t=t)), ROBOT, Conditioning(position_cutoff_hz=None, edge_s=0.1))
+    assert made.conditioning.stamps == "measured"
+    assert made.samples.rate_hz == pytest.approx(RATE, rel=1e-4)
+    at = t[0] + (np.arange(len(made.samples)) + np.ceil(0.1 * made.samples.rate_hz)) / made.samples.rate_hz
+    assert_close(made.samples.q, sines(t=at).q, 1e-7)
+    assert_close(made.samples.tau, sines(t=at).tau, 1e-6)
+
+
+def test_interpolation_is_exact_for_cubics():
+    rng = np.random.default_rng(1)
+    t = np.sort(rng.uniform(0, 1, 50))
+    wanted = rng.uniform(t[0], t[-1], 30)
+    cubic = np.polynomial.Polynomial([1.0, -2.0, 3.0, 0.5])
+    assert_close(between_stamps(t, cubic(t)[:, None], wanted)[:, 0], cubic(wanted), 1e-9)
+
+
+@pytest.mark.parametrize("rows", [0.0, 3.0, 0.37, -2.61])
+def test_a_delay_moves_a_wave(rows):
+    k = np.arange(400.0)
+    assert_close(delayed(np.sin(0.2 * k)[:, None], rows)[20:-20, 0], np.sin(0.2 * (k - rows))[20:-20], 1e-7)
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.0173, -0.0081])
+def test_the_delay_is_found_and_undone(seconds):
+    late = replace(MOTION, tau=sines(t=MOTION.t - seconds).tau)
+    raw = condition(log_of(late), ROBOT, Conditioning(position_cutoff_hz=60.0))
+
+    def model(q, qd, qdd):
+        return 2.0 * qdd + 1.5 * qd + 5.0 * np.cos(q)
+
+    assert estimate_delay(raw.samples, model).seconds == pytest.approx(seconds, abs=1e-4)
+    assert estimate_delay(raw.samples).seconds == pytest.approx(seconds, abs=5e-4)
+    made = condition(log_of(late), ROBOT, Conditioning(position_cutoff_hz=60.0).with_delay(seconds)).samples
+    assert_close(model(made.q, made.qd, made.qdd), made.tau, 1e-3)
+    auto = condition(log_of(late), ROBOT, Conditioning(position_cutoff_hz=60.0, delay_s="auto"))
+    assert auto.conditioning.delay_s == pytest.approx(seconds, abs=5e-4)
+
+
+def test_decimation_keeps_slow_motion_and_removes_fast_noise():
+    """The same filter acts on motion and torque; white noise keeps about its share of the band."""
+    made = condition(log_of(noisy(40_000)), ROBOT, Conditioning(position_cutoff_hz=100.0, decimation=10))
+    assert made.samples.rate_hz == RATE / 10
+    assert np.array_equal(np.diff(made.rows), np.full(len(made.rows) - 1, 10))
+    left = made.samples.tau - sines(40_000).tau[made.rows]
+    assert 0.05 < left.std() / np.sqrt(2 * 0.4 / 10) / 1.0 < 1.0
+
+
+def test_edges_rest_and_slow_rows():
+    t = MOTION.t
+    still = (t > 3.0) & (t < 5.0)
+    q = np.where(still[:, None], MOTION.q[np.argmax(still)], MOTION.q)
+    log = log_of_arrays(NAMES, t, q, MOTION.tau)
+    settings = Conditioning(position_cutoff_hz=None, edge_s=0.2, rest_s=0.5, rest_speed=0.05, slow_speed=0.5)
+    made = condition(log, ROBOT, settings)
+    assert made.rows[0] == 100
+    assert made.rows[-1] == 3899
+    assert not still[made.rows][2:-2].any() or still[made.rows].sum() <= 4
+    assert set(made.samples.segments) == {0, 1}
+    assert np.array_equal(made.samples.usable, np.abs(made.samples.qd) > 0.5)
+    kept = condition(log, ROBOT, replace(settings, rest_s=3.0))
+    assert len(kept.samples) == 3800
+
+
+def test_short_rests_stay():
+    qd = np.ones((100, 2))
+    qd[10:15] = qd[40:60] = 0.0
+    assert np.array_equal(np.flatnonzero(long_rest(qd, 0.1, 10)), np.arange(40, 60))
+
+
+def test_several_logs_have_their_own_segments():
+    first, second = sines(1500), sines(2500)
+    made = condition([log_of(first), log_of(second)], ROBOT, Conditioning(position_cutoff_hz=30.0))
+    assert np.array_equal(np.unique(made.samples.segments, return_counts=True)[1], [1400, 2400])
+    assert np.array_equal(made.logs, made.samples.segments)
+    alone = condition(log_of(second), ROBOT, Conditioning(position_cutoff_hz=30.0))
+    assert_close(made.samples.qdd[made.logs == 1], alone.samples.qdd, EXACT)
+
+
+def test_prediction_keeps_every_row_and_the_torque_as_logged():
+    settings = Conditioning(position_cutoff_hz=20.0, torque_cutoff_hz=5.0, decimation=4, slow_speed=0.1, rest_s=0.1)
+    trained = condition(log_of(noisy()), ROBOT, settings).conditioning
+    made = condition(log_of(noisy(seed=1)), ROBOT, trained.for_prediction())
+    assert np.array_equal(made.rows, np.arange(4000))
+    assert_close(made.samples.tau, noisy(seed=1).tau, EXACT)
+    assert made.samples.usable is None
+
+
+def test_the_cut_off_is_chosen_reported_and_repeatable():
+    made = condition(log_of(noisy(scale=1e-5)), ROBOT)
+    chosen = made.conditioning.position_cutoff_hz
+    assert 1.4 < chosen < 30.0
+    assert f"position cut-off chosen from the data: {chosen:.4g} Hz" in made.notes
+    assert condition(log_of(noisy(scale=1e-5)), ROBOT).conditioning == made.conditioning
+    fixed = condition(log_of(MOTION), ROBOT, cutoff_rule=lambda stretches, rate: 12.5 + 0 * len(stretches) * rate)
+    assert fixed.conditioning.position_cutoff_hz == 12.5
+    assert made.conditioning.is_resolved
+
+
+def test_more_noise_asks_for_a_lower_cut_off():
+    chosen = [noise_floor_cutoff([log_of(noisy(scale=scale))], RATE) for scale in (1e-6, 1e-3, 1e-1)]
+    assert chosen == sorted(chosen, reverse=True)
+
+
+def test_conditioning_survives_json():
+    for settings in (Conditioning(), AS_LOGGED, STREAMED[1]):
+        assert Conditioning.from_dict(json.loads(json.dumps(settings.to_dict()))) == settings
+    assert Conditioning.from_dict({"decimation": 3}) == Conditioning(decimation=3)
+    with pytest.raises(InputError, match="no setting cutof"):
+        Conditioning.from_dict({"cutof": 3})
+
+
+@pytest.mark.parametrize(
+    "settings", [{"velocity": "guessed"}, {"decimation": 0}, {"position_cutoff_hz": -1.0}, {"window": 10}]
+)
+def test_impossible_settings_are_refused(settings):
+    with pytest.raises(InputError):
+        Conditioning(**settings)
+
+
+def test_a_cut_off_beyond_the_nyquist_frequency_is_refused():
+    with pytest.raises(InputError, match="below 250 Hz"):
+        condition(log_of(MOTION), ROBOT, Conditioning(position_cutoff_hz=300.0))

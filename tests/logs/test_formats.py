@@ -1,0 +1,162 @@
+"""Every format gives back what other programs wrote into it."""
+
+from __future__ import annotations
+
+import csv
+import sqlite3
+
+import numpy as np
+import polars as pl
+import pytest
+from closeness import EXACT, SAME_ALGEBRA, assert_close
+from recordings import NAMES, STATED, arm, sines
+
+from mindyn.logs.findings import LogError
+from mindyn.logs.reading import read_log, scan_log
+
+ROBOT, MOTION = arm(), sines(600)
+SWAPPED = ("wrist", "shoulder", "elbow")
+ORDER = [NAMES.index(name) for name in SWAPPED]
+ARRAY_COLUMNS = {"time": "t", "position": "q", "velocity": "qd", "torque": "tau"}
+ARRAY_STATED = {**STATED, "columns": ARRAY_COLUMNS, "joints": list(SWAPPED)}
+
+
+def arrays() -> dict[str, np.ndarray]:
+    """Columns in another order than the robot's joints."""
+    return {"t": MOTION.t, "q": MOTION.q[:, ORDER], "qd": MOTION.qd[:, ORDER], "tau": MOTION.tau[:, ORDER]}
+
+
+def assert_same(log, rtol=EXACT):
+    assert log.joint_names == NAMES
+    assert_close(log.time, MOTION.t, max(rtol, 1e-12))
+    for name in ("q", "qd", "tau"):
+        assert_close(getattr(log, name), getattr(MOTION, name), rtol)
+
+
+def write_csv(path, separator=",", blank=""):
+    table = MOTION.table()
+    names = ["tau_wrist", *[n for n in table if n != "tau_wrist"]]  # another order than the robot's
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file, delimiter=separator)
+        writer.writerow(names)
+        writer.writerows([[blank + repr(float(table[n][k])) for n in names] for k in range(len(MOTION.t))])
+
+
+@pytest.mark.parametrize(("separator", "blank"), [(",", ""), (";", ""), ("\t", ""), (",", " "), (" ", "")])
+def test_csv(tmp_path, separator, blank):
+    write_csv(tmp_path / "run.csv", separator, blank)
+    assert_same(read_log(tmp_path / "run.csv", ROBOT, stated=STATED))
+
+
+def test_csv_without_header(tmp_path):
+    table = np.column_stack([MOTION.t, MOTION.q, MOTION.qd, MOTION.tau])
+    np.savetxt(tmp_path / "run.csv", table, delimiter=",", fmt="%.17g")
+    columns = {"time": "column_1"}
+    for k, signal in enumerate(("position", "velocity", "torque")):
+        columns[signal] = [f"column_{2 + 3 * k + j}" for j in range(3)]
+    assert_same(read_log(tmp_path / "run.csv", ROBOT, stated={**STATED, "columns": columns}))
+
+
+def test_csv_is_read_in_blocks(tmp_path, monkeypatch):
+    monkeypatch.setattr("mindyn.logs.text_table._BLOCK_BYTES", 1000)
+    write_csv(tmp_path / "run.csv")
+    assert_same(read_log(tmp_path / "run.csv", ROBOT, stated=STATED))
+
+
+def test_parquet(tmp_path):
+    pl.DataFrame(MOTION.table()).write_parquet(tmp_path / "run.parquet", row_group_size=100)
+    log = read_log(tmp_path / "run.parquet", ROBOT, stated=STATED)
+    assert_same(log)
+    assert log.sources[0].path.endswith("run.parquet")
+    assert len(log.sources[0].sha256) == 64
+
+
+def test_parquet_with_columns_of_lists(tmp_path):
+    frame = pl.DataFrame({name: list(a) if a.ndim == 2 else a for name, a in arrays().items()})
+    frame.write_parquet(tmp_path / "run.parquet")
+    assert_same(read_log(tmp_path / "run.parquet", ROBOT, stated=ARRAY_STATED))
+
+
+def test_npz(tmp_path):
+    np.savez(tmp_path / "run.npz", **arrays())
+    assert_same(read_log(tmp_path / "run.npz", ROBOT, stated=ARRAY_STATED))
+
+
+def test_mat_struct_with_time_along_the_second_axis(tmp_path):
+    savemat = pytest.importorskip("scipy.io").savemat
+    savemat(tmp_path / "run.mat", {"rec": {name: a.T for name, a in arrays().items()}, "other": "text"})
+    columns = {signal: f"rec.{name}" for signal, name in ARRAY_COLUMNS.items()}
+    assert_same(read_log(tmp_path / "run.mat", ROBOT, stated={**ARRAY_STATED, "columns": columns}))
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_hdf5(tmp_path, transposed):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "run.h5", "w") as file:
+        for name, array in arrays().items():
+            file[f"arm/{name}"] = array.T if transposed else array
+    columns = {signal: f"arm/{name}" for signal, name in ARRAY_COLUMNS.items()}
+    assert_same(read_log(tmp_path / "run.h5", ROBOT, stated={**ARRAY_STATED, "columns": columns}))
+
+
+def joint_state_messages():
+    rosbags = pytest.importorskip("rosbags.typesys")
+    store = rosbags.get_typestore(rosbags.Stores.ROS2_HUMBLE)
+    types = store.types
+    for k, t in enumerate(MOTION.t):
+        nanoseconds = round(t * 1e9) + 10**18
+        stamp = types["builtin_interfaces/msg/Time"](sec=nanoseconds // 10**9, nanosec=nanoseconds % 10**9)
+        header = types["std_msgs/msg/Header"](stamp=stamp, frame_id="world" * (k % 3))
+        state = types["sensor_msgs/msg/JointState"]
+        values = [array[k, ORDER] for array in (MOTION.q, MOTION.qd, MOTION.tau)]
+        yield nanoseconds, store, state(header, list(SWAPPED), *values)
+        if k % 50 == 0:  # a gripper on the same topic
+            yield nanoseconds + 5, store, state(header, ["finger"], np.array([0.1]), np.array([]), np.array([]))
+
+
+@pytest.mark.parametrize("version", ["sqlite3", "mcap"])
+def test_rosbag2_folder(tmp_path, version):
+    rosbag2 = pytest.importorskip("rosbags.rosbag2")
+    plugin = rosbag2.StoragePlugin.MCAP if version == "mcap" else rosbag2.StoragePlugin.SQLITE3
+    with rosbag2.Writer(tmp_path / "bag", version=9, storage_plugin=plugin) as writer:
+        connection = None
+        for stamp, store, message in joint_state_messages():
+            kind = "sensor_msgs/msg/JointState"
+            connection = connection or writer.add_connection("/joint_states", kind, typestore=store)
+            writer.write(connection, stamp, store.serialize_cdr(message, kind))
+    assert_same(read_log(tmp_path / "bag", ROBOT, side="joint"), SAME_ALGEBRA)
+    (file,) = [*(tmp_path / "bag").glob("*.db3"), *(tmp_path / "bag").glob("*.mcap")]
+    assert_same(read_log(file, ROBOT, side="joint"), SAME_ALGEBRA)
+    with pytest.raises(LogError, match="side of position is not stated"):
+        read_log(file, ROBOT)
+
+
+def test_mcap_written_in_compressed_chunks(tmp_path):
+    writing = pytest.importorskip("mcap.writer")
+    with (tmp_path / "run.mcap").open("wb") as stream:
+        writer = writing.Writer(stream, chunk_size=4096, compression=writing.CompressionType.ZSTD)
+        writer.start()
+        schema = writer.register_schema("sensor_msgs/msg/JointState", "ros2msg", b"")
+        channel = writer.register_channel("/joint_states", "cdr", schema)
+        for stamp, store, message in joint_state_messages():
+            data = bytes(store.serialize_cdr(message, "sensor_msgs/msg/JointState", little_endian=False))
+            writer.add_message(channel, log_time=stamp, data=data, publish_time=stamp)
+        writer.finish()
+    assert_same(read_log(tmp_path / "run.mcap", ROBOT, side="joint"), SAME_ALGEBRA)
+
+
+def test_bag_without_joint_states_lists_its_topics(tmp_path):
+    with sqlite3.connect(tmp_path / "run.db3") as base:
+        base.execute("create table topics(id integer, name text, type text, serialization_format text)")
+        base.execute("insert into topics values (1, '/tf', 'tf2_msgs/msg/TFMessage', 'cdr')")
+    base.close()
+    with pytest.raises(LogError, match=r"0 JointState topics; topics: /tf \(tf2_msgs/msg/TFMessage\)"):
+        read_log(tmp_path / "run.db3", ROBOT, side="joint")
+
+
+def test_chunks_join_to_the_whole_log(tmp_path):
+    pl.DataFrame(MOTION.table()).write_parquet(tmp_path / "run.parquet", row_group_size=70)
+    chunks = list(scan_log(tmp_path / "run.parquet", ROBOT, stated=STATED, chunk_rows=64))
+    assert max(map(len, chunks)) == 64
+    assert_close(np.concatenate([chunk.q for chunk in chunks]), MOTION.q, EXACT)
+    assert np.array_equal(np.concatenate([chunk.rows for chunk in chunks]), np.arange(600))

@@ -1,0 +1,49 @@
+"""A stream needs memory for a few blocks, however long the log."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from recordings import STATED, sines
+
+SCRIPT = """
+import resource, sys
+from recordings import STATED, arm
+from mindyn.logs.conditioning import Conditioning
+from mindyn.logs.pipeline import condition_stream
+from mindyn.logs.reading import scan_log
+columns = {key: value for key, value in STATED["columns"].items() if key != "velocity"}
+scan = scan_log(sys.argv[1], arm(), stated={**STATED, "columns": columns})
+settings = Conditioning(position_cutoff_hz=20.0, torque_cutoff_hz=20.0)
+print(sum(map(len, condition_stream(scan, arm(), settings))))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+
+
+def rows_and_peak(path):
+    tests = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
+    code = f"import sys; sys.path[:0] = {tests}\n{SCRIPT}"
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True, timeout=120
+    )
+    return tuple(map(int, done.stdout.split()))
+
+
+def test_memory_does_not_grow_with_the_log(tmp_path):
+    rows = 1_000_000
+    table = pl.DataFrame({name: column for name, column in sines(rows).table().items() if not name.startswith("v_")})
+    noise = np.random.default_rng(0).normal(
+        scale=1e-6, size=rows
+    )  # so that Parquet cannot shrink the columns to nothing
+    table = table.with_columns((pl.exclude("t") + pl.Series("noise", noise)).name.keep())
+    table.write_parquet(tmp_path / "long.parquet")
+    table[:200_000].write_parquet(tmp_path / "short.parquet")
+    assert STATED["side"] == "joint"
+    short, long = rows_and_peak(tmp_path / "short.parquet"), rows_and_peak(tmp_path / "long.parquet")
+    assert (short[0], long[0]) == (200_000 - 100, rows - 100)
+    assert long[1] < 400
+    assert long[1] - short[1] < 60, f"{short[1]} MB for 200 000 rows, {long[1]} MB for 1 000 000"

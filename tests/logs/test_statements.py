@@ -1,0 +1,127 @@
+"""Names, units, side, gears and offsets: stated in the sidecar or the call, never guessed."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+from closeness import ROUND_TRIP, SAME_ALGEBRA, assert_close
+from recordings import COLUMNS, NAMES, STATED, UNITS, arm, sines
+
+from mindyn.errors import MindynError
+from mindyn.logs.findings import LogError
+from mindyn.logs.reading import read_log
+from mindyn.robots.parts import Drive
+
+MOTION = sines(300)
+G = np.array([[50.0, 0.0, 0.0], [0.0, -40.0, 0.0], [0.0, 30.0, 20.0]])
+DRIVES = (Drive("wrist", 20.0, {"elbow": 30.0}), Drive("shoulder", 50.0), Drive("elbow", -40.0))
+SIDECAR = """
+side = "joint"
+[columns]
+time = "t"
+position = "q_{joint}"
+velocity = "v_{joint}"
+torque = "tau_{joint}"
+[units]
+time = "s"
+position = "rad"
+velocity = "rad/s"
+torque = "N m"
+"""
+
+
+@pytest.fixture
+def path(tmp_path):
+    pl.DataFrame(MOTION.table()).write_parquet(tmp_path / "run.parquet")
+    return tmp_path / "run.parquet"
+
+
+def without(key, entry=None):
+    stated = {**STATED, key: {k: v for k, v in STATED[key].items() if k != entry}} if entry else dict(STATED)
+    return stated if entry else {k: v for k, v in stated.items() if k != key}
+
+
+@pytest.mark.parametrize("name", ["run.parquet.toml", "run.log.toml"])
+def test_the_sidecar_states_what_the_call_does_not(path, name):
+    (path.parent / name).write_text(SIDECAR)
+    assert_close(read_log(path, arm()).tau, MOTION.tau, ROUND_TRIP)
+    degrees = read_log(path, arm(), units={"position": "deg", "velocity": "deg/s"})
+    assert_close(degrees.q, np.deg2rad(MOTION.q), ROUND_TRIP)
+
+
+def test_two_sidecars_are_refused(path):
+    for name in ("run.parquet.toml", "run.log.toml"):
+        (path.parent / name).write_text(SIDECAR)
+    with pytest.raises(LogError, match="two sidecar files"):
+        read_log(path, arm())
+
+
+@pytest.mark.parametrize(
+    ("stated", "message"),
+    [
+        (without("columns"), "position and torque columns of run.parquet are not stated; the file has: t, q_shoulder"),
+        (without("columns", "time"), "time of run.parquet is not stated"),
+        (without("units", "position"), "no unit is stated for position of joint 'shoulder'"),
+        (without("units", "time"), "no unit is stated for time"),
+        (without("side"), "side of position is not stated"),
+        ({**STATED, "side": {"position": "joint", "velocity": "joint"}}, "side of torque is not stated"),
+        ({**STATED, "side": "link"}, 'state "motor" or "joint"'),
+        ({**STATED, "side": "motor"}, "no gears for: shoulder, elbow, wrist"),
+        ({**STATED, "units": {**UNITS, "torque": "A"}}, "current \\(A\\), but no gains"),
+        ({**STATED, "units": {**UNITS, "torque": "lbf ft"}}, "is not a unit of torque; mindyn reads: N m, mN m"),
+        ({**STATED, "units": {**UNITS, "position": "mm"}}, "does not fit the revolute joint 'shoulder'"),
+        ({**STATED, "colums": {}}, "no entry 'colums'"),
+        ({**STATED, "columns": {**COLUMNS, "position": "q_{nonsense}"}}, "is not a pattern"),
+    ],
+)
+def test_what_is_missing_or_wrong_is_named(path, stated, message):
+    with pytest.raises(MindynError, match=message):
+        read_log(path, arm(), stated=stated)
+
+
+@pytest.mark.parametrize("stated_gears", [True, False])
+def test_motor_side_becomes_joint_side(tmp_path, stated_gears):
+    motor = {"t": MOTION.t}
+    for j, name in enumerate(NAMES):
+        motor[f"q_{name}"] = (MOTION.q @ G.T)[:, j]
+        motor[f"v_{name}"] = (MOTION.qd @ G.T)[:, j]
+        motor[f"tau_{name}"] = np.linalg.solve(G.T, MOTION.tau.T)[j]
+    pl.DataFrame(motor).write_parquet(tmp_path / "run.parquet")
+    robot = arm() if stated_gears else arm(drives=DRIVES)
+    gears = {"gears": G.tolist()} if stated_gears else {}
+    log = read_log(tmp_path / "run.parquet", robot, stated={**STATED, "side": "motor", **gears})
+    for name in ("q", "qd", "tau"):
+        assert_close(getattr(log, name), getattr(MOTION, name), SAME_ALGEBRA)
+
+
+def test_currents_offsets_and_sides_by_signal(path):
+    stated = {
+        **STATED,
+        "units": {**UNITS, "position": "deg", "torque": {"shoulder": "mA", "elbow": "A", "wrist": "N m"}},
+        "side": {"position": "joint", "velocity": "joint", "torque": "motor"},
+        "gears": [10.0, 0.2, 0.3],
+        "current_gains": {"wrist": 9.0, "shoulder": 2.0, "elbow": 0.5},
+        "position_offset": [0.0, -90.0, 90.0],
+        "accept": ["velocity"],
+    }
+    log = read_log(path, arm(), stated=stated)
+    assert_close(log.tau, MOTION.tau * [10.0 * 2e-3, 0.2 * 0.5, 0.3], SAME_ALGEBRA)
+    assert_close(log.q, np.deg2rad(MOTION.q + np.array([0.0, -90.0, 90.0])), SAME_ALGEBRA)
+    assert any("accepted: logged velocity is 57." in note for note in log.notes)
+
+
+def test_torque_may_be_in_another_file(tmp_path):
+    for name, values in (("pos.csv", MOTION.q), ("cur.csv", MOTION.tau)):
+        pl.DataFrame(values, schema=[f"Joint_{i + 1}" for i in range(3)]).write_csv(tmp_path / name)
+    stated = {
+        **{"columns": {"position": "Joint_{i}", "torque": "Joint_{i}"}, "units": UNITS, "side": "joint"},
+        **{"files": {"torque": "cur.csv"}, "rate_hz": 500.0},
+    }
+    log = read_log(tmp_path / "pos.csv", arm(), stated=stated)
+    assert_close(log.tau, MOTION.tau, SAME_ALGEBRA)
+    assert_close(log.time, MOTION.t, SAME_ALGEBRA)
+    assert [source.path.rpartition("/")[2] for source in log.sources] == ["pos.csv", "cur.csv"]
+    pl.DataFrame(MOTION.tau[:290], schema=[f"Joint_{i + 1}" for i in range(3)]).write_csv(tmp_path / "cur.csv")
+    with pytest.raises(LogError, match=r"different numbers of rows: pos.csv 300, cur.csv 290"):
+        read_log(tmp_path / "pos.csv", arm(), stated=stated)
