@@ -7,27 +7,57 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mindyn.equations.catalogue import equation
+    from mindyn.equations.loop_dynamics import LoopDynamics, loop_dynamics
     from mindyn.errors import MindynError
     from mindyn.export.mjcf_writer import write_mjcf
     from mindyn.export.toml_writer import write_toml
     from mindyn.export.urdf_writer import write_urdf
+    from mindyn.identifiability.base_sets import base_parameters
+    from mindyn.identifiability.design_questions import added_body, added_point_mass
+    from mindyn.identifiability.essential_space import constraint_matrix
+    from mindyn.identifiability.reduction import reduce_model
     from mindyn.kernels.model import Model, compile_model
+    from mindyn.logs.conditioning import AS_LOGGED, Conditioning
+    from mindyn.logs.pipeline import condition, condition_stream
+    from mindyn.logs.reading import read_log, scan_log
+    from mindyn.logs.samples import Samples
+    from mindyn.parameters.base import BaseParameters
     from mindyn.robots.loading import bundled_robots, load_robot
     from mindyn.robots.parts import Drive, Frame, Joint, Limits, Link, Loop, Shape
     from mindyn.robots.robot import Robot
+    from mindyn.simulation.controllers import ComputedTorque, ProportionalDerivative, SineMotion
+    from mindyn.simulation.results import TorqueLog
+    from mindyn.simulation.rollouts import compiled_rollout, rollout
+    from mindyn.simulation.sensors import Sensors, measure
+    from mindyn.simulation.simulate import simulate
 
 __version__ = "0.1.0"
 
-_HOMES = {
+_HOMES: dict[str, tuple[str, ...]] = {
     "mindyn.equations.catalogue": ("equation",),
+    "mindyn.equations.loop_dynamics": ("LoopDynamics", "loop_dynamics"),
     "mindyn.errors": ("MindynError",),
     "mindyn.export.mjcf_writer": ("write_mjcf",),
     "mindyn.export.toml_writer": ("write_toml",),
     "mindyn.export.urdf_writer": ("write_urdf",),
+    "mindyn.identifiability.base_sets": ("base_parameters",),
+    "mindyn.identifiability.design_questions": ("added_body", "added_point_mass"),
+    "mindyn.identifiability.essential_space": ("constraint_matrix",),
+    "mindyn.identifiability.reduction": ("reduce_model",),
     "mindyn.kernels.model": ("Model", "compile_model"),
+    "mindyn.logs.conditioning": ("AS_LOGGED", "Conditioning"),
+    "mindyn.logs.pipeline": ("condition", "condition_stream"),
+    "mindyn.logs.reading": ("read_log", "scan_log"),
+    "mindyn.logs.samples": ("Samples",),
+    "mindyn.parameters.base": ("BaseParameters",),
     "mindyn.robots.loading": ("bundled_robots", "load_robot"),
     "mindyn.robots.parts": ("Drive", "Frame", "Joint", "Limits", "Link", "Loop", "Shape"),
     "mindyn.robots.robot": ("Robot",),
+    "mindyn.simulation.controllers": ("ComputedTorque", "ProportionalDerivative", "SineMotion"),
+    "mindyn.simulation.results": ("TorqueLog",),
+    "mindyn.simulation.rollouts": ("compiled_rollout", "rollout"),
+    "mindyn.simulation.sensors": ("Sensors", "measure"),
+    "mindyn.simulation.simulate": ("simulate",),
 }
 _MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
 
@@ -42,9 +72,33 @@ __all__ = [  # noqa: RUF022 - in the order of the work
     "Shape",
     "Drive",
     "Loop",
+    "base_parameters",
+    "BaseParameters",
+    "constraint_matrix",
+    "reduce_model",
+    "added_body",
+    "added_point_mass",
     "equation",
     "compile_model",
     "Model",
+    "LoopDynamics",
+    "loop_dynamics",
+    "simulate",
+    "rollout",
+    "compiled_rollout",
+    "SineMotion",
+    "ProportionalDerivative",
+    "ComputedTorque",
+    "TorqueLog",
+    "Sensors",
+    "measure",
+    "read_log",
+    "scan_log",
+    "Conditioning",
+    "AS_LOGGED",
+    "condition",
+    "condition_stream",
+    "Samples",
     "write_toml",
     "write_urdf",
     "write_mjcf",

@@ -43,3 +43,18 @@ def test_errors_name_the_cause_and_end_with_code_1(tmp_path):
 def test_version_and_help():
     assert run("--version").stdout.startswith("mindyn 0.")
     assert "robots" in run("--help").stdout
+
+
+def test_base_prints_formulas_json_and_latex():
+    text = run("base", "puma560").stdout
+    assert "puma560: 36 base parameters of 60 (structural)" in text
+    assert "Ixx6 - Iyy6" in text
+    assert "no effect: m1" in text
+    assert "a3 m3" in run("base", "puma560", "--symbols").stdout
+    data = json.loads(run("base", "puma560", "--drives", "--json").stdout)
+    assert len(data["names"]) == 58
+    assert run("base", "scara", "--latex").stdout.startswith(r"\begin{align}")
+    assert "26 base parameters" in run("base", "five_bar").stdout
+    wrong = run("base", "puma560", "--form", "magic")
+    assert wrong.returncode == 1
+    assert "the forms are: structural, lin" in wrong.stderr

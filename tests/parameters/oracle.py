@@ -6,24 +6,27 @@ import numpy as np
 import pinocchio as pin
 from oracles.pinocchio_oracle import body_parameter_map, pinocchio_model
 
-from mindyn.robots.drive_matrices import gear_matrix
+from mindyn.robots.drive_matrices import friction_matrix, gear_matrix
 
 
 def sampled_rows(robot, seed: int, samples: int = 60, rotors: bool = False) -> np.ndarray:
-    """Stacked torque regressors of Pinocchio (with rotor columns) at random states, in the source's link frames."""
+    """Stacked torque regressors of Pinocchio at random states, in the source's link frames.
+
+    rotors  with columns of rotor inertia and torque offset
+    """
     model = pinocchio_model(robot)
     data = model.createData()
     rng = np.random.default_rng(seed)
     n = robot.joint_count
     maps = [body_parameter_map(joint.tip) for joint in robot.joints]
-    G = gear_matrix(robot)
+    G, F = gear_matrix(robot), friction_matrix(robot)
     blocks = []
     for _ in range(samples):
         q, qd, qdd = rng.uniform(-3, 3, (3, n))
         Y = np.reshape(pin.computeJointTorqueRegressor(model, data, q, qd, qdd), (n, -1))
         Y = np.hstack([Y[:, 10 * i : 10 * i + 10] @ T for i, T in enumerate(maps)])
         if rotors:
-            Y = np.hstack([Y, G.T * (G @ qdd)])
+            Y = np.hstack([Y, G.T * (G @ qdd), F.T])
         blocks.append(Y)
     return np.vstack(blocks)
 

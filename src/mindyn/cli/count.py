@@ -16,7 +16,7 @@ from mindyn.equations.kane import kane_inverse_dynamics
 from mindyn.equations.lin_table import TableLine, table_ii
 from mindyn.equations.mlc_dynamics import mlc_inverse_dynamics
 from mindyn.equations.mlc_inertia import MLC_FORMULATIONS, mlc_inertia_matrix
-from mindyn.equations.paper_tables import PaperRow, paper_rows
+from mindyn.equations.paper_tables import PaperRow, paper_rows, plain_counts
 from mindyn.errors import InputError
 from mindyn.kernels.counts import OperationCounts, operation_counts
 from mindyn.kernels.tracing import trace
@@ -111,7 +111,7 @@ SERIAL: dict[str, Callable[[Robot], Iterator[Counted]]] = {
 
 
 def _robot_text(robot: Robot, counted: list[Counted]) -> str:
-    rows = [("equation", "formulation", "mult.", "add.", "div.", "sincos")]
+    rows: list[tuple[str, ...]] = [("equation", "formulation", "mult.", "add.", "div.", "sincos")]
     for one in counted:
         c = one.counts
         numbers = (c.multiplications, c.additions, c.divisions, c.sincos)
@@ -145,7 +145,10 @@ def _papers_text(rows: list[PaperRow], lines: list[TableLine]) -> str:
     parts += ["", "Lin 1995, Table II, operations of one joint"]
     shown = [("joint", "line", "printed", "counted", "why")]
     shown += [(one.column, one.line, str(one.printed), str(one.counted), one.why) for one in lines]
-    return "\n".join([*parts, text_table(shown)])
+    parts += [text_table(shown), "", "Lin's formulas on robots with general links, which no paper prints for the PUMA"]
+    plain = [("robot", "without dead code", "common subexpressions shared")]
+    plain += [(name, str(live), str(shared)) for name, live, shared in plain_counts()]
+    return "\n".join([*parts, text_table(plain)])
 
 
 def _row_text(row: PaperRow) -> Iterator[str]:
@@ -168,6 +171,10 @@ def _papers_data(rows: list[PaperRow], lines: list[TableLine]) -> dict[str, obje
         "lin_table_ii": [
             {"joint": x.column, "line": x.line, "printed": str(x.printed), "counted": str(x.counted), "why": x.why}
             for x in lines
+        ],
+        "plain_lin": [
+            {"robot": name, "without_dead_code": str(live), "shared": str(shared)}
+            for name, live, shared in plain_counts()
         ],
     }
 

@@ -7,6 +7,7 @@ import sys
 import typer
 
 from mindyn import __version__
+from mindyn.cli.base import base
 from mindyn.cli.demo import demo
 from mindyn.cli.robots import robots
 from mindyn.errors import MindynError
@@ -16,6 +17,7 @@ app = typer.Typer(
 )
 app.command()(demo)
 app.command()(robots)
+app.command()(base)
 
 
 def _print_version(wanted: bool) -> None:

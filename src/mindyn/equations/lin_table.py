@@ -27,12 +27,9 @@ FIRST: dict[str, Counts] = {
 
 WORDS: dict[tuple[str, str], str] = {
     ("joint 1", "a"): "cos(beta_1) g is a constant and still charged",
-    (
-        "joint 1",
-        "zeta",
-    ): "d_2 x mu_2 needs both its additions; the printed total agrees with the count, not with this entry",
+    ("joint 1", "zeta"): "the entry is 1M 1A short of its formulas, eq. 88 and 90; the printed total is not",
     ("sliding", "Psi"): "no tensor meets Psi where the joint slides",
-    ("sliding", "a"): "Omega (0, 0, d) is part of h, where it is charged already",
+    ("sliding", "a"): "the formula takes 11M; the print seems to charge the 3M of Omega (0, 0, d) here and in h",
 }
 
 

@@ -135,19 +135,27 @@ def lin_rows() -> Iterator[PaperRow]:
         ),
         6,
     )
-    values = np.where(np.abs(base.values) > 0, base.values, 0.0)
-    symmetric = lin_robot(structure, mlc_links(structure, values))
+    symmetric = lin_robot(structure, mlc_links(structure, base.values))
     yield PaperRow(
         "Lin 1995, Table III",
-        f"Stanford arm, simplified ({int((values != 0).sum())} MLC)",
+        f"Stanford arm, simplified ({int(np.count_nonzero(base.values))} MLC)",
         fixed(139, 101),
         lambda _: symmetric.live(),
-        lambda _: symmetric.live(shared=True),
+        lambda _: symmetric.live(),
         (),
         6,
-        "not reproduced: the print does not say which inertias vanish. Counted with those of Angeles' Stanford arm, "
-        "without dead code; a tally by lines that drops what the zeros of these links make idle gives 138M 101A",
+        "not reproduced: the print does not say which inertias vanish; counted with those of Angeles' Stanford arm, "
+        f"without dead code ({symmetric.live(shared=True)} with common subexpressions computed once)",
     )
+
+
+def plain_counts() -> Iterator[tuple[str, Counts, Counts]]:
+    """Lin's formulas on robots with general links: name, without dead code, and with equal expressions shared."""
+    for name in ("stanford", "puma560_fgl", "puma560"):
+        robot = load_robot(name)
+        structure, base = lin_structure(robot), lin_base(robot)
+        trace = lin_robot(structure, mlc_links(structure, np.ones(base.count)))
+        yield f"{name}, {base.count} MLC", trace.live(), trace.live(shared=True)
 
 
 SLIP_F2 = "the lines of Table II add up to 57 M and 43 A: the print is 3 too high in both"

@@ -112,21 +112,18 @@ def robot_links(tape: Tape, links: Sequence[MlcLink]) -> list[MlcLink]:
     """MLC of a robot as constants where they are not zero."""
 
     def constant(value: Scalar) -> Scalar:
-        if isinstance(value, str):
-            return value  # the group
         return 0.0 if float(value) == 0.0 else tape.constant()
 
-    def known(link: MlcLink) -> MlcLink:
-        made = mapped(link, constant)
-        return MlcLink(
-            link.group, mapped(link.u, lambda v: _known(tape, v)), made.mass, *(made.k, made.U), *_kappas(made)
+    return [
+        MlcLink(
+            link.group,
+            mapped(link.u, lambda value: _known(tape, value)),
+            constant(link.mass),
+            *(mapped(link.k, constant), mapped(link.U, constant)),
+            *(constant(link.kap1), constant(link.kap2)),
         )
-
-    return [known(link) for link in links]
-
-
-def _kappas(link: MlcLink) -> tuple[Scalar, Scalar]:
-    return link.kap1, link.kap2
+        for link in links
+    ]
 
 
 def lin_robot(structure: LinStructure, links: Sequence[MlcLink], dense: Collection[str] = ()) -> Trace:

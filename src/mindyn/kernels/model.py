@@ -11,7 +11,8 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.equations.catalogue import EQUATIONS, PLACED, Function, Parameters, equation
-from mindyn.errors import unknown_name
+from mindyn.equations.loop_equations import loop_equation
+from mindyn.errors import InputError, unknown_name
 from mindyn.files import write_whole
 from mindyn.kernels.binding import BoundKernel
 from mindyn.kernels.c_source import c_source
@@ -59,7 +60,7 @@ class Model:
 
     Every function takes `out=` (an array to write into) and `threads=`. With parameters="input" the link parameters
     phi (10 n,) follow the motion as a further argument, and with drives=True the drive parameters (4 drives,) after
-    them; with parameters="base" the base parameters beta. Kernels are traced and compiled when first used, and cached
+    them; with parameters="base" the base parameters beta. A robot with parallelograms moves by its primary joints. Kernels are traced and compiled when first used, and cached
     on disk.
     """
 
@@ -83,6 +84,11 @@ class Model:
     @property
     def base(self) -> BaseParameters:
         """The base set of `regressor`: the one given, or the structural one."""
+        if self._base is None and self.robot.loops:
+            raise InputError(
+                f"the base set of {self.robot.name!r}, a robot with loops, is not made by itself",
+                hint="compile_model(robot, base=mindyn.base_parameters(robot))",
+            )
         if self._base is None:
             self._base = structural_base(self.robot, drives=self.drives)
         return self._base
@@ -145,7 +151,8 @@ class Model:
     def casadi(self, name: str, link: str | None = None) -> Function:
         """The `casadi.Function` of an equation, for MPC and optimal control."""
         if (name, link) not in self._functions:
-            self._functions[name, link] = equation(
+            make = loop_equation if self.robot.loops else equation
+            self._functions[name, link] = make(
                 self.robot,
                 name,
                 drives=self.drives,

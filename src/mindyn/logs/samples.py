@@ -40,7 +40,9 @@ class Samples:
                 raise InputError(f"{name} has shape {array.shape}, but {shape} is needed: one column for each joint")
             if not np.isfinite(array).all():
                 row, column = np.argwhere(~np.isfinite(array))[0]
-                raise InputError(f"{name} of joint {self.joint_names[column]!r} is {array[row, column]} at sample {row}")
+                raise InputError(
+                    f"{name} of joint {self.joint_names[column]!r} is {array[row, column]} at sample {row}"
+                )
         if self.segments.shape != shape[:1]:
             raise InputError(f"segments has shape {self.segments.shape}, but {shape[:1]} is needed")
         if self.usable is not None and self.usable.shape != shape:

@@ -12,7 +12,8 @@ appears elsewhere. A change d of its parameters is unseen at joint i iff
 and is then the same as the change of the parent's parameters that it makes at q_i = 0. What reaches the root is never
 seen. V and S pass outwards, parameter changes inwards, so the count is exact and the work linear in the links.
 The idea of velocity spans is that of [Wensing, Niemeyer & Slotine 2024]; forms of energy make gravity, its absence,
-rotors and translational joints one case. Rotor inertia h adds h (G_k qd)^2 / 2: V is extended by the joint speeds.
+rotors and translational joints one case. Rotor inertia h adds h (G_k qd)^2 / 2: V is extended by the joint
+speeds. A torque offset adds a term linear in q, which on a slide looks like a weight: S is extended by the constant.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ class Spans:
     """What a frame can experience.
 
     velocities  (6 + n, a) basis of the span of (w, v, qd): motion of the frame, and the joint speeds
-    forms       (10, b) basis of the span of its energy forms: energy = form . phi
+    forms       (11, b) basis of the span of (energy form, 1): energy = form . phi; the constant takes part because a
+                torque offset on a slide acts like a weight
     """
 
     velocities: Array
@@ -49,14 +51,23 @@ class Spans:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What joint i sees: rows of conditions on its link's parameters (m, 10) and on all rotor inertias (m, drives).
+    """What joint i sees: rows of conditions on its link's parameters (m, 10) and on the drives' (m, 2 drives).
 
-    near  singular values, relative, that lie between RANK and NEAR
+    drives  columns: all rotor inertias, then all torque offsets
+    near    singular values, relative, that lie between RANK and NEAR
     """
 
     link: Array
-    rotors: Array
+    drives: Array
     near: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DriveShares:
+    """Gear matrix G and friction matrix F (drives, n) of the drives that take part."""
+
+    gears: Array
+    friction: Array
 
 
 def orthonormal(columns: Array, near: list[float] | None = None) -> Array:
@@ -131,38 +142,40 @@ def _scaled(pose: Pose, length: float) -> Pose:
     return Pose(pose.rotation, pose.translation / length)
 
 
-def seen_by_joints(robot: Robot, G: Array) -> tuple[list[Seen], list[Array]]:
-    """What every joint sees, in joint frames and units of the robot's own length; and maps of source parameters there.
-
-    G  (rotors, n) gear matrix of the rotors that take part
-    """
+def seen_by_joints(robot: Robot, shares: DriveShares) -> tuple[list[Seen], list[Array]]:
+    """What every joint sees, in joint frames and units of the robot's own length; and maps of source parameters."""
     length = _length_scale(robot)
     n = robot.joint_count
-    # The tip's own frame matters for the parameters alone; joint frames carry the recursion.
-    spans: dict[int, Spans] = {-1: _root_spans(robot, n)}
+    spans: dict[int, Spans] = {-1: _root_spans(robot, n, length)}
     tips: dict[int, Pose] = {-1: IDENTITY}
     seen: list[Seen] = []
-    slides = np.array([joint.kind == "prismatic" for joint in robot.joints])
-    scaled_G = np.where(slides, length, 1.0) * G
+    unit = np.where([joint.kind == "prismatic" for joint in robot.joints], length, 1.0)
+    scaled = DriveShares(shares.gears * unit, shares.friction * unit)
     for i, joint in enumerate(robot.joints):
         parent = robot.parents[i]
         near: list[float] = []
         axis = np.zeros(6)
         axis[slice(0, 3) if joint.kind == "revolute" else slice(3, 6)] = joint.axis
-        X = tips[parent] @ _scaled(joint.origin, length)
-        arriving = _arriving(spans[parent], X, axis, near)
-        own = _conditions(axis, arriving, i, scaled_G, near)
+        arriving = _arriving(spans[parent], tips[parent] @ _scaled(joint.origin, length), axis, near)
         beside = [j for j in range(i) if j not in robot.path(i)]
-        seen.append(_in_rotor_units(own, scaled_G[:, beside].T * scaled_G[:, i], 1 / length**2))
+        own = _conditions(axis, arriving, scaled, i, beside)
+        seen.append(Seen(own.link, own.drives / length**2, tuple(near)))
         spans[i] = _leaving(axis, arriving, i, near)
         tips[i] = _scaled(joint.tip, length)
     return seen, [_source_map(tips[i], length) for i in range(n)]
 
 
-def _root_spans(robot: Robot, n: int) -> Spans:
-    g = np.concatenate([[0.0], robot.gravity, np.zeros(6)])
-    size = float(np.linalg.norm(g))
-    return Spans(np.zeros((6 + n, 0)), g[:, None] / size if size else np.zeros((10, 0)))
+def _root_spans(robot: Robot, n: int, length: float) -> Spans:
+    # Potential energy is -g.mc, and that of a torque offset o is +o q: the sign matters where they stand together.
+    form = np.concatenate([[0.0], -robot.gravity / length, np.zeros(6), [1.0]])
+    return Spans(np.zeros((6 + n, 0)), form[:, None])
+
+
+def _extended(matrix: Array, corner: float) -> Array:
+    """A matrix on energy forms as one on (form, 1)."""
+    whole = np.zeros((PARAMETERS_PER_LINK + 1, PARAMETERS_PER_LINK + 1))
+    whole[:-1, :-1], whole[-1, -1] = matrix, corner
+    return whole
 
 
 def _arriving(spans: Spans, X: Pose, axis: Array, near: list[float]) -> Spans:
@@ -172,30 +185,34 @@ def _arriving(spans: Spans, X: Pose, axis: Array, near: list[float]) -> Spans:
     generator = np.zeros((6 + n, 6 + n))
     generator[:6, :6] = twist_generator(axis)
     # energy = s . phi_parent = s . (T phi_i): forms transform with the transpose of the parameter map.
-    forms = phi_map(X).T @ spans.forms
+    forms = _extended(phi_map(X).T, 1.0) @ spans.forms
     return Spans(closed_under(generator, moved, near), orthonormal(forms, near))
 
 
-def _conditions(axis: Array, arriving: Spans, i: int, G: Array, near: list[float]) -> Seen:
-    """Rows (a), (b), (c) on the link's parameters, and what rotor inertias add to (a) and (b)."""
+def _conditions(axis: Array, arriving: Spans, shares: DriveShares, i: int, beside: list[int]) -> Seen:
+    """Rows (a), (b), (c) on the link's parameters, and what rotor inertias add to (a), (b) and offsets to (c).
+
+    beside  joints of other branches, whose speeds couple with this one through rotors alone
+    """
+    G, F = shares.gears, shares.friction
     D = parameter_generator(axis)
-    rows_a = bilinear_forms(axis, axis[:, None]).T
-    rows_b = bilinear_forms(axis, arriving.velocities[:6]).T
-    rows_c, powers = [], D
-    for _ in range(4):
-        rows_c.append(arriving.forms.T @ powers)
+    link = [bilinear_forms(axis, axis[:, None]).T, bilinear_forms(axis, arriving.velocities[:6]).T]
+    rotors = [(G[:, i] ** 2)[None, :], (arriving.velocities[6:].T @ G.T) * G[:, i]]
+    offsets = [np.zeros_like(rows) for rows in rotors]
+    forms, constants = arriving.forms[:-1], arriving.forms[-1]
+    powers = D
+    for k in range(4):
+        link.append(forms.T @ powers)
+        rotors.append(np.zeros((forms.shape[1], len(G))))
+        slides = k == 0 and not axis[:3].any()
+        offsets.append(np.outer(constants, F[:, i]) if slides else np.zeros_like(rotors[-1]))
         powers = powers @ D
-    rotors_a = (G[:, i] ** 2)[None, :]
-    rotors_b = (arriving.velocities[6:].T @ G.T) * G[:, i]
-    link = np.vstack([rows_a, rows_b, *rows_c])
-    rotors = np.vstack([rotors_a, rotors_b, *(np.zeros((len(rows), G.shape[0])) for rows in rows_c)])
-    return Seen(link, rotors, tuple(near))
-
-
-def _in_rotor_units(seen: Seen, beside: Array, unit: float) -> Seen:
-    """With rotor inertias in SI, and rows for joints of other branches, whose speeds couple through rotors alone."""
-    link = np.vstack([seen.link, np.zeros((len(beside), PARAMETERS_PER_LINK))])
-    return Seen(link, unit * np.vstack([seen.rotors, beside]), seen.near)
+    # Speeds of other branches; and the offset on a turning joint, which no weight imitates.
+    extra = np.vstack([G[:, beside].T * G[:, i], np.zeros((1, len(G)))])
+    link.append(np.zeros((len(extra), PARAMETERS_PER_LINK)))
+    rotors.append(extra)
+    offsets.append(np.vstack([np.zeros((len(beside), len(F))), (F[:, i] * axis[:3].any())[None, :]]))
+    return Seen(np.vstack(link), np.hstack([np.vstack(rotors), np.vstack(offsets)]), ())
 
 
 def _leaving(axis: Array, arriving: Spans, i: int, near: list[float]) -> Spans:
@@ -203,11 +220,11 @@ def _leaving(axis: Array, arriving: Spans, i: int, near: list[float]) -> Spans:
     n = arriving.velocities.shape[0] - 6
     own = np.zeros((6 + n, 1))
     own[:6, 0], own[6 + i, 0] = axis, 1.0
+    moving = np.hstack([bilinear_forms(axis, arriving.velocities[:6]), bilinear_forms(axis, axis[:, None])])
     forms = np.hstack(
         [
-            closed_under(parameter_generator(axis).T, arriving.forms, near),
-            bilinear_forms(axis, arriving.velocities[:6]),
-            bilinear_forms(axis, axis[:, None]),
+            closed_under(_extended(parameter_generator(axis).T, 0.0), arriving.forms, near),
+            np.vstack([moving, np.zeros((1, moving.shape[1]))]),
         ]
     )
     return Spans(orthonormal(np.hstack([arriving.velocities, own]), near), orthonormal(forms, near))

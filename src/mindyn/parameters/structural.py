@@ -14,8 +14,8 @@ from mindyn.notation import DRIVE_PARAMETERS, LINK_PARAMETERS, PARAMETERS_PER_LI
 from mindyn.parameters.base import BaseParameters
 from mindyn.parameters.labels import parameter_labels
 from mindyn.parameters.reading import cleaned
-from mindyn.parameters.spans import RANK, Seen, orthonormal, seen_by_joints
-from mindyn.robots.drive_matrices import gear_matrix
+from mindyn.parameters.spans import RANK, DriveShares, Seen, orthonormal, seen_by_joints
+from mindyn.robots.drive_matrices import friction_matrix, gear_matrix
 from mindyn.robots.robot import Robot
 
 _KEPT_FIRST = ("Izz", "Ixx", "Ixy", "Ixz", "Iyz", "mcx", "mcy", "mcz", "Iyy", "m")
@@ -28,15 +28,16 @@ def structural_base(robot: Robot, *, drives: bool = False, survivors: Sequence[i
 
     survivors  columns of the link parameters that stay in place, where the choice is not to be mindyn's own
     """
-    G = gear_matrix(robot) if drives else np.zeros((0, robot.joint_count))
-    seen, maps = seen_by_joints(robot, G)
-    conditions = [Seen(one.link @ T, one.rotors, one.near) for one, T in zip(seen, maps, strict=True)]
+    none = np.zeros((0, robot.joint_count))
+    shares = DriveShares(gear_matrix(robot), friction_matrix(robot)) if drives else DriveShares(none, none)
+    seen, maps = seen_by_joints(robot, shares)
+    conditions = [Seen(one.link @ T, one.drives, one.near) for one, T in zip(seen, maps, strict=True)]
     order = PREFERRED if survivors is None else None
     kept_columns = [independent_columns(one.link, order or _own(survivors, i)) for i, one in enumerate(conditions)]
-    elimination = _Elimination(robot, conditions, G.shape[0], kept_columns)
+    elimination = _Elimination(robot, conditions, 2 * len(shares.gears), kept_columns)
     rows, in_place = elimination.link_rows()
-    rotor_rows, kept_rotors = elimination.rotor_rows()
-    matrix, kept = _with_drives(robot, np.vstack([*rows, rotor_rows]), in_place, kept_rotors, drives=drives)
+    drive_rows, kept_drives = elimination.drive_rows()
+    matrix, kept = _with_drives(robot, np.vstack([*rows, drive_rows]), in_place, kept_drives, drives=drives)
     matrix = cleaned(matrix)
     matrix[:, kept] = np.eye(len(kept))  # exact by construction; this takes away the rounding
     labels = parameter_labels(robot, drives=drives)
@@ -76,7 +77,7 @@ class _Elimination:
 
     robot: Robot
     conditions: list[Seen]
-    rotor_count: int
+    drive_count: int
     kept: list[list[int]]
     inverses: list[Array] = field(init=False)
     hidden: Array = field(init=False)
@@ -88,12 +89,12 @@ class _Elimination:
             else np.zeros((0, one.link.shape[0]))
             for one, kept in zip(self.conditions, self.kept, strict=True)
         ]
-        self.hidden = self._hidden_rotors()
+        self.hidden = self._hidden_drives()
 
     def link_rows(self) -> tuple[list[Array], list[int]]:
-        """Rows of K over (phi, rotor inertias), link by link, and the columns that stay in place."""
+        """Rows of K over (phi, rotor inertias, offsets), link by link, and the columns that stay in place."""
         n = self.robot.joint_count
-        width = PARAMETERS_PER_LINK * n + self.rotor_count
+        width = PARAMETERS_PER_LINK * n + self.drive_count
         totals = [np.zeros((PARAMETERS_PER_LINK, width)) for _ in range(n)]
         rows: list[Array] = [np.zeros((0, width))] * n
         for i in reversed(range(n)):
@@ -101,7 +102,7 @@ class _Elimination:
             totals[i][:, own] += np.eye(PARAMETERS_PER_LINK)
             made_up = np.zeros_like(totals[i])
             made_up[self.kept[i], PARAMETERS_PER_LINK * n :] = (
-                self.inverses[i] @ self.conditions[i].rotors @ self.hidden
+                self.inverses[i] @ self.conditions[i].drives @ self.hidden
             )
             totals[i] += made_up
             rows[i] = cleaned(self.inverses[i] @ self.conditions[i].link) @ totals[i]
@@ -113,47 +114,47 @@ class _Elimination:
                 totals[parent] += phi_map(joint.origin @ joint.tip) @ unseen
         return rows, [PARAMETERS_PER_LINK * i + k for i, kept in enumerate(self.kept) for k in kept]
 
-    def _hidden_rotors(self) -> Array:
-        """(rotors, rotors): column k is the change of rotor inertias, 1 at k, that links can make up for; or zero."""
+    def _hidden_drives(self) -> Array:
+        """(2 drives, 2 drives): column k is a change of rotor inertias and offsets, 1 at k, that links make up for."""
         blind = [
-            one.rotors - one.link[:, kept] @ inverse @ one.rotors
+            one.drives - one.link[:, kept] @ inverse @ one.drives
             for one, kept, inverse in zip(self.conditions, self.kept, self.inverses, strict=True)
         ]
         rows = np.vstack(blind)
         # What is left of a column after the links took their part is rounding where it is small beside the column.
-        sizes = np.linalg.norm(np.vstack([one.rotors for one in self.conditions]), axis=0)
+        sizes = np.linalg.norm(np.vstack([one.drives for one in self.conditions]), axis=0)
         rows = np.where(np.abs(rows) > RANK * sizes, rows / np.maximum(sizes, 1e-300), 0.0)
-        seen = independent_columns(rows, tuple(reversed(range(self.rotor_count)))) if self.rotor_count else []
-        hidden = np.eye(self.rotor_count)
+        seen = independent_columns(rows, tuple(reversed(range(self.drive_count)))) if self.drive_count else []
+        hidden = np.eye(self.drive_count)
         hidden[:, seen] = 0.0
-        gone = [k for k in range(self.rotor_count) if k not in seen]
+        gone = [k for k in range(self.drive_count) if k not in seen]
         if seen and gone:
             ratio = sizes[gone] / sizes[seen][:, None]
             hidden[np.ix_(seen, gone)] = -np.linalg.pinv(rows[:, seen]) @ rows[:, gone] * ratio
         return hidden
 
-    def rotor_rows(self) -> tuple[Array, list[int]]:
-        """Rows of K for the rotor inertias that stay, and their numbers."""
-        kept = [k for k in range(self.rotor_count) if self.hidden[k, k] == 0]
-        rows = np.zeros((len(kept), PARAMETERS_PER_LINK * self.robot.joint_count + self.rotor_count))
-        rows[:, PARAMETERS_PER_LINK * self.robot.joint_count :] = (np.eye(self.rotor_count) - self.hidden)[kept]
+    def drive_rows(self) -> tuple[Array, list[int]]:
+        """Rows of K for the rotor inertias and offsets that stay, and their numbers."""
+        kept = [k for k in range(self.drive_count) if self.hidden[k, k] == 0]
+        rows = np.zeros((len(kept), PARAMETERS_PER_LINK * self.robot.joint_count + self.drive_count))
+        rows[:, PARAMETERS_PER_LINK * self.robot.joint_count :] = (np.eye(self.drive_count) - self.hidden)[kept]
         return rows, kept
 
 
 def _with_drives(
-    robot: Robot, rows: Array, survivors: list[int], kept_rotors: list[int], *, drives: bool
+    robot: Robot, rows: Array, survivors: list[int], kept_drives: list[int], *, drives: bool
 ) -> tuple[Array, list[int]]:
-    """K over all parameters: rotor columns spread among the drive parameters, friction and offsets by themselves."""
+    """K over all parameters: rotor and offset columns among the drive parameters, friction by itself."""
     if not drives:
         return rows, survivors
     links, per_drive = PARAMETERS_PER_LINK * robot.joint_count, len(DRIVE_PARAMETERS)
-    count = len(robot.drives)
-    rotor_columns = [links + per_drive * k for k in range(count)]
-    matrix = np.zeros((len(rows), links + per_drive * count))
+    starts = range(links, links + per_drive * len(robot.drives), per_drive)
+    regrouped = [s + DRIVE_PARAMETERS.index(name) for name in ("rotor_inertia", "offset") for s in starts]
+    matrix = np.zeros((len(rows), links + per_drive * len(robot.drives)))
     matrix[:, :links] = rows[:, :links]
-    matrix[:, rotor_columns] = rows[:, links:]
-    friction = [column for column in range(links, matrix.shape[1]) if column not in rotor_columns]
-    kept = [*survivors, *(rotor_columns[k] for k in kept_rotors), *friction]
+    matrix[:, regrouped] = rows[:, links:]
+    friction = [column for column in range(links, matrix.shape[1]) if column not in regrouped]
+    kept = [*survivors, *(regrouped[k] for k in kept_drives), *friction]
     return np.vstack([matrix, np.eye(matrix.shape[1])[friction]]), kept
 
 

@@ -1,0 +1,1 @@
+"""Streaming regression: R factors per joint, information, what the data can tell."""

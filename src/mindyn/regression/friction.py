@@ -1,0 +1,96 @@
+"""`Friction`: the shape of the friction columns; which way a drive turns, and what else may depend on its speed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mindyn.algebra.values import Array
+from mindyn.errors import InputError
+
+Direction = Literal["sign", "tanh", "stop"]
+
+SHAPES: Final[Mapping[str, Callable[[Array, Array], Array]]] = {
+    "asymmetric": lambda u, s: np.abs(u),  # noqa: ARG005 - one signature for all shapes
+    "root": lambda u, s: s * np.sqrt(np.abs(u)),
+    "square": lambda u, s: s * u * u,
+    "cubic": lambda u, s: u**3,  # noqa: ARG005
+    "stribeck": lambda u, s: s * np.exp(-np.abs(u) / STRIBECK_SPEED),
+}
+"""Further friction columns as functions of the speed u (rad/s, joint side) and the direction s in [-1, 1]."""
+
+STRIBECK_SPEED: Final = 0.1
+"""rad/s (m/s), joint side, over which the Stribeck column decays."""
+
+
+@dataclass(frozen=True, slots=True)
+class Friction:
+    """What stands in the Coulomb columns in place of sign(u), u the speed that friction acts on, and further columns.
+
+    direction  "sign"; "tanh": tanh(u / width); "stop": the stop operator z' = u / width while |z| < 1, which keeps its
+               value at rest and turns over within 2 width of travel, as presliding friction does [Dahl 1968]
+    width      rad/s (tanh) or rad (stop) at the joint; not used by "sign"
+    shapes     names out of `SHAPES`, one more column each for every drive
+    joint_side joints with viscous and Coulomb columns of their own motion besides those of their (coupled) motor
+    """
+
+    direction: Direction = "sign"
+    width: float = 0.0
+    shapes: tuple[str, ...] = ()
+    joint_side: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.direction not in get_args(Direction):
+            raise InputError(f"direction = {self.direction!r}; it may be: {', '.join(get_args(Direction))}")
+        if self.direction != "sign" and not self.width > 0:
+            raise InputError(f"direction {self.direction!r} needs a positive width, got {self.width!r}")
+        for name in self.shapes:
+            if name not in SHAPES:
+                raise InputError(f"no friction shape {name!r}; there are: {', '.join(SHAPES)}")
+
+    def directions(self, u: Array, segments: NDArray[np.int64], rate_hz: float) -> Array:
+        """s (N, k) of speeds u (N, k), rad/s at the joint side; a stop operator starts at 0 with every segment."""
+        if self.direction == "sign":
+            return np.sign(u)
+        if self.direction == "tanh":
+            return np.asarray(np.tanh(u / self.width))
+        return _stop_operator(u / (self.width * rate_hz), segments)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The settings as JSON can hold them."""
+        return {
+            "direction": self.direction,
+            "width": self.width,
+            "shapes": list(self.shapes),
+            "joint_side": list(self.joint_side),
+        }
+
+    @staticmethod
+    def from_dict(values: Mapping[str, Any]) -> Friction:
+        """The inverse of `to_dict`."""
+        return Friction(values["direction"], values["width"], tuple(values["shapes"]), tuple(values["joint_side"]))
+
+
+def _stop_operator(steps: Array, segments: NDArray[np.int64]) -> Array:
+    """z_k = clip(z_(k-1) + steps_k, -1, 1), from 0 at the first row of every segment.
+
+    Steps and clips compose: the map of any run of rows is x -> clip(x + a, low, high). Composing runs of doubling
+    length takes log2(N) array operations in place of N.
+    """
+    a, low, high = steps.copy(), np.full(steps.shape, -1.0), np.full(steps.shape, 1.0)
+    first = np.flatnonzero(np.diff(segments, prepend=segments[:1] - 1))
+    a[first] = 0.0
+    low[first] = high[first] = 0.0  # whatever came before, a segment starts at zero
+    length = 1
+    while length < len(steps):
+        a1, low1, high1 = a[:-length].copy(), low[:-length].copy(), high[:-length].copy()
+        a2, low2, high2 = a[length:].copy(), low[length:].copy(), high[length:].copy()
+        a[length:] = a1 + a2
+        low[length:] = np.clip(low1 + a2, low2, high2)
+        high[length:] = np.clip(high1 + a2, low2, high2)
+        length *= 2
+    return np.clip(a, low, high)

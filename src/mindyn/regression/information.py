@@ -1,0 +1,125 @@
+"""`Information`: all that least squares needs of the data, as one R factor for each joint; combined, weighted, judged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from mindyn.algebra.values import Array
+from mindyn.errors import InputError
+from mindyn.regression.triangles import triangle_of
+
+RANK: Final = 1e-9
+"""A singular value of the column-scaled stack below this part of the largest is zero: rounding of the QR is 1e-14, the
+structural base set has none that small on exciting data, and a joint that stands still gives exact zeros."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Information:
+    """R factors of [Y_i | tau_i] for each joint i: R_i^T R_i = [Y_i | tau_i]^T [Y_i | tau_i].
+
+    joint_names  n names
+    names        of the p parameters
+    columns      for each joint the numbers of its p_i parameters
+    factors      for each joint R_i (p_i + 1, p_i + 1); its last column holds Q^T tau
+    counts       rows of each joint
+    """
+
+    joint_names: tuple[str, ...]
+    names: tuple[str, ...]
+    columns: tuple[Array, ...]
+    factors: tuple[Array, ...]
+    counts: tuple[int, ...]
+
+    def __add__(self, other: Information) -> Information:
+        """The information of both."""
+        if (self.joint_names, self.names) != (other.joint_names, other.names):
+            raise InputError("information of different joints or parameters cannot be combined")
+        factors = [triangle_of(np.vstack(pair)) for pair in zip(self.factors, other.factors, strict=True)]
+        counts = [a + b for a, b in zip(self.counts, other.counts, strict=True)]
+        return replace(self, factors=tuple(factors), counts=tuple(counts))
+
+    def stacked(self, weights: Array | None = None) -> tuple[Array, Array]:
+        """R (rows, p) and z (rows,) with |R beta - z|^2 = sum_i weights_i |Y_i beta - tau_i|^2."""
+        weights = np.ones(len(self.factors)) if weights is None else weights
+        blocks = []
+        for columns, factor, weight in zip(self.columns, self.factors, weights, strict=True):
+            block = np.zeros((len(factor), len(self.names) + 1))
+            block[:, [*columns, -1]] = np.sqrt(weight) * factor
+            blocks.append(block)
+        R = np.vstack(blocks)
+        return R[:, :-1], R[:, -1]
+
+    def residuals(self, beta: Array) -> Array:
+        """(n,) sum of squared residuals of every joint."""
+        errors = [
+            factor @ np.append(beta[columns], -1.0) for columns, factor in zip(self.columns, self.factors, strict=True)
+        ]
+        return np.array([float(error @ error) for error in errors])
+
+    def torques(self) -> Array:
+        """(n,) sum of squared torques of every joint."""
+        return np.array([float(factor[:, -1] @ factor[:, -1]) for factor in self.factors])
+
+    def condition_number(self, weights: Array | None = None) -> float:
+        """Of the stack with columns scaled to unit length; infinite when the data leave parameters open."""
+        s = np.linalg.svd(_scaled(self.stacked(weights)[0])[0], compute_uv=False)
+        return float(s[0] / s[-1]) if s[-1] > RANK * s[0] else float("inf")
+
+    def untold(self, weights: Array | None = None) -> dict[str, tuple[str, ...]]:
+        """Parameters that the data cannot tell by themselves, each with the others that it is mixed with there."""
+        V = null_space(self.stacked(weights)[0])
+        touched = np.abs(V) > 1e-6
+        found = {}
+        for k in np.flatnonzero(touched.any(axis=1)):
+            mixed = touched[:, touched[k]].any(axis=1)
+            found[self.names[k]] = tuple(self.names[j] for j in np.flatnonzero(mixed) if j != k)
+        return found
+
+
+def combined(parts: Sequence[Information]) -> Information:
+    """The information of all parts, which are of the same joints and parameters."""
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total
+
+
+def null_space(R: Array) -> Array:
+    """(p, k) directions of scaled parameters that no row of R sees."""
+    scaled, _ = _scaled(R)
+    _, s, Vt = np.linalg.svd(scaled, full_matrices=True)
+    rank = int((s > RANK * s[0]).sum()) if len(s) and s[0] > 0 else 0
+    return np.asarray(Vt[rank:].T)
+
+
+def _scaled(R: Array) -> tuple[Array, Array]:
+    scales = np.linalg.norm(R, axis=0)
+    scales = np.where(scales > 0, scales, 1.0)
+    return R / scales, scales
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Solution:
+    """The least-squares solution and its unscaled covariance.
+
+    beta     (p,) shortest in scaled columns where the data leave directions open
+    inverse  (p, p) pseudo-inverse of R^T R
+    rank     number of directions that the data tell
+    """
+
+    beta: Array
+    inverse: Array
+    rank: int
+
+
+def solve(R: Array, z: Array) -> Solution:
+    """The minimiser of |R beta - z|, by the singular values of the column-scaled R."""
+    scaled, scales = _scaled(R)
+    U, s, Vt = np.linalg.svd(scaled, full_matrices=False)
+    told = s > RANK * s[0]
+    root = Vt[told].T / s[told] / scales[:, None]
+    return Solution(root @ (U[:, told].T @ z), root @ root.T, int(told.sum()))

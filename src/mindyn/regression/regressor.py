@@ -1,0 +1,206 @@
+"""`Regressor`: the columns that explain the torque, joint by joint: base, drive, friction-shape and declared ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mindyn.algebra.values import Array
+from mindyn.errors import InputError
+from mindyn.kernels.model import compile_model
+from mindyn.parameters.base import BaseParameters
+from mindyn.parameters.labels import parameter_labels
+from mindyn.parameters.structural import structural_base
+from mindyn.regression.friction import SHAPES, Friction
+from mindyn.robots.drive_matrices import friction_matrix
+from mindyn.robots.parts import Drive
+from mindyn.robots.robot import Robot
+
+Motion = Callable[[Array, Array, Array], Array]
+Parts = list[list[Array]]
+"""For each joint, arrays (N, k) whose columns side by side are its row of the regressor."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExtraColumn:
+    """A declared column: torque at `joint` is parameter `name` times function(q, qd, qdd), arrays (N, n) in, (N,) out."""
+
+    joint: str
+    name: str
+    function: Motion
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _FrictionColumn:
+    """A column made of the direction or the speed of one friction: torque rows[j] * values at every joint j in it."""
+
+    name: str
+    source: int
+    shape: str
+    weights: Array
+
+
+def with_estimated_drives(robot: Robot) -> Robot:
+    """The robot with a drive (unit ratio, joint side) on every joint that states none.
+
+    Rotor inertia, viscous and Coulomb friction and offset of these joints thereby become parameters to be estimated.
+    """
+    stated = {drive.joint: drive for drive in robot.drives}
+    return replace(robot, drives=tuple(stated.get(name, Drive(name)) for name in robot.joint_names))
+
+
+class Regressor:
+    """Y (N, n, count) with tau = Y beta, kept as its structurally nonzero columns for each joint.
+
+    names    of the parameters: the base set's, then friction shapes, joint-side friction and extra columns
+    columns  for each joint the numbers of the parameters that its torque depends on
+    """
+
+    def __init__(
+        self,
+        robot: Robot,
+        friction: Friction | None = None,
+        extra: Sequence[ExtraColumn] = (),
+        base: BaseParameters | None = None,
+    ) -> None:
+        self.robot = robot
+        self.friction = friction or Friction()
+        self.extra = tuple(extra)
+        drives = bool(robot.drives) if base is None else base.drives
+        self.base = structural_base(robot, drives=drives) if base is None else base
+        self.kernel = compile_model(robot, drives=drives, base=self.base).kernel("regressor", compact=True)
+        nonzeros = self.kernel.nonzeros("Y")
+        rows, columns = np.divmod(nonzeros, self.base.count)
+        self._starts = np.searchsorted(rows, np.arange(robot.joint_count + 1))
+        self._matrix = friction_matrix(robot) if drives else np.zeros((0, robot.joint_count))
+        self._scales = _joint_scales(robot) if drives else np.ones(0)
+        self._coulomb = self._coulomb_places(rows, columns)
+        self._shaped = self._shaped_columns()
+        self.names = (
+            *self.base.names,
+            *(one.name for one in self._shaped),
+            *(one.name for one in self.extra),
+        )
+        self.columns = tuple(self._joint_columns(i, columns) for i in range(robot.joint_count))
+        self._require_names()
+
+    @property
+    def count(self) -> int:
+        """Number of parameters."""
+        return len(self.names)
+
+    def width(self, joint: int) -> int:
+        """Number of columns of a joint."""
+        return len(self.columns[joint])
+
+    def parts(
+        self,
+        q: Array,
+        qd: Array,
+        qdd: Array,
+        directions: Array | None = None,
+        out: Array | None = None,
+    ) -> Parts:
+        """The columns of every joint at samples (N, n); `directions` as `directions` gives them."""
+        compact = self.kernel(q, qd, qdd, out=out)
+        split = list(zip(self._starts, self._starts[1:], strict=False))
+        found: Parts = [[compact[:, start:stop]] for start, stop in split]
+        if directions is not None:
+            for place, source, weight in self._coulomb:
+                compact[:, place] = weight * directions[:, source]
+            self._add_shapes(found, qd, directions)
+        for one in self.extra:
+            found[self.robot.joint_index(one.joint)].append(self._checked(one, q, qd, qdd))
+        return found
+
+    def directions(self, qd: Array, segments: NDArray[np.int64], rate_hz: float) -> Array | None:
+        """(N, sources): which way every friction acts; None where the kernel's own sign serves."""
+        if self.friction.direction == "sign" and not self._shaped:
+            return None
+        return self.friction.directions(self._speeds(qd), segments, rate_hz)
+
+    def dense(self, parts: Parts) -> Array:
+        """Y (N, n, count)."""
+        Y = np.zeros((len(parts[0][0]), len(parts), self.count))
+        for i, (columns, arrays) in enumerate(zip(self.columns, parts, strict=True)):
+            Y[:, i, columns] = np.concatenate(arrays, axis=1)
+        return Y
+
+    def _speeds(self, qd: Array) -> Array:
+        """Speeds that friction acts on, joint side: of every drive, then of the joints named in `joint_side`."""
+        own = [self.robot.joint_index(name) for name in self.friction.joint_side]
+        return np.concatenate([qd @ (self._matrix / self._scales[:, None]).T, qd[:, own]], axis=1)
+
+    def _coulomb_places(self, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> list[tuple[int, int, float]]:
+        """Places in the compact output of Coulomb columns, their drive, and the weight with which it acts."""
+        places = []
+        labels = parameter_labels(self.robot, drives=self.base.drives)
+        for k, drive in enumerate(self.robot.drives if self.base.drives else ()):
+            label = labels[10 * self.robot.joint_count + 4 * k + 2]
+            column = self.base.names.index(label)
+            for joint in np.flatnonzero(self._matrix[k]):
+                (place,) = np.flatnonzero((rows == joint) & (columns == column))
+                sign = np.sign(self._scales[k])
+                places.append((int(place), k, float(sign * self._matrix[k, joint])))
+            del drive
+        return places
+
+    def _shaped_columns(self) -> list[_FrictionColumn]:
+        n, drives = self.robot.joint_count, self.robot.drives if self.base.drives else ()
+        made = []
+        for k, drive in enumerate(drives):
+            number = self.robot.joint_index(drive.joint) + 1
+            weights = self._matrix[k] / self._scales[k]
+            made += [_FrictionColumn(f"f_{name}{number}", k, name, weights) for name in self.friction.shapes]
+        for extra, name in enumerate(self.friction.joint_side):
+            number = self.robot.joint_index(name) + 1
+            unit = np.eye(n)[number - 1]
+            source = len(drives) + extra
+            made += [_FrictionColumn(f"fvj{number}", source, "speed", unit)]
+            made += [_FrictionColumn(f"fcj{number}", source, "direction", unit)]
+        return made
+
+    def _joint_columns(self, joint: int, columns: NDArray[np.intp]) -> NDArray[np.intp]:
+        base = columns[self._starts[joint] : self._starts[joint + 1]]
+        first = self.base.count
+        shaped = [first + k for k, one in enumerate(self._shaped) if one.weights[joint]]
+        first += len(self._shaped)
+        name = self.robot.joint_names[joint]
+        extra = [first + k for k, one in enumerate(self.extra) if one.joint == name]
+        return np.asarray([*base, *shaped, *extra], dtype=np.intp)
+
+    def _add_shapes(self, found: Parts, qd: Array, directions: Array) -> None:
+        u = self._speeds(qd)
+        for one in self._shaped:
+            values = _shape_values(one.shape, u[:, one.source], directions[:, one.source])
+            for joint in np.flatnonzero(one.weights):
+                found[joint].append((one.weights[joint] * values)[:, None])
+
+    def _checked(self, one: ExtraColumn, q: Array, qd: Array, qdd: Array) -> Array:
+        values = np.asarray(one.function(q, qd, qdd), dtype=np.float64)
+        if values.shape != (len(q),):
+            raise InputError(f"extra column {one.name!r} gave shape {values.shape}, but ({len(q)},) is needed")
+        if not np.isfinite(values).all():
+            raise InputError(f"extra column {one.name!r} is not finite at sample {int(np.argmin(np.isfinite(values)))}")
+        return values[:, None]
+
+    def _require_names(self) -> None:
+        for one in self.extra:
+            self.robot.joint_index(one.joint)
+        repeated = sorted({name for name in self.names if self.names.count(name) > 1})
+        if repeated:
+            raise InputError(f"parameter names must be unique; repeated: {', '.join(repeated)}")
+
+
+def _shape_values(shape: str, u: Array, s: Array) -> Array:
+    if shape == "speed":
+        return u
+    return s if shape == "direction" else SHAPES[shape](u, s)
+
+
+def _joint_scales(robot: Robot) -> Array:
+    """Motor turns for each turn of the joint, where friction acts on the motor's motion; else 1."""
+    return np.array([drive.ratio if drive.side == "motor" else 1.0 for drive in robot.drives])

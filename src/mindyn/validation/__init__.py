@@ -1,0 +1,1 @@
+"""How good an estimate is on rows it has not seen."""
