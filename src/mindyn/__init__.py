@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mindyn.identifiability.essential_space import constraint_matrix
     from mindyn.identifiability.reduction import reduce_model
     from mindyn.kernels.model import Model, compile_model
+    from mindyn.kernels.observer import MomentumObserver
     from mindyn.logs.conditioning import AS_LOGGED, Conditioning
     from mindyn.logs.pipeline import condition, condition_stream
     from mindyn.logs.reading import read_log, scan_log
@@ -44,6 +45,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "mindyn.identifiability.design_questions": ("added_body", "added_point_mass"),
     "mindyn.identifiability.essential_space": ("constraint_matrix",),
     "mindyn.identifiability.reduction": ("reduce_model",),
+    "mindyn.kernels.observer": ("MomentumObserver",),
     "mindyn.kernels.model": ("Model", "compile_model"),
     "mindyn.logs.conditioning": ("AS_LOGGED", "Conditioning"),
     "mindyn.logs.pipeline": ("condition", "condition_stream"),
@@ -81,6 +83,7 @@ __all__ = [  # noqa: RUF022 - in the order of the work
     "equation",
     "compile_model",
     "Model",
+    "MomentumObserver",
     "LoopDynamics",
     "loop_dynamics",
     "simulate",

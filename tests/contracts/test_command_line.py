@@ -58,3 +58,25 @@ def test_base_prints_formulas_json_and_latex():
     wrong = run("base", "puma560", "--form", "magic")
     assert wrong.returncode == 1
     assert "the forms are: structural, lin" in wrong.stderr
+
+
+def test_count_shows_formulations_and_the_papers():
+    assert "Lin" in run("count", "puma560").stdout
+    assert "Kane" in run("count", "puma560").stdout
+    assert "89 n - 82" in run("count", "--papers").stdout or "89n" in run("count", "--papers").stdout
+    wrong = run("count")
+    assert wrong.returncode == 1
+    assert "hint: mindyn count puma560" in wrong.stderr
+
+
+def test_simulate_writes_a_log_that_reads_back(tmp_path):
+    import mindyn
+
+    path = tmp_path / "run.parquet"
+    done = run("simulate", "puma560", "--seconds", "1", "--drives", "--out", str(path))
+    assert done.returncode == 0, done.stderr
+    assert "200 samples of 6 joints" in done.stderr or "201 samples of 6 joints" in done.stderr
+    log = mindyn.read_log(path, mindyn.load_robot("puma560"))
+    assert log.q.shape == log.tau.shape
+    assert run("simulate", "puma560", "--out", str(tmp_path / "run.xyz")).returncode == 1
+    assert "no folder" in run("simulate", "puma560", "--out", str(tmp_path / "no" / "run.csv")).stderr

@@ -8,8 +8,10 @@ import typer
 
 from mindyn import __version__
 from mindyn.cli.base import base
+from mindyn.cli.count import count
 from mindyn.cli.demo import demo
 from mindyn.cli.robots import robots
+from mindyn.cli.simulate import simulate
 from mindyn.errors import MindynError
 
 app = typer.Typer(
@@ -18,6 +20,8 @@ app = typer.Typer(
 app.command()(demo)
 app.command()(robots)
 app.command()(base)
+app.command()(count)
+app.command()(simulate)
 
 
 def _print_version(wanted: bool) -> None:

@@ -9,8 +9,10 @@ from typing import Any, Literal, get_args
 import casadi
 
 from mindyn.equations.chain import SX, Chain, constant, kinematic_chain, reduced_chain, standard_chain, symbolic_chain
+from mindyn.equations.control import momentum_drift, observer_step, slotine_li_torques
 from mindyn.equations.drives import drive_torques
 from mindyn.equations.energy import energy
+from mindyn.equations.formulations import INERTIA_MATRIX, INVERSE_DYNAMICS, formulated
 from mindyn.equations.forward_dynamics import forward_dynamics
 from mindyn.equations.inertia_matrix import coriolis_matrix, inertia_matrix
 from mindyn.equations.kinematics import forward_kinematics, geometric_jacobian
@@ -118,6 +120,18 @@ def _forward_dynamics(t: Trace) -> SX:
     return forward_dynamics(t.chain, t["q"], t["qd"], left, t.torques(t["qd"], t.rest), added)
 
 
+def _slotine_li(t: Trace) -> SX:
+    tau = slotine_li_torques(t.torques, t["qd"], t["qd_r"], t["qdd_r"])
+    return t.with_drives(tau, t["qd_r"], t["qdd_r"])
+
+
+def _observer(t: Trace) -> SX:
+    M = _inertia_matrix(t)
+    friction = t.with_drives(casadi.SX(t.chain.joint_count, 1), t["qd"], t.rest)
+    drift = momentum_drift(M, t.torques(t.rest, t.rest), t["q"], t["qd"]) - friction
+    return observer_step(M @ t["qd"], drift, t["tau"], t["state"], t["gain"], t["dt"])
+
+
 def _regressor(t: Trace) -> SX:
     return casadi.jacobian(_inverse_dynamics(t), t.all_parameters)
 
@@ -181,6 +195,25 @@ EQUATIONS: dict[str, Equation] = {
         "matrix Y with tau = Y beta, beta the base parameters",
         regressor_of="beta",
     ),
+    "slotine_li": Equation(
+        ("q", "qd", "qd_r", "qdd_r"),
+        "tau",
+        _slotine_li,
+        "torques M(q) qdd_r + C(q, qd) qd_r + G(q) of Slotine and Li; drives move with qd_r",
+    ),
+    "slotine_li_regressor": Equation(
+        ("q", "qd", "qd_r", "qdd_r"),
+        "Y",
+        lambda t: casadi.jacobian(_slotine_li(t), t.all_parameters),
+        "matrix Y with M(q) qdd_r + C(q, qd) qd_r + G(q) = Y beta",
+        regressor_of="beta",
+    ),
+    "momentum_observer": Equation(
+        ("q", "qd", "tau", "state", "gain", "dt"),
+        "step",
+        _observer,
+        "external torque and next state of a generalised-momentum observer; the state starts as M(q) qd",
+    ),
     "energy": Equation(
         ("q", "qd"),
         "E",
@@ -211,6 +244,7 @@ def equation(
     parameters: Parameters = "constant",
     base: BaseParameters | None = None,
     place: str | None = None,
+    formulation: str | None = None,
 ) -> Function:
     """The `casadi.Function` of an equation for a robot.
 
@@ -220,13 +254,16 @@ def equation(
                 (4 drives,) are further inputs; "base": beta is a further input
     base        the base set of "base" and of `regressor`; the structural one if left out
     place       link or frame of forward_kinematics and geometric_jacobian
+    formulation of inverse_dynamics and inertia_matrix, with constant parameters: a name of equations/formulations.py,
+                or "auto", which counts the operations of all and takes the cheapest; the default is known to be short
     """
     if name not in EQUATIONS:
         raise unknown_name("equation", name, EQUATIONS)
     entry = EQUATIONS[name]
-    _require_usable(robot, entry, Request(drives, parameters, base, place), name)
-    trace = _start(robot, entry, Request(drives, parameters, base, place))
-    result = casadi.cse(entry.trace(trace))
+    asked = Request(drives, parameters, base, place)
+    _require_usable(robot, entry, asked, name)
+    trace = _start(robot, entry, asked)
+    result = casadi.cse(entry.trace(trace) if formulation is None else _formulated(trace, name, asked, formulation))
     given = {} if entry.regressor_of else trace.parameters
     inputs = {key: trace[key] for key in entry.inputs} | given
     return casadi.Function(name, [*inputs.values()], [result], [*inputs], [entry.output])
@@ -240,6 +277,20 @@ class Request:
     parameters: str
     base: BaseParameters | None
     place: str | None
+
+
+def _formulated(t: Trace, name: str, asked: Request, formulation: str) -> SX:
+    """The equation by a formulation that was asked for by name."""
+    if asked.parameters != "constant" or name not in ("inverse_dynamics", "inertia_matrix"):
+        raise InputError(
+            f"formulations are of inverse_dynamics and inertia_matrix with constant parameters, not of {name}"
+        )
+    robot = t.chain.robot
+    if name == "inverse_dynamics":
+        tau = formulated(INVERSE_DYNAMICS, formulation, robot, t["q"], t["qd"], t["qdd"])
+        return t.with_drives(tau, t["qd"], t["qdd"])
+    M = formulated(INERTIA_MATRIX, formulation, robot, t["q"])
+    return M + casadi.SX(casadi.DM(reflected_inertia(robot))) if t.drives else M
 
 
 def _require_usable(robot: Robot, entry: Equation, asked: Request, name: str) -> None:
@@ -267,7 +318,7 @@ def _require_usable(robot: Robot, entry: Equation, asked: Request, name: str) ->
 
 def _start(robot: Robot, entry: Equation, asked: Request) -> Trace:
     n = robot.joint_count
-    shapes = {"wrenches": (n, 6)}
+    shapes = {"wrenches": (n, 6), "dt": (1, 1)}
     symbols = {name: casadi.SX.sym(name, *shapes.get(name, (n, 1))) for name in entry.inputs}
     place = asked.place or ""
     if entry.needs == "nothing":

@@ -42,6 +42,12 @@ MEANINGS: Mapping[str, str] = {
     "qd": "joint velocities, rad/s or m/s",
     "qdd": "joint accelerations, rad/s^2 or m/s^2",
     "tau": "joint torques or forces, N m or N",
+    "qd_r": "reference velocities, rad/s or m/s",
+    "qdd_r": "reference accelerations, rad/s^2 or m/s^2",
+    "state": "momentum that torques, gravity and the observed torque account for, kg m^2/s",
+    "gain": "observer gains of the joints, 1/s",
+    "dt": "sampling time, s",
+    "step": "external torque, then the next state",
     "wrenches": "moment (N m) and force (N) on each link from outside, in link frames",
     "phi": "standard parameters m, mcx, mcy, mcz, Ixx, Ixy, Iyy, Ixz, Iyz, Izz of every link, kg, kg m, kg m^2",
     "drive_parameters": "rotor inertia, viscous, Coulomb, offset of every drive",
@@ -60,8 +66,8 @@ class Model:
 
     Every function takes `out=` (an array to write into) and `threads=`. With parameters="input" the link parameters
     phi (10 n,) follow the motion as a further argument, and with drives=True the drive parameters (4 drives,) after
-    them; with parameters="base" the base parameters beta. A robot with parallelograms moves by its primary joints. Kernels are traced and compiled when first used, and cached
-    on disk.
+    them; with parameters="base" the base parameters beta. A robot with parallelograms moves by its primary joints.
+    Kernels are traced and compiled when first used, and cached on disk.
     """
 
     def __init__(
@@ -72,8 +78,11 @@ class Model:
         base: BaseParameters | None = None,
         parameters: Parameters = "constant",
         dtype: Precision = "float64",
+        inverse_dynamics: str | None = None,
+        inertia_matrix: str | None = None,
     ) -> None:
         self.robot = robot
+        self._formulations = {"inverse_dynamics": inverse_dynamics, "inertia_matrix": inertia_matrix}
         self._base = base
         self.drives = drives
         self.parameters = parameters
@@ -83,7 +92,7 @@ class Model:
 
     @property
     def base(self) -> BaseParameters:
-        """The base set of `regressor`: the one given, or the structural one."""
+        """The base set of the regressors: the one given, or the structural one."""
         if self._base is None and self.robot.loops:
             raise InputError(
                 f"the base set of {self.robot.name!r}, a robot with loops, is not made by itself",
@@ -140,6 +149,13 @@ class Model:
         """Y (..., n, count) with tau = Y beta, beta the parameters of `base`."""
         return self.kernel("regressor")(q, qd, qdd, out=out, threads=threads)  # type: ignore[no-any-return]
 
+    def slotine_li_regressor(
+        self, q: Any, qd: Any, qd_r: Any, qdd_r: Any, *, out: Any = None, threads: int = 1
+    ) -> Array:
+        """Y (..., n, count) with M(q) qdd_r + C(q, qd) qd_r + G(q) = Y beta."""
+        kernel = self.kernel("slotine_li_regressor")
+        return kernel(q, qd, qd_r, qdd_r, out=out, threads=threads)  # type: ignore[no-any-return]
+
     def energy(self, q: Any, qd: Any, *given: Any, out: Any = None, threads: int = 1) -> Array:
         """(..., 2): kinetic and potential energy."""
         return self.kernel("energy")(q, qd, *given, out=out, threads=threads)  # type: ignore[no-any-return]
@@ -151,20 +167,30 @@ class Model:
     def casadi(self, name: str, link: str | None = None) -> Function:
         """The `casadi.Function` of an equation, for MPC and optimal control."""
         if (name, link) not in self._functions:
-            make = loop_equation if self.robot.loops else equation
-            self._functions[name, link] = make(
-                self.robot,
-                name,
-                drives=self.drives,
-                parameters=self._parameters_of(name),
-                base=self.base if self.parameters == "base" or name == "regressor" else None,
-                place=link,
-            )
+            self._functions[name, link] = self._traced(name, link)
         return self._functions[name, link]
+
+    def _traced(self, name: str, link: str | None) -> Function:
+        if name not in EQUATIONS:
+            raise unknown_name("equation", name, EQUATIONS)
+        in_base = self.parameters == "base" or EQUATIONS[name].regressor_of == "beta"
+        base = self.base if in_base else None
+        parameters = self._parameters_of(name)
+        if self.robot.loops:
+            return loop_equation(self.robot, name, drives=self.drives, parameters=parameters, base=base, place=link)
+        return equation(
+            self.robot,
+            name,
+            drives=self.drives,
+            parameters=parameters,
+            base=base,
+            place=link,
+            formulation=self._formulations.get(name),
+        )
 
     def _parameters_of(self, name: str) -> Parameters:
         """Energies depend on more than the base parameters, so a model in base parameters computes them from phi."""
-        energies = self.parameters == "base" and EQUATIONS.get(name, EQUATIONS["bias"]).needs == "bodies"
+        energies = self.parameters == "base" and EQUATIONS[name].needs == "bodies"
         return "input" if energies else self.parameters
 
     def kernel(self, name: str, link: str | None = None, *, compact: bool = False) -> Kernel:
@@ -252,14 +278,26 @@ def compile_model(
     base: BaseParameters | None = None,
     parameters: Parameters = "constant",
     dtype: Precision = "float64",
+    inverse_dynamics: str | None = None,
+    inertia_matrix: str | None = None,
 ) -> Model:
     """The kernels of a robot.
 
     drives      rotor inertia, friction and offsets take part, and have columns in the regressors
     base        the base set of `regressor`; the structural one if left out
     parameters  "constant" bakes the robot's values in; "input" passes phi at run time, "base" passes beta
+
+    inverse_dynamics, inertia_matrix  a formulation by name (equations/formulations.py), or "auto": the cheapest of all
     """
-    return Model(robot, drives=drives, base=base, parameters=parameters, dtype=dtype)
+    return Model(
+        robot,
+        drives=drives,
+        base=base,
+        parameters=parameters,
+        dtype=dtype,
+        inverse_dynamics=inverse_dynamics,
+        inertia_matrix=inertia_matrix,
+    )
 
 
 def _matrices(function: Function, key: tuple[str, ...]) -> list[str]:

@@ -1,0 +1,71 @@
+"""`mindyn simulate`: a robot under computed torque on a sine motion, its sensors, written as a log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import polars
+import typer
+
+from mindyn.errors import ExportError, InputError
+from mindyn.files import write_whole
+from mindyn.robots.loading import load_robot
+from mindyn.robots.robot import Robot
+from mindyn.simulation.controllers import ComputedTorque, SineMotion
+from mindyn.simulation.results import Measurement
+from mindyn.simulation.sensors import Sensors
+from mindyn.simulation.simulate import simulate as run_simulation
+
+
+def simulate(
+    robot: Annotated[str, typer.Argument(help="A bundled name, or a .toml, .urdf or MJCF .xml file.")],
+    out: Annotated[Path, typer.Option(help="The log to write: .csv or .parquet; a sidecar .toml goes beside it.")],
+    seconds: Annotated[float, typer.Option(help="Length of the motion.")] = 10.0,
+    rate_hz: Annotated[float, typer.Option(help="Rate of the log.")] = 200.0,
+    drives: Annotated[bool, typer.Option(help="With rotor inertia and friction.")] = False,
+    torque_noise: Annotated[float, typer.Option(help="Standard deviation of the torque reading, N m.")] = 0.0,
+    position_noise: Annotated[float, typer.Option(help="Standard deviation of the position reading, rad.")] = 0.0,
+    seed: Annotated[int, typer.Option(help="Of noise and motion.")] = 0,
+) -> None:
+    """Simulate a motion and write what sensors would have logged."""
+    if out.suffix not in (".csv", ".parquet"):
+        raise InputError(f"--out {str(out)!r} must end with .csv or .parquet")
+    if not out.parent.is_dir():
+        raise ExportError(f"there is no folder {str(out.parent)!r} to write {out.name} into")
+    loaded = load_robot(robot)
+    reference = sine_reference(loaded, seed)
+    start = reference(0.0)
+    sensors = Sensors(rate_hz=rate_hz, position_noise=position_noise, torque_noise=torque_noise, seed=seed)
+    controller = ComputedTorque(loaded, reference, 100.0, 20.0, drives=drives)
+    run = run_simulation(loaded, controller, seconds=seconds, q0=start[0], qd0=start[1], drives=drives, sensors=sensors)
+    assert run.measured is not None
+    write_log(run.measured, out)
+    typer.echo(f"{len(run.measured.t)} samples of {loaded.joint_count} joints in {out}", err=True)
+
+
+def sine_reference(robot: Robot, seed: int) -> SineMotion:
+    """Every joint on a sine of its own about the middle of its range, or about zero where no range is stated."""
+    rng = np.random.default_rng(seed)
+    lower = np.array([-1.0 if j.limits.lower is None else j.limits.lower for j in robot.joints])
+    upper = np.array([1.0 if j.limits.upper is None else j.limits.upper for j in robot.joints])
+    reach = np.minimum((upper - lower) / 4, 0.8)
+    frequency = 0.15 + 0.25 * rng.random(robot.joint_count)
+    return SineMotion((lower + upper) / 2, reach, frequency, 2 * np.pi * rng.random(robot.joint_count))
+
+
+def write_log(measured: Measurement, path: Path) -> None:
+    """The log and its sidecar: columns by joint name, units and side stated."""
+    names = measured.joint_names
+    columns = {"time": measured.t}
+    columns |= {f"{name}.position": measured.position[:, k] for k, name in enumerate(names)}
+    columns |= {f"{name}.torque": measured.torque[:, k] for k, name in enumerate(names)}
+    table = polars.DataFrame(columns)
+    table.write_csv(path) if path.suffix == ".csv" else table.write_parquet(path)
+    sidecar = [
+        f'side = {{ position = "{measured.position_side}", torque = "{measured.torque_side}" }}',
+        'columns = { time = "time", position = "{joint}.position", torque = "{joint}.torque" }',
+        'units = { time = "s", position = "rad", torque = "N m" }',
+    ]
+    write_whole(path.with_name(path.name + ".toml"), "\n".join(sidecar) + "\n")

@@ -1,0 +1,66 @@
+"""Equations of controllers: Slotine and Li's form, and the observer that finds an external torque."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from closeness import ORACLE, SAME_ALGEBRA, assert_close
+from robots import OBLIQUE, random_motion, random_robot, with_random_drives
+
+import mindyn
+from mindyn import Drive, MomentumObserver, compile_model, load_robot
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_slotine_li_torque_is_built_from_m_c_and_g(seed):
+    robot = random_robot(seed, gravity=OBLIQUE)
+    model = compile_model(robot)
+    q, qd, qd_r = random_motion(robot, seed)
+    qdd_r = random_motion(robot, seed + 1)[0]
+    expected = model.inertia_matrix(q) @ qdd_r + model.coriolis(q, qd) @ qd_r + model.gravity(q)
+    assert_close(model.kernel("slotine_li")(q, qd, qd_r, qdd_r), expected, SAME_ALGEBRA)
+    assert_close(model.slotine_li_regressor(q, qd, qd_r, qdd_r) @ model.base.values, expected, ORACLE)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_slotine_li_regressor_has_drive_columns(seed):
+    robot = with_random_drives(random_robot(seed, joints=4, tree=False, gravity=OBLIQUE), seed)
+    model = compile_model(robot, drives=True)
+    q, qd, qdd = random_motion(robot, seed)
+    Y = model.slotine_li_regressor(q, qd, qd, qdd)
+    assert_close(Y @ model.base.values, model.inverse_dynamics(q, qd, qdd), ORACLE)
+
+
+def pushed(robot, push, model):
+    """PUMA under gravity compensation and damping, pushed by a constant external torque: states and drive torques."""
+    dt, steps, n = 1e-3, 3000, robot.joint_count
+    q, qd = np.zeros(n), np.zeros(n)
+    for _ in range(steps):
+        tau = model.gravity(q) - 5.0 * qd
+        yield q, qd, tau
+        # The drives' own friction is part of forward_dynamics; the push is what the drives do not know.
+        qdd = model.forward_dynamics(q, qd, tau + push)
+        q, qd = q + dt * qd + dt * dt / 2 * qdd, qd + dt * qdd
+
+
+def test_the_observer_finds_a_known_external_torque():
+    drives = tuple(Drive(name, 1.0, {}, 0.1, 0.5, 0.0, 0.0, "joint") for name in load_robot("panda").joint_names)
+    robot = replace(load_robot("panda"), drives=drives)
+    model = compile_model(robot, drives=True)
+    push = np.array([3.0, -2.0, 1.0, 0.5, -0.5, 0.3, 0.2])
+    observer = MomentumObserver(model, gain=50.0, dt=1e-3)
+    found = [observer.update(*sample) for sample in pushed(robot, push, model)]
+    assert_close(found[-1], push, 0.02)
+    assert np.abs(found[0]).max() < 1e-12  # nothing is seen before something has moved
+
+
+def test_the_observer_is_exported_as_c(tmp_path):
+    compile_model(load_robot("puma560")).write_c(tmp_path / "observer.c", ["momentum_observer", "slotine_li_regressor"])
+    assert "momentum_observer(const double *q" in (tmp_path / "observer.h").read_text()
+
+
+def test_a_sampling_time_that_is_none_is_refused():
+    with pytest.raises(mindyn.MindynError, match="dt must be a positive time"):
+        MomentumObserver(compile_model(load_robot("planar2")), gain=1.0, dt=0.0)
