@@ -24,7 +24,19 @@ if TYPE_CHECKING:
     from mindyn.logs.samples import Samples
     from mindyn.parameters.base import BaseParameters
     from mindyn.robots.loading import bundled_robots, load_robot
-    from mindyn.robots.parts import Drive, Frame, Joint, Limits, Link, Loop, Shape
+    from mindyn.robots.parts import (
+        Drive,
+        ExtraTorque,
+        Frame,
+        Joint,
+        Limits,
+        Link,
+        Loop,
+        Shape,
+        asymmetric_coulomb,
+        asymmetric_viscous,
+        stribeck,
+    )
     from mindyn.robots.robot import Robot
     from mindyn.simulation.controllers import ComputedTorque, ProportionalDerivative, SineMotion
     from mindyn.simulation.results import TorqueLog
@@ -53,7 +65,10 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "mindyn.logs.samples": ("Samples",),
     "mindyn.parameters.base": ("BaseParameters",),
     "mindyn.robots.loading": ("bundled_robots", "load_robot"),
-    "mindyn.robots.parts": ("Drive", "Frame", "Joint", "Limits", "Link", "Loop", "Shape"),
+    "mindyn.robots.parts": (
+        *("Drive", "ExtraTorque", "Frame", "Joint", "Limits", "Link", "Loop", "Shape"),
+        *("asymmetric_coulomb", "asymmetric_viscous", "stribeck"),
+    ),
     "mindyn.robots.robot": ("Robot",),
     "mindyn.simulation.controllers": ("ComputedTorque", "ProportionalDerivative", "SineMotion"),
     "mindyn.simulation.results": ("TorqueLog",),
@@ -74,6 +89,10 @@ __all__ = [  # noqa: RUF022 - in the order of the work
     "Shape",
     "Drive",
     "Loop",
+    "ExtraTorque",
+    "stribeck",
+    "asymmetric_coulomb",
+    "asymmetric_viscous",
     "base_parameters",
     "BaseParameters",
     "constraint_matrix",

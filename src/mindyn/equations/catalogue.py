@@ -19,10 +19,10 @@ from mindyn.equations.kinematics import forward_kinematics, geometric_jacobian
 from mindyn.equations.lean_dynamics import LeanChain, lean_chain
 from mindyn.equations.newton_euler import inverse_dynamics
 from mindyn.errors import InputError, MissingPhysicsError, RobotError, unknown_name
-from mindyn.notation import DRIVE_PARAMETERS, PARAMETERS_PER_LINK
+from mindyn.notation import PARAMETERS_PER_LINK
 from mindyn.parameters.base import BaseParameters
 from mindyn.parameters.structural import structural_base
-from mindyn.robots.drive_matrices import reflected_inertia
+from mindyn.robots.drive_matrices import drive_parameters, reflected_inertia
 from mindyn.robots.robot import Robot
 
 Function = Any
@@ -63,7 +63,7 @@ class Trace:
         """Tau, plus what the drives take where they take part."""
         if not self.drives:
             return tau
-        return tau + drive_torques(self.chain.robot, qd, qdd, self.drive_parameters)
+        return tau + drive_torques(self.chain.robot, self["q"], qd, qdd, self.drive_parameters)
 
     @property
     def rest(self) -> SX:
@@ -108,15 +108,15 @@ def _inertia_matrix(t: Trace) -> SX:
     if t.drive_parameters is None:
         return M + casadi.SX(casadi.DM(reflected_inertia(t.chain.robot)))
     qdd = casadi.SX.sym("qdd", t.chain.joint_count)
-    return M + casadi.jacobian(drive_torques(t.chain.robot, t.rest, qdd, t.drive_parameters), qdd)
+    return M + casadi.jacobian(drive_torques(t.chain.robot, t["q"], t.rest, qdd, t.drive_parameters), qdd)
 
 
 def _forward_dynamics(t: Trace) -> SX:
     if not t.drives:
         return forward_dynamics(t.chain, t["q"], t["qd"], t["tau"], t.torques(t["qd"], t.rest))
-    left = t["tau"] - drive_torques(t.chain.robot, t["qd"], t.rest, t.drive_parameters)
+    left = t["tau"] - drive_torques(t.chain.robot, t["q"], t["qd"], t.rest, t.drive_parameters)
     qdd = casadi.SX.sym("qdd", t.chain.joint_count)
-    added = casadi.jacobian(drive_torques(t.chain.robot, t.rest, qdd, t.drive_parameters), qdd)
+    added = casadi.jacobian(drive_torques(t.chain.robot, t["q"], t.rest, qdd, t.drive_parameters), qdd)
     return forward_dynamics(t.chain, t["q"], t["qd"], left, t.torques(t["qd"], t.rest), added)
 
 
@@ -301,7 +301,7 @@ def _require_usable(robot: Robot, entry: Equation, asked: Request, name: str) ->
             f"robot {robot.name!r} has closed loops ({', '.join(loop.name for loop in robot.loops)}); "
             f"{name} is an equation of open trees"
         )
-    if asked.drives and not robot.drives:
+    if asked.drives and not (robot.drives or robot.extras):
         raise MissingPhysicsError(
             f"robot {robot.name!r} states no drives, but drives=True asks for their torques",
             hint="add [[drive]] tables to the robot file, or leave drives=False",
@@ -330,7 +330,7 @@ def _start(robot: Robot, entry: Equation, asked: Request) -> Trace:
         phi = casadi.SX.sym("phi", n * PARAMETERS_PER_LINK)
         given = {"phi": phi}
         if asked.drives and entry.needs == "torques":
-            given["drive_parameters"] = casadi.SX.sym("drive", len(robot.drives) * len(DRIVE_PARAMETERS))
+            given["drive_parameters"] = casadi.SX.sym("drive", len(drive_parameters(robot)))
         drive = given.get("drive_parameters")
         return Trace(symbolic_chain(robot, phi), None, symbols, given, asked.drives, drive, place)
     reduced = entry.needs == "torques" and asked.parameters == "constant"

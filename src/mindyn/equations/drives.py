@@ -6,20 +6,41 @@ motor's motion G qd or on the joint's own, as each drive states.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import casadi
 
 from mindyn.equations.chain import SX, constant
 from mindyn.notation import DRIVE_PARAMETERS
 from mindyn.robots.drive_matrices import drive_parameters, friction_matrix, gear_matrix
+from mindyn.robots.expressions import parse_formula
 from mindyn.robots.robot import Robot
 
+_FUNCTIONS: dict[str, Callable[..., SX]] = {
+    **{name: getattr(casadi, name) for name in ("sin", "cos", "tan", "sqrt", "exp", "log", "tanh", "sign", "atan2")},
+    "abs": casadi.fabs,
+}
 
-def drive_torques(robot: Robot, qd: SX, qdd: SX, parameters: SX | None = None) -> SX:
-    """Torques (n, 1) at the joints that the drives themselves take; `parameters` (4 drives,) as symbols."""
+
+def drive_torques(robot: Robot, q: SX, qd: SX, qdd: SX, parameters: SX | None = None) -> SX:
+    """Torques (n, 1) that drives and extra torques take; `parameters` (4 drives + extras,) as symbols."""
     G, F = constant(gear_matrix(robot)), constant(friction_matrix(robot))
     if parameters is None:
         parameters = constant(drive_parameters(robot))
-    inertia, viscous, coulomb, offset = (casadi.densify(parameters[k :: len(DRIVE_PARAMETERS)]) for k in range(4))
+    per_drive, count = len(DRIVE_PARAMETERS), len(DRIVE_PARAMETERS) * len(robot.drives)
+    inertia, viscous, coulomb, offset = (casadi.densify(parameters[k:count:per_drive]) for k in range(per_drive))
+    extra = extra_torques(robot, {"q": q, "qd": qd}, casadi.densify(parameters[count:]))
     speed = casadi.densify(F @ qd)
     friction = viscous * speed + coulomb * casadi.sign(speed) + offset
-    return G.T @ (inertia * casadi.densify(G @ qdd)) + F.T @ friction
+    return G.T @ (inertia * casadi.densify(G @ qdd)) + F.T @ friction + extra
+
+
+def extra_torques(robot: Robot, motion: dict[str, SX], coefficients: SX) -> SX:
+    """Torques (n, 1) of the declared formulas."""
+    tau = casadi.SX(robot.joint_count, 1)
+    numbered = {f"{name}{i + 1}": v[i] for name, v in motion.items() for i in range(robot.joint_count)}
+    for k, extra in enumerate(robot.extras):
+        i = robot.joint_index(extra.joint)
+        own = {name: v[i] for name, v in motion.items()}
+        tau[i] += coefficients[k] * parse_formula(extra.formula).evaluate(numbered | own, _FUNCTIONS)
+    return tau

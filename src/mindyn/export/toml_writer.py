@@ -35,6 +35,10 @@ def robot_to_toml(robot: Robot) -> str:
     parts += [_table("link", _link(link)) for link in links]
     parts += [_table("drive", _drive(drive)) for drive in robot.drives]
     parts += [_table("loop", _loop(loop)) for loop in robot.loops]
+    parts += [
+        _table("extra", {"name": e.name, "joint": e.joint, "formula": e.formula, "coefficient": e.coefficient})
+        for e in robot.extras
+    ]
     parts += [_table("frame", _frame(frame)) for frame in robot.frames]
     return "\n\n".join(parts) + "\n"
 

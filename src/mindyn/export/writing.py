@@ -35,6 +35,7 @@ def require_exportable(robot: Robot, file_format: str, lost: list[str], *, force
 def losses(robot: Robot, *, armature: bool) -> list[str]:
     """What a format with joint-side damping and friction alone (and armature) cannot say of a robot."""
     lost = [f"loop {loop.name!r}" for loop in robot.loops]
+    lost += [f"the extra torque {extra.name!r}" for extra in robot.extras]
     for drive in robot.drives:
         if drive.coupling and (drive.rotor_inertia or (drive.side == "motor" and (drive.viscous or drive.coulomb))):
             lost.append(f"the coupling of the drive of {drive.joint!r}")

@@ -57,7 +57,7 @@ def base_parameters(
         raise InputError(f"priority and constraints belong to form 'numeric', not to {form!r}")
     if drives and form not in _OF_DRIVES:
         raise InputError(f"form {form!r} knows no drives; with drives=True use one of: {', '.join(_OF_DRIVES)}")
-    if drives and not robot.drives:
+    if drives and not (robot.drives or robot.extras):
         raise MissingPhysicsError(f"robot {robot.name!r} states no drives, but drives=True asks for their parameters")
     if form == "numeric":
         source: Source = "torque" if drives else "energy"

@@ -9,9 +9,9 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError, RobotError
-from mindyn.notation import DRIVE_PARAMETERS
 from mindyn.parameters.labels import parameter_labels
 from mindyn.parameters.reading import Coefficients, expression
+from mindyn.robots.drive_matrices import drive_parameters
 from mindyn.robots.robot import Robot
 
 EQUAL_SPACES = 1e-8
@@ -19,10 +19,8 @@ EQUAL_SPACES = 1e-8
 
 
 def all_parameters(robot: Robot, *, drives: bool) -> Array:
-    """phi (10 n,), followed with drives by rotor inertia, viscous, Coulomb and offset of every drive."""
-    if not drives:
-        return robot.phi
-    return np.concatenate([robot.phi, [getattr(drive, name) for drive in robot.drives for name in DRIVE_PARAMETERS]])
+    """phi (10 n,), with drives followed by the parameters of every drive and the coefficients of extra torques."""
+    return np.concatenate([robot.phi, drive_parameters(robot)]) if drives else robot.phi
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""Names of standard and drive parameters: `Izz3`, `mcx3`, `rotor_inertia_joint2`."""
+"""Names of standard and drive parameters: `Izz3`, `mcx3`, `Im2` (rotor inertia), `fv2`, `fc2`, `fo2`."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ _DRIVE_UNITS = {"rotor_inertia": "kg m^2", "viscous": "N m s", "coulomb": "N m",
 
 
 def parameter_labels(robot: Robot, *, drives: bool) -> tuple[str, ...]:
-    """Symbol and joint number of every parameter, in the order of phi and, with drives, the drive parameters."""
+    """Symbol and joint number of every parameter, in the order of phi and, with drives, drive parameters and extras."""
     links = [f"{symbol}{i + 1}" for i in range(robot.joint_count) for symbol in LINK_PARAMETERS]
     numbers = [robot.joint_index(drive.joint) + 1 for drive in robot.drives] if drives else []
-    return (*links, *(f"{_DRIVE_SYMBOLS[name]}{i}" for i in numbers for name in DRIVE_PARAMETERS))
+    extras = [extra.name for extra in robot.extras] if drives else []
+    return (*links, *(f"{_DRIVE_SYMBOLS[name]}{i}" for i in numbers for name in DRIVE_PARAMETERS), *extras)
 
 
 def parameter_units(robot: Robot, *, drives: bool) -> tuple[str, ...]:
     """Unit of every parameter, of a revolute joint where that matters."""
     count = len(robot.drives) if drives else 0
-    return (*(LINK_PARAMETER_UNITS * robot.joint_count), *([_DRIVE_UNITS[name] for name in DRIVE_PARAMETERS] * count))
+    extras = ["N m per unit of the formula"] * len(robot.extras) if drives else []
+    per_drive = [_DRIVE_UNITS[name] for name in DRIVE_PARAMETERS] * count
+    return (*(LINK_PARAMETER_UNITS * robot.joint_count), *per_drive, *extras)

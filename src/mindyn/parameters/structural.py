@@ -144,13 +144,13 @@ class _Elimination:
 def _with_drives(
     robot: Robot, rows: Array, survivors: list[int], kept_drives: list[int], *, drives: bool
 ) -> tuple[Array, list[int]]:
-    """K over all parameters: rotor and offset columns among the drive parameters, friction by itself."""
+    """K over all parameters: rotor and offset columns among the drive parameters, friction and extras by themselves."""
     if not drives:
         return rows, survivors
     links, per_drive = PARAMETERS_PER_LINK * robot.joint_count, len(DRIVE_PARAMETERS)
     starts = range(links, links + per_drive * len(robot.drives), per_drive)
     regrouped = [s + DRIVE_PARAMETERS.index(name) for name in ("rotor_inertia", "offset") for s in starts]
-    matrix = np.zeros((len(rows), links + per_drive * len(robot.drives)))
+    matrix = np.zeros((len(rows), links + per_drive * len(robot.drives) + len(robot.extras)))
     matrix[:, :links] = rows[:, :links]
     matrix[:, regrouped] = rows[:, links:]
     friction = [column for column in range(links, matrix.shape[1]) if column not in regrouped]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from math import ceil
 from typing import Final
 
@@ -22,6 +22,7 @@ BLOCK_ROWS: Final = 1024
 FILTERED_ROWS: Final = 16_384
 """Rows filtered at once, at least; the overlap with their neighbours comes on top."""
 SHORTEST_EDGE_S: Final = 0.1
+RowWeight = Callable[[int, Array], Array]
 MOVES: Final = 1e-9
 """A joint whose position varies by less, rad or m, never moves."""
 
@@ -32,11 +33,13 @@ def gather(
     *,
     cutoff_hz: float | None = None,
     decimation: int = 1,
+    row_weight: RowWeight | None = None,
 ) -> Information:
     """The R factors of all rows.
 
     cutoff_hz   zero-phase low pass on columns and torque alike ("parallel filter"); the ends of segments are left out
     decimation  every how many filtered rows one is kept
+    row_weight  for joint i and its rows [Y_i | tau_i] (N, p_i + 1), the weights (N,) of their squared residuals
     """
     triangles = [Triangle(regressor.width(i) + 1, BLOCK_ROWS) for i in range(regressor.robot.joint_count)]
     reach: Array | None = None
@@ -45,7 +48,7 @@ def gather(
         ends = np.stack([block.q.min(axis=0), block.q.max(axis=0)])
         reach = ends if reach is None else np.stack([np.minimum(reach[0], ends[0]), np.maximum(reach[1], ends[1])])
         for parts, rows in blocks(regressor, block, cutoff_hz, decimation):
-            _append(triangles, parts, rows, block.usable)
+            _append(triangles, parts, rows, block.usable, row_weight)
     counts = tuple(triangle.rows for triangle in triangles)
     _require_enough(regressor, counts, reach)
     factors = tuple(triangle.R for triangle in triangles)
@@ -96,9 +99,7 @@ def _filtered_blocks(
             yield [[array[rows - first]] for array in smooth], rows
 
 
-def _parts(
-    regressor: Regressor, samples: Samples, directions: Array | None, taken: slice, out: Array | None
-) -> Parts:
+def _parts(regressor: Regressor, samples: Samples, directions: Array | None, taken: slice, out: Array | None) -> Parts:
     motion = (samples.q[taken], samples.qd[taken], samples.qdd[taken])
     found = regressor.parts(*motion, None if directions is None else directions[taken], out)
     for joint, arrays in enumerate(found):
@@ -107,13 +108,19 @@ def _parts(
 
 
 def _append(
-    triangles: list[Triangle], parts: Parts, rows: NDArray[np.intp], usable: NDArray[np.bool_] | None
+    triangles: list[Triangle],
+    parts: Parts,
+    rows: NDArray[np.intp],
+    usable: NDArray[np.bool_] | None,
+    row_weight: RowWeight | None,
 ) -> None:
     for joint, (triangle, arrays) in enumerate(zip(triangles, parts, strict=True)):
-        if usable is None:
-            triangle.append(arrays)
-        elif usable[rows, joint].any():
-            triangle.append([array[usable[rows, joint]] for array in arrays])
+        taken = arrays if usable is None else [array[usable[rows, joint]] for array in arrays]
+        if row_weight is not None:
+            whole = np.concatenate(taken, axis=1)
+            taken = [whole * np.sqrt(row_weight(joint, whole))[:, None]]
+        if len(taken[0]):
+            triangle.append(taken)
 
 
 def segment_ends(segments: NDArray[np.int64]) -> list[tuple[int, int]]:

@@ -9,7 +9,7 @@ from mindyn.algebra.inertia import moved_phi
 from mindyn.algebra.poses import IDENTITY, Pose
 from mindyn.algebra.values import Array
 from mindyn.errors import RobotError
-from mindyn.robots.parts import Drive, Frame, Joint, Link, Loop, Shape
+from mindyn.robots.parts import Drive, ExtraTorque, Frame, Joint, Link, Loop, Shape
 from mindyn.robots.robot import Robot, duplicates
 
 
@@ -32,6 +32,7 @@ def assemble(
     frames: Sequence[Frame] = (),
     drives: Sequence[Drive] = (),
     loops: Sequence[Loop] = (),
+    extras: Sequence[ExtraTorque] = (),
     source: str = "",
     notes: Sequence[str] = (),
 ) -> Robot:
@@ -54,6 +55,7 @@ def assemble(
         frames=(*fixed, *(Frame(f.name, *_carried(f.link, f.pose, carrier)) for f in frames)),
         drives=tuple(drives),
         loops=tuple(_loop_on_carrier(loop, carrier) for loop in loops),
+        extras=tuple(extras),
         source=source,
         notes=tuple(notes),
     )

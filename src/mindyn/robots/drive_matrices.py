@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from mindyn.algebra.values import Array
+from mindyn.errors import InputError, RobotError
 from mindyn.notation import DRIVE_PARAMETERS
 from mindyn.robots.robot import Robot
 
@@ -30,11 +32,57 @@ def friction_matrix(robot: Robot) -> Array:
 
 
 def drive_parameters(robot: Robot) -> Array:
-    """(4 drives,): rotor inertia, viscous, Coulomb and offset of every drive."""
-    return np.array([getattr(drive, name) for drive in robot.drives for name in DRIVE_PARAMETERS])
+    """(4 drives + extras,): rotor inertia, viscous, Coulomb, offset of every drive; then the extras' coefficients."""
+    values = [getattr(drive, name) for drive in robot.drives for name in DRIVE_PARAMETERS]
+    return np.array([*values, *(extra.coefficient for extra in robot.extras)])
 
 
 def reflected_inertia(robot: Robot) -> Array:
     """G^T diag(I_m) G (n, n)."""
     G = gear_matrix(robot)
     return np.asarray(G.T @ np.diag([drive.rotor_inertia for drive in robot.drives]) @ G)
+
+
+def motors_of_joints(robot: Robot, joints: ArrayLike) -> Array:
+    """Motor positions, velocities or accelerations (..., drives) of joint ones (..., n): G q."""
+    return np.asarray(_columns(joints, robot.joint_count, "joints") @ gear_matrix(robot).T)
+
+
+def joints_of_motors(robot: Robot, motors: ArrayLike) -> Array:
+    """Joint positions, velocities or accelerations (..., n) of motor ones (..., n): G^-1 q_motor."""
+    G = _regular_gears(robot)
+    return np.asarray(np.linalg.solve(G, _columns(motors, len(G), "motors")[..., None])[..., 0])
+
+
+def joint_torques_of_motors(robot: Robot, motors: ArrayLike) -> Array:
+    """Joint torques (..., n) of transmitted motor torques (..., drives): G^T tau_motor."""
+    return np.asarray(_columns(motors, len(robot.drives), "motor torques") @ gear_matrix(robot))
+
+
+def motor_torques_of_joints(robot: Robot, joints: ArrayLike) -> Array:
+    """Motor torques (..., n) that give joint torques (..., n): G^-T tau [Yoshida 1996, eq. 3.7]."""
+    G = _regular_gears(robot)
+    return np.asarray(np.linalg.solve(G.T, _columns(joints, len(G), "joint torques")[..., None])[..., 0])
+
+
+def _columns(values: ArrayLike, count: int, what: str) -> Array:
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim == 0 or array.shape[-1] != count:
+        raise InputError(f"{what} have shape {array.shape}, but (..., {count}) is needed")
+    return array
+
+
+def _regular_gears(robot: Robot) -> Array:
+    """G, refused where it does not determine the joints from the motors."""
+    G = gear_matrix(robot)
+    if len(G) != robot.joint_count:
+        raise RobotError(
+            f"robot {robot.name!r} has {len(G)} drives for {robot.joint_count} joints: not every joint is driven"
+        )
+    condition = float(np.linalg.cond(G / np.abs(G).max(axis=1, keepdims=True)))
+    if condition > 1e12:
+        raise RobotError(
+            f"the gear matrix of robot {robot.name!r} is singular (condition {condition:.1e}): "
+            "its motors do not determine its joints; check the couplings"
+        )
+    return G

@@ -32,6 +32,13 @@ def joint_motion(joint: Joint, position: float) -> Pose:
     return joint.origin @ moved @ joint.tip
 
 
+def _require_kept(robot: Robot, gone: set[str]) -> None:
+    """Refuse to take joints away that extra torques depend on: numbers of joints in formulas would shift."""
+    if robot.extras and gone:
+        names = ", ".join(extra.name for extra in robot.extras)
+        raise RobotError(f"joints cannot be taken away from a robot with extra torques ({names}); remove those first")
+
+
 def lock(robot: Robot, positions: Mapping[str, float]) -> Robot:
     """The robot with the named joints held at the given positions (rad or m).
 
@@ -40,6 +47,7 @@ def lock(robot: Robot, positions: Mapping[str, float]) -> Robot:
     """
     for name in positions:
         robot.joint_index(name)
+    _require_kept(robot, set(positions))
     held = {name: float(frozen_array(value, (), f"position of {name!r}")) for name, value in positions.items()}
     joints = [
         FixedJoint(j.name, j.parent, j.child, joint_motion(j, held[j.name])) if j.name in held else j
@@ -68,6 +76,7 @@ def _reassembled(robot: Robot, joints: list[Joint | FixedJoint], drives: tuple[D
         frames=robot.frames,
         drives=drives,
         loops=robot.loops,
+        extras=robot.extras,
         source=robot.source,
         notes=robot.notes,
     )
@@ -89,6 +98,7 @@ def subchain(robot: Robot, base: str, tool: str) -> Robot:
     names = {robot.links[i].name for i in kept}
     X_root_base = home_pose(robot, start)
     gone = {robot.joints[i].name for i in range(robot.joint_count) if i not in kept}
+    _require_kept(robot, gone)
     left_out = [robot.links[i].name for i in range(robot.joint_count) if i not in kept and i != start]
     note = (f"left out of the chain {base} -> {tool}, with their mass: {', '.join(left_out)}",) if left_out else ()
     return Robot(
@@ -100,6 +110,7 @@ def subchain(robot: Robot, base: str, tool: str) -> Robot:
         frames=tuple(frame for frame in robot.frames if frame.link in {base, *names}),
         drives=_drives_without(robot.drives, gone),
         loops=tuple(loop for loop in robot.loops if {loop.first, loop.second} <= {base, *names}),
+        extras=robot.extras,
         source=robot.source,
         notes=robot.notes + note,
     )

@@ -15,6 +15,7 @@ from mindyn.algebra.poses import IDENTITY, Pose
 from mindyn.algebra.values import Array, Value, frozen_array
 from mindyn.errors import RobotError
 from mindyn.notation import DRIVE_PARAMETERS, LINK_PARAMETERS, PARAMETERS_PER_LINK
+from mindyn.robots.expressions import parse_formula
 
 JointKind = Literal["revolute", "prismatic"]
 ShapeKind = Literal["box", "sphere", "cylinder", "capsule", "mesh"]
@@ -172,6 +173,42 @@ class Drive(Value):
         if self.joint in self.coupling:
             raise RobotError(f"the drive of joint {self.joint!r} is coupled to its own joint; use its ratio")
         object.__setattr__(self, "coupling", MappingProxyType(dict(self.coupling)))
+
+
+@dataclass(frozen=True, slots=True)
+class ExtraTorque:
+    """A torque that a joint takes beside the rigid chain and its drive: coefficient * formula.
+
+    formula      of q and qd of the joint, or q1, qd2, ... of joints by number (see robots/expressions.py)
+    coefficient  what identification finds; N m where the formula has no unit
+    """
+
+    name: str
+    joint: str
+    formula: str
+    coefficient: float = 0.0
+
+    def __post_init__(self) -> None:
+        require_name(self.name, "an extra torque")
+        require_name(self.joint, f"the joint of the extra torque {self.name!r}")
+        require_number(self.coefficient, f"the coefficient of the extra torque {self.name!r}")
+        parse_formula(self.formula)
+
+
+def stribeck(joint: str, torque: float, speed: float) -> ExtraTorque:
+    """Friction that falls from standstill: torque * sign(qd) * exp(-(qd / speed)^2), on top of Coulomb friction."""
+    require_number(speed, "the Stribeck speed", least=1e-12)
+    return ExtraTorque(f"stribeck_{joint}", joint, f"sign(qd) * exp(-(qd / {speed!r}) ** 2)", torque)
+
+
+def asymmetric_coulomb(joint: str, torque: float) -> ExtraTorque:
+    """Half the difference of Coulomb friction forwards and backwards, while the joint moves."""
+    return ExtraTorque(f"coulomb_difference_{joint}", joint, "abs(sign(qd))", torque)
+
+
+def asymmetric_viscous(joint: str, coefficient: float) -> ExtraTorque:
+    """Half the difference of viscous friction forwards and backwards: coefficient * |qd|."""
+    return ExtraTorque(f"viscous_difference_{joint}", joint, "abs(qd)", coefficient)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -13,7 +13,8 @@ from mindyn.algebra.poses import IDENTITY, Pose
 from mindyn.algebra.values import Array, Value, frozen_array
 from mindyn.errors import MissingPhysicsError, RobotError, unknown_name
 from mindyn.notation import STANDARD_GRAVITY
-from mindyn.robots.parts import Drive, Frame, Joint, Link, Loop, require_name
+from mindyn.robots.expressions import parse_formula
+from mindyn.robots.parts import Drive, ExtraTorque, Frame, Joint, Link, Loop, require_name
 
 
 def duplicates(names: Iterable[str]) -> list[str]:
@@ -33,6 +34,7 @@ class Robot(Value):
     frames   named frames fixed to links
     drives   motors, gears and friction, at most one for each joint
     loops    pins that close kinematic loops
+    extras   declared torques beside them: a gas spring, a counterweight, Stribeck friction
     source   where the description comes from (like notes, not part of the robot's identity)
     notes    what the reader changed or found worth saying (not part of the robot's identity)
     """
@@ -45,12 +47,13 @@ class Robot(Value):
     frames: tuple[Frame, ...] = ()
     drives: tuple[Drive, ...] = ()
     loops: tuple[Loop, ...] = ()
+    extras: tuple[ExtraTorque, ...] = ()
     source: str = field(default="", compare=False)
     notes: tuple[str, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         require_name(self.name, "a robot")
-        for name in ("joints", "links", "frames", "drives", "loops", "notes"):
+        for name in ("joints", "links", "frames", "drives", "loops", "extras", "notes"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
         object.__setattr__(self, "gravity", frozen_array(self.gravity, (3,), "gravity"))
         self._require_tree()
@@ -81,6 +84,15 @@ class Robot(Value):
         for drive in self.drives:
             for joint in (drive.joint, *drive.coupling):
                 self.joint_index(joint)
+        if repeated := duplicates(extra.name for extra in self.extras):
+            raise RobotError(f"extra torques have names of their own; repeated: {', '.join(repeated)}")
+        for extra in self.extras:
+            self.joint_index(extra.joint)
+            numbers = [int(name.lstrip("qd")) for name in parse_formula(extra.formula).variables if name[-1].isdigit()]
+            if numbers and max(numbers) > self.joint_count:
+                raise RobotError(
+                    f"the formula of {extra.name!r} names joint {max(numbers)}; the robot has {self.joint_count}"
+                )
         for loop in self.loops:
             for link in (loop.first, loop.second):
                 self.link_index(link)

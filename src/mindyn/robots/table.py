@@ -39,6 +39,8 @@ def robot_table(robot: Robot) -> str:
         parts.append(text_table([_DRIVE_HEADER, *(_drive_row(drive) for drive in robot.drives)]))
     for loop in robot.loops:
         parts.append(f"loop {loop.name}: {loop.first} pinned to {loop.second}; dependent: {', '.join(loop.dependent)}")
+    for extra in robot.extras:
+        parts.append(f"extra torque {extra.name} on {extra.joint}: {extra.coefficient:g} * ({extra.formula})")
     if robot.frames:
         parts.append("frames: " + ", ".join(f"{frame.name} (on {frame.link})" for frame in robot.frames))
     if robot.source:

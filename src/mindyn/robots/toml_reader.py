@@ -16,7 +16,7 @@ from mindyn.algebra.rotations import from_quaternion, rot_x, rot_z
 from mindyn.algebra.values import Array, frozen_array
 from mindyn.errors import InputError, RobotFileError
 from mindyn.robots.assembly import FixedJoint, assemble
-from mindyn.robots.parts import Drive, Frame, Joint, Limits, Link, Loop, Shape
+from mindyn.robots.parts import Drive, ExtraTorque, Frame, Joint, Limits, Link, Loop, Shape
 from mindyn.robots.robot import Robot
 from mindyn.robots.snapping import Snapper
 
@@ -32,7 +32,7 @@ _JOINT_KEYS = {
 }
 _TOP = {
     *("format", "name", "source", "convention", "angles", "inertia", "gravity", "root"),
-    *("joint", "link", "drive", "loop", "frame"),
+    *("joint", "link", "drive", "loop", "frame", "extra"),
 }
 _REQUIRED = ("format", "name", "convention", "angles", "gravity", "root", "joint")
 
@@ -101,6 +101,7 @@ class _TomlReader:
             frames=[self.frame(entry) for entry in self.table.get("frame", [])],
             drives=[self.drive(entry) for entry in self.table.get("drive", [])],
             loops=[self.loop(entry) for entry in self.table.get("loop", [])],
+            extras=[self.extra(entry) for entry in self.table.get("extra", [])],
             source=str(self.table.get("source", "")),
             notes=self.snap.notes,
         )
@@ -240,6 +241,13 @@ class _TomlReader:
         _require_keys(entry, keys, "a drive")
         _need(entry, "side", f"the drive of joint {_need(entry, 'joint', 'a drive')!r}")
         return Drive(**entry)
+
+    def extra(self, entry: Mapping[str, Any]) -> ExtraTorque:
+        _require_keys(entry, {"name", "joint", "formula", "coefficient"}, "an extra torque")
+        name = str(_need(entry, "name", "an extra torque"))
+        for key in ("joint", "formula", "coefficient"):
+            _need(entry, key, f"the extra torque {name!r}")
+        return ExtraTorque(**entry)
 
     def loop(self, entry: Mapping[str, Any]) -> Loop:
         _require_keys(entry, {"name", "first", "second", "dependent"}, "a loop")

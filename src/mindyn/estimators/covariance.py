@@ -1,0 +1,114 @@
+"""Residuals that are correlated in time: an autoregressive process for each joint, and the spread that it causes.
+
+With residuals e = H w, w white of variance s2 and H the shaping filter 1 / A(z), the estimate's covariance is
+P (sum_i W_i^2 s2_i |H_i Y_i|^2) P: columns are shaped by the residuals' own filter in place of lag windows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from scipy.linalg import solve_toeplitz
+from scipy.signal import lfilter
+
+from mindyn.algebra.values import Array
+from mindyn.logs.samples import Samples
+from mindyn.regression.gathering import blocks
+from mindyn.regression.regressor import Regressor
+
+LONGEST_MEMORY: Final = 24
+"""Order up to which autoregressive processes are tried."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Colouring:
+    """For each joint the coefficients A = 1, a_1, ... of its process, the variance of w, and the correlation at lag 1."""
+
+    coefficients: tuple[Array, ...]
+    variances: tuple[float, ...]
+    neighbours: tuple[float, ...]
+
+
+def colouring_of(
+    regressor: Regressor, beta: Array, samples: Samples, cutoff_hz: float | None, decimation: int
+) -> Colouring:
+    """The processes of the residuals, by Yule and Walker's equations at the order of least AIC."""
+    n = regressor.robot.joint_count
+    lags = np.zeros((n, LONGEST_MEMORY + 1))
+    counts = np.zeros(n)
+    history = [np.zeros(LONGEST_MEMORY) for _ in range(n)]
+    for joint, rows, starts in _rows(regressor, samples, cutoff_hz, decimation):
+        e = rows @ np.append(-beta[regressor.columns[joint]], 1.0)
+        before = np.zeros(LONGEST_MEMORY) if starts else history[joint]
+        longer = np.concatenate([before, e])
+        lags[joint] += [e @ longer[LONGEST_MEMORY - k : len(longer) - k] for k in range(LONGEST_MEMORY + 1)]
+        counts[joint] += len(e)
+        history[joint] = longer[-LONGEST_MEMORY:]
+    made = [_process(lag / count, count) for lag, count in zip(lags, counts, strict=True)]
+    neighbours = tuple(float(lag[1] / lag[0]) if lag[0] > 0 else 0.0 for lag in lags)
+    return Colouring(tuple(a for a, _ in made), tuple(v for _, v in made), neighbours)
+
+
+def coloured_spread(
+    regressor: Regressor,
+    samples: Samples,
+    colouring: Colouring,
+    weights: Array,
+    cutoff_hz: float | None,
+    decimation: int,
+) -> list[Array]:
+    """For each joint the covariance (p, p) of W_i Y_i^T e_i."""
+    n, p = regressor.robot.joint_count, regressor.count
+    grams = [np.zeros((regressor.width(i), regressor.width(i))) for i in range(n)]
+    states: list[Array] = [np.zeros((len(a) - 1, regressor.width(i))) for i, a in enumerate(colouring.coefficients)]
+    for joint, rows, starts in _rows(regressor, samples, cutoff_hz, decimation):
+        a, Y = colouring.coefficients[joint], rows[:, :-1]
+        if starts:
+            states[joint][:] = 0.0
+        shaped = Y
+        if len(a) > 1:
+            shaped, states[joint] = lfilter([1.0], a, Y, axis=0, zi=states[joint])
+        grams[joint] += shaped.T @ shaped
+    found = []
+    for i, gram in enumerate(grams):
+        whole = np.zeros((p, p))
+        whole[np.ix_(regressor.columns[i], regressor.columns[i])] = weights[i] ** 2 * colouring.variances[i] * gram
+        found.append(whole)
+    return found
+
+
+def _rows(
+    regressor: Regressor, samples: Samples, cutoff_hz: float | None, decimation: int
+) -> Iterator[tuple[int, Array, bool]]:
+    """Joint, its rows [Y | tau] with unusable ones zero, and whether they start a segment."""
+    last = -1
+    for parts, numbers in blocks(regressor, samples, cutoff_hz, decimation):
+        if not len(numbers):
+            continue
+        # A block may run over the end of a segment; what little memory is carried over there is not worth a split.
+        starts = bool(samples.segments[numbers[0]] != last)
+        last = int(samples.segments[numbers[-1]])
+        for joint, arrays in enumerate(parts):
+            rows = np.concatenate(arrays, axis=1)
+            if samples.usable is not None:
+                rows = rows * samples.usable[numbers, joint][:, None]
+            yield joint, rows, starts
+
+
+def _process(lags: Array, count: float) -> tuple[Array, float]:
+    """Coefficients and innovation variance of the order that AIC prefers."""
+    if not lags[0] > 0:
+        return np.ones(1), 0.0
+    best, chosen = np.inf, (np.ones(1), float(lags[0]))
+    jittered = lags.copy()
+    jittered[0] *= 1 + 1e-9  # a low-passed residual has almost no innovation: keeps the equations solvable
+    for order in range(LONGEST_MEMORY + 1):
+        a = np.append(1.0, -solve_toeplitz(jittered[:order], jittered[1 : order + 1])) if order else np.ones(1)
+        variance = float(a @ jittered[: order + 1])
+        criterion = count * np.log(max(variance, 1e-300)) + 2 * order
+        if criterion < best:
+            best, chosen = criterion, (a, variance)
+    return chosen

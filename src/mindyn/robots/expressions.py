@@ -1,0 +1,86 @@
+"""Formulas that a user declares for extra torques: `sin(q) * 3.0`, `sign(qd) * exp(-(qd / 0.1) ** 2)`.
+
+Variables are q and qd of the torque's own joint, and q1, qd2, ... of joints by number; accelerations are not among them,
+so that forward dynamics stays linear. Nothing else of Python is allowed.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mindyn.errors import RobotError
+
+FUNCTIONS = ("sin", "cos", "tan", "sqrt", "exp", "log", "tanh", "abs", "sign", "atan2")
+LONGEST = 1000
+"""Characters of a formula."""
+
+_VARIABLE = re.compile(r"(q|qd)([1-9][0-9]*)?")
+_OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
+    ast.Add: lambda a, b: a + b,
+    ast.Sub: lambda a, b: a - b,
+    ast.Mult: lambda a, b: a * b,
+    ast.Div: lambda a, b: a / b,
+    ast.Pow: lambda a, b: a**b,
+    ast.USub: lambda a: -a,
+    ast.UAdd: lambda a: a,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """A checked formula: its text, its syntax tree and the names of its variables."""
+
+    text: str
+    tree: ast.expr
+    variables: frozenset[str]
+
+    def evaluate(self, variables: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]) -> Any:
+        """The value, over whatever numbers, arrays or symbols the variables are."""
+        return _value(self.tree, variables, functions)
+
+
+def parse_formula(text: str) -> Formula:
+    """The formula of a text; refuses everything but arithmetic, numbers, variables and known functions."""
+    if not isinstance(text, str) or not text.strip() or len(text) > LONGEST:
+        raise RobotError(f"a formula is a text of at most {LONGEST} characters, got {text!r:.60}")
+    try:
+        tree = ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, RecursionError, MemoryError, ValueError) as error:
+        raise RobotError(f"the formula {text!r} cannot be read", hint="an example: 2.5 * sin(q) + 0.1 * qd") from error
+    return Formula(text, tree, frozenset(_variables(tree, text)))
+
+
+def _variables(node: ast.expr, text: str) -> list[str]:
+    match node:
+        case ast.Constant(value=int() | float()) if not isinstance(node.value, bool):
+            return []
+        case ast.Name(id=name) if _VARIABLE.fullmatch(name):
+            return [name]
+        case ast.UnaryOp(op=op, operand=operand) if type(op) in _OPERATORS:
+            return _variables(operand, text)
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
+            return _variables(left, text) + _variables(right, text)
+        case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in FUNCTIONS:
+            return [variable for argument in arguments for variable in _variables(argument, text)]
+    known = f"numbers, + - * / **, q qd (or q1, qd2, ...), {', '.join(FUNCTIONS)}"
+    raise RobotError(f"{ast.unparse(node)!r} in the formula {text!r} is not known; a formula has {known}")
+
+
+def _value(node: ast.AST, variables: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]) -> Any:
+    match node:
+        case ast.Constant(value=value):
+            return value
+        case ast.Name(id=name):
+            return variables[name]
+        case ast.UnaryOp(op=op, operand=operand):
+            return _OPERATORS[type(op)](_value(operand, variables, functions))
+        case ast.BinOp(left=left, op=op, right=right):
+            sides = (_value(side, variables, functions) for side in (left, right))
+            return _OPERATORS[type(op)](*sides)
+        case ast.Call(func=ast.Name(id=name), args=arguments):
+            return functions[name](*(_value(argument, variables, functions) for argument in arguments))
+    raise AssertionError(node)

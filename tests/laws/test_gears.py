@@ -1,0 +1,47 @@
+"""Motor side and joint side through a coupled gear matrix."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from closeness import SAME_ALGEBRA, assert_close
+
+from mindyn import Drive, load_robot
+from mindyn.errors import InputError, RobotError
+from mindyn.robots.drive_matrices import (
+    gear_matrix,
+    joint_torques_of_motors,
+    joints_of_motors,
+    motor_torques_of_joints,
+    motors_of_joints,
+)
+
+
+def test_both_ways_and_power_is_the_same_on_both_sides():
+    robot = load_robot("puma560_yoshida")
+    qd, tau = np.random.default_rng(0).normal(size=(2, 5, 6))
+    motors, torques = motors_of_joints(robot, qd), motor_torques_of_joints(robot, tau)
+    assert_close(joints_of_motors(robot, motors), qd, SAME_ALGEBRA)
+    assert_close(joint_torques_of_motors(robot, torques), tau, SAME_ALGEBRA)
+    assert_close((motors * torques).sum(axis=1), (qd * tau).sum(axis=1), SAME_ALGEBRA)
+
+
+def test_yoshidas_gears_are_the_inverse_of_his_matrix():
+    K = [
+        *([0.016, 0, 0, 0, 0, 0], [0, 0.00926, 0, 0, 0, 0], [0, 0, 0.0186, 0, 0, 0], [0, 0, 0, -0.0132, 0, 0]),
+        *([0, 0, 0, 0.00018, -0.0139, 0], [0, 0, 0, 0.00014, 0.00251, -0.013]),
+    ]
+    assert_close(gear_matrix(load_robot("puma560_yoshida")) @ K, np.eye(6), SAME_ALGEBRA)
+
+
+def test_singular_gears_are_refused_by_name():
+    robot = load_robot("planar2")
+    drives = (Drive("joint1", 2.0, {"joint2": 2.0}), Drive("joint2", 1.0, {"joint1": 1.0}))
+    with pytest.raises(RobotError, match="gear matrix of robot 'planar2' is singular"):
+        joints_of_motors(replace(robot, drives=drives), [1.0, 2.0])
+    with pytest.raises(RobotError, match="1 drives for 2 joints"):
+        joints_of_motors(replace(robot, drives=drives[:1]), [1.0])
+    with pytest.raises(InputError, match=r"shape \(3,\)"):
+        motors_of_joints(robot, [1.0, 2.0, 3.0])
