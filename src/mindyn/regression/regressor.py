@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
+from mindyn.kernels.kernel import Kernel
 from mindyn.kernels.model import compile_model
 from mindyn.parameters.base import BaseParameters
 from mindyn.parameters.labels import parameter_labels
@@ -65,13 +66,14 @@ class Regressor:
         friction: Friction | None = None,
         extra: Sequence[ExtraColumn] = (),
         base: BaseParameters | None = None,
+        kernel: Kernel | None = None,
     ) -> None:
         self.robot = robot
         self.friction = friction or Friction()
         self.extra = tuple(extra)
         drives = bool(robot.drives) if base is None else base.drives
         self.base = structural_base(robot, drives=drives) if base is None else base
-        self.kernel = compile_model(robot, drives=drives, base=self.base).kernel("regressor", compact=True)
+        self.kernel = kernel or compile_model(robot, drives=drives, base=self.base).kernel("regressor", compact=True)
         nonzeros = self.kernel.nonzeros("Y")
         rows, columns = np.divmod(nonzeros, self.base.count)
         self._starts = np.searchsorted(rows, np.arange(robot.joint_count + 1))
@@ -86,6 +88,10 @@ class Regressor:
         )
         self.columns = tuple(self._joint_columns(i, columns) for i in range(robot.joint_count))
         self._require_names()
+
+    def with_friction(self, friction: Friction) -> Regressor:
+        """The same with other friction columns; base set and compiled kernel are shared."""
+        return Regressor(self.robot, friction, self.extra, self.base, self.kernel)
 
     @property
     def count(self) -> int:

@@ -1,7 +1,7 @@
 """Formulas that a user declares for extra torques: `sin(q) * 3.0`, `sign(qd) * exp(-(qd / 0.1) ** 2)`.
 
-Variables are q and qd of the torque's own joint, and q1, qd2, ... of joints by number; accelerations are not among them,
-so that forward dynamics stays linear. Nothing else of Python is allowed.
+Variables are q and qd of the torque's own joint, and q1, qd2, ... of joints by number. Accelerations are not among
+them, so that forward dynamics stays linear. Nothing else of Python is allowed.
 """
 
 from __future__ import annotations

@@ -1,0 +1,137 @@
+"""`identify`: from a robot and its logs to an estimate; what is not stated is chosen inside the training rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from mindyn.errors import InputError
+from mindyn.estimators.estimate import Estimate
+from mindyn.estimators.least_squares import LeastSquares
+from mindyn.estimators.trials import Setting, Trials, decimation_for, rate_of
+from mindyn.estimators.tuning import Freedom, tuned
+from mindyn.logs.conditioning import Conditioning
+from mindyn.logs.cutoffs import noise_floor_cutoff
+from mindyn.logs.log import Log
+from mindyn.logs.pipeline import condition
+from mindyn.logs.resolving import resolve
+from mindyn.regression.friction import Friction
+from mindyn.regression.regressor import ExtraColumn, Regressor, with_estimated_drives
+from mindyn.robots.robot import Robot
+
+TUNING_ROWS: Final = 60_000
+"""Rows of the logs that settings are chosen on; of longer logs, evenly spread stretches."""
+START_FRICTION: Final = ("tanh", 0.05)
+
+
+def identify(
+    robot: Robot,
+    logs: Log | Sequence[Log],
+    estimator: LeastSquares | None = None,
+    conditioning: Conditioning | None = None,
+    *,
+    extra: Sequence[ExtraColumn] = (),
+    progress: Callable[[str], None] = lambda line: None,  # noqa: ARG005
+) -> Estimate:
+    """The parameters that explain the logs' torque best.
+
+    estimator     given: its friction, filter and left-out parameters are used as they are; None: they are chosen
+    conditioning  given: its "auto" entries are chosen, the rest is used as it is; None: all is chosen
+    extra         declared columns, when no estimator is given
+    progress      called with a line now and then
+    """
+    listed = [logs] if isinstance(logs, Log) else list(logs)
+    if not listed:
+        raise InputError("no log was given")
+    complete = with_estimated_drives(robot)
+    columns = tuple(extra) if estimator is None else estimator.extra
+    base = None if estimator is None else estimator.base
+    regressor = Regressor(complete, _start_friction(complete, estimator), columns, base)
+    setting, notes, score = _chosen(regressor, listed, estimator, conditioning, progress)
+    fit = _estimator(estimator, setting, regressor, columns)
+    progress("fitting all training rows")
+    # The parallel filter cuts the ends of segments itself.
+    cut = setting.conditioning if fit.filter_hz is None else replace(setting.conditioning, edge_s=0.0)
+    made = condition(listed, complete, cut)
+    found = fit.fit(complete, made.samples)
+    return replace(
+        found,
+        conditioning=setting.conditioning,
+        provenance={
+            **found.provenance,
+            "setting": setting.to_dict(),
+            "cross_validated": score,
+            "notes": [*notes, *made.notes],
+            "sources": [{"path": s.path, "sha256": s.sha256} for log in listed for s in log.sources],
+            "rows": len(made.samples),
+        },
+    )
+
+
+def _chosen(
+    regressor: Regressor,
+    logs: Sequence[Log],
+    estimator: LeastSquares | None,
+    conditioning: Conditioning | None,
+    progress: Callable[[str], None],
+) -> tuple[Setting, tuple[str, ...], dict[str, Any] | None]:
+    """The setting, notes on what the logs are like, and the cross-validated error where anything was chosen."""
+    given = conditioning or Conditioning()
+    logged_speed = all(log.qd is not None for log in logs)
+    if conditioning is None and logged_speed:
+        given = replace(given, velocity="measured")
+    resolved, notes = resolve(given, list(logs), noise_floor_cutoff)
+    freedom = Freedom(
+        cutoff=given.position_cutoff_hz == "auto",
+        velocity=conditioning is None and logged_speed,
+        delay=conditioning is None,
+        filter=estimator is None,
+        friction=estimator is None,
+        rotors=estimator is None,
+    )
+    filter_hz = None if estimator is None else estimator.filter_hz
+    setting = Setting(resolved, filter_hz, regressor.friction)
+    if freedom == Freedom(*([False] * 6)):
+        return setting, tuple(notes), None
+    trials = Trials(tuning_stretches(logs), regressor)
+    setting = tuned(trials, setting, freedom, progress)
+    score = trials.score(setting)
+    return setting, tuple(notes), {"mean": score.mean, "total": score.total, "settings_tried": trials.count}
+
+
+def _start_friction(robot: Robot, estimator: LeastSquares | None) -> Friction:
+    """The estimator's, or a smooth sign; a motor that several joints turn gets joint-side friction beside its own."""
+    if estimator is not None:
+        return estimator.friction
+    coupled = tuple(drive.joint for drive in robot.drives if drive.coupling and drive.side == "motor")
+    return Friction("tanh", START_FRICTION[1], (), coupled)
+
+
+def _estimator(
+    estimator: LeastSquares | None, setting: Setting, regressor: Regressor, extra: tuple[ExtraColumn, ...]
+) -> LeastSquares:
+    if estimator is not None:
+        return estimator
+    names = regressor.with_friction(setting.friction).names
+    return LeastSquares(
+        covariance="correlated",
+        friction=setting.friction,
+        extra=extra,
+        filter_hz=setting.filter_hz,
+        decimation=decimation_for(setting.filter_hz, rate_of(setting.conditioning)),
+        left_out=tuple(name for name in names if setting.without and name.startswith(setting.without)),
+    )
+
+
+def tuning_stretches(logs: Sequence[Log]) -> list[Log]:
+    """The logs, or evenly spread stretches of them that have `TUNING_ROWS` rows together."""
+    total = sum(map(len, logs))
+    if total <= TUNING_ROWS:
+        return list(logs)
+    made = []
+    for log in logs:
+        count = max(1, round(8 * len(log) / total))
+        length, step = int(TUNING_ROWS * len(log) / total / count), len(log) // count
+        made += [log.take(slice(k * step, k * step + length)) for k in range(count)]
+    return made

@@ -1,0 +1,194 @@
+"""`Trials`: how well settings predict torque inside the training rows, by cross-validation over contiguous blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from math import ceil, sqrt
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mindyn.algebra.values import Array
+from mindyn.logs.conditioning import Conditioning, number
+from mindyn.logs.filters import lowpass
+from mindyn.logs.log import Log
+from mindyn.logs.pipeline import condition
+from mindyn.logs.samples import Samples
+from mindyn.regression.friction import Friction
+from mindyn.regression.gathering import SHORTEST_EDGE_S, segment_ends
+from mindyn.regression.regressor import Regressor
+
+FOLDS: Final = 8
+"""Blocks of the training rows. With 4 blocks the rest of a short log leaves parameters open, and the scores of nearby
+settings jump (UR10, 14 s: 6.1 to 20 %); with 6 to 12 they agree."""
+ROWS_PER_PERIOD: Final = 8
+"""Rows kept for each period of the cut-off in a fit: what lies between them is interpolation."""
+REWEIGHTINGS: Final = 4
+SMALLEST: Final = 1e-12
+"""Eigenvalues of the scaled normal matrix below this part of the largest count as zero in a trial."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One candidate: conditioning of the motion, filter on columns and torque, friction, kinds of parameter left out."""
+
+    conditioning: Conditioning
+    filter_hz: float | None
+    friction: Friction
+    without: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        return {
+            "conditioning": self.conditioning.to_dict(),
+            "filter_hz": self.filter_hz,
+            "friction": self.friction.to_dict(),
+            "without": list(self.without),
+        }
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Score:
+    """Cross-validated error: mean over joints of the relative error, total relative error, and what is minimised."""
+
+    mean: float
+    total: float
+    criterion: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        # The mean alone serves small joints, the total large ones; their product serves both.
+        object.__setattr__(self, "criterion", sqrt(self.mean * self.total))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Fold:
+    """Normal matrices [Y | tau]^T [Y | tau] for each joint: of the rows to fit (with their number), and to score."""
+
+    fit: list[Array]
+    rows: list[int]
+    score: list[Array]
+
+
+def decimation_for(filter_hz: float | None, rate_hz: float) -> int:
+    """Every how many filtered rows one carries all that the filter has left."""
+    return 1 if filter_hz is None else max(1, int(rate_hz / (ROWS_PER_PERIOD * filter_hz)))
+
+
+class Trials:
+    """Scores of settings on training logs; every setting is scored once."""
+
+    def __init__(self, logs: Sequence[Log], regressor: Regressor) -> None:
+        self.logs = logs
+        self.regressor = regressor
+        self._samples: dict[Conditioning, Samples] = {}
+        self._scores: dict[Setting, Score] = {}
+
+    def score(self, setting: Setting) -> Score:
+        """The cross-validated error of a setting."""
+        if setting not in self._scores:
+            self._scores[setting] = self._cross_validated(setting)
+        return self._scores[setting]
+
+    @property
+    def count(self) -> int:
+        """Settings tried so far."""
+        return len(self._scores)
+
+    def samples(self, conditioning: Conditioning) -> Samples:
+        """All rows of the logs, motion conditioned, torque as logged."""
+        if conditioning not in self._samples:
+            if len(self._samples) > 3:  # a few at a time: each is as large as the logs
+                self._samples.pop(next(iter(self._samples)))
+            self._samples[conditioning] = condition(list(self.logs), self.regressor.robot, conditioning.for_prediction()).samples
+        return self._samples[conditioning]
+
+    def _cross_validated(self, setting: Setting) -> Score:
+        regressor = self.regressor.with_friction(setting.friction)
+        folds = self._folds(setting, regressor)
+        kept = [k for k, name in enumerate(regressor.names) if not name.startswith(setting.without or ("\0",))]
+        error, power = np.zeros(len(regressor.columns)), np.zeros(len(regressor.columns))
+        for held in folds:
+            beta = _fitted([fold for fold in folds if fold is not held], kept, regressor)
+            for joint, (columns, matrix) in enumerate(zip(regressor.columns, held.score, strict=True)):
+                v = np.append(beta[columns], -1.0)
+                error[joint] += max(0.0, float(v @ matrix @ v))
+                power[joint] += matrix[-1, -1]
+        if not (power > 0).all():
+            return Score(float("inf"), float("inf"))
+        return Score(float(np.mean(np.sqrt(error / power))), float(np.sqrt(error.sum() / power.sum())))
+
+    def _folds(self, setting: Setting, regressor: Regressor) -> list[_Fold]:
+        samples = self.samples(setting.conditioning)
+        rate, cutoff = samples.rate_hz, setting.filter_hz
+        directions = regressor.directions(samples.qd, samples.segments, rate)
+        parts = regressor.parts(samples.q, samples.qd, samples.qdd, directions)
+        columns = [np.concatenate(arrays, axis=1) for arrays in parts]
+        step = decimation_for(cutoff, rate)
+        trim = ceil(max(SHORTEST_EDGE_S, 0.5 / cutoff if cutoff else 0.0) * rate)
+        edge = ceil(SHORTEST_EDGE_S * rate)
+        folds = []
+        for start, stop in segment_ends(samples.segments):
+            smooth = [lowpass(Y[start:stop], cutoff, rate) for Y in columns]
+            torque = lowpass(samples.tau[start:stop], cutoff, rate)
+            for first, last in _pieces(stop - start, len(samples)):
+                fit = np.arange(first + trim, last - trim, step)
+                score = np.arange(max(first, edge), min(last, stop - start - edge))
+                if len(fit) and len(score):
+                    folds.append(_fold(smooth, torque, samples.tau[start:stop], fit, score))
+        return folds
+
+
+def _pieces(length: int, total: int) -> list[tuple[int, int]]:
+    count = max(1, round(FOLDS * length / total))
+    ends = np.linspace(0, length, count + 1).astype(int)
+    return list(zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True))
+
+
+def _fold(
+    columns: list[Array], smooth: Array, torque: Array, fit: NDArray[np.intp], score: NDArray[np.intp]
+) -> _Fold:
+    fits, scores = [], []
+    for joint, Y in enumerate(columns):
+        rows = np.column_stack([Y[fit], smooth[fit, joint]])
+        fits.append(rows.T @ rows)
+        rows = np.column_stack([Y[score], torque[score, joint]])
+        scores.append(rows.T @ rows)
+    return _Fold(fits, [len(fit)] * len(columns), scores)
+
+
+def _fitted(folds: Sequence[_Fold], kept: list[int], regressor: Regressor) -> Array:
+    """beta by normal equations, reweighted for each joint: settings are compared, which needs no QR's last digits."""
+    n, p = len(regressor.columns), regressor.count
+    matrices = [np.asarray(sum(fold.fit[j] for fold in folds)) for j in range(n)]
+    counts = [sum(fold.rows[j] for fold in folds) for j in range(n)]
+    weights, beta = np.ones(n), np.zeros(p)
+    for _ in range(REWEIGHTINGS + 1):
+        whole = np.zeros((p + 1, p + 1))
+        for columns, matrix, weight in zip(regressor.columns, matrices, weights, strict=True):
+            index = np.append(columns, p)
+            whole[np.ix_(index, index)] += weight * matrix
+        beta[kept] = _solve(whole[np.ix_(kept, kept)], whole[kept, -1])
+        vectors = [np.append(beta[columns], -1.0) for columns in regressor.columns]
+        left = [float(v @ M @ v) + 1e-12 * M[-1, -1] for v, M in zip(vectors, matrices, strict=True)]
+        weights = np.array([count / rest for count, rest in zip(counts, left, strict=True)])
+    return beta
+
+
+def _solve(matrix: Array, right: Array) -> Array:
+    scales = np.sqrt(np.diag(matrix))
+    scales = np.where(scales > 0, scales, 1.0)
+    values, vectors = np.linalg.eigh(matrix / scales / scales[:, None])
+    inverse = np.where(values > SMALLEST * values[-1], 1 / np.where(values > 0, values, 1.0), 0.0)
+    return np.asarray(vectors @ (inverse * (vectors.T @ (right / scales))) / scales)
+
+
+def rate_of(conditioning: Conditioning) -> float:
+    """Rate of the samples at full rate."""
+    return number(conditioning.rate_hz, "rate_hz")
+
+
+def changed(setting: Setting, **conditioning: Any) -> Setting:
+    """The setting with other conditioning."""
+    return replace(setting, conditioning=replace(setting.conditioning, **conditioning))
