@@ -48,8 +48,9 @@ def identify(
     columns = tuple(extra) if estimator is None else estimator.extra
     base = None if estimator is None else estimator.base
     regressor = Regressor(complete, _start_friction(complete, estimator), columns, base)
-    setting, notes, score = _chosen(regressor, listed, estimator, conditioning, progress)
-    fit = _estimator(estimator, setting, regressor, columns)
+    trials = Trials(tuning_stretches(listed), regressor)
+    setting, notes, score = _chosen(trials, listed, estimator, conditioning, progress)
+    fit = estimator or _estimator(setting, trials)
     progress("fitting all training rows")
     # The parallel filter cuts the ends of segments itself.
     cut = setting.conditioning if fit.filter_hz is None else replace(setting.conditioning, edge_s=0.0)
@@ -70,7 +71,7 @@ def identify(
 
 
 def _chosen(
-    regressor: Regressor,
+    trials: Trials,
     logs: Sequence[Log],
     estimator: LeastSquares | None,
     conditioning: Conditioning | None,
@@ -91,10 +92,9 @@ def _chosen(
         rotors=estimator is None,
     )
     filter_hz = None if estimator is None else estimator.filter_hz
-    setting = Setting(resolved, filter_hz, regressor.friction)
+    setting = Setting(resolved, filter_hz, trials.regressor.friction)
     if freedom == Freedom(*([False] * 6)):
         return setting, tuple(notes), None
-    trials = Trials(tuning_stretches(logs), regressor)
     setting = tuned(trials, setting, freedom, progress)
     score = trials.score(setting)
     return setting, tuple(notes), {"mean": score.mean, "total": score.total, "settings_tried": trials.count}
@@ -108,19 +108,15 @@ def _start_friction(robot: Robot, estimator: LeastSquares | None) -> Friction:
     return Friction("tanh", START_FRICTION[1], (), coupled)
 
 
-def _estimator(
-    estimator: LeastSquares | None, setting: Setting, regressor: Regressor, extra: tuple[ExtraColumn, ...]
-) -> LeastSquares:
-    if estimator is not None:
-        return estimator
-    names = regressor.with_friction(setting.friction).names
+def _estimator(setting: Setting, trials: Trials) -> LeastSquares:
+    """The fit that the chosen setting asks for."""
     return LeastSquares(
         covariance="correlated",
         friction=setting.friction,
-        extra=extra,
+        extra=trials.regressor.extra,
         filter_hz=setting.filter_hz,
         decimation=decimation_for(setting.filter_hz, rate_of(setting.conditioning)),
-        left_out=tuple(name for name in names if setting.without and name.startswith(setting.without)),
+        left_out=trials.left_out(setting),
     )
 
 

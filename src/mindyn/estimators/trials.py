@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
+from mindyn.estimators.essential import elimination
+from mindyn.estimators.signs import held_at_zero, never_negative
 from mindyn.logs.conditioning import Conditioning, number
 from mindyn.logs.filters import lowpass
 from mindyn.logs.log import Log
@@ -32,12 +34,22 @@ SMALLEST: Final = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One candidate: conditioning of the motion, filter on columns and torque, friction, kinds of parameter left out."""
+    """One candidate.
+
+    conditioning  of the motion
+    filter_hz     low pass on columns and torque
+    friction      shape of the friction columns
+    without       kinds of parameter left out, as the beginnings of their names
+    dropped       how many of the others are left out, the least supported first
+    signs         whether rotor inertia and friction are kept from being negative (see `signs`)
+    """
 
     conditioning: Conditioning
     filter_hz: float | None
     friction: Friction
     without: tuple[str, ...] = ()
+    dropped: int = 0
+    signs: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON can hold it."""
@@ -46,6 +58,8 @@ class Setting:
             "filter_hz": self.filter_hz,
             "friction": self.friction.to_dict(),
             "without": list(self.without),
+            "dropped": self.dropped,
+            "signs": self.signs,
         }
 
 
@@ -88,7 +102,9 @@ class Trials:
     def score(self, setting: Setting) -> Score:
         """The cross-validated error of a setting."""
         if setting not in self._scores:
-            self._scores[setting] = self._cross_validated(setting)
+            full = replace(setting, dropped=0)
+            for dropped, score in enumerate(self._cross_validated(full, path=setting.dropped > 0)):
+                self._scores[replace(setting, dropped=dropped)] = score
         return self._scores[setting]
 
     @property
@@ -104,20 +120,38 @@ class Trials:
             self._samples[conditioning] = condition(list(self.logs), self.regressor.robot, conditioning.for_prediction()).samples
         return self._samples[conditioning]
 
-    def _cross_validated(self, setting: Setting) -> Score:
+    def left_out(self, setting: Setting) -> tuple[str, ...]:
+        """Names of the parameters that a setting leaves out, those to be dropped told from all training rows."""
+        regressor = self.regressor.with_friction(setting.friction)
+        kept = kept_numbers(regressor.names, setting.without)
+        names = [name for k, name in enumerate(regressor.names) if k not in kept]
+        if setting.dropped:
+            matrix, right, _ = _fitted(self._folds(setting, regressor), kept, regressor)
+            order = elimination(matrix, right).order[: setting.dropped]
+            names += [regressor.names[kept[k]] for k in order]
+        return tuple(names)
+
+    def _cross_validated(self, setting: Setting, *, path: bool) -> list[Score]:
+        """The score of the setting; with `path` also of dropping 1, 2, ... parameters."""
         regressor = self.regressor.with_friction(setting.friction)
         folds = self._folds(setting, regressor)
-        kept = [k for k, name in enumerate(regressor.names) if not name.startswith(setting.without or ("\0",))]
-        error, power = np.zeros(len(regressor.columns)), np.zeros(len(regressor.columns))
+        kept = kept_numbers(regressor.names, setting.without)
+        steps = len(kept) if path else 1
+        error, power = np.zeros((steps, len(regressor.columns))), np.zeros(len(regressor.columns))
         for held in folds:
-            beta = _fitted([fold for fold in folds if fold is not held], kept, regressor)
-            for joint, (columns, matrix) in enumerate(zip(regressor.columns, held.score, strict=True)):
-                v = np.append(beta[columns], -1.0)
-                error[joint] += max(0.0, float(v @ matrix @ v))
-                power[joint] += matrix[-1, -1]
+            others = [fold for fold in folds if fold is not held]
+            matrix, right, beta = _fitted(others, kept, regressor)
+            if setting.signs and not path:
+                matrix, right, beta, _ = _signed(others, kept, regressor, matrix, right)
+            betas = np.zeros((steps, regressor.count))
+            betas[:, kept] = elimination(matrix, right).betas if path else beta[kept]
+            for joint, (columns, product) in enumerate(zip(regressor.columns, held.score, strict=True)):
+                v = np.column_stack([betas[:, columns], np.full(steps, -1.0)])
+                error[:, joint] += np.maximum(0.0, np.einsum("ij,jk,ik->i", v, product, v))
+                power[joint] += product[-1, -1]
         if not (power > 0).all():
-            return Score(float("inf"), float("inf"))
-        return Score(float(np.mean(np.sqrt(error / power))), float(np.sqrt(error.sum() / power.sum())))
+            return [Score(float("inf"), float("inf"))] * steps
+        return [Score(float(np.mean(np.sqrt(e / power))), float(np.sqrt(e.sum() / power.sum()))) for e in error]
 
     def _folds(self, setting: Setting, regressor: Regressor) -> list[_Fold]:
         samples = self.samples(setting.conditioning)
@@ -158,8 +192,26 @@ def _fold(
     return _Fold(fits, [len(fit)] * len(columns), scores)
 
 
-def _fitted(folds: Sequence[_Fold], kept: list[int], regressor: Regressor) -> Array:
-    """beta by normal equations, reweighted for each joint: settings are compared, which needs no QR's last digits."""
+def kept_numbers(names: Sequence[str], without: tuple[str, ...]) -> list[int]:
+    """Numbers of the parameters whose name does not begin with one of `without`."""
+    return [k for k, name in enumerate(names) if not (without and name.startswith(without))]
+
+
+def _signed(
+    folds: Sequence[_Fold], kept: list[int], regressor: Regressor, matrix: Array, right: Array
+) -> tuple[Array, Array, Array, list[int]]:
+    """The fit with what would be negative against physics held at zero, and the numbers still kept."""
+    bounded = never_negative([regressor.names[k] for k in kept])
+    held = held_at_zero(matrix, right, bounded)
+    rest = [k for k, out in zip(kept, held, strict=True) if not out]
+    return *_fitted(folds, rest, regressor), rest
+
+
+def _fitted(folds: Sequence[_Fold], kept: list[int], regressor: Regressor) -> tuple[Array, Array, Array]:
+    """Normal matrix and right side of the kept parameters, and beta (p,), reweighted for each joint.
+
+    Settings are compared, which needs no QR's last digits.
+    """
     n, p = len(regressor.columns), regressor.count
     matrices = [np.asarray(sum(fold.fit[j] for fold in folds)) for j in range(n)]
     counts = [sum(fold.rows[j] for fold in folds) for j in range(n)]
@@ -169,11 +221,12 @@ def _fitted(folds: Sequence[_Fold], kept: list[int], regressor: Regressor) -> Ar
         for columns, matrix, weight in zip(regressor.columns, matrices, weights, strict=True):
             index = np.append(columns, p)
             whole[np.ix_(index, index)] += weight * matrix
-        beta[kept] = _solve(whole[np.ix_(kept, kept)], whole[kept, -1])
+        matrix, right = whole[np.ix_(kept, kept)], whole[kept, -1]
+        beta[kept] = _solve(matrix, right)
         vectors = [np.append(beta[columns], -1.0) for columns in regressor.columns]
         left = [float(v @ M @ v) + 1e-12 * M[-1, -1] for v, M in zip(vectors, matrices, strict=True)]
         weights = np.array([count / rest for count, rest in zip(counts, left, strict=True)])
-    return beta
+    return matrix, right, beta
 
 
 def _solve(matrix: Array, right: Array) -> Array:

@@ -14,10 +14,12 @@ Progress = Callable[[str], None]
 LOWEST_HZ: Final = 0.5
 HIGHEST: Final = 0.4
 """Cut-offs are tried from `LOWEST_HZ` to this part of the rate; above it, no filter."""
-COARSE, FINE = 2.0, 2.0**0.5
+COARSE: Final = 2.0
+FINER: Final = (2.0**0.5, 2.0**0.25)
+"""Factors between the cut-offs tried, first over the whole range, then about the best."""
 MOTION_TO_FILTER: Final = 2.5
 """The motion's own cut-off in multiples of the parallel filter's while that one is chosen."""
-TANH_WIDTHS: Final = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2)
+TANH_WIDTHS: Final = (0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2)
 STOP_WIDTHS: Final = (1e-6, 1e-5, 1e-4, 1e-3)
 WORTHWHILE: Final = 0.995
 """A setting that adds freedom is taken when it lowers the error to less than this part."""
@@ -54,7 +56,20 @@ def tuned(trials: Trials, start: Setting, freedom: Freedom, progress: Progress) 
     if freedom.rotors:
         best = _better(trials, best, [replace(best, without=("Im",))], 1.0)
     progress(_line("friction shape", trials, best))
+    if freedom.rotors:
+        best = _essential(trials, best)
+        progress(_line(f"{best.dropped} parameters left out", trials, best))
     return best
+
+
+def _essential(trials: Trials, best: Setting) -> Setting:
+    """Leaves out as many of the least supported parameters as can go without raising the error."""
+    count = len(trials.regressor.with_friction(best.friction).names)
+    others = [replace(best, dropped=k) for k in range(1, count // 2)]
+    errors = [trials.score(one).criterion for one in others]
+    allowed = min(trials.score(best).criterion, min(errors) / WORTHWHILE)
+    fitting = [one for one, error in zip(others, errors, strict=True) if error <= allowed]
+    return fitting[-1] if fitting else best
 
 
 def _line(what: str, trials: Trials, setting: Setting) -> str:
@@ -74,9 +89,10 @@ def _filters(trials: Trials, best: Setting, freedom: Freedom) -> Setting:
     rate = rate_of(best.conditioning)
     if freedom.filter:
         best = _better(trials, best, _with_filters(best, _grid(rate, COARSE), freedom), 1.0)
-        if best.filter_hz is not None:
-            near = [best.filter_hz / FINE, best.filter_hz * FINE]
-            best = _better(trials, best, _with_filters(best, near, freedom), 1.0)
+        for step in FINER:
+            if best.filter_hz is not None:
+                near = [best.filter_hz / step, best.filter_hz * step]
+                best = _better(trials, best, _with_filters(best, near, freedom), 1.0)
     if freedom.cutoff:
         cutoffs: list[float | None] = [f for f in _grid(rate, COARSE) if f is None or f >= (best.filter_hz or 0.0)]
         best = _better(trials, best, [changed(best, position_cutoff_hz=f) for f in cutoffs], 1.0)

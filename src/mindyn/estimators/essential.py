@@ -1,0 +1,88 @@
+"""Essential parameters: what the data do not support is left out, the least supported first.
+
+Leaving out parameter k raises the squared residuals by beta_k^2 / P_kk, P the inverse of the normal matrix; its F
+statistic is that increase over the residual variance. P and beta of the rest follow by one downdate, so that the whole
+path from all parameters to one costs as much as a few solutions [Hocking 1976].
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import f as f_distribution
+
+from mindyn.algebra.values import Array
+from mindyn.errors import InputError
+from mindyn.estimators.estimate import Estimate
+from mindyn.estimators.least_squares import LeastSquares
+from mindyn.logs.samples import Samples
+from mindyn.regression.information import Information
+from mindyn.robots.robot import Robot
+
+RIDGE: Final = 1e-12
+"""Added to the scaled normal matrix, so that directions that the data leave open are the first to go."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Elimination:
+    """The path: `order[i]` is the i-th parameter left out; `betas[i]` (p,) the fit after it; `increases[i]` its cost."""
+
+    order: NDArray[np.intp]
+    betas: Array
+    increases: Array
+
+
+def elimination(matrix: Array, right: Array) -> Elimination:
+    """Backward elimination of the minimiser of b^T matrix b - 2 right^T b; betas[0] is the full fit."""
+    scales = np.sqrt(np.maximum(np.diag(matrix), 1e-300))
+    P = np.linalg.inv(matrix / scales / scales[:, None] + RIDGE * np.eye(len(scales)))
+    beta = P @ (right / scales)
+    left = np.ones(len(scales), dtype=bool)
+    order, betas, increases = [], [beta / scales], []
+    while left.sum() > 1:
+        cost = np.where(left, beta**2 / np.where(left, np.diag(P), 1.0), np.inf)
+        k = int(np.argmin(cost))
+        beta = beta - P[:, k] * (beta[k] / P[k, k])
+        P = P - np.outer(P[:, k], P[k] / P[k, k])
+        left[k] = False
+        beta[~left] = 0.0
+        order.append(k)
+        increases.append(cost[k])
+        betas.append(beta / scales)
+    return Elimination(np.array(order, dtype=np.intp), np.array(betas), np.array(increases))
+
+
+def essential(
+    estimator: LeastSquares, robot: Robot, data: Samples | Information, *, level: float = 0.05
+) -> Estimate:
+    """The fit without the parameters whose F test does not reach the level, eliminated one by one.
+
+    With covariance "correlated" the test counts as many rows as the residuals have independent ones.
+    """
+    if not 0 < level < 1:
+        raise InputError(f"level = {level!r} must lie between 0 and 1")
+    full = estimator.fit(robot, data)
+    regressor = estimator.regressor(robot)
+    information = data if isinstance(data, Information) else estimator.gather(regressor, data)
+    weights = np.array(full.provenance["joint_weights"])
+    R, z = information.stacked(weights)
+    kept = np.array([name not in estimator.left_out for name in information.names])
+    path = elimination(R[:, kept].T @ R[:, kept], R[:, kept].T @ z)
+    shares = _effective_shares(full)
+    rows = float(np.dot(shares, information.counts))
+    # Weighted residuals have unit variance; correlated ones count for as many rows as are independent.
+    costs = np.maximum.accumulate(path.increases) * rows / sum(information.counts)
+    threshold = float(f_distribution.isf(level, 1, max(1.0, rows - full.beta.size)))
+    dropped = int(np.searchsorted(costs, threshold))
+    names = np.array(information.names)[kept][path.order[:dropped]]
+    found = replace(estimator, left_out=(*estimator.left_out, *map(str, names))).fit(robot, data)
+    return replace(found, provenance={**found.provenance, "essential": {"level": level, "dropped": names.tolist()}})
+
+
+def _effective_shares(estimate: Estimate) -> Array:
+    """(n,) part of the rows that are independent, from the correlation of neighbours: (1 - r) / (1 + r)."""
+    correlations = [max(0.0, one.correlation or 0.0) for one in estimate.residuals]
+    return np.array([(1 - r) / (1 + r) for r in correlations])
