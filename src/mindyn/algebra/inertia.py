@@ -78,11 +78,15 @@ def moved_phi(X_ab: Pose, phi_b: Array) -> Array:
     return phi_of_pseudo_inertia(X @ pseudo_inertia(phi_b) @ X.T)
 
 
+_UNIT_PSEUDO_INERTIAS = np.stack([pseudo_inertia(unit) for unit in np.eye(PARAMETERS_PER_LINK)])
+
+
 def phi_map(X_ab: Pose) -> Array:
     """The 10x10 matrix T with phi_a = T phi_b."""
     if X_ab.is_identity:
         return np.eye(PARAMETERS_PER_LINK)
-    return np.stack([moved_phi(X_ab, unit) for unit in np.eye(PARAMETERS_PER_LINK)], axis=1)
+    X = X_ab.matrix
+    return np.stack([phi_of_pseudo_inertia(P) for P in X @ _UNIT_PSEUDO_INERTIAS @ X.T], axis=1)
 
 
 @dataclass(frozen=True, slots=True)

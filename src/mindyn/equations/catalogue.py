@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal, get_args
 
 import casadi
@@ -35,14 +36,16 @@ as an input; beta as an input."""
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What an equation is traced from: the chain, its symbols by name, and whether drives take part.
+    """What an equation is traced from: the robot, its symbols by name, and whether drives take part.
 
+    make_chain        makes the chain; it is made once, and only for equations that use it
     lean              the robot's own base values for the lean recursion, where torques alone are asked for
     parameters        the symbols of parameters that are inputs, or that a regressor is the derivative by
     drive_parameters  (4 drives,) expressions, or None for the robot's own values
     """
 
-    chain: Chain
+    robot: Robot
+    make_chain: Callable[[], Chain]
     lean: LeanChain | None
     symbols: dict[str, SX]
     parameters: dict[str, SX]
@@ -52,6 +55,11 @@ class Trace:
 
     def __getitem__(self, name: str) -> SX:
         return self.symbols[name]
+
+    @property
+    def chain(self) -> Chain:
+        """The chain, with parameters as they enter."""
+        return self.make_chain()
 
     def torques(self, qd: SX, qdd: SX) -> SX:
         """Inverse dynamics of the rigid chain, by the shortest recursion at hand."""
@@ -63,12 +71,12 @@ class Trace:
         """Tau, plus what the drives take where they take part."""
         if not self.drives:
             return tau
-        return tau + drive_torques(self.chain.robot, self["q"], qd, qdd, self.drive_parameters)
+        return tau + drive_torques(self.robot, self["q"], qd, qdd, self.drive_parameters)
 
     @property
     def rest(self) -> SX:
         """Zero joint velocity or acceleration."""
-        return casadi.SX(self.chain.joint_count, 1)
+        return casadi.SX(self.robot.joint_count, 1)
 
     @property
     def all_parameters(self) -> SX:
@@ -106,17 +114,17 @@ def _inertia_matrix(t: Trace) -> SX:
     if not t.drives:
         return M
     if t.drive_parameters is None:
-        return M + casadi.SX(casadi.DM(reflected_inertia(t.chain.robot)))
-    qdd = casadi.SX.sym("qdd", t.chain.joint_count)
-    return M + casadi.jacobian(drive_torques(t.chain.robot, t["q"], t.rest, qdd, t.drive_parameters), qdd)
+        return M + casadi.SX(casadi.DM(reflected_inertia(t.robot)))
+    qdd = casadi.SX.sym("qdd", t.robot.joint_count)
+    return M + casadi.jacobian(drive_torques(t.robot, t["q"], t.rest, qdd, t.drive_parameters), qdd)
 
 
 def _forward_dynamics(t: Trace) -> SX:
     if not t.drives:
         return forward_dynamics(t.chain, t["q"], t["qd"], t["tau"], t.torques(t["qd"], t.rest))
-    left = t["tau"] - drive_torques(t.chain.robot, t["q"], t["qd"], t.rest, t.drive_parameters)
-    qdd = casadi.SX.sym("qdd", t.chain.joint_count)
-    added = casadi.jacobian(drive_torques(t.chain.robot, t["q"], t.rest, qdd, t.drive_parameters), qdd)
+    left = t["tau"] - drive_torques(t.robot, t["q"], t["qd"], t.rest, t.drive_parameters)
+    qdd = casadi.SX.sym("qdd", t.robot.joint_count)
+    added = casadi.jacobian(drive_torques(t.robot, t["q"], t.rest, qdd, t.drive_parameters), qdd)
     return forward_dynamics(t.chain, t["q"], t["qd"], left, t.torques(t["qd"], t.rest), added)
 
 
@@ -127,7 +135,7 @@ def _slotine_li(t: Trace) -> SX:
 
 def _observer(t: Trace) -> SX:
     M = _inertia_matrix(t)
-    friction = t.with_drives(casadi.SX(t.chain.joint_count, 1), t["qd"], t.rest)
+    friction = t.with_drives(casadi.SX(t.robot.joint_count, 1), t["qd"], t.rest)
     drift = momentum_drift(M, t.torques(t.rest, t.rest), t["q"], t["qd"]) - friction
     return observer_step(M @ t["qd"], drift, t["tau"], t["state"], t["gain"], t["dt"])
 
@@ -285,7 +293,7 @@ def _formulated(t: Trace, name: str, asked: Request, formulation: str) -> SX:
         raise InputError(
             f"formulations are of inverse_dynamics and inertia_matrix with constant parameters, not of {name}"
         )
-    robot = t.chain.robot
+    robot = t.robot
     if name == "inverse_dynamics":
         tau = formulated(INVERSE_DYNAMICS, formulation, robot, t["q"], t["qd"], t["qdd"])
         return t.with_drives(tau, t["qd"], t["qdd"])
@@ -322,20 +330,22 @@ def _start(robot: Robot, entry: Equation, asked: Request) -> Trace:
     symbols = {name: casadi.SX.sym(name, *shapes.get(name, (n, 1))) for name in entry.inputs}
     place = asked.place or ""
     if entry.needs == "nothing":
-        return Trace(kinematic_chain(robot), None, symbols, {}, False, None, place)
+        return Trace(robot, cache(lambda: kinematic_chain(robot)), None, symbols, {}, False, None, place)
     if asked.parameters == "base" or entry.regressor_of == "beta":
         beta, phi, drive = _base_symbols(robot, asked)
-        return Trace(symbolic_chain(robot, phi), None, symbols, {"beta": beta}, asked.drives, drive, place)
+        return Trace(
+            robot, cache(lambda: symbolic_chain(robot, phi)), None, symbols, {"beta": beta}, asked.drives, drive, place
+        )
     if asked.parameters == "input" or entry.regressor_of == "phi":
         phi = casadi.SX.sym("phi", n * PARAMETERS_PER_LINK)
         given = {"phi": phi}
         if asked.drives and entry.needs == "torques":
             given["drive_parameters"] = casadi.SX.sym("drive", len(drive_parameters(robot)))
         drive = given.get("drive_parameters")
-        return Trace(symbolic_chain(robot, phi), None, symbols, given, asked.drives, drive, place)
+        return Trace(robot, cache(lambda: symbolic_chain(robot, phi)), None, symbols, given, asked.drives, drive, place)
     reduced = entry.needs == "torques" and asked.parameters == "constant"
-    chain = reduced_chain(robot) if reduced else standard_chain(robot)
-    return Trace(chain, lean_chain(robot) if reduced else None, symbols, {}, asked.drives, None, place)
+    make = cache(lambda: reduced_chain(robot) if reduced else standard_chain(robot))
+    return Trace(robot, make, lean_chain(robot) if reduced else None, symbols, {}, asked.drives, None, place)
 
 
 def _base_symbols(robot: Robot, asked: Request) -> tuple[SX, SX, SX | None]:

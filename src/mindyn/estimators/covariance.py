@@ -25,7 +25,7 @@ LONGEST_MEMORY: Final = 24
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Colouring:
-    """For each joint the coefficients A = 1, a_1, ... of its process, the variance of w, and the correlation at lag 1."""
+    """For each joint the coefficients A = 1, a_1, ... of its process, the variance of w, the correlation at lag 1."""
 
     coefficients: tuple[Array, ...]
     variances: tuple[float, ...]

@@ -28,7 +28,7 @@ RIDGE: Final = 1e-12
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Elimination:
-    """The path: `order[i]` is the i-th parameter left out; `betas[i]` (p,) the fit after it; `increases[i]` its cost."""
+    """The path: `order[i]` is left out i-th and raises the squares by `increases[i]`; `betas[i]` (p,) is the fit before."""
 
     order: NDArray[np.intp]
     betas: Array
@@ -55,9 +55,7 @@ def elimination(matrix: Array, right: Array) -> Elimination:
     return Elimination(np.array(order, dtype=np.intp), np.array(betas), np.array(increases))
 
 
-def essential(
-    estimator: LeastSquares, robot: Robot, data: Samples | Information, *, level: float = 0.05
-) -> Estimate:
+def essential(estimator: LeastSquares, robot: Robot, data: Samples | Information, *, level: float = 0.05) -> Estimate:
     """The fit without the parameters whose F test does not reach the level, eliminated one by one.
 
     With covariance "correlated" the test counts as many rows as the residuals have independent ones.

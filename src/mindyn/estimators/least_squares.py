@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
@@ -21,12 +22,12 @@ from mindyn.regression.regressor import ExtraColumn, Regressor
 from mindyn.robots.robot import Robot
 
 Weights = Literal["joint", "ordinary"]
+PLAIN: Final = Friction()
 REWEIGHTINGS: Final = 10
 SETTLED: Final = 1e-6
 """Weights that change by less, relative, are final."""
 HUBER: Final = 1.345
 """Residuals beyond this multiple of the spread count linearly: 95 % efficiency for normal noise [Huber 1981]."""
-MAD_TO_SIGMA: Final = 1.4826
 ROBUST_PASSES: Final = 8
 
 
@@ -48,7 +49,7 @@ class LeastSquares:
     weights: Weights | tuple[float, ...] = "joint"
     robust: bool = False
     covariance: Literal["white", "correlated"] = "white"
-    friction: Friction = Friction()
+    friction: Friction = PLAIN
     extra: tuple[ExtraColumn, ...] = ()
     filter_hz: float | None = None
     decimation: int = 1
@@ -116,7 +117,7 @@ class LeastSquares:
 
             def weight(joint: int, rows: Array, beta: Array = beta, sigma: Array = sigma) -> Array:
                 residual = np.abs(rows @ np.append(beta[regressor.columns[joint]], -1.0))
-                return np.minimum(1.0, HUBER * sigma[joint] / np.maximum(residual, 1e-300))
+                return np.asarray(np.minimum(1.0, HUBER * sigma[joint] / np.maximum(residual, 1e-300)))
 
             information = gather(
                 regressor, samples, cutoff_hz=self.filter_hz, decimation=self.decimation, row_weight=weight
@@ -146,11 +147,11 @@ class Fitted:
     rank: int
     variances: Array
     weights: Array
-    kept: Array
+    kept: NDArray[np.bool_]
     correlations: tuple[float, ...] | None = None
 
 
-def _solved(information: Information, weights: Array, kept: Array) -> Fitted:
+def _solved(information: Information, weights: Array, kept: NDArray[np.bool_]) -> Fitted:
     R, z = information.stacked(weights)
     part: Solution = solve(R[:, kept], z)
     p = len(kept)
@@ -220,7 +221,7 @@ def _number(value: float) -> float | None:
     return value if np.isfinite(value) else None
 
 
-def _untold(R: Array, kept: Array, names: tuple[str, ...]) -> tuple[str, ...]:
+def _untold(R: Array, kept: NDArray[np.bool_], names: tuple[str, ...]) -> tuple[str, ...]:
     V = null_space(R[:, kept])
     open_ones = np.flatnonzero((np.abs(V) > 1e-6).any(axis=1))
     return tuple(names[k] for k in np.flatnonzero(kept)[open_ones])

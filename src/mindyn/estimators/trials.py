@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.estimators.essential import elimination
-from mindyn.estimators.signs import held_at_zero, never_negative
 from mindyn.logs.conditioning import Conditioning, number
 from mindyn.logs.filters import lowpass
 from mindyn.logs.log import Log
@@ -41,7 +40,6 @@ class Setting:
     friction      shape of the friction columns
     without       kinds of parameter left out, as the beginnings of their names
     dropped       how many of the others are left out, the least supported first
-    signs         whether rotor inertia and friction are kept from being negative (see `signs`)
     """
 
     conditioning: Conditioning
@@ -49,7 +47,6 @@ class Setting:
     friction: Friction
     without: tuple[str, ...] = ()
     dropped: int = 0
-    signs: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON can hold it."""
@@ -59,7 +56,6 @@ class Setting:
             "friction": self.friction.to_dict(),
             "without": list(self.without),
             "dropped": self.dropped,
-            "signs": self.signs,
         }
 
 
@@ -117,7 +113,9 @@ class Trials:
         if conditioning not in self._samples:
             if len(self._samples) > 3:  # a few at a time: each is as large as the logs
                 self._samples.pop(next(iter(self._samples)))
-            self._samples[conditioning] = condition(list(self.logs), self.regressor.robot, conditioning.for_prediction()).samples
+            self._samples[conditioning] = condition(
+                list(self.logs), self.regressor.robot, conditioning.for_prediction()
+            ).samples
         return self._samples[conditioning]
 
     def left_out(self, setting: Setting) -> tuple[str, ...]:
@@ -139,10 +137,7 @@ class Trials:
         steps = len(kept) if path else 1
         error, power = np.zeros((steps, len(regressor.columns))), np.zeros(len(regressor.columns))
         for held in folds:
-            others = [fold for fold in folds if fold is not held]
-            matrix, right, beta = _fitted(others, kept, regressor)
-            if setting.signs and not path:
-                matrix, right, beta, _ = _signed(others, kept, regressor, matrix, right)
+            matrix, right, beta = _fitted([fold for fold in folds if fold is not held], kept, regressor)
             betas = np.zeros((steps, regressor.count))
             betas[:, kept] = elimination(matrix, right).betas if path else beta[kept]
             for joint, (columns, product) in enumerate(zip(regressor.columns, held.score, strict=True)):
@@ -180,9 +175,7 @@ def _pieces(length: int, total: int) -> list[tuple[int, int]]:
     return list(zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True))
 
 
-def _fold(
-    columns: list[Array], smooth: Array, torque: Array, fit: NDArray[np.intp], score: NDArray[np.intp]
-) -> _Fold:
+def _fold(columns: list[Array], smooth: Array, torque: Array, fit: NDArray[np.intp], score: NDArray[np.intp]) -> _Fold:
     fits, scores = [], []
     for joint, Y in enumerate(columns):
         rows = np.column_stack([Y[fit], smooth[fit, joint]])
@@ -195,16 +188,6 @@ def _fold(
 def kept_numbers(names: Sequence[str], without: tuple[str, ...]) -> list[int]:
     """Numbers of the parameters whose name does not begin with one of `without`."""
     return [k for k, name in enumerate(names) if not (without and name.startswith(without))]
-
-
-def _signed(
-    folds: Sequence[_Fold], kept: list[int], regressor: Regressor, matrix: Array, right: Array
-) -> tuple[Array, Array, Array, list[int]]:
-    """The fit with what would be negative against physics held at zero, and the numbers still kept."""
-    bounded = never_negative([regressor.names[k] for k in kept])
-    held = held_at_zero(matrix, right, bounded)
-    rest = [k for k, out in zip(kept, held, strict=True) if not out]
-    return *_fitted(folds, rest, regressor), rest
 
 
 def _fitted(folds: Sequence[_Fold], kept: list[int], regressor: Regressor) -> tuple[Array, Array, Array]:

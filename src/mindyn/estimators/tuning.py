@@ -154,7 +154,9 @@ def _shapes(trials: Trials, best: Setting) -> Setting:
     for _ in range(MOST_SHAPES):
         taken = best.friction.shapes
         others = [
-            replace(best, friction=replace(best.friction, shapes=(*taken, name))) for name in SHAPES if name not in taken
+            replace(best, friction=replace(best.friction, shapes=(*taken, name)))
+            for name in SHAPES
+            if name not in taken
         ]
         moved = _better(trials, best, others, WORTHWHILE)
         if moved is best:

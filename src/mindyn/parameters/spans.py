@@ -36,6 +36,10 @@ NEAR = 1e-4
 """Singular values between RANK and this share mark geometry that is nearly, but not quite, degenerate."""
 
 
+UNIT_INERTIAS = np.stack([spatial_inertia(unit) for unit in np.eye(PARAMETERS_PER_LINK)])
+"""(10, 6, 6): spatial inertia of each unit parameter."""
+
+
 @dataclass(frozen=True, slots=True)
 class Spans:
     """What a frame can experience.
@@ -105,12 +109,8 @@ def twist_generator(axis: Array) -> Array:
 
 def parameter_generator(axis: Array) -> Array:
     """D (10, 10): derivative by q, at q = 0, of the map of parameters from the moved frame to the one before it."""
-    columns = []
-    for unit in np.eye(PARAMETERS_PER_LINK):
-        spatial = spatial_inertia(unit)
-        change = _momentum_generator(axis) @ spatial
-        columns.append(_parameters_of(change + change.T))
-    return np.stack(columns, axis=1)
+    change = _momentum_generator(axis) @ UNIT_INERTIAS
+    return np.stack([_parameters_of(one + one.T) for one in change], axis=1)
 
 
 def _momentum_generator(axis: Array) -> Array:
@@ -128,8 +128,7 @@ def _parameters_of(spatial: Array) -> Array:
 
 def bilinear_forms(left: Array, right: Array) -> Array:
     """(10, a): forms d -> left . I(d) right[:, k]."""
-    inertias = np.stack([spatial_inertia(unit) for unit in np.eye(PARAMETERS_PER_LINK)])
-    return np.asarray(np.einsum("i,pij,jk->pk", left, inertias, right))
+    return np.asarray(left @ UNIT_INERTIAS @ right)
 
 
 def _length_scale(robot: Robot) -> float:

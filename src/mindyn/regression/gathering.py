@@ -18,7 +18,7 @@ from mindyn.regression.regressor import Parts, Regressor
 from mindyn.regression.triangles import Triangle
 
 BLOCK_ROWS: Final = 1024
-"""Rows factored at once: the block of a 6-joint arm's columns (1.3 MB) stays in the cache. 512 to 4096 differ by 10 %."""
+"""Rows factored at once: the columns of a 6-joint arm (1.3 MB) stay in the cache. 512 to 4096 differ by 10 %."""
 FILTERED_ROWS: Final = 16_384
 """Rows filtered at once, at least; the overlap with their neighbours comes on top."""
 SHORTEST_EDGE_S: Final = 0.1

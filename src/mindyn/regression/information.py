@@ -1,4 +1,4 @@
-"""`Information`: all that least squares needs of the data, as one R factor for each joint; combined, weighted, judged."""
+"""`Information`: what least squares needs of the data, one R factor for each joint; combined, weighted, judged."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
@@ -30,7 +31,7 @@ class Information:
 
     joint_names: tuple[str, ...]
     names: tuple[str, ...]
-    columns: tuple[Array, ...]
+    columns: tuple[NDArray[np.intp], ...]
     factors: tuple[Array, ...]
     counts: tuple[int, ...]
 

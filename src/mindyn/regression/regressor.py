@@ -27,7 +27,7 @@ Parts = list[list[Array]]
 
 @dataclass(frozen=True, slots=True)
 class ExtraColumn:
-    """A declared column: torque at `joint` is parameter `name` times function(q, qd, qdd), arrays (N, n) in, (N,) out."""
+    """A declared column: torque at `joint` is parameter `name` times function(q, qd, qdd), (N, n) arrays in, (N,) out."""
 
     joint: str
     name: str
@@ -144,14 +144,13 @@ class Regressor:
         """Places in the compact output of Coulomb columns, their drive, and the weight with which it acts."""
         places = []
         labels = parameter_labels(self.robot, drives=self.base.drives)
-        for k, drive in enumerate(self.robot.drives if self.base.drives else ()):
+        for k in range(len(self._matrix)):
             label = labels[10 * self.robot.joint_count + 4 * k + 2]
             column = self.base.names.index(label)
             for joint in np.flatnonzero(self._matrix[k]):
                 (place,) = np.flatnonzero((rows == joint) & (columns == column))
                 sign = np.sign(self._scales[k])
                 places.append((int(place), k, float(sign * self._matrix[k, joint])))
-            del drive
         return places
 
     def _shaped_columns(self) -> list[_FrictionColumn]:

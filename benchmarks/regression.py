@@ -1,0 +1,138 @@
+"""One million samples of a 6-joint arm with friction: mindyn's streaming QR against chunked Pinocchio loops.
+
+    OPENBLAS_NUM_THREADS=1 python benchmarks/regression.py [samples]
+
+The loops compute Pinocchio's joint-torque regressor sample by sample into chunks of 10 000, add friction columns, keep
+the base columns, and (a) factor the chunk with the R so far, (b) add its normal equations. q, qd, qdd, tau are in memory.
+"""
+
+from __future__ import annotations
+
+import os
+
+for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
+    os.environ[name] = "1"
+
+import json
+import resource
+import sys
+import tempfile
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+import pinocchio as pin
+
+import mindyn
+from mindyn.export.urdf_writer import write_urdf
+from mindyn.kernels.model import compile_model
+from mindyn.logs.samples import Samples
+from mindyn.regression.gathering import gather
+from mindyn.regression.information import solve
+from mindyn.regression.regressor import Regressor, with_estimated_drives
+
+CHUNK = 10_000
+
+
+def data(robot, count):
+    rng = np.random.default_rng(0)
+    q, qd, qdd = rng.uniform(-2, 2, (3, count, robot.joint_count))
+    tau = compile_model(robot, drives=True).inverse_dynamics(q, qd, qdd)
+    tau += 0.1 * rng.standard_normal(tau.shape)
+    return Samples(robot.joint_names, q, qd, qdd, tau, 1000.0, np.zeros(count, dtype=np.int64))
+
+
+def pinocchio_model(robot):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "arm.urdf"
+        write_urdf(robot, path)
+        return pin.buildModelFromUrdf(str(path))
+
+
+def full_columns(model, scratch, samples, rows, out):
+    """Regressor, rotor inertia, viscous, Coulomb and offset of every joint: (rows n, 10 n + 4 n)."""
+    n = model.nv
+    for i, k in enumerate(rows):
+        Y = pin.computeJointTorqueRegressor(model, scratch, samples.q[k], samples.qd[k], samples.qdd[k])
+        out[n * i : n * (i + 1), : 10 * n] = Y
+    block = out[: n * len(rows)].reshape(len(rows), n, -1)
+    for j in range(n):
+        block[:, j, 10 * n + j] = samples.qdd[rows, j]
+        block[:, j, 11 * n + j] = samples.qd[rows, j]
+        block[:, j, 12 * n + j] = np.sign(samples.qd[rows, j])
+        block[:, j, 13 * n + j] = 1.0
+    return out[: n * len(rows)]
+
+
+def base_columns(model, samples):
+    """Independent columns by pivoted QR of some samples."""
+    from scipy.linalg import qr
+
+    Y = full_columns(model, model.createData(), samples, range(400), np.zeros((400 * model.nv, 14 * model.nv)))
+    _, R, order = qr(Y / np.maximum(np.linalg.norm(Y, axis=0), 1e-300), mode="economic", pivoting=True)
+    rank = int((np.abs(np.diag(R)) > 1e-8 * abs(R[0, 0])).sum())
+    return np.sort(order[:rank])
+
+
+def pinocchio_loop(model, samples, kept, method):
+    scratch, n = model.createData(), model.nv
+    out = np.zeros((CHUNK * n, 14 * n))
+    R, A = np.zeros((0, len(kept) + 1)), np.zeros((len(kept) + 1, len(kept) + 1))
+    start = perf_counter()
+    for first in range(0, len(samples), CHUNK):
+        rows = range(first, min(first + CHUNK, len(samples)))
+        Y = full_columns(model, scratch, samples, rows, out)[:, kept]
+        block = np.column_stack([Y, samples.tau[first : first + CHUNK].ravel()])
+        if method == "qr":
+            R = np.linalg.qr(np.vstack([R, block]), mode="r")
+        else:
+            A += block.T @ block
+    if method == "qr":
+        np.linalg.solve(R[:-1, :-1], R[:-1, -1])
+        left = abs(R[-1, -1])
+    else:
+        beta = np.linalg.solve(A[:-1, :-1], A[:-1, -1])
+        left = float(np.sqrt(max(0.0, A[-1, -1] - A[:-1, -1] @ beta)))
+    return perf_counter() - start, left
+
+
+def peak_mb():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def main(count):
+    robot = with_estimated_drives(mindyn.load_robot("puma560"))
+    samples = data(robot, count)
+    regressor = Regressor(robot)
+    gather(regressor, data(robot, 2000))
+    before = peak_mb()
+    start = perf_counter()
+    information = gather(regressor, samples)
+    R, z = information.stacked()
+    found = solve(R, z)
+    ours = perf_counter() - start
+    above = peak_mb() - before
+    left = float(np.sqrt(information.residuals(found.beta).sum()))
+    model = pinocchio_model(robot)
+    kept = base_columns(model, samples)
+    with_qr, left_qr = pinocchio_loop(model, samples, kept, "qr")
+    with_normal, left_normal = pinocchio_loop(model, samples, kept, "normal")
+    print(
+        json.dumps(
+            {
+                "samples": count,
+                "mindyn_s": round(ours, 3),
+                "mindyn_mb_above_data": round(above, 1),
+                "pinocchio_qr_s": round(with_qr, 2),
+                "pinocchio_normal_s": round(with_normal, 2),
+                "faster_than_qr": round(with_qr / ours, 1),
+                "faster_than_normal": round(with_normal / ours, 1),
+                "residual_norms": [left, left_qr, left_normal],
+            },
+            indent=1,
+        )
+    )
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000)

@@ -1,0 +1,153 @@
+"""Drive gains and payloads from runs with and without a load.
+
+A load adds Y_load(q, qd, qdd) phi_load to the torque, phi_load its ten parameters in the frame of the link it is on.
+Measured signals s = tau / gain then obey: gain_j s_j = Y beta (unloaded), gain_j s_j = Y beta + Y_load phi (loaded).
+With phi known the equations tell the gains; with gains known they tell phi [Gautier & Briot 2014].
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mindyn.algebra.values import Array
+from mindyn.errors import InputError
+from mindyn.estimators.least_squares import LeastSquares
+from mindyn.kernels.model import compile_model
+from mindyn.logs.samples import Samples
+from mindyn.notation import LINK_PARAMETERS, PARAMETERS_PER_LINK
+from mindyn.regression.gathering import gather, require_joints
+from mindyn.regression.information import null_space, solve
+from mindyn.regression.regressor import Motion, Regressor
+from mindyn.robots.robot import Robot
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Gains:
+    """N m for each unit of the signal, joint by joint, with standard deviations."""
+
+    joint_names: tuple[str, ...]
+    values: Array
+    deviations: Array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Payload:
+    """The ten parameters of a load in its link's frame, their covariance, and which of them the runs cannot tell."""
+
+    link: str
+    phi: Array
+    covariance: Array
+    untold: tuple[str, ...]
+
+    @property
+    def mass(self) -> float:
+        """kg."""
+        return float(self.phi[0])
+
+    @property
+    def centre(self) -> Array:
+        """(3,) centre of mass in the link's frame, m."""
+        return np.asarray(self.phi[1:4] / self.phi[0])
+
+
+def payload(robot: Robot, unloaded: Samples, loaded: Samples, *, link: str | None = None) -> Payload:
+    """The load that explains the difference between the runs; robot and load are fitted together.
+
+    link  that carries the load; the last one if left out
+    """
+    carrier = robot.link_names[-1] if link is None else link
+    regressor, extended = Regressor(robot), _with_load(robot, carrier)
+    without, with_load = gather(regressor, unloaded), gather(extended, loaded)
+    weights = np.array(LeastSquares().fit(robot, without).provenance["joint_weights"])
+    p = regressor.count
+    R, z = without.stacked(weights)
+    R2, z2 = with_load.stacked(weights)
+    rows = np.vstack([np.hstack([R, np.zeros((len(R), R2.shape[1] - p))]), R2])
+    right = np.concatenate([z, z2])
+    found = solve(rows, right)
+    freedom = sum(without.counts) + sum(with_load.counts) - found.rank
+    variance = float(((rows @ found.beta - right) ** 2).sum()) / freedom
+    open_ones = np.any(np.abs(null_space(rows)[p:]) > 1e-6, axis=1).tolist()
+    untold = tuple(name for name, is_open in zip(LINK_PARAMETERS, open_ones, strict=True) if is_open)
+    return Payload(carrier, found.beta[p:], variance * found.inverse[p:, p:], untold)
+
+
+def drive_gains(robot: Robot, unloaded: Samples, loaded: Samples, phi: Array, *, link: str | None = None) -> Gains:
+    """Gains of the torque signals in `tau` of both runs, from a load of known parameters phi (10,).
+
+    Solves Y beta - s_j gain_j = - Y_load phi over both runs: the load's torque is the only one known in N m.
+    """
+    carrier = robot.link_names[-1] if link is None else link
+    phi = np.asarray(phi, dtype=np.float64)
+    if phi.shape != (PARAMETERS_PER_LINK,):
+        raise InputError(f"phi has shape {phi.shape}, but ({PARAMETERS_PER_LINK},) is needed")
+    known = _known_torque(robot, loaded, carrier, phi)
+    blind = [name for name, size in zip(robot.joint_names, np.abs(known).max(axis=0), strict=True) if size < 1e-9]
+    if blind:
+        raise InputError(f"the load puts no torque on joint {', '.join(blind)}: its gain cannot be told")
+    return _solved_gains(robot, unloaded, loaded, known)
+
+
+def _solved_gains(robot: Robot, unloaded: Samples, loaded: Samples, known: Array) -> Gains:
+    regressor = Regressor(robot)
+    n, p = robot.joint_count, regressor.count
+    rows: list[Array] = []
+    right: list[Array] = []
+    for samples, torque in ((unloaded, np.zeros_like(unloaded.tau)), (loaded, known)):
+        require_joints(regressor, samples)
+        parts = regressor.parts(samples.q, samples.qd, samples.qdd)
+        for joint, arrays in enumerate(parts):
+            whole = np.zeros((len(samples), p + n + 1))
+            whole[:, regressor.columns[joint]] = np.concatenate(arrays, axis=1)
+            whole[:, p + joint] = -samples.tau[:, joint]
+            whole[:, -1] = -torque[:, joint]
+            R: Array = np.linalg.qr(whole, mode="r")
+            rows.append(R[:, :-1])
+            right.append(R[:, -1])
+    stacked, z = np.vstack(rows), np.concatenate(right)
+    found = solve(stacked, z)
+    freedom = n * (len(unloaded) + len(loaded)) - found.rank
+    variance = float(((stacked @ found.beta - z) ** 2).sum()) / freedom
+    deviations = np.sqrt(variance * np.diag(found.inverse)[p:])
+    return Gains(robot.joint_names, found.beta[p:], deviations)
+
+
+def _load_columns(robot: Robot, link: str) -> slice:
+    first = PARAMETERS_PER_LINK * robot.link_index(link)
+    return slice(first, first + PARAMETERS_PER_LINK)
+
+
+def _known_torque(robot: Robot, samples: Samples, link: str, phi: Array) -> Array:
+    """(N, n) torque of the load."""
+    Y = compile_model(robot).standard_regressor(samples.q, samples.qd, samples.qdd)
+    return np.asarray(Y[:, :, _load_columns(robot, link)] @ phi)
+
+
+def _with_load(robot: Robot, link: str) -> Regressor:
+    """The robot's columns and, for every joint, ten more of the load."""
+    model, columns = compile_model(robot), _load_columns(robot, link)
+    return _LoadRegressor(robot, lambda q, qd, qdd: model.standard_regressor(q, qd, qdd)[:, :, columns])
+
+
+class _LoadRegressor(Regressor):
+    """A regressor whose load columns act on every joint at once."""
+
+    def __init__(self, robot: Robot, load: Motion) -> None:
+        super().__init__(robot)
+        self._load = load
+        first = self.count
+        self.names = (*self.names, *(f"load_{name}" for name in LINK_PARAMETERS))
+        extra = np.arange(first, first + PARAMETERS_PER_LINK)
+        self.columns = tuple(np.concatenate([columns, extra]) for columns in self.columns)
+
+    def parts(
+        self, q: Array, qd: Array, qdd: Array, directions: Array | None = None, out: Array | None = None
+    ) -> list[list[Array]]:
+        """The robot's columns, then the load's."""
+        found = super().parts(q, qd, qdd, directions, out)
+        Y = self._load(q, qd, qdd)
+        for joint, arrays in enumerate(found):
+            arrays.append(Y[:, joint])
+        return found

@@ -1,0 +1,74 @@
+"""Held-out torque error: root mean square for each joint, relative for each joint and in total.
+
+RMSE_j = sqrt(mean (tau - tau_hat)^2), rel_j = |tau_j - tau_hat_j| / |tau_j|, total = |tau - tau_hat| / |tau| over all
+joints and rows; tau as logged, never filtered, decimated or masked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import sqrt
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mindyn.algebra.values import Array
+from mindyn.errors import InputError
+from mindyn.robots.table import text_table
+
+EDGE_S: Final = 0.1
+"""Rows nearer to the ends of a held-out log are not scored: filters have one side alone there."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TorqueError:
+    """The measure: rmse (n,) N m or N, relative (n,), total, and the number of rows scored."""
+
+    joint_names: tuple[str, ...]
+    rmse: Array
+    relative: Array
+    total: float
+    rows: int
+
+    def table(self) -> str:
+        """Joints and the total as text."""
+        shown = [("joint", "RMSE [N m]", "relative [%]")]
+        for name, rmse, relative in zip(self.joint_names, self.rmse, self.relative, strict=True):
+            shown.append((name, f"{rmse:.4g}", f"{100 * relative:.2f}"))
+        return text_table([*shown, (f"total, {self.rows} rows", "", f"{100 * self.total:.2f}")])
+
+
+def torque_error(joint_names: Sequence[str], tau: ArrayLike, predicted: ArrayLike) -> TorqueError:
+    """The measure of predictions (N, n) against logged torques (N, n)."""
+    logged, hat = np.asarray(tau, dtype=np.float64), np.asarray(predicted, dtype=np.float64)
+    if logged.ndim != 2 or logged.shape != hat.shape or logged.shape[1] != len(joint_names) or not len(logged):
+        raise InputError(f"torques {logged.shape} and predictions {hat.shape} must both be (rows, {len(joint_names)})")
+    for name, values in (("torque", logged), ("prediction", hat)):
+        if not np.isfinite(values).all():
+            row, joint = np.argwhere(~np.isfinite(values))[0]
+            raise InputError(f"the {name} of joint {joint_names[joint]!r} is {values[row, joint]} at row {row}")
+    return _error(tuple(joint_names), ((logged - hat) ** 2).sum(axis=0), (logged**2).sum(axis=0), len(logged))
+
+
+def pooled(errors: Sequence[TorqueError]) -> TorqueError:
+    """The measure of all rows of several logs together."""
+    squares = sum((one.rmse**2 * one.rows for one in errors), np.zeros(1))
+    powers = sum((one.rmse**2 / one.relative**2 * one.rows for one in errors), np.zeros(1))
+    return _error(errors[0].joint_names, np.asarray(squares), np.asarray(powers), sum(one.rows for one in errors))
+
+
+def _error(names: tuple[str, ...], squares: Array, powers: Array, rows: int) -> TorqueError:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        relative = np.sqrt(squares / powers)
+    total = sqrt(squares.sum() / powers.sum()) if powers.sum() > 0 else float("inf")
+    return TorqueError(names, np.sqrt(squares / rows), relative, total, rows)
+
+
+def scored_rows(count: int, rate_hz: float, edge_s: float = EDGE_S) -> NDArray[np.intp]:
+    """Row numbers of a held-out log less its ends."""
+    edge = round(edge_s * rate_hz)
+    if count <= 2 * edge:
+        raise InputError(f"{count} rows at {rate_hz:g} Hz leave nothing to score after {edge} at both ends")
+    return np.arange(edge, count - edge)

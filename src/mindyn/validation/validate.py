@@ -1,0 +1,152 @@
+"""`validate`: how an estimate predicts logs it has not seen, joint by joint in sentences; k-fold; several estimates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mindyn.errors import InputError
+from mindyn.estimators.estimate import Estimate
+from mindyn.estimators.least_squares import LeastSquares
+from mindyn.logs.log import Log
+from mindyn.logs.samples import Samples
+from mindyn.regression.gathering import segment_ends
+from mindyn.robots.robot import Robot
+from mindyn.robots.table import text_table
+from mindyn.validation.errors import TorqueError, pooled, scored_rows, torque_error
+
+GOOD, USABLE, POOR = 0.1, 0.3, 1.0
+"""Relative errors up to which a joint counts as well explained, roughly explained, hardly explained."""
+OVERFIT: Final = 2.0
+"""A held-out error above this multiple of the training error is said to be one."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Verdict:
+    """What held-out logs say of an estimate: the error, and a sentence for each joint."""
+
+    error: TorqueError
+    sentences: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return "\n".join([self.error.table(), "", *self.sentences])
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        e = self.error
+        return {
+            "joints": list(e.joint_names),
+            "rmse": e.rmse.tolist(),
+            "relative": e.relative.tolist(),
+            "total": e.total,
+            "rows": e.rows,
+            "sentences": list(self.sentences),
+        }
+
+
+def validate(
+    estimate: Estimate, logs: Log | Sequence[Log], *, rows: Sequence[tuple[int, int]] | None = None
+) -> Verdict:
+    """The verdict on logs that were not used in the fit; the torque is compared as logged.
+
+    rows  for each log the rows (start, stop) of its file to score; all but 0.1 s at both ends if left out
+    """
+    listed = [logs] if isinstance(logs, Log) else list(logs)
+    if not listed:
+        raise InputError("no log was given")
+    if rows is not None and len(rows) != len(listed):
+        raise InputError(f"rows to score are given for {len(rows)} logs, but there are {len(listed)}")
+    errors = [held_out_error(estimate, log, None if rows is None else rows[k]) for k, log in enumerate(listed)]
+    error = pooled(errors)
+    return Verdict(error, tuple(_sentence(estimate, error, joint) for joint in range(len(error.joint_names))))
+
+
+def held_out_error(estimate: Estimate, log: Log, rows: tuple[int, int] | None = None) -> TorqueError:
+    """The error on one log; its whole motion may be filtered, its torque is not."""
+    samples = estimate.samples_of(log)
+    predicted = estimate.predict(samples)
+    if len(samples) == len(log):
+        taken = scored_rows(len(log), samples.rate_hz) if rows is None else _between(log, rows)
+        return torque_error(log.joint_names, log.tau[taken], predicted[taken])
+    if rows is not None:
+        raise InputError("the log has gaps or uneven stamps: its samples are not its rows, so rows cannot be chosen")
+    taken = np.concatenate([a + scored_rows(b - a, samples.rate_hz) for a, b in segment_ends(samples.segments)])
+    return torque_error(log.joint_names, samples.tau[taken], predicted[taken])
+
+
+def _between(log: Log, rows: tuple[int, int]) -> NDArray[np.intp]:
+    taken = np.flatnonzero((log.rows >= rows[0]) & (log.rows < rows[1]))
+    if not len(taken):
+        raise InputError(f"the log has no rows from {rows[0]} to {rows[1]}")
+    return taken
+
+
+def _sentence(estimate: Estimate, error: TorqueError, joint: int) -> str:
+    name, relative = error.joint_names[joint], float(error.relative[joint])
+    trained = estimate.residuals[joint]
+    in_fit = trained.rms / trained.rms_torque if trained.rms_torque > 0 else float("nan")
+    words = "is not explained: zero torque would be predicted as well"
+    for bound, word in ((GOOD, "is well explained"), (USABLE, "is roughly explained"), (POOR, "is hardly explained")):
+        if relative <= bound:
+            words = word
+            break
+    worse = f", {relative / in_fit:.1f} times the error of the fit" if relative > OVERFIT * in_fit else ""
+    return f"{name} {words}: {100 * relative:.3g} % of its torque is missed ({error.rmse[joint]:.3g} N m rms{worse})."
+
+
+def cross_validate(
+    estimator: LeastSquares, robot: Robot, samples: Samples, *, folds: int = 5
+) -> tuple[TorqueError, ...]:
+    """One error for each fold: segments, or contiguous parts of them, held out in turn."""
+    numbers = fold_numbers(samples.segments, folds)
+    errors = []
+    for fold in range(folds):
+        held = numbers == fold
+        found = estimator.fit(robot, _taken(samples, ~held, numbers))
+        part = _taken(samples, held, numbers)
+        errors.append(torque_error(samples.joint_names, part.tau, found.predict(part)))
+    return tuple(errors)
+
+
+def fold_numbers(segments: NDArray[np.int64], folds: int) -> NDArray[np.int64]:
+    """(N,) fold of each row: whole segments where there are enough, else equal contiguous parts."""
+    if folds < 2 or len(segments) < 2 * folds:
+        raise InputError(f"{folds} folds of {len(segments)} rows: at least 2 folds of 2 rows are needed")
+    ends = segment_ends(segments)
+    if len(ends) < folds:
+        return np.asarray(np.arange(len(segments)) * folds // len(segments), dtype=np.int64)
+    numbers = np.empty(len(segments), dtype=np.int64)
+    for k, (start, stop) in enumerate(ends):
+        numbers[start:stop] = k * folds // len(ends)
+    return numbers
+
+
+def _taken(samples: Samples, rows: NDArray[np.bool_], folds: NDArray[np.int64]) -> Samples:
+    """The rows, a new segment wherever the fold changes."""
+    arrays: dict[str, Any] = {name: getattr(samples, name)[rows] for name in ("q", "qd", "qdd", "tau")}
+    marks = np.stack([samples.segments, folds])[:, rows]
+    starts = (np.diff(marks, axis=1, prepend=marks[:, :1] - 1) != 0).any(axis=0)
+    usable = None if samples.usable is None else samples.usable[rows]
+    return replace(samples, **arrays, segments=np.cumsum(starts).astype(np.int64), usable=usable)
+
+
+def compare(estimates: Mapping[str, Estimate], logs: Log | Sequence[Log]) -> str:
+    """A table: relative error of every joint and in total, one column for each estimate."""
+    verdicts = {name: validate(estimate, logs).error for name, estimate in estimates.items()}
+    return comparison_table(verdicts)
+
+
+def comparison_table(errors: Mapping[str, TorqueError]) -> str:
+    """Errors of several estimates on the same rows, side by side."""
+    if not errors:
+        raise InputError("there is nothing to compare")
+    first = next(iter(errors.values()))
+    value: Callable[[float], str] = lambda x: f"{100 * x:.2f} %"  # noqa: E731
+    rows = [("relative error", *errors)]
+    for joint, name in enumerate(first.joint_names):
+        rows.append((name, *(value(error.relative[joint]) for error in errors.values())))
+    return text_table([*rows, ("total", *(value(error.total) for error in errors.values()))])
