@@ -45,7 +45,7 @@ def data(robot, count):
 def pinocchio_model(robot):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "arm.urdf"
-        write_urdf(robot, path)
+        write_urdf(robot, path, force=True)
         return pin.buildModelFromUrdf(str(path))
 
 

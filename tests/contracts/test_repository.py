@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -75,3 +76,16 @@ def test_readme_lists_the_bundled_robots():
     readme = (ROOT / "README.md").read_text()
     missing = [name for name in mindyn.bundled_robots() if f"`{name}`" not in readme]
     assert not missing
+
+
+def test_readme_count_of_the_general_puma_is_the_counted_one():
+    import numpy as np
+    from robots import random_phi
+
+    rng = np.random.default_rng(0)
+    robot = mindyn.load_robot("puma560")
+    links = tuple(mindyn.Link(link.name, random_phi(rng)) for link in robot.links)
+    counts = mindyn.compile_model(replace(robot, links=links)).operation_counts["inverse_dynamics"]
+    said = re.search(r"(\d+) multiplications and (\d+) additions", (ROOT / "README.md").read_text())
+    assert said is not None
+    assert (counts.multiplications, counts.additions) == (int(said[1]), int(said[2]))

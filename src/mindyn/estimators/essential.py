@@ -28,7 +28,7 @@ RIDGE: Final = 1e-12
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Elimination:
-    """The path: `order[i]` is left out i-th and raises the squares by `increases[i]`; `betas[i]` (p,) is the fit before."""
+    """The path: `order[i]` is left out i-th and costs `increases[i]` of squares; `betas[i]` (p,) is the fit before."""
 
     order: NDArray[np.intp]
     betas: Array

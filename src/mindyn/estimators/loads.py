@@ -20,6 +20,7 @@ from mindyn.notation import LINK_PARAMETERS, PARAMETERS_PER_LINK
 from mindyn.regression.gathering import gather, require_joints
 from mindyn.regression.information import null_space, solve
 from mindyn.regression.regressor import Motion, Regressor
+from mindyn.regression.triangles import triangle_of
 from mindyn.robots.robot import Robot
 
 
@@ -103,7 +104,7 @@ def _solved_gains(robot: Robot, unloaded: Samples, loaded: Samples, known: Array
             whole[:, regressor.columns[joint]] = np.concatenate(arrays, axis=1)
             whole[:, p + joint] = -samples.tau[:, joint]
             whole[:, -1] = -torque[:, joint]
-            R: Array = np.linalg.qr(whole, mode="r")
+            R = triangle_of(whole)
             rows.append(R[:, :-1])
             right.append(R[:, -1])
     stacked, z = np.vstack(rows), np.concatenate(right)

@@ -27,7 +27,7 @@ Parts = list[list[Array]]
 
 @dataclass(frozen=True, slots=True)
 class ExtraColumn:
-    """A declared column: torque at `joint` is parameter `name` times function(q, qd, qdd), (N, n) arrays in, (N,) out."""
+    """A declared column: the torque of `joint` has a term `name` times function(q, qd, qdd), (N, n) in, (N,) out."""
 
     joint: str
     name: str

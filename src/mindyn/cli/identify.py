@@ -1,0 +1,126 @@
+"""`mindyn identify`: logs to an estimate, with what was chosen, how it validates, and where it all came from."""
+
+from __future__ import annotations
+
+import json
+import platform
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from time import perf_counter
+from typing import Annotated, Any
+
+import typer
+
+from mindyn.estimators.estimate import Estimate
+from mindyn.estimators.identify import identify as identify_logs
+from mindyn.files import write_whole
+from mindyn.logs.conditioning import Conditioning
+from mindyn.logs.log import Log, source_of
+from mindyn.logs.reading import read_log
+from mindyn.robots.loading import load_robot
+from mindyn.robots.robot import Robot
+from mindyn.validation.validate import Verdict, validate
+
+PACKAGES = ("mindyn", "numpy", "scipy", "casadi", "llvmlite", "polars")
+
+
+def identify(
+    robot: Annotated[str, typer.Argument(help="A bundled name, or a .toml, .urdf or MJCF .xml file.")],
+    logs: Annotated[list[Path], typer.Argument(help="Training logs; a sidecar .toml beside each says what is in it.")],
+    held_out: Annotated[list[Path] | None, typer.Option("--validate", help="A log that is not trained on.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Folder for estimate.json, parameters.parquet, run.json.")] = None,
+    conditioning: Annotated[Path | None, typer.Option(help="A .toml with settings of the conditioning.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Identify the dynamic parameters of a robot from its logs."""
+    start = perf_counter()
+    arm = load_robot(robot)
+    found = identify_logs(arm, _read(logs, arm), conditioning=_conditioning(conditioning), progress=_talk)
+    verdict = validate(found, _read(held_out, arm)) if held_out else None
+    if out is not None:
+        inputs = [*logs, *(held_out or []), *([conditioning] if conditioning else []), *_robot_file(robot)]
+        _write(out, found, verdict, inputs, perf_counter() - start)
+    typer.echo(json.dumps(_data(found, verdict), indent=1) if as_json else _text(found, verdict))
+
+
+def _talk(line: str) -> None:
+    typer.echo(line, err=True)
+
+
+def _read(paths: Sequence[Path], robot: Robot) -> list[Log]:
+    made = []
+    for path in paths:
+        log = read_log(path, robot)
+        _talk(f"read {path}: {len(log)} rows")
+        for note in log.notes:
+            _talk(f"note: {note}")
+        made.append(log)
+    return made
+
+
+def _conditioning(path: Path | None) -> Conditioning | None:
+    if path is None:
+        return None
+    import tomllib
+
+    return Conditioning.from_dict(tomllib.loads(path.read_text(encoding="utf-8")))
+
+
+def _robot_file(robot: str) -> list[Path]:
+    return [Path(robot)] if Path(robot).is_file() else []
+
+
+def _text(found: Estimate, verdict: Verdict | None) -> str:
+    return found.table() if verdict is None else f"{found.table()}\n\n{verdict}"
+
+
+def _data(found: Estimate, verdict: Verdict | None) -> dict[str, Any]:
+    return {
+        "parameters": _columns(found),
+        "status": found.status,
+        "settings": found.provenance["setting"],
+        "cross_validated": found.provenance["cross_validated"],
+        "validation": None if verdict is None else verdict.to_dict(),
+    }
+
+
+def _columns(found: Estimate) -> dict[str, list[Any]]:
+    deviations = [float(d) if d < float("inf") else None for d in found.deviations]
+    return {"name": list(found.names), "value": found.beta.tolist(), "deviation": deviations}
+
+
+def _write(out: Path, found: Estimate, verdict: Verdict | None, inputs: Sequence[Path], seconds: float) -> None:
+    import polars as pl
+
+    out.mkdir(parents=True, exist_ok=True)
+    found.save(out / "estimate.json")
+    temporary = out / ".parameters.parquet.part"
+    pl.DataFrame(_columns(found)).write_parquet(temporary)
+    temporary.replace(out / "parameters.parquet")
+    if verdict is not None:
+        write_whole(out / "validation.json", json.dumps(verdict.to_dict(), indent=1) + "\n")
+    write_whole(out / "run.json", json.dumps(_run(found, inputs, seconds), indent=1) + "\n")
+    _talk(f"written to {out}")
+
+
+def _run(found: Estimate, inputs: Sequence[Path], seconds: float) -> dict[str, Any]:
+    """What is needed to repeat the run."""
+    return {
+        "command": sys.argv,
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+        "seconds": round(seconds, 3),
+        "inputs": [{"path": s.path, "sha256": s.sha256} for path in inputs for s in source_of(path)],
+        "versions": {"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}},
+        "settings": found.provenance["setting"],
+        "status": found.status,
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
