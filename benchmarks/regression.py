@@ -3,7 +3,8 @@
     OPENBLAS_NUM_THREADS=1 python benchmarks/regression.py [samples]
 
 The loops compute Pinocchio's joint-torque regressor sample by sample into chunks of 10 000, add friction columns, keep
-the base columns, and (a) factor the chunk with the R so far, (b) add its normal equations. q, qd, qdd, tau are in memory.
+the base columns, and (a) factor the chunk with the R so far, (b) add its normal equations. q, qd, qdd, tau are in
+memory.
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ from __future__ import annotations
 import os
 
 for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
-    os.environ[name] = "1"
+    os.environ[name] = "1"  # read when NumPy is loaded, so before the imports below
 
+# ruff: noqa: E402
 import json
-import resource
 import sys
 import tempfile
 from pathlib import Path
@@ -96,8 +97,10 @@ def pinocchio_loop(model, samples, kept, method):
     return perf_counter() - start, left
 
 
-def peak_mb():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+def memory_mb(field):
+    """VmRSS (now) or VmHWM (peak since it was reset), of Linux."""
+    (line,) = [one for one in Path("/proc/self/status").read_text().splitlines() if one.startswith(field)]
+    return int(line.split()[1]) / 1024
 
 
 def main(count):
@@ -105,13 +108,14 @@ def main(count):
     samples = data(robot, count)
     regressor = Regressor(robot)
     gather(regressor, data(robot, 2000))
-    before = peak_mb()
+    Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
+    before = memory_mb("VmRSS")
     start = perf_counter()
     information = gather(regressor, samples)
     R, z = information.stacked()
     found = solve(R, z)
     ours = perf_counter() - start
-    above = peak_mb() - before
+    above = memory_mb("VmHWM") - before
     left = float(np.sqrt(information.residuals(found.beta).sum()))
     model = pinocchio_model(robot)
     kept = base_columns(model, samples)

@@ -22,6 +22,9 @@ def write_whole(path: str | Path, text: str) -> None:
         os.umask(umask)
         Path(temporary).chmod(0o666 & ~umask)
         Path(temporary).replace(target)
+    except OSError as error:
+        Path(temporary).unlink(missing_ok=True)
+        raise ExportError(f"{str(target)!r} cannot be written: {error.strerror}") from error
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise

@@ -78,5 +78,7 @@ def test_simulate_writes_a_log_that_reads_back(tmp_path):
     assert "200 samples of 6 joints" in done.stderr or "201 samples of 6 joints" in done.stderr
     log = mindyn.read_log(path, mindyn.load_robot("puma560"))
     assert log.q.shape == log.tau.shape
+    assert run("simulate", "scara", "--seconds", "0.5", "--out", str(tmp_path / "s.csv")).returncode == 0
+    assert mindyn.read_log(tmp_path / "s.csv", mindyn.load_robot("scara")).q.shape[1] == 4
     assert run("simulate", "puma560", "--out", str(tmp_path / "run.xyz")).returncode == 1
     assert "no folder" in run("simulate", "puma560", "--out", str(tmp_path / "no" / "run.csv")).stderr

@@ -17,7 +17,7 @@ from mindyn.errors import RobotError
 from mindyn.identifiability.numeric import numeric_base
 from mindyn.parameters.parallelogram import parallelogram_base
 
-RANDOM_ARMS = 60
+RANDOM_ARMS = 400
 
 
 def oracle_rows(robot, entry, samples: int = 40) -> np.ndarray:

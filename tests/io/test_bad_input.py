@@ -134,6 +134,16 @@ TOML_CASES = {
     "no com": (TOML.replace("com = [0, 0, 0]\n", ""), "either com or first_moment"),
     "text for a number": (TOML.replace("mass = 1", 'mass = "1 kg"'), "mass of link 'link' must be numbers"),
     "joint type": (TOML.replace("revolute", "helical"), "must be one of revolute, prismatic, fixed; got 'helical'"),
+    "one bracket": (TOML.replace("[[joint]]", "[joint]"), "must be a list of tables.*\nhint: write .*two brackets"),
+    "not a table": ("joint = 5\n" + TOML.replace("[[joint]]", "[[frame]]"), "list of tables"),
+    "frame on nothing": (TOML + '[[frame]]\nname = "f"\nlink = "zz"\n', "no link 'zz'; the model has: base, link"),
+    "two links of one name": (TOML + TOML[TOML.index("[[link]]") :], "unique; repeated: link"),
+    "no mass": (TOML.replace("mass = 1\n", ""), "states com, inertia but no mass"),
+    "a truth value": (TOML.replace("mass = 1", "mass = true"), "mass of link 'link' must be numbers"),
+    "coupling": (
+        TOML + '[[drive]]\njoint = "hinge"\nside = "joint"\ncoupling = 5\n',
+        "coupling of a drive must be a table",
+    ),
     "drive side": (TOML + '[[drive]]\njoint = "hinge"\nviscous = 1\n', "states no 'side'"),
 }
 

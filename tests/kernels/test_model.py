@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -13,7 +14,7 @@ from robots import OBLIQUE, random_robot, with_random_drives
 
 import mindyn
 from mindyn.equations.catalogue import EQUATIONS
-from mindyn.errors import InputError, UnknownNameError
+from mindyn.errors import InputError, RobotError, UnknownNameError
 from mindyn.kernels.model import CORE
 
 KERNEL = {"float64": 1e-13, "float32": 1e-4}
@@ -144,6 +145,43 @@ def test_wrong_arguments_are_named():
         model.kernel("torque")
     with pytest.raises(UnknownNameError, match="no equation 'torque'"):
         model.write_c("/tmp/never.c", ["torque"])
+    with pytest.raises(InputError, match="threads must be a whole number"):
+        model.inverse_dynamics(q, q, q, threads=0)
+    with pytest.raises(UnknownNameError, match="no input or output 'x'"):
+        model.bind("gravity")["x"]
+    with pytest.raises(InputError, match="whose joints, gears or gravity differ"):
+        mindyn.compile_model(mindyn.load_robot("ur10"), base=model.base).regressor(q, q, q)
+    for wrong in ({"dtype": "float16"}, {"parameters": "magic"}):
+        with pytest.raises(InputError, match="must be one of"):
+            mindyn.compile_model(mindyn.load_robot("puma560"), **wrong)
+    with pytest.raises(InputError, match="a model is made of a Robot, got str"):
+        mindyn.compile_model("puma560")
+
+
+def test_standard_regressor_is_of_standard_parameters_whatever_enters():
+    robot = mindyn.load_robot("puma560")
+    motion = np.random.default_rng(1).uniform(-2, 2, (3, 4, 6))
+    expected = mindyn.compile_model(robot).standard_regressor(*motion)
+    for parameters in ("standard", "input", "base"):
+        assert_close(mindyn.compile_model(robot, parameters=parameters).standard_regressor(*motion), expected, 1e-12)
+
+
+def test_robots_with_loops_refuse_what_is_not_projected():
+    model = mindyn.compile_model(mindyn.load_robot("palletiser"))
+    with pytest.raises(RobotError, match="slotine_li is not made for robots with loops"):
+        model.kernel("slotine_li")
+    with pytest.raises(InputError, match="formulations are of open chains"):
+        mindyn.compile_model(mindyn.load_robot("palletiser"), inverse_dynamics="kane").kernel("inverse_dynamics")
+
+
+@pytest.mark.parametrize("stem", ["my-arm", "2arm", "int", "arm.v2"])
+def test_c_export_compiles_under_any_file_name(stem, tmp_path):
+    model = mindyn.compile_model(mindyn.load_robot("planar2"))
+    model.write_c(tmp_path / stem, ["gravity", ("forward_kinematics", "tip")], prefix="planar_")
+    assert "planar_gravity(" in (tmp_path / f"{stem}.h").read_text()
+    if shutil.which("cc"):
+        command = ["cc", "-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-c", f"{stem}.c", "-o", "x.o"]
+        subprocess.run(command, cwd=tmp_path, check=True)
 
 
 def test_c_export_is_deterministic_and_escapes_names(tmp_path):

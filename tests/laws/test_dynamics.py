@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import casadi
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from mindyn.equations.catalogue import equation
 from mindyn.equations.chain import standard_chain
 from mindyn.equations.forward_dynamics import by_articulated_bodies, by_factoring
 from mindyn.equations.newton_euler import inverse_dynamics
+from mindyn.robots.drive_matrices import drive_parameters
 
 SEEDS = range(40)
 
@@ -79,6 +82,26 @@ def test_power_is_the_rate_of_energy(case):
     power = qd @ value(equation(robot, "inverse_dynamics"), q, qd, qdd).ravel()
     scale = np.abs(qd) @ np.abs(value(equation(robot, "inverse_dynamics"), q, qd, qdd).ravel())
     assert_negligible(by_q + by_qd - power, scale, SAME_ALGEBRA)
+
+
+def test_power_of_drives_without_friction_is_the_rate_of_energy_too(case):
+    robot, (q, qd, qdd) = case
+    driven = with_random_drives(robot, 5)
+    free = tuple(replace(drive, viscous=0.0, coulomb=0.0, offset=0.0) for drive in driven.drives)
+    driven = replace(driven, drives=free)
+    energy = equation(driven, "energy", drives=True)
+    by_q = jacobian_of(energy, q, qd, output="E", wrt="q").sum(axis=0) @ qd
+    by_qd = jacobian_of(energy, q, qd, output="E", wrt="qd").sum(axis=0) @ qdd
+    tau = value(equation(driven, "inverse_dynamics", drives=True), q, qd, qdd).ravel()
+    assert_negligible(by_q + by_qd - qd @ tau, np.abs(qd) @ np.abs(tau), SAME_ALGEBRA)
+    M = value(equation(driven, "inertia_matrix", drives=True), q)
+    assert_close(value(energy, q, qd)[0], [qd @ M @ qd / 2], SAME_ALGEBRA)
+    parameters = np.concatenate([robot.phi, drive_parameters(driven)])
+    assert_close(
+        value(equation(driven, "energy_regressor", drives=True), q, qd) @ parameters,
+        value(energy, q, qd).ravel(),
+        SAME_ALGEBRA,
+    )
 
 
 def test_forward_dynamics_inverts_inverse_dynamics(case):

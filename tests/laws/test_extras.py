@@ -72,6 +72,13 @@ def test_extras_go_through_toml(tmp_path):
         ("torque * 2", "'torque' in the formula"),
         ("qdd", "'qdd' in the formula"),
         ("lambda: 1", "is not known"),
+        ("sin()", "is not known"),
+        ("atan2(q)", "is not known"),
+        ("1 / 0", "has no value"),
+        ("9 ** 9 ** 9 * q", "has no value"),
+        ("(-1) ** 0.5", "must be a finite number"),
+        ("1e999 * q", "must be a finite number"),
+        ("log(0)", "has no value"),
         ("", "a formula is a text"),
         ("q + " * 400 + "q", "at most 1000"),
     ],
@@ -89,3 +96,25 @@ def test_extras_name_joints_that_exist():
         replace(robot, extras=(ExtraTorque("x", "elbow", "q"),))
     with pytest.raises(RobotError, match="remove those first"):
         equipped(1).lock({"joint1": 0.0})
+
+
+def test_extras_alone_make_drives_of_a_robot_without_any():
+    robot = replace(load_robot("panda"), extras=(ExtraTorque("spring", "joint2", "q", -3.0),))
+    q = np.full(7, 0.4)
+    tau = compile_model(robot, drives=True).inverse_dynamics(q, 0 * q, 0 * q)
+    assert_close(tau - compile_model(robot).gravity(q), [0, -1.2, 0, 0, 0, 0, 0], ORACLE)
+
+
+def test_an_extra_that_links_imitate_is_found_out():
+    """A counterweight on the first joint of a planar arm is what mcx1 does."""
+    robot = replace(load_robot("planar2"), extras=(ExtraTorque("counterweight", "joint1", "cos(q)", 5.0),))
+    base = mindyn.base_parameters(robot, drives=True)
+    assert base.count == mindyn.base_parameters(load_robot("planar2"), drives=True).count
+    assert any("extra torques depend on link" in note for note in base.notes)
+
+
+def test_jumps_at_standstill_are_refused_in_simulations():
+    robot = replace(load_robot("planar2"), extras=(stribeck("joint1", 3.0, 0.1),))
+    still = mindyn.TorqueLog(np.array([0.0, 0.2]), np.zeros((2, 2)))
+    with pytest.raises(RobotError, match="jumps at standstill.*\nhint: write it smoothly"):
+        mindyn.simulate(robot, still, seconds=0.1, q0=[0.1, 0.2], drives=True)

@@ -13,6 +13,7 @@ from mindyn import load_robot
 from mindyn.algebra.inertia import mass_com_inertia, moved_phi
 from mindyn.algebra.poses import Pose
 from mindyn.equations.catalogue import equation
+from mindyn.errors import RobotError
 from mindyn.robots.joint_frames import modified_dh, working_frames
 from mindyn.robots.parts import Frame, Link
 
@@ -26,13 +27,16 @@ def torques(robot, q, qd, qdd, **options) -> np.ndarray:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_locked_joint_is_a_joint_that_stands_still(seed):
     robot = with_random_drives(random_robot(seed, joints=6), seed)
+    robot = replace(robot, drives=tuple(replace(drive, coupling={}) for drive in robot.drives))
     q, qd, qdd = (v.copy() for v in random_motion(robot, seed))
     held = {"joint2": q[1], "joint5": q[4]}
     qd[[1, 4]] = qdd[[1, 4]] = 0
     locked = robot.lock(held)
     kept = [robot.joint_index(name) for name in locked.joint_names]
     assert locked.joint_count == 4
-    assert_close(torques(locked, q[kept], qd[kept], qdd[kept]), torques(robot, q, qd, qdd)[kept], SAME_ALGEBRA)
+    for drives in (False, True):
+        expected = torques(robot, q, qd, qdd, drives=drives)[kept]
+        assert_close(torques(locked, q[kept], qd[kept], qdd[kept], drives=drives), expected, SAME_ALGEBRA)
     pose = np.array(equation(robot, "forward_kinematics", place="link5")(q))
     assert_close(np.array(equation(locked, "forward_kinematics", place="link5")(q[kept])), pose, SAME_ALGEBRA)
 
@@ -127,3 +131,37 @@ def test_nearly_parallel_axes_cost_no_digits():
     q, qd, qdd = random_motion(robot, 1)
     exact = torques(text_axes, q, qd, qdd)
     assert 1e-8 < np.abs(torques(robot, q, qd, qdd) - exact).max() / np.abs(exact).max() < 1e-4
+
+
+def test_a_joint_whose_motor_turns_with_another_cannot_be_held():
+    with pytest.raises(
+        RobotError, match="holding joint 'joint6' does not stop its motor, which turns with joint4, joint5"
+    ):
+        load_robot("puma560_yoshida").lock({"joint6": 0.0})
+    assert load_robot("puma560_yoshida").lock({"joint1": 0.0}).joint_count == 5
+
+
+def test_a_link_of_unknown_parameters_makes_its_carrier_unknown():
+    robot = random_robot(1, joints=3, tree=False)
+    robot = replace(robot, links=(robot.links[0], robot.links[1], Link("link3")))
+    locked = robot.lock({"joint3": 0.1})
+    assert locked.links[1].phi is None
+    assert locked.links[0].phi is not None
+
+
+def test_a_chain_may_start_at_a_merged_base(tmp_path):
+    (tmp_path / "arm.urdf").write_text(
+        """<robot name="arm"><link name="world"/><link name="base_link"/><link name="l1"/>
+        <joint name="f" type="fixed"><parent link="world"/><child link="base_link"/></joint>
+        <joint name="j" type="continuous"><parent link="base_link"/><child link="l1"/><axis xyz="0 0 1"/></joint>
+        </robot>"""
+    )
+    assert load_robot(tmp_path / "arm.urdf").subchain("base_link", "l1").joint_names == ("j",)
+    cut = load_robot("five_bar").subchain("base", "link3")
+    assert cut.loops == ()
+    assert "loop" in cut.notes[-1]
+
+
+def test_motors_follow_the_order_of_the_joints():
+    robot = load_robot("planar2")
+    assert replace(robot, drives=robot.drives[::-1]) == robot

@@ -49,7 +49,7 @@ def matrices(robot, q):
     return [np.array(M) for M in casadi.Function("M", [mlc, symbol], results)(base.values, q)]
 
 
-@pytest.mark.parametrize("start", range(0, 500, CHUNK))
+@pytest.mark.parametrize("start", range(0, 1000, CHUNK))
 def test_torques_from_mlc_are_those_of_newton_euler(start):
     for seed in range(start, start + CHUNK):
         robot = serial_robot(seed)

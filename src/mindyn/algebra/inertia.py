@@ -113,6 +113,8 @@ def consistency_of(phi: Array | None) -> Consistency:
     mass, _, inertia_com = mass_com_inertia(phi)
     if mass == 0:
         return Consistency("inconsistent", _massless(phi)) if phi.any() else Consistency("boundary", "massless")
+    if mass < 0:
+        return Consistency("inconsistent", f"the mass is negative: {mass:g} kg")
     moments = np.linalg.eigvalsh(inertia_com)
     slack = moments[0] + moments[1] - moments[2]
     # Steiner's term is subtracted from entries of the size of phi, which leaves their rounding.

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from math import acos, asin, atan2, cos, hypot, pi, sin, sqrt
+from math import atan2, cos, hypot, pi, sin, sqrt
 from typing import Final
 
 import numpy as np
@@ -127,10 +127,3 @@ def perpendicular_to(axis: Array) -> Array:
 def azimuth_elevation(axis: Array) -> tuple[float, float]:
     """Angles with axis = (cos e cos a, cos e sin a, sin e)."""
     return atan2(axis[1], axis[0]), atan2(axis[2], hypot(axis[0], axis[1]))
-
-
-def angle_between(R: Array) -> float:
-    """The rotation angle of R, rad, accurate near 0 and near 180 degrees."""
-    half_sine = float(np.linalg.norm(R - R.T)) / (2 * sqrt(2))
-    cosine = (R.trace() - 1) / 2
-    return asin(min(1.0, half_sine)) if cosine > 0.7 else acos(max(-1.0, min(1.0, cosine)))

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from mindyn.errors import InputError
 from mindyn.identifiability.base_sets import FORMS, base_parameters
 from mindyn.parameters.base import BaseParameters
 from mindyn.parameters.geometry_symbols import in_dh_frames, symbolic_expressions
@@ -25,6 +26,8 @@ def base(
     snap: Annotated[bool, typer.Option(help="Take nearly round angles as round.")] = True,
 ) -> None:
     """The combinations of link parameters that the dynamics depend on."""
+    if as_json + latex + symbols > 1:
+        raise InputError("--json, --latex and --symbols exclude each other")
     loaded = load_robot(robot, snap=snap)
     if symbols:
         loaded = in_dh_frames(loaded)
@@ -58,10 +61,15 @@ def _as_table(found: BaseParameters, expressions: tuple[str, ...]) -> str:
 
 def _as_latex(found: BaseParameters) -> str:
     lines = [
-        rf"  {latex_symbol(name.removesuffix('R'))}^{{R}} &= {latex_expression(Coefficients(found.labels, row))} \\"
+        rf"  {_latex_name(name)} &= {latex_expression(Coefficients(found.labels, row))} \\"
         for name, row in zip(found.names, found.matrix, strict=True)
     ]
     return "\n".join([r"\begin{align}", *lines, r"\end{align}"])
+
+
+def _latex_name(name: str) -> str:
+    """The symbol of a parameter, marked where others are regrouped into it."""
+    return f"{latex_symbol(name.removesuffix('R'))}^{{R}}" if name.endswith("R") else latex_symbol(name)
 
 
 def _as_data(found: BaseParameters) -> dict[str, object]:

@@ -70,7 +70,8 @@ def robot_counts(robot: Robot) -> Iterator[Counted]:
         method = "Newton-Euler" if title == "inverse dynamics" else "composite bodies"
         method = "cheapest" if title == "forward dynamics" else method
         yield _of_equation(robot, title, f"{method}, standard parameters", name, "standard")
-        yield _of_equation(robot, title, f"{method}, base values", name, "constant")
+        shortest = "lean recursion" if title == "inverse dynamics" else method
+        yield _of_equation(robot, title, f"{shortest}, base values", name, "constant")
         if robot.is_serial and title in SERIAL:
             yield from SERIAL[title](robot)
     yield _of_equation(robot, "regressor", "base parameters", "regressor", "constant")

@@ -31,7 +31,9 @@ def identify(
     robot: Annotated[str, typer.Argument(help="A bundled name, or a .toml, .urdf or MJCF .xml file.")],
     logs: Annotated[list[Path], typer.Argument(help="Training logs; a sidecar .toml beside each says what is in it.")],
     held_out: Annotated[list[Path] | None, typer.Option("--validate", help="A log that is not trained on.")] = None,
-    out: Annotated[Path | None, typer.Option("--out", help="Folder for estimate.json, parameters.parquet, run.json.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Folder for estimate.json, parameters.parquet, run.json.")
+    ] = None,
     conditioning: Annotated[Path | None, typer.Option(help="A .toml with settings of the conditioning.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:

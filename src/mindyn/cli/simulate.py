@@ -41,31 +41,38 @@ def simulate(
     controller = ComputedTorque(loaded, reference, 100.0, 20.0, drives=drives)
     run = run_simulation(loaded, controller, seconds=seconds, q0=start[0], qd0=start[1], drives=drives, sensors=sensors)
     assert run.measured is not None
-    write_log(run.measured, out)
+    write_log(run.measured, loaded, out)
     typer.echo(f"{len(run.measured.t)} samples of {loaded.joint_count} joints in {out}", err=True)
 
 
 def sine_reference(robot: Robot, seed: int) -> SineMotion:
-    """Every joint on a sine of its own about the middle of its range, or about zero where no range is stated."""
+    """Every joint on a sine of its own from the middle of its range, or from zero where no range is stated."""
     rng = np.random.default_rng(seed)
     lower = np.array([-1.0 if j.limits.lower is None else j.limits.lower for j in robot.joints])
     upper = np.array([1.0 if j.limits.upper is None else j.limits.upper for j in robot.joints])
     reach = np.minimum((upper - lower) / 4, 0.8)
     frequency = 0.15 + 0.25 * rng.random(robot.joint_count)
-    return SineMotion((lower + upper) / 2, reach, frequency, 2 * np.pi * rng.random(robot.joint_count))
+    return SineMotion((lower + upper) / 2, reach, frequency, np.zeros(robot.joint_count))
 
 
-def write_log(measured: Measurement, path: Path) -> None:
+def write_log(measured: Measurement, robot: Robot, path: Path) -> None:
     """The log and its sidecar: columns by joint name, units and side stated."""
     names = measured.joint_names
     columns = {"time": measured.t}
     columns |= {f"{name}.position": measured.position[:, k] for k, name in enumerate(names)}
     columns |= {f"{name}.torque": measured.torque[:, k] for k, name in enumerate(names)}
     table = polars.DataFrame(columns)
-    table.write_csv(path) if path.suffix == ".csv" else table.write_parquet(path)
+    temporary = path.with_name(f".{path.name}.part")
+    table.write_csv(temporary) if path.suffix == ".csv" else table.write_parquet(temporary)
+    temporary.replace(path)
+    units = {"position": ("rad", "m"), "torque": ("N m", "N")}
+    by_joint = {
+        signal: ", ".join(f'"{j.name}" = "{pair[j.kind == "prismatic"]}"' for j in robot.joints)
+        for signal, pair in units.items()
+    }
     sidecar = [
         f'side = {{ position = "{measured.position_side}", torque = "{measured.torque_side}" }}',
         'columns = { time = "time", position = "{joint}.position", torque = "{joint}.torque" }',
-        'units = { time = "s", position = "rad", torque = "N m" }',
+        f'units = {{ time = "s", position = {{ {by_joint["position"]} }}, torque = {{ {by_joint["torque"]} }} }}',
     ]
     write_whole(path.with_name(path.name + ".toml"), "\n".join(sidecar) + "\n")

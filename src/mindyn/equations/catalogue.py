@@ -11,7 +11,7 @@ import casadi
 
 from mindyn.equations.chain import SX, Chain, constant, kinematic_chain, reduced_chain, standard_chain, symbolic_chain
 from mindyn.equations.control import momentum_drift, observer_step, slotine_li_torques
-from mindyn.equations.drives import drive_torques
+from mindyn.equations.drives import drive_torques, rotor_energy
 from mindyn.equations.energy import energy
 from mindyn.equations.formulations import INERTIA_MATRIX, INVERSE_DYNAMICS, formulated
 from mindyn.equations.forward_dynamics import forward_dynamics
@@ -21,7 +21,7 @@ from mindyn.equations.lean_dynamics import LeanChain, lean_chain
 from mindyn.equations.newton_euler import inverse_dynamics
 from mindyn.errors import InputError, MissingPhysicsError, RobotError, unknown_name
 from mindyn.notation import PARAMETERS_PER_LINK
-from mindyn.parameters.base import BaseParameters
+from mindyn.parameters.base import BaseParameters, same_mechanism
 from mindyn.parameters.structural import structural_base
 from mindyn.robots.drive_matrices import drive_parameters, reflected_inertia
 from mindyn.robots.robot import Robot
@@ -41,7 +41,7 @@ class Trace:
     make_chain        makes the chain; it is made once, and only for equations that use it
     lean              the robot's own base values for the lean recursion, where torques alone are asked for
     parameters        the symbols of parameters that are inputs, or that a regressor is the derivative by
-    drive_parameters  (4 drives,) expressions, or None for the robot's own values
+    drive_parameters  (4 drives + extras,) expressions, or None for the robot's own values
     """
 
     robot: Robot
@@ -144,8 +144,15 @@ def _regressor(t: Trace) -> SX:
     return casadi.jacobian(_inverse_dynamics(t), t.all_parameters)
 
 
+def _energy(t: Trace) -> SX:
+    kinetic_potential = energy(t.chain, t["q"], t["qd"])
+    if not t.drives:
+        return kinetic_potential
+    return kinetic_potential + casadi.vertcat(rotor_energy(t.robot, t["qd"], t.drive_parameters), 0)
+
+
 def _energy_regressor(t: Trace) -> SX:
-    return casadi.jacobian(energy(t.chain, t["q"], t["qd"]), t.all_parameters)
+    return casadi.jacobian(_energy(t), t.all_parameters)
 
 
 EQUATIONS: dict[str, Equation] = {
@@ -165,7 +172,9 @@ EQUATIONS: dict[str, Equation] = {
         lambda t: t.with_drives(t.torques(t["qd"], t.rest), t["qd"], t.rest),
         "torques at qdd = 0: C(q, qd) qd + G(q)",
     ),
-    "gravity": Equation(("q",), "tau", lambda t: t.torques(t.rest, t.rest), "torques G(q) that hold the robot"),
+    "gravity": Equation(
+        ("q",), "tau", lambda t: t.torques(t.rest, t.rest), "torques G(q) that hold the links, without drives"
+    ),
     "coriolis": Equation(
         ("q", "qd"),
         "C",
@@ -225,8 +234,8 @@ EQUATIONS: dict[str, Equation] = {
     "energy": Equation(
         ("q", "qd"),
         "E",
-        lambda t: energy(t.chain, t["q"], t["qd"]),
-        "kinetic and potential energy",
+        lambda t: _energy(t),
+        "kinetic energy, of rotors too where drives take part, and potential energy of the links",
         needs="bodies",
     ),
     "energy_regressor": Equation(
@@ -259,7 +268,7 @@ def equation(
     drives      the drives take part: rotor inertia, friction, offsets, and their columns in regressors
     parameters  "constant": the robot's own values, through its base parameters where torques alone are asked for;
                 "standard": its ten parameters of each link; "input": phi (10 n,) and, with drives, the drive parameters
-                (4 drives,) are further inputs; "base": beta is a further input
+                (4 drives + extras,) are further inputs; "base": beta is a further input
     base        the base set of "base" and of `regressor`; the structural one if left out
     place       link or frame of forward_kinematics and geometric_jacobian
     formulation of inverse_dynamics and inertia_matrix, with constant parameters: a name of equations/formulations.py,
@@ -316,6 +325,10 @@ def _require_usable(robot: Robot, entry: Equation, asked: Request, name: str) ->
         )
     if (asked.place is None) == (name in PLACED):
         raise InputError(f"{name} {'needs' if asked.place is None else 'takes no'} place (the name of a link or frame)")
+    if asked.base is not None and not same_mechanism(asked.base.robot, robot):
+        raise InputError(
+            f"the base set is of robot {asked.base.robot.name!r}, whose joints, gears or gravity differ from {robot.name!r}'s"
+        )
     if asked.parameters == "base" and entry.needs == "bodies":
         raise InputError(f"{name} depends on more than the base parameters; use parameters='input'")
     if asked.base is not None and asked.base.drives != asked.drives:
@@ -331,7 +344,7 @@ def _start(robot: Robot, entry: Equation, asked: Request) -> Trace:
     place = asked.place or ""
     if entry.needs == "nothing":
         return Trace(robot, cache(lambda: kinematic_chain(robot)), None, symbols, {}, False, None, place)
-    if asked.parameters == "base" or entry.regressor_of == "beta":
+    if entry.regressor_of == "beta" or (asked.parameters == "base" and not entry.regressor_of):
         beta, phi, drive = _base_symbols(robot, asked)
         return Trace(
             robot, cache(lambda: symbolic_chain(robot, phi)), None, symbols, {"beta": beta}, asked.drives, drive, place
@@ -339,7 +352,7 @@ def _start(robot: Robot, entry: Equation, asked: Request) -> Trace:
     if asked.parameters == "input" or entry.regressor_of == "phi":
         phi = casadi.SX.sym("phi", n * PARAMETERS_PER_LINK)
         given = {"phi": phi}
-        if asked.drives and entry.needs == "torques":
+        if asked.drives:
             given["drive_parameters"] = casadi.SX.sym("drive", len(drive_parameters(robot)))
         drive = given.get("drive_parameters")
         return Trace(robot, cache(lambda: symbolic_chain(robot, phi)), None, symbols, given, asked.drives, drive, place)

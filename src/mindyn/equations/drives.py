@@ -24,15 +24,31 @@ _FUNCTIONS: dict[str, Callable[..., SX]] = {
 
 def drive_torques(robot: Robot, q: SX, qd: SX, qdd: SX, parameters: SX | None = None) -> SX:
     """Torques (n, 1) that drives and extra torques take; `parameters` (4 drives + extras,) as symbols."""
-    G, F = constant(gear_matrix(robot)), constant(friction_matrix(robot))
     if parameters is None:
         parameters = constant(drive_parameters(robot))
-    per_drive, count = len(DRIVE_PARAMETERS), len(DRIVE_PARAMETERS) * len(robot.drives)
-    inertia, viscous, coulomb, offset = (casadi.densify(parameters[k:count:per_drive]) for k in range(per_drive))
+    count = len(DRIVE_PARAMETERS) * len(robot.drives)
     extra = extra_torques(robot, {"q": q, "qd": qd}, casadi.densify(parameters[count:]))
+    if not robot.drives:
+        return extra
+    G, F = constant(gear_matrix(robot)), constant(friction_matrix(robot))
+    inertia, viscous, coulomb, offset = _columns(robot, parameters)
     speed = casadi.densify(F @ qd)
     friction = viscous * speed + coulomb * casadi.sign(speed) + offset
     return G.T @ (inertia * casadi.densify(G @ qdd)) + F.T @ friction + extra
+
+
+def _columns(robot: Robot, parameters: SX) -> list[SX]:
+    """Rotor inertia, viscous, Coulomb and offset, each (drives, 1)."""
+    per_drive, count = len(DRIVE_PARAMETERS), len(DRIVE_PARAMETERS) * len(robot.drives)
+    return [casadi.densify(parameters[k:count:per_drive]) for k in range(per_drive)]
+
+
+def rotor_energy(robot: Robot, qd: SX, parameters: SX | None = None) -> SX:
+    """Kinetic energy of the rotors, sum of I_m (G qd)^2 / 2."""
+    if not robot.drives:
+        return casadi.SX(0)
+    inertia, *_ = _columns(robot, constant(drive_parameters(robot)) if parameters is None else parameters)
+    return casadi.sum1(inertia * casadi.densify(constant(gear_matrix(robot)) @ qd) ** 2) / 2
 
 
 def extra_torques(robot: Robot, motion: dict[str, SX], coefficients: SX) -> SX:

@@ -48,6 +48,8 @@ def loop_equation(
     """
     if name not in EQUATIONS:
         raise unknown_name("equation", name, EQUATIONS)
+    if unknown := set(EQUATIONS[name].inputs) - {"q", "qd", "qdd", "tau", "wrenches"}:
+        raise RobotError(f"{name} is not made for robots with loops: {', '.join(sorted(unknown))} has no projection")
     if base is None and (name == "regressor" or parameters == "base"):
         raise InputError(f"{name} of a robot with loops needs base=, a base set made with its loops")
     closure = loop_closure(robot, home)

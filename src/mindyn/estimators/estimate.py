@@ -94,6 +94,14 @@ class Estimate:
         """(p,) standard deviations."""
         return np.asarray(np.sqrt(np.diag(self.covariance)))
 
+    @property
+    def correlations(self) -> Array:
+        """(p, p) correlation of the parameters' errors; zero for those left out or untold."""
+        deviations = self.deviations
+        told = np.isfinite(deviations) & (deviations > 0)
+        scale = np.where(told, 1 / np.where(told, deviations, 1.0), 0.0)
+        return np.asarray(np.where(np.isfinite(self.covariance), self.covariance, 0.0) * scale * scale[:, None])
+
     def value(self, name: str) -> float:
         """One parameter by name."""
         if name not in self.names:

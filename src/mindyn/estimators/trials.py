@@ -89,8 +89,9 @@ def decimation_for(filter_hz: float | None, rate_hz: float) -> int:
 class Trials:
     """Scores of settings on training logs; every setting is scored once."""
 
-    def __init__(self, logs: Sequence[Log], regressor: Regressor) -> None:
+    def __init__(self, logs: Sequence[Log], regressor: Regressor, fold_count: int = FOLDS) -> None:
         self.logs = logs
+        self.fold_count = fold_count
         self.regressor = regressor
         self._samples: dict[Conditioning, Samples] = {}
         self._scores: dict[Setting, Score] = {}
@@ -103,6 +104,10 @@ class Trials:
                 self._scores[replace(setting, dropped=dropped)] = score
         return self._scores[setting]
 
+    def with_folds(self, count: int) -> Trials:
+        """Trials of the same logs cut into another number of blocks."""
+        return Trials(self.logs, self.regressor, count)
+
     @property
     def count(self) -> int:
         """Settings tried so far."""
@@ -110,13 +115,12 @@ class Trials:
 
     def samples(self, conditioning: Conditioning) -> Samples:
         """All rows of the logs, motion conditioned, torque as logged."""
-        if conditioning not in self._samples:
+        key = conditioning.for_prediction()
+        if key not in self._samples:
             if len(self._samples) > 3:  # a few at a time: each is as large as the logs
                 self._samples.pop(next(iter(self._samples)))
-            self._samples[conditioning] = condition(
-                list(self.logs), self.regressor.robot, conditioning.for_prediction()
-            ).samples
-        return self._samples[conditioning]
+            self._samples[key] = condition(list(self.logs), self.regressor.robot, key).samples
+        return self._samples[key]
 
     def left_out(self, setting: Setting) -> tuple[str, ...]:
         """Names of the parameters that a setting leaves out, those to be dropped told from all training rows."""
@@ -157,32 +161,38 @@ class Trials:
         step = decimation_for(cutoff, rate)
         trim = ceil(max(SHORTEST_EDGE_S, 0.5 / cutoff if cutoff else 0.0) * rate)
         edge = ceil(SHORTEST_EDGE_S * rate)
+        slow = setting.conditioning.slow_speed
+        slowest = -1.0 if slow is None else slow
         folds = []
         for start, stop in segment_ends(samples.segments):
             smooth = [lowpass(Y[start:stop], cutoff, rate) for Y in columns]
             torque = lowpass(samples.tau[start:stop], cutoff, rate)
-            for first, last in _pieces(stop - start, len(samples)):
+            for first, last in _pieces(stop - start, self.fold_count / len(samples)):
                 fit = np.arange(first + trim, last - trim, step)
                 score = np.arange(max(first, edge), min(last, stop - start - edge))
                 if len(fit) and len(score):
-                    folds.append(_fold(smooth, torque, samples.tau[start:stop], fit, score))
+                    moving = np.abs(samples.qd[start:stop][fit]) > np.asarray(slowest)
+                    folds.append(_fold(smooth, torque, samples.tau[start:stop], [fit[m] for m in moving.T], score))
         return folds
 
 
-def _pieces(length: int, total: int) -> list[tuple[int, int]]:
-    count = max(1, round(FOLDS * length / total))
+def _pieces(length: int, density: float) -> list[tuple[int, int]]:
+    """Equal parts of a stretch, `density` of them for each row."""
+    count = max(1, round(density * length))
     ends = np.linspace(0, length, count + 1).astype(int)
     return list(zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True))
 
 
-def _fold(columns: list[Array], smooth: Array, torque: Array, fit: NDArray[np.intp], score: NDArray[np.intp]) -> _Fold:
+def _fold(
+    columns: list[Array], smooth: Array, torque: Array, fit: list[NDArray[np.intp]], score: NDArray[np.intp]
+) -> _Fold:
     fits, scores = [], []
     for joint, Y in enumerate(columns):
-        rows = np.column_stack([Y[fit], smooth[fit, joint]])
+        rows = np.column_stack([Y[fit[joint]], smooth[fit[joint], joint]])
         fits.append(rows.T @ rows)
         rows = np.column_stack([Y[score], torque[score, joint]])
         scores.append(rows.T @ rows)
-    return _Fold(fits, [len(fit)] * len(columns), scores)
+    return _Fold(fits, [max(1, len(rows)) for rows in fit], scores)
 
 
 def kept_numbers(names: Sequence[str], without: tuple[str, ...]) -> list[int]:

@@ -15,7 +15,10 @@ from mindyn.robots.robot import Robot
 
 
 def robot_to_mjcf(robot: Robot, *, force: bool = False) -> str:
-    """The MJCF text of a robot; MuJoCo wants every link to be a possible body, so force leaves out losses alone."""
+    """The MJCF text of a robot, without collision shapes and limits of speed, acceleration and jerk.
+
+    MuJoCo wants every link to be a possible body, so `force` helps only against what MJCF cannot express.
+    """
     require_exportable(robot, "MJCF", losses(robot, armature=True), force=force)
     top = Element("mujoco", model=robot.name)
     SubElement(top, "compiler", angle="radian", autolimits="true")

@@ -16,8 +16,11 @@ from mindyn.robots.robot import Robot
 
 
 def robot_to_urdf(robot: Robot, *, force: bool = False) -> str:
-    """The URDF text of a robot; gravity is not part of URDF."""
-    require_exportable(robot, "URDF", losses(robot, armature=False), force=force)
+    """The URDF text of a robot; gravity, acceleration and jerk limits are not part of URDF.
+
+    A link frame away from its joint (standard DH) is written as a carrier link with a fixed joint to the link.
+    """
+    require_exportable(robot, "URDF", [*losses(robot, armature=False), *_unstated_limits(robot)], force=force)
     root = Element("robot", name=robot.name)
     _link(root, robot.root)
     for joint, link in zip(robot.joints, robot.links, strict=True):
@@ -42,6 +45,16 @@ def write_urdf(robot: Robot, path: str | Path, *, force: bool = False) -> None:
     write_whole(path, robot_to_urdf(robot, force=force))
 
 
+def _unstated_limits(robot: Robot) -> list[str]:
+    """Joints whose range URDF cannot say: a <limit> needs both ends, a speed and an effort."""
+    found = []
+    for joint in robot.joints:
+        stated = [getattr(joint.limits, name) is not None for name in ("lower", "upper", "velocity", "effort")]
+        if (any(stated) and not all(stated)) or (joint.kind == "prismatic" and not all(stated)):
+            found.append(f"a range of joint {joint.name!r} without both ends, speed and effort")
+    return found
+
+
 def _origin(parent: Element, pose: Pose) -> None:
     SubElement(parent, "origin", xyz=written(pose.translation), rpy=written(to_rpy(pose.rotation)))
 
@@ -64,7 +77,8 @@ def _joint(root: Element, robot: Robot, joint: Joint, child: str) -> None:
     stated = {
         key: value for key in ("lower", "upper", "velocity", "effort") if (value := getattr(limits, key)) is not None
     }
-    if stated:
+    if stated or joint.kind == "prismatic":
+        stated = dict.fromkeys(("velocity", "effort"), 0.0) | stated  # required by URDF; 0 stands for not stated
         SubElement(element, "limit", {key: repr(float(value)) for key, value in stated.items()})
     for drive in robot.drives:
         if drive.joint == joint.name:

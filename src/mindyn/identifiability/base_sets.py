@@ -67,9 +67,19 @@ def base_parameters(
     if robot.loops:
         return _with_loops(robot, form, drives=drives, seed=seed, home=home)
     if form == "structural":
-        return structural_base(robot, drives=drives)
+        found = structural_base(robot, drives=drives)
+        return _checked_extras(found, seed) if drives and robot.extras else found
     module, name = _CLOSED_FORMS[form]
     return cast(BaseParameters, getattr(import_module(module), name)(robot))
+
+
+def _checked_extras(found: BaseParameters, seed: int) -> BaseParameters:
+    """The structural set, or the numeric one where links or drives can imitate an extra torque."""
+    sampled = numeric_base(found.robot, "torque", drives=True, seed=seed)
+    if sampled.count == found.count:
+        return found
+    note = f"extra torques depend on link or drive parameters: {sampled.count} parameters, found numerically"
+    return replace(sampled, notes=(*sampled.notes, note))
 
 
 def _with_loops(robot: Robot, form: str, *, drives: bool, seed: int, home: ArrayLike | None) -> BaseParameters:

@@ -32,13 +32,14 @@ ILL_CONDITIONED = 1e4
 
 
 def default_priority(robot: Robot, *, drives: bool = False) -> tuple[str, ...]:
-    """All parameters in the order in which they are removed; rotor inertias early, friction and offsets last."""
+    """All parameters in the order in which they are removed; rotors early, friction, offsets and extras last."""
     labels = parameter_labels(robot, drives=drives)
     n, per_link = robot.joint_count, len(LINK_PARAMETERS)
     links = [labels[per_link * i + LINK_PARAMETERS.index(name)] for name in REMOVED_FIRST for i in range(n)]
-    drive = labels[per_link * n :]
+    end = per_link * n + (len(DRIVE_PARAMETERS) * len(robot.drives) if drives else 0)
+    drive, extras = labels[per_link * n : end], labels[end:]
     rotors = [drive[k :: len(DRIVE_PARAMETERS)] for k in range(len(DRIVE_PARAMETERS))] if drive else [()]
-    return (*rotors[0], *links, *(label for kind in rotors[1:] for label in kind))
+    return (*rotors[0], *links, *(label for kind in rotors[1:] for label in kind), *extras)
 
 
 def numeric_base(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mindyn.errors import unknown_name
 from mindyn.kernels.arrays import Array
 from mindyn.kernels.native import NativeCode, thunk
 
@@ -44,6 +45,8 @@ class BoundKernel:
     def __getitem__(self, name: str) -> Array:
         """The array of the input or output called `name`."""
         names = self.input_names + self.output_names
+        if name not in names:
+            raise unknown_name("input or output", name, names)
         return (self.inputs + self.outputs)[names.index(name)]
 
 

@@ -139,9 +139,14 @@ class _Writer:
 
     def _description(self) -> str:
         lines = [f"/* {comment_text(self._function.summary)}", " *"]
-        for name, one in zip(self._arguments, self._program.arguments, strict=True):
+        for number, (name, one) in enumerate(zip(self._arguments, self._program.arguments, strict=True)):
             meaning = comment_text(self._function.meanings.get(one.name, ""))
-            lines.append(f" *   {name} [count x {shape_text(one.shape)}] {meaning}".rstrip())
+            each = (
+                f"{shape_text(one.shape)}; one for all"
+                if number in self._shared
+                else f"count x {shape_text(one.shape)}"
+            )
+            lines.append(f" *   {name} [{each}] {meaning}".rstrip())
         lines += [" *", f" * Cost per sample: {operation_counts(self._program)}. */"]
         return "\n".join(lines)
 

@@ -74,6 +74,8 @@ class GpuModel:
                 raise InputError(
                     f"{one.name}: has shape {array.shape}, but (..., {', '.join(map(str, one.shape))}) is needed"
                 )
+            if one.name in self._model.shared and split:
+                raise InputError(f"{one.name}: has shape {array.shape}, but one {one.shape} for all samples is needed")
             if one.name not in self._model.shared:
                 batches.add(array.shape[:split])
         if len(batches) > 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import casadi
 import numpy as np
@@ -28,6 +28,9 @@ from mindyn.robots.robot import Robot
 
 Precision = Literal["float64", "float32"]
 
+Exported = str | Sequence[str | tuple[str, str]]
+"""Names of equations, or pairs (name, link) of those that belong to a link or frame."""
+
 SHARED = ("phi", "drive_parameters", "beta")
 """Inputs that are the same for every sample of a batch."""
 
@@ -50,7 +53,7 @@ MEANINGS: Mapping[str, str] = {
     "step": "external torque, then the next state",
     "wrenches": "moment (N m) and force (N) on each link from outside, in link frames",
     "phi": "standard parameters m, mcx, mcy, mcz, Ixx, Ixy, Iyy, Ixz, Iyz, Izz of every link, kg, kg m, kg m^2",
-    "drive_parameters": "rotor inertia, viscous, Coulomb, offset of every drive",
+    "drive_parameters": "rotor inertia, viscous, Coulomb, offset of every drive; coefficients of extra torques",
     "beta": "base parameters",
     "M": "inertia matrix, kg m^2 (revolute)",
     "C": "Coriolis matrix, N m s",
@@ -65,8 +68,8 @@ class Model:
     """Kernels of a robot's equations: arrays (..., n) in, (..., n) out, any batch shape.
 
     Every function takes `out=` (an array to write into) and `threads=`. With parameters="input" the link parameters
-    phi (10 n,) follow the motion as a further argument, and with drives=True the drive parameters (4 drives,) after
-    them; with parameters="base" the base parameters beta. A robot with parallelograms moves by its primary joints.
+    phi (10 n,) follow the motion as a further argument, and with drives=True the drive parameters (4 drives + extras,)
+    after them; with parameters="base" the base parameters beta. Robots with parallelograms move by their primary joints.
     Kernels are traced and compiled when first used, and cached on disk.
     """
 
@@ -81,6 +84,14 @@ class Model:
         inverse_dynamics: str | None = None,
         inertia_matrix: str | None = None,
     ) -> None:
+        if not isinstance(robot, Robot):
+            raise InputError(
+                f"a model is made of a Robot, got {type(robot).__name__}", hint="load_robot(...) gives one"
+            )
+        if parameters not in get_args(Parameters):
+            raise InputError(f"parameters must be one of {', '.join(get_args(Parameters))}; got {parameters!r}")
+        if dtype not in get_args(Precision):
+            raise InputError(f"dtype must be one of {', '.join(get_args(Precision))}; got {dtype!r}")
         self.robot = robot
         self._formulations = {"inverse_dynamics": inverse_dynamics, "inertia_matrix": inertia_matrix}
         self._base = base
@@ -122,7 +133,7 @@ class Model:
         return self.kernel("bias")(q, qd, *given, out=out, threads=threads)  # type: ignore[no-any-return]
 
     def gravity(self, q: Any, *given: Any, out: Any = None, threads: int = 1) -> Array:
-        """G (..., n): the torques that hold the robot at rest."""
+        """G (..., n): the torques that hold the links at rest, without drives' offsets and extra torques."""
         return self.kernel("gravity")(q, *given, out=out, threads=threads)  # type: ignore[no-any-return]
 
     def coriolis(self, q: Any, qd: Any, *given: Any, out: Any = None, threads: int = 1) -> Array:
@@ -142,7 +153,7 @@ class Model:
         return self.kernel("geometric_jacobian", link)(q, out=out, threads=threads)  # type: ignore[no-any-return]
 
     def standard_regressor(self, q: Any, qd: Any, qdd: Any, *, out: Any = None, threads: int = 1) -> Array:
-        """Y (..., n, 10 n) with tau = Y phi; with drives, four more columns for each drive."""
+        """Y (..., n, 10 n) with tau = Y phi; with drives, four more columns for each drive and one for each extra."""
         return self.kernel("standard_regressor")(q, qd, qdd, out=out, threads=threads)  # type: ignore[no-any-return]
 
     def regressor(self, q: Any, qd: Any, qdd: Any, *, out: Any = None, threads: int = 1) -> Array:
@@ -177,6 +188,8 @@ class Model:
         base = self.base if in_base else None
         parameters = self._parameters_of(name)
         if self.robot.loops:
+            if self._formulations.get(name) is not None:
+                raise InputError(f"formulations are of open chains, and robot {self.robot.name!r} has loops")
             return loop_equation(self.robot, name, drives=self.drives, parameters=parameters, base=base, place=link)
         return equation(
             self.robot,
@@ -197,13 +210,15 @@ class Model:
         """The kernel of an equation; `compact` stores only the structural nonzeros of its output."""
         return self._compiled(("equation", name, link or "", str(compact)), lambda: self.casadi(name, link), compact)
 
-    def derivatives(self, name: str) -> Kernel:
+    def derivatives(self, name: str, link: str | None = None) -> Kernel:
         """A kernel with the exact Jacobians of an equation by q, qd, ...: one output for each input of the motion."""
-        return self._compiled(("derivatives", name), lambda: _jacobians(self.casadi(name), EQUATIONS[name].inputs))
+        make = lambda: _jacobians(self.casadi(name, link), EQUATIONS[name].inputs)  # noqa: E731
+        return self._compiled(("derivatives", name, link or ""), make)
 
-    def adjoint(self, name: str) -> Kernel:
+    def adjoint(self, name: str, link: str | None = None) -> Kernel:
         """A kernel of the gradients of <V, output> by q, qd, ...; V, of the output's shape, is its last argument."""
-        return self._compiled(("adjoint", name), lambda: _gradients(self.casadi(name), EQUATIONS[name].inputs))
+        make = lambda: _gradients(self.casadi(name, link), EQUATIONS[name].inputs)  # noqa: E731
+        return self._compiled(("adjoint", name, link or ""), make)
 
     def _compiled(self, key: tuple[str, ...], make: Any, compact: bool = False) -> Kernel:
         if key not in self._kernels:
@@ -227,29 +242,36 @@ class Model:
         """Bound buffers for a control loop: no allocation, no checks for each call."""
         return self.kernel(name, link).bind()
 
-    def write_c(self, path: str | Path, functions: Sequence[str] = ("inverse_dynamics",)) -> None:
-        """Write `path` (.c) and its header: C99 that needs nothing but libm."""
-        target = Path(path).with_suffix(".c")
-        written = c_source(self.described(functions), target.stem, self.title())
+    def write_c(self, path: str | Path, functions: Exported = ("inverse_dynamics",), *, prefix: str = "") -> None:
+        """Write `path` (.c) and its header: C99 that needs nothing but libm.
+
+        functions  names of equations; of forward_kinematics and geometric_jacobian, pairs (name, link)
+        prefix     of the C functions' names, so that exports of several robots can be linked together
+        """
+        target = Path(path) if Path(path).suffix == ".c" else Path(f"{path}.c")
+        written = c_source(self.described(functions, prefix), target.stem, self.title())
         write_whole(target.with_suffix(".h"), written.header)
         write_whole(target, written.source)
 
-    def write_cuda(self, path: str | Path, functions: Sequence[str] = ("inverse_dynamics",)) -> None:
+    def write_cuda(self, path: str | Path, functions: Exported = ("inverse_dynamics",)) -> None:
         """Write a CUDA file of kernels and launchers that nvcc or CuPy alone can use."""
         write_whole(Path(path), self.cuda_source(functions))
 
-    def cuda_source(self, functions: Sequence[str] = ("inverse_dynamics",)) -> str:
+    def cuda_source(self, functions: Exported = ("inverse_dynamics",)) -> str:
         """The text that `write_cuda` writes."""
         return cuda_source(self.described(functions), self.title(), SHARED)
 
-    def described(self, functions: Sequence[str]) -> list[Described]:
+    def described(self, functions: Exported, prefix: str = "") -> list[Described]:
         """Programs of equations with what they mean, for sources."""
-        for name in functions:
-            if name not in CORE:
-                raise unknown_name("equation", name, CORE)
-        return [
-            Described(trace(self.casadi(name), MATRICES), name, EQUATIONS[name].meaning, MEANINGS) for name in functions
-        ]
+        listed = [functions] if isinstance(functions, str) else functions
+        pairs = [(one, None) if isinstance(one, str) else one for one in listed]
+        return [self._described(name, link, prefix) for name, link in pairs]
+
+    def _described(self, name: str, link: str | None, prefix: str) -> Described:
+        program = trace(self.casadi(name, link), MATRICES)
+        called = f"{prefix}{name}_{link}" if link else f"{prefix}{name}"
+        about = f"{EQUATIONS[name].meaning}: {link}" if link else EQUATIONS[name].meaning
+        return Described(program, called, about, MEANINGS)
 
     def title(self) -> str:
         """What the model is of, in one line."""

@@ -20,12 +20,19 @@ class MomentumObserver:
     """
 
     def __init__(self, model: Model, gain: ArrayLike, dt: float) -> None:
+        if model.parameters not in ("constant", "standard"):
+            raise InputError(f"an observer needs a model with its own parameters, not parameters={model.parameters!r}")
         n = model.robot.joint_count
-        self._bound = model.bind("momentum_observer")
-        self._bound["gain"][:] = frozen_array(np.broadcast_to(gain, (n,)), (n,), "gain")
-        if not dt > 0:
+        gains = np.ravel(np.asarray(gain, dtype=np.float64))
+        gains = frozen_array(gains if gains.size != 1 else np.repeat(gains, n), (n,), "gain")
+        step = float(frozen_array(dt, (), "dt"))
+        if not step > 0:
             raise InputError(f"dt must be a positive time in s, got {dt!r}")
-        self._bound["dt"][:] = dt
+        if not (gains > 0).all() or gains.max() * step >= 1:
+            raise InputError(f"gains must lie between 0 and 1/dt = {1 / step:g} 1/s to be stable, got {gains.tolist()}")
+        self._bound = model.bind("momentum_observer")
+        self._bound["gain"][:] = gains
+        self._bound["dt"][:] = step
         self._momentum = model.bind("inertia_matrix")
         self._joints = n
         self._started = False
@@ -33,7 +40,8 @@ class MomentumObserver:
     def update(self, q: Array, qd: Array, tau: Array) -> Array:
         """The external torque (n,) at this sample."""
         bound = self._bound
-        bound["q"][:], bound["qd"][:], bound["tau"][:] = q, qd, tau
+        for name, value in (("q", q), ("qd", qd), ("tau", tau)):
+            bound[name][:] = frozen_array(value, (self._joints,), name)
         if not self._started:
             self._momentum["q"][:] = q
             self._momentum()

@@ -7,6 +7,8 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
+from mindyn.errors import InputError
+
 _MINIMUM_SHARE = 512
 """Fewer samples per thread than this cost more to hand over (about 20 us) than to compute."""
 
@@ -18,6 +20,8 @@ def split_range(work: Callable[[int, int], int], count: int, threads: int, multi
     """`work(first, last)` over shares of 0 .. count, all but the last a multiple of `multiple`; gives the `or` of the
     results.
     """
+    if not isinstance(threads, int) or threads < 1:
+        raise InputError(f"threads must be a whole number of at least 1, got {threads!r}")
     shares = max(1, min(threads, count // _MINIMUM_SHARE))
     if shares == 1:
         return work(0, count)

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from mindyn.algebra.values import Array
+from mindyn.algebra.values import Array, content
 from mindyn.errors import InputError, RobotError
 from mindyn.parameters.labels import parameter_labels
 from mindyn.parameters.reading import Coefficients, expression
@@ -21,6 +21,17 @@ EQUAL_SPACES = 1e-8
 def all_parameters(robot: Robot, *, drives: bool) -> Array:
     """phi (10 n,), with drives followed by the parameters of every drive and the coefficients of extra torques."""
     return np.concatenate([robot.phi, drive_parameters(robot)]) if drives else robot.phi
+
+
+def same_mechanism(one: Robot, other: Robot) -> bool:
+    """Whether two robots have the same joints, drives' gears and gravity, whatever their links weigh."""
+
+    def structure(robot: Robot) -> object:
+        joints = [(j.kind, j.parent, j.child, j.origin, j.axis, j.tip) for j in robot.joints]
+        gears = [(d.joint, d.ratio, d.coupling, d.side) for d in robot.drives]
+        return content([joints, gears, robot.gravity, [e.formula for e in robot.extras]])
+
+    return one is other or structure(one) == structure(other)
 
 
 @dataclass(frozen=True, eq=False)

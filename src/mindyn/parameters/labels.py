@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from mindyn.notation import DRIVE_PARAMETERS, LINK_PARAMETER_UNITS, LINK_PARAMETERS
+from mindyn.notation import DRIVE_PARAMETERS, LINK_PARAMETERS
 from mindyn.robots.robot import Robot
 
 _DRIVE_SYMBOLS = {"rotor_inertia": "Im", "viscous": "fv", "coulomb": "fc", "offset": "fo"}
-_DRIVE_UNITS = {"rotor_inertia": "kg m^2", "viscous": "N m s", "coulomb": "N m", "offset": "N m"}
 
 
 def parameter_labels(robot: Robot, *, drives: bool) -> tuple[str, ...]:
@@ -15,11 +14,3 @@ def parameter_labels(robot: Robot, *, drives: bool) -> tuple[str, ...]:
     numbers = [robot.joint_index(drive.joint) + 1 for drive in robot.drives] if drives else []
     extras = [extra.name for extra in robot.extras] if drives else []
     return (*links, *(f"{_DRIVE_SYMBOLS[name]}{i}" for i in numbers for name in DRIVE_PARAMETERS), *extras)
-
-
-def parameter_units(robot: Robot, *, drives: bool) -> tuple[str, ...]:
-    """Unit of every parameter, of a revolute joint where that matters."""
-    count = len(robot.drives) if drives else 0
-    extras = ["N m per unit of the formula"] * len(robot.extras) if drives else []
-    per_drive = [_DRIVE_UNITS[name] for name in DRIVE_PARAMETERS] * count
-    return (*(LINK_PARAMETER_UNITS * robot.joint_count), *per_drive, *extras)

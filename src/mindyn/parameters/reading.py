@@ -41,7 +41,7 @@ def latex_symbol(label: str) -> str:
     """`Izz3` as `I_{3,zz}`, `mcx3` as `mc_{3,x}`, `m3` as `m_{3}`."""
     match = re.fullmatch(r"(I|mc|m|Im|fv|fc|fo)([xyz]{0,2})(\d+)", label)
     if match is None:
-        return rf"\mathrm{{{label}}}"
+        return "\\mathrm{" + label.replace("_", "\\_") + "}"
     head, axes, number = match.groups()
     named = {"I": "I", "mc": "mc", "m": "m", "Im": "I_m", "fv": "f_v", "fc": "f_c", "fo": "f_o"}[head]
     index = f"{number},{axes}" if axes else number

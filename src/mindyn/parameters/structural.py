@@ -42,7 +42,10 @@ def structural_base(robot: Robot, *, drives: bool = False, survivors: Sequence[i
     matrix[:, kept] = np.eye(len(kept))  # exact by construction; this takes away the rounding
     labels = parameter_labels(robot, drives=drives)
     names = tuple(labels[k] if (row != 0).sum() == 1 else f"{labels[k]}R" for k, row in zip(kept, matrix, strict=True))
-    return BaseParameters(robot, "structural", drives, matrix, names, tuple(kept), _near_notes(robot, conditions))
+    notes = _near_notes(robot, conditions)
+    if drives and robot.extras:
+        notes += ("extra torques stand by themselves; base_parameters also checks that no link can imitate them",)
+    return BaseParameters(robot, "structural", drives, matrix, names, tuple(kept), notes)
 
 
 def _own(survivors: Sequence[int] | None, link: int) -> tuple[int, ...]:

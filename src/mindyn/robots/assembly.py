@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from mindyn.algebra.inertia import moved_phi
 from mindyn.algebra.poses import IDENTITY, Pose
 from mindyn.algebra.values import Array
-from mindyn.errors import RobotError
+from mindyn.errors import RobotError, unknown_name
 from mindyn.robots.parts import Drive, ExtraTorque, Frame, Joint, Link, Loop, Shape
 from mindyn.robots.robot import Robot, duplicates
 
@@ -102,6 +102,8 @@ def _carriers(order: Sequence[Joint | FixedJoint], links: dict[str, Link]) -> di
 
 
 def _carried(link: str, pose: Pose, carrier: dict[str, tuple[str, Pose]]) -> tuple[str, Pose]:
+    if link not in carrier:
+        raise unknown_name("link", link, carrier)
     place, X = carrier[link]
     return place, X @ pose
 

@@ -48,6 +48,7 @@ def lock(robot: Robot, positions: Mapping[str, float]) -> Robot:
     for name in positions:
         robot.joint_index(name)
     _require_kept(robot, set(positions))
+    _require_stopped(robot, set(positions))
     held = {name: float(frozen_array(value, (), f"position of {name!r}")) for name, value in positions.items()}
     joints = [
         FixedJoint(j.name, j.parent, j.child, joint_motion(j, held[j.name])) if j.name in held else j
@@ -56,7 +57,30 @@ def lock(robot: Robot, positions: Mapping[str, float]) -> Robot:
     loose = [loop.name for loop in robot.loops if set(loop.dependent) & set(held)]
     if loose:
         raise RobotError(f"a dependent joint of loop {loose[0]!r} cannot be locked; lock its primary joints instead")
-    return _reassembled(robot, joints, _drives_without(robot.drives, set(held)))
+    locked = _reassembled(robot, joints, _drives_without(robot.drives, set(held)))
+    return _with_unknown(locked, [j.child for j in robot.joints if j.name in held and _unknown(robot, j.child)])
+
+
+def _unknown(robot: Robot, link: str) -> bool:
+    return robot.links[robot.link_index(link)].phi is None
+
+
+def _with_unknown(robot: Robot, held: list[str]) -> Robot:
+    """The robot with the parameters unknown of every link that a link of unknown parameters has become part of."""
+    carriers = {robot.locate(name)[0] for name in held}
+    links = [replace(link, phi=None) if i in carriers else link for i, link in enumerate(robot.links)]
+    return replace(robot, links=tuple(links))
+
+
+def _require_stopped(robot: Robot, held: set[str]) -> None:
+    """Refuse to hold a joint whose motor goes on turning with another joint, through a coupling."""
+    for drive in robot.drives:
+        moving = [joint for joint in drive.coupling if joint not in held]
+        if drive.joint in held and moving:
+            raise RobotError(
+                f"holding joint {drive.joint!r} does not stop its motor, which turns with {', '.join(moving)} too",
+                hint="remove that drive or its coupling first, if its inertia and friction may be left out",
+            )
 
 
 def _drives_without(drives: tuple[Drive, ...], gone: set[str]) -> tuple[Drive, ...]:
@@ -88,28 +112,30 @@ def subchain(robot: Robot, base: str, tool: str) -> Robot:
     `base` becomes the root, held where it is at q = 0. Links off the path are left out with their mass; lock
     their joints first to keep them as rigid parts.
     """
-    start, end = robot.link_index(base), robot.locate(tool)[0]
+    start, end = robot.locate(base)[0], robot.locate(tool)[0]
     path = robot.path(end)
     if start >= 0 and start not in path:
         raise RobotError(f"link {tool!r} does not hang on link {base!r}: there is no chain between them")
     kept = path[path.index(start) + 1 :] if start >= 0 else path
     if not kept:
         raise RobotError(f"no joint lies between link {base!r} and {tool!r}")
-    names = {robot.links[i].name for i in kept}
+    root = robot.root if start < 0 else robot.links[start]
+    names = {root.name, *(robot.links[i].name for i in kept)}
     X_root_base = home_pose(robot, start)
     gone = {robot.joints[i].name for i in range(robot.joint_count) if i not in kept}
     _require_kept(robot, gone)
-    left_out = [robot.links[i].name for i in range(robot.joint_count) if i not in kept and i != start]
+    loops = [f"loop {loop.name}" for loop in robot.loops if not {loop.first, loop.second} <= names]
+    left_out = [robot.links[i].name for i in range(robot.joint_count) if i not in kept and i != start] + loops
     note = (f"left out of the chain {base} -> {tool}, with their mass: {', '.join(left_out)}",) if left_out else ()
     return Robot(
         name=robot.name,
-        root=robot.root if start < 0 else robot.links[start],
+        root=root,
         joints=tuple(robot.joints[i] for i in kept),
         links=tuple(robot.links[i] for i in kept),
         gravity=X_root_base.rotation.T @ robot.gravity,
-        frames=tuple(frame for frame in robot.frames if frame.link in {base, *names}),
+        frames=tuple(frame for frame in robot.frames if frame.link in names),
         drives=_drives_without(robot.drives, gone),
-        loops=tuple(loop for loop in robot.loops if {loop.first, loop.second} <= {base, *names}),
+        loops=tuple(loop for loop in robot.loops if {loop.first, loop.second} <= names),
         extras=robot.extras,
         source=robot.source,
         notes=robot.notes + note,

@@ -7,6 +7,7 @@ them, so that forward dynamics stays linear. Nothing else of Python is allowed.
 from __future__ import annotations
 
 import ast
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,7 +15,8 @@ from typing import Any
 
 from mindyn.errors import RobotError
 
-FUNCTIONS = ("sin", "cos", "tan", "sqrt", "exp", "log", "tanh", "abs", "sign", "atan2")
+ARITY = {"sin": 1, "cos": 1, "tan": 1, "sqrt": 1, "exp": 1, "log": 1, "tanh": 1, "abs": 1, "sign": 1, "atan2": 2}
+"""Functions of a formula, and how many arguments each takes."""
 LONGEST = 1000
 """Characters of a formula."""
 
@@ -27,6 +29,16 @@ _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
     ast.Pow: lambda a, b: a**b,
     ast.USub: lambda a: -a,
     ast.UAdd: lambda a: a,
+}
+
+
+_TRIAL = 0.7
+"""Where a formula is tried when it is read, so that one without a value is refused at once."""
+
+_TRIAL_FUNCTIONS: dict[str, Callable[..., float]] = {
+    **{name: getattr(math, name) for name in ("sin", "cos", "tan", "sqrt", "exp", "log", "tanh", "atan2")},
+    "abs": abs,
+    "sign": lambda x: math.copysign(1.0, x) if x else 0.0,
 }
 
 
@@ -51,7 +63,14 @@ def parse_formula(text: str) -> Formula:
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, RecursionError, MemoryError, ValueError) as error:
         raise RobotError(f"the formula {text!r} cannot be read", hint="an example: 2.5 * sin(q) + 0.1 * qd") from error
-    return Formula(text, tree, frozenset(_variables(tree, text)))
+    try:
+        formula = Formula(text, tree, frozenset(_variables(tree, text)))
+        trial = formula.evaluate(dict.fromkeys(formula.variables, _TRIAL), _TRIAL_FUNCTIONS)
+    except (ArithmeticError, ValueError, RecursionError, TypeError) as error:
+        raise RobotError(f"the formula {text!r} has no value at q = qd = {_TRIAL}: {error}") from error
+    if not isinstance(trial, (int, float)) or not math.isfinite(trial):
+        raise RobotError(f"the formula {text!r} is {trial} at q = qd = {_TRIAL}; it must be a finite number")
+    return formula
 
 
 def _variables(node: ast.expr, text: str) -> list[str]:
@@ -64,16 +83,16 @@ def _variables(node: ast.expr, text: str) -> list[str]:
             return _variables(operand, text)
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
             return _variables(left, text) + _variables(right, text)
-        case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in FUNCTIONS:
+        case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if len(arguments) == ARITY.get(name):
             return [variable for argument in arguments for variable in _variables(argument, text)]
-    known = f"numbers, + - * / **, q qd (or q1, qd2, ...), {', '.join(FUNCTIONS)}"
+    known = f"numbers, + - * / **, q qd (or q1, qd2, ...), {', '.join(ARITY)} with their arguments"
     raise RobotError(f"{ast.unparse(node)!r} in the formula {text!r} is not known; a formula has {known}")
 
 
 def _value(node: ast.AST, variables: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]) -> Any:
     match node:
-        case ast.Constant(value=value):
-            return value
+        case ast.Constant(value=int() | float() as value):
+            return float(value)
         case ast.Name(id=name):
             return variables[name]
         case ast.UnaryOp(op=op, operand=operand):

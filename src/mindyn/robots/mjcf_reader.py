@@ -50,7 +50,14 @@ class _MjcfReader:
     def robot(self, fallback_name: str) -> Robot:
         for body in range(self.model.nbody):
             self.body(body)
-        ignored = {"equality constraints": self.model.neq, "tendons": self.model.ntendon, "actuators": self.model.nu}
+        ignored = {
+            "equality constraints": self.model.neq,
+            "tendons": self.model.ntendon,
+            "actuators": self.model.nu,
+            "joint springs": np.count_nonzero(self.model.jnt_stiffness),
+            "gravity compensations": np.count_nonzero(self.model.body_gravcomp),
+            "fluid forces": int(self.model.opt.density > 0 or self.model.opt.viscosity > 0),
+        }
         notes = [f"{count} {what} of the MJCF were left out" for what, count in ignored.items() if count]
         file_name = self.model.names[: self.model.names.index(b"\0")].decode()
         return assemble(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import inf, isfinite, isnan
+from math import inf, isfinite
+from numbers import Real
 from types import MappingProxyType
 from typing import Literal, get_args
 
@@ -37,9 +38,10 @@ def require_choice(value: object, valid: tuple[str, ...], what: str) -> None:
         raise RobotError(f"{what} must be one of {', '.join(valid)}; got {value!r}")
 
 
-def require_number(value: float, what: str, *, least: float = -inf) -> None:
+def require_number(value: object, what: str, *, least: float = -inf) -> None:
     """Refuse a value that is not a finite number of at least `least`."""
-    if not isinstance(value, (int, float)) or isinstance(value, bool) or not isfinite(value) or value < least:
+    number = isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
+    if not number or not isfinite(float(value)) or float(value) < least:  # type: ignore[arg-type]
         bound = "" if least == -inf else f" and at least {least:g}"
         raise RobotError(f"{what} must be finite{bound}, got {value!r}")
 
@@ -142,6 +144,9 @@ class Frame(Value):
     link: str
     pose: Pose = IDENTITY
 
+    def __post_init__(self) -> None:
+        require_name(self.name, "a frame")
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Drive(Value):
@@ -231,8 +236,3 @@ class Loop(Value):
         require_name(self.name, "a loop")
         if self.first == self.second:
             raise RobotError(f"loop {self.name!r} joins link {self.first!r} with itself")
-
-
-def finite_or_none(value: float | None) -> float | None:
-    """None for a missing or infinite limit, so that 'no limit' has one spelling."""
-    return None if value is None or isnan(value) or not isfinite(value) else value

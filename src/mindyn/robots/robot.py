@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -84,6 +85,13 @@ class Robot(Value):
         for drive in self.drives:
             for joint in (drive.joint, *drive.coupling):
                 self.joint_index(joint)
+        # Columns of motors follow the joints, whatever the order of a file.
+        object.__setattr__(self, "drives", tuple(sorted(self.drives, key=lambda d: self.joint_index(d.joint))))
+        for extra in self.extras:
+            if re.fullmatch(r"(I[xyz]{2}|mc[xyz]|m|Im|fv|fc|fo)\d+", extra.name):
+                raise RobotError(
+                    f"an extra torque cannot be called {extra.name!r}, which names a link or drive parameter"
+                )
         if repeated := duplicates(extra.name for extra in self.extras):
             raise RobotError(f"extra torques have names of their own; repeated: {', '.join(repeated)}")
         for extra in self.extras:

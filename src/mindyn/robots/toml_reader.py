@@ -17,7 +17,7 @@ from mindyn.algebra.values import Array, frozen_array
 from mindyn.errors import InputError, RobotFileError
 from mindyn.robots.assembly import FixedJoint, assemble
 from mindyn.robots.parts import Drive, ExtraTorque, Frame, Joint, Limits, Link, Loop, Shape
-from mindyn.robots.robot import Robot
+from mindyn.robots.robot import Robot, duplicates
 from mindyn.robots.snapping import Snapper
 
 FORMAT = "mindyn-robot-1"
@@ -64,11 +64,34 @@ def _need(table: Mapping[str, Any], key: str, what: str) -> Any:
     return table[key]
 
 
+def _tables(table: Mapping[str, Any], key: str, what: str) -> list[Mapping[str, Any]]:
+    """The entries of a list of tables, written [[key]]."""
+    entries = table.get(key, [])
+    if not isinstance(entries, list) or not all(isinstance(entry, Mapping) for entry in entries):
+        raise RobotFileError(f"{key} of {what} must be a list of tables", hint=f"write [[{key}]], with two brackets")
+    return entries
+
+
+def _text(value: Any, what: str) -> str:
+    if not isinstance(value, str):
+        raise RobotFileError(f"{what} must be a text, got {value!r}")
+    return value
+
+
 def _array(value: Any, shape: tuple[int, ...], what: str) -> Array:
+    if _holds_other_than_numbers(value):
+        raise RobotFileError(f"{what} must be numbers, got {value!r}")
     try:
         return frozen_array(value, shape, what)
     except InputError as error:
         raise RobotFileError(error.message) from error
+
+
+def _holds_other_than_numbers(value: Any) -> bool:
+    """Whether a TOML value has texts, truth values or the like among its numbers."""
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return any(map(_holds_other_than_numbers, value))
+    return isinstance(value, bool) or not isinstance(value, (int, float, np.floating))
 
 
 def _choice(table: Mapping[str, Any], key: str, valid: tuple[str, ...], what: str) -> str:
@@ -87,8 +110,11 @@ class _TomlReader:
         convention = _choice(self.table, "convention", CONVENTIONS, "the robot file")
         _choice(self.table, "angles", ("rad", "deg"), "the robot file")
         joints = self.joints(convention)
-        stated = {link.name: link for link in map(self.link, self.table.get("link", []))}
-        names = [str(self.table["root"]), *(joint.child for joint in joints)]
+        links = [self.link(entry) for entry in _tables(self.table, "link", "the robot file")]
+        if repeated := duplicates(link.name for link in links):
+            raise RobotFileError(f"[[link]] names must be unique; repeated: {', '.join(repeated)}")
+        stated = {link.name: link for link in links}
+        names = [_text(self.table["root"], "root"), *(joint.child for joint in joints)]
         if unknown := set(stated) - set(names):
             raise RobotFileError(
                 f"[[link]] {sorted(unknown)} is moved by no joint; the joints move: {', '.join(names)}"
@@ -98,10 +124,10 @@ class _TomlReader:
             [stated.get(name, Link(name)) for name in names],
             joints,
             gravity=_array(self.table["gravity"], (3,), "gravity"),
-            frames=[self.frame(entry) for entry in self.table.get("frame", [])],
-            drives=[self.drive(entry) for entry in self.table.get("drive", [])],
-            loops=[self.loop(entry) for entry in self.table.get("loop", [])],
-            extras=[self.extra(entry) for entry in self.table.get("extra", [])],
+            frames=[self.frame(entry) for entry in _tables(self.table, "frame", "the robot file")],
+            drives=[self.drive(entry) for entry in _tables(self.table, "drive", "the robot file")],
+            loops=[self.loop(entry) for entry in _tables(self.table, "loop", "the robot file")],
+            extras=[self.extra(entry) for entry in _tables(self.table, "extra", "the robot file")],
             source=str(self.table.get("source", "")),
             notes=self.snap.notes,
         )
@@ -111,9 +137,9 @@ class _TomlReader:
         return radians(number) if self.table["angles"] == "deg" else number
 
     def joints(self, convention: str) -> list[Joint | FixedJoint]:
-        previous = str(self.table["root"])
+        previous = _text(self.table["root"], "root")
         joints: list[Joint | FixedJoint] = []
-        for entry in self.table["joint"]:
+        for entry in _tables(self.table, "joint", "the robot file"):
             _require_keys(entry, _JOINT_KEYS[convention], f"joint {entry.get('name')!r}")
             joint = self.joint(entry, convention, previous)
             previous = joint.child
@@ -201,8 +227,10 @@ class _TomlReader:
 
     def link(self, entry: Mapping[str, Any]) -> Link:
         _require_keys(entry, {"name", "mass", "com", "first_moment", "inertia", "shapes"}, "a link")
-        name = str(_need(entry, "name", "a link"))
-        shapes = tuple(self.shape(shape, name) for shape in entry.get("shapes", []))
+        name = _text(_need(entry, "name", "a link"), "the name of a link")
+        if "mass" not in entry and (given := sorted({"com", "first_moment", "inertia"} & set(entry))):
+            raise RobotFileError(f"link {name!r} states {', '.join(given)} but no mass")
+        shapes = tuple(self.shape(shape, name) for shape in _tables(entry, "shapes", f"link {name!r}"))
         return Link(name, self.phi(entry, f"link {name!r}") if "mass" in entry else None, shapes)
 
     def phi(self, entry: Mapping[str, Any], what: str) -> Array:
@@ -226,7 +254,10 @@ class _TomlReader:
     def shape(self, entry: Mapping[str, Any], link: str) -> Shape:
         what = f"shape of link {link!r}"
         _require_keys(entry, {"kind", "dimensions", "filename", *_POSE}, what)
-        dimensions = tuple(float(_array(value, (), what)) for value in _need(entry, "dimensions", what))
+        given = _need(entry, "dimensions", what)
+        if not isinstance(given, list):
+            raise RobotFileError(f"dimensions of the {what} must be a list, got {given!r}")
+        dimensions = tuple(float(_array(value, (), what)) for value in given)
         pose = _TomlReader(self.table, Snapper(active=False)).pose({k: entry[k] for k in _POSE & set(entry)}, what)
         return Shape(_need(entry, "kind", what), dimensions, pose, entry.get("filename", ""))
 
@@ -239,6 +270,8 @@ class _TomlReader:
     def drive(self, entry: Mapping[str, Any]) -> Drive:
         keys = {"joint", "ratio", "coupling", "rotor_inertia", "viscous", "coulomb", "offset", "side"}
         _require_keys(entry, keys, "a drive")
+        if not isinstance(entry.get("coupling", {}), Mapping):
+            raise RobotFileError(f"coupling of a drive must be a table joint = ratio, got {entry['coupling']!r}")
         _need(entry, "side", f"the drive of joint {_need(entry, 'joint', 'a drive')!r}")
         return Drive(**entry)
 

@@ -56,6 +56,13 @@ def plant_of(robot: Robot, *, drives: bool) -> Plant:
     """The plant of a robot; refuses friction that does not determine its torques."""
     if robot.loops:
         equation(robot, "forward_dynamics")  # refuses loops, by name
+    for extra in robot.extras if drives else ():
+        if "sign" in extra.formula:
+            raise RobotError(
+                f"the extra torque {extra.name!r} ({extra.formula}) jumps at standstill, where a simulation must know "
+                "what sticks: only the Coulomb friction of drives is handled so",
+                hint="write it smoothly, with tanh(qd / speed), or leave it out of the simulated robot",
+            )
     if not drives:
         return Plant(replace(robot, drives=()), False, np.zeros((0, robot.joint_count)), np.zeros(0))
     levels = np.array([drive.coulomb for drive in robot.drives])

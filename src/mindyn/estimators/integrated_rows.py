@@ -1,0 +1,132 @@
+"""Equations of motion integrated over intervals, so that no accelerations are needed; their columns, their quadrature.
+
+    momentum:  [Y_p]_a^b beta + int (Y_0 - Mdot) beta dt = int tau dt                       for every joint
+    energy:    [qd.Y_p / 2]_a^b beta + int qd.(Y_0 - Mdot / 2) beta dt = int qd.tau dt      one for all joints
+
+with M(q) qd = Y_p(q, qd) beta, the torque at qdd = 0 Y_0(q, qd) beta, and (dM/dt) qd = Mdot(q, qd) beta
+[Gautier & Khalil 1988; Yoshida 1996, section 3.4.3]. qd.Mdot / 2 is the power of the velocity torques, so that what
+is left under the integral of the energy is gravity (the change of potential energy), friction and offsets.
+
+One quadrature serves the torque and the columns. Its error is therefore that of the momentum (the kinetic energy)
+alone: what jumps in the torque with the direction of friction jumps in its column, and cancels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Final, Literal
+
+import casadi
+import numpy as np
+from numpy.typing import NDArray
+
+from mindyn.algebra.values import Array
+from mindyn.equations.catalogue import equation
+from mindyn.kernels.kernel import Kernel
+from mindyn.logs.samples import Samples
+from mindyn.regression.gathering import segment_ends
+from mindyn.regression.regressor import Regressor
+from mindyn.robots.drive_matrices import friction_matrix
+
+Form = Literal["momentum", "energy"]
+Torque = Literal["sampled", "held"]
+
+GREGORY: Final = (95 / 288, 317 / 240, 23 / 30, 793 / 720, 157 / 160)
+"""Weights of the first and last rows of an interval, 1 in between: exact for polynomials of degree 5 [Gregory 1670]."""
+FEWEST_ROWS: Final = 2 * len(GREGORY)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class IntegratedRegressor:
+    """Y_p, and Y_0 less Mdot (momentum) or Mdot / 2 (energy) with friction shapes as in the torque's regressor."""
+
+    torque: Regressor
+    form: Form
+    momentum: Kernel
+    drift: Regressor
+
+    @staticmethod
+    def of(torque: Regressor, form: Form) -> IntegratedRegressor:
+        """Traced from the torque's own regressor."""
+        momentum, drift = _functions(torque, 1.0 if form == "momentum" else 0.5)
+        kernel = Kernel(drift, compact=["Y"], matrices=["Y"])
+        shaped = Regressor(torque.robot, torque.friction, torque.extra, torque.base, kernel)
+        return IntegratedRegressor(torque, form, Kernel(momentum, matrices=["Y"]), shaped)
+
+    def row(self, samples: Samples, taken: slice, directions: Array | None, torque: Torque) -> Array:
+        """[columns | right side] over the duration, (n, p + 1) N m or (1, p + 1) W: means over one interval."""
+        q, qd = samples.q[taken], samples.qd[taken]
+        weights = quadrature(len(q)) / samples.rate_hz
+        Y = self.drift.dense(self.drift.parts(q, qd, np.zeros_like(q), directions))
+        right = _torque_integral(samples, taken, weights, self.form, torque)
+        ends = self.momentum(q[[0, -1]], qd[[0, -1]])
+        rows = np.zeros((len(right), self.torque.count + 1))
+        if self.form == "momentum":
+            rows[:, :-1] = np.einsum("k,kij->ij", weights, Y)
+            rows[:, : self.torque.base.count] += ends[1] - ends[0]
+        else:
+            rows[:, :-1] = np.einsum("k,ki,kij->j", weights, qd, Y)
+            kinetic = np.einsum("ki,kij->kj", qd[[0, -1]], ends) / 2
+            rows[:, : self.torque.base.count] += kinetic[1] - kinetic[0]
+        rows[:, -1] = right
+        return rows * samples.rate_hz / (len(q) - 1)
+
+
+def _functions(torque: Regressor, share: float) -> tuple[Any, Any]:
+    """(q, qd) -> Y_p and (q, qd, qdd) -> Y_0 - share Mdot; the latter takes no notice of qdd."""
+    base, n = torque.base, torque.robot.joint_count
+    Y = equation(torque.robot, "regressor", drives=base.drives, base=base)
+    q, qd, qdd = (casadi.SX.sym(name, n) for name in ("q", "qd", "qdd"))
+    rest = casadi.SX(n, 1)
+    Yp = Y(q, rest, qd) - Y(q, rest, rest)
+    Mdot = casadi.reshape(casadi.jtimes(casadi.vec(Yp), q, qd), *Yp.shape)
+    drift = casadi.cse(Y(q, qd, rest) - share * Mdot)
+    momentum = casadi.Function("momentum_regressor", [q, qd], [casadi.cse(Yp)], ["q", "qd"], ["Y"])
+    return momentum, casadi.Function("drift_regressor", [q, qd, qdd], [drift], ["q", "qd", "qdd"], ["Y"])
+
+
+def quadrature(rows: int) -> Array:
+    """(rows,) Gregory's weights for unit steps; rows >= FEWEST_ROWS."""
+    weights = np.ones(rows)
+    weights[: len(GREGORY)] = GREGORY
+    weights[-len(GREGORY) :] = GREGORY[::-1]
+    return weights
+
+
+def _torque_integral(samples: Samples, taken: slice, weights: Array, form: Form, torque: Torque) -> Array:
+    """int tau dt (n,) or int qd.tau dt (1,); a held torque does the work tau_k.(q_(k+1) - q_k) in a step."""
+    tau, q, qd = samples.tau[taken], samples.q[taken], samples.qd[taken]
+    if torque == "held":
+        steps = np.full_like(tau[:-1], 1 / samples.rate_hz) if form == "momentum" else np.diff(q, axis=0)
+        done = (tau[:-1] * steps).sum(axis=0)
+        return np.asarray(done if form == "momentum" else done.sum(keepdims=True))
+    if form == "momentum":
+        return np.asarray(weights @ tau)
+    return np.array([np.einsum("k,ki,ki->", weights, qd, tau)])
+
+
+def intervals(samples: Samples, breaks: NDArray[np.bool_], longest_rows: int) -> list[slice]:
+    """Stretches of samples without a break, cut into equal pieces; neighbours share a row, too short ones are left out.
+
+    breaks  (N,) whether something happens between the row before and this one
+    """
+    found = []
+    for start, stop in segment_ends(samples.segments):
+        cuts = [start, *(start + 1 + np.flatnonzero(breaks[start + 1 : stop])), stop]
+        for first, after in pairwise(cuts):
+            pieces = max(1, -(-(after - first - 1) // (longest_rows - 1)))
+            bounds = np.linspace(first, after - 1, pieces + 1).astype(int)
+            found += [slice(int(a), int(b) + 1) for a, b in pairwise(bounds) if b - a + 1 >= FEWEST_ROWS]
+    return found
+
+
+def reversals(regressor: Regressor, qd: Array) -> NDArray[np.bool_]:
+    """(N,) whether the speed of some Coulomb friction changes its sign, or is zero, since the row before."""
+    robot = regressor.robot
+    F = friction_matrix(robot) if regressor.base.drives else np.zeros((0, robot.joint_count))
+    own = np.eye(robot.joint_count)[[robot.joint_index(name) for name in regressor.friction.joint_side]]
+    signs = np.sign(qd @ np.vstack([F, own]).T)
+    found = np.zeros(len(qd), dtype=np.bool_)
+    found[1:] = (signs[1:] * signs[:-1] <= 0).any(axis=1)
+    return found

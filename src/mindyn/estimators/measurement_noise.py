@@ -1,0 +1,63 @@
+"""Noise of the measurements, and the errors that it puts into the columns of a regressor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mindyn.algebra.values import Array
+from mindyn.errors import InputError
+from mindyn.logs.samples import Samples
+from mindyn.regression.gathering import blocks
+from mindyn.regression.regressor import Regressor
+
+
+@dataclass(frozen=True, slots=True)
+class MeasurementNoise:
+    """Standard deviations of independent errors of q, qd, qdd (rad or m, per s, s^2) and tau (N m or N)."""
+
+    position: float = 0.0
+    velocity: float = 0.0
+    acceleration: float = 0.0
+    torque: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("position", "velocity", "acceleration", "torque"):
+            if not (np.isfinite(getattr(self, name)) and getattr(self, name) >= 0):
+                raise InputError(f"noise: {name} = {getattr(self, name)!r} must be a number, zero or more")
+        if not self.torque > 0:
+            raise InputError("noise: torque = 0; a torque without errors leaves total least squares no residual")
+
+
+def column_errors(regressor: Regressor, samples: Samples, noise: MeasurementNoise, weights: Array) -> Array:
+    """(p + 1, p + 1): the mean of sum_i weights_i dZ_i^T dZ_i, dZ_i the errors of Z_i = [Y_i | tau_i].
+
+    dZ for an error of one standard deviation sigma in one measured quantity x is (Z(x + sigma) - Z(x - sigma)) / 2:
+    exact for accelerations, in which Y is linear, and of second order in sigma elsewhere.
+    """
+    total = np.zeros((regressor.count + 1, regressor.count + 1))
+    for name, sigma in (("q", noise.position), ("qd", noise.velocity), ("qdd", noise.acceleration)):
+        for joint in range(regressor.robot.joint_count if sigma else 0):
+            step = np.zeros(regressor.robot.joint_count)
+            step[joint] = sigma
+            value = getattr(samples, name)
+            ends = replace(samples, **{name: value + step}), replace(samples, **{name: value - step})
+            _add_gram(total, regressor, ends, weights)
+    total[-1, -1] += noise.torque**2 * float(weights @ _usable(samples).sum(axis=0))
+    return total
+
+
+def _add_gram(total: Array, regressor: Regressor, ends: tuple[Samples, Samples], weights: Array) -> None:
+    """Adds sum_i weights_i dY_i^T dY_i with dY half the difference of the regressors at two ends."""
+    usable = _usable(ends[0])
+    for (high, rows), (low, _) in zip(blocks(regressor, ends[0]), blocks(regressor, ends[1]), strict=True):
+        for joint, columns in enumerate(regressor.columns):
+            dY = (np.concatenate(high[joint][:-1], axis=1) - np.concatenate(low[joint][:-1], axis=1)) / 2
+            dY = dY[usable[rows, joint]]
+            total[np.ix_(columns, columns)] += weights[joint] * (dY.T @ dY)
+
+
+def _usable(samples: Samples) -> NDArray[np.bool_]:
+    return np.full(samples.q.shape, True) if samples.usable is None else samples.usable

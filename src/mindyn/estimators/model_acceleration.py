@@ -1,0 +1,64 @@
+"""Accelerations that a model expects under the measured torque: instruments free of the noise of measured ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mindyn.algebra.values import Array
+from mindyn.estimators.estimate import unfiltered_prediction
+from mindyn.logs.samples import Samples
+from mindyn.regression.regressor import Regressor
+
+DEFINITE: Final = 1e-6
+"""Least eigenvalue of M, its diagonal scaled to 1, from which on its solution is worth something."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ModelAcceleration:
+    """qdd (N, n), and where (N,) the inertia matrix of the model is positive definite; qdd is zero elsewhere."""
+
+    qdd: Array
+    definite: NDArray[np.bool_]
+
+    @property
+    def indefinite_part(self) -> float:
+        """The part of the samples at which the inertia matrix is not positive definite."""
+        return 1.0 - float(self.definite.mean())
+
+
+def model_acceleration(regressor: Regressor, beta: Array, samples: Samples) -> ModelAcceleration:
+    """M(q) qdd = tau - tau(q, qd, 0), friction of the motors' motion included [Yoshida 1996, eq. 3.35].
+
+    Accelerations beyond the largest measured one of the joint are cut off there: a nearly singular M makes them wild.
+    """
+    M = inertia_matrices(regressor, beta, samples)
+    definite = _definite(M)
+    rest = np.zeros_like(samples.q)
+    left = samples.tau - unfiltered_prediction(regressor, beta, replace(samples, qdd=rest))
+    qdd = np.zeros_like(samples.q)
+    qdd[definite] = np.linalg.solve(M[definite], left[definite, :, None])[..., 0]
+    largest = np.abs(samples.qdd).max(axis=0)
+    return ModelAcceleration(np.clip(qdd, -largest, largest), definite)
+
+
+def inertia_matrices(regressor: Regressor, beta: Array, samples: Samples) -> Array:
+    """M (N, n, n): column j is what unit acceleration of joint j adds to the torque at rest."""
+    rest = np.zeros_like(samples.q)
+    still = replace(samples, qd=rest, qdd=rest)
+    held = unfiltered_prediction(regressor, beta, still)
+    units = np.eye(regressor.robot.joint_count)
+    columns = [unfiltered_prediction(regressor, beta, replace(still, qdd=rest + unit)) - held for unit in units]
+    M = np.stack(columns, axis=2)
+    return np.asarray((M + M.transpose(0, 2, 1)) / 2)
+
+
+def _definite(M: Array) -> NDArray[np.bool_]:
+    diagonal = np.einsum("kii->ki", M)
+    positive = (diagonal > 0).all(axis=1)
+    root = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+    least = np.linalg.eigvalsh(M / root[:, :, None] / root[:, None, :])[:, 0]
+    return np.asarray(positive & (least > DEFINITE))

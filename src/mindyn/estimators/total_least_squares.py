@@ -1,0 +1,159 @@
+"""`TotalLeastSquares`: errors in the regressor as well as in the torque.
+
+With Z = [Y | tau] and C the mean of dZ^T dZ of its errors, known up to a factor, x = (beta, -1) minimises
+|Z x|^2 / x^T C x: Z^T Z grows by C on the average, and what is left without it annihilates x. In coordinates in which
+C is the identity, x is the right singular vector of Z of the least singular value; directions without errors are
+solved for by QR first ("mixed" total least squares) [Van Huffel & Vandewalle 1991, sections 3.5-3.6 and 10.3].
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from mindyn.algebra.values import Array
+from mindyn.errors import InputError
+from mindyn.estimators.estimate import Estimate
+from mindyn.estimators.least_squares import PLAIN, LeastSquares, Weights
+from mindyn.estimators.measurement_noise import MeasurementNoise, column_errors
+from mindyn.logs.samples import Samples
+from mindyn.parameters.base import BaseParameters
+from mindyn.regression.friction import Friction
+from mindyn.regression.information import Information, null_space
+from mindyn.regression.regressor import ExtraColumn
+from mindyn.robots.robot import Robot
+
+ERROR_FREE: Final = 1e-10
+"""Eigenvalues of C (columns of Z scaled to unit length) below this part of the largest are rounding."""
+WITHOUT_TORQUE: Final = 1e-8
+"""A solution in which the torque has a smaller part says nothing of the torque."""
+
+
+@dataclass(frozen=True, slots=True)
+class TotalLeastSquares:
+    """Settings of a total-least-squares fit.
+
+    noise     deviations of the measurements, up to a common factor; None: errors of all columns, torque included, in
+              proportion to their size ("scaled" total least squares)
+    weights   of the joints' rows, as in `LeastSquares`; "joint" takes those of a least-squares fit
+    friction  shape of the friction columns
+    extra     declared columns
+    base      the base set; the structural one if left out
+    """
+
+    noise: MeasurementNoise | None = None
+    weights: Weights | tuple[float, ...] = "joint"
+    friction: Friction = PLAIN
+    extra: tuple[ExtraColumn, ...] = ()
+    base: BaseParameters | None = None
+
+    def fit(self, robot: Robot, data: Samples | Information) -> Estimate:
+        """The estimate; errors that follow from `noise` need `Samples`."""
+        start = LeastSquares(weights=self.weights, friction=self.friction, extra=self.extra, base=self.base)
+        regressor = start.regressor(robot)
+        information = data if isinstance(data, Information) else start.gather(regressor, data)
+        plain = start.fit(robot, information)
+        weights = np.array(plain.provenance["joint_weights"])
+        weights = weights / weights.max()
+        R, z = information.stacked(weights)
+        Z = np.column_stack([R, z])
+        if self.noise is None:
+            C = np.diag((Z * Z).sum(axis=0) / max(1, sum(information.counts)))
+        elif isinstance(data, Samples):
+            C = column_errors(regressor, data, self.noise, weights)
+        else:
+            raise InputError("noise of the measurements needs the samples themselves, not their information")
+        solution = total_least_squares(Z, C)
+        return _estimate(self, plain, information, weights, solution)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TotalSolution:
+    """beta (p,), the factor of C that the data show, and the inverse (p, p) of Y^T Y less its errors."""
+
+    beta: Array
+    factor: float
+    inverse: Array
+
+
+def total_least_squares(Z: Array, C: Array) -> TotalSolution:
+    """beta of x = (beta, -1) that minimises |Z x|^2 / x^T C x; directions that Z does not see stay zero."""
+    scales = np.linalg.norm(Z, axis=0)
+    scales = np.where(scales > 0, scales, 1.0)
+    told = _told(Z / scales)
+    T, exact = _coordinates(told.T @ (C / scales / scales[:, None]) @ told)
+    y, factor = _least_direction(Z / scales @ told @ T, exact)
+    x = told @ T @ y / scales
+    if abs(x[-1]) * scales[-1] <= WITHOUT_TORQUE * np.linalg.norm(x * scales):
+        raise InputError(
+            "the errors explain a direction in which the torque has no part: no total-least-squares solution",
+            hint="record a richer motion, leave parameters out, or use LeastSquares",
+        )
+    basis = told[:-1, :-1]
+    normal = basis.T @ ((Z.T @ Z - factor * C)[:-1, :-1] / scales[:-1] / scales[:-1, None]) @ basis
+    root = basis / scales[:-1, None]
+    return TotalSolution(-x[:-1] / x[-1], factor, root @ np.linalg.pinv(normal, hermitian=True) @ root.T)
+
+
+def _told(Z: Array) -> Array:
+    """(p + 1, k + 1): parameter directions that the columns tell, then the torque."""
+    p = Z.shape[1] - 1
+    hidden = null_space(Z[:, :-1])
+    seen = np.linalg.svd(hidden)[0][:, hidden.shape[1] :] if hidden.shape[1] else np.eye(p)
+    told = np.zeros((p + 1, seen.shape[1] + 1))
+    told[:-1, :-1], told[-1, -1] = seen, 1.0
+    return told
+
+
+def _coordinates(C: Array) -> tuple[Array, int]:
+    """T with T^T C T = diag(0, ..., 0, 1, ..., 1), and the number of zeros: directions without errors."""
+    values, vectors = np.linalg.eigh(C)
+    exact = int((values <= ERROR_FREE * values[-1]).sum())
+    lengths = np.concatenate([np.ones(exact), np.sqrt(values[exact:])])
+    return vectors / lengths, exact
+
+
+def _least_direction(Z: Array, exact: int) -> tuple[Array, float]:
+    """y that minimises |Z y|^2 over unit y[exact:], and that minimum."""
+    R = np.asarray(np.linalg.qr(Z, mode="r"))
+    _, s, Vt = np.linalg.svd(R[exact:, exact:])
+    noisy = Vt[-1]
+    free = np.linalg.solve(R[:exact, :exact], -R[:exact, exact:] @ noisy)
+    return np.concatenate([free, noisy]), float(s[-1] ** 2)
+
+
+def _estimate(
+    settings: TotalLeastSquares, plain: Estimate, information: Information, weights: Array, solution: TotalSolution
+) -> Estimate:
+    squares, counts = information.residuals(solution.beta), np.array(information.counts)
+    meat = np.zeros_like(solution.inverse)
+    for columns, factor, weight, variance in zip(
+        information.columns, information.factors, weights, squares / counts, strict=True
+    ):
+        meat[np.ix_(columns, columns)] += weight**2 * variance * (factor[:, :-1].T @ factor[:, :-1])
+    covariance = solution.inverse @ meat @ solution.inverse
+    for name in plain.untold:
+        covariance[plain.names.index(name), plain.names.index(name)] = np.inf
+    rms = np.sqrt(squares / counts)
+    moved = np.abs(solution.beta - plain.beta).max() / max(float(np.abs(plain.beta).max()), 1e-300)
+    status = (
+        f"{len(plain.names) - len(plain.untold)} parameters with errors in motion and torque; they differ from least "
+        f"squares by up to {100 * moved:.3g} % of the largest"
+    )
+    if plain.untold:
+        status += f"; the data leave combinations open, among: {', '.join(plain.untold)}"
+    return replace(
+        plain,
+        beta=solution.beta,
+        covariance=covariance,
+        status=f"{status}.",
+        residuals=tuple(replace(one, rms=float(r)) for one, r in zip(plain.residuals, rms, strict=True)),
+        provenance={
+            **plain.provenance,
+            "estimator": "total least squares",
+            "noise": "in proportion to columns" if settings.noise is None else repr(settings.noise),
+            "noise_factor": float(np.sqrt(solution.factor)),
+        },
+    )

@@ -1,0 +1,118 @@
+"""An estimate says what it is, survives its file, and refuses what it cannot do."""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+import numpy as np
+import pytest
+from closeness import assert_close
+from estimators.recovered import exact_samples, smooth_samples
+from robots import random_robot, with_random_drives
+
+from mindyn.errors import InputError
+from mindyn.estimators.estimate import load_estimate
+from mindyn.estimators.identify import identify
+from mindyn.estimators.least_squares import LeastSquares
+from mindyn.estimators.recursive import RecursiveLeastSquares
+from mindyn.logs.conditioning import AS_LOGGED
+from mindyn.logs.log import log_of_arrays
+from mindyn.parameters.structural import structural_base
+from mindyn.regression.friction import Friction
+from mindyn.regression.regressor import ExtraColumn, with_estimated_drives
+
+
+@pytest.fixture(scope="module")
+def robot():
+    return with_random_drives(random_robot(14, joints=3, tree=False), 14)
+
+
+def test_a_saved_estimate_predicts_the_same(robot, tmp_path):
+    samples = smooth_samples(robot)
+    fit = LeastSquares(friction=Friction("tanh", 0.01, ("root",)), filter_hz=20.0, covariance="correlated")
+    found = fit.fit(robot, samples)
+    found.save(tmp_path / "estimate.json")
+    again = load_estimate(tmp_path / "estimate.json")
+    assert again.names == found.names
+    assert again.status == found.status
+    assert (again.predict(samples) == found.predict(samples)).all()
+    assert (again.covariance == found.covariance).all()
+
+
+def test_extra_columns_must_be_given_back(robot, tmp_path):
+    spring = ExtraColumn("joint2", "spring", lambda q, *_: np.sin(3 * q[:, 1]))
+    LeastSquares(extra=(spring,)).fit(robot, exact_samples(robot)).save(tmp_path / "e.json")
+    with pytest.raises(InputError, match="extra columns spring of joint2"):
+        load_estimate(tmp_path / "e.json")
+    assert load_estimate(tmp_path / "e.json", [spring]).value("spring") == pytest.approx(0.0, abs=1e-9)
+
+
+def test_the_table_names_every_parameter_and_the_status_is_a_sentence(robot):
+    found = LeastSquares().fit(robot, exact_samples(robot, noise=0.1))
+    for name in found.names:
+        assert name in found.table()
+    assert found.status.endswith(".")
+    assert np.diag(found.correlations) == pytest.approx(1.0)
+    assert np.abs(found.correlations).max() <= 1 + 1e-12
+    assert "%" in found.status
+
+
+def test_what_the_data_cannot_tell_is_said_with_infinite_variance(robot):
+    samples = exact_samples(robot)
+    one_way = type(samples)(
+        *(samples.joint_names, samples.q, np.abs(samples.qd) + 0.1, samples.qdd, samples.tau, 1000.0, samples.segments)
+    )
+    robot = with_estimated_drives(random_robot(14, joints=3, tree=False))
+    found = LeastSquares().fit(robot, one_way)
+    assert {"fo1", "fc1"} <= set(found.untold)
+    assert np.isinf(found.deviations[found.names.index("fc1")])
+    assert "the data cannot tell" in found.table()
+
+
+def test_identify_recovers_an_exact_log(robot):
+    s = smooth_samples(robot, 3000)
+    log = log_of_arrays(robot.joint_names, np.arange(3000) / s.rate_hz, s.q, s.tau, s.qd, s.qdd)
+    found = identify(robot, log, LeastSquares(), AS_LOGGED)
+    assert_close(found.beta, structural_base(robot, drives=True).values, 1e-7)
+    assert_close(found.predict_log(log), s.tau, 1e-8)
+
+
+def test_a_recursive_update_takes_under_20_microseconds():
+    robot = with_estimated_drives(random_robot(30, joints=6, tree=False))
+    s = exact_samples(robot, 4000)
+    rows = list(zip(s.q, s.qd, s.qdd, s.tau, strict=True))
+    online, times = RecursiveLeastSquares(robot), []
+    for part in range(0, 4000, 1000):  # the best of four, as other work shares the machine
+        start = perf_counter()
+        for row in rows[part : part + 1000]:
+            online.update(*row)
+        times.append((perf_counter() - start) / 1000)
+    assert min(times) < 20e-6
+
+
+class TestBadInput:
+    def test_nan_in_an_online_sample_is_named(self, robot):
+        online = RecursiveLeastSquares(robot)
+        with pytest.raises(InputError, match="qd of joint 'joint2' is not finite"):
+            online.update(np.zeros(3), np.array([0.0, np.nan, 0.0]), np.zeros(3), np.zeros(3))
+
+    def test_an_estimate_asked_for_too_early_is_refused(self, robot):
+        with pytest.raises(InputError, match="too few rows: 0 samples so far"):
+            RecursiveLeastSquares(robot).estimate()
+
+    def test_unknown_parameters_cannot_be_left_out(self, robot):
+        with pytest.raises(InputError, match="no parameter Izz99"):
+            LeastSquares(left_out=("Izz99",)).fit(robot, exact_samples(robot))
+
+    def test_unknown_weights_are_refused(self):
+        with pytest.raises(InputError, match="weights = 'best'"):
+            LeastSquares(weights="best")
+
+    def test_a_file_that_is_no_estimate_is_refused(self, tmp_path):
+        (tmp_path / "x.json").write_text("{}")
+        with pytest.raises(InputError, match="is not an estimate of mindyn"):
+            load_estimate(tmp_path / "x.json")
+
+    def test_no_log_is_refused(self, robot):
+        with pytest.raises(InputError, match="no log was given"):
+            identify(robot, [])

@@ -1,0 +1,137 @@
+"""Lin's recursive procedure: recovery, its columns against the paper's, its spread, and what it says of bad data."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from closeness import SAME_ALGEBRA, assert_close
+from recovered import exact_samples
+from robots import random_robot, with_random_drives
+
+from mindyn.errors import InputError, MindynError
+from mindyn.estimators.last_link_first import LastLinkFirst
+from mindyn.parameters.lin import lin_base
+from mindyn.parameters.lin_structure import lin_structure
+from mindyn.regression.friction import Friction
+
+RECOVERY = 1e-8
+
+
+def serial(seed):
+    return random_robot(seed, joints=1 + seed % 6, tree=False)
+
+
+@pytest.mark.parametrize("seeds", [range(k, k + 10) for k in range(0, 60, 10)])
+def test_recovers_the_mlc_of_random_serial_robots(seeds):
+    for seed in seeds:
+        robot = serial(seed)
+        samples = exact_samples(robot, count=120, seed=seed)
+        estimate = LastLinkFirst().fit(robot, samples)
+        assert estimate.base.form == "lin"
+        assert not estimate.untold
+        assert_close(estimate.beta, lin_base(robot).values, RECOVERY)
+        assert_close(estimate.predict(samples), samples.tau, RECOVERY)
+
+
+def test_robots_of_the_recovery_have_both_kinds_of_joints_in_every_group():
+    kinds = {(one.kind, one.group) for seed in range(60) for one in lin_structure(serial(seed)).joints}
+    groups = ("sliding", "parallel", "spatial")
+    assert kinds == {*(("prismatic", g) for g in groups), *(("revolute", g) for g in groups[1:])}
+
+
+def test_later_torques_know_nothing_of_earlier_parameters():
+    regressor = LastLinkFirst().regressor(serial(5))
+    for joint, columns in enumerate(regressor.columns):
+        owners = [int(regressor.names[k].rsplit("_", 1)[1]) for k in columns]
+        assert min(owners) == joint + 1
+
+
+def test_columns_of_the_last_revolute_joint_are_those_of_the_paper():
+    """[Lin 1995, eq. 97]: U11-22: -w_x w_y, U33: wd_z, U12: w_x^2 - w_y^2, U13: wd_x - w_y w_z, U23: wd_y + w_x w_z."""
+    robot = random_robot(4, joints=3, tree=False, special=True, gravity=(0.0, 0.0, -9.81))
+    structure = lin_structure(robot)
+    assert structure.joints[-1].kind == "revolute"
+    assert structure.joints[-1].group == "spatial"
+    rng = np.random.default_rng(0)
+    q, qd, qdd = rng.uniform(-2, 2, (3, 50, 3))
+    w, wd = last_rates(structure, q, qd, qdd)
+    x, y, z = w.T
+    paper = [-x * y, wd[:, 2], x * x - y * y, wd[:, 0] - y * z, wd[:, 1] + x * z]
+    regressor = LastLinkFirst().regressor(robot)
+    Y = regressor.dense(regressor.parts(q, qd, qdd))[:, -1]
+    columns = [regressor.names.index(f"{name}_3") for name in ("U11-22", "U33", "U12", "U13", "U23")]
+    assert_close(Y[:, columns], np.stack(paper, axis=1), SAME_ALGEBRA)
+
+
+def last_rates(structure, q, qd, qdd):
+    """w, wd of the last link in its own frame: w_i = R_i^T w_(i-1) + qd e3, by plain vectors in the root frame."""
+    found_w, found_wd = [], []
+    for k in range(len(q)):
+        R, w, wd = np.eye(3), np.zeros(3), np.zeros(3)
+        for i, joint in enumerate(structure.joints):
+            turns = joint.kind == "revolute"
+            c, s = (np.cos(q[k, i]), np.sin(q[k, i])) if turns else (1.0, 0.0)
+            R = R @ joint.row.pose.rotation @ np.array([[c, -s, 0], [s, c, 0], [0, 0, 1]])
+            if turns:
+                wd = wd + qdd[k, i] * R[:, 2] + np.cross(w, qd[k, i] * R[:, 2])
+                w = w + qd[k, i] * R[:, 2]
+        found_w.append(R.T @ w)
+        found_wd.append(R.T @ wd)
+    return np.array(found_w), np.array(found_wd)
+
+
+def test_joint_side_friction_is_found_with_the_mlc():
+    robot = serial(9)
+    samples = exact_samples(robot)
+    viscous, coulomb = np.linspace(0.5, 1.5, robot.joint_count), np.linspace(0.2, 0.1, robot.joint_count)
+    samples = replace(samples, tau=samples.tau + viscous * samples.qd + coulomb * np.sign(samples.qd))
+    estimate = LastLinkFirst(friction=Friction(joint_side=robot.joint_names)).fit(robot, samples)
+    assert_close([estimate.value(f"fvj{i + 1}") for i in range(robot.joint_count)], viscous, RECOVERY)
+    assert_close([estimate.value(f"fcj{i + 1}") for i in range(robot.joint_count)], coulomb, RECOVERY)
+
+
+def test_stated_deviations_are_the_spread_of_repetitions():
+    robot = random_robot(2, joints=2, tree=False)
+    samples, fits = exact_samples(robot, count=80), []
+    for seed in range(200):
+        noise = 0.1 * np.random.default_rng(seed).standard_normal(samples.tau.shape)
+        fits.append(LastLinkFirst().fit(robot, replace(samples, tau=samples.tau + noise)))
+    spread = np.std([one.beta for one in fits], axis=0)
+    stated = np.sqrt(np.mean([one.deviations**2 for one in fits], axis=0))
+    assert np.abs(spread / stated - 1).max() < 0.25  # 200 repetitions: a standard deviation to 5 %, worst of a dozen
+
+
+def test_every_joint_has_its_condition():
+    robot = serial(11)
+    estimate = LastLinkFirst().fit(robot, exact_samples(robot))
+    conditions = estimate.provenance["joint_conditions"]
+    assert tuple(conditions) == robot.joint_names
+    assert all(1 <= value < 100 for value in conditions.values())
+    worst = max(conditions, key=conditions.get)
+    assert repr(worst) in estimate.status
+
+
+def test_a_joint_whose_rows_leave_parameters_open_is_named():
+    robot = random_robot(0, joints=3, tree=False, special=False, gravity=(0.0, 0.0, -9.81))
+    samples = exact_samples(robot)
+    still = np.zeros_like(samples.qd)
+    estimate = LastLinkFirst().fit(robot, replace(samples, qd=still, qdd=still))
+    assert estimate.untold
+    assert estimate.provenance["joint_conditions"][robot.joint_names[-1]] is None
+    assert estimate.untold[0] in estimate.status
+    assert np.isinf(estimate.deviations[[estimate.names.index(name) for name in estimate.untold]]).all()
+
+
+def test_what_it_cannot_treat_is_refused_by_name():
+    robot = serial(3)
+    with pytest.raises(InputError, match="states drives"):
+        LastLinkFirst().fit(with_random_drives(robot, 0), exact_samples(robot))
+    tree = next(one for one in (random_robot(k, joints=5, tree=True) for k in range(20)) if one.parents.count(-1) > 1)
+    with pytest.raises(MindynError, match="serial"):
+        LastLinkFirst().fit(tree, exact_samples(tree))
+    with pytest.raises(InputError, match="the samples are of joints"):
+        LastLinkFirst().fit(robot, exact_samples(serial(4)))
+    with pytest.raises(InputError, match="too few rows"):
+        LastLinkFirst().fit(robot, exact_samples(robot, count=3))

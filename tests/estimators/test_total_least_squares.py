@@ -1,0 +1,154 @@
+"""Total least squares: recovery, its own minimum, simulated errors in variables, and what it refuses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from closeness import assert_close
+from recovered import exact_samples, smooth_samples
+from robots import random_robot, with_random_drives
+
+from mindyn.errors import InputError
+from mindyn.estimators.least_squares import LeastSquares
+from mindyn.estimators.measurement_noise import MeasurementNoise, column_errors
+from mindyn.estimators.total_least_squares import TotalLeastSquares, total_least_squares
+from mindyn.regression.gathering import gather
+from mindyn.regression.regressor import Regressor
+
+RECOVERY = 1e-8
+
+
+def some_robot(seed):
+    """Chains and trees, R and P joints, every fourth with drives."""
+    robot = random_robot(seed, joints=1 + seed % 5)
+    return with_random_drives(robot, seed) if seed % 4 == 0 else robot
+
+
+@pytest.mark.parametrize("seeds", [range(k, k + 10) for k in range(0, 50, 10)])
+def test_recovers_random_robots_without_noise(seeds):
+    for seed in seeds:
+        robot = some_robot(seed)
+        estimate = TotalLeastSquares().fit(robot, exact_samples(robot, count=200, seed=seed))
+        assert_close(estimate.beta, estimate.base.values, RECOVERY)
+
+
+def test_recovery_has_trees_slides_and_drives():
+    robots = [some_robot(seed) for seed in range(50)]
+    assert any(robot.parents != tuple(range(-1, robot.joint_count - 1)) for robot in robots)
+    assert {joint.kind for robot in robots for joint in robot.joints} == {"revolute", "prismatic"}
+    assert any(robot.drives for robot in robots)
+
+
+def test_known_noise_recovers_too_without_noise():
+    for seed in range(5):
+        robot = some_robot(seed)
+        noise = MeasurementNoise(position=1e-3, velocity=0.01, acceleration=0.1, torque=0.01)
+        estimate = TotalLeastSquares(noise=noise).fit(robot, exact_samples(robot, seed=seed))
+        assert_close(estimate.beta, estimate.base.values, RECOVERY)
+
+
+def test_no_other_parameters_have_a_smaller_quotient():
+    rng = np.random.default_rng(0)
+    Z, L = rng.normal(size=(60, 6)), rng.normal(size=(6, 6))
+    L[:2] = 0.0  # two columns without errors
+    C = L @ L.T
+    found = total_least_squares(Z, C)
+
+    def quotient(beta):
+        x = np.append(beta, -1.0)
+        return (Z @ x) @ (Z @ x) / (x @ C @ x)
+
+    least = quotient(found.beta)
+    assert least == pytest.approx(found.factor, rel=1e-9)
+    assert all(
+        quotient(found.beta + rng.normal(scale=s, size=5)) > least for s in (1e-4, 1e-2, 1, 10) for _ in range(50)
+    )
+
+
+def test_errors_of_columns_are_those_of_simulated_noise():
+    robot = with_random_drives(random_robot(6, joints=2), 1)
+    samples = smooth_samples(robot, count=200)
+    regressor = Regressor(robot)
+    noise, weights = MeasurementNoise(2e-3, 0.0, 0.05, 0.02), np.array([1.0, 0.3])
+    total = np.zeros((regressor.count + 1,) * 2)
+    clean = rows_of(regressor, samples, weights)
+    for seed in range(400):
+        dZ = rows_of(regressor, with_noise(samples, noise, seed), weights) - clean
+        total += dZ.T @ dZ / 400
+    assert_close(column_errors(regressor, samples, noise, weights), total, 0.05)  # 80 000 draws of a variance
+
+
+def rows_of(regressor, samples, weights):
+    Y = regressor.dense(regressor.parts(samples.q, samples.qd, samples.qdd))
+    Z = np.concatenate([Y, samples.tau[..., None]], axis=2)
+    return (np.sqrt(weights)[:, None] * Z).reshape(-1, regressor.count + 1)
+
+
+def with_noise(samples, noise, seed):
+    rng = np.random.default_rng(seed)
+    shape = samples.q.shape
+    q, qd, qdd, tau = (
+        getattr(samples, name) + sigma * rng.standard_normal(shape)
+        for name, sigma in zip(
+            ("q", "qd", "qdd", "tau"), (noise.position, noise.velocity, noise.acceleration, noise.torque), strict=True
+        )
+    )
+    return replace(samples, q=q, qd=qd, qdd=qdd, tau=tau)
+
+
+def test_acceleration_noise_biases_least_squares_but_not_total_least_squares():
+    robot = random_robot(1, joints=3, tree=False, gravity=(0.0, 0.0, -9.81))
+    samples = smooth_samples(robot, count=2000, amplitude=0.8)
+    noise = MeasurementNoise(acceleration=1.5, torque=0.02)
+    plain, total = [], []
+    for seed in range(8):
+        noisy = with_noise(samples, noise, seed)
+        plain.append(LeastSquares().fit(robot, noisy))
+        total.append(TotalLeastSquares(noise=noise).fit(robot, noisy))
+    true = total[0].base.values
+    biases = [np.abs(np.mean([one.beta for one in fits], axis=0) - true).max() for fits in (plain, total)]
+    assert biases[0] > 0.1 * np.abs(true).max()
+    assert biases[1] < 0.2 * biases[0]
+    errors = [np.mean([np.linalg.norm(one.beta - true) for one in fits]) for fits in (plain, total)]
+    assert errors[1] < 0.5 * errors[0]
+    assert total[0].provenance["noise_factor"] == pytest.approx(1.0, abs=0.1)
+    within = np.mean([np.abs(one.beta - true) < 3 * one.deviations for one in total])
+    assert within > 0.95
+
+
+def test_information_and_samples_give_the_same():
+    robot = some_robot(7)
+    samples = exact_samples(robot, noise=0.1)
+    information = gather(Regressor(robot), samples)
+    ours, theirs = (TotalLeastSquares().fit(robot, data) for data in (samples, information))
+    assert_close(ours.beta, theirs.beta, RECOVERY)
+
+
+def test_what_the_data_cannot_tell_is_named_and_does_not_spoil_the_rest():
+    robot = random_robot(0, joints=3, tree=False, gravity=(0.0, 0.0, -9.81))
+    samples = exact_samples(robot)
+    still = np.zeros_like(samples.q)
+    regressor = Regressor(robot)
+    tau = np.einsum("nij,j->ni", regressor.dense(regressor.parts(samples.q, still, still)), regressor.base.values)
+    samples = replace(samples, qd=still, qdd=still, tau=tau)
+    estimate = TotalLeastSquares().fit(robot, samples)
+    assert estimate.untold
+    assert estimate.untold[0] in estimate.status
+    assert_close(estimate.predict(samples), samples.tau, RECOVERY)
+
+
+def test_what_it_cannot_treat_is_refused_by_name():
+    robot = some_robot(6)
+    samples = exact_samples(robot)
+    with pytest.raises(InputError, match="torque = 0"):
+        MeasurementNoise(acceleration=1.0)
+    with pytest.raises(InputError, match="velocity = -1"):
+        MeasurementNoise(velocity=-1.0, torque=1.0)
+    with pytest.raises(InputError, match="needs the samples themselves"):
+        TotalLeastSquares(noise=MeasurementNoise(torque=1.0)).fit(robot, gather(Regressor(robot), samples))
+    with pytest.raises(InputError, match="the samples are of joints"):
+        TotalLeastSquares().fit(robot, exact_samples(some_robot(2)))
+    with pytest.raises(InputError, match="torque has no part"):
+        total_least_squares(np.diag([1.0, 1e-3, 1.0]), np.eye(3))

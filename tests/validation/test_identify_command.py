@@ -1,0 +1,66 @@
+"""`mindyn identify`: a simulated PUMA's log with noise and friction, from files to files."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+import typer
+from estimators.recovered import smooth_samples
+from typer.testing import CliRunner
+
+import mindyn
+from mindyn.cli.identify import identify
+from mindyn.estimators.estimate import load_estimate
+from mindyn.regression.regressor import with_estimated_drives
+
+SIDECAR = """
+side = "joint"
+rate_hz = 200.0
+[columns]
+position = "q{i}"
+torque = "tau{i}"
+[units]
+position = "rad"
+torque = "N m"
+"""
+
+
+@pytest.fixture
+def logs(tmp_path):
+    robot = with_estimated_drives(mindyn.load_robot("puma560"))
+    for seed in (1, 2):
+        samples = smooth_samples(robot, 2400, seed)
+        noise = 0.05 * np.random.default_rng(seed).standard_normal(samples.tau.shape)
+        columns = {f"q{j + 1}": samples.q[:, j] for j in range(6)}
+        columns |= {f"tau{j + 1}": (samples.tau + noise)[:, j] for j in range(6)}
+        pl.DataFrame(columns).write_parquet(tmp_path / f"run{seed}.parquet")
+        (tmp_path / f"run{seed}.parquet.toml").write_text(SIDECAR)
+    return tmp_path
+
+
+def test_identify_writes_what_is_needed_to_repeat_it(logs):
+    app = typer.Typer()
+    app.command()(identify)
+    given = [
+        "puma560",
+        str(logs / "run1.parquet"),
+        "--validate",
+        str(logs / "run2.parquet"),
+        "--out",
+        str(logs / "out"),
+    ]
+    result = CliRunner().invoke(app, [*given, "--json"], catch_exceptions=False)
+    assert result.exit_code == 0
+    printed = json.loads(result.stdout)
+    assert printed["validation"]["total"] < 0.1
+    run = json.loads((logs / "out" / "run.json").read_text())
+    assert {"command", "inputs", "versions", "settings", "finished"} <= set(run)
+    assert all(len(one["sha256"]) == 64 for one in run["inputs"])
+    table = pl.read_parquet(logs / "out" / "parameters.parquet")
+    found = load_estimate(logs / "out" / "estimate.json")
+    assert table["name"].to_list() == list(found.names)
+    assert "read" in result.stderr
+    assert "cross-validated error" in result.stderr
