@@ -9,6 +9,12 @@ if TYPE_CHECKING:
     from mindyn.equations.catalogue import equation
     from mindyn.equations.loop_dynamics import LoopDynamics, loop_dynamics
     from mindyn.errors import MindynError
+    from mindyn.estimators.essential import essential
+    from mindyn.estimators.estimate import Estimate, load_estimate
+    from mindyn.estimators.identify import identify
+    from mindyn.estimators.least_squares import LeastSquares
+    from mindyn.estimators.loads import drive_gains, payload
+    from mindyn.estimators.recursive import RecursiveLeastSquares
     from mindyn.export.mjcf_writer import write_mjcf
     from mindyn.export.toml_writer import write_toml
     from mindyn.export.urdf_writer import write_urdf
@@ -23,6 +29,8 @@ if TYPE_CHECKING:
     from mindyn.logs.reading import read_log, scan_log
     from mindyn.logs.samples import Samples
     from mindyn.parameters.base import BaseParameters
+    from mindyn.regression.friction import Friction
+    from mindyn.regression.regressor import ExtraColumn, with_estimated_drives
     from mindyn.robots.loading import bundled_robots, load_robot
     from mindyn.robots.parts import (
         Drive,
@@ -43,6 +51,7 @@ if TYPE_CHECKING:
     from mindyn.simulation.rollouts import compiled_rollout, rollout
     from mindyn.simulation.sensors import Sensors, measure
     from mindyn.simulation.simulate import simulate
+    from mindyn.validation.validate import Verdict, compare, validate
 
 __version__ = "0.1.0"
 
@@ -50,6 +59,28 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "mindyn.equations.catalogue": ("equation",),
     "mindyn.equations.loop_dynamics": ("LoopDynamics", "loop_dynamics"),
     "mindyn.errors": ("MindynError",),
+    "mindyn.estimators.essential": ("essential",),
+    "mindyn.estimators.estimate": (
+        "Estimate",
+        "load_estimate",
+    ),
+    "mindyn.estimators.identify": ("identify",),
+    "mindyn.estimators.least_squares": ("LeastSquares",),
+    "mindyn.estimators.loads": (
+        "drive_gains",
+        "payload",
+    ),
+    "mindyn.estimators.recursive": ("RecursiveLeastSquares",),
+    "mindyn.regression.friction": ("Friction",),
+    "mindyn.regression.regressor": (
+        "ExtraColumn",
+        "with_estimated_drives",
+    ),
+    "mindyn.validation.validate": (
+        "Verdict",
+        "compare",
+        "validate",
+    ),
     "mindyn.export.mjcf_writer": ("write_mjcf",),
     "mindyn.export.toml_writer": ("write_toml",),
     "mindyn.export.urdf_writer": ("write_urdf",),
@@ -121,6 +152,20 @@ __all__ = [  # noqa: RUF022 - in the order of the work
     "condition",
     "condition_stream",
     "Samples",
+    "identify",
+    "LeastSquares",
+    "RecursiveLeastSquares",
+    "Friction",
+    "ExtraColumn",
+    "with_estimated_drives",
+    "Estimate",
+    "load_estimate",
+    "essential",
+    "payload",
+    "drive_gains",
+    "validate",
+    "compare",
+    "Verdict",
     "write_toml",
     "write_urdf",
     "write_mjcf",

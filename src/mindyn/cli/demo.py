@@ -1,4 +1,4 @@
-"""`mindyn demo`: the dynamics of a PUMA 560 along a motion, and how fast they were computed."""
+"""`mindyn demo`: a PUMA 560 is simulated with friction and noise, identified from its log, and validated."""
 
 from __future__ import annotations
 
@@ -7,53 +7,64 @@ from time import perf_counter
 import numpy as np
 import typer
 
-from mindyn.algebra.values import Array
-from mindyn.kernels.model import Model, compile_model
+from mindyn.estimators.estimate import Estimate
+from mindyn.estimators.identify import identify
+from mindyn.kernels.model import compile_model
+from mindyn.logs.log import Log, log_of_arrays
 from mindyn.robots.loading import load_robot
 from mindyn.robots.robot import Robot
 from mindyn.robots.table import text_table
+from mindyn.simulation.controllers import ComputedTorque, SineMotion
+from mindyn.simulation.sensors import Sensors
+from mindyn.simulation.simulate import simulate
+from mindyn.validation.validate import validate
 
-SECONDS, RATE_HZ = 10.0, 1000.0
+SECONDS, RATE_HZ = 15.0, 200.0
+HARMONICS = 4
 
 
 def demo() -> None:
-    """Load the bundled PUMA 560, evaluate its dynamics along a motion, say what was computed and how fast."""
+    """Simulate a PUMA 560 with friction and noise, identify it from the log, print true, found, deviation."""
     robot = load_robot("puma560")
-    typer.echo(f"{robot}\n")
-    motion = sine_motion(robot, np.arange(0.0, SECONDS, 1 / RATE_HZ))
+    _talk("simulating two motions with friction, encoder counts and torque noise")
+    training, other = recorded(robot, seed=1), recorded(robot, seed=2)
+    _talk("identifying from the first")
+    start = perf_counter()
+    found = identify(robot, training, progress=_talk)
+    elapsed = perf_counter() - start
+    typer.echo(parameter_table(found))
+    typer.echo(f"\n{found.status} ({elapsed:.1f} s)\n")
+    typer.echo(f"On the second motion, which it was not trained on:\n{validate(found, other)}\n")
     model = compile_model(robot)
-    start = perf_counter()
-    tau = model.inverse_dynamics(*motion)
-    compiled = perf_counter() - start
-    typer.echo(f"inverse dynamics at {len(tau)} samples ({SECONDS:g} s at {RATE_HZ:g} Hz):")
-    typer.echo(torque_table(robot, tau))
-    elapsed = min(timed(model, motion, tau) for _ in range(20))
-    typer.echo(f"\n{elapsed / len(tau) * 1e9:.1f} ns per sample on one thread, {compiled:.2f} s to trace and compile;")
-    typer.echo(f"one evaluation takes {model.operation_counts['inverse_dynamics']}")
+    typer.echo(f"One inverse dynamics takes {model.operation_counts['inverse_dynamics']}: `make bench` says how fast.")
 
 
-def timed(model: Model, motion: tuple[Array, Array, Array], out: Array) -> float:
-    """Seconds of one evaluation of the whole motion."""
-    start = perf_counter()
-    model.inverse_dynamics(*motion, out=out)
-    return perf_counter() - start
+def _talk(line: str) -> None:
+    typer.echo(line, err=True)
 
 
-def sine_motion(robot: Robot, t: Array) -> tuple[Array, Array, Array]:
-    """Positions, velocities, accelerations (samples, n): each joint on its own sine about the middle of its range."""
-    lower = np.array([joint.limits.lower or 0.0 for joint in robot.joints])
-    upper = np.array([joint.limits.upper or 0.0 for joint in robot.joints])
-    frequency = 2 * np.pi * (0.1 + 0.05 * np.arange(robot.joint_count))
-    phase = np.outer(t, frequency)
-    reach = (upper - lower) / 4
-    q = (lower + upper) / 2 + reach * np.sin(phase)
-    return q, reach * frequency * np.cos(phase), -reach * frequency**2 * np.sin(phase)
+def recorded(robot: Robot, seed: int) -> Log:
+    """What encoders of 4000 counts and torque sensors log while the robot follows a sum of sines."""
+    rng = np.random.default_rng(seed)
+    n = robot.joint_count
+    lower = np.array([-1.0 if joint.limits.lower is None else joint.limits.lower for joint in robot.joints])
+    upper = np.array([1.0 if joint.limits.upper is None else joint.limits.upper for joint in robot.joints])
+    amplitude = np.minimum((upper - lower) / 8, 0.5) * rng.uniform(0.4, 1.0, (HARMONICS, n)) / 2
+    frequency = rng.uniform(0.1, 0.8, (HARMONICS, n))
+    reference = SineMotion((lower + upper) / 2, amplitude, frequency, rng.uniform(0, 2 * np.pi, (HARMONICS, n)))
+    q0, qd0, _ = reference(0.0)
+    sensors = Sensors(rate_hz=RATE_HZ, counts_per_revolution=4000, torque_noise=0.002, seed=seed)
+    controller = ComputedTorque(robot, reference, 400.0, 40.0, drives=True)
+    run = simulate(robot, controller, seconds=SECONDS, q0=q0, qd0=qd0, drives=True, method="fixed", sensors=sensors)
+    assert run.measured is not None
+    return log_of_arrays(robot.joint_names, run.measured.t, run.measured.position, run.measured.torque)
 
 
-def torque_table(robot: Robot, tau: Array) -> str:
-    """Least, greatest and root-mean-square torque of every joint."""
-    rows: list[tuple[str, ...]] = [("joint", "least [N m]", "greatest [N m]", "rms [N m]")]
-    for name, column in zip(robot.joint_names, tau.T, strict=True):
-        values = (column.min(), column.max(), np.sqrt(np.mean(column**2)))
-        rows.append((name, *(f"{value:.3f}" for value in values)))
+def parameter_table(found: Estimate) -> str:
+    """True value, found value and stated deviation of every parameter that was told."""
+    truth = dict(zip(found.base.names, found.base.values, strict=True))
+    rows = [("parameter", "true", "found", "deviation stated")]
+    for name, deviation in zip(found.names, found.deviations, strict=True):
+        if name in truth and np.isfinite(deviation) and deviation > 0:
+            rows.append((name, f"{truth[name]:.4g}", f"{found.value(name):.4g}", f"{deviation:.2g}"))
     return text_table(rows)

@@ -327,7 +327,7 @@ def _require_usable(robot: Robot, entry: Equation, asked: Request, name: str) ->
         raise InputError(f"{name} {'needs' if asked.place is None else 'takes no'} place (the name of a link or frame)")
     if asked.base is not None and not same_mechanism(asked.base.robot, robot):
         raise InputError(
-            f"the base set is of robot {asked.base.robot.name!r}, whose joints, gears or gravity differ from {robot.name!r}'s"
+            f"the base set is of {asked.base.robot.name!r}, whose joints, gears or gravity differ from {robot.name!r}'s"
         )
     if asked.parameters == "base" and entry.needs == "bodies":
         raise InputError(f"{name} depends on more than the base parameters; use parameters='input'")

@@ -13,18 +13,19 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.least_squares import PLAIN, LeastSquares, Weights
 from mindyn.estimators.model_acceleration import ModelAcceleration, model_acceleration
+from mindyn.estimators.told_directions import told_directions
 from mindyn.logs.samples import Samples
 from mindyn.parameters.base import BaseParameters
 from mindyn.regression.friction import Friction
 from mindyn.regression.gathering import blocks
-from mindyn.regression.information import null_space
-from mindyn.regression.regressor import ExtraColumn, Regressor
+from mindyn.regression.regressor import ExtraColumn
 from mindyn.robots.robot import Robot
 
 SETTLED: Final = 0.01
@@ -75,21 +76,25 @@ class InstrumentalVariables:
             base=self.base,
         )
         regressor = start.regressor(robot)
-        plain = start.fit(robot, start.gather(regressor, samples))
-        estimate, model = plain, self._first_model(plain)
-        basis, shares = _told(plain, regressor, start, samples), []
-        for number in range(1, self.passes + 1):
+        information = start.gather(regressor, samples)
+        plain = start.fit(robot, information)
+        basis = told_directions(information.stacked(np.array(plain.provenance["joint_weights"]))[0])
+        return self._iterated(plain, samples, basis)
+
+    def _iterated(self, plain: Estimate, samples: Samples, basis: Array) -> Estimate:
+        """Passes until the estimate settles."""
+        estimate, model, moved = plain, self._first_model(plain), True
+        shares: list[float] = []
+        while moved and len(shares) < self.passes:
             instrument = model_acceleration(model.regressor, model.beta, samples)
-            _require_definite(instrument, number)
+            _require_definite(instrument, len(shares) + 1)
             shares.append(instrument.indefinite_part)
             step, covariance, rms = self._pass(estimate, samples, instrument, basis)
             moved = _moved(step, estimate.beta, covariance)
             residuals = tuple(replace(one, rms=r) for one, r in zip(plain.residuals, rms, strict=True))
             estimate = replace(estimate, beta=estimate.beta + step, covariance=covariance, residuals=residuals)
             model = estimate
-            if not moved:
-                break
-        left = model_acceleration(regressor, estimate.beta, samples).indefinite_part
+        left = model_acceleration(estimate.regressor, estimate.beta, samples).indefinite_part
         return _reported(estimate, plain, shares, left, settled=not moved)
 
     def _first_model(self, plain: Estimate) -> Estimate:
@@ -109,60 +114,139 @@ class InstrumentalVariables:
         """The step of beta, its covariance, and the rms residuals of the joints."""
         weights = np.array(estimate.provenance["joint_weights"])
         weights = weights / weights.max()
-        usable = instrument.definite[:, None] & (np.full(samples.q.shape, True) if samples.usable is None else samples.usable)
-        measured = replace(samples, usable=usable)
-        sums = _sums(estimate, measured, instrument.qdd, self.filter_hz, self.decimation)
-        A = sum(w * one.cross for w, one in zip(weights, sums, strict=True))
-        r = sum(w * one.right for w, one in zip(weights, sums, strict=True))
-        small = basis.T @ A @ basis
-        if np.linalg.cond(small) > 1 / WEAKEST:
-            raise InputError(
-                "the instruments do not determine the parameters: model accelerations and measured ones have little "
-                "in common",
-                hint="give instrument_model= a better model, or record a motion with larger accelerations",
-            )
-        inverse = basis @ np.linalg.inv(small) @ basis.T
+        products = _products(estimate, samples, instrument, self.filter_hz, self.decimation)
+        A, r = np.zeros((len(basis), len(basis))), np.zeros(len(basis))
+        for weight, one in zip(weights, products, strict=True):
+            A[np.ix_(one.columns, one.columns)] += weight * one.omega_y
+            r[one.columns] += weight * one.omega_e
+        inverse = _inverse(A, basis)
         step = inverse @ r
-        variances = [one.variance(step) for one in sums]
-        meat = sum(w * w * v * one.gram for w, v, one in zip(weights, variances, sums, strict=True))
+        variances = [one.variance(step[one.columns]) for one in products]
+        meat = np.zeros_like(A)
+        for weight, variance, one in zip(weights, variances, products, strict=True):
+            meat[np.ix_(one.columns, one.columns)] += weight**2 * variance * one.omega_omega
         return step, inverse @ meat @ inverse.T, [float(np.sqrt(v)) for v in variances]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Sums:
-    """Of one joint: Omega^T Y, Omega^T e, Omega^T Omega, e^T e, Y^T e, Y^T Y with e = tau - Y beta, and its rows."""
+@dataclass(slots=True, eq=False)
+class _Products:
+    """W^T W of one joint, W = [Omega | Y | e] (rows, 2 k + 1), e = tau - Y beta, for the parameters `columns` (k,).
 
-    cross: Array
-    right: Array
-    gram: Array
-    squares: float
-    slope: Array
-    normal: Array
-    rows: int
+    Residuals in place of torques keep the solution exact where the start is, although W^T W squares conditions.
+    """
+
+    columns: NDArray[np.intp]
+    matrix: Array
+    rows: int = 0
+
+    def add(self, Omega: Array, Y: Array, e: Array) -> None:
+        W = np.column_stack([Omega, Y, e])
+        self.matrix += W.T @ W
+        self.rows += len(W)
+
+    @property
+    def omega_omega(self) -> Array:
+        k = len(self.columns)
+        return self.matrix[:k, :k]
+
+    @property
+    def omega_y(self) -> Array:
+        k = len(self.columns)
+        return self.matrix[:k, k:-1]
+
+    @property
+    def omega_e(self) -> Array:
+        return self.matrix[: len(self.columns), -1]
 
     def variance(self, step: Array) -> float:
-        """Mean squared residual after a step of beta."""
-        return max(0.0, self.squares - 2 * step @ self.slope + step @ self.normal @ step) / max(1, self.rows)
+        """Mean squared residual e - Y step."""
+        x = np.concatenate([np.zeros(len(step)), -step, [1.0]])
+        return max(0.0, float(x @ self.matrix @ x)) / max(1, self.rows)
 
 
-def _sums(
-    estimate: Estimate, samples: Samples, instrument: Array, cutoff_hz: float | None, decimation: int
-) -> list[_Sums]:
-    """One pass over the samples. Residuals in place of torques keep the solution exact where the start is."""
-    regressor, p = estimate.regressor, len(estimate.beta)
-    n, usable = regressor.robot.joint_count, samples.usable
-    assert usable is not None
-    arrays = [[np.zeros((p, p)), np.zeros(p), np.zeros((p, p)), 0.0, np.zeros(p), np.zeros((p, p)), 0] for _ in range(n)]
+def _products(
+    estimate: Estimate, samples: Samples, instrument: ModelAcceleration, cutoff_hz: float | None, decimation: int
+) -> list[_Products]:
+    """One pass over the samples; those without an instrument are left out."""
+    regressor = estimate.regressor
+    found = [_Products(c, np.zeros((2 * len(c) + 1, 2 * len(c) + 1))) for c in regressor.columns]
+    usable = np.repeat(instrument.definite[:, None], regressor.robot.joint_count, axis=1)
+    if samples.usable is not None:
+        usable &= samples.usable
     both = zip(
         blocks(regressor, samples, cutoff_hz, decimation),
-        blocks(regressor, replace(samples, qdd=instrument), cutoff_hz, decimation),
+        blocks(regressor, replace(samples, qdd=instrument.qdd), cutoff_hz, decimation),
         strict=True,
     )
-    for (parts, rows), (others, _) in both:
-        for joint, columns in enumerate(regressor.columns):
+    for (measured, rows), (expected, _) in both:
+        for joint, one in enumerate(found):
             kept = usable[rows, joint]
-            Z = np.concatenate(parts[joint], axis=1)[kept]
-            Y, Omega = Z[:, :-1], np.concatenate(others[joint][:-1], axis=1)[kept]
-            e = Z[:, -1] - Y @ estimate.beta[columns]
-            _add(arrays[joint], columns, Y, Omega, e)
-    return [_Sums(*one) for one in arrays]
+            Z = np.concatenate(measured[joint], axis=1)[kept]
+            Omega = np.concatenate(expected[joint], axis=1)[kept, :-1]
+            one.add(Omega, Z[:, :-1], Z[:, -1] - Z[:, :-1] @ estimate.beta[one.columns])
+    return found
+
+
+def _inverse(A: Array, basis: Array) -> Array:
+    """The inverse of Omega^T Y over the directions that the data tell."""
+    small = basis.T @ A @ basis
+    sizes = np.linalg.svd(small, compute_uv=False)
+    if not sizes[-1] > WEAKEST * sizes[0]:
+        raise InputError(
+            "the instruments do not determine the parameters: expected and measured motion have too little in common",
+            hint="give instrument_model= a better model, or record a motion with larger accelerations",
+        )
+    return np.asarray(basis @ np.linalg.inv(small) @ basis.T)
+
+
+def _moved(step: Array, beta: Array, covariance: Array) -> bool:
+    """Whether a step is worth another pass."""
+    enough = SETTLED * np.sqrt(np.diag(covariance)) + ROUNDING * np.abs(beta).max()
+    return bool((np.abs(step) > enough).any())
+
+
+def _require_definite(instrument: ModelAcceleration, number: int) -> None:
+    part = instrument.indefinite_part
+    if part > MOST_INDEFINITE:
+        raise InputError(
+            f"the inertia matrix of the instrument model of pass {number} is indefinite at {100 * part:.3g} % of the "
+            "samples: the accelerations that it expects mean nothing",
+            hint="give instrument_model= a physically consistent model, or record a motion with larger accelerations",
+        )
+
+
+def _reported(estimate: Estimate, plain: Estimate, shares: list[float], left: float, *, settled: bool) -> Estimate:
+    """The estimate with its status, its provenance, and infinite variances of what the data cannot tell."""
+    covariance = estimate.covariance.copy()
+    for name in plain.untold:
+        covariance[plain.names.index(name), plain.names.index(name)] = np.inf
+    error = np.sqrt(
+        sum(one.rows * one.rms**2 for one in estimate.residuals)
+        / max(sum(one.rows * one.rms_torque**2 for one in estimate.residuals), 1e-300)
+    )
+    told = [
+        f"{len(plain.names)} parameters, {len(shares)} passes{'' if settled else ', not settled'}, leave "
+        f"{100 * error:.3g} % of the torque unexplained"
+    ]
+    if max(shares) > 0:
+        told.append(
+            f"the inertia matrix of the instrument model was indefinite at up to {100 * max(shares):.3g} % of the "
+            "samples, which were left out"
+        )
+    if left > 0:
+        told.append(f"the inertia matrix of the estimate is indefinite at {100 * left:.3g} % of the samples")
+    if plain.untold:
+        told.append(f"the data leave combinations open, among: {', '.join(plain.untold)}")
+    provenance = {
+        "estimator": "instrumental variables",
+        "passes": len(shares),
+        "settled": settled,
+        "indefinite_parts": shares,
+        "indefinite_part_of_estimate": left,
+    }
+    return replace(
+        estimate,
+        covariance=covariance,
+        status=f"{'; '.join(told)}.",
+        provenance={**estimate.provenance, **provenance},
+    )

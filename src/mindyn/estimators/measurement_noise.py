@@ -54,8 +54,8 @@ def _add_gram(total: Array, regressor: Regressor, ends: tuple[Samples, Samples],
     usable = _usable(ends[0])
     for (high, rows), (low, _) in zip(blocks(regressor, ends[0]), blocks(regressor, ends[1]), strict=True):
         for joint, columns in enumerate(regressor.columns):
-            dY = (np.concatenate(high[joint][:-1], axis=1) - np.concatenate(low[joint][:-1], axis=1)) / 2
-            dY = dY[usable[rows, joint]]
+            dZ = (np.concatenate(high[joint], axis=1) - np.concatenate(low[joint], axis=1)) / 2
+            dY = dZ[usable[rows, joint], :-1]
             total[np.ix_(columns, columns)] += weights[joint] * (dY.T @ dY)
 
 

@@ -18,10 +18,11 @@ from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.least_squares import PLAIN, LeastSquares, Weights
 from mindyn.estimators.measurement_noise import MeasurementNoise, column_errors
+from mindyn.estimators.told_directions import told_directions
 from mindyn.logs.samples import Samples
 from mindyn.parameters.base import BaseParameters
 from mindyn.regression.friction import Friction
-from mindyn.regression.information import Information, null_space
+from mindyn.regression.information import Information
 from mindyn.regression.regressor import ExtraColumn
 from mindyn.robots.robot import Robot
 
@@ -99,10 +100,8 @@ def total_least_squares(Z: Array, C: Array) -> TotalSolution:
 
 def _told(Z: Array) -> Array:
     """(p + 1, k + 1): parameter directions that the columns tell, then the torque."""
-    p = Z.shape[1] - 1
-    hidden = null_space(Z[:, :-1])
-    seen = np.linalg.svd(hidden)[0][:, hidden.shape[1] :] if hidden.shape[1] else np.eye(p)
-    told = np.zeros((p + 1, seen.shape[1] + 1))
+    seen = told_directions(Z[:, :-1])
+    told = np.zeros((len(seen) + 1, seen.shape[1] + 1))
     told[:-1, :-1], told[-1, -1] = seen, 1.0
     return told
 

@@ -1,0 +1,177 @@
+"""Instrumental variables: recovery, bias beside least squares, indefinite inertia matrices, and what it refuses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from closeness import SAME_ALGEBRA, assert_close
+from recovered import exact_samples, smooth_samples
+from robots import random_robot, with_random_drives
+
+from mindyn.errors import InputError
+from mindyn.estimators.instrumental_variables import InstrumentalVariables
+from mindyn.estimators.last_link_first import LastLinkFirst
+from mindyn.estimators.least_squares import LeastSquares
+from mindyn.estimators.model_acceleration import inertia_matrices, model_acceleration
+from mindyn.kernels.model import compile_model
+from mindyn.regression.friction import Friction
+from mindyn.regression.regressor import Regressor
+
+RECOVERY = 1e-8
+
+
+def some_robot(seed):
+    """Chains and trees, R and P joints, every fourth with drives."""
+    robot = random_robot(seed, joints=1 + seed % 5)
+    return with_random_drives(robot, seed) if seed % 4 == 0 else robot
+
+
+def two_links(gravity=(0.0, 0.0, -9.81)):
+    return random_robot(3, joints=2, tree=False, special=False, gravity=gravity)
+
+
+def with_acceleration_noise(samples, sigma, seed):
+    noise = np.random.default_rng(seed).normal(scale=sigma, size=samples.q.shape)
+    return replace(samples, qdd=samples.qdd + noise)
+
+
+@pytest.mark.parametrize("seeds", [range(k, k + 10) for k in range(0, 50, 10)])
+def test_recovers_random_robots_without_noise(seeds):
+    for seed in seeds:
+        robot = some_robot(seed)
+        estimate = InstrumentalVariables().fit(robot, exact_samples(robot, count=200, seed=seed))
+        assert estimate.provenance["settled"]
+        assert_close(estimate.beta, estimate.base.values, RECOVERY)
+
+
+def test_the_true_model_expects_the_true_accelerations():
+    for seed in range(0, 20, 4):
+        robot = some_robot(seed)
+        samples, regressor = exact_samples(robot, count=50), Regressor(robot)
+        found = model_acceleration(regressor, regressor.base.values, samples)
+        assert found.definite.all()
+        assert_close(found.qdd, samples.qdd, 1e-9)
+        M = compile_model(robot, drives=True).inertia_matrix(samples.q)
+        assert_close(inertia_matrices(regressor, regressor.base.values, samples), M, SAME_ALGEBRA)
+
+
+def test_a_start_far_from_the_truth_does_not_matter_without_noise():
+    robot = two_links()
+    samples = exact_samples(robot)
+    plain = LeastSquares().fit(robot, samples)
+    rough = replace(plain, beta=1.3 * plain.beta)
+    estimate = InstrumentalVariables(rough).fit(robot, samples)
+    assert_close(estimate.beta, estimate.base.values, RECOVERY)
+
+
+def test_any_estimate_of_the_same_joints_may_be_the_instrument_model():
+    robot = two_links()
+    samples = smooth_samples(robot)
+    model = LastLinkFirst().fit(robot, samples)
+    noisy = with_acceleration_noise(samples, 3.0, 0)
+    once = InstrumentalVariables(model, passes=1).fit(robot, noisy)
+    assert np.abs(once.beta - once.base.values).max() < 0.05 * np.abs(once.base.values).max()
+
+
+def test_acceleration_noise_biases_least_squares_but_not_instrumental_variables():
+    robot = with_random_drives(random_robot(1, joints=3, tree=False, gravity=(0.0, 0.0, -9.81)), 1)
+    samples = smooth_samples(robot, count=3000)
+    fits = {"plain": [], "iv": []}
+    for seed in range(10):
+        noisy = with_acceleration_noise(samples, 2.0, seed)
+        fits["plain"].append(LeastSquares().fit(robot, noisy))
+        fits["iv"].append(InstrumentalVariables().fit(robot, noisy))
+    true = Regressor(robot).base.values
+    scale = np.abs(true).max()
+    bias = {name: np.abs(np.mean([one.beta for one in ours], axis=0) - true).max() for name, ours in fits.items()}
+    assert bias["plain"] > 0.1 * scale
+    assert bias["iv"] < 0.1 * bias["plain"]
+    within = np.mean([np.abs(one.beta - true) < 3 * one.deviations for one in fits["iv"]])
+    assert within > 0.95
+
+
+def test_filtered_rows_serve_too():
+    robot = two_links()
+    estimate = InstrumentalVariables(filter_hz=20.0, decimation=4).fit(robot, smooth_samples(robot))
+    assert_close(estimate.beta, estimate.base.values, 1e-3)  # the low pass of a product is not that of its factors
+
+
+def test_friction_shapes_take_part_in_the_instrument():
+    robot = with_random_drives(two_links(), 5)
+    friction = Friction(shapes=("cubic",))
+    samples, regressor = smooth_samples(robot), Regressor(robot, friction)
+    beta = np.concatenate([regressor.base.values, np.linspace(0.1, 0.2, regressor.count - regressor.base.count)])
+    signs = regressor.directions(samples.qd, samples.segments, samples.rate_hz)
+    tau = regressor.dense(regressor.parts(samples.q, samples.qd, samples.qdd, signs)) @ beta
+    estimate = InstrumentalVariables(friction=friction).fit(robot, replace(samples, tau=tau))
+    assert_close(estimate.beta, beta, RECOVERY)
+
+
+def test_an_indefinite_instrument_model_is_refused_or_told():
+    robot = two_links()
+    samples = exact_samples(robot)
+    plain = LeastSquares().fit(robot, samples)
+    with pytest.raises(InputError, match="of pass 1 is indefinite at 100 % of the samples"):
+        InstrumentalVariables(replace(plain, beta=-plain.beta)).fit(robot, samples)
+    estimate = InstrumentalVariables(partly_indefinite(plain, samples)).fit(robot, samples)
+    assert "instrument model was indefinite at up to" in estimate.status
+    assert 0 < estimate.provenance["indefinite_parts"][0] < 0.5
+    assert estimate.provenance["indefinite_part_of_estimate"] == 0
+    assert_close(estimate.beta, estimate.base.values, RECOVERY)
+
+
+def partly_indefinite(estimate, samples):
+    """The estimate with one parameter so large that the inertia matrix fails at some samples."""
+    for k in range(len(estimate.beta)):
+        for size in (2.0, 5.0, 10.0):
+            beta = estimate.beta.copy()
+            beta[k] += size * np.abs(beta).max()
+            if 0.05 < model_acceleration(estimate.regressor, beta, samples).indefinite_part < 0.45:
+                return replace(estimate, beta=beta)
+    raise AssertionError("no such parameter")
+
+
+def test_an_indefinite_estimate_is_told():
+    robot = two_links()
+    samples = exact_samples(robot)
+    strange = partly_indefinite(LeastSquares().fit(robot, samples), samples)
+    tau = strange.predict(samples)
+    estimate = InstrumentalVariables().fit(robot, replace(samples, tau=tau))
+    assert "inertia matrix of the estimate is indefinite at" in estimate.status
+
+
+def test_what_the_data_cannot_tell_is_named():
+    robot = random_robot(0, joints=3, tree=False, gravity=(0.0, 0.0, -9.81))
+    samples = exact_samples(robot)
+    true, still = LeastSquares().fit(robot, samples), np.zeros_like(samples.q)
+    samples = replace(samples, qd=still, qdd=still)
+    samples = replace(samples, tau=true.predict(samples))
+    estimate = InstrumentalVariables(true).fit(robot, samples)
+    assert estimate.untold
+    assert estimate.untold[0] in estimate.status
+    assert_close(estimate.predict(samples), samples.tau, RECOVERY)
+
+
+def test_instruments_that_have_nothing_in_common_with_the_motion_are_refused():
+    robot = random_robot(0, joints=1, tree=False, gravity=(0.0, 0.0, 0.0))
+    samples = exact_samples(robot)
+    true = LeastSquares().fit(robot, samples)
+    early = np.arange(len(samples))[:, None] < len(samples) // 2
+    apart = replace(samples, qdd=samples.qdd * early, tau=samples.tau * ~early)
+    with pytest.raises(InputError, match="do not determine the parameters"):
+        InstrumentalVariables(true).fit(robot, apart)
+
+
+def test_what_it_cannot_treat_is_refused_by_name():
+    robot = two_links()
+    samples = exact_samples(robot)
+    with pytest.raises(InputError, match="passes = 0"):
+        InstrumentalVariables(passes=0)
+    other = some_robot(2)
+    model = LeastSquares().fit(other, exact_samples(other))
+    with pytest.raises(InputError, match="instrument model is of joints"):
+        InstrumentalVariables(model).fit(robot, samples)
+    with pytest.raises(InputError, match="the samples are of joints"):
+        InstrumentalVariables().fit(other, samples)
