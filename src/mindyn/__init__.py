@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from mindyn.estimators.least_squares import LeastSquares
     from mindyn.estimators.loads import drive_gains, payload
     from mindyn.estimators.recursive import RecursiveLeastSquares
+    from mindyn.estimators.reduction import reduce_estimate
     from mindyn.export.mjcf_writer import write_mjcf
     from mindyn.export.toml_writer import write_toml
     from mindyn.export.urdf_writer import write_urdf
@@ -70,6 +71,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "drive_gains",
         "payload",
     ),
+    "mindyn.estimators.reduction": ("reduce_estimate",),
     "mindyn.estimators.recursive": ("RecursiveLeastSquares",),
     "mindyn.regression.friction": ("Friction",),
     "mindyn.regression.regressor": (
@@ -161,6 +163,7 @@ __all__ = [  # noqa: RUF022 - in the order of the work
     "Estimate",
     "load_estimate",
     "essential",
+    "reduce_estimate",
     "payload",
     "drive_gains",
     "validate",

@@ -99,7 +99,7 @@ def with_noise(samples, noise, seed):
 
 
 def test_acceleration_noise_biases_least_squares_but_not_total_least_squares():
-    robot = random_robot(1, joints=3, tree=False, gravity=(0.0, 0.0, -9.81))
+    robot = random_robot(8, joints=3, tree=False, gravity=(0.0, 0.0, -9.81))
     samples = smooth_samples(robot, count=2000, amplitude=0.8)
     noise = MeasurementNoise(acceleration=1.5, torque=0.02)
     plain, total = [], []

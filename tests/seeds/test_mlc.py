@@ -57,7 +57,7 @@ def test_torques_from_mlc_are_those_of_newton_euler(start):
         assert_close(torques(robot, motion, wrench), reference(robot, motion, wrench), SAME_ALGEBRA)
 
 
-@pytest.mark.parametrize("start", range(500, 600, CHUNK))
+@pytest.mark.parametrize("start", range(4000, 5000, CHUNK))
 def test_inertia_matrices_from_mlc_are_those_of_composite_bodies(start):
     for seed in range(start, start + CHUNK):
         robot = serial_robot(seed)

@@ -25,6 +25,7 @@ from mindyn.logs.samples import Samples
 from mindyn.parameters.base import BaseParameters
 from mindyn.regression.friction import Friction
 from mindyn.regression.gathering import blocks
+from mindyn.regression.information import Information
 from mindyn.regression.regressor import ExtraColumn
 from mindyn.robots.robot import Robot
 
@@ -78,11 +79,11 @@ class InstrumentalVariables:
         regressor = start.regressor(robot)
         information = start.gather(regressor, samples)
         plain = start.fit(robot, information)
-        basis = told_directions(information.stacked(np.array(plain.provenance["joint_weights"]))[0])
-        return self._iterated(plain, samples, basis)
+        return self.passes_from(plain, information, samples)
 
-    def _iterated(self, plain: Estimate, samples: Samples, basis: Array) -> Estimate:
-        """Passes until the estimate settles."""
+    def passes_from(self, plain: Estimate, information: Information, samples: Samples) -> Estimate:
+        """Passes until the estimate settles; where beta starts matters to rounding alone, not to the first solution."""
+        basis = told_directions(information.stacked(np.array(plain.provenance["joint_weights"]))[0])
         estimate, model, moved = plain, self._first_model(plain), True
         shares: list[float] = []
         while moved and len(shares) < self.passes:

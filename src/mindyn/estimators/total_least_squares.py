@@ -37,7 +37,8 @@ class TotalLeastSquares:
     """Settings of a total-least-squares fit.
 
     noise     deviations of the measurements, up to a common factor; None: errors of all columns, torque included, in
-              proportion to their size ("scaled" total least squares)
+              proportion to their size ("scaled" total least squares), which is worse than least squares where errors
+              are of another kind: state the noise wherever it is known
     weights   of the joints' rows, as in `LeastSquares`; "joint" takes those of a least-squares fit
     friction  shape of the friction columns
     extra     declared columns

@@ -78,6 +78,10 @@ def reduce_model(
         raise InputError(
             f"q, qd, qdd must be one motion of two samples or more; got {q.shape}, {qd.shape}, {qdd.shape}"
         )
+    if not all(np.isfinite(part).all() for part in (q, qd, qdd)):
+        raise InputError("q, qd, qdd must be finite")
+    if not tolerance > 0:
+        raise InputError(f"tolerance must be a positive share of the energy, got {tolerance!r}")
     rows = regressors_of(robot, home=home)
     V1 = essential_space(robot, seed=seed, home=home).basis
     H = np.diff(rows.energy_rows(q, qd), axis=0) @ V1.T
@@ -103,9 +107,11 @@ def _kept(missed: Array, keep: int | None, tolerance: float) -> int:
     count = len(missed) - 1
     if keep is None:
         return int(np.argmax(missed <= tolerance))
-    if not 0 <= keep <= count:
-        raise InputError(f"keep must lie between 0 and {count}, the number of essential components; got {keep}")
-    return keep
+    if keep != int(keep) or not 0 <= keep <= count:
+        raise InputError(
+            f"keep must be a whole number between 0 and {count}, the number of essential components; got {keep}"
+        )
+    return int(keep)
 
 
 def _torque_errors(Y: Array, components: Array, phi: Array) -> tuple[Array, Array]:

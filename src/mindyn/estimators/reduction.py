@@ -1,0 +1,29 @@
+"""Sheu and Walker's reduction of an estimate: the components of its link parameters that matter along a motion."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mindyn.estimators.estimate import Estimate
+from mindyn.identifiability.reduction import TOLERANCE, Reduction, reduce_model
+from mindyn.logs.samples import Samples
+from mindyn.notation import PARAMETERS_PER_LINK
+from mindyn.robots.parts import Link
+
+
+def reduce_estimate(
+    estimate: Estimate, samples: Samples, *, keep: int | None = None, tolerance: float = TOLERANCE
+) -> Reduction:
+    """The essential components of the estimate's link parameters, ranked by their energy along the samples' motion.
+
+    keep       the number of components to keep; or else
+    tolerance  the share of the energy that may be missed [Sheu & Walker 1991, section 3.2]
+    """
+    robot = estimate.robot
+    phi = estimate.base.embedding @ estimate.base_values
+    links = tuple(
+        Link(link.name, phi[PARAMETERS_PER_LINK * i : PARAMETERS_PER_LINK * (i + 1)])
+        for i, link in enumerate(robot.links)
+    )
+    rigid = replace(robot, links=links, drives=(), extras=())
+    return reduce_model(rigid, samples.q, samples.qd, samples.qdd, keep=keep, tolerance=tolerance)

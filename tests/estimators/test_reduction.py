@@ -1,0 +1,47 @@
+"""An estimate reduced to what matters along a motion."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from closeness import assert_close
+
+import mindyn
+from mindyn.errors import InputError
+from mindyn.estimators.reduction import reduce_estimate
+from mindyn.logs.samples import Samples
+
+
+def exciting(robot, rows=400):
+    rng = np.random.default_rng(0)
+    t = np.linspace(0, 10, rows)[:, None]
+    w, phase = rng.uniform(1, 4, (3, robot.joint_count)), rng.uniform(0, 6, (3, robot.joint_count))
+    q = sum(0.4 * np.sin(a * t + b) for a, b in zip(w, phase, strict=True))
+    qd = sum(0.4 * a * np.cos(a * t + b) for a, b in zip(w, phase, strict=True))
+    qdd = sum(-0.4 * a**2 * np.sin(a * t + b) for a, b in zip(w, phase, strict=True))
+    tau = mindyn.compile_model(robot, drives=True).inverse_dynamics(q, qd, qdd)
+    return Samples(robot.joint_names, q, qd, qdd, tau, 40.0, np.zeros(rows, dtype=np.int64))
+
+
+def test_reducing_an_estimate_is_reducing_the_robot_it_found():
+    robot = mindyn.load_robot("puma560")
+    # A rotor that merges with its link would count as the link's; without rotors both are the same bodies.
+    robot = replace(robot, drives=tuple(replace(drive, rotor_inertia=0.0) for drive in robot.drives))
+    samples = exciting(robot)
+    found = mindyn.LeastSquares().fit(robot, samples)
+    reduced = reduce_estimate(found, samples, tolerance=0.05)
+    expected = mindyn.reduce_model(robot, samples.q, samples.qd, samples.qdd, tolerance=0.05)
+    assert reduced.kept == expected.kept < len(reduced.energies)
+    assert_close(np.abs(reduced.energies[:5]), np.abs(expected.energies[:5]), 1e-6)
+    full = reduce_estimate(found, samples, keep=len(reduced.energies))
+    assert full.torque_error[-1].max() < 1e-9 * reduced.torque_size.max()
+
+
+@pytest.mark.parametrize("wrong", [{"tolerance": -1.0}, {"tolerance": float("nan")}, {"keep": 3.5}, {"keep": 99}])
+def test_impossible_wishes_are_refused(wrong):
+    robot = mindyn.load_robot("planar2")
+    motion = np.random.default_rng(0).normal(size=(3, 20, 2))
+    with pytest.raises(InputError, match="tolerance must be|keep must be"):
+        mindyn.reduce_model(robot, *motion, **wrong)
