@@ -9,13 +9,18 @@ if TYPE_CHECKING:
     from mindyn.equations.catalogue import equation
     from mindyn.equations.loop_dynamics import LoopDynamics, loop_dynamics
     from mindyn.errors import MindynError
+    from mindyn.estimators.energy_difference import EnergyDifference
     from mindyn.estimators.essential import essential
     from mindyn.estimators.estimate import Estimate, load_estimate
     from mindyn.estimators.identify import identify
+    from mindyn.estimators.instrumental_variables import InstrumentalVariables
+    from mindyn.estimators.last_link_first import LastLinkFirst
     from mindyn.estimators.least_squares import LeastSquares
     from mindyn.estimators.loads import drive_gains, payload
+    from mindyn.estimators.measurement_noise import MeasurementNoise
     from mindyn.estimators.recursive import RecursiveLeastSquares
     from mindyn.estimators.reduction import reduce_estimate
+    from mindyn.estimators.total_least_squares import TotalLeastSquares
     from mindyn.export.mjcf_writer import write_mjcf
     from mindyn.export.toml_writer import write_toml
     from mindyn.export.urdf_writer import write_urdf
@@ -60,6 +65,11 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "mindyn.equations.catalogue": ("equation",),
     "mindyn.equations.loop_dynamics": ("LoopDynamics", "loop_dynamics"),
     "mindyn.errors": ("MindynError",),
+    "mindyn.estimators.energy_difference": ("EnergyDifference",),
+    "mindyn.estimators.instrumental_variables": ("InstrumentalVariables",),
+    "mindyn.estimators.last_link_first": ("LastLinkFirst",),
+    "mindyn.estimators.measurement_noise": ("MeasurementNoise",),
+    "mindyn.estimators.total_least_squares": ("TotalLeastSquares",),
     "mindyn.estimators.essential": ("essential",),
     "mindyn.estimators.estimate": (
         "Estimate",
@@ -157,6 +167,11 @@ __all__ = [  # noqa: RUF022 - in the order of the work
     "identify",
     "LeastSquares",
     "RecursiveLeastSquares",
+    "EnergyDifference",
+    "InstrumentalVariables",
+    "LastLinkFirst",
+    "MeasurementNoise",
+    "TotalLeastSquares",
     "Friction",
     "ExtraColumn",
     "with_estimated_drives",

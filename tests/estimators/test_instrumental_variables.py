@@ -81,7 +81,7 @@ def test_any_estimate_of_the_same_joints_may_be_the_instrument_model():
 
 
 def test_acceleration_noise_biases_least_squares_but_not_instrumental_variables():
-    robot = with_random_drives(random_robot(8, joints=3, tree=False, gravity=(0.0, 0.0, -9.81)), 1)
+    robot = random_robot(8, joints=3, tree=False, gravity=(0.0, 0.0, -9.81))
     samples = smooth_samples(robot, count=3000)
     fits = {"plain": [], "iv": []}
     for seed in range(10):
@@ -93,6 +93,9 @@ def test_acceleration_noise_biases_least_squares_but_not_instrumental_variables(
     bias = {name: np.abs(np.mean([one.beta for one in ours], axis=0) - true).max() for name, ours in fits.items()}
     assert bias["plain"] > 0.1 * scale
     assert bias["iv"] < 0.1 * bias["plain"]
+    mistakes = np.array([one.beta - true for one in fits["iv"]])
+    standard_errors = mistakes.std(axis=0, ddof=1) / np.sqrt(len(mistakes))
+    assert (np.abs(mistakes.mean(axis=0)) < 4 * standard_errors).all()
     within = np.mean([np.abs(one.beta - true) < 3 * one.deviations for one in fits["iv"]])
     assert within > 0.95
 
@@ -125,6 +128,13 @@ def test_an_indefinite_instrument_model_is_refused_or_told():
     assert 0 < estimate.provenance["indefinite_parts"][0] < 0.5
     assert estimate.provenance["indefinite_part_of_estimate"] == 0
     assert_close(estimate.beta, estimate.base.values, RECOVERY)
+
+
+def test_least_squares_that_noise_made_indefinite_is_no_instrument():
+    robot = random_robot(1, joints=3, tree=False, gravity=(0.0, 0.0, -9.81))
+    noisy = with_acceleration_noise(smooth_samples(robot, count=3000), 2.0, 0)
+    with pytest.raises(InputError, match="of pass 1 is indefinite"):
+        InstrumentalVariables().fit(robot, noisy)
 
 
 def partly_indefinite(estimate, samples):

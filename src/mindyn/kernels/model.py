@@ -69,8 +69,8 @@ class Model:
 
     Every function takes `out=` (an array to write into) and `threads=`. With parameters="input" the link parameters
     phi (10 n,) follow the motion as a further argument, and with drives=True the drive parameters (4 drives + extras,)
-    after them; with parameters="base" the base parameters beta. Robots with parallelograms move by their primary joints.
-    Kernels are traced and compiled when first used, and cached on disk.
+    after them; with parameters="base" the base parameters beta. Robots with parallelograms move by their primary
+    joints. Kernels are traced and compiled when first used, and cached on disk.
     """
 
     def __init__(
