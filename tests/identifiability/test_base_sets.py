@@ -91,7 +91,7 @@ def test_a_reduced_model_misses_what_it_says(name):
     assert_negligible(reduction.torque_error[-1], reduction.torque_size.max(), ORACLE)
     assert reduce_model(robot, q, qd, qdd, keep=5).kept == 5
     assert "components" in str(reduction)
-    with pytest.raises(InputError, match="keep must lie between"):
+    with pytest.raises(InputError, match="keep must be a whole number between"):
         reduce_model(robot, q, qd, qdd, keep=99)
 
 
