@@ -89,3 +89,16 @@ def test_readme_count_of_the_general_puma_is_the_counted_one():
     said = re.search(r"(\d+) multiplications and (\d+) additions", (ROOT / "README.md").read_text())
     assert said is not None
     assert (counts.multiplications, counts.additions) == (int(said[1]), int(said[2]))
+
+
+def test_readme_speeds_are_those_of_the_benchmark_page():
+    row = re.search(
+        r"puma560 \| inverse dynamics \| ([\d.]+) ns \| ([\d.]+) ns", (ROOT / "docs" / "benchmarks.md").read_text()
+    )
+    said = re.search(
+        r"in (\d+) ns a sample\s+on one core where Pinocchio takes (\d+)", (ROOT / "README.md").read_text()
+    )
+    assert row is not None
+    assert said is not None
+    assert int(said[1]) == round(float(row[1]))
+    assert abs(int(said[2]) - float(row[2])) < 10

@@ -93,7 +93,7 @@ def test_the_command_prints_tables_and_json():
     assert shown.exit_code == 0
     assert "Kane, centres of mass" in shown.stdout
     data = json.loads(command("scara", "--json").stdout)
-    newton = next(one for one in data["counts"] if one["formulation"].startswith("Newton-Euler, base"))
+    newton = next(one for one in data["counts"] if one["formulation"].startswith("lean recursion, base"))
     assert newton["multiplications"] > 0
     papers = command("--papers")
     assert "printed 89n - 82 M, 77n - 71 A = 452M 391A" in papers.stdout
