@@ -272,7 +272,7 @@ def equation(
     base        the base set of "base" and of `regressor`; the structural one if left out
     place       link or frame of forward_kinematics and geometric_jacobian
     formulation of inverse_dynamics and inertia_matrix, with constant parameters: a name of equations/formulations.py,
-                or "auto", which counts the operations of all and takes the cheapest; the default is known to be short
+                or "auto", which counts the operations of all and takes the cheapest; the default is nearly always that
     """
     if name not in EQUATIONS:
         raise unknown_name("equation", name, EQUATIONS)
@@ -316,7 +316,8 @@ def _require_usable(robot: Robot, entry: Equation, asked: Request, name: str) ->
     if robot.loops and entry.needs != "nothing":
         raise RobotError(
             f"robot {robot.name!r} has closed loops ({', '.join(loop.name for loop in robot.loops)}); "
-            f"{name} is an equation of open trees"
+            f"{name} is an equation of open trees",
+            hint="compile_model takes robots with parallelograms, loop_dynamics any single loop",
         )
     if asked.drives and not (robot.drives or robot.extras):
         raise MissingPhysicsError(
