@@ -18,7 +18,7 @@ $(STAMP): pyproject.toml
 	  { echo "mindyn needs Python 3.11 or newer; name one with: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable ".[dev,oracles,mjcf,hdf5,ros]"
+	$(BIN)/python -m pip install --quiet --editable ".[dev,docs,browser,oracles,mjcf,hdf5,ros]"
 	@touch $(STAMP)
 
 demo: setup

@@ -1,0 +1,1 @@
+"""Motions that make the parameters visible: exciting trajectories and test plans."""

@@ -1,0 +1,1 @@
+"""Whether parameter values are physically possible, and their mending."""

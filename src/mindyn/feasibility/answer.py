@@ -1,0 +1,32 @@
+"""`Answer`: yes, no or undecided to one question about parameter values, with what proves it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answer:
+    """The answer to one question.
+
+    question  "possible", "consistent" or "plausible"
+    holds     True, False, or None where it could not be decided
+    sentence  the answer as a person reads it
+    witness   numbers that prove it, as JSON can hold them: a configuration, a mass distribution, a contradiction
+    """
+
+    question: str
+    holds: bool | None
+    sentence: str
+    witness: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        return {
+            "question": self.question,
+            "holds": self.holds,
+            "sentence": self.sentence,
+            "witness": dict(self.witness),
+        }
