@@ -39,8 +39,8 @@ def column_errors(regressor: Regressor, samples: Samples, noise: MeasurementNois
     """
     total = np.zeros((regressor.count + 1, regressor.count + 1))
     for name, sigma in (("q", noise.position), ("qd", noise.velocity), ("qdd", noise.acceleration)):
-        for joint in range(regressor.robot.joint_count if sigma else 0):
-            step = np.zeros(regressor.robot.joint_count)
+        for joint in range(regressor.joint_count if sigma else 0):
+            step = np.zeros(regressor.joint_count)
             step[joint] = sigma
             value = getattr(samples, name)
             ends = replace(samples, **{name: value + step}), replace(samples, **{name: value - step})
