@@ -23,7 +23,7 @@ class FrictionCurve:
 
 
 def friction_curve(estimate: Estimate, joint: int, speeds: ArrayLike) -> FrictionCurve:
-    """tau(qd) - tau(0) of a joint that moves alone and steadily: a joint has no centrifugal torque of its own motion."""
+    """tau(qd) - tau(0) of a joint that moves alone and steadily: its own motion has no centrifugal torque on it."""
     u = np.asarray(speeds, dtype=np.float64)
     regressor = _steady(estimate.regressor)
     columns = regressor.columns[joint]

@@ -27,7 +27,7 @@ def prior_estimate(estimate: Estimate, prior: Robot | None = None) -> Estimate |
     complete = replace(robot, drives=drives)
     if not same_mechanism(complete, estimate.robot):
         raise InputError(
-            f"the prior robot {robot.name!r} has other joints, gears or gravity than the estimate's {estimate.robot.name!r}",
+            f"the prior {robot.name!r} has other joints, gears or gravity than the estimate's {estimate.robot.name!r}",
             hint="give the description that the estimate was made with, or one that differs in its masses alone",
         )
     values = estimate.base.matrix @ all_parameters(complete, drives=estimate.base.drives)

@@ -1,0 +1,123 @@
+"""The first sections: is the model good, and the torques that show it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mindyn.report.data import JointTrace, ReportData
+from mindyn.report.markup import (
+    Content,
+    Html,
+    Section,
+    classed,
+    count,
+    figure,
+    number,
+    p,
+    percent,
+    plural,
+    tabs,
+    tag,
+)
+from mindyn.report.plots import axis, pane, plot, series
+from mindyn.validation.validate import Grade
+
+HEADLINES: Final[dict[Grade, str]] = {
+    "well": "The model is good.",
+    "roughly": "The model is usable, with care.",
+    "hardly": "The model is poor.",
+    "not": "The model does not explain the torque.",
+}
+WORDS: Final[dict[Grade, str]] = {"well": "good", "roughly": "rough", "hardly": "poor", "not": "none"}
+
+
+def verdict_section(data: ReportData) -> Section:
+    """A headline, and a sentence for each joint."""
+    found = data.verdict
+    seen = "motion that it was not fitted to" if found.held_out else "the motion that it was fitted to"
+    lead = p(
+        tag("strong", {}, HEADLINES[found.grade]),
+        f" On {seen} it misses {percent(found.total)} of the torque ({count(found.rows)} rows). {_weakest(data)}",
+    )
+    warning = "" if found.held_out else classed("p", "note", FLATTERED)
+    rows = [
+        tag(
+            "li",
+            {"class": f"grade-{joint.grade}"},
+            classed("span", "badge", WORDS[joint.grade]),
+            classed("span", "words", joint.sentence),
+            tag("span", {"class": "meter", "aria-hidden": "true"}, _meter(joint.relative)),
+        )
+        for joint in found.joints
+    ]
+    scale = "Good: up to 10 % of the torque missed. Rough: up to 30 %. Poor: up to 100 %. None: no better than zero."
+    body = [classed("div", f"lead grade-{found.grade}", lead), warning]
+    listed = tag("ul", {"class": "verdicts", "aria-label": "Verdict for each joint"}, rows)
+    return Section("verdict", "Is the model good?", _html(*body, listed, classed("p", "fine", scale)))
+
+
+FLATTERED: Final = "No held-out log was given. The errors below are those of the fit itself, and flatter."
+
+
+def _weakest(data: ReportData) -> str:
+    joints = data.verdict.joints
+    worst = max(range(len(joints)), key=lambda k: joints[k].relative)
+    return f"The weakest joint is {data.joints[worst].name}, with {percent(joints[worst].relative)}."
+
+
+def _meter(relative: float) -> Html:
+    """A bar as long as the part of the torque that is explained."""
+    return tag("span", {"style": f"width:{max(0.0, min(1.0, 1 - relative)):.1%}"})
+
+
+def _html(*content: Content) -> Html:
+    return Html("".join(one if isinstance(one, Html) else tag("span", {}, one) for one in content if one))
+
+
+def torque_section(data: ReportData) -> Section | None:
+    """Measured and predicted torque of every joint over time, and what is left."""
+    if not data.traces:
+        return None
+    plots = {
+        f"torque-{k}-{joint}": _torque_plot(k, one, data.joints[joint].torque_unit)
+        for k, trace in enumerate(data.traces)
+        for joint, one in enumerate(trace.joints)
+    }
+    panels = [(joint.name, [_torque_figure(data, k, i) for k in range(len(data.traces))])
+              for i, joint in enumerate(data.joints)]  # fmt: skip
+    keys = classed("p", "fine", "Drag across a plot to zoom, double-click to see all. Keys: + − ← → 0.")
+    body = _html(_log_choice(data), tabs("torque", "Joint", panels), keys)
+    shared = {f"time-{k}": trace.time for k, trace in enumerate(data.traces)}
+    return Section("torque", "Measured and predicted torque", body, {**plots, "shared": shared})
+
+
+def _log_choice(data: ReportData) -> Html:
+    options = [
+        tag("option", {"value": str(k)}, f"{trace.name}, {trace.role}: {count(trace.rows)} rows, {trace.seconds:.4g} s")
+        for k, trace in enumerate(data.traces)
+    ]
+    if len(options) > 1:
+        return classed("label", "choice", "Log", tag("select", {"id": "log"}, options))
+    only = data.traces[0]
+    return p(f"Log {only.name} ({only.role}): {count(only.rows)} rows over {only.seconds:.4g} s.")
+
+
+def _torque_plot(k: int, one: JointTrace, unit: str) -> object:
+    time = f"time-{k}"
+    both = [series("measured", "measured", time, one.measured), series("predicted", "predicted", time, one.predicted)]
+    left = [series("measured − predicted", "residual", time, one.residual)]
+    panes = [pane(axis("torque", unit), both, height=250), pane(axis("left", unit), left, height=110, zero=True)]
+    return plot(axis("time", "s"), panes, group=time, zoom=True)
+
+
+def _torque_figure(data: ReportData, k: int, joint: int) -> Html:
+    trace, unit, name = data.traces[k], data.joints[joint].torque_unit, data.joints[joint].name
+    one = trace.joints[joint]
+    thinned = f" Shown: least and greatest of every {plural(trace.bucket, 'row')}." if trace.bucket > 1 else ""
+    caption = (
+        f"{name} in {trace.name} ({trace.role}): the torque runs from {number(one.low, 3)} to "
+        f"{number(one.high, 3)} {unit}; "
+        f"the prediction misses {number(one.rms_miss, 3)} {unit} rms, at most {number(one.greatest_miss, 3)} {unit} "
+        f"(at {one.greatest_at:.4g} s).{thinned}"
+    )
+    return figure(f"torque-{k}-{joint}", f"Torque of {name} over time, log {trace.name}", caption, log=k)
