@@ -148,11 +148,13 @@ def excitation(estimate: Estimate, evidence: Sequence[Evidence]) -> ExcitationDa
 
 
 def _joint_motion(q: Array, qd: Array, qdd: Array, limits: Limits) -> JointMotion:
-    counts, _, _ = np.histogram2d(qd, q, bins=COVERAGE[::-1], range=[_around(qd), _around(q)])
+    fastest = float(np.abs(qd).max())
+    reach = [(-fastest, fastest) if fastest else (-1.0, 1.0), _around(q)]
+    counts, _, _ = np.histogram2d(qd, q, bins=COVERAGE[::-1], range=reach)
     levels = np.where(counts > 0, 1 + np.rint(8 * np.sqrt(counts / max(counts.max(), 1))), 0).astype(int)
     rows = tuple("".join(map(str, row)) for row in levels)
     ends = float(q.min()), float(q.max())
-    return JointMotion(*ends, limits.lower, limits.upper, float(np.abs(qd).max()), float(np.abs(qdd).max()), rows)
+    return JointMotion(*ends, limits.lower, limits.upper, fastest, float(np.abs(qdd).max()), rows)
 
 
 def _around(values: Array) -> tuple[float, float]:

@@ -16,6 +16,7 @@ from mindyn.report.markup import (
     p,
     percent,
     plural,
+    quantity,
     tabs,
     tag,
 )
@@ -106,8 +107,8 @@ def _torque_plot(k: int, one: JointTrace, unit: str) -> object:
     time = f"time-{k}"
     both = [series("measured", "measured", time, one.measured), series("predicted", "predicted", time, one.predicted)]
     left = [series("measured − predicted", "residual", time, one.residual)]
-    panes = [pane(axis("torque", unit), both, height=250), pane(axis("left", unit), left, height=110, zero=True)]
-    return plot(axis("time", "s"), panes, group=time, zoom=True)
+    panes = [pane(axis("torque", unit), both, height=250), pane(axis("residual", unit), left, height=110, zero=True)]
+    return plot(axis("time", "s"), panes, group=time)
 
 
 def _torque_figure(data: ReportData, k: int, joint: int) -> Html:
@@ -116,8 +117,7 @@ def _torque_figure(data: ReportData, k: int, joint: int) -> Html:
     thinned = f" Shown: least and greatest of every {plural(trace.bucket, 'row')}." if trace.bucket > 1 else ""
     caption = (
         f"{name} in {trace.name} ({trace.role}): the torque runs from {number(one.low, 3)} to "
-        f"{number(one.high, 3)} {unit}; "
-        f"the prediction misses {number(one.rms_miss, 3)} {unit} rms, at most {number(one.greatest_miss, 3)} {unit} "
-        f"(at {one.greatest_at:.4g} s).{thinned}"
+        f"{quantity(one.high, unit)}; the prediction misses {quantity(one.rms_miss, unit)} rms, at most "
+        f"{quantity(one.greatest_miss, unit)} (at {quantity(one.greatest_at, 's', 4)}).{thinned}"
     )
     return figure(f"torque-{k}-{joint}", f"Torque of {name} over time, log {trace.name}", caption, log=k)

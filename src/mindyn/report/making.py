@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import platform
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import PurePath
 from typing import Any, Final
 
 from mindyn.report.data import MadeData
@@ -19,14 +20,18 @@ def made_data(inputs: ReportInputs) -> MadeData:
     """From the estimate's provenance and, where it is given, the record of the run."""
     provenance, run = inputs.estimate.provenance, inputs.run
     kept = {key: value for key, value in provenance.items() if key not in SHOWN_ELSEWHERE}
-    command = run.get("command", ())
     return MadeData(
-        command if isinstance(command, str) else shlex.join(map(str, command)),
+        _command(run.get("command", ())),
         tuple(_flat(kept)),
         tuple(_sources(inputs)),
         tuple((name, str(found)) for name, found in (run.get("versions") or package_versions()).items() if found),
         tuple(map(str, provenance.get("notes", ()))),
     )
+
+
+def _command(words: Sequence[str]) -> str:
+    """As typed, whatever folder the program lies in."""
+    return shlex.join([PurePath(words[0]).name, *words[1:]]) if words else ""
 
 
 def package_versions() -> dict[str, str | None]:

@@ -10,6 +10,9 @@ from typing import Any, Final
 
 Attributes = Mapping[str, str | bool]
 VOID: Final = ("input", "meta")
+MINUS: Final = "\u2212"
+SPACE: Final = "\u00a0"
+"""That does not break a line."""
 SUPERSCRIPTS: Final = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -69,13 +72,14 @@ class Column:
 
 
 def table(columns: Sequence[Column], rows: Sequence[Sequence[Content]], caption: str, key: str = "") -> Html:
-    """A table whose first cell of every row names it; wide ones scroll inside their frame, by keyboard too."""
+    """A table whose first cell of every row names it; it scrolls inside its frame, one with a key downwards too."""
     head = tag("tr", {}, [_heading(column) for column in columns])
     body = [tag("tr", {}, [_cell(column, k, cell) for k, (column, cell) in enumerate(pairs)]) for pairs in
             (list(zip(columns, row, strict=True)) for row in rows)]  # fmt: skip
     label = tag("caption", {}, caption)
     made = tag("table", {"id": key} if key else {}, label, tag("thead", {}, head), tag("tbody", {}, body))
-    return tag("div", {"class": "scroll", "role": "region", "aria-label": caption, "tabindex": "0"}, made)
+    kind = "scroll tall" if key else "scroll"
+    return tag("div", {"class": kind, "role": "region", "aria-label": caption, "tabindex": "0"}, made)
 
 
 def _heading(column: Column) -> Html:
@@ -117,6 +121,14 @@ def tabs(key: str, label: str, panels: Sequence[tuple[str, Content]]) -> Html:
     return classed("div", "tabs", tag("div", {"role": "tablist", "aria-label": label}, heads), bodies)
 
 
+def legend(*keys: tuple[str, str, str]) -> Html:
+    """What the colours of several plots mean: name, role and kind of each."""
+    items = [
+        classed("li", f"key role-{role} kind-{kind}", classed("span", "swatch"), name) for name, role, kind in keys
+    ]
+    return classed("ul", "legend", items)
+
+
 def figure(plot: str, label: str, caption: Content, *, shape: str = "wide", log: int | None = None) -> Html:
     """A place for a plot, and in words what it shows."""
     area = tag("div", {"class": "area", "data-label": label})
@@ -132,14 +144,19 @@ def number(value: float | None, digits: int = 4) -> str:
         return "0"
     exponent = floor(log10(abs(value)))
     if -4 <= exponent < 6:
-        return f"{value:.{max(0, digits - 1 - exponent)}f}"
+        return f"{value:.{max(0, digits - 1 - exponent)}f}".replace("-", MINUS)
     mantissa, power = f"{value:.{digits - 1}e}".split("e")
-    return f"{mantissa}·10{str(int(power)).translate(SUPERSCRIPTS)}"
+    return f"{mantissa}·10{str(int(power)).translate(SUPERSCRIPTS)}".replace("-", MINUS)
+
+
+def quantity(value: float | None, unit: str, digits: int = 3) -> str:
+    """A number and its unit, which stay on one line."""
+    return f"{number(value, digits)} {unit}".replace(" ", SPACE)
 
 
 def percent(value: float) -> str:
     """A part of one as percent, three digits."""
-    return f"{100 * value:.3g} %" if isfinite(value) else "–"
+    return f"{100 * value:.3g}{SPACE}%" if isfinite(value) else "–"
 
 
 def count(value: int) -> str:

@@ -34,6 +34,6 @@ def pane(y: dict[str, Any], curves: Sequence[Any], *, height: int, zero: bool = 
     return {"y": y, "series": list(curves), "height": height, "zero": zero}
 
 
-def plot(x: dict[str, Any], panes: Sequence[dict[str, Any]], *, group: str = "", zoom: bool = False) -> dict[str, Any]:
-    """Panes below one another on a common x axis; plots of one group are zoomed together."""
-    return {"x": x, "panes": list(panes), "group": group, "zoom": zoom}
+def plot(x: dict[str, Any], panes: Sequence[dict[str, Any]], *, group: str = "") -> dict[str, Any]:
+    """Panes below one another on a common x axis; plots of one group are zoomed together, those of none are not."""
+    return {"x": x, "panes": list(panes), "group": group}

@@ -11,9 +11,9 @@ from mindyn.report.markup import (
     classed,
     figure,
     markup,
-    number,
     p,
     percent,
+    quantity,
     table,
     tabs,
     tag,
@@ -30,25 +30,26 @@ def residual_section(data: ReportData) -> Section | None:
     for k, (joint, one) in enumerate(zip(data.joints, data.residuals, strict=True)):
         plots[f"histogram-{k}"] = _histogram(one, joint.torque_unit)
         shown = [
-            figure(f"histogram-{k}", f"Histogram of what is left of {joint.name}", _spread(one, joint.torque_unit))
+            figure(f"histogram-{k}", f"Histogram of the residuals of {joint.name}", _spread(one, joint.torque_unit))
         ]
         if one.frequency:
             plots[f"spectrum-{k}"] = _spectrum(one, joint.torque_unit)
             shown.append(figure(f"spectrum-{k}", f"Power spectra of {joint.name}", _bands(one)))
         panels.append((joint.name, classed("div", "pair", shown)))
-    words = f"What the model leaves of the torque, measured less predicted, on the {data.residual_role} logs."
-    return Section("residuals", "What is left", markup([p(words), tabs("residuals", "Joint", panels)]), plots)
+    logs = "held-out" if data.residual_role == "held out" else "training"
+    words = f"What the model leaves unexplained: measured less predicted torque, on the {logs} logs."
+    return Section("residuals", "Residuals", markup([p(words), tabs("residuals", "Joint", panels)]), plots)
 
 
 def _histogram(one: ResidualData, unit: str) -> object:
     curves = [series("found", "bars", one.edges, one.density, kind="bars")]
     curves.append(series("normal", "normal", one.edges, one.normal))
-    return plot(axis("left", unit), [pane(axis("density", f"1/({unit})"), curves, height=210, zero=True)])
+    return plot(axis("residual", unit), [pane(axis("density", f"1/({unit})"), curves, height=210, zero=True)])
 
 
 def _spectrum(one: ResidualData, unit: str) -> object:
     curves = [series("torque", "measured", one.frequency, one.torque_power)]
-    curves.append(series("left", "residual", one.frequency, one.residual_power))
+    curves.append(series("residual", "residual", one.frequency, one.residual_power))
     y = axis("power", f"({unit})²/Hz", log=True)
     return plot(axis("frequency", "Hz", log=True), [pane(y, curves, height=210)])
 
@@ -56,7 +57,7 @@ def _spectrum(one: ResidualData, unit: str) -> object:
 def _spread(one: ResidualData, unit: str) -> str:
     normal = "0.27 % of a normal spread would be"
     return (
-        f"Mean {number(one.mean, 2)} {unit}, standard deviation {number(one.deviation, 3)} {unit}; "
+        f"Mean {quantity(one.mean, unit, 2)}, standard deviation {quantity(one.deviation, unit)}; "
         f"{percent(one.beyond_three)} of the rows lie beyond three deviations, where {normal}."
     )
 
@@ -64,8 +65,8 @@ def _spread(one: ResidualData, unit: str) -> str:
 def _bands(one: ResidualData) -> str:
     strongest = max(range(len(one.frequency)), key=lambda k: one.residual_power[k])
     return (
-        f"What is left is strongest near {number(one.frequency[strongest], 2)} Hz. Level with frequency: noise; "
-        "peaks where the torque has them: something is not in the model."
+        f"The residual is strongest near {quantity(one.frequency[strongest], 'Hz', 2)}. Where it is level it is noise; "
+        "where it follows the torque, something is missing in the model."
     )
 
 
@@ -83,8 +84,8 @@ def motion_section(data: ReportData) -> Section | None:
         ]
         unit = joint.position_unit
         y = pane(axis("position", unit), curves, height=250)
-        plots[f"motion-{k}"] = plot(axis("time", "s"), [y], group="motion", zoom=True)
-        words = f"{joint.name}: simulated and measured differ by {number(found.rms[k], 3)} {unit} rms."
+        plots[f"motion-{k}"] = plot(axis("time", "s"), [y], group="motion")
+        words = f"{joint.name}: simulated and measured differ by {quantity(found.rms[k], unit)} rms."
         panels.append((joint.name, figure(f"motion-{k}", f"Position of {joint.name} over time", words)))
     words = f"The model, driven as the robot was, over {found.seconds:.4g} s."
     return Section(

@@ -9,6 +9,8 @@ from typing import Any, Final
 
 from mindyn.report.data import FrictionData, JointMotion, ParameterRow, ReportData, State
 from mindyn.report.markup import (
+    MINUS,
+    SPACE,
     Column,
     Content,
     Html,
@@ -16,11 +18,13 @@ from mindyn.report.markup import (
     classed,
     count,
     figure,
+    legend,
     markup,
     number,
     p,
     percent,
     plural,
+    quantity,
     table,
     tag,
 )
@@ -48,7 +52,7 @@ def parameter_section(data: ReportData) -> Section:
     columns = [Column("Parameter", sortable=True), Column("Value", number=True, sortable=True), Column("Unit")]
     columns += [Column("95 % interval", number=True), Column("Deviation", number=True, sortable=True)]
     columns += [Column("Prior", number=True, sortable=True)] if prior else []
-    columns += [Column("State", sortable=True), Column("Stands for")]
+    columns += [Column("State", sortable=True)]
     shown = table(columns, [_parameter(row, prior) for row in data.parameters], "Parameters", "parameter-table")
     told = classed("p", "note", f"The data cannot tell {', '.join(untold)}: a richer motion would.") if untold else ""
     parts: list[Content] = [p(f"{lead}."), told, _filters(counts), shown, _legend(counts)]
@@ -59,11 +63,13 @@ def _parameter(row: ParameterRow, prior: bool) -> list[Content]:
     digits = _digits(row)
     interval = "–" if row.low is None else f"{number(row.low, digits)} to {number(row.high, digits)}"
     relative = "–" if row.deviation is None or row.value == 0 else percent(row.deviation / abs(row.value))
-    cells: list[Content] = [tag("code", {}, row.name), _value(row.value, digits), row.unit.replace("^2", "²")]
+    formula = classed("span", "formula", row.formula.replace(" - ", f" {MINUS} ")) if row.formula else ""
+    unit = row.unit.replace("^2", "²").replace(" ", SPACE)
+    cells: list[Content] = [[tag("code", {}, row.name), formula], _value(row.value, digits), unit]
     cells += [interval, _sorted_by(row.deviation, row.value, relative)]
     cells += [_value(row.prior, 4)] if prior else []
     state = tag("span", {"class": f"state state-{row.state.replace(' ', '-')}"}, row.state)
-    return [*cells, state, tag("code", {"class": "formula"}, row.formula or row.name)]
+    return [*cells, state]
 
 
 def _digits(row: ParameterRow) -> int:
@@ -147,8 +153,8 @@ def _motion(name: str, unit: str, one: JointMotion) -> list[Content]:
     part = "–"
     if one.limit_low is not None and one.limit_high is not None and one.limit_high > one.limit_low:
         part = percent((one.high - one.low) / (one.limit_high - one.limit_low))
-    reach = f"{number(one.low, 3)} to {number(one.high, 3)} {unit}"
-    return [name, reach, part, f"{number(one.speed, 3)} {unit}/s", f"{number(one.acceleration, 3)} {unit}/s²"]
+    reach = f"{number(one.low, 3)} to {quantity(one.high, unit)}"
+    return [name, reach, part, quantity(one.speed, f"{unit}/s"), quantity(one.acceleration, f"{unit}/s²")]
 
 
 def _visited(one: JointMotion) -> str:
@@ -172,7 +178,9 @@ def friction_section(data: ReportData) -> Section | None:
         for k, joint in enumerate(data.joints)
     ]
     words = "Friction torque of each joint at steady speed, without its constant offset; the band is the 95 % interval."
-    return Section("friction", "Friction", markup([p(words), classed("div", "grid", figures)]), plots)
+    keys = [("found", "predicted", "line"), ("95 % interval", "band", "band")]
+    keys += [("prior", "prior", "line")] if any(one.prior and any(one.prior) for one in data.friction) else []
+    return Section("friction", "Friction", markup([p(words), legend(*keys), classed("div", "grid", figures)]), plots)
 
 
 def _friction_plot(data: ReportData, joint: int, one: FrictionData) -> object:
@@ -192,8 +200,8 @@ def _friction_words(data: ReportData, joint: int) -> str:
         return f"{data.joints[joint].name}: no friction was found."
     half = len(one.torque) // 2
     return (
-        f"{data.joints[joint].name}: {number(one.torque[half], 3)} {unit} just above rest, "
-        f"{number(one.torque[-1], 3)} {unit} at {number(one.speed[-1], 3)} {data.joints[joint].position_unit}/s."
+        f"{data.joints[joint].name}: {quantity(one.torque[half], unit)} just above rest, "
+        f"{quantity(one.torque[-1], unit)} at {quantity(one.speed[-1], f'{data.joints[joint].position_unit}/s')}."
     )
 
 
@@ -209,7 +217,9 @@ def comparison_section(data: ReportData) -> Section | None:
     words = f"Least in total on {kind}: {best.name}, with {percent(best.total)}. The least of every row is bold."
     about = [tag("li", {}, tag("strong", {}, one.name), f": {one.about}") for one in data.comparison if one.about]
     shown = table(columns, rows, f"Relative torque errors on {kind}")
-    return Section("comparison", "Other models", markup([p(words), shown, tag("ul", {"class": "fine"}, about)]))
+    return Section(
+        "comparison", "Comparison with other models", markup([p(words), shown, tag("ul", {"class": "fine"}, about)])
+    )
 
 
 def _compared(name: str, values: list[float]) -> list[Content]:
@@ -225,9 +235,16 @@ def feasibility_section(data: ReportData) -> Section | None:
     items = []
     for answer in data.feasibility:
         word, grade = words[answer["holds"]]
-        head = [classed("span", "badge", word), classed("span", "words", f"{answer['question']}? {answer['sentence']}")]
+        head = [
+            classed("span", "badge", word),
+            classed("span", "words", tag("strong", {}, _asked(answer["question"])), answer["sentence"]),
+        ]
         items.append(tag("li", {"class": f"grade-{grade}"}, head, _witness(answer["witness"])))
     return Section("feasibility", "Can such a robot exist?", tag("ul", {"class": "verdicts answers"}, items))
+
+
+def _asked(question: str) -> str:
+    return f"{question[:1].upper()}{question[1:]}? "
 
 
 def _witness(witness: Mapping[str, Any]) -> Html:

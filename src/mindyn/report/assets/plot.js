@@ -25,8 +25,9 @@ class Plot {
       this.values.set(series, value);
       this.legend.append(item);
     }
-    if (this.values.size) this.bar.append(this.legend);
-    if (this.spec.zoom) this.bar.append(this.tools());
+    const small = this.figure.classList.contains("small"); /* these share a legend */
+    if (this.values.size && !small) this.bar.append(this.legend);
+    if (this.spec.group) this.bar.append(this.tools());
     if (this.bar.childNodes.length) this.area.before(this.bar);
   }
 
@@ -44,7 +45,7 @@ class Plot {
 
   buildArea() {
     this.svg = Svg.add(this.area, "svg", { role: "img", "aria-label": this.area.dataset.label });
-    if (!this.spec.zoom) return;
+    if (!this.spec.group) return;
     this.area.tabIndex = 0;
     this.area.setAttribute("role", "group");
     this.area.setAttribute("aria-label", `${this.area.dataset.label}; plus, minus, arrow keys and 0 zoom`);
@@ -119,12 +120,12 @@ class Plot {
     const y = this.yScale(pane, top, height);
     const clip = `clip-${Plot.all.indexOf(this)}-${this.spec.panes.indexOf(pane)}`;
     Svg.add(Svg.add(this.svg, "clipPath", { id: clip }), "rect", { x: LEFT, y: top, width: Math.max(1, width - LEFT - RIGHT), height });
-    for (const tick of y.ticks(Math.max(2, height / 42))) {
+    for (const tick of y.ticks(Math.max(3, height / 42))) {
       const at = y.at(tick.value);
       Svg.add(this.svg, "line", { class: Math.abs(tick.value) < 1e-12 && !y.log ? "zero" : "rule", x1: LEFT, x2: width - RIGHT, y1: at, y2: at });
       Svg.add(this.svg, "text", { class: "tick", x: LEFT - 8, y: at + 4, "text-anchor": "end" }, tick.text);
     }
-    for (const tick of this.x.ticks(Math.max(2, (width - LEFT) / 85))) {
+    for (const tick of this.x.ticks(Math.max(3, (width - LEFT) / 85))) {
       const at = this.x.at(tick.value);
       Svg.add(this.svg, "line", { class: "rule", x1: at, x2: at, y1: top, y2: top + height });
       if (last) Svg.add(this.svg, "text", { class: "tick", x: at, y: top + height + 17, "text-anchor": "middle" }, tick.text);

@@ -129,7 +129,8 @@ class RobotView {
     const [x, y] = this.seen(at);
     const mark = this.skeleton.kinds[joint] === "prismatic" ? ["rect", { x: x - 6, y: y - 6, width: 12, height: 12 }] : ["circle", { cx: x, cy: y, r: 6.5 }];
     Svg.add(this.svg, mark[0], { class: "joint", ...mark[1] });
-    Svg.add(this.svg, "text", { class: "joint-number", x: x + 11, y: y - 8 }, String(joint + 1));
+    const here = this.skeleton.axes.map((other, i) => [i + 1, this.point(other)]).filter(([, point]) => point.every((value, i) => Math.abs(value - at[i]) < 0.01 * this.size));
+    if (here[0][0] === joint + 1) Svg.add(this.svg, "text", { class: "joint-number", x: x + 12, y: y - 9 }, here.map(([number]) => number).join(" "));
   }
   drawGravity() {
     const size = Math.hypot(...this.skeleton.gravity);
