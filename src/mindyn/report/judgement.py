@@ -29,15 +29,19 @@ HEADLINES: Final[dict[Grade, str]] = {
     "hardly": "The model is poor.",
     "not": "The model does not explain the torque.",
 }
+USEFUL: Final = ("well", "roughly")
+UNEVEN: Final = "The model is good for some joints, not for all."
 WORDS: Final[dict[Grade, str]] = {"well": "good", "roughly": "rough", "hardly": "poor", "not": "none"}
 
 
 def verdict_section(data: ReportData) -> Section:
     """A headline, and a sentence for each joint."""
     found = data.verdict
+    uneven = found.grade in USEFUL and any(joint.grade not in USEFUL for joint in found.joints)
+    headline, colour = (UNEVEN, "roughly") if uneven else (HEADLINES[found.grade], found.grade)
     seen = "motion that it was not fitted to" if found.held_out else "the motion that it was fitted to"
     lead = p(
-        tag("strong", {}, HEADLINES[found.grade]),
+        tag("strong", {}, headline),
         f" On {seen} it misses {percent(found.total)} of the torque ({count(found.rows)} rows). {_weakest(data)}",
     )
     warning = "" if found.held_out else classed("p", "note", FLATTERED)
@@ -52,7 +56,7 @@ def verdict_section(data: ReportData) -> Section:
         for joint in found.joints
     ]
     scale = "Good: up to 10 % of the torque missed. Rough: up to 30 %. Poor: up to 100 %. None: no better than zero."
-    body = [classed("div", f"lead grade-{found.grade}", lead), warning]
+    body = [classed("div", f"lead grade-{colour}", lead), warning]
     listed = tag("ul", {"class": "verdicts", "aria-label": "Verdict for each joint"}, rows)
     return Section("verdict", "Is the model good?", _html(*body, listed, classed("p", "fine", scale)))
 

@@ -71,15 +71,32 @@ class Column:
     sortable: bool = False
 
 
-def table(columns: Sequence[Column], rows: Sequence[Sequence[Content]], caption: str, key: str = "") -> Html:
-    """A table whose first cell of every row names it; it scrolls inside its frame, one with a key downwards too."""
-    head = tag("tr", {}, [_heading(column) for column in columns])
-    body = [tag("tr", {}, [_cell(column, k, cell) for k, (column, cell) in enumerate(pairs)]) for pairs in
-            (list(zip(columns, row, strict=True)) for row in rows)]  # fmt: skip
-    label = tag("caption", {}, caption)
-    made = tag("table", {"id": key} if key else {}, label, tag("thead", {}, head), tag("tbody", {}, body))
-    kind = "scroll tall" if key else "scroll"
-    return tag("div", {"class": kind, "role": "region", "aria-label": caption, "tabindex": "0"}, made)
+def table(columns: Sequence[Column], rows: Sequence[Sequence[Content]], caption: str) -> Html:
+    """A table whose first cell of every row names it."""
+    return _framed(columns, [tag("tbody", {}, [_row(columns, row) for row in rows])], caption, {"class": "scroll"})
+
+
+def annotated_table(
+    columns: Sequence[Column], rows: Sequence[tuple[Sequence[Content], str]], caption: str, key: str
+) -> Html:
+    """A long table with a line below some of its rows; it scrolls downwards too."""
+    bodies = []
+    for row, note in rows:
+        text = tag("td", {"colspan": str(len(columns)), "class": "below"}, tag("span", {}, note))
+        bodies.append(tag("tbody", {}, _row(columns, row), tag("tr", {}, text) if note else ""))
+    return _framed(columns, bodies, caption, {"class": "scroll tall", "id": key})
+
+
+def _framed(columns: Sequence[Column], bodies: Sequence[Html], caption: str, frame: Attributes) -> Html:
+    """Wide tables scroll inside their frame, by keyboard too."""
+    head = tag("thead", {}, tag("tr", {}, [_heading(column) for column in columns]))
+    made = tag("table", {}, tag("caption", {}, caption), head, bodies)
+    return tag("div", {**frame, "role": "region", "aria-label": caption, "tabindex": "0"}, made)
+
+
+def _row(columns: Sequence[Column], cells: Sequence[Content]) -> Html:
+    pairs = zip(columns, cells, strict=True)
+    return tag("tr", {}, [_cell(column, k, cell) for k, (column, cell) in enumerate(pairs)])
 
 
 def _heading(column: Column) -> Html:

@@ -65,8 +65,8 @@ def _spread(one: ResidualData, unit: str) -> str:
 def _bands(one: ResidualData) -> str:
     strongest = max(range(len(one.frequency)), key=lambda k: one.residual_power[k])
     return (
-        f"The residual is strongest near {quantity(one.frequency[strongest], 'Hz', 2)}. Where it is level it is noise; "
-        "where it follows the torque, something is missing in the model."
+        f"The residual is strongest near {quantity(one.frequency[strongest], 'Hz', 2)}. A level residual is noise; "
+        "a hump where the torque is strong means that something is missing in the model."
     )
 
 

@@ -15,6 +15,7 @@ from mindyn.report.markup import (
     Content,
     Html,
     Section,
+    annotated_table,
     classed,
     count,
     figure,
@@ -53,7 +54,8 @@ def parameter_section(data: ReportData) -> Section:
     columns += [Column("95 % interval", number=True), Column("Deviation", number=True, sortable=True)]
     columns += [Column("Prior", number=True, sortable=True)] if prior else []
     columns += [Column("State", sortable=True)]
-    shown = table(columns, [_parameter(row, prior) for row in data.parameters], "Parameters", "parameter-table")
+    rows = [(_parameter(row, prior), row.formula.replace(" - ", f" {MINUS} ")) for row in data.parameters]
+    shown = annotated_table(columns, rows, "All parameters", "parameter-table")
     told = classed("p", "note", f"The data cannot tell {', '.join(untold)}: a richer motion would.") if untold else ""
     parts: list[Content] = [p(f"{lead}."), told, _filters(counts), shown, _legend(counts)]
     return Section("parameters", "Parameters", markup(parts))
@@ -63,9 +65,8 @@ def _parameter(row: ParameterRow, prior: bool) -> list[Content]:
     digits = _digits(row)
     interval = "–" if row.low is None else f"{number(row.low, digits)} to {number(row.high, digits)}"
     relative = "–" if row.deviation is None or row.value == 0 else percent(row.deviation / abs(row.value))
-    formula = classed("span", "formula", row.formula.replace(" - ", f" {MINUS} ")) if row.formula else ""
     unit = row.unit.replace("^2", "²").replace(" ", SPACE)
-    cells: list[Content] = [[tag("code", {}, row.name), formula], _value(row.value, digits), unit]
+    cells: list[Content] = [tag("code", {}, row.name), _value(row.value, digits), unit]
     cells += [interval, _sorted_by(row.deviation, row.value, relative)]
     cells += [_value(row.prior, 4)] if prior else []
     state = tag("span", {"class": f"state state-{row.state.replace(' ', '-')}"}, row.state)

@@ -49,17 +49,18 @@ const Logs = {
 
 const Table = {
   start() {
-    Table.made = document.getElementById("parameter-table");
-    Table.rows = [...Table.made.tBodies[0].rows];
+    Table.made = document.querySelector("#parameter-table table");
+    Table.bodies = [...Table.made.tBodies]; /* one for each parameter: its row, and its formula */
     const states = [...Table.made.tHead.rows[0].cells].findIndex((cell) => cell.textContent === "State");
     const find = document.getElementById("find"), state = document.getElementById("state");
     const filter = () => {
       const wanted = find.value.trim().toLowerCase();
-      for (const row of Table.rows) {
-        row.hidden = !(row.textContent.toLowerCase().includes(wanted) && (!state.value || row.cells[states].textContent === state.value));
+      for (const body of Table.bodies) {
+        const named = body.rows[0].cells[0].textContent + " " + (body.rows[1]?.textContent ?? "");
+        body.hidden = !(named.toLowerCase().includes(wanted) && (!state.value || body.rows[0].cells[states].textContent === state.value));
       }
-      const shown = Table.rows.filter((row) => !row.hidden).length;
-      document.getElementById("found").textContent = shown === Table.rows.length ? "" : `${shown} of ${Table.rows.length} shown`;
+      const shown = Table.bodies.filter((body) => !body.hidden).length;
+      document.getElementById("found").textContent = shown === Table.bodies.length ? "" : `${shown} of ${Table.bodies.length} shown`;
     };
     find.addEventListener("input", filter);
     state.addEventListener("change", filter);
@@ -70,16 +71,16 @@ const Table = {
     for (const other of head.parentElement.cells) other.removeAttribute("aria-sort");
     head.setAttribute("aria-sort", up ? "ascending" : "descending");
     const numeric = head.classList.contains("number");
-    const key = (row) => {
-      const cell = row.cells[column], text = cell.textContent;
-      return numeric ? Number(cell.querySelector("[data-sort]")?.dataset.sort ?? NaN) : text;
+    const key = (body) => {
+      const cell = body.rows[0].cells[column];
+      return numeric ? Number(cell.querySelector("[data-sort]")?.dataset.sort ?? NaN) : cell.textContent;
     };
-    const ordered = Table.rows.map((row) => [key(row), row]).sort(([a], [b]) => {
+    const ordered = Table.bodies.map((body) => [key(body), body]).sort(([a], [b]) => {
       if (!numeric) return (up ? 1 : -1) * a.localeCompare(b, undefined, { numeric: true });
       if (Number.isNaN(a) || Number.isNaN(b)) return Number.isNaN(a) - Number.isNaN(b);
       return up ? a - b : b - a;
     });
-    Table.made.tBodies[0].append(...ordered.map(([, row]) => row));
+    Table.made.append(...ordered.map(([, body]) => body));
   },
 };
 

@@ -120,7 +120,7 @@ class Plot {
     const y = this.yScale(pane, top, height);
     const clip = `clip-${Plot.all.indexOf(this)}-${this.spec.panes.indexOf(pane)}`;
     Svg.add(Svg.add(this.svg, "clipPath", { id: clip }), "rect", { x: LEFT, y: top, width: Math.max(1, width - LEFT - RIGHT), height });
-    for (const tick of y.ticks(Math.max(3, height / 42))) {
+    for (const tick of y.ticks(Math.max(4, height / 42))) {
       const at = y.at(tick.value);
       Svg.add(this.svg, "line", { class: Math.abs(tick.value) < 1e-12 && !y.log ? "zero" : "rule", x1: LEFT, x2: width - RIGHT, y1: at, y2: at });
       Svg.add(this.svg, "text", { class: "tick", x: LEFT - 8, y: at + 4, "text-anchor": "end" }, tick.text);
@@ -295,7 +295,7 @@ class Plot {
       if (plot.seen && width && width !== plot.width) { plot.width = width; plot.draw(); }
     }));
     for (const area of byArea.keys()) { seen.observe(area); sized.observe(area); }
-    addEventListener("beforeprint", () => Plot.all.forEach((plot) => plot.draw(plot.figure.classList.contains("small") ? PRINT_WIDTH / 2 : PRINT_WIDTH)));
+    addEventListener("beforeprint", () => Plot.all.forEach((plot) => plot.draw(plot.figure.closest(".grid, .pair") ? PRINT_WIDTH / 2 : PRINT_WIDTH)));
     addEventListener("afterprint", () => Plot.all.forEach((plot) => plot.refresh()));
   }
 }
