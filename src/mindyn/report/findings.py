@@ -29,7 +29,8 @@ from mindyn.validation.validate import Verdict, fit_error, grade_of, validate
 
 CLEAR: Final = 0.1
 """A parameter whose standard deviation is a smaller part of its value is clear."""
-CURVE_POINTS: Final = 60
+CURVE_POINTS: Final = 25
+"""Of one direction, so many closer towards rest and as many evenly spread."""
 TORQUE_UNITS: Final[Mapping[str, tuple[str, str]]] = {
     "Im": ("kg m^2", "kg"),
     "fv": ("N m s", "N s/m"),
@@ -101,7 +102,8 @@ def friction_data(
 
 
 def _friction(estimate: Estimate, prior: Estimate | None, joint: int, fastest: float) -> FrictionData:
-    half = (fastest or 1.0) * np.geomspace(1e-3, 1.0, CURVE_POINTS // 2)
+    shares = np.unique([*np.geomspace(1e-3, 1.0, CURVE_POINTS), *np.linspace(0.02, 1.0, CURVE_POINTS)])
+    half = (fastest or 1.0) * shares
     speeds = np.concatenate([-half[::-1], half])
     found: FrictionCurve = friction_curve(estimate, joint, speeds)
     told = bool(np.isfinite(found.deviation).all())

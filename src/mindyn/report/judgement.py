@@ -44,7 +44,8 @@ def verdict_section(data: ReportData) -> Section:
         tag("strong", {}, headline),
         f" On {seen} it misses {percent(found.total)} of the torque ({count(found.rows)} rows). {_weakest(data)}",
     )
-    warning = "" if found.held_out else classed("p", "note", FLATTERED)
+    warnings = [] if found.held_out else [classed("p", "note", FLATTERED)]
+    warnings += _bettered(data)
     rows = [
         tag(
             "li",
@@ -56,12 +57,23 @@ def verdict_section(data: ReportData) -> Section:
         for joint in found.joints
     ]
     scale = "Good: up to 10 % of the torque missed. Rough: up to 30 %. Poor: up to 100 %. None: no better than zero."
-    body = [classed("div", f"lead grade-{colour}", lead), warning]
+    body = [classed("div", f"lead grade-{colour}", lead), *warnings]
     listed = tag("ul", {"class": "verdicts", "aria-label": "Verdict for each joint"}, rows)
     return Section("verdict", "Is the model good?", _html(*body, listed, classed("p", "fine", scale)))
 
 
 FLATTERED: Final = "No held-out log was given. The errors below are those of the fit itself, and flatter."
+
+
+def _bettered(data: ReportData) -> list[Html]:
+    """Says so when another model in the comparison predicts better."""
+    if not data.comparison:
+        return []
+    best = min(data.comparison, key=lambda column: column.total)
+    if best is data.comparison[0]:
+        return []
+    link = tag("a", {"href": "#comparison"}, "another model")
+    return [classed("p", "note", "On the same rows ", link, f", {best.name}, misses less: {percent(best.total)}.")]
 
 
 def _weakest(data: ReportData) -> str:

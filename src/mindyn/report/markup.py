@@ -173,7 +173,10 @@ def quantity(value: float | None, unit: str, digits: int = 3) -> str:
 
 def percent(value: float) -> str:
     """A part of one as percent, three digits."""
-    return f"{100 * value:.3g}{SPACE}%" if isfinite(value) else "–"
+    if not isfinite(value):
+        return "–"
+    shown = count(round(100 * value)) if value >= 10 else f"{100 * value:.3g}"
+    return f"{shown}{SPACE}%"
 
 
 def count(value: int) -> str:

@@ -54,7 +54,7 @@ def parameter_section(data: ReportData) -> Section:
     columns += [Column("95 % interval", number=True), Column("Deviation", number=True, sortable=True)]
     columns += [Column("Prior", number=True, sortable=True)] if prior else []
     columns += [Column("State", sortable=True)]
-    rows = [(_parameter(row, prior), row.formula.replace(" - ", f" {MINUS} ")) for row in data.parameters]
+    rows = [(_parameter(row, prior), row.formula.replace("-", MINUS)) for row in data.parameters]
     shown = annotated_table(columns, rows, "All parameters", "parameter-table")
     told = classed("p", "note", f"The data cannot tell {', '.join(untold)}: a richer motion would.") if untold else ""
     parts: list[Content] = [p(f"{lead}."), told, _filters(counts), shown, _legend(counts)]

@@ -27,7 +27,7 @@ WORDS: Final[Mapping[Grade, str]] = {
     "well": "is well explained",
     "roughly": "is roughly explained",
     "hardly": "is hardly explained",
-    "not": "is not explained: zero torque would be predicted as well",
+    "not": "is not explained",
 }
 OVERFIT: Final = 2.0
 """A held-out error above this multiple of the training error is said to be one."""
@@ -84,13 +84,18 @@ def judged(estimate: Estimate, error: TorqueError) -> Verdict:
 
 def fit_error(estimate: Estimate) -> TorqueError:
     """The error on the rows of the fit itself, which flatters."""
+    names = tuple(one.joint for one in estimate.residuals)
+    if names != estimate.robot.joint_names:
+        raise InputError(
+            f"the fit did not compare torques of the joints but: {', '.join(names) or 'nothing'}",
+            hint="validate(estimate, logs) does, on logs that were not used in the fit",
+        )
     rms = np.array([one.rms for one in estimate.residuals])
     torque = np.array([one.rms_torque for one in estimate.residuals])
     rows = np.array([one.rows for one in estimate.residuals])
     with np.errstate(divide="ignore", invalid="ignore"):
         relative = rms / torque
         total = float(np.sqrt((rows * rms**2).sum() / (rows * torque**2).sum()))
-    names = tuple(one.joint for one in estimate.residuals)
     return TorqueError(names, rms, relative, total, int(rows.max(initial=0)))
 
 
@@ -106,11 +111,14 @@ def held_out_error(estimate: Estimate, log: Log, rows: tuple[int, int] | None = 
 
 def _sentence(estimate: Estimate, error: TorqueError, joint: int) -> str:
     name, relative = error.joint_names[joint], float(error.relative[joint])
-    trained = estimate.residuals[joint]
-    in_fit = trained.rms / trained.rms_torque if trained.rms_torque > 0 else float("nan")
+    fits = (one.rms / one.rms_torque for one in estimate.residuals if one.joint == name and one.rms_torque > 0)
+    in_fit = next(fits, float("nan"))
     unit = "N" if estimate.robot.joints[joint].kind == "prismatic" else "N m"
     worse = f", {relative / in_fit:.1f} times the error of the fit" if relative > OVERFIT * in_fit else ""
-    missed = f"{100 * relative:.3g} % of its torque is missed ({error.rmse[joint]:.3g} {unit} rms{worse})"
+    part = f"{100 * relative:.3g} % of its torque is missed"
+    if relative > 1:
+        part = f"the error is {relative:.3g} times the torque, so that zero would be a better prediction"
+    missed = f"{part} ({error.rmse[joint]:.3g} {unit} rms{worse})"
     return f"{name} {WORDS[grade_of(relative)]}: {missed}."
 
 

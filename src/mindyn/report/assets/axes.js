@@ -70,7 +70,8 @@ class Scale {
   even(most) {
     const rough = (this.high - this.low) / most;
     const power = 10 ** Math.floor(Math.log10(rough));
-    const step = [1, 2, 5, 10].map((k) => k * power).find((k) => k >= rough * 0.999);
+    const off = (k) => Math.abs(Math.log(k / rough));
+    const step = [1, 2, 5, 10].map((k) => k * power).reduce((best, k) => (off(k) < off(best) ? k : best));
     const digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
     const found = [];
     for (let k = Math.ceil(this.low / step - 1e-9); k * step <= this.high + step * 1e-9; k++) {
