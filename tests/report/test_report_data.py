@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -18,7 +19,8 @@ from mindyn.report.decimation import STEPS, bucket_rows, bucket_times, extremes,
 from mindyn.report.evidence import Evidence, traces
 from mindyn.report.gathering import gather
 from mindyn.report.inputs import ReportInputs
-from mindyn.report.page import page
+from mindyn.report.markup import Html, Section
+from mindyn.report.page import page, plot_numbers
 from mindyn.validation.prediction import Prediction
 
 MEBIBYTE = 2**20
@@ -181,6 +183,27 @@ def test_names_from_files_cannot_become_markup(tmp_path):
     assert text.count("<script") == text.count("</script>")
     assert "<script>alert" not in text
     assert "&lt;img src=x" in text
+
+
+def test_numbers_cannot_end_their_script():
+    hostile = {"name": "</script><script>alert(3)</script>", "low": 1.5}
+    made = plot_numbers([Section("key", "title", Html(""), {"plot": hostile, "shared": {"time": [0.0]}})])
+    assert made.count("</script>") == 1
+    inside = json.loads(made.split(">", 1)[1].rsplit("<", 1)[0])
+    assert inside == {"shared": {"time": [0.0]}, "plot": hostile}
+
+
+def test_parameters_are_as_sure_as_the_estimate_says(data, estimate):
+    for row, value, deviation in zip(data.parameters, estimate.beta, estimate.deviations, strict=True):
+        if row.name in estimate.left_out:
+            continue
+        assert (row.low, row.high) == pytest.approx((value - 1.96 * deviation, value + 1.96 * deviation), rel=1e-4)
+        expected = "clear" if deviation <= 0.1 * abs(value) else "rough"
+        assert row.state == ("near zero" if row.low < 0 < row.high else expected)
+    untold = replace(estimate, untold=("fc1",))
+    states = {row.name: row.state for row in gather(ReportInputs(untold)).parameters}
+    assert states["fc1"] == "untold"
+    assert "The data cannot tell fc1" in page(gather(ReportInputs(untold)))
 
 
 def test_a_million_rows_of_six_joints_stay_small():

@@ -42,7 +42,7 @@ def page(data: ReportData) -> str:
     ]
     scripts = [tag("script", {}, Html(_asset(name))) for name in SCRIPTS]
     space = tag("svg", {"id": "space", "hidden": True})
-    body = [_top(data), _navigation(sections), _main(sections), _data(sections), space, *scripts]
+    body = [_top(data), _navigation(sections), _main(sections), plot_numbers(sections), space, *scripts]
     return f"<!doctype html>\n{tag('html', {'lang': 'en'}, tag('head', {}, head), tag('body', {}, body))}\n"
 
 
@@ -73,7 +73,7 @@ def _main(sections: list[Section]) -> Html:
     return tag("main", {}, no_script, written)
 
 
-def _data(sections: list[Section]) -> Html:
+def plot_numbers(sections: list[Section]) -> Html:
     """Numbers of all plots as JSON in which nothing can end the script."""
     plots: dict[str, Any] = {"shared": {}}
     for one in sections:

@@ -3,7 +3,7 @@
 class RobotView {
   constructor(figure, skeleton) {
     Object.assign(this, { skeleton, area: figure.querySelector(".area"), pose: 0, turn: 0.7, tilt: 0.35 });
-    this.svg = Svg.add(this.area, "svg", { viewBox: "0 0 640 480", role: "img", "aria-label": this.area.dataset.label });
+    this.svg = Svg.add(this.area, "svg", { role: "img", "aria-label": this.area.dataset.label });
     this.area.tabIndex = 0;
     this.area.setAttribute("role", "group");
     this.area.setAttribute("aria-label", `${this.area.dataset.label}; arrow keys turn it`);
@@ -80,14 +80,16 @@ class RobotView {
   seen([x, y, z]) {
     const [a, b, c] = [x - this.centre[0], y - this.centre[1], z - this.centre[2]];
     const [right, away] = [a * Math.cos(this.turn) + b * Math.sin(this.turn), -a * Math.sin(this.turn) + b * Math.cos(this.turn)];
-    const scale = 430 / this.size;
-    return [320 + right * scale, 240 - (c * Math.cos(this.tilt) + away * Math.sin(this.tilt)) * scale, away * Math.cos(this.tilt) - c * Math.sin(this.tilt)];
+    const scale = (0.67 * this.wide) / this.size;
+    return [this.wide / 2 + right * scale, 0.375 * this.wide - (c * Math.cos(this.tilt) + away * Math.sin(this.tilt)) * scale, away * Math.cos(this.tilt) - c * Math.sin(this.tilt)];
   }
   point(k) {
     return this.skeleton.frames[this.pose].slice(3 * k, 3 * k + 3);
   }
 
   draw() {
+    this.wide = Math.max(320, Math.min(640, this.area.clientWidth || 640));
+    this.svg.setAttribute("viewBox", `0 0 ${this.wide} ${0.75 * this.wide}`);
     this.svg.replaceChildren();
     this.drawFloor();
     this.drawTriad();
@@ -137,7 +139,7 @@ class RobotView {
     if (!size) return;
     const origin = this.seen(this.centre), tip = this.seen(this.centre.map((value, k) => value + (this.skeleton.gravity[k] / size) * this.size * 0.12));
     const [dx, dy] = [tip[0] - origin[0], tip[1] - origin[1]], long = Math.hypot(dx, dy) || 1;
-    const [x, y] = [590, 60], [u, v] = [dx / long, dy / long];
+    const [x, y] = [this.wide - 50, 60], [u, v] = [dx / long, dy / long];
     Svg.add(this.svg, "line", { class: "gravity", x1: x, y1: y, x2: x + dx, y2: y + dy });
     Svg.add(this.svg, "path", { class: "gravity", d: `M${x + dx} ${y + dy}l${-7 * u - 4 * v} ${-7 * v + 4 * u}M${x + dx} ${y + dy}l${-7 * u + 4 * v} ${-7 * v - 4 * u}` });
     Svg.add(this.svg, "text", { class: "tick", x: x - 16, y: y + 4 }, "g");
