@@ -197,7 +197,8 @@ def test_parameters_are_as_sure_as_the_estimate_says(data, estimate):
     for row, value, deviation in zip(data.parameters, estimate.beta, estimate.deviations, strict=True):
         if row.name in estimate.left_out:
             continue
-        assert (row.low, row.high) == pytest.approx((value - 1.96 * deviation, value + 1.96 * deviation), rel=1e-4)
+        ends = value - 1.96 * deviation, value + 1.96 * deviation
+        assert (row.low, row.high) == pytest.approx(ends, abs=1e-4 * deviation)
         expected = "clear" if deviation <= 0.1 * abs(value) else "rough"
         assert row.state == ("near zero" if row.low < 0 < row.high else expected)
     untold = replace(estimate, untold=("fc1",))
