@@ -188,7 +188,7 @@ def test_names_from_files_cannot_become_markup(tmp_path):
 def test_numbers_cannot_end_their_script():
     hostile = {"name": "</script><script>alert(3)</script>", "low": 1.5}
     made = plot_numbers([Section("key", "title", Html(""), {"plot": hostile, "shared": {"time": [0.0]}})])
-    assert made.count("</script>") == 1
+    assert made.count("</script") == 1
     inside = json.loads(made.split(">", 1)[1].rsplit("<", 1)[0])
     assert inside == {"shared": {"time": [0.0]}, "plot": hostile}
 
