@@ -69,7 +69,8 @@ def test_times_go_with_the_extremes_and_increase():
     kept = bucket_times(time, 300)
     assert kept.shape == extremes(time, 300).shape
     assert (np.diff(kept) >= 0).all()
-    assert kept[0] == 0.0
+    assert (kept[0], kept[-1]) == (time[0], time[-1])
+    assert (extremes(time, 300) == kept).all(), "what only rises keeps its slope"
 
 
 def test_packed_values_come_back():

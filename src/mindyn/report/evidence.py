@@ -43,11 +43,11 @@ class Evidence:
 
 def evidence_of(estimate: Estimate, logs: Sequence[Log], role: Role) -> list[Evidence]:
     """Every log with its prediction."""
-    return [Evidence(_name(log, role, k), role, prediction_of(estimate, log)) for k, log in enumerate(logs, 1)]
+    return [Evidence(_name(log, k), role, prediction_of(estimate, log)) for k, log in enumerate(logs, 1)]
 
 
-def _name(log: Log, role: Role, number: int) -> str:
-    return PurePath(log.sources[0].path).name if log.sources else f"{role} log {number}"
+def _name(log: Log, number: int) -> str:
+    return PurePath(log.sources[0].path).name if log.sources else f"log {number}"
 
 
 def traces(evidence: Sequence[Evidence]) -> tuple[Trace, ...]:

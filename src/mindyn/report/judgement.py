@@ -116,7 +116,7 @@ def _log_choice(data: ReportData) -> Html:
     if len(options) > 1:
         return classed("label", "choice", "Log", tag("select", {"id": "log"}, options))
     only = data.traces[0]
-    return p(f"Log {only.name} ({only.role}): {count(only.rows)} rows over {only.seconds:.4g} s.")
+    return p(f"{only.name} ({only.role}): {count(only.rows)} rows over {only.seconds:.4g} s.")
 
 
 def _torque_plot(k: int, one: JointTrace, unit: str) -> object:
