@@ -59,7 +59,7 @@ class JointTrace:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Torques of one log; `shown_of`: how many of its rows one bucket holds."""
+    """Torques of one log; `bucket`: of how many rows the least and the greatest are kept."""
 
     name: str
     role: Literal["held out", "training"]

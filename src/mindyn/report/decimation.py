@@ -50,6 +50,11 @@ def _table(values: Array, rows: int) -> Array:
     return np.append(values, np.full(padding, values[-1])).reshape(-1, rows)
 
 
+def short(values: Array) -> tuple[float, ...]:
+    """Six digits of every value."""
+    return tuple(float(f"{value:.6g}") for value in values)
+
+
 def packed_levels(values: Array) -> Packed:
     """Two bytes for every value; the least and the greatest come back exactly."""
     low, high = float(values.min()), float(values.max())

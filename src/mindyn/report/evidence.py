@@ -13,7 +13,7 @@ from mindyn.algebra.values import Array
 from mindyn.estimators.estimate import Estimate
 from mindyn.logs.log import Log
 from mindyn.report.data import ExcitationData, JointMotion, JointTrace, MotionData, Numbers, ResidualData, Trace
-from mindyn.report.decimation import bucket_rows, bucket_times, extremes, packed_exactly, packed_levels
+from mindyn.report.decimation import bucket_rows, bucket_times, extremes, packed_exactly, packed_levels, short
 from mindyn.report.inputs import MotionComparison
 from mindyn.robots.parts import Limits
 from mindyn.validation.prediction import Prediction, prediction_of
@@ -95,10 +95,10 @@ def residuals(evidence: Sequence[Evidence]) -> tuple[ResidualData, ...]:
     _, torque_power = spectrum(longest.measured, segments, rate)
     kept = _log_spaced(len(frequency))
     powers = [_averaged(power, kept) for power in (residual_power, torque_power)]
-    shown = _numbers(_averaged(frequency[:, None], kept)[:, 0])
+    shown = short(_averaged(frequency[:, None], kept)[:, 0])
     left = np.concatenate([one.prediction.residual[one.prediction.scored] for one in evidence])
     return tuple(
-        _residual(left[:, joint], shown, _numbers(powers[0][:, joint]), _numbers(powers[1][:, joint]))
+        _residual(left[:, joint], shown, short(powers[0][:, joint]), short(powers[1][:, joint]))
         for joint in range(left.shape[1])
     )
 
@@ -110,7 +110,7 @@ def _residual(left: Array, frequency: Numbers, residual_power: Numbers, torque_p
     density = np.histogram(left, edges)[0] / (len(left) * np.diff(edges))
     normal = np.exp(-((np.linspace(-SPREAD, SPREAD, BINS + 1)) ** 2) / 2) / (width * np.sqrt(2 * np.pi))
     beyond = float(np.mean(np.abs(left - mean) > 3 * width))
-    shapes = _numbers(edges), _numbers(density), _numbers(normal)
+    shapes = short(edges), short(density), short(normal)
     return ResidualData(mean, deviation, beyond, *shapes, frequency, residual_power, torque_power)
 
 
@@ -125,10 +125,6 @@ def _log_spaced(count: int) -> list[tuple[int, int]]:
 def _averaged(values: Array, ranges: Sequence[tuple[int, int]]) -> Array:
     rows = [values[start:stop].mean(axis=0) for start, stop in ranges]
     return np.array(rows).reshape(len(ranges), values.shape[1])
-
-
-def _numbers(values: Array) -> Numbers:
-    return tuple(float(f"{value:.6g}") for value in values)
 
 
 def excitation(estimate: Estimate, evidence: Sequence[Evidence]) -> ExcitationData | None:
@@ -172,4 +168,4 @@ def motion(given: MotionComparison | None) -> MotionData | None:
     )
     rms = np.sqrt(np.mean((given.measured - given.simulated) ** 2, axis=0))
     times = packed_exactly(bucket_times(given.time, MOST))
-    return MotionData(float(given.time[-1] - given.time[0]), times, measured, simulated, _numbers(rms))
+    return MotionData(float(given.time[-1] - given.time[0]), times, measured, simulated, short(rms))

@@ -9,7 +9,6 @@ from typing import Final
 
 import numpy as np
 
-from mindyn.algebra.values import Array
 from mindyn.estimators.estimate import NORMAL_95, Estimate
 from mindyn.logs.log import Log
 from mindyn.notation import LINK_PARAMETER_UNITS, LINK_PARAMETERS
@@ -18,11 +17,11 @@ from mindyn.report.data import (
     ExcitationData,
     FrictionData,
     JointVerdict,
-    Numbers,
     ParameterRow,
     State,
     VerdictData,
 )
+from mindyn.report.decimation import short
 from mindyn.validation.errors import TorqueError
 from mindyn.validation.friction_curves import FrictionCurve, friction_curve
 from mindyn.validation.validate import Verdict, fit_error, grade_of, validate
@@ -108,13 +107,9 @@ def _friction(estimate: Estimate, prior: Estimate | None, joint: int, fastest: f
     found: FrictionCurve = friction_curve(estimate, joint, speeds)
     told = bool(np.isfinite(found.deviation).all())
     reach = NORMAL_95 * found.deviation
-    low, high = (_rounded(found.torque - reach), _rounded(found.torque + reach)) if told else (None, None)
-    before = None if prior is None else _rounded(friction_curve(prior, joint, speeds).torque)
-    return FrictionData(_rounded(speeds), _rounded(found.torque), low, high, before)
-
-
-def _rounded(values: Array) -> Numbers:
-    return tuple(float(f"{value:.6g}") for value in values)
+    low, high = (short(found.torque - reach), short(found.torque + reach)) if told else (None, None)
+    before = None if prior is None else short(friction_curve(prior, joint, speeds).torque)
+    return FrictionData(short(speeds), short(found.torque), low, high, before)
 
 
 def comparison_data(

@@ -6,12 +6,12 @@ from typing import Final
 
 from mindyn.report.data import JointTrace, ReportData
 from mindyn.report.markup import (
-    Content,
     Html,
     Section,
     classed,
     count,
     figure,
+    markup,
     number,
     p,
     percent,
@@ -21,7 +21,7 @@ from mindyn.report.markup import (
     tag,
 )
 from mindyn.report.plots import axis, pane, plot, series
-from mindyn.validation.validate import Grade
+from mindyn.validation.validate import BOUNDS, Grade
 
 HEADLINES: Final[dict[Grade, str]] = {
     "well": "The model is good.",
@@ -29,6 +29,7 @@ HEADLINES: Final[dict[Grade, str]] = {
     "hardly": "The model is poor.",
     "not": "The model does not explain the torque.",
 }
+FLATTERED: Final = "No held-out log was given. The errors below are those of the fit itself, and flatter."
 USEFUL: Final = ("well", "roughly")
 UNEVEN: Final = "The model is good for some joints, not for all."
 WORDS: Final[dict[Grade, str]] = {"well": "good", "roughly": "rough", "hardly": "poor", "not": "none"}
@@ -56,13 +57,14 @@ def verdict_section(data: ReportData) -> Section:
         )
         for joint in found.joints
     ]
-    scale = "Good: up to 10 % of the torque missed. Rough: up to 30 %. Poor: up to 100 %. None: no better than zero."
     body = [classed("div", f"lead grade-{colour}", lead), *warnings]
     listed = tag("ul", {"class": "verdicts", "aria-label": "Verdict for each joint"}, rows)
-    return Section("verdict", "Is the model good?", _html(*body, listed, classed("p", "fine", scale)))
+    return Section("verdict", "Is the model good?", markup([*body, listed, classed("p", "fine", _scale())]))
 
 
-FLATTERED: Final = "No held-out log was given. The errors below are those of the fit itself, and flatter."
+def _scale() -> str:
+    bounds = ", ".join(f"{WORDS[grade]} up to {percent(bound)}" for bound, grade in BOUNDS)
+    return f"Torque missed: {bounds}, {WORDS['not']} beyond, where predicting zero would do better."
 
 
 def _bettered(data: ReportData) -> list[Html]:
@@ -87,10 +89,6 @@ def _meter(relative: float) -> Html:
     return tag("span", {"style": f"width:{max(0.0, min(1.0, 1 - relative)):.1%}"})
 
 
-def _html(*content: Content) -> Html:
-    return Html("".join(one if isinstance(one, Html) else tag("span", {}, one) for one in content if one))
-
-
 def torque_section(data: ReportData) -> Section | None:
     """Measured and predicted torque of every joint over time, and what is left."""
     if not data.traces:
@@ -100,10 +98,12 @@ def torque_section(data: ReportData) -> Section | None:
         for k, trace in enumerate(data.traces)
         for joint, one in enumerate(trace.joints)
     }
-    panels = [(joint.name, [_torque_figure(data, k, i) for k in range(len(data.traces))])
-              for i, joint in enumerate(data.joints)]  # fmt: skip
+    panels = [
+        (joint.name, [_torque_figure(data, k, i) for k in range(len(data.traces))])
+        for i, joint in enumerate(data.joints)
+    ]
     keys = classed("p", "fine", "Drag across a plot to zoom, double-click to see all. Keys: + − ← → 0.")
-    body = _html(_log_choice(data), tabs("torque", "Joint", panels), keys)
+    body = markup([_log_choice(data), tabs("torque", "Joint", panels), keys])
     shared = {f"time-{k}": trace.time for k, trace in enumerate(data.traces)}
     return Section("torque", "Measured and predicted torque", body, {**plots, "shared": shared})
 

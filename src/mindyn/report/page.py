@@ -10,13 +10,13 @@ from typing import Any, Final
 from mindyn.report.data import ReportData
 from mindyn.report.judgement import torque_section, verdict_section
 from mindyn.report.markup import Html, Section, classed, tag
+from mindyn.report.parameter_table import parameter_section
 from mindyn.report.remains import making_section, motion_section, residual_section, robot_section
 from mindyn.report.values import (
     comparison_section,
     excitation_section,
     feasibility_section,
     friction_section,
-    parameter_section,
 )
 
 SECTIONS: Final = (
@@ -65,12 +65,12 @@ def _navigation(sections: list[Section]) -> Html:
 
 def _main(sections: list[Section]) -> Html:
     no_script = tag("noscript", {}, classed("p", "note", "Plots need scripts, which this browser does not run."))
-    written = [
-        tag("section", {"id": one.key, "aria-labelledby": f"{one.key}-title"},
-            tag("h2", {"id": f"{one.key}-title"}, one.title), one.body)
-        for one in sections
-    ]  # fmt: skip
-    return tag("main", {}, no_script, written)
+    return tag("main", {}, no_script, [_section(one) for one in sections])
+
+
+def _section(one: Section) -> Html:
+    title = f"{one.key}-title"
+    return tag("section", {"id": one.key, "aria-labelledby": title}, tag("h2", {"id": title}, one.title), one.body)
 
 
 def plot_numbers(sections: list[Section]) -> Html:
