@@ -49,14 +49,14 @@ def in_browser(path: Path) -> dict[str, float]:
         page = browser.new_page(viewport={"width": 1280, "height": 900})
         start = perf_counter()
         page.goto(path.as_uri())
-        page.wait_for_function("document.querySelectorAll('#torque-panel-0 path.curve').length >= 3")
+        page.locator("#torque-panel-0 path.curve").nth(2).wait_for(state="attached")
         found["open, first plot drawn"] = perf_counter() - start
         timed = "(act) => { const start = performance.now(); act(); return (performance.now() - start) / 1000; }"
         found["redraw after a zoom"] = page.evaluate(f"({timed})(() => Plot.all[0].zoomBy(0.5))")
         found["redraw of the whole"] = page.evaluate(f"({timed})(() => Plot.all[0].setRange(null))")
         start = perf_counter()
         page.locator("#torque [role=tab]").nth(3).click()
-        page.wait_for_function("document.querySelectorAll('#torque-panel-3 path.curve').length >= 3")
+        page.locator("#torque-panel-3 path.curve").nth(2).wait_for(state="attached")
         found["another joint, click to drawn"] = perf_counter() - start
         browser.close()
     return found

@@ -63,7 +63,7 @@ def times(page):
 
 def drawn_curves(page, place):
     """Waits for the three curves of a torque plot."""
-    page.wait_for_function(f"document.querySelectorAll('{place} path.curve').length >= 3")
+    page.locator(f"{place} path.curve").nth(2).wait_for(state="attached")
 
 
 def test_tabs_turn_by_click_and_by_keys(open_page):
