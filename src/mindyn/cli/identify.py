@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
+from mindyn.cli.arguments import ROBOT
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.identify import identify as identify_logs
 from mindyn.files import write_whole
@@ -28,7 +29,7 @@ PACKAGES = ("mindyn", "numpy", "scipy", "casadi", "llvmlite", "polars")
 
 
 def identify(
-    robot: Annotated[str, typer.Argument(help="A bundled name, or a .toml, .urdf or MJCF .xml file.")],
+    robot: Annotated[str, ROBOT],
     logs: Annotated[list[Path], typer.Argument(help="Training logs; a sidecar .toml beside each says what is in it.")],
     held_out: Annotated[list[Path] | None, typer.Option("--validate", help="A log that is not trained on.")] = None,
     out: Annotated[

@@ -9,6 +9,7 @@ import numpy as np
 import polars
 import typer
 
+from mindyn.cli.arguments import ROBOT
 from mindyn.errors import ExportError, InputError
 from mindyn.files import write_whole
 from mindyn.robots.loading import load_robot
@@ -20,7 +21,7 @@ from mindyn.simulation.simulate import simulate as run_simulation
 
 
 def simulate(
-    robot: Annotated[str, typer.Argument(help="A bundled name, or a .toml, .urdf or MJCF .xml file.")],
+    robot: Annotated[str, ROBOT],
     out: Annotated[Path, typer.Option(help="The log to write: .csv or .parquet; a sidecar .toml goes beside it.")],
     seconds: Annotated[float, typer.Option(help="Length of the motion.")] = 10.0,
     rate_hz: Annotated[float, typer.Option(help="Rate of the log.")] = 200.0,
