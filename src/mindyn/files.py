@@ -10,6 +10,8 @@ from pathlib import Path
 
 from mindyn.errors import ExportError
 
+_WRITABLE = "is its folder yours to write, and is there space?"
+
 
 def write_whole(path: str | Path, content: str | bytes) -> None:
     """Write a file (text as UTF-8) under a temporary name beside `path`, then move it there."""
@@ -23,7 +25,7 @@ def write_whole(path: str | Path, content: str | bytes) -> None:
         Path(temporary).chmod(0o666 & ~_umask())
         Path(temporary).replace(target)
     except OSError as error:
-        raise ExportError(f"{str(target)!r} cannot be written: {error.strerror}") from error
+        raise ExportError(f"{str(target)!r} cannot be written: {error.strerror}", hint=_WRITABLE) from error
     finally:
         if temporary is not None:
             Path(temporary).unlink(missing_ok=True)
@@ -47,10 +49,18 @@ def write_whole_folder(path: str | Path, files: Mapping[str, str]) -> None:
         temporary.chmod(0o777 & ~_umask())
         temporary.replace(target)
     except OSError as error:
-        raise ExportError(f"{str(target)!r} cannot be written: {error.strerror}") from error
+        raise ExportError(f"{str(target)!r} cannot be written: {error.strerror}", hint=_WRITABLE) from error
     finally:
         if temporary is not None:
             shutil.rmtree(temporary, ignore_errors=True)
+
+
+def make_folder(path: str | Path) -> None:
+    """Make a folder, and those above it, where they are not there yet."""
+    try:
+        Path(path).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ExportError(f"{str(path)!r} cannot be a folder: {error.strerror}", hint="name another one") from error
 
 
 def _require_parent(target: Path) -> None:

@@ -28,7 +28,7 @@ def base(
 ) -> None:
     """The combinations of link parameters that the dynamics depend on."""
     if as_json + latex + symbols > 1:
-        raise InputError("--json, --latex and --symbols exclude each other")
+        raise InputError("--json, --latex and --symbols exclude each other", hint="give one of them")
     loaded = load_robot(robot, snap=snap)
     if symbols:
         loaded = in_dh_frames(loaded)

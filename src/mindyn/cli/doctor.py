@@ -14,21 +14,29 @@ from dataclasses import dataclass, field
 from importlib import metadata, util
 from pathlib import Path
 from time import perf_counter
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import typer
 
 import mindyn
 from mindyn.kernels.threads import usable_cores
 
-EXTRAS: Mapping[str, tuple[str, str]] = {
-    "mjcf": ("mujoco", "read MJCF robots"),
-    "hdf5": ("h5py", "read HDF5 logs"),
-    "ros": ("mcap", "read MCAP and rosbag2 logs"),
-    "gpu": ("cupy", "kernels on a GPU"),
-    "pinocchio": ("pinocchio", "mindyn.to_pinocchio"),
+
+class Extra(NamedTuple):
+    """What `pip install 'mindyn[extra]'` adds: a module, the package that it comes with, and what it is for."""
+
+    module: str
+    package: str
+    purpose: str
+
+
+EXTRAS: Mapping[str, Extra] = {
+    "mjcf": Extra("mujoco", "mujoco", "read MJCF robots"),
+    "hdf5": Extra("h5py", "h5py", "read HDF5 logs"),
+    "ros": Extra("mcap", "mcap", "read MCAP and rosbag2 logs"),
+    "gpu": Extra("cupy", "cupy-cuda12x", "kernels on a GPU"),
+    "pinocchio": Extra("pinocchio", "pin", "mindyn.to_pinocchio"),
 }
-"""What `pip install 'mindyn[extra]'` adds: the module that shows it, and what it is for."""
 
 LARGEST_DEVIATION = 1e-12
 """Of a kernel from its CasADi function, relative to the largest torque; rounding alone gives 1e-15."""
@@ -193,9 +201,9 @@ CHECKS: Mapping[str, Callable[[], Finding]] = {
 
 def extras() -> Iterator[Finding]:
     """Optional packages: there or not."""
-    for extra, (module, purpose) in EXTRAS.items():
+    for extra, (module, package, purpose) in EXTRAS.items():
         there = util.find_spec(module) is not None
-        says = f"{module}{_version(module)}: {purpose}" if there else f"no {module}: {purpose}"
+        says = f"{module}{_version(package)}: {purpose}" if there else f"no {module}: {purpose}"
         mend = "" if there else _install(extra)
         yield Finding(f"extra {extra}", "ok" if there else "missing", says, mend, {"module": module})
 
@@ -204,10 +212,12 @@ def _install(extra: str) -> str:
     return f"pip install 'mindyn[{extra}]'"
 
 
-def _version(module: str) -> str:
-    for distribution in metadata.packages_distributions().get(module, ()):
-        return f" {metadata.version(distribution)}"
-    return ""
+def _version(package: str) -> str:
+    """Of a package; the module may come with another one, like a CuPy for another CUDA."""
+    try:
+        return f" {metadata.version(package)}"
+    except metadata.PackageNotFoundError:
+        return ""
 
 
 def _text(findings: list[Finding]) -> str:

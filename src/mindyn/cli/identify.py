@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
+from io import BytesIO
 from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any
@@ -15,9 +16,10 @@ from typing import Annotated, Any
 import typer
 
 from mindyn.cli.arguments import ROBOT
+from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.identify import identify as identify_logs
-from mindyn.files import write_whole
+from mindyn.files import make_folder, write_whole
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.log import Log, source_of
 from mindyn.logs.reading import read_log, scan_log
@@ -45,7 +47,10 @@ def identify(
     start = perf_counter()
     arm = load_robot(robot)
     training = [scan_log(path, arm) for path in logs] if stream else _read(logs, arm)
-    found = identify_logs(arm, training, conditioning=_conditioning(conditioning), progress=_talk)
+    settings = _conditioning(conditioning)
+    if out is not None:
+        make_folder(out)
+    found = identify_logs(arm, training, conditioning=settings, progress=_talk)
     verdict = validate(found, _read(held_out, arm)) if held_out else None
     if out is not None:
         inputs = [*logs, *(held_out or []), *([conditioning] if conditioning else []), *_robot_file(robot)]
@@ -73,7 +78,13 @@ def _conditioning(path: Path | None) -> Conditioning | None:
         return None
     import tomllib
 
-    return Conditioning.from_dict(tomllib.loads(path.read_text(encoding="utf-8")))
+    try:
+        return Conditioning.from_dict(tomllib.loads(path.read_text(encoding="utf-8")))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InputError(
+            f"{path} cannot be read as settings of the conditioning: {error}",
+            hint="a line of it is like: position_cutoff_hz = 20.0",
+        ) from error
 
 
 def _robot_file(robot: str) -> list[Path]:
@@ -102,11 +113,10 @@ def _columns(found: Estimate) -> dict[str, list[Any]]:
 def _write(out: Path, found: Estimate, verdict: Verdict | None, inputs: Sequence[Path], seconds: float) -> None:
     import polars as pl
 
-    out.mkdir(parents=True, exist_ok=True)
     found.save(out / "estimate.json")
-    temporary = out / ".parameters.parquet.part"
-    pl.DataFrame(_columns(found)).write_parquet(temporary)
-    temporary.replace(out / "parameters.parquet")
+    table = BytesIO()
+    pl.DataFrame(_columns(found)).write_parquet(table)
+    write_whole(out / "parameters.parquet", table.getvalue())
     if verdict is not None:
         write_whole(out / "validation.json", json.dumps(verdict.to_dict(), indent=1) + "\n")
     write_whole(out / "run.json", json.dumps(_run(found, inputs, seconds), indent=1) + "\n")

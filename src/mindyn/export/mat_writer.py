@@ -31,10 +31,9 @@ def write_mat(source: Robot | Estimate, path: str | Path, *, drives: bool = Fals
     if not isinstance(source, (Robot, Estimate)):
         raise InputError(f"a MAT file is written of a Robot or an Estimate, got {type(source).__name__}")
     target = Path(path) if Path(path).suffix == ".mat" else Path(f"{path}.mat")
-    of_robot = isinstance(source, Robot)
-    values = _of_robot(source, drives=drives) if of_robot else _of_estimate(source)
+    values = _of_robot(source, drives=drives) if isinstance(source, Robot) else _of_estimate(source)
     written = BytesIO()
-    savemat(written, values, long_field_names=True, oned_as="column")
+    savemat(written, values, oned_as="column")
     write_whole(target, written.getvalue())
 
 

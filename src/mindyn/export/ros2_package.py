@@ -11,6 +11,7 @@ from mindyn.errors import InputError
 from mindyn.files import write_whole_folder
 from mindyn.kernels.c_source import CSource, c_source
 from mindyn.kernels.model import Exported, Model, compile_model
+from mindyn.kernels.source_text import comment_text
 from mindyn.robots.robot import Robot
 
 CONTROL = ("inverse_dynamics", "inertia_matrix", "bias", "gravity", "forward_dynamics")
@@ -100,11 +101,12 @@ def write_ros2_package(
             hint='name="my_arm_dynamics"',
         )
     model = compile_model(source) if isinstance(source, Robot) else source
-    code = c_source(model.described(functions, f"{called}_"), f"{called}/{called}", model.title())
+    title = comment_text(model.title())
+    code = c_source(model.described(functions, f"{called}_"), f"{called}/{called}", title)
     files = {
-        "package.xml": _manifest(called, model.title(), maintainer, email, license),
+        "package.xml": _manifest(called, title, maintainer, email, license),
         "CMakeLists.txt": _filled(CMAKE, {"NAME": called}),
-        "README.md": _filled(README, {"NAME": called, "TITLE": model.title(), "DECLARED": _declarations(code)}),
+        "README.md": _filled(README, {"NAME": called, "TITLE": title, "DECLARED": _declarations(code)}),
         f"include/{called}/{called}.h": code.header,
         f"src/{called}.c": code.source,
     }
