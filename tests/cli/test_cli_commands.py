@@ -10,6 +10,7 @@ import sys
 import tomllib
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -162,6 +163,23 @@ def test_doctor_compiles_anew_and_leaves_the_cache_alone(tmp_path, monkeypatch):
     assert doctor.kernel().state == "ok"
     assert list(tmp_path.iterdir()) == []
     assert os.environ["MINDYN_CACHE_DIR"] == str(tmp_path)
+
+
+@pytest.mark.parametrize("device", [True, False])
+def test_doctor_names_the_gpu_that_cupy_sees(monkeypatch, device):
+    def properties(_):
+        if not device:
+            raise RuntimeError("cudaErrorNoDevice")
+        return {"name": b"A100"}
+
+    runtime = SimpleNamespace(getDeviceProperties=properties)
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=SimpleNamespace(runtime=runtime)))
+    found = doctor.gpu()
+    assert (found.state, found.says) == (
+        ("ok", "A100") if device else ("missing", "CuPy finds no device: cudaErrorNoDevice")
+    )
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    assert doctor.gpu().mend == "pip install 'mindyn[gpu]'"
 
 
 def test_doctor_says_where_the_cache_cannot_be_written(tmp_path, monkeypatch):

@@ -9,7 +9,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from closeness import ORACLE, assert_close
-from robots import random_motion, random_robot
+from robots import random_motion, random_pose, random_robot
 
 import mindyn
 from mindyn.errors import ExportError, MissingExtraError, MissingPhysicsError
@@ -35,9 +35,15 @@ def test_torques_and_inertia_matrix_are_the_kernels(seed):
     assert_close(upper + np.triu(upper, 1).T, ours.inertia_matrix(q), ORACLE)
 
 
-@pytest.mark.parametrize("name", ["puma560", "stanford", "panda"])
-def test_order_limits_gravity_and_frames_go_along(name):
-    robot = mindyn.load_robot(name, mount="wall")
+def with_tools(seed):
+    """A tree whose link frames are away from the joints, with a frame on every link."""
+    robot, rng = random_robot(seed, joints=4, tree=True, tips=True), np.random.default_rng(seed)
+    frames = tuple(mindyn.Frame(f"tool_{name}", name, random_pose(rng)) for name in robot.link_names)
+    return replace(robot, frames=frames)
+
+
+@pytest.mark.parametrize("robot", [mindyn.load_robot("panda", mount="wall"), with_tools(1), with_tools(2)])
+def test_order_limits_gravity_and_frames_go_along(robot):
     model = mindyn.to_pinocchio(robot)
     assert list(model.names)[1:] == list(robot.joint_names)
     np.testing.assert_array_equal(model.gravity.linear, robot.gravity)

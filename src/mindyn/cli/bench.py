@@ -46,7 +46,7 @@ def bench(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     repetitions: Annotated[int, typer.Option(min=1, help="Runs of each; the fastest counts.")] = 9,
 ) -> None:
-    """Time the main kernels of a robot on this machine, beside Pinocchio where it is installed."""
+    """Time the main kernels of a robot on this machine."""
     arm = load_robot(robot)
     speeds = measured(arm, repetitions)
     typer.echo(json.dumps(_data(arm, speeds), indent=2) if as_json else _text(arm, speeds))

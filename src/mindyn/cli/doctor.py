@@ -61,7 +61,7 @@ class Finding:
 
 
 def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """Say what works on this machine: kernels, SIMD, threads, cache, GPU, extras."""
+    """Say what works on this machine and what is missing."""
     findings = [_guarded(name, check) for name, check in CHECKS.items()] + list(extras())
     works = all(one.state != "failed" for one in findings)
     typer.echo(json.dumps(_data(findings, works=works), indent=2) if as_json else _text(findings))

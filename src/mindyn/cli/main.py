@@ -21,8 +21,8 @@ COMMANDS: Mapping[str, str] = {
     "count": "Multiplications and additions that one evaluation takes.",
     "simulate": "Simulate a motion and write what sensors would have logged.",
     "identify": "Identify the dynamic parameters of a robot from its logs.",
-    "bench": "Time the main kernels of a robot on this machine, beside Pinocchio where it is installed.",
-    "doctor": "Say what works on this machine: kernels, SIMD, threads, cache, GPU, extras.",
+    "bench": "Time the main kernels of a robot on this machine.",
+    "doctor": "Say what works on this machine and what is missing.",
 }
 """Command `x` is the function `x` of mindyn/cli/x.py; its line here is the first line of its docstring."""
 
@@ -80,5 +80,3 @@ def run() -> None:
     except MindynError as error:
         typer.echo(f"error: {error}", err=True)
         sys.exit(1)
-    except KeyboardInterrupt:
-        sys.exit(130)
