@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib import import_module
+from inspect import signature
 
 import pytest
 from cli.program import mindyn_program
@@ -164,12 +166,10 @@ def test_an_unexpected_exception_is_shown_as_it_is(monkeypatch):
 
 
 def test_every_command_that_takes_a_robot_is_tried():
-    """A command added to the table comes to this file, or here with the reason why not."""
-    without_robot = {"demo", "doctor"}
     assert set(OF_ROBOTS) <= set(COMMANDS)
-    for command in set(COMMANDS) - set(OF_ROBOTS) - without_robot:
-        usage = mindyn_program(command, "--help").out
-        assert "ROBOT" not in usage.upper(), f"{command} takes a robot: add it to OF_ROBOTS"
+    for command in set(COMMANDS) - set(OF_ROBOTS):
+        function = getattr(import_module(f"mindyn.cli.{command}"), command)
+        assert "robot" not in signature(function).parameters, f"{command} takes a robot: add it to OF_ROBOTS"
 
 
 def test_a_reader_that_goes_away_ends_the_program_quietly():
