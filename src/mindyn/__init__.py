@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from mindyn.estimators.recursive import RecursiveLeastSquares
     from mindyn.estimators.reduction import reduce_estimate
     from mindyn.estimators.total_least_squares import TotalLeastSquares
+    from mindyn.export.mat_writer import write_mat
     from mindyn.export.mjcf_writer import write_mjcf
+    from mindyn.export.pinocchio_model import to_pinocchio
+    from mindyn.export.ros2_package import write_ros2_package
     from mindyn.export.toml_writer import write_toml
     from mindyn.export.urdf_writer import write_urdf
     from mindyn.identifiability.base_sets import base_parameters
@@ -95,7 +98,10 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "compare",
         "validate",
     ),
+    "mindyn.export.mat_writer": ("write_mat",),
     "mindyn.export.mjcf_writer": ("write_mjcf",),
+    "mindyn.export.pinocchio_model": ("to_pinocchio",),
+    "mindyn.export.ros2_package": ("write_ros2_package",),
     "mindyn.export.toml_writer": ("write_toml",),
     "mindyn.export.urdf_writer": ("write_urdf",),
     "mindyn.identifiability.base_sets": ("base_parameters",),
@@ -193,6 +199,9 @@ __all__ = [  # noqa: RUF022 - in the order of the work
     "write_toml",
     "write_urdf",
     "write_mjcf",
+    "write_mat",
+    "write_ros2_package",
+    "to_pinocchio",
     "MindynError",
     "__version__",
 ]
