@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -59,9 +59,10 @@ class JointReach:
         low, high = self.lower[joint] + margin, self.upper[joint] - margin
         return float(low + share * (high - low))
 
-    def spread(self, joint: int, share: float, count: int) -> tuple[float, ...]:
-        """`count` positions equally spaced over the range, all moved on by a share of their distance."""
-        return tuple(self.inside(joint, (k + share) / count, 0.0) for k in range(count))
+    def spread(self, joint: int, shares: Sequence[float]) -> tuple[float, ...]:
+        """A position in each of as many equal parts of the range as shares are given: there, at that share of it."""
+        count = len(shares)
+        return tuple(self.inside(joint, (k + share) / count, 0.0) for k, share in enumerate(shares))
 
 
 def _range(joint: Joint) -> tuple[float, float]:

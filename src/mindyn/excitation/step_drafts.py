@@ -56,7 +56,7 @@ class Workshop:
         n = len(self.reach.lower)
         shares = rng.uniform(0.05, 0.95, n)
         q = np.array([self.reach.inside(j, share, self._margin(draft, j)) for j, share in enumerate(shares)])
-        grids = [self.reach.spread(j, float(rng.uniform(0.1, 0.9)), VALUES) for j in varied]
+        grids = [self.reach.spread(j, rng.uniform(0.1, 0.9, VALUES).tolist()) for j in varied]
         found = []
         for positions in product(*grids):
             one = q.copy()
@@ -85,7 +85,8 @@ class Workshop:
             q = tuple(float(value) for value in one)
             joint = draft.joints[0]
             if draft.kind == "static":
-                made.append(Breakaways(f"{name}-{len(made) + 1}", q, joint, self.reach.spread(joint, 0.5, VALUES)))
+                positions = self.reach.spread(joint, VALUES * (0.5,))
+                made.append(Breakaways(f"{name}-{len(made) + 1}", q, joint, positions))
             elif draft.kind == "constant velocity":
                 top = self.reach.steady_speed(joint, self._steady_s)
                 for speed in (top, -top, SLOW * top, -SLOW * top):
