@@ -15,7 +15,7 @@ from mindyn.robots.robot import Robot
 
 DEFAULT_RANGE: Final = {"revolute": (-np.pi, np.pi), "prismatic": (-0.3, 0.3)}
 """rad or m, of joints that state no limits."""
-DEFAULT_SPEED: Final = {"revolute": 2.5, "prismatic": 0.5}
+DEFAULT_SPEED: Final = {"revolute": 3.0, "prismatic": 0.5}
 """rad/s or m/s: the highest speed of a test where limits allow it."""
 SHARE: Final = 0.8
 """Part of a stated speed or acceleration that tests use."""

@@ -22,8 +22,9 @@ STEADY: Final = 0.5
 """Length of a motion at constant speed, as part of an accelerated one."""
 BLOCKS: Final = 4
 """Parts of a motion at constant speed over each of which the torque is averaged."""
-SECOND: Final = 1.5
-"""Frequency of the second joint over that of the first: from rest to rest, and not symmetric in time."""
+SECOND: Final = 0.5
+"""Frequency of the second joint over that of the first: from rest to rest, not symmetric in time, and the joint whose row
+is used sweeps far, so that the functions of its position are told apart."""
 STEPS: Final = 8
 """Rows of a draft in every interval."""
 

@@ -56,6 +56,7 @@ class StepPlan:
     robot      its name
     joints     n names
     form       of the base set (see `base_parameters`)
+    drives     whether the base set knows of drives
     names      of the parameters
     left_out   parameters that are taken to be zero
     tests      in order
@@ -67,6 +68,7 @@ class StepPlan:
     robot: str
     joints: tuple[str, ...]
     form: str
+    drives: bool
     names: tuple[str, ...]
     left_out: tuple[str, ...]
     tests: tuple[StepTest, ...]
@@ -112,6 +114,7 @@ class StepPlan:
             "robot": self.robot,
             "joints": list(self.joints),
             "form": self.form,
+            "drives": self.drives,
             "names": list(self.names),
             "left_out": list(self.left_out),
             "intervals": self.intervals,
@@ -127,9 +130,8 @@ class StepPlan:
             raise InputError(f"not a plan of mindyn: its format is not {FORMAT!r}")
         listed = {name: tuple(values[name]) for name in ("joints", "names", "left_out", "skipped", "untold")}
         tests = tuple(_test_from_dict(one) for one in values["tests"])
-        return StepPlan(
-            robot=values["robot"], form=values["form"], tests=tests, intervals=values["intervals"], **listed
-        )
+        single = {name: values[name] for name in ("robot", "form", "drives", "intervals")}
+        return StepPlan(tests=tests, **single, **listed)
 
     def save(self, path: str | Path) -> None:
         """Write it as JSON."""

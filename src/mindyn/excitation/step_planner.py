@@ -31,7 +31,7 @@ from mindyn.robots.robot import Robot
 
 GENERIC: Final = 24
 """Random held configurations that show all that a motion can tell: base sets of one row have a dozen functions."""
-TRIALS: Final = 8
+TRIALS: Final = 12
 """Random held configurations of which the one that tells most clearly is taken."""
 MOST_VARIED: Final = 3
 """Held joints that are varied in one test, at most."""
@@ -134,6 +134,7 @@ class _Planner:
             robot.name,
             robot.joint_names,
             self.regressor.base.form,
+            self.regressor.base.drives,
             self.regressor.names,
             self.left_out,
             tuple(self.tests),

@@ -13,6 +13,8 @@ from mindyn.algebra.values import Array
 NEW: Final = 1e-6
 """A direction is told by rows whose part outside the known ones is longer than this, relative to the longest row;
 columns have unit length over the data. Rounding leaves 1e-13; the weakest one of Yoshida's tests (h5) has 1e-3."""
+FAINT: Final = 1e-3
+"""Rows shorter than this count as this long: where nothing acts, all is rounding."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,7 +47,7 @@ class ToldSubspace:
         outside = rows - (rows @ self.L.T) @ self.L
         outside -= (outside @ self.L.T) @ self.L  # once more, for rounding
         U, s, N = np.linalg.svd(outside, full_matrices=False)
-        kept = s > NEW * np.linalg.norm(rows, axis=1).max(initial=0.0)
+        kept = s > NEW * np.linalg.norm(rows, axis=1).max(initial=FAINT)
         return U[:, kept], s[kept], N[kept]
 
     def with_directions(self, N: Array) -> ToldSubspace:
