@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import get_args
+from typing import Final, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +25,12 @@ from mindyn.excitation.step_plan import StepPlan, StepTest
 from mindyn.excitation.told_subspace import ToldSubspace
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.logs.log import Log
+from mindyn.regression.information import RANK
 from mindyn.regression.regressor import Regressor
 from mindyn.robots.robot import Robot
+
+ENOUGH_FREEDOM: Final = 8
+"""Degrees of freedom from which tests of one kind state their own variance: it is then known to a factor of two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,7 @@ class _Group:
     """The rows of one test: row is the number of its joint; plain A, z in N m or N; whitened ones (see `Rows`)."""
 
     row: int
+    accelerated: bool
     A: Array
     z: Array
     white_A: Array
@@ -90,6 +95,7 @@ class _Group:
         white = [one.whitened() for one in made]
         return _Group(
             row,
+            test.kind == "accelerated",
             np.concatenate([one.A for one in made]),
             np.concatenate([one.z for one in made]),
             np.concatenate([A for A, _ in white]),
@@ -105,7 +111,6 @@ class _Sequence:
     told    what is known at the end
     T       (p, m) with beta = T z, z (m,) the whitened right sides of all tests
     A, z    the whitened rows of all tests
-    joints  (m,) number of the joint of each row
     yields  for each test the number of combinations that became known
     """
 
@@ -113,7 +118,6 @@ class _Sequence:
     T: Array
     A: Array
     z: Array
-    joints: NDArray[np.intp]
     yields: tuple[int, ...]
 
     @staticmethod
@@ -132,44 +136,62 @@ class _Sequence:
             start += len(group.z)
             yields.append(len(s))
         T = (told.L.T @ values) / told.scales[:, None]
-        joints = np.repeat([group.row for group in groups], [len(group.z) for group in groups])
-        return _Sequence(told, T, A, np.concatenate([group.white_z for group in groups]), joints, tuple(yields))
+        return _Sequence(told, T, A, np.concatenate([group.white_z for group in groups]), tuple(yields))
 
     @property
     def beta(self) -> Array:
         return np.asarray(self.T @ self.z)
 
-    def variances(self, count: int) -> Array:
-        """(n,) of one torque reading of each joint, from the residuals r = S z, S = 1 - A T.
-
-        The mean of |r_i|^2 over the rows of joint i is sum_j |S_ij|^2 variance_j: errors of one joint's rows reach the
-        residuals of others through the parameters. Zero for joints without rows.
-        """
-        from scipy.optimize import nnls
-
-        S = np.eye(len(self.z)) - self.A @ self.T
-        squares = (S @ self.z) ** 2
-        member = (self.joints == np.arange(count)[:, None]).astype(float)
-        return np.asarray(nnls(member @ S**2 @ member.T, member @ squares)[0])
-
     def covariance(self, variances: Array) -> Array:
-        """(p, p), infinite on the diagonal of what is not told."""
-        spread = (self.T * variances[self.joints]) @ self.T.T
+        """(p, p) from the variance of each row; infinite on the diagonal of what is not told."""
+        spread = (self.T * variances) @ self.T.T
         open_ones = np.flatnonzero(~self.told.told())
         spread[open_ones, open_ones] = np.inf
         return np.asarray(spread)
+
+
+def _reading_variances(groups: Sequence[_Group]) -> list[float]:
+    """For each test the variance of one torque reading, from what no parameters can explain of its rows.
+
+    Tests of one joint are pooled, accelerated ones and others by themselves where both have enough freedom: errors of
+    the velocities are in the former only.
+    """
+    counted = [(group.row, group.accelerated, *_unexplained(group)) for group in groups]
+    found = []
+    for group in groups:
+        own = [one for one in counted if one[0] == group.row]
+        alike = [one for one in own if one[1] == group.accelerated]
+        taken = alike if sum(one[3] for one in alike) >= ENOUGH_FREEDOM else own
+        freedom = sum(one[3] for one in taken)
+        if not freedom:
+            raise InputError(
+                f"no test of row {group.row + 1} has more rows than unknowns, so that nothing tells how uncertain it is",
+                hint="plan with more intervals",
+            )
+        found.append(sum(one[2] for one in taken) / freedom)
+    return found
+
+
+def _unexplained(group: _Group) -> tuple[float, int]:
+    """Sum of squares of the part of the whitened rows that no parameters explain, and its degrees of freedom."""
+    lengths = np.linalg.norm(group.white_A, axis=0)
+    U, s, _ = np.linalg.svd(group.white_A[:, lengths > 0] / lengths[lengths > 0], full_matrices=False)
+    U = U[:, s > RANK * s.max(initial=0.0)]
+    rest = group.white_z - U @ (U.T @ group.white_z)
+    return float(rest @ rest), len(rest) - U.shape[1]
 
 
 def _estimate(
     settings: StepByStep, regressor: Regressor, plan: StepPlan, groups: Sequence[_Group], sequence: _Sequence
 ) -> Estimate:
     robot, beta = regressor.robot, sequence.beta
-    variances = sequence.variances(robot.joint_count)
+    variances = _reading_variances(groups)
+    each_row = np.repeat(variances, [len(group.z) for group in groups])
     untold = tuple(name for name, told in zip(regressor.names, sequence.told.told(), strict=True) if not told)
     return Estimate(
         regressor,
         beta,
-        sequence.covariance(variances),
+        sequence.covariance(each_row),
         _status(plan, groups, beta, untold),
         _residuals(robot, groups, beta),
         left_out=plan.left_out,
@@ -180,7 +202,7 @@ def _estimate(
             "tests": plan.counts(),
             "motions": len(plan.motions),
             "yields": dict(zip((test.name for test in plan.tests), sequence.yields, strict=True)),
-            "torque_noise": dict(zip(robot.joint_names, np.sqrt(variances).tolist(), strict=True)),
+            "reading_noise": dict(zip((test.name for test in plan.tests), np.sqrt(variances).tolist(), strict=True)),
             "static_friction": {
                 test.row: float(np.mean(group.friction))
                 for test, group in zip(plan.tests, groups, strict=True)

@@ -20,7 +20,7 @@ SLOW: Final = 1 / 3
 """The lower of the two constant speeds, as part of the higher one."""
 STEADY: Final = 0.5
 """Length of a motion at constant speed, as part of an accelerated one."""
-BLOCKS: Final = 4
+BLOCKS: Final = 8
 """Parts of a motion at constant speed over each of which the torque is averaged."""
 SECOND: Final = 0.5
 """Frequency of the second joint over that of the first: from rest to rest, not symmetric in time, and the joint whose row

@@ -57,7 +57,7 @@ def plan_tests(
     *,
     base: BaseParameters | None = None,
     ranges: Mapping[str, tuple[float, float]] | None = None,
-    seconds: float = 1.0,
+    seconds: float = 2.0,
     intervals: int = 10,
     offsets: bool = False,
     seed: int = 0,
@@ -66,7 +66,7 @@ def plan_tests(
 
     base       the base set; the structural one, with drives where the robot states them, if left out
     ranges     joint -> (lower, upper), rad or m, in place of the robot's limits (without either: see `joint_reach`)
-    seconds    length of an accelerated motion
+    seconds    length of an accelerated motion; a longer one sweeps farther and separates weakly seen parameters better
     intervals  over which an accelerated motion is integrated
     offsets    constant torques of the drives are unknown as well; else they are taken to be zero
     seed       of the held configurations
