@@ -1,8 +1,8 @@
 """`StepByStep`: Yoshida's identification by a sequence of simple tests, each with few unknowns.
 
-Test by test, rows A beta = z (see `step_rows`) are solved for the combinations of parameters that are not yet known, with
-those already known on the right side. The whole is one linear map of all torque readings, from which the covariance
-follows: errors of earlier tests are handed on to later ones, with all their correlations.
+Test by test, rows A beta = z (see `step_rows`) are solved for the combinations of parameters that are not yet known,
+with those already known on the right side. The whole is one linear map of all torque readings, from which the
+covariance follows: errors of earlier tests are handed on to later ones, with all their correlations.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate, JointResidual
 from mindyn.estimators.integrated_rows import IntegratedRegressor
-from mindyn.estimators.step_logs import LogChecks
+from mindyn.estimators.step_logs import FOLLOWED, LogChecks
 from mindyn.estimators.step_rows import RowMaker, Rule
 from mindyn.excitation.step_plan import StepPlan, StepTest
 from mindyn.excitation.told_subspace import ToldSubspace
@@ -37,13 +37,13 @@ ENOUGH_FREEDOM: Final = 8
 class StepByStep:
     """Settings of the step-by-step method.
 
-    rule    of the integrals over accelerated motions: "trapezoid", or "gregory" (sixth order) for smooth uniform samples
+    rule    of the integrals over accelerated motions: "trapezoid", or "gregory" (sixth order) for uniform samples
     checks  how closely logs must follow the plan
     slack   N m or N by which a backward breakaway may lie above the forward one (noise where there is no friction)
     """
 
     rule: Rule = "trapezoid"
-    checks: LogChecks = LogChecks()
+    checks: LogChecks = FOLLOWED
     slack: float = 0.0
 
     def __post_init__(self) -> None:
@@ -165,7 +165,7 @@ def _reading_variances(groups: Sequence[_Group]) -> list[float]:
         freedom = sum(one[3] for one in taken)
         if not freedom:
             raise InputError(
-                f"no test of row {group.row + 1} has more rows than unknowns, so that nothing tells how uncertain it is",
+                f"no test of joint {group.row + 1}'s row has more rows than unknowns: nothing says how sure it is",
                 hint="plan with more intervals",
             )
         found.append(sum(one[2] for one in taken) / freedom)

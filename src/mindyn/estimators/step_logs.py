@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from mindyn.excitation.step_plan import StepPlan
 from mindyn.logs.findings import LogError
 from mindyn.logs.log import Log
 
-COMPARED_ROWS = 101
+COMPARED_ROWS: Final = 101
 """Rows of a planned motion with which the reach of a log is compared."""
 
 
@@ -106,6 +107,10 @@ class LogChecks:
                     f"where the plan says {ends[0]:.4g} and {ends[1]:.4g}"
                 )
         return None
+
+
+FOLLOWED: Final = LogChecks()
+"""The usual tolerances."""
 
 
 def mean_speed(log: Log, joint: int) -> float:

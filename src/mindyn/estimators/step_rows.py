@@ -1,19 +1,19 @@
 """Rows of step-by-step tests: what every log says about the parameters, without accelerations.
 
-    static:             (tau+ + tau-) / 2 = Y(q, 0, 0) beta                                 [Yoshida 1996, eq. 3.10-3.11]
-    constant velocity:  mean tau = mean Y(q, qd, 0) beta over parts of the motion           [eq. 3.12]
-    accelerated:        int tau dt = ([Y_p] + int (Y_0 - Mdot) dt) beta over intervals      [section 3.4.3]
+    static:             (tau+ + tau-) / 2 = Y(q, 0, 0) beta                             [Yoshida 1996, eq. 3.10-3.11]
+    constant velocity:  mean tau = mean Y(q, qd, 0) beta over parts of the motion       [eq. 3.12]
+    accelerated:        int tau dt = ([Y_p] + int (Y_0 - Mdot) dt) beta over intervals  [section 3.4.3]
 
-each for the one joint whose row the test uses. Every right side is W tau, W (m, N) the weights of N torque readings, and
-rows are divided by the Cholesky factor of W W^T: with independent errors of the readings, all of one variance, those of
-the rows are independent, with the same variance.
+each for the one joint whose row the test uses. Every right side is W tau, W (m, N) the weights of N torque readings,
+and rows are divided by the Cholesky factor of W W^T: with independent errors of the readings, all of one variance,
+those of the rows are independent, with the same variance.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
@@ -27,12 +27,12 @@ from mindyn.logs.log import Log
 from mindyn.regression.regressor import Regressor
 
 Rule = Literal["trapezoid", "gregory"]
-UNEVEN = 1e-3
+UNEVEN: Final = 1e-3
 """Part of a step by which stamps may be off before Gregory's rule, for equal steps, is refused."""
 
 
 class Rows(NamedTuple):
-    """A (m, p), z (m,) with A beta = z, in N m or N; W (m, N) with z = W tau; friction: static, where it is measured."""
+    """A (m, p), z (m,) with A beta = z, in N m or N; W (m, N) with z = W tau; friction: static, where measured."""
 
     A: Array
     z: Array

@@ -23,8 +23,8 @@ STEADY: Final = 0.5
 BLOCKS: Final = 8
 """Parts of a motion at constant speed over each of which the torque is averaged."""
 SECOND: Final = 0.5
-"""Frequency of the second joint over that of the first: from rest to rest, not symmetric in time, and the joint whose row
-is used sweeps far, so that the functions of its position are told apart."""
+"""Frequency of the second joint over that of the first: from rest to rest, not symmetric in time, and the joint whose
+row is used sweeps far, so that the functions of its position are told apart."""
 STEPS: Final = 8
 """Rows of a draft in every interval."""
 
@@ -117,7 +117,7 @@ class Workshop:
         Y[:, self.regressor.columns[draft.row]] = np.concatenate(parts[draft.row], axis=1)
         if draft.kind == "static":
             return Y[::2]
-        Y = Y.reshape(len(trajectories), -1, self.regressor.count)
+        each = Y.reshape(len(trajectories), -1, self.regressor.count)
         weights = np.array([0.5, *np.ones(STEPS - 1), 0.5]) / STEPS
-        starts = range(0, Y.shape[1] - 1, STEPS)
-        return np.concatenate([np.einsum("k,mkp->mp", weights, Y[:, a : a + STEPS + 1]) for a in starts])
+        starts = range(0, each.shape[1] - 1, STEPS)
+        return np.concatenate([np.einsum("k,mkp->mp", weights, each[:, a : a + STEPS + 1]) for a in starts])

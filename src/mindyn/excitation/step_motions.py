@@ -52,7 +52,7 @@ class Breakaways:
         q, qd = np.tile(self.q, (count, 1)), np.zeros((count, len(self.q)))
         q[:, self.joint] = np.repeat(self.positions, 2)
         qd[:, self.joint] = np.tile([CREEP, -CREEP], len(self.positions))
-        return Trajectory(BREAKAWAY_S * np.arange(count), q, qd, np.zeros_like(q))
+        return Trajectory(BREAKAWAY_S * np.arange(count, dtype=np.float64), q, qd, np.zeros_like(q))
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,5 +122,5 @@ def motion_from_dict(values: Mapping[str, Any]) -> StepMotion:
     kinds: dict[str, type[StepMotion]] = {one.kind: one for one in (Breakaways, ConstantSpeed, Sines)}
     if values.get("kind") not in kinds:
         raise InputError(f"no kind {values.get('kind')!r} of test motion; there are: {', '.join(kinds)}")
-    entries = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items() if k != "kind"}
+    entries: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items() if k != "kind"}
     return kinds[values["kind"]](**entries)

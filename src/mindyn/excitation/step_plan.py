@@ -128,10 +128,10 @@ class StepPlan:
         """The inverse of `to_dict`."""
         if not isinstance(values, Mapping) or values.get("format") != FORMAT:
             raise InputError(f"not a plan of mindyn: its format is not {FORMAT!r}")
-        listed = {name: tuple(values[name]) for name in ("joints", "names", "left_out", "skipped", "untold")}
-        tests = tuple(_test_from_dict(one) for one in values["tests"])
-        single = {name: values[name] for name in ("robot", "form", "drives", "intervals")}
-        return StepPlan(tests=tests, **single, **listed)
+        lists = ("joints", "names", "left_out", "skipped", "untold")
+        entries: dict[str, Any] = {name: values[name] for name in ("robot", "form", "drives", "intervals")}
+        entries |= {name: tuple(values[name]) for name in lists}
+        return StepPlan(tests=tuple(_test_from_dict(one) for one in values["tests"]), **entries)
 
     def save(self, path: str | Path) -> None:
         """Write it as JSON."""
