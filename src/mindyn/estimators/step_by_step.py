@@ -52,8 +52,7 @@ class StepByStep:
 
     def fit(self, robot: Robot, plan: StepPlan, logs: Mapping[str, Log]) -> Estimate:
         """The estimate from a log of every motion of the plan, by the motion's name."""
-        integrated = _integrated(robot, plan.form, plan.drives)
-        _require_plan_of(integrated.torque, plan)
+        integrated = _integrated_for(robot, plan)
         self.checks.require_all(plan, logs)
         maker = RowMaker(integrated, self.rule, plan.intervals, self.slack)
         groups = [_Group.of(maker, test, logs) for test in plan.tests]
@@ -67,13 +66,16 @@ def _integrated(robot: Robot, form: str, drives: bool) -> IntegratedRegressor:
     return IntegratedRegressor.of(Regressor(robot, base=base_parameters(robot, form, drives=drives)), "momentum")
 
 
-def _require_plan_of(regressor: Regressor, plan: StepPlan) -> None:
-    robot = regressor.robot
-    if plan.joints != robot.joint_names or plan.names != regressor.names:
-        raise InputError(
-            f"the plan is of robot {plan.robot!r} with other joints or parameters than robot {robot.name!r} has",
-            hint="plan_tests(robot) makes one for this robot",
-        )
+def _integrated_for(robot: Robot, plan: StepPlan) -> IntegratedRegressor:
+    """Refuses a plan of other joints or parameters."""
+    if plan.joints == robot.joint_names and plan.drives <= bool(robot.drives):
+        integrated = _integrated(robot, plan.form, plan.drives)
+        if plan.names == integrated.torque.names:
+            return integrated
+    raise InputError(
+        f"the plan is of robot {plan.robot!r} with other joints or parameters than robot {robot.name!r} has",
+        hint="plan_tests(robot) makes one for this robot",
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
