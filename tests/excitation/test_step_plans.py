@@ -125,7 +125,7 @@ def test_motions_stay_inside_limits(name):
 
 
 def test_stated_ranges_go_before_limits(puma):
-    ranges = {name: (0.2, 1.4) for name in puma.joint_names}
+    ranges = dict.fromkeys(puma.joint_names, (0.2, 1.4))
     plan = plan_tests(puma, ranges=ranges)
     assert plan.untold == ()
     positions = np.concatenate([motion.trajectory(100.0).q for motion in plan.motions.values()])
