@@ -8,9 +8,9 @@ covariance follows: errors of earlier tests are handed on to later ones, with al
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Final, get_args
+from typing import Final, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,7 @@ from mindyn.regression.information import RANK
 from mindyn.regression.regressor import Regressor
 from mindyn.robots.robot import Robot
 
+Solution = Literal["steps", "together"]
 ENOUGH_FREEDOM: Final = 8
 """Degrees of freedom from which tests of one kind state their own variance: it is then known to a factor of two."""
 
@@ -39,16 +40,20 @@ class StepByStep:
 
     rule    of the integrals over accelerated motions: "trapezoid", or "gregory" (sixth order) for uniform samples
     checks  how closely logs must follow the plan
+    solution  "steps": every test is solved for what is new in it, as Yoshida does; "together": afterwards the rows of all
+              tests are weighed by their variances and solved at once, so that later tests mend what earlier ones told
     slack   N m or N by which a backward breakaway may lie above the forward one (noise where there is no friction)
     """
 
     rule: Rule = "trapezoid"
     checks: LogChecks = FOLLOWED
+    solution: Solution = "steps"
     slack: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.rule not in get_args(Rule):
-            raise InputError(f"rule = {self.rule!r}; it may be: {', '.join(get_args(Rule))}")
+        for name, choices in (("rule", Rule), ("solution", Solution)):
+            if getattr(self, name) not in get_args(choices):
+                raise InputError(f"{name} = {getattr(self, name)!r}; it may be: {', '.join(get_args(choices))}")
 
     def fit(self, robot: Robot, plan: StepPlan, logs: Mapping[str, Log]) -> Estimate:
         """The estimate from a log of every motion of the plan, by the motion's name."""
@@ -144,6 +149,12 @@ class _Sequence:
     def beta(self) -> Array:
         return np.asarray(self.T @ self.z)
 
+    def together(self, variances: Array) -> _Sequence:
+        """The same rows solved at once, each by the inverse of its variance, for what the sequence has told."""
+        L, weights = self.told.L, 1 / np.sqrt(variances)
+        root = np.linalg.pinv(self.told.scaled(self.A) @ L.T * weights[:, None], rcond=RANK)
+        return replace(self, T=(L.T @ (root * weights)) / self.told.scales[:, None])
+
     def covariance(self, variances: Array) -> Array:
         """(p, p) from the variance of each row; infinite on the diagonal of what is not told."""
         spread = (self.T * variances) @ self.T.T
@@ -186,9 +197,11 @@ def _unexplained(group: _Group) -> tuple[float, int]:
 def _estimate(
     settings: StepByStep, regressor: Regressor, plan: StepPlan, groups: Sequence[_Group], sequence: _Sequence
 ) -> Estimate:
-    robot, beta = regressor.robot, sequence.beta
     variances = _reading_variances(groups)
     each_row = np.repeat(variances, [len(group.z) for group in groups])
+    if settings.solution == "together":
+        sequence = sequence.together(each_row)
+    robot, beta = regressor.robot, sequence.beta
     untold = tuple(name for name, told in zip(regressor.names, sequence.told.told(), strict=True) if not told)
     return Estimate(
         regressor,
@@ -201,6 +214,7 @@ def _estimate(
         provenance={
             "estimator": "step by step",
             "rule": settings.rule,
+            "solution": settings.solution,
             "tests": plan.counts(),
             "motions": len(plan.motions),
             "yields": dict(zip((test.name for test in plan.tests), sequence.yields, strict=True)),

@@ -30,6 +30,9 @@ Rule = Literal["trapezoid", "gregory"]
 UNEVEN: Final = 1e-3
 """Part of a step by which stamps may be off before Gregory's rule, for equal steps, is refused."""
 
+STILL: Final = 1e-12
+"""rad/s or m/s: a speed that means its direction alone."""
+
 
 class Rows(NamedTuple):
     """A (m, p), z (m,) with A beta = z, in N m or N; W (m, N) with z = W tau; friction: static, where measured."""
@@ -119,7 +122,7 @@ class RowMaker:
         if log.qd is not None:
             qd[:, moving] = log.qd[:, moving]
         else:
-            qd[:, moving] = np.gradient(log.q[:, moving], log.time, axis=0)
+            qd[:, moving] = _differentiated(log.q[:, moving], log.time)
             kept = slice(1, -1)  # the one-sided differences at the ends are of first order only
         q, qd, t, tau = q[kept], qd[kept], log.time[kept], log.tau[kept, row]
         bounds = np.linspace(0, len(t) - 1, self.intervals + 1).astype(int)
@@ -148,6 +151,23 @@ class RowMaker:
                 W[k, a:b] += steps[a:b] / 2
                 W[k, a + 1 : b + 1] += steps[a:b] / 2
         return W
+
+
+def _differentiated(q: Array, t: Array) -> Array:
+    """Central differences; where an encoder shows no motion, next to nothing in the direction of the nearest motion.
+
+    Else friction would be missing from the columns, and not from the torque, whenever a joint starts or stops.
+    """
+    qd = np.gradient(q, t, axis=0)
+    for column in qd.T:
+        moves, still = np.flatnonzero(column), np.flatnonzero(column == 0)
+        if not len(moves):
+            continue
+        after = moves[np.searchsorted(moves, still).clip(max=len(moves) - 1)]
+        before = moves[(np.searchsorted(moves, still) - 1).clip(min=0)]
+        pull = np.sign(np.abs(still - before) - np.abs(after - still))  # 1: what comes after is nearer
+        column[still] = STILL * (np.sign(column[after]) * (1 + pull) + np.sign(column[before]) * (1 - pull)) / 2
+    return np.asarray(qd)
 
 
 def _held(motion: StepMotion, q: Array) -> Array:

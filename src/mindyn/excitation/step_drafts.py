@@ -22,9 +22,9 @@ STEADY: Final = 0.5
 """Length of a motion at constant speed, as part of an accelerated one."""
 BLOCKS: Final = 8
 """Parts of a motion at constant speed over each of which the torque is averaged."""
-SECOND: Final = 0.5
-"""Frequency of the second joint over that of the first: from rest to rest, not symmetric in time, and the joint whose
-row is used sweeps far, so that the functions of its position are told apart."""
+CYCLES: Final = (2.0, 0.5)
+"""Cycles of the first and of the second joint of an accelerated motion: from rest to rest, not symmetric in time. The
+second one, whose row is used, sweeps far, so that functions of its position are told apart from constants."""
 STEPS: Final = 8
 """Rows of a draft in every interval."""
 
@@ -77,7 +77,7 @@ class Workshop:
         return STEADY * self.seconds
 
     def _frequencies(self, draft: Draft) -> tuple[float, ...]:
-        return tuple(factor / self.seconds for factor in (1.0, SECOND)[: len(draft.joints)])
+        return tuple(cycles / self.seconds for cycles in CYCLES[: len(draft.joints)])
 
     def motions(self, draft: Draft, configurations: Sequence[Array], name: str = "") -> tuple[StepMotion, ...]:
         """The motions of a draft, numbered from 1."""

@@ -13,6 +13,8 @@ from mindyn.errors import InputError
 
 CREEP: Final = 1e-3
 """rad/s or m/s with which breakaways are written down: its sign says in which direction the joint began to move."""
+AT_REST: Final = 1e-9
+"""Part of its highest speed below which a joint stands still: at a reversal friction has no direction."""
 BREAKAWAY_S: Final = 1.0
 """Time between the stamps of two breakaways, s; it means nothing else."""
 
@@ -100,7 +102,8 @@ class Sines:
         for joint, a, f in zip(self.joints, self.amplitudes, self.frequencies_hz, strict=True):
             w = 2 * np.pi * f
             q[:, joint] -= a * np.cos(w * t)
-            qd[:, joint] = a * w * np.sin(w * t)
+            sine = np.sin(w * t)
+            qd[:, joint] = a * w * np.where(np.abs(sine) > AT_REST, sine, 0.0)
             qdd[:, joint] = a * w * w * np.cos(w * t)
         return Trajectory(t, q, qd, qdd)
 
