@@ -60,13 +60,23 @@ def test_the_puma_has_yoshidas_number_of_tests(plan):
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_the_accelerated_tests_are_those_of_the_reference(puma, seed):
-    plan = plan_tests(puma, seed=seed)
+    plan = plan_tests(puma, weakest=0.0, seed=seed)
     found = {
         numbers(test.moving): (*numbers([test.row]), numbers(test.varied), test.yields)
         for test in plan.tests
         if test.kind == "accelerated"
     }
     assert found == YOSHIDA
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_what_is_faint_in_one_test_is_left_to_another(puma, seed):
+    """Not more tests than Yoshida's, but h5 from joints 3 and 5 in place of the coupling of motors 4 and 5."""
+    plan = plan_tests(puma, seed=seed)
+    assert plan.counts() == {"static": 5, "constant velocity": 6, "accelerated": 13}
+    assert plan.untold == ()
+    told = next(test for test in plan.tests if "Im5" in test.tells)
+    assert told.moving == ("joint3", "joint5")
 
 
 def test_static_and_constant_velocity_tests_go_from_the_last_joint(plan):
@@ -214,6 +224,8 @@ def test_what_cannot_be_planned_is_refused_by_name(puma):
         plan_tests(puma, ranges={"joint1": (1.0, 1.0)})
     with pytest.raises(InputError, match="seconds"):
         plan_tests(puma, seconds=0.0)
+    with pytest.raises(InputError, match="weakest"):
+        plan_tests(puma, weakest=-1.0)
     with pytest.raises(InputError, match="intervals"):
         plan_tests(puma, intervals=1)
 

@@ -38,11 +38,11 @@ ENOUGH_FREEDOM: Final = 8
 class StepByStep:
     """Settings of the step-by-step method.
 
-    rule    of the integrals over accelerated motions: "trapezoid", or "gregory" (sixth order) for uniform samples
-    checks  how closely logs must follow the plan
-    solution  "steps": every test is solved for what is new in it, as Yoshida does; "together": afterwards the rows of all
-              tests are weighed by their variances and solved at once, so that later tests mend what earlier ones told
-    slack   N m or N by which a backward breakaway may lie above the forward one (noise where there is no friction)
+    rule      of the integrals over accelerated motions: "trapezoid", or "gregory" (sixth order) for uniform samples
+    checks    how closely logs must follow the plan
+    solution  "steps": every test is solved for what is new in it, as Yoshida does; "together": the rows of all tests,
+              weighed by their variances, are then solved at once, so that later tests mend what earlier ones told
+    slack     N m or N by which a backward breakaway may lie above the forward one (noise where there is no friction)
     """
 
     rule: Rule = "trapezoid"

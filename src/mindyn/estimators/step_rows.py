@@ -158,8 +158,9 @@ def _differentiated(q: Array, t: Array) -> Array:
 
     Else friction would be missing from the columns, and not from the torque, whenever a joint starts or stops.
     """
-    qd = np.gradient(q, t, axis=0)
-    for column in qd.T:
+    qd: Array = np.asarray(np.gradient(q, t, axis=0))
+    for k in range(qd.shape[1]):
+        column = qd[:, k]
         moves, still = np.flatnonzero(column), np.flatnonzero(column == 0)
         if not len(moves):
             continue
@@ -167,7 +168,7 @@ def _differentiated(q: Array, t: Array) -> Array:
         before = moves[(np.searchsorted(moves, still) - 1).clip(min=0)]
         pull = np.sign(np.abs(still - before) - np.abs(after - still))  # 1: what comes after is nearer
         column[still] = STILL * (np.sign(column[after]) * (1 + pull) + np.sign(column[before]) * (1 - pull)) / 2
-    return np.asarray(qd)
+    return qd
 
 
 def _held(motion: StepMotion, q: Array) -> Array:

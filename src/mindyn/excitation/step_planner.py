@@ -4,7 +4,9 @@ Static tests go from the last joint to the first and tell what gravity tells; co
 last, tell friction; accelerated tests tell inertias. Of these, joint by joint from the last, first the joint moves by
 itself (its velocity torques vanish in its own row), at as few held positions as tell all that such motions can tell;
 then it moves together with one later joint, whose row is used. Every further held position is a further motion, so that
-two-joint tests vary none as long as some test without tells something [Yoshida 1996, section 3.4].
+two-joint tests vary none as long as some test without tells something [Yoshida 1996, section 3.4]. What a two-joint
+test would tell only faintly waits for later ones: of Yoshida's PUMA, joints 4 and 5 tell h5 from J5z through a
+coupling of their motors of 1 : 73, joints 3 and 5 through the whole of J5z.
 
 What a test tells is the rank of its rows outside the combinations that are already known (`ToldSubspace`).
 """
@@ -59,6 +61,7 @@ def plan_tests(
     ranges: Mapping[str, tuple[float, float]] | None = None,
     seconds: float = 2.0,
     intervals: int = 10,
+    weakest: float = 0.5,
     offsets: bool = False,
     seed: int = 0,
 ) -> StepPlan:
@@ -68,17 +71,21 @@ def plan_tests(
     ranges     joint -> (lower, upper), rad or m, in place of the robot's limits (without either: see `joint_reach`)
     seconds    length of an accelerated motion; a longer one sweeps farther and separates weakly seen parameters better
     intervals  over which an accelerated motion is integrated
+    weakest    a two-joint test waits for others where the smallest singular value of what is new in it, columns having
+               unit length, is below; 0: none waits, as in Yoshida's tests
     offsets    constant torques of the drives are unknown as well; else they are taken to be zero
     seed       of the held configurations
     """
     _require_serial(robot)
     if not (np.isfinite(seconds) and seconds > 0):
         raise InputError(f"seconds = {seconds!r} must be a positive number")
+    if not weakest >= 0:
+        raise InputError(f"weakest = {weakest!r} must not be negative")
     if intervals < 2:
         raise InputError(f"intervals = {intervals!r}; an accelerated motion needs two at least")
     regressor = Regressor(robot, base=base)
     shop = Workshop(regressor, JointReach.of(robot, ranges), seconds, intervals)
-    return _Planner(shop, () if offsets else _offsets(regressor), seed).plan()
+    return _Planner(shop, () if offsets else _offsets(regressor), weakest, seed).plan()
 
 
 def _require_serial(robot: Robot) -> None:
@@ -102,8 +109,8 @@ def _offsets(regressor: Regressor) -> tuple[str, ...]:
 class _Planner:
     """Adds test after test, each with what it tells beyond those before it."""
 
-    def __init__(self, shop: Workshop, left_out: tuple[str, ...], seed: int) -> None:
-        self.shop, self.left_out = shop, left_out
+    def __init__(self, shop: Workshop, left_out: tuple[str, ...], weakest: float, seed: int) -> None:
+        self.shop, self.left_out, self.weakest = shop, left_out, weakest
         self.regressor = shop.regressor
         self.rng = np.random.default_rng(seed)
         known = np.array([name in left_out for name in self.regressor.names])
@@ -129,6 +136,8 @@ class _Planner:
                 self._constant_velocity(joint)
         for joint in reversed(range(robot.joint_count)):
             self._accelerated(joint)
+        every = reversed(range(robot.joint_count))
+        self._add_pairs([pair for joint in every for pair in self._pairs(joint)], 0.0)
         untold = [name for name, told in zip(self.regressor.names, self.told.told(), strict=True) if not told]
         return StepPlan(
             robot.name,
@@ -156,20 +165,27 @@ class _Planner:
             self.skipped.append(f"constant-velocity test of {name}: its friction is known from the others")
 
     def _accelerated(self, joint: int) -> None:
-        """The joint alone; then with a later joint, whose row is used; varied only where nothing else tells more."""
+        """The joint alone; then with a later joint, whose row is used."""
         alone = Draft("accelerated", (joint,), joint)
         if not self._add(alone, self._fewest(alone)):
             self.skipped.append(f"accelerated test of {self.regressor.robot.joint_names[joint]} alone: nothing new")
-        pairs = [Draft("accelerated", (joint, k), k) for k in range(joint + 1, self.regressor.robot.joint_count)]
+        self._add_pairs(self._pairs(joint), self.weakest)
+
+    def _pairs(self, joint: int) -> list[Draft]:
+        return [Draft("accelerated", (joint, k), k) for k in range(joint + 1, self.regressor.robot.joint_count)]
+
+    def _add_pairs(self, pairs: Sequence[Draft], weakest: float) -> None:
+        """Two-joint tests while they tell something clearly; varied only where nothing else tells more."""
         once = list(pairs)
-        while draft := self._added_best([(one, self._best(one, ())) for one in once]):
+        while draft := self._added_best([(one, self._best(one, ())) for one in once], weakest):
             once.remove(draft)
-        while self._added_best([(one, self._fewest(one)) for one in pairs]):
+        while self._added_best([(one, self._fewest(one)) for one in pairs], weakest):
             continue
 
-    def _added_best(self, found: Sequence[tuple[Draft, _Choice]]) -> Draft | None:
-        """The draft that yields most, added; of equals, the first. None where none yields anything."""
-        draft, choice = max(found, key=lambda pair: len(pair[1].directions), default=(None, None))
+    def _added_best(self, found: Sequence[tuple[Draft, _Choice]], weakest: float) -> Draft | None:
+        """The clear draft that yields most, added; of equals, the first. None where none yields anything."""
+        clear = [pair for pair in found if pair[1].clearness >= weakest]
+        draft, choice = max(clear, key=lambda pair: len(pair[1].directions), default=(None, None))
         return draft if draft is not None and choice is not None and self._add(draft, choice) else None
 
     def _fewest(self, draft: Draft) -> _Choice:
@@ -193,7 +209,7 @@ class _Planner:
         for _ in range(TRIALS):
             configurations = self.shop.configurations(draft, varied, self.rng)
             _, s, N = self.told.new(self.shop.rows(draft, configurations))
-            choices.append(_Choice(varied, configurations, N, float(s.min(initial=0.0))))
+            choices.append(_Choice(varied, configurations, N, float(s.min()) if len(s) else 0.0))
         return max(choices, key=lambda one: one.merit)
 
     def _add(self, draft: Draft, choice: _Choice) -> bool:
