@@ -115,13 +115,14 @@ class _Group:
 class _Sequence:
     """All tests solved one after the other.
 
-    told    what is known at the end
+    told    what is known at the end; of it, the first `fixed` combinations from the beginning, as zero
     T       (p, m) with beta = T z, z (m,) the whitened right sides of all tests
     A, z    the whitened rows of all tests
     yields  for each test the number of combinations that became known
     """
 
     told: ToldSubspace
+    fixed: int
     T: Array
     A: Array
     z: Array
@@ -143,7 +144,7 @@ class _Sequence:
             start += len(group.z)
             yields.append(len(s))
         T = (told.L.T @ values) / told.scales[:, None]
-        return _Sequence(told, T, A, np.concatenate([group.white_z for group in groups]), tuple(yields))
+        return _Sequence(told, int(known.sum()), T, A, np.concatenate([group.white_z for group in groups]), tuple(yields))
 
     @property
     def beta(self) -> Array:
@@ -151,7 +152,7 @@ class _Sequence:
 
     def together(self, variances: Array) -> _Sequence:
         """The same rows solved at once, each by the inverse of its variance, for what the sequence has told."""
-        L, weights = self.told.L, 1 / np.sqrt(variances)
+        L, weights = self.told.L[self.fixed :], 1 / np.sqrt(variances)
         root = np.linalg.pinv(self.told.scaled(self.A) @ L.T * weights[:, None], rcond=RANK)
         return replace(self, T=(L.T @ (root * weights)) / self.told.scales[:, None])
 
