@@ -10,18 +10,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Final, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import block_diag
 
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate, JointResidual
 from mindyn.estimators.integrated_rows import IntegratedRegressor
 from mindyn.estimators.step_logs import FOLLOWED, LogChecks
+from mindyn.estimators.step_noise import Noise, TestRows, noises_of
 from mindyn.estimators.step_rows import RowMaker, Rule
-from mindyn.excitation.step_plan import StepPlan, StepTest
+from mindyn.excitation.step_plan import StepPlan
 from mindyn.excitation.told_subspace import ToldSubspace
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.logs.log import Log
@@ -30,8 +32,6 @@ from mindyn.regression.regressor import Regressor
 from mindyn.robots.robot import Robot
 
 Solution = Literal["steps", "together"]
-ENOUGH_FREEDOM: Final = 8
-"""Degrees of freedom from which tests of one kind state their own variance: it is then known to a factor of two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class StepByStep:
         integrated = _integrated_for(robot, plan)
         self.checks.require_all(plan, logs)
         maker = RowMaker(integrated, self.rule, plan.intervals, self.slack)
-        groups = [_Group.of(maker, test, logs) for test in plan.tests]
+        groups = [TestRows.of(maker, test, logs) for test in plan.tests]
         sequence = _Sequence.of(groups, np.isin(plan.names, plan.left_out))
         return _estimate(self, integrated.torque, plan, groups, sequence)
 
@@ -84,34 +84,6 @@ def _integrated_for(robot: Robot, plan: StepPlan) -> IntegratedRegressor:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Group:
-    """The rows of one test: row is the number of its joint; plain A, z in N m or N; whitened ones (see `Rows`)."""
-
-    row: int
-    accelerated: bool
-    A: Array
-    z: Array
-    white_A: Array
-    white_z: Array
-    friction: tuple[float, ...]
-
-    @staticmethod
-    def of(maker: RowMaker, test: StepTest, logs: Mapping[str, Log]) -> _Group:
-        row = maker.regressor.robot.joint_index(test.row)
-        made = [maker.rows(motion, logs[motion.name], row) for motion in test.motions]
-        white = [one.whitened() for one in made]
-        return _Group(
-            row,
-            test.kind == "accelerated",
-            np.concatenate([one.A for one in made]),
-            np.concatenate([one.z for one in made]),
-            np.concatenate([A for A, _ in white]),
-            np.concatenate([z for _, z in white]),
-            tuple(value for one in made for value in one.friction),
-        )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class _Sequence:
     """All tests solved one after the other.
 
@@ -129,7 +101,7 @@ class _Sequence:
     yields: tuple[int, ...]
 
     @staticmethod
-    def of(groups: Sequence[_Group], known: NDArray[np.bool_]) -> _Sequence:
+    def of(groups: Sequence[TestRows], known: NDArray[np.bool_]) -> _Sequence:
         """With N the new directions of a test, N beta = (A N^T)^+ (z - A L^T (L beta)), L beta known before."""
         A = np.concatenate([group.white_A for group in groups])
         told = ToldSubspace.of(np.linalg.norm(A, axis=0), known)
@@ -144,70 +116,41 @@ class _Sequence:
             start += len(group.z)
             yields.append(len(s))
         T = (told.L.T @ values) / told.scales[:, None]
-        return _Sequence(told, int(known.sum()), T, A, np.concatenate([group.white_z for group in groups]), tuple(yields))
+        return _Sequence(
+            told, int(known.sum()), T, A, np.concatenate([group.white_z for group in groups]), tuple(yields)
+        )
 
     @property
     def beta(self) -> Array:
         return np.asarray(self.T @ self.z)
 
-    def together(self, variances: Array) -> _Sequence:
-        """The same rows solved at once, each by the inverse of its variance, for what the sequence has told."""
-        L, weights = self.told.L[self.fixed :], 1 / np.sqrt(variances)
-        root = np.linalg.pinv(self.told.scaled(self.A) @ L.T * weights[:, None], rcond=RANK)
-        return replace(self, T=(L.T @ (root * weights)) / self.told.scales[:, None])
+    def together(self, noises: Sequence[Noise]) -> _Sequence:
+        """The same rows solved at once, each test by the inverse of its covariance, for what the sequence has told."""
+        L, roots = self.told.L[self.fixed :], block_diag(*(np.linalg.cholesky(noise.covariance) for noise in noises))
+        seen = np.linalg.solve(roots, self.told.scaled(self.A) @ L.T)
+        inverse = np.linalg.pinv(seen, rcond=RANK) @ np.linalg.inv(roots)
+        return replace(self, T=(L.T @ inverse) / self.told.scales[:, None])
 
-    def covariance(self, variances: Array) -> Array:
-        """(p, p) from the variance of each row; infinite on the diagonal of what is not told."""
-        spread = (self.T * variances) @ self.T.T
+    def covariance(self, noises: Sequence[Noise]) -> Array:
+        """(p, p), infinite on the diagonal of what is not told."""
+        spread = self.T @ block_diag(*(noise.covariance for noise in noises)) @ self.T.T
         open_ones = np.flatnonzero(~self.told.told())
         spread[open_ones, open_ones] = np.inf
         return np.asarray(spread)
 
 
-def _reading_variances(groups: Sequence[_Group]) -> list[float]:
-    """For each test the variance of one torque reading, from what no parameters can explain of its rows.
-
-    Tests of one joint are pooled, accelerated ones and others by themselves where both have enough freedom: errors of
-    the velocities are in the former only.
-    """
-    counted = [(group.row, group.accelerated, *_unexplained(group)) for group in groups]
-    found = []
-    for group in groups:
-        own = [one for one in counted if one[0] == group.row]
-        alike = [one for one in own if one[1] == group.accelerated]
-        taken = alike if sum(one[3] for one in alike) >= ENOUGH_FREEDOM else own
-        freedom = sum(one[3] for one in taken)
-        if not freedom:
-            raise InputError(
-                f"no test of joint {group.row + 1}'s row has more rows than unknowns: nothing says how sure it is",
-                hint="plan with more intervals",
-            )
-        found.append(sum(one[2] for one in taken) / freedom)
-    return found
-
-
-def _unexplained(group: _Group) -> tuple[float, int]:
-    """Sum of squares of the part of the whitened rows that no parameters explain, and its degrees of freedom."""
-    lengths = np.linalg.norm(group.white_A, axis=0)
-    U, s, _ = np.linalg.svd(group.white_A[:, lengths > 0] / lengths[lengths > 0], full_matrices=False)
-    U = U[:, s > RANK * s.max(initial=0.0)]
-    rest = group.white_z - U @ (U.T @ group.white_z)
-    return float(rest @ rest), len(rest) - U.shape[1]
-
-
 def _estimate(
-    settings: StepByStep, regressor: Regressor, plan: StepPlan, groups: Sequence[_Group], sequence: _Sequence
+    settings: StepByStep, regressor: Regressor, plan: StepPlan, groups: Sequence[TestRows], sequence: _Sequence
 ) -> Estimate:
-    variances = _reading_variances(groups)
-    each_row = np.repeat(variances, [len(group.z) for group in groups])
+    noises = noises_of(groups)
     if settings.solution == "together":
-        sequence = sequence.together(each_row)
+        sequence = sequence.together(noises)
     robot, beta = regressor.robot, sequence.beta
     untold = tuple(name for name, told in zip(regressor.names, sequence.told.told(), strict=True) if not told)
     return Estimate(
         regressor,
         beta,
-        sequence.covariance(each_row),
+        sequence.covariance(noises),
         _status(plan, groups, beta, untold),
         _residuals(robot, groups, beta),
         left_out=plan.left_out,
@@ -219,7 +162,10 @@ def _estimate(
             "tests": plan.counts(),
             "motions": len(plan.motions),
             "yields": dict(zip((test.name for test in plan.tests), sequence.yields, strict=True)),
-            "reading_noise": dict(zip((test.name for test in plan.tests), np.sqrt(variances).tolist(), strict=True)),
+            "noise": {
+                test.name: {"reading": noise.reading, "momentum": noise.momentum}
+                for test, noise in zip(plan.tests, noises, strict=True)
+            },
             "static_friction": {
                 test.row: float(np.mean(group.friction))
                 for test, group in zip(plan.tests, groups, strict=True)
@@ -229,7 +175,7 @@ def _estimate(
     )
 
 
-def _residuals(robot: Robot, groups: Sequence[_Group], beta: Array) -> tuple[JointResidual, ...]:
+def _residuals(robot: Robot, groups: Sequence[TestRows], beta: Array) -> tuple[JointResidual, ...]:
     """Of mean torques, joint by joint; joints whose row no test uses are not among them."""
     found = []
     for joint, name in enumerate(robot.joint_names):
@@ -241,7 +187,7 @@ def _residuals(robot: Robot, groups: Sequence[_Group], beta: Array) -> tuple[Joi
     return tuple(found)
 
 
-def _status(plan: StepPlan, groups: Sequence[_Group], beta: Array, untold: tuple[str, ...]) -> str:
+def _status(plan: StepPlan, groups: Sequence[TestRows], beta: Array, untold: tuple[str, ...]) -> str:
     squares = sum(float(np.sum((group.z - group.A @ beta) ** 2)) for group in groups)
     torques = sum(float(np.sum(group.z**2)) for group in groups)
     count = len(plan.names) - len(plan.left_out) - len(untold)

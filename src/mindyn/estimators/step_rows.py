@@ -6,7 +6,8 @@
 
 each for the one joint whose row the test uses. Every right side is W tau, W (m, N) the weights of N torque readings,
 and rows are divided by the Cholesky factor of W W^T: with independent errors of the readings, all of one variance,
-those of the rows are independent, with the same variance.
+those of the rows are independent, with the same variance. Errors of the velocities, differences of positions above all,
+come in through the momentum at the ends of intervals: D (m, e), each end being shared by two intervals.
 """
 
 from __future__ import annotations
@@ -35,18 +36,24 @@ STILL: Final = 1e-12
 
 
 class Rows(NamedTuple):
-    """A (m, p), z (m,) with A beta = z, in N m or N; W (m, N) with z = W tau; friction: static, where measured."""
+    """Rows A (m, p), z (m,) with A beta = z, in N m or N.
+
+    W, D      errors of z are those of N torque readings times W (m, N), and of e momenta times D (m, e)
+    friction  static, where it is measured
+    """
 
     A: Array
     z: Array
     W: Array
+    D: Array
     friction: tuple[float, ...] = ()
 
-    def whitened(self) -> tuple[Array, Array]:
-        """[A, z] with independent errors of the variance of one torque reading."""
+    def whitened(self) -> tuple[Array, Array, Array]:
+        """A, z, D of rows in which errors of torque readings are independent and have the variance of one reading."""
         root = np.linalg.cholesky(self.W @ self.W.T)
-        both = np.linalg.solve(root, np.column_stack([self.A, self.z]))
-        return both[:, :-1], both[:, -1]
+        solved = np.linalg.solve(root, np.column_stack([self.A, self.z, self.D]))
+        p = self.A.shape[1]
+        return solved[:, :p], solved[:, p], solved[:, p + 1 :]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,7 +111,7 @@ class RowMaker:
                     hint="a sign of the torque, or of the velocity that says the direction, is wrong",
                 )
         A = W @ self._row(self.regressor, _held(motion, log.q), np.zeros_like(log.q), row)
-        return Rows(A, W @ log.tau[:, row], W, tuple(friction))
+        return Rows(A, W @ log.tau[:, row], W, np.zeros((len(W), 0)), tuple(friction))
 
     def _steady(self, motion: ConstantSpeed, log: Log, row: int) -> Rows:
         if len(log) < 2 * BLOCKS:
@@ -114,7 +121,8 @@ class RowMaker:
         W = np.zeros((BLOCKS, len(log)))
         for k, (a, b) in enumerate(pairwise(np.linspace(0, len(log), BLOCKS + 1).astype(int))):
             W[k, a:b] = 1 / (b - a)
-        return Rows(W @ self._row(self.regressor, _held(motion, log.q), qd, row), W @ log.tau[:, row], W)
+        A = W @ self._row(self.regressor, _held(motion, log.q), qd, row)
+        return Rows(A, W @ log.tau[:, row], W, np.zeros((BLOCKS, 0)))
 
     def _accelerated(self, motion: Sines, log: Log, row: int) -> Rows:
         q, qd, kept = _held(motion, log.q), np.zeros_like(log.q), slice(None)
@@ -131,7 +139,8 @@ class RowMaker:
         ends = self.integrated.momentum(q[bounds], qd[bounds])[:, row]
         A[:, : ends.shape[1]] += np.diff(ends, axis=0)
         lengths = np.diff(t[bounds])[:, None]
-        return Rows(A / lengths, W @ tau / lengths[:, 0], W / lengths)
+        D = np.diff(np.eye(self.intervals + 1), axis=0)
+        return Rows(A / lengths, W @ tau / lengths[:, 0], W / lengths, D / lengths)
 
     def _weights(self, motion: Sines, t: Array, bounds: Array) -> Array:
         """(intervals, N): integrals over intervals, neighbours sharing a row."""
