@@ -162,6 +162,22 @@ def test_no_acceleration_is_looked_at(puma, plan, logs):
     assert (StepByStep().fit(puma, plan, spoiled).beta == StepByStep().fit(puma, plan, logs).beta).all()
 
 
+def test_all_tests_together_agree_with_the_steps_where_there_is_no_noise(puma, plan, logs):
+    estimate = StepByStep(rule="gregory", solution="together").fit(puma, plan, logs)
+    assert np.abs(estimate.beta - estimate.base.values).max() < RECOVERY
+    assert not estimate.beta[np.isin(estimate.names, estimate.left_out)].any()
+
+
+def test_together_is_the_weighted_least_squares_of_all_rows(puma, plan, logs):
+    """Not less sure than the steps in anything; what steps hand on, it mends."""
+    spoiled = noisy(logs, 0)
+    steps, whole = (StepByStep(solution=one).fit(puma, plan, spoiled) for one in ("steps", "together"))
+    kept = ~np.isin(steps.names, steps.left_out)
+    assert (whole.deviations[kept] <= steps.deviations[kept] * (1 + 1e-9)).all()
+    smallest = np.linalg.eigvalsh((steps.covariance - whole.covariance)[np.ix_(kept, kept)]).min()
+    assert smallest > -1e-9 * np.abs(steps.covariance).max()
+
+
 def test_later_tests_leave_earlier_ones_alone(puma, plan, logs):
     """Sequential: a gross error in the last test's torque does not reach what was told before it."""
     last = plan.tests[-1]
@@ -181,10 +197,11 @@ def noisy(logs, seed):
     return {name: replace(log, tau=log.tau + sigma * rng.standard_normal(log.tau.shape)) for name, log in logs.items()}
 
 
-def test_stated_intervals_cover_the_truth(puma, plan, logs):
+@pytest.mark.parametrize("solution", ["steps", "together"])
+def test_stated_intervals_cover_the_truth(puma, plan, logs, solution):
     inside, errors, stated = [], [], []
-    for seed in range(100):
-        estimate = StepByStep(rule="gregory").fit(puma, plan, noisy(logs, seed))
+    for seed in range(60):
+        estimate = StepByStep(rule="gregory", solution=solution).fit(puma, plan, noisy(logs, seed))
         kept = ~np.isin(estimate.names, estimate.left_out)
         error = (estimate.beta - estimate.base.values)[kept]
         inside.append(np.abs(error) < NORMAL_95 * estimate.deviations[kept])
@@ -201,22 +218,34 @@ def test_stated_intervals_cover_the_truth(puma, plan, logs):
         assert correlations[0] == pytest.approx(correlations[1], abs=0.25)
 
 
-def test_encoder_logs_at_5_ms_leave_it_nearly_unbiased(puma, plan):
+@pytest.mark.parametrize("solution", ["steps", "together"])
+def test_encoder_logs_at_5_ms_leave_it_nearly_unbiased(puma, solution):
     """Encoders of 1000 counts a turn, noisy torques, differentiated velocities, trapezoid rule."""
-    sensors, errors, stated = Sensors(counts_per_revolution=1000, torque_noise=0.001), [], []
-    for seed in range(24):
+    sensors = Sensors(counts_per_revolution=1000, position_noise=0.003, torque_noise=0.001)
+    plan, errors, stated = plan_tests(puma), [], []
+    for seed in range(14):
         logs = simulate_tests(puma, plan, rate_hz=200.0, sensors=sensors, seed=seed)
         assert all(log.qd is None for name, log in logs.items() if not name.startswith("static"))
-        estimate = StepByStep().fit(puma, plan, logs)
+        estimate = StepByStep(solution=solution).fit(puma, plan, logs)
         errors.append(estimate.beta - estimate.base.values)
         stated.append(estimate.deviations)
     bias, truth = np.mean(errors, axis=0), estimate.base.values
-    for name in ("Izz1R", "Izz2R", "mcx2R", "mcy3R", "Ixx2R", "fc1", "fv1", "fc3"):
+    for name in ("Izz1R", "Izz2R", "Izz3R", "mcx2R", "mcy3R", "Ixx2R", "fc1", "fv1", "fc3"):
         k = estimate.names.index(name)
         assert abs(bias[k]) < 0.005 * abs(truth[k]), name
     kept = ~np.isin(estimate.names, estimate.left_out)
     deviation = np.sqrt(np.mean(np.square(stated), axis=0))
-    assert (np.abs(bias) < deviation)[kept].all()  # a bias below what is stated as uncertain
+    assert (np.abs(bias) < 2 * deviation)[kept].all()
+
+
+def test_faint_tests_that_wait_make_weak_parameters_sharp(puma, plan):
+    """Of Yoshida's tests, joints 4 and 5 leave J5z and h5 poorly separated [reference 2.5]; joints 3 and 5 do not."""
+    sensors = Sensors(counts_per_revolution=1000, torque_noise=0.001)
+    deviations = []
+    for one in (plan, plan_tests(puma)):
+        estimate = StepByStep().fit(puma, one, simulate_tests(puma, one, sensors=sensors))
+        deviations.append(estimate.deviations[estimate.names.index("Izz5R")])
+    assert deviations[0] > 30 * deviations[1]
 
 
 def test_readings_differ_from_motion_to_motion_and_seed_to_seed(puma, plan):
@@ -367,5 +396,7 @@ def test_logs_that_cannot_be_integrated_are_refused(puma, plan, logs):
 def test_settings_and_plans_of_other_robots_are_refused(plan, logs):
     with pytest.raises(InputError, match="rule = 'simpson'"):
         StepByStep(rule="simpson")
+    with pytest.raises(InputError, match="solution = 'guess'"):
+        StepByStep(solution="guess")
     with pytest.raises(InputError, match="the plan is of robot 'puma560_yoshida'"):
         StepByStep().fit(load_robot("stanford"), plan, logs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -30,11 +31,14 @@ def simulate_tests(
     sensors  what they read is logged, at the joints and without velocities; exact values with velocities if left out
     seed     of the sensors' noise, together with the number of the motion; the sensors' own rate and seed do not count
 
+    Motions are the same at every repetition, and so is what rounding to encoder counts does to them: give the sensors a
+    position_noise of part of a count where errors of encoders should differ.
+
     A breakaway is logged with the direction of its motion as velocity, and the torque at which static friction, taken
     to be as large as Coulomb friction, gives way.
     """
     require_positive(rate_hz, "rate_hz")
-    model = compile_model(robot, drives=bool(robot.drives))
+    model = _model(robot)
     logs = {}
     for number, (name, motion) in enumerate(plan.motions.items()):
         path = motion.trajectory(rate_hz)
@@ -46,6 +50,12 @@ def simulate_tests(
             drawn = int(np.random.SeedSequence([seed, number]).generate_state(1)[0])
             logs[name] = _measured(model, motion, path, tau, replace(sensors, rate_hz=rate_hz, seed=drawn))
     return logs
+
+
+@lru_cache(maxsize=4)
+def _model(robot: Robot) -> Model:
+    """Traced once for repeated simulations."""
+    return compile_model(robot, drives=bool(robot.drives))
 
 
 def _measured(model: Model, motion: StepMotion, path: Trajectory, tau: Array, sensors: Sensors) -> Log:
