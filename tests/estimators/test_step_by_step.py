@@ -77,6 +77,7 @@ def test_all_52_parameters_of_yoshidas_puma_are_recovered(plan, table):
     assert max(abs(found[name] - value) for name, value in truth.items()) < RECOVERY
     assert estimate.untold == ()
     assert estimate.provenance["tests"] == {"static": 5, "constant velocity": 6, "accelerated": 13}
+    assert tuple(estimate.provenance["yields"].values()) == tuple(test.yields for test in plan.tests)
 
 
 @pytest.mark.parametrize("name", ["stanford", "scara", "puma560"])
@@ -315,6 +316,7 @@ def test_a_test_that_tells_less_than_planned_is_counted(puma, plan, logs):
     tests = tuple(short if t.name == test.name else t for t in plan.tests)
     estimate = StepByStep().fit(puma, replace(plan, tests=tests), {**logs, **{m.name: first for m in test.motions}})
     assert estimate.provenance["yields"]["accelerated-02"] == 1
+    assert "accelerated-02 (1 of 3)" in estimate.status
 
 
 def test_a_missing_test_is_named(puma, plan, logs):

@@ -151,7 +151,7 @@ def _estimate(
         regressor,
         beta,
         sequence.covariance(noises),
-        _status(plan, groups, beta, untold),
+        _status(plan, groups, sequence, untold),
         _residuals(robot, groups, beta),
         left_out=plan.left_out,
         untold=untold,
@@ -187,7 +187,8 @@ def _residuals(robot: Robot, groups: Sequence[TestRows], beta: Array) -> tuple[J
     return tuple(found)
 
 
-def _status(plan: StepPlan, groups: Sequence[TestRows], beta: Array, untold: tuple[str, ...]) -> str:
+def _status(plan: StepPlan, groups: Sequence[TestRows], sequence: _Sequence, untold: tuple[str, ...]) -> str:
+    beta = sequence.beta
     squares = sum(float(np.sum((group.z - group.A @ beta) ** 2)) for group in groups)
     torques = sum(float(np.sum(group.z**2)) for group in groups)
     count = len(plan.names) - len(plan.left_out) - len(untold)
@@ -195,4 +196,7 @@ def _status(plan: StepPlan, groups: Sequence[TestRows], beta: Array, untold: tup
         f"{len(plan.tests)} tests in {len(plan.motions)} motions tell {count} parameters and leave "
         f"{100 * np.sqrt(squares / max(torques, 1e-300)):.3g} % of the mean torques unexplained"
     )
+    pairs = zip(plan.tests, sequence.yields, strict=True)
+    short = [f"{test.name} ({found} of {test.yields})" for test, found in pairs if found < test.yields]
+    told += f"; combinations fewer than planned came from {', '.join(short)}" if short else ""
     return f"{told}; they cannot tell: {', '.join(untold)}." if untold else f"{told}."
