@@ -20,7 +20,12 @@ if TYPE_CHECKING:
     from mindyn.estimators.measurement_noise import MeasurementNoise
     from mindyn.estimators.recursive import RecursiveLeastSquares
     from mindyn.estimators.reduction import reduce_estimate
+    from mindyn.estimators.step_by_step import StepByStep
     from mindyn.estimators.total_least_squares import TotalLeastSquares
+    from mindyn.excitation.step_files import read_test_logs, write_motions, write_test_logs
+    from mindyn.excitation.step_plan import StepPlan, load_plan
+    from mindyn.excitation.step_planner import plan_tests
+    from mindyn.excitation.step_simulation import simulate_tests
     from mindyn.export.mat_writer import write_mat
     from mindyn.export.mjcf_writer import write_mjcf
     from mindyn.export.pinocchio_model import to_pinocchio
@@ -74,7 +79,12 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "mindyn.estimators.instrumental_variables": ("InstrumentalVariables",),
     "mindyn.estimators.last_link_first": ("LastLinkFirst",),
     "mindyn.estimators.measurement_noise": ("MeasurementNoise",),
+    "mindyn.estimators.step_by_step": ("StepByStep",),
     "mindyn.estimators.total_least_squares": ("TotalLeastSquares",),
+    "mindyn.excitation.step_files": ("read_test_logs", "write_motions", "write_test_logs"),
+    "mindyn.excitation.step_plan": ("StepPlan", "load_plan"),
+    "mindyn.excitation.step_planner": ("plan_tests",),
+    "mindyn.excitation.step_simulation": ("simulate_tests",),
     "mindyn.estimators.essential": ("essential",),
     "mindyn.estimators.estimate": (
         "Estimate",
@@ -182,6 +192,14 @@ __all__ = [  # noqa: RUF022 - in the order of the work
     "LastLinkFirst",
     "MeasurementNoise",
     "TotalLeastSquares",
+    "plan_tests",
+    "StepPlan",
+    "load_plan",
+    "write_motions",
+    "simulate_tests",
+    "write_test_logs",
+    "read_test_logs",
+    "StepByStep",
     "Friction",
     "ExtraColumn",
     "with_estimated_drives",

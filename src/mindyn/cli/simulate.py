@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-from io import BytesIO
 from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-import polars
 import typer
 
 from mindyn.cli.arguments import ROBOT
 from mindyn.errors import ExportError, InputError
-from mindyn.files import write_whole
+from mindyn.logs.writing import write_log
 from mindyn.robots.loading import load_robot
 from mindyn.robots.robot import Robot
 from mindyn.simulation.controllers import ComputedTorque, SineMotion
@@ -47,7 +45,7 @@ def simulate(
     controller = ComputedTorque(loaded, reference, 100.0, 20.0, drives=drives)
     run = run_simulation(loaded, controller, seconds=seconds, q0=start[0], qd0=start[1], drives=drives, sensors=sensors)
     assert run.measured is not None
-    write_log(run.measured, loaded, out)
+    write_measurement(run.measured, loaded, out)
     typer.echo(f"{len(run.measured.t)} samples of {loaded.joint_count} joints in {out}", err=True)
     if as_json:
         joints = list(run.measured.joint_names)
@@ -65,24 +63,8 @@ def sine_reference(robot: Robot, seed: int) -> SineMotion:
     return SineMotion((lower + upper) / 2, reach, frequency, np.zeros(robot.joint_count))
 
 
-def write_log(measured: Measurement, robot: Robot, path: Path) -> None:
+def write_measurement(measured: Measurement, robot: Robot, path: Path) -> None:
     """The log and its sidecar: columns by joint name, units and side stated."""
-    names = measured.joint_names
-    columns = {"time": measured.t}
-    columns |= {f"{name}.position": measured.position[:, k] for k, name in enumerate(names)}
-    columns |= {f"{name}.torque": measured.torque[:, k] for k, name in enumerate(names)}
-    table = polars.DataFrame(columns)
-    content = BytesIO()
-    table.write_csv(content) if path.suffix == ".csv" else table.write_parquet(content)
-    write_whole(path, content.getvalue())
-    units = {"position": ("rad", "m"), "torque": ("N m", "N")}
-    by_joint = {
-        signal: ", ".join(f'"{j.name}" = "{pair[j.kind == "prismatic"]}"' for j in robot.joints)
-        for signal, pair in units.items()
-    }
-    sidecar = [
-        f'side = {{ position = "{measured.position_side}", torque = "{measured.torque_side}" }}',
-        'columns = { time = "time", position = "{joint}.position", torque = "{joint}.torque" }',
-        f'units = {{ time = "s", position = {{ {by_joint["position"]} }}, torque = {{ {by_joint["torque"]} }} }}',
-    ]
-    write_whole(path.with_name(path.name + ".toml"), "\n".join(sidecar) + "\n")
+    signals = {"position": measured.position, "torque": measured.torque}
+    sides = {"position": measured.position_side, "torque": measured.torque_side}
+    write_log(path, robot, measured.t, signals, sides)
