@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
@@ -16,6 +16,8 @@ from mindyn.logs.cutoffs import noise_floor_cutoff
 from mindyn.logs.log import Log
 from mindyn.logs.pipeline import condition
 from mindyn.logs.resolving import resolve
+from mindyn.logs.samples import Samples
+from mindyn.parameters.base import BaseParameters
 from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import ExtraColumn, Regressor, with_estimated_drives
 from mindyn.robots.robot import Robot
@@ -25,10 +27,33 @@ TUNING_ROWS: Final = 60_000
 START_FRICTION: Final = ("tanh", 0.05)
 
 
+class Estimator(Protocol):
+    """What `identify` asks of a fit: its columns, its filter, and an estimate from samples."""
+
+    @property
+    def friction(self) -> Friction:
+        """Shape of the friction columns."""
+
+    @property
+    def extra(self) -> tuple[ExtraColumn, ...]:
+        """Declared columns."""
+
+    @property
+    def filter_hz(self) -> float | None:
+        """Low pass on columns and torque alike."""
+
+    @property
+    def base(self) -> BaseParameters | None:
+        """The base set; the structural one if left out."""
+
+    def fit(self, robot: Robot, data: Samples, /) -> Estimate:
+        """The estimate."""
+
+
 def identify(
     robot: Robot,
     logs: Log | Sequence[Log],
-    estimator: LeastSquares | None = None,
+    estimator: Estimator | None = None,
     conditioning: Conditioning | None = None,
     *,
     extra: Sequence[ExtraColumn] = (),
@@ -73,7 +98,7 @@ def identify(
 def _chosen(
     trials: Trials,
     logs: Sequence[Log],
-    estimator: LeastSquares | None,
+    estimator: Estimator | None,
     conditioning: Conditioning | None,
     progress: Callable[[str], None],
 ) -> tuple[Setting, tuple[str, ...], dict[str, Any] | None]:
@@ -100,7 +125,7 @@ def _chosen(
     return setting, tuple(notes), {"mean": score.mean, "total": score.total, "settings_tried": trials.count}
 
 
-def _start_friction(robot: Robot, estimator: LeastSquares | None) -> Friction:
+def _start_friction(robot: Robot, estimator: Estimator | None) -> Friction:
     """The estimator's, or a smooth sign; a motor that several joints turn gets joint-side friction beside its own."""
     if estimator is not None:
         return estimator.friction
