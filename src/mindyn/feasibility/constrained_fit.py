@@ -14,6 +14,7 @@ from mindyn.algebra.values import Array
 from mindyn.feasibility.conic import Program, Rows
 from mindyn.feasibility.physical_space import PhysicalSpace
 from mindyn.feasibility.priors import Prior
+from mindyn.notation import STANDARD_GRAVITY
 from mindyn.regression.information import Information
 from mindyn.regression.triangles import triangle_of
 
@@ -23,7 +24,10 @@ SETTLED: Final = 1e-2
 FINEST: Final = 1e-5
 """Residuals below this part of a joint's torque count as this much: exact data have no spread to weigh with."""
 LIGHTEST: Final = 1e-6
-"""Weight of the prior where none is asked for: it decides what the data leave open and nothing else."""
+"""The least weight of a prior: it decides what the data leave open and nothing else."""
+LEAST_MASS: Final = 1e-3
+"""Weight of a link's mass, over the mass that the torques suggest, where there is no prior: a tie-break, not a belief. The
+heaviest weight within a standard error takes the masses away that offsets can stand in for (KR300: 17.4 % for 13.4 %)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,10 +63,16 @@ class FitProblem:
         program.add_rows(*(Rows(one.kind, one.matrix * units, one.offset, one.order) for one in self.rows))
         if self.zero:
             program.add_rows(Rows("zero", np.eye(self.space.size)[list(self.zero)], np.zeros(len(self.zero))))
-        self.prior.add_to(program, self.space, units, max(prior_weight, LIGHTEST))
+        heaviness = LEAST_MASS / self._mass(information)
+        self.prior.add_to(program, self.space, units, max(prior_weight, LIGHTEST), heaviness)
         x = units * program.solve().x[: self.space.size]
         x[list(self.zero)] = 0.0
         return np.asarray(x)
+
+    def _mass(self, information: Information) -> float:
+        """kg that at the robot's typical length weigh as much as the largest rms torque."""
+        torque = float(np.sqrt(information.torques() / np.maximum(1, information.counts)).max())
+        return max(torque / (abs(STANDARD_GRAVITY[2]) * self.space.length), 1e-6)
 
     def reweighted(self, information: Information, weights: Array, prior_weight: float) -> tuple[Array, Array]:
         """x and the joints' weights, 1 / mean squared residual, iterated from the given ones."""

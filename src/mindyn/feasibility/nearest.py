@@ -19,15 +19,26 @@ from mindyn.feasibility.physical_space import PhysicalSpace
 HEAVINESS: Final = 1e-9
 """Cost of a kilogram beside squared relative distances: what beta leaves open takes the least mass, nothing else moves."""
 
+FLOOR: Final = 1e-2
+"""Values smaller than this part of their kind's rms are compared with that much."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Nearest:
-    """Physical x, its beta, the shift from the given beta, its length |W r|, and the certificate y (0 where d = 0)."""
+    """What lies nearest.
+
+    x            physical
+    beta         B x
+    distance     |W r|, r = B x - beta
+    certificate  y = W^T W r
+    braking      multipliers, not negative, of the rows `brakes`
+    """
 
     x: Array
     beta: Array
     distance: float
     certificate: Array
+    braking: Array
 
 
 def nearest_consistent(space: PhysicalSpace, beta: Array, W: Array, rows: tuple[Rows, ...] = ()) -> Nearest:
@@ -36,24 +47,43 @@ def nearest_consistent(space: PhysicalSpace, beta: Array, W: Array, rows: tuple[
     program = Program(space.size)
     program.add_squares(W @ space.matrix * units, W @ beta)
     program.cost[space.masses] = HEAVINESS
-    program.add_rows(*space.cone_rows(units), *(_in_units(one, units) for one in rows))
-    x = units * program.solve().x
+    cones = space.cone_rows(units)
+    program.add_rows(*cones, *(_in_units(one, units) for one in rows))
+    found = program.solve()
+    x = units * found.x
+    braking = found.duals[len(cones) - 1][-len(space.brakes) :] if len(space.brakes) else np.zeros(0)
     moved = space.matrix @ x
     shift = W @ (moved - beta)
-    return Nearest(x, moved, float(np.linalg.norm(shift)), W.T @ shift)
+    return Nearest(x, moved, float(np.linalg.norm(shift)), W.T @ shift, braking)
+
+
+def relative_metric(space: PhysicalSpace, beta: Array) -> Array:
+    """W (p, p) diagonal: 1 over each value, or over a hundredth of its kind's rms where that is more."""
+    kinds = [_kind(name) for name in space.names]
+    rms = {kind: float(np.sqrt(np.mean([b * b for b, k in zip(beta, kinds, strict=True) if k == kind]))) for kind in kinds}
+    least = max(rms.values()) or 1.0
+    floors = [FLOOR * (rms[kind] or least) for kind in kinds]
+    return np.asarray(np.diag(1 / np.maximum(np.abs(beta), floors)))
+
+
+def _kind(name: str) -> str:
+    """First moments, inertias (of rotors too), viscous, Coulomb, offsets, ...: parameters of one unit and size."""
+    if name.startswith("mc") or name.startswith("I"):
+        return name[0]
+    return name.rstrip("R").rstrip("0123456789")
 
 
 def _in_units(rows: Rows, units: Array) -> Rows:
     return Rows(rows.kind, rows.matrix * units, rows.offset, rows.order)
 
 
-def certificate_slack(space: PhysicalSpace, y: Array) -> float:
+def certificate_slack(space: PhysicalSpace, y: Array, braking: Array) -> float:
     """The least y.B x over physical x of unit size: the smallest eigenvalue of what y asks of any link or sign.
 
     y.B x = <C_i, pseudo-inertia of link i> + c.signed + e.free: not negative for all physical x when every C_i is
-    positive semidefinite, every c is not negative and every e is zero. Friction shapes count as free.
+    positive semidefinite, every c is not negative and every e is zero; what multiplies `brakes` is taken off first.
     """
-    asked = (space.matrix.T @ y) * space.units
+    asked = (space.matrix.T @ y - space.brakes.T @ braking) * space.units
     free = np.ones(space.size, dtype=bool)
     worst = []
     for i in range(space.link_count):

@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from mindyn.algebra.inertia import pseudo_inertia
+from mindyn.algebra.inertia import phi_of_pseudo_inertia, pseudo_inertia
 from mindyn.algebra.values import Array
 from mindyn.feasibility.conic import Rows, triangle
 from mindyn.notation import DRIVE_PARAMETERS, PARAMETERS_PER_LINK
@@ -26,6 +26,8 @@ SPEEDS: Final = np.geomspace(1e-3, 10.0, 9)
 """rad/s (m/s) at the joint, either way, at which friction with further shapes must not drive."""
 SHORTEST: Final = 0.05
 """m; the least length that inertias are measured with."""
+INSIDE: Final = 1e-7
+"""Least eigenvalue of a pseudo-inertia that is returned, as part of the largest."""
 _UNITS = np.stack([pseudo_inertia(unit) for unit in np.eye(PARAMETERS_PER_LINK)])
 PSEUDO_ROWS: Final = triangle(_UNITS)
 """(10, 10) with PSEUDO_ROWS @ phi the scaled upper triangle of the pseudo-inertia."""
@@ -77,9 +79,16 @@ class PhysicalSpace:
         return max(SHORTEST, float(np.mean([s for s in steps if s > 0] or [SHORTEST])))
 
     @cached_property
+    def reach(self) -> float:
+        """m; the sum of all distances of consecutive joints: no mass of a link lies further from its frame."""
+        steps = [float(np.linalg.norm((j.origin @ j.tip).translation)) for j in self.robot.joints]
+        return max(10 * SHORTEST, sum(steps))
+
+    @cached_property
     def units(self) -> Array:
-        """(size,) 1 kg, kg times length, kg times its square for link parameters; 1 for all others."""
-        units = np.ones(self.size)
+        """(size,) 1 kg, kg times length, kg times its square for link parameters; others so that beta changes by 1."""
+        largest = np.abs(self.matrix).max(axis=0)
+        units = 1 / np.where(largest > 0, largest, 1.0)
         one = np.array([1.0, *[self.length] * 3, *[self.length**2] * 6])
         units[: PARAMETERS_PER_LINK * self.link_count] = np.tile(one, self.link_count)
         return units
@@ -98,6 +107,29 @@ class PhysicalSpace:
         if len(others):
             rows.append(Rows("nonnegative", others, np.zeros(len(others))))
         return rows
+
+    def compact_rows(self) -> Rows:
+        """tr(Sigma) <= reach^2 m of every link: no light link with the inertia of a heavy one."""
+        rows = np.zeros((self.link_count, self.size))
+        for i in range(self.link_count):
+            # tr(Sigma) = tr(J) / 2
+            rows[i, self.link(i)] = [self.reach**2, 0, 0, 0, -0.5, 0, -0.5, 0, 0, -0.5]
+        return Rows("nonnegative", rows / self.reach**2, np.zeros(self.link_count))
+
+    def inside(self, x: Array) -> Array:
+        """x with every link a solid body: eigenvalues that a solver leaves at zero, or just below, made just positive."""
+        moved = x.copy()
+        D = np.diag([self.length] * 3 + [1.0])
+        for i in range(self.link_count):
+            P = np.linalg.solve(D, np.linalg.solve(D, pseudo_inertia(x[self.link(i)])).T)
+            values, vectors = np.linalg.eigh(P)
+            least = INSIDE * max(float(values[-1]), INSIDE)
+            if values[0] < least:
+                P = vectors @ np.diag(np.maximum(values, least)) @ vectors.T
+                moved[self.link(i)] = phi_of_pseudo_inertia(D @ P @ D)
+        signed = list(self.signed)
+        moved[signed] = np.maximum(moved[signed], 0.0)
+        return moved
 
     def worst(self, x: Array) -> float:
         """The smallest eigenvalue of a link's pseudo-inertia (length as unit of length) or signed parameter at x."""

@@ -103,12 +103,12 @@ class PhysicallyConsistent:
         else:
             x = problem.solve(information, weights, choice.weight)
         plain = self._unconstrained(robot, regressor, problem, data, information)
-        return _estimate(plain, problem, information, x, weights, choice)
+        return _estimate(plain, problem, information, problem.space.inside(x), weights, choice)
 
     def _folds(self, regressor: Regressor, data: Samples | Iterable[Samples] | Information) -> list[Information]:
         if not isinstance(data, Information):
             return fold_information(regressor, data, self.filter_hz, self.decimation)
-        if self.prior_weight == "cross-validated":
+        if self.prior_weight == "cross-validated" and self.prior is not None:
             raise InputError(
                 "an Information has no blocks to hold out, so the prior's weight cannot be cross-validated with it",
                 hint=f"give the samples, or prior_weight={MIDDLE:g}",
@@ -124,10 +124,13 @@ class PhysicallyConsistent:
                 hint="a link's parameters are never zero by themselves: the prior takes their place",
             )
         zero = tuple(space.labels.index(name) for name in self.left_out)
-        return FitProblem(space, prior_of(regressor.robot, self.prior, self.divergence), self.bounds.rows(space), zero)
+        rows = (*self.bounds.rows(space), space.compact_rows())
+        return FitProblem(space, prior_of(regressor.robot, self.prior, self.divergence), rows, zero)
 
     def _choice(self, problem: FitProblem, folds: Sequence[Information], weights: Array) -> Choice:
         stated = None if isinstance(self.prior_weight, str) else self.prior_weight
+        if not problem.prior.believed:
+            stated = 0.0  # least mass is a tie-break with a weight of its own
         if stated is not None and (len(folds) < 2 or self.kinds == "all"):
             return Choice(stated, (), ())
         return choose(problem, folds, weights, stated, kinds=self.kinds == "cross-validated")
@@ -175,17 +178,15 @@ def _estimate(
     )
 
 
-def _status(
-    plain: Estimate, problem: FitProblem, information: Information, beta: Array, choice: Choice
-) -> str:
+def _status(plain: Estimate, problem: FitProblem, information: Information, beta: Array, choice: Choice) -> str:
     torque = information.torques().sum()
     error, least = (100 * np.sqrt(information.residuals(b).sum() / torque) for b in (beta, plain.beta))
-    kept = len(beta) - len(plain.left_out)
-    told = f"{kept} physically consistent parameters from {sum(information.counts)} rows leave {error:.3g} % of the torque"
+    kept, rows = len(beta) - len(plain.left_out), sum(information.counts)
+    weight = f", weight {choice.weight:.2g}" if problem.prior.believed else ""
     notes = "".join(f" Note: {note}." for note in problem.prior.notes)
     return (
-        f"{told} unexplained ({least:.3g} % without the constraint); {problem.prior.sentence}, weight {choice.weight:.2g}."
-        f"{notes}"
+        f"{kept} physically consistent parameters from {rows} rows leave {error:.3g} % of the torque unexplained "
+        f"({least:.3g} % without the constraint); {problem.prior.sentence}{weight}.{notes}"
     )
 
 

@@ -17,7 +17,7 @@ from mindyn.algebra.values import Array
 from mindyn.feasibility.constrained_fit import FitProblem
 from mindyn.regression.information import Information, combined
 
-WEIGHTS: Final = tuple(10.0**k for k in np.arange(-5.0, 1.1, 0.5))
+WEIGHTS: Final = tuple(float(10.0**k) for k in np.arange(-5.0, 1.1, 0.5))
 MIDDLE: Final = 1e-3
 """Weight of the prior while kinds of parameters are compared."""
 KINDS: Final = (("Im", "f_"), ("f_",), ("Im",), ())

@@ -48,15 +48,20 @@ class Prior:
         """What stands in for the data where they say little."""
         believed = sum(phi is not None for phi in self.links)
         if not believed:
-            return "what the data cannot tell takes the least total mass"
+            return "no prior: masses that the data cannot tell take the least total mass"
         rest = "" if believed == len(self.links) else f" for {believed} of {len(self.links)} links, the rest least mass"
         return f"what the data cannot tell takes the prior ({self.divergence}){rest}"
 
-    def add_to(self, program: Program, space: PhysicalSpace, units: Array, weight: float) -> None:
-        """Add weight times the divergence (times the mass over the robot's mass where nothing is believed)."""
+    @property
+    def believed(self) -> bool:
+        """Whether anything is known of any link."""
+        return any(phi is not None for phi in self.links)
+
+    def add_to(self, program: Program, space: PhysicalSpace, units: Array, weight: float, heaviness: float) -> None:
+        """Add weight times the divergence; where nothing is believed of a link, heaviness times its mass in kg."""
         for i, phi in enumerate(self.links):
             if phi is None:
-                program.cost[PARAMETERS_PER_LINK * i] += weight * units[PARAMETERS_PER_LINK * i]
+                program.cost[PARAMETERS_PER_LINK * i] += heaviness * units[PARAMETERS_PER_LINK * i]
             elif self.divergence == "entropic":
                 _add_entropic(program, space, i, phi, units, weight)
             else:
@@ -76,11 +81,19 @@ def prior_of(robot: Robot, given: Robot | Literal["robot"] | None, divergence: D
             hint="a prior states the parameters of the same links in the same frames",
         )
     unbelieved = placeholders(source)
-    links, notes = [], [f"link {name}: {why}; not used as a prior" for name, why in unbelieved.items()]
+    links, notes = [], _not_used(unbelieved)
     for link in source.links:
         usable = None if link.name in unbelieved else link.phi
         links.append(usable if usable is None else _solid(link, notes))
     return Prior(tuple(links), divergence, tuple(notes))
+
+
+def _not_used(unbelieved: dict[str, str]) -> list[str]:
+    """One sentence for every reason."""
+    reasons: dict[str, list[str]] = {}
+    for name, why in unbelieved.items():
+        reasons.setdefault(why, []).append(name)
+    return [f"not used as a prior: {', '.join(names)} ({why})" for why, names in reasons.items()]
 
 
 def _same_joints(one: Robot, other: Robot) -> bool:
@@ -97,6 +110,8 @@ def placeholders(robot: Robot) -> dict[str, str]:
     link of a robot with several.
     """
     found = {link.name: why for link in robot.links if (why := _unbelievable(link))}
+    if len(found) == len(robot.links):
+        return found
     stated = [link for link in robot.links if link.phi is not None]
     bodies = [np.round(_body(link), 12) for link in stated]
     if len(robot.links) > 1 and len(stated) == len(robot.links) and all((b == bodies[0]).all() for b in bodies[1:]):
