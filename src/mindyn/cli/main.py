@@ -8,8 +8,10 @@ import typer
 
 from mindyn import __version__
 from mindyn.cli.base import base
+from mindyn.cli.check import check
 from mindyn.cli.count import count
 from mindyn.cli.demo import demo
+from mindyn.cli.export import export
 from mindyn.cli.identify import identify
 from mindyn.cli.robots import robots
 from mindyn.cli.simulate import simulate
@@ -24,6 +26,8 @@ app.command()(base)
 app.command()(count)
 app.command()(simulate)
 app.command()(identify)
+app.command()(check)
+app.command()(export)
 
 
 def _print_version(wanted: bool) -> None:

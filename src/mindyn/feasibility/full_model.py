@@ -10,12 +10,12 @@ import numpy as np
 from mindyn.algebra.values import Array
 from mindyn.errors import ExportError
 from mindyn.estimators.estimate import Estimate
-from mindyn.feasibility.conic import Program, Rows
+from mindyn.feasibility.conic import ConicError, Program, Rows
 from mindyn.feasibility.consistent import SAME, judge_consistent
 from mindyn.feasibility.nearest import relative_metric
 from mindyn.feasibility.physical_space import PhysicalSpace, space_of
 from mindyn.feasibility.physically_consistent import physical_values
-from mindyn.feasibility.priors import prior_of
+from mindyn.feasibility.priors import Prior, prior_of
 from mindyn.notation import DRIVE_PARAMETERS, PARAMETERS_PER_LINK
 from mindyn.regression.friction import STRIBECK_SPEED
 from mindyn.robots.parts import ExtraTorque, Link
@@ -72,18 +72,29 @@ def _nearest_to_prior(
 ) -> Array:
     """x with the estimate's beta that is nearest to the prior.
 
-    The values stand in squares, not in equations: at the edge of what is physical equations leave a solver no room. The
-    shift of the squares is then taken out along the links' own directions.
+    The values stand in equations; where they leave a solver no room, at the edge of what is physical, in squares.
     """
     believed = prior_of(estimate.robot, prior, "euclidean")
     notes += believed.notes
-    W, units = relative_metric(space, estimate.beta), space.units
+    try:
+        x = _solved(estimate, space, believed, exact=True)
+    except ConicError:
+        x = _solved(estimate, space, believed, exact=False)
+    scaled = space.matrix * space.units
+    return np.asarray(x + space.units * (np.linalg.pinv(scaled) @ (estimate.beta - space.matrix @ x)))
+
+
+def _solved(estimate: Estimate, space: PhysicalSpace, prior: Prior, *, exact: bool) -> Array:
+    units, compact = space.units, space.compact_rows()
     program = Program(space.size)
-    program.add_squares(W @ space.matrix * units, W @ estimate.beta)
-    program.add_rows(*space.cone_rows(units))
-    compact = space.compact_rows()
-    program.add_rows(Rows(compact.kind, compact.matrix * units, compact.offset))
-    believed.add_to(program, space, units, SAME**2, SAME**2)
+    if exact:
+        program.add_rows(Rows("zero", space.matrix * units, -estimate.beta))
+    else:
+        W = relative_metric(space, estimate.beta)
+        program.add_squares(W @ space.matrix * units, W @ estimate.beta)
+    program.add_rows(*space.cone_rows(units), Rows(compact.kind, compact.matrix * units, compact.offset))
+    weight = 1.0 if exact else SAME**2
+    prior.add_to(program, space, units, weight, weight)
     return np.asarray(units * program.solve().x)
 
 
