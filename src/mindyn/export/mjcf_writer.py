@@ -18,7 +18,7 @@ from mindyn.robots.robot import Robot
 
 
 def robot_to_mjcf(robot: Robot, *, force: bool = False, notes: Sequence[str] = ()) -> str:
-    """The MJCF text of a robot, without collision shapes and limits of speed, acceleration and jerk; `notes` as comment.
+    """The MJCF text of a robot, without collision shapes and speed, acceleration, jerk limits; `notes` as comment.
 
     MuJoCo wants every link to be a possible body, so `force` helps only against what MJCF cannot express.
     """

@@ -16,7 +16,7 @@ def model_of(given: Robot | Estimate, *, force: bool) -> Robot:
 
 
 def left_out_notes(given: Robot | Estimate, model: Robot, lost: list[str]) -> list[str]:
-    """For a comment in the file: where the values come from, what the format leaves out and what the model's notes say."""
+    """For a comment in the file: where the values come from, and what format and model leave out."""
     if isinstance(given, Robot):
         return []
     told = [f"Identified: {given.status}"]

@@ -1,4 +1,4 @@
-"""Editing a URDF: inertials and joint friction replaced, everything else (visuals, meshes, limits, frames) left as it is.
+"""Editing a URDF: inertials and joint friction replaced, all else (visuals, meshes, limits, frames) left as it is.
 
 mindyn takes links behind fixed joints as parts of the link that carries them, and identifies their sum. That sum is
 written on the carrier, and inertials of links fixed to it are taken out: no reader can then count them twice.
@@ -55,7 +55,9 @@ def _require_same(robot: Robot, stated: Robot, source: str) -> None:
 
 
 def _edit_links(root: Element, robot: Robot) -> None:
-    carried = {frame.name for frame in read_urdf(ElementTree.tostring(root, encoding="unicode"), Snapper(active=True)).frames}
+    carried = {
+        frame.name for frame in read_urdf(ElementTree.tostring(root, encoding="unicode"), Snapper(active=True)).frames
+    }
     bodies = {link.name: link for link in robot.links}
     on_root = _fixed_to(root, robot.root.name)
     for element in root.findall("link"):
@@ -78,7 +80,9 @@ def _fixed_to(root: Element, name: str) -> set[str]:
         and (c := joint.find("child")) is not None
     ]
     while grown:
-        more = {child for parent, child in joints if parent in held} | {parent for parent, child in joints if child in held}
+        more = {child for parent, child in joints if parent in held} | {
+            parent for parent, child in joints if child in held
+        }
         grown = not more <= held
         held |= more
     return held

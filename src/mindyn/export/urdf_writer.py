@@ -52,8 +52,8 @@ def write_urdf(
     """Write a robot, or the full model behind an estimate, as URDF.
 
     source  the URDF that the robot was loaded from: its inertials, damping and friction are replaced, the rest stays
-    force   writes links that no body can be; of a robot also leaves out what URDF cannot express. Of an estimate that is
-            always left out (rotor inertia, offsets, extra torques), and a comment in the file says so
+    force   writes links that no body can be; of a robot also leaves out what URDF cannot express. Of an estimate that
+            is always left out (rotor inertia, offsets, extra torques), and a comment in the file says so
     """
     robot = model_of(model, force=force)
     lost = losses(robot, armature=False)

@@ -1,4 +1,4 @@
-"""`Bounds`: what is plausible of an arm beyond being physical: masses, centres of mass, their sum, planes of symmetry."""
+"""`Bounds`: what is plausible of an arm: masses, centres of mass, total mass, planes of symmetry."""
 
 from __future__ import annotations
 
@@ -49,9 +49,10 @@ class Bounds:
         for what, (low, high) in named.items():
             if not (np.isfinite([low, high]).all() and 0 <= low <= high):
                 raise InputError(f"{what}: {low} to {high} kg is no range of masses")
-        for link, (low, high) in self.centres.items():
-            if np.shape(low) != (3,) or np.shape(high) != (3,) or not (np.asarray(low) <= np.asarray(high)).all():
-                raise InputError(f"centre of {link}: {low} to {high} is no box; its corners are given least first")
+        for link, box in self.centres.items():
+            corners = np.array(box, dtype=np.float64)
+            if corners.shape != (2, 3) or not (corners[0] <= corners[1]).all():
+                raise InputError(f"centre of {link}: {box} is no box; it is two corners, the least first")
         for link, plane in self.symmetric.items():
             if plane not in MIRRORED:
                 raise InputError(f"link {link} cannot be symmetric about {plane!r}; planes are: {', '.join(MIRRORED)}")

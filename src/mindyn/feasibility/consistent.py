@@ -56,7 +56,9 @@ def _consistent(space: PhysicalSpace, beta: Array, found: Nearest, distance: flo
     total = float(x[space.masses].sum())
     sentence = f"consistent: links of {total:.4g} kg together have these values"
     if margin <= SAME:
-        sentence += ", at the edge of what is physical (a link that is flat, a point, or a drive without inertia or friction)"
+        sentence += (
+            ", at the edge of what is physical (a link that is flat, a point, or a drive without inertia or friction)"
+        )
     values = dict(zip(space.labels, x.tolist(), strict=True))
     return Answer(QUESTION, True, f"{sentence}.", {"distance": distance, "margin": margin, "physical": values})
 
@@ -102,7 +104,9 @@ def _contradiction(space: PhysicalSpace, beta: Array, found: Nearest, distance: 
     }
     if not (value < 0 and excludes > ASTRAY * size):
         return Answer(QUESTION, None, f"undecided: consistent values lie {100 * distance:.2g} % away.", witness)
-    moved = ", ".join(f"{name} = {b:.4g} (nearest {n:.4g})" for name, b, n in _told(space.names, names, beta, found.beta))
+    moved = ", ".join(
+        f"{name} = {b:.4g} (nearest {n:.4g})" for name, b, n in _told(space.names, names, beta, found.beta)
+    )
     return Answer(
         QUESTION,
         False,

@@ -26,8 +26,8 @@ FINEST: Final = 1e-5
 LIGHTEST: Final = 1e-6
 """The least weight of a prior: it decides what the data leave open and nothing else."""
 LEAST_MASS: Final = 1e-3
-"""Weight of a link's mass, over the mass that the torques suggest, where there is no prior: a tie-break, not a belief. The
-heaviest weight within a standard error takes the masses away that offsets can stand in for (KR300: 17.4 % for 13.4 %)."""
+"""Weight of a link's mass, over the mass that the torques suggest, where there is no prior: a tie-break, not a belief.
+The heaviest weight within a standard error takes away masses that offsets can stand in for (KR300: 17.4 for 13.4 %)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -18,7 +18,7 @@ from mindyn.feasibility.physically_consistent import physical_values
 from mindyn.feasibility.priors import Prior, prior_of
 from mindyn.notation import DRIVE_PARAMETERS, PARAMETERS_PER_LINK
 from mindyn.regression.friction import STRIBECK_SPEED
-from mindyn.robots.parts import ExtraTorque, Link
+from mindyn.robots.parts import Drive, ExtraTorque, Link
 from mindyn.robots.robot import Robot
 
 FORMULAS: Final = {
@@ -33,13 +33,11 @@ LEAST_FORCED: Final = 1e-3
 """kg; least mass of a link that is written although nothing has its values."""
 
 
-def full_model(
-    estimate: Estimate, prior: Robot | Literal["robot"] | None = None, *, force: bool = False
-) -> Robot:
+def full_model(estimate: Estimate, prior: Robot | Literal["robot"] | None = None, *, force: bool = False) -> Robot:
     """The robot with standard parameters of every link, rotor inertia and friction, whose torques are the estimate's.
 
-    prior  where base values leave open which link has what: nearest to it ("robot": the robot's own inertials, a `Robot`
-           with the same links), or with the least total mass; left out, a consistent fit's own values
+    prior  where base values leave open which link has what: nearest to it ("robot": the robot's own inertials; a
+           `Robot` with the same links), or with the least total mass; left out, a consistent fit's own values
     force  an estimate that no arm can have gives links that no body can be
 
     Friction shapes become extra torques; declared columns have no place in a robot and are named in its notes.
@@ -99,7 +97,7 @@ def _solved(estimate: Estimate, space: PhysicalSpace, prior: Prior, *, exact: bo
 
 
 def _forced(estimate: Estimate, space: PhysicalSpace) -> Array:
-    """x with the estimate's link values and positive masses, whatever the tensors; drives as near as physics lets them."""
+    """x with the estimate's link values and positive masses, whatever the tensors; drives as near as they can be."""
     W, units = relative_metric(space, estimate.beta), space.units
     masses = np.zeros((space.link_count, space.size))
     masses[range(space.link_count), range(0, PARAMETERS_PER_LINK * space.link_count, PARAMETERS_PER_LINK)] = 1.0
@@ -117,27 +115,25 @@ def _forced(estimate: Estimate, space: PhysicalSpace) -> Array:
 
 def _robot(estimate: Estimate, space: PhysicalSpace, x: Array, notes: list[str]) -> Robot:
     robot = estimate.robot
-    links = tuple(
-        Link(link.name, x[space.link(i)], link.shapes) for i, link in enumerate(robot.links)
-    )
+    links = tuple(Link(link.name, x[space.link(i)], link.shapes) for i, link in enumerate(robot.links))
     start = PARAMETERS_PER_LINK * robot.joint_count
     drives = robot.drives
     if space.base.drives:
-        values = x[start : start + len(DRIVE_PARAMETERS) * len(drives)].reshape(-1, len(DRIVE_PARAMETERS))
-        drives = tuple(
-            replace(drive, **dict(zip(DRIVE_PARAMETERS, map(float, row), strict=True)))
-            for drive, row in zip(drives, values, strict=True)
-        )
-        start += len(DRIVE_PARAMETERS) * len(drives)
-    extras = tuple(
-        replace(extra, coefficient=float(v)) for extra, v in zip(robot.extras, x[start:], strict=False)
-    )
+        stop = start + len(DRIVE_PARAMETERS) * len(drives)
+        values = x[start:stop].reshape(-1, len(DRIVE_PARAMETERS)).tolist()
+        drives = tuple(_with_values(drive, *row) for drive, row in zip(drives, values, strict=True))
+        start = stop
+    extras = tuple(replace(extra, coefficient=float(v)) for extra, v in zip(robot.extras, x[start:], strict=False))
     shapes = _shape_torques(estimate, dict(zip(space.labels, x, strict=True)), notes)
     return replace(robot, links=links, drives=drives, extras=(*extras, *shapes), notes=(*robot.notes, *notes))
 
 
+def _with_values(drive: Drive, rotor_inertia: float, viscous: float, coulomb: float, offset: float) -> Drive:
+    return replace(drive, rotor_inertia=rotor_inertia, viscous=viscous, coulomb=coulomb, offset=offset)
+
+
 def _shape_torques(estimate: Estimate, values: dict[str, float], notes: list[str]) -> list[ExtraTorque]:
-    """Friction beyond viscous and Coulomb as extra torques; what depends on several joints' speeds is named in notes."""
+    """Friction beyond viscous and Coulomb as extra torques; what several joints' speeds decide is named in notes."""
     made, friction = [], estimate.regressor.friction
     for drive in estimate.robot.drives:
         number = estimate.robot.joint_index(drive.joint) + 1

@@ -44,9 +44,7 @@ class Intervals:
         return text_table(rows)
 
 
-def constrained_intervals(
-    estimate: Estimate, *, level: float = LEVEL, draws: int = DRAWS, seed: int = 0
-) -> Intervals:
+def constrained_intervals(estimate: Estimate, *, level: float = LEVEL, draws: int = DRAWS, seed: int = 0) -> Intervals:
     """Intervals of every parameter that respect physical consistency.
 
     A consistent fit remembers what the data say without the constraint, and that is where the draws are centred.
@@ -69,7 +67,9 @@ def constrained_intervals(
     return Intervals(estimate.names, low, high, level, found)
 
 
-def torque_bands(estimate: Estimate, samples: Samples, intervals: Intervals, *, noise: bool = False) -> tuple[Array, Array]:
+def torque_bands(
+    estimate: Estimate, samples: Samples, intervals: Intervals, *, noise: bool = False
+) -> tuple[Array, Array]:
     """(N, n) lower and upper torque at the intervals' level, over the draws of consistent parameters.
 
     noise  bands of measured torque: the residuals' spread is added to that of the parameters

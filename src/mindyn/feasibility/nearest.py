@@ -17,7 +17,7 @@ from mindyn.feasibility.conic import Program, Rows
 from mindyn.feasibility.physical_space import PhysicalSpace
 
 HEAVINESS: Final = 1e-9
-"""Cost of a kilogram beside squared relative distances: what beta leaves open takes the least mass, nothing else moves."""
+"""Cost of a kilogram beside squared relative distances: what beta leaves open takes the least mass, no more."""
 
 FLOOR: Final = 1e-2
 """Values smaller than this part of their kind's rms are compared with that much."""
@@ -60,7 +60,9 @@ def nearest_consistent(space: PhysicalSpace, beta: Array, W: Array, rows: tuple[
 def relative_metric(space: PhysicalSpace, beta: Array) -> Array:
     """W (p, p) diagonal: 1 over each value, or over a hundredth of its kind's rms where that is more."""
     kinds = [_kind(name) for name in space.names]
-    rms = {kind: float(np.sqrt(np.mean([b * b for b, k in zip(beta, kinds, strict=True) if k == kind]))) for kind in kinds}
+    rms = {
+        kind: float(np.sqrt(np.mean([b * b for b, k in zip(beta, kinds, strict=True) if k == kind]))) for kind in kinds
+    }
     least = max(rms.values()) or 1.0
     floors = [FLOOR * (rms[kind] or least) for kind in kinds]
     return np.asarray(np.diag(1 / np.maximum(np.abs(beta), floors)))

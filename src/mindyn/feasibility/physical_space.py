@@ -1,4 +1,4 @@
-"""`PhysicalSpace`: the standard, drive and friction parameters x behind an estimate's beta = B x, and which are physical.
+"""`PhysicalSpace`: the standard, drive and friction parameters x behind beta = B x, and which are physical.
 
 x = (phi of every link, four parameters of every drive, extra torques, friction shapes, joint-side friction, declared
 columns). Physical x: every link's pseudo-inertia positive semidefinite, rotor inertia, viscous and Coulomb friction not
@@ -117,7 +117,7 @@ class PhysicalSpace:
         return Rows("nonnegative", rows / self.reach**2, np.zeros(self.link_count))
 
     def inside(self, x: Array) -> Array:
-        """x with every link a solid body: eigenvalues that a solver leaves at zero, or just below, made just positive."""
+        """x with every link a solid body: eigenvalues that a solver leaves at zero or below made just positive."""
         moved = x.copy()
         D = np.diag([self.length] * 3 + [1.0])
         for i in range(self.link_count):
@@ -180,7 +180,9 @@ def _signed(base: BaseParameters) -> list[int]:
     start = PARAMETERS_PER_LINK * base.robot.joint_count
     drives = len(base.robot.drives) if base.drives else 0
     return [
-        start + len(DRIVE_PARAMETERS) * k + DRIVE_PARAMETERS.index(name) for k in range(drives) for name in _NOT_NEGATIVE
+        start + len(DRIVE_PARAMETERS) * k + DRIVE_PARAMETERS.index(name)
+        for k in range(drives)
+        for name in _NOT_NEGATIVE
     ]
 
 

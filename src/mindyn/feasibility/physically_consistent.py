@@ -37,15 +37,15 @@ class PhysicallyConsistent:
 
     prior         "robot": the robot's own inertials, unless they are placeholders; another `Robot` with the same links
                   (CAD, a URDF); None: least total mass
-    prior_weight  of the prior beside half the mean squared residual in units of its spread; "cross-validated": the heaviest
-                  that predicts held-out blocks within one standard error of the best, which needs samples or a stream
+    prior_weight  of the prior beside half the mean squared residual in units of its spread; "cross-validated": the
+                  heaviest that predicts held-out blocks within one standard error of the best (not from Information)
     divergence    "entropic" (log det of pseudo-inertias) or "euclidean": how far from the prior is measured
     bounds        on masses, centres, total mass; planes of symmetry
-    kinds         "cross-validated": rotor inertias and friction shapes are left out where held-out blocks do not miss them;
-                  "all": they stay (the only way without samples)
+    kinds         "cross-validated": rotor inertias and friction shapes that held-out blocks do not miss are left out;
+                  "all": they stay (the only way with Information)
 
-    weights, covariance, friction, extra, filter_hz, decimation, left_out, base  as in `LeastSquares`; only parameters of
-                  drives, friction and extra columns can be left out, a link's are never zero by themselves
+    weights, covariance, friction, extra, filter_hz, decimation, left_out, base are as in `LeastSquares`, but only
+    parameters of drives, friction and extra columns can be left out: a link's are never zero by themselves.
     """
 
     prior: Robot | Literal["robot"] | None = "robot"
@@ -120,7 +120,8 @@ class PhysicallyConsistent:
         unknown = [name for name in self.left_out if name not in space.drive_labels()]
         if unknown:
             raise InputError(
-                f"{', '.join(unknown)} cannot be left out of a consistent fit; these can: {', '.join(space.drive_labels())}",
+                f"{', '.join(unknown)} cannot be left out of a consistent fit; "
+                f"these can: {', '.join(space.drive_labels())}",
                 hint="a link's parameters are never zero by themselves: the prior takes their place",
             )
         zero = tuple(space.labels.index(name) for name in self.left_out)
@@ -231,4 +232,3 @@ def physical_values(estimate: Estimate, space: PhysicalSpace) -> Array | None:
         return None
     x = np.array(held["values"])
     return x if np.allclose(space.matrix @ x, estimate.beta, rtol=1e-9, atol=1e-12) else None
-

@@ -37,7 +37,11 @@ def judge_plausible(estimate: Estimate, bounds: Bounds | None = None) -> Answer:
             QUESTION,
             True,
             f"plausible: links within the bounds have these values ({listed}).",
-            {"distance": distance, "masses": masses, "physical": dict(zip(space.labels, found.x.tolist(), strict=True))},
+            {
+                "distance": distance,
+                "masses": masses,
+                "physical": dict(zip(space.labels, found.x.tolist(), strict=True)),
+            },
         )
     moves = np.abs(found.beta - estimate.beta) * np.diag(relative_metric(space, estimate.beta))
     worst = [space.names[k] for k in np.argsort(moves)[::-1][:3]]

@@ -2,7 +2,7 @@
 
 Blocks are held out in turn; a candidate's error is the mean over blocks of the weighted mean squared residual. The data
 often cannot tell candidates apart, so the plainest candidate within one standard error of the best is taken
-[Breiman et al. 1984, section 3.4.3]: first the fewest kinds of drive parameters, then the heaviest prior.
+[Breiman et al. 1984]: first the fewest kinds of drive parameters, then the heaviest prior.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ class Choice:
     tried: tuple[dict[str, Any], ...]
 
 
-def choose(problem: FitProblem, folds: Sequence[Information], weights: Array, weight: float | None, *, kinds: bool) -> Choice:
+def choose(
+    problem: FitProblem, folds: Sequence[Information], weights: Array, weight: float | None, *, kinds: bool
+) -> Choice:
     """The choice of the weight, unless it is given, and with `kinds` of what may be left out."""
     models = _distinct(problem) if kinds else [()]
     tried: list[dict[str, Any]] = []

@@ -1,7 +1,7 @@
 """Where the data say little: `Prior`, what links are taken to be like, and what of it may be believed.
 
-entropic   tr(P0^-1 P) - log det(P0^-1 P) - 4 of pseudo-inertias P against P0: the Bregman divergence of -log det, the same
-           in all frames and units [Lee, Wensing & Park 2020, eq. 25]
+entropic   tr(P0^-1 P) - log det(P0^-1 P) - 4 of pseudo-inertias P against P0: the Bregman divergence of -log det, the
+           same in all frames and units [Lee, Wensing & Park 2020]
 euclidean  |P - P0|^2 / |P0|^2, lengths in units of the robot's
 least mass the sum of all masses, where no prior is known
 """
@@ -25,8 +25,8 @@ from mindyn.robots.robot import Robot
 
 Divergence = Literal["entropic", "euclidean"]
 SMALLEST_RADIUS: Final = 0.01
-"""m; a prior whose link is a point, rod or plate is given at least this radius of gyration: the entropic divergence of a
-flat body is infinite."""
+"""m; a prior whose link is a point, rod or plate is given at least this radius of gyration: the entropic divergence of
+a flat body is infinite."""
 _UNIT_MATRICES = np.stack([pseudo_inertia(unit) for unit in np.eye(PARAMETERS_PER_LINK)])
 
 
@@ -157,13 +157,11 @@ def _solid(link: Link, notes: list[str]) -> Array:
     return wider
 
 
-def _add_entropic(
-    program: Program, space: PhysicalSpace, i: int, phi: Array, units: Array, weight: float
-) -> None:
+def _add_entropic(program: Program, space: PhysicalSpace, i: int, phi: Array, units: Array, weight: float) -> None:
     """weight (tr Q - log det Q), Q = L^-1 P L^-T with P0 = L L^T, through a factor of Q with a bounded diagonal.
 
     [[Q, Z], [Z^T, diag Z]] >= 0 with Z lower triangular makes det Q >= prod Z_kk, and the logarithms of Z_kk are
-    variables in exponential cones [Ben-Tal & Nemirovski 2001, section 4.2].
+    variables in exponential cones [Ben-Tal & Nemirovski 2001].
     """
     turn = np.linalg.inv(np.linalg.cholesky(pseudo_inertia(phi)))
     Q = turn @ _UNIT_MATRICES @ turn.T  # (10, 4, 4): Q of each unit parameter
@@ -190,9 +188,7 @@ def _add_entropic(
     program.add_rows(Rows("exponential", exponentials, offset))
 
 
-def _add_euclidean(
-    program: Program, space: PhysicalSpace, i: int, phi: Array, units: Array, weight: float
-) -> None:
+def _add_euclidean(program: Program, space: PhysicalSpace, i: int, phi: Array, units: Array, weight: float) -> None:
     link = space.link(i)
     one = np.array([1.0, *[space.length] * 3, *[space.length**2] * 6])
     scaled = triangle(_UNIT_MATRICES) * one
