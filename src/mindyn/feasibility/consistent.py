@@ -14,14 +14,21 @@ from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.feasibility.answer import Answer
 from mindyn.feasibility.conic import ConicError, Program, Rows
-from mindyn.feasibility.nearest import HEAVINESS, Nearest, certificate_slack, nearest_consistent, relative_metric
+from mindyn.feasibility.nearest import (
+    HEAVINESS,
+    Nearest,
+    certificate_slack,
+    nearest_consistent,
+    relative_metric,
+    with_values,
+)
 from mindyn.feasibility.physical_space import PhysicalSpace, space_of, space_of_base
 from mindyn.parameters.base import BaseParameters
 
 SAME: Final = 1e-5
 """Relative rms distance from consistent values up to which values count as consistent: what a solver can tell."""
-ASTRAY: Final = 100.0
-"""A certificate must exclude arms up to this multiple of the nearest one's size, or the answer is undecided."""
+ASTRAY: Final = 1000.0
+"""A certificate must exclude arms up to this multiple of the size that the values have, or the answer is undecided."""
 NAMED: Final = 5
 MOST_OF: Final = 0.8
 """Parameters of the largest weights are named until this part of the certificate is covered, at most `NAMED`."""
@@ -53,8 +60,7 @@ def judge_values(space: PhysicalSpace, beta: Array) -> Answer:
 
 def _consistent(space: PhysicalSpace, beta: Array, found: Nearest, distance: float) -> Answer:
     x, margin = _roomiest(space, beta, found)
-    total = float(x[space.masses].sum())
-    sentence = f"consistent: links of {total:.4g} kg together have these values"
+    sentence = "some mass distribution of every link, with drives that brake, has these values"
     if margin <= SAME:
         sentence += (
             ", at the edge of what is physical (a link that is flat, a point, or a drive without inertia or friction)"
@@ -81,7 +87,7 @@ def _roomiest(space: PhysicalSpace, beta: Array, found: Nearest) -> tuple[Array,
     cap[0, margin.start] = -1.0
     program.add_rows(Rows("nonnegative", cap, np.ones(1)))
     try:
-        x = units * program.solve().x[: space.size]
+        x = with_values(space, units * program.solve().x[: space.size], beta)
     except ConicError:  # values at the edge leave the equations no room
         x = found.x
     return x, space.worst(x)
@@ -90,7 +96,7 @@ def _roomiest(space: PhysicalSpace, beta: Array, found: Nearest) -> tuple[Array,
 def _contradiction(space: PhysicalSpace, beta: Array, found: Nearest, distance: float, scales: Array) -> Answer:
     y, braking = found.certificate / found.distance, found.braking / found.distance
     value, slack = float(y @ beta), certificate_slack(space, y, braking)
-    size = float(np.abs(found.x / space.units).sum())
+    size = float(np.abs(np.linalg.pinv(space.matrix * space.units) @ beta).sum())
     excludes = value / min(slack, -1e-300)
     names = _most_weighty(space.names, np.abs(y) * scales)
     witness: dict[str, Any] = {

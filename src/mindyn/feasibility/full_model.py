@@ -12,7 +12,7 @@ from mindyn.errors import ExportError
 from mindyn.estimators.estimate import Estimate
 from mindyn.feasibility.conic import ConicError, Program, Rows
 from mindyn.feasibility.consistent import SAME, judge_consistent
-from mindyn.feasibility.nearest import relative_metric
+from mindyn.feasibility.nearest import relative_metric, with_values
 from mindyn.feasibility.physical_space import PhysicalSpace, space_of
 from mindyn.feasibility.physically_consistent import physical_values
 from mindyn.feasibility.priors import Prior, prior_of
@@ -78,8 +78,7 @@ def _nearest_to_prior(
         x = _solved(estimate, space, believed, exact=True)
     except ConicError:
         x = _solved(estimate, space, believed, exact=False)
-    scaled = space.matrix * space.units
-    return np.asarray(x + space.units * (np.linalg.pinv(scaled) @ (estimate.beta - space.matrix @ x)))
+    return with_values(space, x, estimate.beta)
 
 
 def _solved(estimate: Estimate, space: PhysicalSpace, prior: Prior, *, exact: bool) -> Array:

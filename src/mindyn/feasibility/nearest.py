@@ -45,13 +45,14 @@ def nearest_consistent(space: PhysicalSpace, beta: Array, W: Array, rows: tuple[
     """The physical parameters whose beta is nearest, |W (B x - beta)| least; `rows` are further conditions on x."""
     units = space.units
     program = Program(space.size)
-    program.add_squares(W @ space.matrix * units, W @ beta)
+    scale = 1 / max(float(np.sqrt(np.mean((W @ beta) ** 2))), 1e-300)  # distances as parts of the values
+    program.add_squares(scale * (W @ space.matrix) * units, scale * (W @ beta))
     program.cost[space.masses] = HEAVINESS
     cones = space.cone_rows(units)
     program.add_rows(*cones, *(_in_units(one, units) for one in rows))
     found = program.solve()
     x = units * found.x
-    braking = found.duals[len(cones) - 1][-len(space.brakes) :] if len(space.brakes) else np.zeros(0)
+    braking = found.duals[len(cones) - 1][-len(space.brakes) :] / scale**2 if len(space.brakes) else np.zeros(0)
     moved = space.matrix @ x
     shift = W @ (moved - beta)
     return Nearest(x, moved, float(np.linalg.norm(shift)), W.T @ shift, braking)
@@ -77,6 +78,11 @@ def _kind(name: str) -> str:
 
 def _in_units(rows: Rows, units: Array) -> Rows:
     return Rows(rows.kind, rows.matrix * units, rows.offset, rows.order)
+
+
+def with_values(space: PhysicalSpace, x: Array, beta: Array) -> Array:
+    """x moved the least so that B x = beta to rounding: takes out what a solver's tolerance leaves."""
+    return np.asarray(x + space.units * (np.linalg.pinv(space.matrix * space.units) @ (beta - space.matrix @ x)))
 
 
 def certificate_slack(space: PhysicalSpace, y: Array, braking: Array) -> float:
