@@ -16,8 +16,8 @@ from mindyn.algebra.values import Array
 from mindyn.errors import MindynError
 
 ConeKind = Literal["zero", "nonnegative", "second_order", "semidefinite", "exponential"]
-TOLERANCE: Final = 1e-9
-"""Of gap and feasibility, relative; Clarabel's own default is 1e-8."""
+TOLERANCES: Final = (1e-9, 1e-7)
+"""Of gap and feasibility, relative, tried in turn; Clarabel's own default is 1e-8."""
 ACCEPTED: Final = ("Solved", "AlmostSolved")
 
 
@@ -91,9 +91,11 @@ class Program:
         blocks, right, cones = self._stacked(residuals, clarabel)
         P = sparse.block_diag([sparse.csc_matrix((self.size, self.size)), sparse.eye(residuals)], format="csc")
         q = np.concatenate([self.cost, np.zeros(residuals)])
-        solver = clarabel.DefaultSolver(P, q, blocks, right, cones, _settings(clarabel))
-        found = solver.solve()
-        if str(found.status) not in ACCEPTED:
+        for tolerance in TOLERANCES:
+            found = clarabel.DefaultSolver(P, q, blocks, right, cones, _settings(clarabel, tolerance)).solve()
+            if str(found.status) in ACCEPTED:
+                break
+        else:
             raise ConicError(f"the conic program was not solved: {found.status}")
         duals = np.split(np.array(found.z), np.cumsum([residuals, *(rows.count for rows in self.rows)])[:-1])
         return Minimum(
@@ -139,11 +141,11 @@ def _cones(rows: Rows, clarabel: Any) -> list[Any]:
     return [clarabel.ExponentialConeT() for _ in range(rows.count // 3)]
 
 
-def _settings(clarabel: Any) -> Any:
+def _settings(clarabel: Any, tolerance: float) -> Any:
     settings = clarabel.DefaultSettings()
     settings.verbose = False
     settings.max_threads = 1
-    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = TOLERANCE
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = tolerance
     settings.max_iter = 200
     return settings
 

@@ -21,7 +21,7 @@ from mindyn.regression.triangles import triangle_of
 REWEIGHTINGS: Final = 6
 SETTLED: Final = 1e-2
 """Weights that change by less, relative, are final: the fit hardly depends on them."""
-FINEST: Final = 1e-5
+FINEST: Final = 1e-4
 """Residuals below this part of a joint's torque count as this much: exact data have no spread to weigh with."""
 LIGHTEST: Final = 1e-6
 """The least weight of a prior: it decides what the data leave open and nothing else."""

@@ -14,7 +14,7 @@ from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.identify import identify
 from mindyn.estimators.least_squares import PLAIN, LeastSquares
 from mindyn.feasibility.bounds import Bounds
-from mindyn.feasibility.constrained_fit import FitProblem
+from mindyn.feasibility.constrained_fit import FitProblem, joint_weights
 from mindyn.feasibility.folds import fold_information
 from mindyn.feasibility.physical_space import PhysicalSpace, space_of
 from mindyn.feasibility.prior_weight import MIDDLE, Choice, choose
@@ -94,6 +94,7 @@ class PhysicallyConsistent:
         start = self.least_squares(covariance="white").fit(robot, information)
         weights = np.array(start.provenance["joint_weights"])
         if self.weights == "joint":
+            weights = joint_weights(information, start.beta)
             stated = MIDDLE if isinstance(self.prior_weight, str) else self.prior_weight
             _, weights = problem.reweighted(information, weights, stated)
         choice = self._choice(problem, folds, weights)
