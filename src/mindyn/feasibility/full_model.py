@@ -29,6 +29,8 @@ FORMULAS: Final = {
     "stribeck": f"sign(qd) * exp(-abs(qd) / {STRIBECK_SPEED})",
 }
 """Friction shapes as extra torques of a robot."""
+MARGIN: Final = 1e-2
+"""Part of the room that values leave every link which the full model keeps clear: exact values stay physical."""
 LEAST_FORCED: Final = 1e-3
 """kg; least mass of a link that is written although nothing has its values."""
 
@@ -55,7 +57,8 @@ def _standard(
 ) -> Array:
     answer = judge_consistent(estimate)
     if answer.holds:
-        return space.inside(_nearest_to_prior(estimate, space, prior, notes))
+        room = space.thinnest(np.array(list(answer.witness["physical"].values())))
+        return space.inside(_nearest_to_prior(estimate, space, prior, notes, MARGIN * max(room, 0.0)))
     if not force:
         raise ExportError(
             f"the estimate is not physically consistent: {answer.sentence}",
@@ -66,22 +69,26 @@ def _standard(
 
 
 def _nearest_to_prior(
-    estimate: Estimate, space: PhysicalSpace, prior: Robot | Literal["robot"] | None, notes: list[str]
+    estimate: Estimate,
+    space: PhysicalSpace,
+    prior: Robot | Literal["robot"] | None,
+    notes: list[str],
+    margin: float,
 ) -> Array:
-    """x with the estimate's beta that is nearest to the prior.
+    """x with the estimate's beta that is nearest to the prior, every link with `margin` to what no body can be.
 
     The values stand in equations; where they leave a solver no room, at the edge of what is physical, in squares.
     """
     believed = prior_of(estimate.robot, prior, "euclidean")
     notes += believed.notes
     try:
-        x = _solved(estimate, space, believed, exact=True)
+        x = _solved(estimate, space, believed, margin, exact=True)
     except ConicError:
-        x = _solved(estimate, space, believed, exact=False)
+        x = _solved(estimate, space, believed, 0.0, exact=False)
     return with_values(space, x, estimate.beta)
 
 
-def _solved(estimate: Estimate, space: PhysicalSpace, prior: Prior, *, exact: bool) -> Array:
+def _solved(estimate: Estimate, space: PhysicalSpace, prior: Prior, margin: float, *, exact: bool) -> Array:
     units, compact = space.units, space.compact_rows()
     program = Program(space.size)
     if exact:
@@ -89,10 +96,22 @@ def _solved(estimate: Estimate, space: PhysicalSpace, prior: Prior, *, exact: bo
     else:
         W = relative_metric(space, estimate.beta)
         program.add_squares(W @ space.matrix * units, W @ estimate.beta)
-    program.add_rows(*space.cone_rows(units), Rows(compact.kind, compact.matrix * units, compact.offset))
+    program.add_rows(
+        *(_further_in(rows, margin) for rows in space.cone_rows(units)),
+        Rows(compact.kind, compact.matrix * units, compact.offset),
+    )
     weight = 1.0 if exact else SAME**2
     prior.add_to(program, space, units, weight, weight)
     return np.asarray(units * program.solve().x)
+
+
+def _further_in(rows: Rows, margin: float) -> Rows:
+    """The rows of a link with all eigenvalues at least `margin`."""
+    if rows.kind != "semidefinite":
+        return rows
+    offset = rows.offset.copy()
+    offset[[0, 2, 5, 9]] -= margin  # the diagonal
+    return Rows(rows.kind, rows.matrix, offset, rows.order)
 
 
 def _forced(estimate: Estimate, space: PhysicalSpace) -> Array:

@@ -24,6 +24,8 @@ from mindyn.robots.table import text_table
 
 DRAWS: Final = 200
 LEVEL: Final = 0.95
+LEEWAY: Final = 1e-3
+"""Standard deviations that intervals are widened by: a solver stops this close to an edge that belongs to them."""
 MOST_FAILED: Final = 0.05
 """Part of the draws that the solver may fail on."""
 
@@ -64,7 +66,10 @@ def constrained_intervals(estimate: Estimate, *, level: float = LEVEL, draws: in
         raise InputError(f"only {len(moved)} of {draws} draws could be made consistent; is the covariance meaningful?")
     found = np.array(moved)
     low, high = np.quantile(found, [(1 - level) / 2, (1 + level) / 2], axis=0)
-    return Intervals(estimate.names, low, high, level, found)
+    leeway = LEEWAY * np.where(np.isfinite(estimate.deviations), estimate.deviations, 0.0)
+    signed = {space.labels[k] for k in space.signed}
+    least = np.array([0.0 if name in signed else -np.inf for name in space.names])
+    return Intervals(estimate.names, np.maximum(low - leeway, least), high + leeway, level, found)
 
 
 def torque_bands(

@@ -17,7 +17,9 @@ from mindyn.feasibility.conic import Program, Rows
 from mindyn.feasibility.physical_space import PhysicalSpace
 
 HEAVINESS: Final = 1e-9
-"""Cost of a kilogram beside squared relative distances: what beta leaves open takes the least mass, no more."""
+"""Cost of a kilogram beside squared relative distances: what beta leaves open takes the least mass."""
+UNWEIGHED: Final = 1e-13
+"""The same where the distance must be exact: near flat links a little distance spares much mass."""
 
 FLOOR: Final = 1e-2
 """Values smaller than this part of their kind's rms are compared with that much."""
@@ -41,13 +43,15 @@ class Nearest:
     braking: Array
 
 
-def nearest_consistent(space: PhysicalSpace, beta: Array, W: Array, rows: tuple[Rows, ...] = ()) -> Nearest:
+def nearest_consistent(
+    space: PhysicalSpace, beta: Array, W: Array, rows: tuple[Rows, ...] = (), heaviness: float = HEAVINESS
+) -> Nearest:
     """The physical parameters whose beta is nearest, |W (B x - beta)| least; `rows` are further conditions on x."""
     units = space.units
     program = Program(space.size)
     scale = 1 / max(float(np.sqrt(np.mean((W @ beta) ** 2))), 1e-300)  # distances as parts of the values
     program.add_squares(scale * (W @ space.matrix) * units, scale * (W @ beta))
-    program.cost[space.masses] = HEAVINESS
+    program.cost[space.masses] = heaviness
     cones = space.cone_rows(units)
     program.add_rows(*cones, *(_in_units(one, units) for one in rows))
     found = program.solve()

@@ -26,7 +26,7 @@ SPEEDS: Final = np.geomspace(1e-3, 10.0, 9)
 """rad/s (m/s) at the joint, either way, at which friction with further shapes must not drive."""
 SHORTEST: Final = 0.05
 """m; the least length that inertias are measured with."""
-INSIDE: Final = 1e-7
+INSIDE: Final = 1e-9
 """Least eigenvalue of a pseudo-inertia that is returned, as part of the largest."""
 _UNITS = np.stack([pseudo_inertia(unit) for unit in np.eye(PARAMETERS_PER_LINK)])
 PSEUDO_ROWS: Final = triangle(_UNITS)
@@ -131,11 +131,16 @@ class PhysicalSpace:
         moved[signed] = np.maximum(moved[signed], 0.0)
         return moved
 
-    def worst(self, x: Array) -> float:
-        """The smallest eigenvalue of a link's pseudo-inertia (length as unit of length) or signed parameter at x."""
+    def thinnest(self, x: Array) -> float:
+        """The smallest eigenvalue of a link's pseudo-inertia at x, kg, lengths in units of `length`."""
         D = np.diag([1 / self.length] * 3 + [1.0])
-        eigenvalues = [np.linalg.eigvalsh(D @ pseudo_inertia(x[self.link(i)]) @ D)[0] for i in range(self.link_count)]
-        return float(min([*eigenvalues, *x[list(self.signed)], *(self.brakes @ x)]))
+        return float(
+            min(np.linalg.eigvalsh(D @ pseudo_inertia(x[self.link(i)]) @ D)[0] for i in range(self.link_count))
+        )
+
+    def worst(self, x: Array) -> float:
+        """The smallest of what must not be negative at x: `thinnest`, rotor inertias, friction."""
+        return float(min([self.thinnest(x), *x[list(self.signed)], *(self.brakes @ x)]))
 
     def link_part(self, i: int) -> Array:
         """(p, 10) how beta depends on the parameters of link i."""
