@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from mindyn.export.urdf_writer import write_urdf
     from mindyn.feasibility.bounds import Bounds, bounds_of_shapes
     from mindyn.feasibility.check import Feasibility, check_feasible, make_feasible
+    from mindyn.feasibility.consistent_gains import consistent_drive_gains
     from mindyn.feasibility.full_model import full_model
     from mindyn.feasibility.intervals import Intervals, constrained_intervals, torque_bands
     from mindyn.feasibility.physically_consistent import PhysicallyConsistent, identify_consistent
@@ -103,6 +104,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "mindyn.export.urdf_writer": ("write_urdf",),
     "mindyn.feasibility.bounds": ("Bounds", "bounds_of_shapes"),
     "mindyn.feasibility.check": ("Feasibility", "check_feasible", "make_feasible"),
+    "mindyn.feasibility.consistent_gains": ("consistent_drive_gains",),
     "mindyn.feasibility.full_model": ("full_model",),
     "mindyn.feasibility.intervals": ("Intervals", "constrained_intervals", "torque_bands"),
     "mindyn.feasibility.physically_consistent": ("PhysicallyConsistent", "identify_consistent"),
@@ -191,6 +193,7 @@ __all__ = [  # noqa: RUF022 - in the order of the work
     "reduce_estimate",
     "payload",
     "drive_gains",
+    "consistent_drive_gains",
     "PhysicallyConsistent",
     "identify_consistent",
     "Bounds",

@@ -10,12 +10,14 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from time import perf_counter
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
+from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.identify import identify as identify_logs
+from mindyn.feasibility.physically_consistent import identify_consistent
 from mindyn.files import write_whole
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.log import Log, source_of
@@ -35,15 +37,23 @@ def identify(
         Path | None, typer.Option("--out", help="Folder for estimate.json, parameters.parquet, run.json.")
     ] = None,
     conditioning: Annotated[Path | None, typer.Option(help="A .toml with settings of the conditioning.")] = None,
+    consistent: Annotated[bool, typer.Option("--consistent", help="Only values that a physical arm can have.")] = False,
+    prior: Annotated[Path | None, typer.Option(help="A robot file with trusted inertials, for --consistent.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Identify the dynamic parameters of a robot from its logs."""
+    if prior is not None and not consistent:
+        raise InputError("--prior is used only with --consistent")
     start = perf_counter()
-    arm = load_robot(robot)
-    found = identify_logs(arm, _read(logs, arm), conditioning=_conditioning(conditioning), progress=_talk)
+    arm, settings = load_robot(robot), _conditioning(conditioning)
+    if consistent:
+        believed: Robot | Literal["robot"] = "robot" if prior is None else load_robot(prior)
+        found = identify_consistent(arm, _read(logs, arm), settings, prior=believed, progress=_talk)
+    else:
+        found = identify_logs(arm, _read(logs, arm), conditioning=settings, progress=_talk)
     verdict = validate(found, _read(held_out, arm)) if held_out else None
     if out is not None:
-        inputs = [*logs, *(held_out or []), *([conditioning] if conditioning else []), *_robot_file(robot)]
+        inputs = [*logs, *(held_out or []), *(one for one in (conditioning, prior) if one), *_robot_file(robot)]
         _write(out, found, verdict, inputs, perf_counter() - start)
     typer.echo(json.dumps(_data(found, verdict), indent=1) if as_json else _text(found, verdict))
 

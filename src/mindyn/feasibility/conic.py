@@ -15,7 +15,7 @@ import numpy as np
 from mindyn.algebra.values import Array
 from mindyn.errors import MindynError
 
-ConeKind = Literal["zero", "nonnegative", "second_order", "semidefinite", "exponential"]
+ConeKind = Literal["zero", "nonnegative", "semidefinite", "exponential"]
 TOLERANCES: Final = (1e-9, 1e-7)
 """Of gap and feasibility, relative, tried in turn; Clarabel's own default is 1e-8."""
 ACCEPTED: Final = ("Solved", "AlmostSolved")
@@ -134,8 +134,6 @@ def _cones(rows: Rows, clarabel: Any) -> list[Any]:
         return [clarabel.ZeroConeT(rows.count)]
     if rows.kind == "nonnegative":
         return [clarabel.NonnegativeConeT(rows.count)]
-    if rows.kind == "second_order":
-        return [clarabel.SecondOrderConeT(rows.count)]
     if rows.kind == "semidefinite":
         return [clarabel.PSDTriangleConeT(rows.order)]
     return [clarabel.ExponentialConeT() for _ in range(rows.count // 3)]

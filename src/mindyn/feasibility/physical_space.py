@@ -142,10 +142,6 @@ class PhysicalSpace:
         """The smallest of what must not be negative at x: `thinnest`, rotor inertias, friction."""
         return float(min([self.thinnest(x), *x[list(self.signed)], *(self.brakes @ x)]))
 
-    def link_part(self, i: int) -> Array:
-        """(p, 10) how beta depends on the parameters of link i."""
-        return self.matrix[:, self.link(i)]
-
     def drive_labels(self) -> tuple[str, ...]:
         """Labels of x that are of no link: these may be left out of a fit by name."""
         return self.labels[PARAMETERS_PER_LINK * self.link_count :]

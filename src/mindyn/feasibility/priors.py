@@ -8,7 +8,7 @@ least mass the sum of all masses, where no prior is known
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 import numpy as np
@@ -97,8 +97,6 @@ def _not_used(unbelieved: dict[str, str]) -> list[str]:
 
 
 def _same_joints(one: Robot, other: Robot) -> bool:
-    from dataclasses import replace
-
     plain = [replace(robot, drives=(), extras=(), gravity=np.zeros(3)) for robot in (one, other)]
     return same_mechanism(*plain)
 
