@@ -155,3 +155,12 @@ def triangle(matrices: Sequence[Array] | Array) -> Array:
     columns, rows = np.tril_indices(order)  # the upper triangle, column by column
     scales = np.where(rows == columns, 1.0, np.sqrt(2.0))
     return np.asarray((stack[:, rows, columns] * scales).T)
+
+
+def matrix_of_triangle(entries: Array) -> Array:
+    """The symmetric matrix of one scaled upper triangle: the inverse of `triangle`."""
+    order = int(np.sqrt(2 * len(entries)))
+    columns, rows = np.tril_indices(order)
+    matrix = np.zeros((order, order))
+    matrix[rows, columns] = matrix[columns, rows] = entries / np.where(rows == columns, 1.0, np.sqrt(2.0))
+    return matrix

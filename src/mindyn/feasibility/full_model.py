@@ -10,7 +10,7 @@ import numpy as np
 from mindyn.algebra.values import Array
 from mindyn.errors import ExportError
 from mindyn.estimators.estimate import Estimate
-from mindyn.feasibility.conic import ConicError, Program, Rows
+from mindyn.feasibility.conic import ConicError, Program, Rows, matrix_of_triangle
 from mindyn.feasibility.consistent import SAME, judge_consistent
 from mindyn.feasibility.nearest import relative_metric, with_values
 from mindyn.feasibility.physical_space import PhysicalSpace, space_of
@@ -30,7 +30,11 @@ FORMULAS: Final = {
 }
 """Friction shapes as extra torques of a robot."""
 MARGIN: Final = 1e-2
-"""Part of the room that values leave every link which the full model keeps clear: exact values stay physical."""
+"""Part of the room that a link has which it keeps when it moves towards the prior: exact values stay physical."""
+EDGE: Final = 1e-6
+"""A link whose smallest eigenvalue is a smaller part of the largest is at the edge of what is physical."""
+SPANNED: Final = 1e-10
+"""Singular values that are a smaller part of the largest are zero."""
 LEAST_FORCED: Final = 1e-3
 """kg; least mass of a link that is written although nothing has its values."""
 
@@ -45,70 +49,79 @@ def full_model(estimate: Estimate, prior: Robot | Literal["robot"] | None = None
     Friction shapes become extra torques; declared columns have no place in a robot and are named in its notes.
     """
     space = space_of(estimate.regressor)
-    x = physical_values(estimate, space) if prior is None else None
     notes: list[str] = []
-    if x is None:
-        x = _standard(estimate, space, prior, notes, force=force)
+    x = physical_values(estimate, space)
+    if x is None or prior is not None:
+        x = _standard(estimate, space, x, prior, notes, force=force)
     return _robot(estimate, space, x, notes)
 
 
 def _standard(
-    estimate: Estimate, space: PhysicalSpace, prior: Robot | Literal["robot"] | None, notes: list[str], *, force: bool
-) -> Array:
-    answer = judge_consistent(estimate)
-    if answer.holds:
-        room = space.thinnest(np.array(list(answer.witness["physical"].values())))
-        return space.inside(_nearest_to_prior(estimate, space, prior, notes, MARGIN * max(room, 0.0)))
-    if not force:
-        raise ExportError(
-            f"the estimate is not physically consistent: {answer.sentence}",
-            hint="make_feasible(estimate) moves it the least; force=True gives links that no body can be",
-        )
-    notes.append(f"forced: {answer.sentence}")
-    return _forced(estimate, space)
-
-
-def _nearest_to_prior(
     estimate: Estimate,
     space: PhysicalSpace,
+    x: Array | None,
     prior: Robot | Literal["robot"] | None,
     notes: list[str],
-    margin: float,
+    *,
+    force: bool,
 ) -> Array:
-    """x with the estimate's beta that is nearest to the prior, every link with `margin` to what no body can be.
-
-    The values stand in equations; where they leave a solver no room, at the edge of what is physical, in squares.
-    """
+    """Standard parameters nearest to the prior, from known ones x or those that prove the estimate consistent."""
+    own = x is not None
+    if x is None:
+        answer = judge_consistent(estimate)
+        if not answer.holds and not force:
+            raise ExportError(
+                f"the estimate is not physically consistent: {answer.sentence}",
+                hint="make_feasible(estimate) moves it the least; force=True gives links that no body can be",
+            )
+        if not answer.holds:
+            notes.append(f"forced: {answer.sentence}")
+            return _forced(estimate, space)
+        x = space.inside(np.array(list(answer.witness["physical"].values())))
     believed = prior_of(estimate.robot, prior, "euclidean")
     notes += believed.notes
-    try:
-        x = _solved(estimate, space, believed, margin, exact=True)
-    except ConicError:
-        x = _solved(estimate, space, believed, 0.0, exact=False)
-    return with_values(space, x, estimate.beta)
+    return space.inside(_nearest_to_prior(space, x, believed, drives_stay=own))
 
 
-def _solved(estimate: Estimate, space: PhysicalSpace, prior: Prior, margin: float, *, exact: bool) -> Array:
-    units, compact = space.units, space.compact_rows()
+def _nearest_to_prior(space: PhysicalSpace, x: Array, prior: Prior, *, drives_stay: bool) -> Array:
+    """Of all physical parameters with the dynamics of x those nearest to the prior; a fit's own drives stay.
+
+    A link that is at the edge of what is physical stays as it is: the values leave it no room, nor a solver.
+    """
+    units, cones = space.units, space.cone_rows(space.units)
+    start = x / units
+    room = [_room(rows, start) for rows in cones[: space.link_count]]
+    held = np.full(space.size, drives_stay)
+    for i, thin in enumerate(room):
+        held[space.link(i)] = thin <= 0
+    ties = _independent_rows(np.vstack([space.matrix * units, np.eye(space.size)[held]]))
     program = Program(space.size)
-    if exact:
-        program.add_rows(Rows("zero", space.matrix * units, -estimate.beta))
-    else:
-        W = relative_metric(space, estimate.beta)
-        program.add_squares(W @ space.matrix * units, W @ estimate.beta)
-    program.add_rows(
-        *(_further_in(rows, margin) for rows in space.cone_rows(units)),
-        Rows(compact.kind, compact.matrix * units, compact.offset),
-    )
-    weight = 1.0 if exact else SAME**2
-    prior.add_to(program, space, units, weight, weight)
-    return np.asarray(units * program.solve().x)
+    program.add_rows(Rows("zero", ties, -ties @ start))
+    program.add_rows(*(_further_in(rows, MARGIN * thin) for rows, thin in zip(cones, room, strict=False) if thin > 0))
+    if not drives_stay:
+        program.add_rows(*cones[space.link_count :])
+    prior.add_to(program, space, units, 1.0, 1.0)
+    try:
+        found = program.solve().x
+    except ConicError:
+        return x
+    return with_values(space, units * found, space.matrix @ x)
+
+
+def _room(rows: Rows, v: Array) -> float:
+    """The smallest eigenvalue of a link's matrix, zero where it is a mere part of the largest."""
+    values = np.linalg.eigvalsh(matrix_of_triangle(rows.matrix @ v))
+    return float(values[0]) if values[0] > EDGE * values[-1] else 0.0
+
+
+def _independent_rows(rows: Array) -> Array:
+    """An orthonormal basis of the space that rows span."""
+    _, s, Vt = np.linalg.svd(rows, full_matrices=False)
+    return np.asarray(Vt[s > SPANNED * s[0]])
 
 
 def _further_in(rows: Rows, margin: float) -> Rows:
     """The rows of a link with all eigenvalues at least `margin`."""
-    if rows.kind != "semidefinite":
-        return rows
     offset = rows.offset.copy()
     offset[[0, 2, 5, 9]] -= margin  # the diagonal
     return Rows(rows.kind, rows.matrix, offset, rows.order)
