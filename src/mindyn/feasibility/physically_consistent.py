@@ -185,7 +185,9 @@ def _status(plain: Estimate, problem: FitProblem, information: Information, beta
     error, least = (100 * np.sqrt(information.residuals(b).sum() / torque) for b in (beta, plain.beta))
     kept, rows = len(beta) - len(plain.left_out), sum(information.counts)
     weight = f", weight {choice.weight:.2g}" if problem.prior.believed else ""
-    notes = "".join(f" Note: {note}." for note in problem.prior.notes)
+    kinds = [word for kind, word in (("Im", "rotor inertias"), ("f_", "friction shapes")) if kind in choice.without]
+    gone = [f"{' and '.join(kinds)} were left out, since held-out blocks do not miss them"] if kinds else []
+    notes = "".join(f" Note: {note}." for note in (*gone, *problem.prior.notes))
     return (
         f"{kept} physically consistent parameters from {rows} rows leave {error:.3g} % of the torque unexplained "
         f"({least:.3g} % without the constraint); {problem.prior.sentence}{weight}.{notes}"
