@@ -135,6 +135,13 @@ def test_mujoco_reads_the_mjcf(fitted, tmp_path):
     assert_close(rigid_torques(again, q, qd, qdd), expected, FILE)
 
 
+def test_a_fit_of_least_mass_is_read_by_mujoco(source, tmp_path):
+    robot = with_estimated_drives(load_robot(source))
+    light = PhysicallyConsistent(prior=None, kinds="all").fit(robot, exact_samples(robot, 100, noise=3.0))
+    write_mjcf(light, tmp_path / "light.xml")
+    assert mujoco.MjModel.from_xml_path(str(tmp_path / "light.xml")).nv == 2
+
+
 def test_toml_keeps_everything(fitted, tmp_path):
     write_toml(fitted, tmp_path / "out.toml")
     assert load_robot(tmp_path / "out.toml", snap=False) == replace(full_model(fitted), source="", notes=())

@@ -27,7 +27,7 @@ SPEEDS: Final = np.geomspace(1e-3, 10.0, 9)
 SHORTEST: Final = 0.05
 """m; the least length that inertias are measured with."""
 INSIDE: Final = 1e-9
-"""Least eigenvalue of a pseudo-inertia that is returned, as part of the largest."""
+"""Least eigenvalue of a pseudo-inertia that is returned, as part of the largest or of 1 kg (simulators refuse less)."""
 _UNITS = np.stack([pseudo_inertia(unit) for unit in np.eye(PARAMETERS_PER_LINK)])
 PSEUDO_ROWS: Final = triangle(_UNITS)
 """(10, 10) with PSEUDO_ROWS @ phi the scaled upper triangle of the pseudo-inertia."""
@@ -123,7 +123,7 @@ class PhysicalSpace:
         for i in range(self.link_count):
             P = np.linalg.solve(D, np.linalg.solve(D, pseudo_inertia(x[self.link(i)])).T)
             values, vectors = np.linalg.eigh(P)
-            least = INSIDE * max(float(values[-1]), INSIDE)
+            least = INSIDE * max(float(values[-1]), 1.0)
             if values[0] < least:
                 P = vectors @ np.diag(np.maximum(values, least)) @ vectors.T
                 moved[self.link(i)] = phi_of_pseudo_inertia(D @ P @ D)
