@@ -21,6 +21,8 @@ COMMANDS: Mapping[str, str] = {
     "count": "Multiplications and additions that one evaluation takes.",
     "simulate": "Simulate a motion and write what sensors would have logged.",
     "identify": "Identify the dynamic parameters of a robot from its logs.",
+    "check": "Judge an estimate; the exit code is 1 when no arm can have its values.",
+    "export": "Write a full robot model that has the estimate's dynamics.",
     "report": "Write a report: is the model good, and why. One file that opens from disk and loads nothing.",
     "bench": "Time the main kernels of a robot on this machine.",
     "doctor": "Say what works on this machine and what is missing.",
