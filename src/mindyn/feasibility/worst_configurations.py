@@ -1,0 +1,86 @@
+"""Where the smallest eigenvalue of an inertia matrix is least: many configurations, then descent from the worst.
+
+    d lambda / d q_k = u^T (d M / d q_k) u,    M u = lambda u
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from mindyn.algebra.values import Array
+from mindyn.feasibility.inertia_family import InertiaFamily
+
+CHUNK: Final = 20_000
+"""Configurations evaluated at once."""
+STARTS: Final = 24
+"""Configurations that descents start from."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Extremes:
+    """Smallest eigenvalues at configurations.
+
+    q       (k, n) configurations, lowest eigenvalue first
+    values  (k,) smallest eigenvalues there, kg m^2
+    u       (k, n) their unit eigenvectors, prismatic joints in units of the robot's length
+    """
+
+    q: Array
+    values: Array
+    u: Array
+
+
+def smallest_eigenvalues(family: InertiaFamily, beta: Array, q: Array) -> Array:
+    """(N,) of S M S at q (N, n)."""
+    found = [np.linalg.eigvalsh(family.matrices(q[k : k + CHUNK], beta))[:, 0] for k in range(0, len(q), CHUNK)]
+    return np.concatenate(found)
+
+
+def extremes_at(family: InertiaFamily, beta: Array, q: Array) -> Extremes:
+    """Smallest eigenvalues and eigenvectors at few configurations (k, n), in order."""
+    values, vectors = np.linalg.eigh(family.matrices(q, beta))
+    order = np.argsort(values[:, 0])
+    return Extremes(q[order], values[order, 0], vectors[order, :, 0])
+
+
+def descended(family: InertiaFamily, beta: Array, ranges: Array, q: Array, least: Array) -> Extremes:
+    """Local minima reached from the lowest of each of several parts of the configurations q (N, n), `least` there.
+
+    Parts are interleaved, so that descents start far apart; angles that may turn freely are not bounded.
+    """
+    parts = min(STARTS, len(q))
+    starts = [k + parts * int(np.argmin(least[k::parts])) for k in range(parts)]
+    return extremes_at(family, beta, np.array([_descent(family, beta, ranges, q[k]) for k in starts]))
+
+
+def _descent(family: InertiaFamily, beta: Array, ranges: Array, start: Array) -> Array:
+    from scipy.optimize import minimize
+
+    scale = float(np.abs(family.matrices(start, beta)).max()) or 1.0
+    moving = np.flatnonzero(ranges[:, 1] > ranges[:, 0])
+    if not len(moving):
+        return start
+    q = start.copy()
+
+    def value_and_slope(x: Array) -> tuple[float, Array]:
+        q[moving] = x
+        values, vectors = np.linalg.eigh(family.matrices(q, beta))
+        return values[0] / scale, family.slope(q, beta, vectors[:, 0])[moving] / scale
+
+    turning = np.array([joint.kind == "revolute" for joint in family.joints]) & (np.ptp(ranges, axis=1) >= 2 * np.pi)
+    bounds = [(None, None) if turning[k] else tuple(ranges[k]) for k in moving]
+    options = {"ftol": 1e-15, "gtol": 1e-9, "maxiter": 200}
+    found = minimize(value_and_slope, start[moving], jac=True, bounds=bounds, method="L-BFGS-B", options=options)
+    q[moving] = found.x
+    return q
+
+
+def failing_minors(M: Array) -> dict[str, list[float]]:
+    """For each order the part of the matrices (N, n, n) whose leading, and whose trailing, minor is not positive."""
+    n = M.shape[-1]
+    leading = [float(np.mean(np.linalg.det(M[:, :k, :k]) <= 0)) for k in range(1, n + 1)]
+    trailing = [float(np.mean(np.linalg.det(M[:, n - k :, n - k :]) <= 0)) for k in range(1, n + 1)]
+    return {"leading": leading, "trailing": trailing}
