@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from mindyn.export.mjcf_writer import write_mjcf
     from mindyn.export.toml_writer import write_toml
     from mindyn.export.urdf_writer import write_urdf
+    from mindyn.feasibility.mending import mend_possible
+    from mindyn.feasibility.possible import judge_possible
     from mindyn.identifiability.base_sets import base_parameters
     from mindyn.identifiability.design_questions import added_body, added_point_mass
     from mindyn.identifiability.essential_space import constraint_matrix
@@ -96,6 +98,8 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "mindyn.export.mjcf_writer": ("write_mjcf",),
     "mindyn.export.toml_writer": ("write_toml",),
     "mindyn.export.urdf_writer": ("write_urdf",),
+    "mindyn.feasibility.mending": ("mend_possible",),
+    "mindyn.feasibility.possible": ("judge_possible",),
     "mindyn.identifiability.base_sets": ("base_parameters",),
     "mindyn.identifiability.design_questions": ("added_body", "added_point_mass"),
     "mindyn.identifiability.essential_space": ("constraint_matrix",),
@@ -181,6 +185,8 @@ __all__ = [  # noqa: RUF022 - in the order of the work
     "reduce_estimate",
     "payload",
     "drive_gains",
+    "judge_possible",
+    "mend_possible",
     "validate",
     "compare",
     "Verdict",

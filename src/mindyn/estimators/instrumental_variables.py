@@ -212,7 +212,8 @@ def _require_definite(instrument: ModelAcceleration, number: int) -> None:
         raise InputError(
             f"the inertia matrix of the instrument model of pass {number} is indefinite at {100 * part:.3g} % of the "
             "samples: the accelerations that it expects mean nothing",
-            hint="give instrument_model= a physically consistent model, or record a motion with larger accelerations",
+            hint="give instrument_model= the least-squares estimate mended by mend_possible, or another model that is "
+            "possible; or record a motion with larger accelerations",
         )
 
 

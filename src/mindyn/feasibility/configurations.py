@@ -17,7 +17,7 @@ Ranges = Mapping[str, tuple[float, float]]
 
 
 def joint_ranges(family: InertiaFamily, ranges: Ranges | None = None, *, within_limits: bool = False) -> Array:
-    """(n, 2): given ranges, else limits (of prismatic joints always), else a whole turn; 0 to 0 where M does not depend.
+    """(n, 2): given ranges, else limits (of prismatic joints always), else a whole turn; 0, 0 where M does not depend.
 
     A prismatic joint that states no limits has no range: it must be given.
     """
@@ -71,9 +71,9 @@ def spread_configurations(ranges: Array, count: int, seed: int) -> Array:
 
 
 def named_configuration(family: InertiaFamily, q: Array) -> dict[str, dict[str, Any]]:
-    """Positions by joint name, in degrees or m; angles between -180 and 180."""
+    """Positions of the joints that M depends on by name, in degrees or m; angles between -180 and 180."""
     named = {}
-    for joint, position in zip(family.joints, q, strict=True):
+    for joint, position in ((family.joints[k], q[k]) for k in family.moving):
         turned = joint.kind == "revolute"
         value = float(np.degrees((position + np.pi) % (2 * np.pi) - np.pi)) if turned else float(position)
         named[joint.name] = {"position": value, "unit": "deg" if turned else "m"}

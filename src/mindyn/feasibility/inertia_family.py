@@ -71,7 +71,7 @@ class InertiaFamily:
         """(N, count) with u^T S M(q; beta) S u = rows @ beta, at q and directions u (N, n)."""
         v, rest = u * self.scales, np.zeros_like(q)
         Y = self.model.regressor(q, rest, v) - self.model.regressor(q, rest, rest)
-        return np.einsum("kj,kjp->kp", v, Y)
+        return np.asarray(np.einsum("kj,kjp->kp", v, Y))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -38,13 +38,14 @@ def mend_possible(
 ) -> Estimate:
     """The nearest estimate, in the metric of its covariance, with M(q) >= eps at all configurations.
 
-    eps      least eigenvalue, kg m^2 (prismatic joints in units of the robot's length); None: 1 % of the smallest typical
-             inertia of a joint
+    eps      least eigenvalue, kg m^2 (prismatic joints in units of the robot's length); None: 1 % of the smallest
+             typical inertia of a joint
     drives   rotors count; False: the chain alone must be possible; None: as the estimate has them
     ranges, within_limits, seed  as in `judge_possible`
 
     All parameters take part, friction too where its errors are correlated with the inertias'. Parameters that were left
     out stay zero. Untold ones move at the price of one standard deviation for a change of M by its own size.
+    Residuals stay those of the fit; the distance tells what the move costs it.
     An estimate that is possible already comes back as it is, but for its provenance.
     """
     member = member_of(estimate, drives=drives)
@@ -137,9 +138,9 @@ def _reported(estimate: Estimate, member: Member, found: Nearest, eps: float) ->
     status = estimate.status
     if found.rounds:
         status = (
-            f"{estimate.status.rstrip('.')}; then mended by {found.distance:.3g} standard deviations in all, so that the "
-            f"smallest eigenvalue of the {matrix} is {found.after:.3g} in place of {found.before:.3g} kg m^2; moved "
-            f"most: {told}."
+            f"{estimate.status.rstrip('.')}; then mended by {found.distance:.3g} standard deviations in all, so that "
+            f"the smallest eigenvalue of the {matrix} is {found.after:.3g} in place of {found.before:.3g} kg m^2; "
+            f"moved most: {told}."
         )
     return replace(estimate, beta=found.beta, status=status).with_provenance(mended=record)
 

@@ -1,4 +1,4 @@
-"""`judge_possible`: whether the inertia matrix is positive definite at every configuration [Yoshida 1996, chapter 4]."""
+"""`judge_possible`: is the inertia matrix positive definite at every configuration? [Yoshida 1996, chapter 4]."""
 
 from __future__ import annotations
 
@@ -88,7 +88,8 @@ def _joints_in(member: Member, u: Array) -> list[str]:
 
 def _sentence(holds: bool | None, witness: dict[str, Any]) -> str:
     at = ", ".join(f"{name} = {one['position']:.4g} {one['unit']}" for name, one in witness["configuration"].items())
-    where = f"{witness['smallest_eigenvalue']:.4g} kg m^2 at {at}, in the direction of {', '.join(witness['joints'])}"
+    place = f" at {at}" if at else ""
+    where = f"{witness['smallest_eigenvalue']:.4g} kg m^2{place}, in the direction of {', '.join(witness['joints'])}"
     matrix = f"the inertia matrix {witness['inertia_matrix']}"
     if holds:
         return (
@@ -105,6 +106,6 @@ def _sentence(holds: bool | None, witness: dict[str, Any]) -> str:
 
 
 def _failing_orders(witness: dict[str, Any]) -> str:
-    parts = witness["failing_minors"]["leading"]
-    told = [f"order {k + 1} at {100 * part:.2g} %" for k, part in enumerate(parts) if part > 0]
-    return f"; leading minors that fail: {', '.join(told)}" if told else ""
+    parts = witness["failing_minors"]["first"]
+    told = [f"{k + 1} at {100 * part:.2g} %" for k, part in enumerate(parts) if part > 0]
+    return f"; the first leading minor that fails is of order {', '.join(told)}" if told else ""

@@ -1,6 +1,6 @@
 """Where the smallest eigenvalue of an inertia matrix is least: many configurations, then descent from the worst.
 
-    d lambda / d q_k = u^T (d M / d q_k) u,    M u = lambda u
+d lambda / d q_k = u^T (d M / d q_k) u,    M u = lambda u
 """
 
 from __future__ import annotations
@@ -72,15 +72,21 @@ def _descent(family: InertiaFamily, beta: Array, ranges: Array, start: Array) ->
 
     turning = np.array([joint.kind == "revolute" for joint in family.joints]) & (np.ptp(ranges, axis=1) >= 2 * np.pi)
     bounds = [(None, None) if turning[k] else tuple(ranges[k]) for k in moving]
-    options = {"ftol": 1e-15, "gtol": 1e-9, "maxiter": 200}
+    options = {"ftol": 1e-13, "gtol": 1e-9, "maxiter": 200}
     found = minimize(value_and_slope, start[moving], jac=True, bounds=bounds, method="L-BFGS-B", options=options)
     q[moving] = found.x
     return q
 
 
 def failing_minors(M: Array) -> dict[str, list[float]]:
-    """For each order the part of the matrices (N, n, n) whose leading, and whose trailing, minor is not positive."""
+    """For each order the part of the matrices (N, n, n) whose minor is not positive.
+
+    leading, trailing  the minors of that order
+    first              the leading one, where none of lower order fails: these parts add up
+    """
     n = M.shape[-1]
-    leading = [float(np.mean(np.linalg.det(M[:, :k, :k]) <= 0)) for k in range(1, n + 1)]
-    trailing = [float(np.mean(np.linalg.det(M[:, n - k :, n - k :]) <= 0)) for k in range(1, n + 1)]
-    return {"leading": leading, "trailing": trailing}
+    leading = np.array([np.linalg.det(M[:, :k, :k]) <= 0 for k in range(1, n + 1)])
+    trailing = np.array([np.linalg.det(M[:, n - k :, n - k :]) <= 0 for k in range(1, n + 1)])
+    first = leading & (np.cumsum(leading, axis=0) == 1)
+    parts = {"leading": leading, "trailing": trailing, "first": first}
+    return {name: fails.mean(axis=1).tolist() for name, fails in parts.items()}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import product
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -117,7 +117,7 @@ def judge_by_cones(of: Robot | BaseParameters, values: ArrayLike, *, points: int
     return Answer("possible", False, f"impossible: leading minors outside their {cone}: {told}", {"minors": orders})
 
 
-def _order_record(minor: Minor, beta: Array, points: int | None) -> dict[str, object]:
+def _order_record(minor: Minor, beta: Array, points: int | None) -> dict[str, Any]:
     p = minor.coefficients(beta)
     violated = None if points is None else int((minor.facets(points) @ p <= 0).sum())
     return {
@@ -131,7 +131,7 @@ def _order_record(minor: Minor, beta: Array, points: int | None) -> dict[str, ob
 def _minor(family: InertiaFamily, order: int) -> Minor:
     """Frequencies with a coefficient at some random values; of w and -w one, the first not zero entry positive."""
     rng = np.random.default_rng(0)
-    sizes = sum(np.abs(_fourier(family, rng.normal(size=family.base.count), order)) for _ in range(4))
+    sizes = np.max([np.abs(_fourier(family, rng.normal(size=family.base.count), order)) for _ in range(4)], axis=0)
     degree = 2 * order
     spectrum = [w for w in product(range(-degree, degree + 1), repeat=sizes.ndim) if w > (0,) * sizes.ndim]
     kept = [w for w in spectrum if sizes[w] > VANISHES * sizes.max()]

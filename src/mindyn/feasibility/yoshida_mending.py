@@ -5,7 +5,7 @@
     3  a step inside
     4  base values whose p_i are there
 
-Lifted distances do not weigh the parameters by their uncertainty, and step 4 is not convex: `mend_possible` avoids both.
+Lifted distances do not weigh parameters by their uncertainty, and step 4 is not convex: `mend_possible` avoids both.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from mindyn.robots.robot import Robot
 
 INSIDE: Final = 0.02
 """Step inside a cone, as part of the height that its axis has there."""
-MOST_ROUNDS: Final = 50
+MOST_ROUNDS: Final = 12
 PULL: Final = 1e-3
 """Weight of staying near the values, beside that of reaching the point in the cone, where step 4 leaves freedom."""
 
@@ -43,7 +43,7 @@ class TwoLinks:
     @property
     def is_possible(self) -> bool:
         """J1, J2 > 0 and J1 J2 > L^2 (Rx^2 + Ry^2); the minor of order 1 is then positive too."""
-        return self.J1 > 0 and self.J2 > 0 and self.J1 * self.J2 > self.L**2 * (self.Rx**2 + self.Ry**2)
+        return self.J1 > 0 and self.J2 > 0 and self.L**2 * (self.Rx**2 + self.Ry**2) < self.J1 * self.J2
 
     @property
     def second_minor(self) -> Array:
@@ -71,15 +71,14 @@ def in_polyhedral_cone(p: Array, facets: Array) -> Array:
     return np.asarray(p + facets.T @ x)
 
 
-def mend_two_links(arm: TwoLinks, *, points: int | None = None, inside: float = INSIDE) -> TwoLinks:
-    """Steps 1 to 4 for the minor of order 2 in closed form: J1 + J2 is kept, J1 J2 is `inside` above the boundary.
+def mend_two_links(arm: TwoLinks, *, inside: float = INSIDE) -> TwoLinks:
+    """Steps 1 to 4 in closed form, by the exact cone of the minor of order 2.
 
-    points  of the grid; None: the exact cone
+    J1 + J2 is kept, and J1 J2 is the part `inside` above the boundary.
     """
     if arm.is_possible:
         return arm
-    p = arm.second_minor
-    p = in_circular_cone(p if points is None else in_polyhedral_cone(p, _two_link_facets(points)))
+    p = in_circular_cone(arm.second_minor)
     n = float(np.hypot(p[0], p[1]))
     rho, angle = np.sqrt(2 * n) / arm.L, _angle(arm, p)
     product, total = (1 + inside) * (p[2] + n), arm.J1 + arm.J2
@@ -99,7 +98,9 @@ def mend_by_cones(
 ) -> Array:
     """Base values inside the polyhedral cones of a grid: steps 1 to 4, repeated until every minor is inside.
 
-    Step 4 takes the base values whose coefficients are nearest to the points in the cones, in units of their lengths.
+    Step 4 takes the base values whose coefficients are nearest to the points in the cones, in units of their lengths:
+    coefficients of a higher order fill no box, as they are polynomials of fewer values. It is not convex and can end
+    nowhere from values far outside, which is said.
     """
     member = member_of((of, values))
     minors = minors_of(member)
@@ -117,12 +118,6 @@ def mend_by_cones(
     )
 
 
-def _two_link_facets(points: int) -> Array:
-    theta = 2 * np.pi * np.arange(points) / points
-    F = np.column_stack([np.cos(2 * theta), np.sin(2 * theta), np.ones(points)])
-    return F[np.sort(np.unique(np.round(F, 12), axis=0, return_index=True)[1])]
-
-
 def _angle(arm: TwoLinks, p: Array) -> float:
     """Of R: p_2 has it modulo a half turn, and the arm's own R tells which."""
     angle = float(np.arctan2(p[1], -p[0])) / 2
@@ -132,7 +127,7 @@ def _angle(arm: TwoLinks, p: Array) -> float:
 def _stepped_inside(p: Array, facets: Array, inside: float) -> Array:
     """p moved along the axis of the constant function until every facet is `inside` times its length away."""
     short = inside * float(np.linalg.norm(p)) - float((facets @ p).min())
-    return p + max(0.0, short) * np.eye(len(p))[-1]
+    return np.asarray(p + max(0.0, short) * np.eye(len(p))[-1])
 
 
 def _back(minors: tuple[Minor, ...], goals: list[Array], beta: Array) -> Array:
