@@ -31,21 +31,24 @@ def test_the_consistent_arm_near_table_3_is_the_one_meant():
 
 @pytest.mark.parametrize(("kind", "shrunk", "error"), [("fast", 0.96, 0.3), ("medium", 0.7, 0.7)])
 def test_encoders_bias_least_squares_with_drives_but_not_instrumental_variables(kind, shrunk, error):
+    """Means of four runs, first pass, as in the simulation that the errors (%) come from."""
     robot, _ = consistent_puma()
     true = np.array([robot.links[k].phi[9] for k in range(3)])
-    for seed in (0, 1):
-        samples, clean = measured_samples(kind, ROWS, seed), clean_samples(kind, 2000, 50 + seed)
-        plain = LeastSquares(weights=ORDINARY).fit(robot, samples)
-        assert (inertias(plain)[:2] < shrunk * true[:2]).all()
-        once = InstrumentalVariables(weights=ORDINARY, passes=1).fit(robot, samples)
-        assert np.abs(inertias(once) / true - 1).max() < 0.01
-        assert torque_errors(once, clean).max() < error
-        assert torque_errors(plain, clean)[0] > 20 * torque_errors(once, clean)[0]
-        again = InstrumentalVariables(weights=ORDINARY, passes=2).fit(robot, samples)
-        assert np.abs(torque_errors(again, clean) - torque_errors(once, clean)).max() < 0.1
+    runs = [(measured_samples(kind, ROWS, seed), clean_samples(kind, 2000, 50 + seed)) for seed in range(4)]
+    solvers = {"plain": LeastSquares(weights=ORDINARY), "iv": InstrumentalVariables(weights=ORDINARY, passes=1)}
+    fits = {name: [solver.fit(robot, samples) for samples, _ in runs] for name, solver in solvers.items()}
+    found = {name: np.mean([inertias(one) for one in ours], axis=0) for name, ours in fits.items()}
+    assert (found["plain"][:2] < shrunk * true[:2]).all()
+    assert np.abs(found["iv"] / true - 1).max() < 0.005
+    errors = {
+        name: np.mean([torque_errors(one, clean) for one, (_, clean) in zip(ours, runs, strict=True)], axis=0)
+        for name, ours in fits.items()
+    }
+    assert errors["iv"].max() < error
+    assert (errors["plain"][:3] > 20 * errors["iv"][:3]).all()
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", [0, 1])
 def test_on_slow_motion_a_mended_model_is_an_instrument_where_least_squares_is_none(seed):
     robot, _ = consistent_puma()
     samples, clean = measured_samples("slow", ROWS, seed), clean_samples("slow", 2000, 50 + seed)

@@ -152,9 +152,9 @@ def test_tables_that_are_possible_with_rotors_stay():
         assert (found.beta == base.values).all()
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(5))
 def test_mended_estimates_are_possible_at_fresh_configurations_and_nearer_than_the_truth(seed):
-    """Robots of two to seven joints, some with drives; their own values are possible, so no nearest is farther."""
+    """Robots of two to six joints, some with drives; their own values are possible, so no nearest is farther."""
     base, beta = impossible(seed, 2 + seed, drives=bool(seed % 2))
     estimate = estimate_of(base, beta, seed)
     true = judge_possible((base, base.values), count=2000).witness["smallest_eigenvalue"]

@@ -62,10 +62,10 @@ class InertiaFamily:
         M = self.model.inertia_matrix(q, beta)
         return np.asarray(M * self.scales * self.scales[:, None])
 
-    def slope(self, q: Array, beta: Array, u: Array) -> Array:
-        """Gradient (n,) of u^T S M S u by q."""
+    def slopes(self, q: Array, beta: Array, u: Array) -> Array:
+        """Gradients (N, n) of u^T S M S u by q, at q and directions u (N, n)."""
         v = u * self.scales
-        return np.asarray(self.model.adjoint("inertia_matrix")(q, beta, np.outer(v, v)))
+        return np.asarray(self.model.adjoint("inertia_matrix")(q, beta, v[:, :, None] * v[:, None, :]))
 
     def rows(self, q: Array, u: Array) -> Array:
         """(N, count) with u^T S M(q; beta) S u = rows @ beta, at q and directions u (N, n)."""

@@ -19,7 +19,7 @@ from mindyn.feasibility.configurations import spread_configurations
 from mindyn.feasibility.inertia_family import Member
 from mindyn.feasibility.worst_configurations import descended, smallest_eigenvalues
 
-SAMPLE: Final = 20_000
+SAMPLE: Final = 6_000
 """Configurations of one round; each round has its own."""
 FRESH: Final = 60_000
 """Configurations that a solution must pass at the end."""

@@ -15,8 +15,16 @@ from mindyn.feasibility.inertia_family import InertiaFamily
 
 CHUNK: Final = 20_000
 """Configurations evaluated at once."""
-STARTS: Final = 24
-"""Configurations that descents start from."""
+STARTS: Final = 32
+"""Configurations that descents start from ..."""
+POLISHED: Final = 3
+"""... and those of them that are followed to the end."""
+STEPS: Final = 40
+"""Gradient steps of all descents together."""
+FIRST_STEP: Final = 0.05
+"""Length of their first step, rad or m ..."""
+LONGEST_STEP: Final = 0.5
+"""... and of their longest."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,14 +57,48 @@ def extremes_at(family: InertiaFamily, beta: Array, q: Array) -> Extremes:
 def descended(family: InertiaFamily, beta: Array, ranges: Array, q: Array, least: Array) -> Extremes:
     """Local minima reached from the lowest of each of several parts of the configurations q (N, n), `least` there.
 
-    Parts are interleaved, so that descents start far apart; angles that may turn freely are not bounded.
+    Parts are interleaved, so that descents start far apart. All descend together, then the lowest ones to the end.
     """
     parts = min(STARTS, len(q))
-    starts = [k + parts * int(np.argmin(least[k::parts])) for k in range(parts)]
-    return extremes_at(family, beta, np.array([_descent(family, beta, ranges, q[k]) for k in starts]))
+    starts = q[[k + parts * int(np.argmin(least[k::parts])) for k in range(parts)]]
+    reached = extremes_at(family, beta, _together(family, beta, ranges, starts))
+    polished = [_to_the_end(family, beta, ranges, one) for one in reached.q[:POLISHED]]
+    return extremes_at(family, beta, np.array([*polished, *reached.q[POLISHED:]]))
 
 
-def _descent(family: InertiaFamily, beta: Array, ranges: Array, start: Array) -> Array:
+def _free_turns(family: InertiaFamily, ranges: Array) -> Array:
+    """(n, 2): the ranges as bounds of a descent; none where a joint may turn all around."""
+    turning = np.array([joint.kind == "revolute" for joint in family.joints]) & (np.ptp(ranges, axis=1) >= 2 * np.pi)
+    return np.where(turning[:, None], [-np.inf, np.inf], ranges)
+
+
+def _together(family: InertiaFamily, beta: Array, ranges: Array, q: Array) -> Array:
+    """Gradient steps of Barzilai and Borwein from all of q (k, n) at once; a step that climbs is shortened."""
+    low, high = _free_turns(family, ranges).T
+    values, slopes = _values_and_slopes(family, beta, q)
+    steps = FIRST_STEP / np.maximum(np.linalg.norm(slopes, axis=1), 1e-300)
+    for _ in range(STEPS):
+        trial = np.clip(q - steps[:, None] * slopes, low, high)
+        lower, steeper = _values_and_slopes(family, beta, trial)
+        better = lower < values
+        moved, turned = trial - q, steeper - slopes
+        curvature = np.abs((moved * turned).sum(axis=1))
+        fitting = (moved**2).sum(axis=1) / np.maximum(curvature, 1e-300)
+        longest = LONGEST_STEP / np.maximum(np.linalg.norm(steeper, axis=1), 1e-300)
+        steps = np.where(better, np.minimum(fitting, longest), steps / 4)
+        q = np.where(better[:, None], trial, q)
+        slopes = np.where(better[:, None], steeper, slopes)
+        values = np.where(better, lower, values)
+    return q
+
+
+def _values_and_slopes(family: InertiaFamily, beta: Array, q: Array) -> tuple[Array, Array]:
+    """Smallest eigenvalues (k,) and their gradients (k, n)."""
+    values, vectors = np.linalg.eigh(family.matrices(q, beta))
+    return values[:, 0], family.slopes(q, beta, vectors[:, :, 0])
+
+
+def _to_the_end(family: InertiaFamily, beta: Array, ranges: Array, start: Array) -> Array:
     from scipy.optimize import minimize
 
     scale = float(np.abs(family.matrices(start, beta)).max()) or 1.0
@@ -67,12 +109,11 @@ def _descent(family: InertiaFamily, beta: Array, ranges: Array, start: Array) ->
 
     def value_and_slope(x: Array) -> tuple[float, Array]:
         q[moving] = x
-        values, vectors = np.linalg.eigh(family.matrices(q, beta))
-        return values[0] / scale, family.slope(q, beta, vectors[:, 0])[moving] / scale
+        values, slopes = _values_and_slopes(family, beta, q[None])
+        return values[0] / scale, slopes[0, moving] / scale
 
-    turning = np.array([joint.kind == "revolute" for joint in family.joints]) & (np.ptp(ranges, axis=1) >= 2 * np.pi)
-    bounds = [(None, None) if turning[k] else tuple(ranges[k]) for k in moving]
-    options = {"ftol": 1e-13, "gtol": 1e-9, "maxiter": 200}
+    bounds = _free_turns(family, ranges)[moving]
+    options = {"ftol": 1e-14, "gtol": 1e-10, "maxiter": 200}
     found = minimize(value_and_slope, start[moving], jac=True, bounds=bounds, method="L-BFGS-B", options=options)
     q[moving] = found.x
     return q
