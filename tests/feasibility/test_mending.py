@@ -199,6 +199,28 @@ def test_left_out_parameters_stay_zero_and_untold_ones_move_at_little_price():
     assert mend_possible(fixed, eps=1e-3).beta[k] == 0.0
 
 
+def test_left_out_parameters_move_where_nothing_is_possible_without_them():
+    """Essential parameters may leave a joint without any inertia."""
+    estimate = estimate_of(TWO_LINKS, EXAMPLE)
+    out = [estimate.names.index(name) for name in ("Izz2", "mcx2", "mcy2")]
+    beta, covariance = EXAMPLE.copy(), estimate.covariance.copy()
+    beta[out] = covariance[out, :] = covariance[:, out] = 0.0
+    names = tuple(estimate.names[k] for k in out)
+    mended = mend_possible(replace(estimate, beta=beta, covariance=covariance, left_out=names))
+    assert judge_possible(mended, seed=3).holds
+    assert mended.value("Izz2") > 0
+    assert "Izz2 0 -> " in mended.status
+    assert mended.left_out + mended.untold == tuple(sorted(names, key=lambda name: mended.value(name) != 0))
+    assert np.isinf(mended.deviations[mended.names.index("Izz2")])
+
+
+def test_few_configurations_in_a_round_are_made_up_for_by_the_fresh_ones_at_the_end(monkeypatch):
+    monkeypatch.setattr("mindyn.feasibility.nearest_possible.SAMPLE", 4)
+    base = base_parameters(yoshida_puma("table3"))
+    found = mend_values(base, base.values, 1 / np.maximum(np.abs(base.values), 0.02), eps=1e-3)
+    assert judge_possible((base, found.beta), seed=7).witness["smallest_eigenvalue"] > 0.98e-3
+
+
 def test_the_chain_alone_can_be_mended_within_an_estimate_with_drives():
     robot = yoshida_puma("table3")
     base = base_parameters(robot, drives=True)

@@ -6,14 +6,14 @@ from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.feasibility.configurations import Ranges, joint_ranges, spread_configurations
 from mindyn.feasibility.inertia_family import Member, member_of
-from mindyn.feasibility.nearest_possible import Nearest, nearest_possible
+from mindyn.feasibility.nearest_possible import HeldError, Nearest, nearest_possible
 from mindyn.parameters.base import BaseParameters
 from mindyn.robots.robot import Robot
 
@@ -23,6 +23,8 @@ TYPICAL: Final = 2_000
 """Configurations that typical sizes are taken from."""
 DROPPED: Final = 1e-14
 """Part of the largest eigenvalue of the correlation matrix below which a direction counts as exactly known."""
+ABSENT: Final = 1e-9
+"""Part of the largest typical inertia below which a joint has none."""
 NAMED: Final = 4
 """Parameters whose moves the status names."""
 
@@ -43,8 +45,9 @@ def mend_possible(
     drives   rotors count; False: the chain alone must be possible; None: as the estimate has them
     ranges, within_limits, seed  as in `judge_possible`
 
-    All parameters take part, friction too where its errors are correlated with the inertias'. Parameters that were left
-    out stay zero. Untold ones move at the price of one standard deviation for a change of M by its own size.
+    All parameters take part, friction too where its errors are correlated with the inertias'. Untold ones move at the
+    price of one standard deviation for a change of M by its own size. Parameters that were left out stay zero, unless
+    no values are possible without them: then they move at that price too, and count as untold.
     Residuals stay those of the fit; the distance tells what the move costs it.
     An estimate that is possible already comes back as it is, but for its provenance.
     """
@@ -52,8 +55,14 @@ def mend_possible(
     bounds = joint_ranges(member.family, ranges, within_limits=within_limits)
     M = _typical_matrices(member, bounds, seed)
     eps = _default_eps(M) if eps is None else _checked_eps(eps)
-    spread = _spread(estimate, member, float(np.abs(M).max()), bounds, seed)
-    found = nearest_possible(member, estimate.beta, spread, eps, bounds, seed)
+    free = _free_moves(member, float(np.abs(M).max()), bounds, seed)
+    told, untold = _told_moves(estimate), free[:, ~np.isfinite(estimate.deviations)]
+    left_out = free[:, [name in estimate.left_out for name in estimate.names]]
+    try:
+        found = nearest_possible(member, estimate.beta, np.column_stack([told, untold]), eps, bounds, seed)
+    except HeldError:
+        spread = np.column_stack([told, untold, left_out])
+        found = nearest_possible(member, estimate.beta, spread, eps, bounds, seed)
     return _reported(estimate, member, found, eps)
 
 
@@ -94,30 +103,28 @@ def _typical_matrices(member: Member, ranges: Array, seed: int) -> Array:
 
 def _default_eps(M: Array) -> float:
     sizes = np.median(np.abs(np.einsum("kii->ki", M)), axis=0)
-    return _checked_eps(MARGIN * float(sizes.min()))
+    return _checked_eps(MARGIN * float(sizes[sizes > ABSENT * sizes.max()].min(initial=np.inf)))
 
 
-def _spread(estimate: Estimate, member: Member, size: float, ranges: Array, seed: int) -> Array:
-    """(p, k): columns are moves that cost one standard deviation, independent of each other."""
+def _told_moves(estimate: Estimate) -> Array:
+    """(p, k): moves that cost one standard deviation, independent of each other."""
     deviations = estimate.deviations
     told = np.flatnonzero(np.isfinite(deviations) & (deviations > 0))
-    untold = np.flatnonzero(~np.isfinite(deviations))
     correlations = estimate.correlations[np.ix_(told, told)]
     eigenvalues, vectors = np.linalg.eigh((correlations + correlations.T) / 2)
     kept = eigenvalues > DROPPED * eigenvalues.max(initial=0.0)
-    own = np.zeros((len(deviations), int(kept.sum())))
-    own[told] = deviations[told, None] * vectors[:, kept] * np.sqrt(eigenvalues[kept])
-    return np.column_stack([own, _free_moves(member, untold, size, ranges, seed)])
+    moves = np.zeros((len(deviations), int(kept.sum())))
+    moves[told] = deviations[told, None] * vectors[:, kept] * np.sqrt(eigenvalues[kept])
+    return moves
 
 
-def _free_moves(member: Member, untold: NDArray[np.intp], size: float, ranges: Array, seed: int) -> Array:
-    """Moves of untold parameters that change M by about its own size; none of those that M does not depend on."""
+def _free_moves(member: Member, size: float, ranges: Array, seed: int) -> Array:
+    """(p, p), diagonal: moves of single parameters that change M by about its own size; zero where they do not."""
     q = spread_configurations(ranges, TYPICAL, seed)
     u = np.random.default_rng(seed).normal(size=q.shape)
     rows = member.family.rows(q, u / np.linalg.norm(u, axis=1, keepdims=True)) @ member.chart
     effects = np.sqrt(np.mean(rows**2, axis=0))
-    seen = untold[effects[untold] > 0]
-    return np.asarray(np.eye(rows.shape[1])[:, seen] * (size / effects[seen]))
+    return np.diag(np.where(effects > 0, size / np.where(effects > 0, effects, 1.0), 0.0))
 
 
 def _reported(estimate: Estimate, member: Member, found: Nearest, eps: float) -> Estimate:
@@ -142,7 +149,23 @@ def _reported(estimate: Estimate, member: Member, found: Nearest, eps: float) ->
             f"the smallest eigenvalue of the {matrix} is {found.after:.3g} in place of {found.before:.3g} kg m^2; "
             f"moved most: {told}."
         )
-    return replace(estimate, beta=found.beta, status=status).with_provenance(mended=record)
+    freed = tuple(name for name in estimate.left_out if name in moves)
+    return replace(
+        estimate,
+        beta=found.beta,
+        covariance=_with_untold(estimate, freed),
+        status=status,
+        left_out=tuple(name for name in estimate.left_out if name not in freed),
+        untold=(*estimate.untold, *freed),
+    ).with_provenance(mended=record)
+
+
+def _with_untold(estimate: Estimate, names: tuple[str, ...]) -> Array:
+    """The covariance with infinite variance of these parameters."""
+    covariance = estimate.covariance.copy()
+    for name in names:
+        covariance[estimate.names.index(name), estimate.names.index(name)] = np.inf
+    return covariance
 
 
 def _moves(estimate: Estimate, found: Nearest) -> dict[str, dict[str, Any]]:

@@ -30,6 +30,10 @@ BESIDE: Final = 40
 """Configurations of a round's sample whose cuts are added beside those of the descents."""
 
 
+class HeldError(InputError):
+    """Parameters that may not move make the inertia matrix indefinite, whatever the others are."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Nearest:
     """What was found.
@@ -136,8 +140,8 @@ class _Cuts:
             raise _impossible("the inertia matrix fails in a direction that no free parameter changes")
 
 
-def _impossible(message: str) -> InputError:
-    return InputError(
+def _impossible(message: str) -> HeldError:
+    return HeldError(
         f"{message}: held parameters make the inertia matrix indefinite",
-        hint="leave fewer parameters out of the estimate, or ask for a smaller eps",
+        hint="let more parameters move, or ask for a smaller eps",
     )
