@@ -14,15 +14,16 @@ from mindyn.estimators.estimate import Estimate
 from mindyn.feasibility.configurations import Ranges, joint_ranges, spread_configurations
 from mindyn.feasibility.inertia_family import Member, member_of
 from mindyn.feasibility.nearest_possible import HeldError, Nearest, nearest_possible
+from mindyn.feasibility.prices import covariance_moves, data_moves, noticed_moves
+from mindyn.logs.samples import Samples
 from mindyn.parameters.base import BaseParameters
+from mindyn.regression.information import Information
 from mindyn.robots.robot import Robot
 
 MARGIN: Final = 0.01
 """eps, where none is given, as part of the smallest of the joints' typical inertias."""
 TYPICAL: Final = 2_000
 """Configurations that typical sizes are taken from."""
-DROPPED: Final = 1e-14
-"""Part of the largest eigenvalue of the correlation matrix below which a direction counts as exactly known."""
 ABSENT: Final = 1e-9
 """Part of the largest typical inertia below which a joint has none."""
 NAMED: Final = 4
@@ -34,20 +35,23 @@ def mend_possible(
     *,
     eps: float | None = None,
     drives: bool | None = None,
+    data: Samples | Information | None = None,
     ranges: Ranges | None = None,
     within_limits: bool = False,
     seed: int = 0,
 ) -> Estimate:
-    """The nearest estimate, in the metric of its covariance, with M(q) >= eps at all configurations.
+    """The nearest estimate, in the metric of its covariance or of the data, with M(q) >= eps at all configurations.
 
     eps      least eigenvalue, kg m^2 (prismatic joints in units of the robot's length); None: 1 % of the smallest
              typical inertia of a joint
     drives   rotors count; False: the chain alone must be possible; None: as the estimate has them
+    data     samples or information of the fit: the squared residuals that a move adds are then its price, exactly
     ranges, within_limits, seed  as in `judge_possible`
 
-    All parameters take part, friction too where its errors are correlated with the inertias'. Untold ones move at the
-    price of one standard deviation for a change of M by its own size. Parameters that were left out stay zero, unless
-    no values are possible without them: then they move at that price too, and count as untold.
+    All parameters take part, friction too where its errors are correlated with the inertias'. Without data, untold ones
+    move at the price at which their torque would be noticed. Parameters that were left out stay zero, unless no values
+    are possible without them: then they move at that price too. With data they move at their own. Those that moved
+    count as untold.
     Residuals stay those of the fit; the distance tells what the move costs it.
     An estimate that is possible already comes back as it is, but for its provenance.
     """
@@ -55,15 +59,22 @@ def mend_possible(
     bounds = joint_ranges(member.family, ranges, within_limits=within_limits)
     M = _typical_matrices(member, bounds, seed)
     eps = _default_eps(M) if eps is None else _checked_eps(eps)
-    free = _free_moves(member, float(np.abs(M).max()), bounds, seed)
-    told, untold = _told_moves(estimate), free[:, ~np.isfinite(estimate.deviations)]
-    left_out = free[:, [name in estimate.left_out for name in estimate.names]]
-    try:
-        found = nearest_possible(member, estimate.beta, np.column_stack([told, untold]), eps, bounds, seed)
-    except HeldError:
-        spread = np.column_stack([told, untold, left_out])
-        found = nearest_possible(member, estimate.beta, spread, eps, bounds, seed)
+    if data is not None:
+        found = nearest_possible(member, estimate.beta, data_moves(estimate, data), eps, bounds, seed)
+    else:
+        found = _without_data(estimate, member, eps, bounds, seed)
     return _reported(estimate, member, found, eps)
+
+
+def _without_data(estimate: Estimate, member: Member, eps: float, ranges: Array, seed: int) -> Nearest:
+    """By the covariance; parameters that were left out move only where nothing is possible without them."""
+    noticed = noticed_moves(estimate, spread_configurations(ranges, TYPICAL, seed), seed)
+    moves = np.column_stack([covariance_moves(estimate), noticed[:, ~np.isfinite(estimate.deviations)]])
+    try:
+        return nearest_possible(member, estimate.beta, moves, eps, ranges, seed)
+    except HeldError:
+        left_out = noticed[:, [name in estimate.left_out for name in estimate.names]]
+        return nearest_possible(member, estimate.beta, np.column_stack([moves, left_out]), eps, ranges, seed)
 
 
 def mend_values(
@@ -104,27 +115,6 @@ def _typical_matrices(member: Member, ranges: Array, seed: int) -> Array:
 def _default_eps(M: Array) -> float:
     sizes = np.median(np.abs(np.einsum("kii->ki", M)), axis=0)
     return _checked_eps(MARGIN * float(sizes[sizes > ABSENT * sizes.max()].min(initial=np.inf)))
-
-
-def _told_moves(estimate: Estimate) -> Array:
-    """(p, k): moves that cost one standard deviation, independent of each other."""
-    deviations = estimate.deviations
-    told = np.flatnonzero(np.isfinite(deviations) & (deviations > 0))
-    correlations = estimate.correlations[np.ix_(told, told)]
-    eigenvalues, vectors = np.linalg.eigh((correlations + correlations.T) / 2)
-    kept = eigenvalues > DROPPED * eigenvalues.max(initial=0.0)
-    moves = np.zeros((len(deviations), int(kept.sum())))
-    moves[told] = deviations[told, None] * vectors[:, kept] * np.sqrt(eigenvalues[kept])
-    return moves
-
-
-def _free_moves(member: Member, size: float, ranges: Array, seed: int) -> Array:
-    """(p, p), diagonal: moves of single parameters that change M by about its own size; zero where they do not."""
-    q = spread_configurations(ranges, TYPICAL, seed)
-    u = np.random.default_rng(seed).normal(size=q.shape)
-    rows = member.family.rows(q, u / np.linalg.norm(u, axis=1, keepdims=True)) @ member.chart
-    effects = np.sqrt(np.mean(rows**2, axis=0))
-    return np.diag(np.where(effects > 0, size / np.where(effects > 0, effects, 1.0), 0.0))
 
 
 def _reported(estimate: Estimate, member: Member, found: Nearest, eps: float) -> Estimate:

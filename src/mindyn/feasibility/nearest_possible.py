@@ -23,9 +23,13 @@ SAMPLE: Final = 6_000
 """Configurations of one round; each round has its own."""
 FRESH: Final = 60_000
 """Configurations that a solution must pass at the end."""
-SATISFIED: Final = 1e-3
+SATISFIED: Final = 0.01
 """Part of eps by which the smallest eigenvalue may fall short of it."""
-MOST_ROUNDS: Final = 60
+MOST_ROUNDS: Final = 300
+YOUNG: Final = 300
+"""Cuts that are kept whatever their force; older ones are dropped when the solution does not lean on them."""
+LEANS: Final = 1e-7
+"""Multiplier of a cut, as part of the largest, from which on the solution leans on it."""
 BESIDE: Final = 40
 """Configurations of a round's sample whose cuts are added beside those of the descents."""
 
@@ -133,7 +137,14 @@ class _Cuts:
         solution = solver.solve()
         if solution.status not in (clarabel.SolverStatus.Solved, clarabel.SolverStatus.AlmostSolved):
             raise _impossible(f"no values of the free parameters satisfy all of {count} cuts ({solution.status})")
+        self._drop_idle(np.array(solution.z))
         return size * np.array(solution.x)
+
+    def _drop_idle(self, multipliers: Array) -> None:
+        """The distance grows from round to round as long as the cuts that the solution leans on stay."""
+        kept = multipliers > LEANS * multipliers.max()
+        kept[-YOUNG:] = True
+        self.rows, self.sides = self.rows[kept], self.sides[kept]
 
     def _require_movable(self, lengths: Array, before: Array) -> None:
         if (lengths <= 1e-14 * before * np.abs(self.spread).max()).any():
