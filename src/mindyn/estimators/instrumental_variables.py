@@ -43,7 +43,8 @@ WEAKEST: Final = 1e-12
 class InstrumentalVariables:
     """Settings of an instrumental-variables fit.
 
-    instrument_model  whose accelerations are the first instruments; None: the least-squares estimate
+    instrument_model  whose accelerations are the first instruments; None: the least-squares estimate. Where that is
+                      indefinite, as slow motion makes it, `mend_possible` gives the nearest one that is not
     passes            most passes; from the second on, the instruments come from the estimate of the pass before
     weights           of the joints' rows, as in `LeastSquares`; "joint" takes those of a least-squares fit
     friction          shape of the friction columns
