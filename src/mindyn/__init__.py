@@ -37,7 +37,9 @@ if TYPE_CHECKING:
     from mindyn.feasibility.consistent_gains import consistent_drive_gains
     from mindyn.feasibility.full_model import full_model
     from mindyn.feasibility.intervals import Intervals, constrained_intervals, torque_bands
+    from mindyn.feasibility.mending import mend_possible
     from mindyn.feasibility.physically_consistent import PhysicallyConsistent, identify_consistent
+    from mindyn.feasibility.possible import judge_possible
     from mindyn.identifiability.base_sets import base_parameters
     from mindyn.identifiability.design_questions import added_body, added_point_mass
     from mindyn.identifiability.essential_space import constraint_matrix
@@ -126,6 +128,8 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "mindyn.feasibility.full_model": ("full_model",),
     "mindyn.feasibility.intervals": ("Intervals", "constrained_intervals", "torque_bands"),
     "mindyn.feasibility.physically_consistent": ("PhysicallyConsistent", "identify_consistent"),
+    "mindyn.feasibility.mending": ("mend_possible",),
+    "mindyn.feasibility.possible": ("judge_possible",),
     "mindyn.identifiability.base_sets": ("base_parameters",),
     "mindyn.identifiability.design_questions": ("added_body", "added_point_mass"),
     "mindyn.identifiability.essential_space": ("constraint_matrix",),
@@ -233,6 +237,8 @@ __all__ = [  # noqa: RUF022 - in the order of the work
     "torque_bands",
     "Intervals",
     "full_model",
+    "judge_possible",
+    "mend_possible",
     "validate",
     "compare",
     "Verdict",

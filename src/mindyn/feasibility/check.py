@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any, Literal
 
-from mindyn.errors import InputError
+from mindyn.errors import InputError, RobotError
 from mindyn.estimators.estimate import Estimate
 from mindyn.feasibility.answer import Answer
 from mindyn.feasibility.bounds import Bounds
 from mindyn.feasibility.consistent import judge_consistent
 from mindyn.feasibility.make_consistent import mend_consistent
+from mindyn.feasibility.mending import mend_possible
 from mindyn.feasibility.plausible import judge_plausible
+from mindyn.feasibility.possible import judge_possible
 
 Level = Literal["possible", "consistent"]
 _WORDS = {True: "yes", False: "NO", None: "?"}
@@ -51,16 +52,12 @@ def make_feasible(estimate: Estimate, level: Level = "consistent") -> Estimate:
     if level == "consistent":
         return mend_consistent(estimate)
     if level == "possible":
-        return _module("mending").mend_possible(estimate)  # type: ignore[no-any-return]
+        return mend_possible(estimate)
     raise InputError(f'level = {level!r}; it may be: "possible", "consistent"')
 
 
 def _possible(estimate: Estimate) -> Answer:
     try:
-        return _module("possible").judge_possible(estimate)  # type: ignore[no-any-return]
-    except ModuleNotFoundError:
-        return Answer("possible", None, "undecided: the inertia matrix was not looked at.")
-
-
-def _module(name: str) -> Any:
-    return import_module(f"mindyn.feasibility.{name}")
+        return judge_possible(estimate)
+    except (InputError, RobotError) as refused:
+        return Answer("possible", None, f"undecided: {refused.message}.")
