@@ -1,0 +1,173 @@
+"""Search for the best motion: sequential quadratic programming from several starts, every result made feasible.
+
+Smoothness is taken back in stages: first the criterion's norm and the maxima over time are soft, then sharp. What the
+knots did not see is measured on the dense instants and added to the constraints of a last stage; what then still
+exceeds a limit is shrunk towards the start, where the robot stands still within all limits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Final
+
+import numpy as np
+
+from mindyn.algebra.values import Array
+from mindyn.excitation.criteria import EXACT
+from mindyn.excitation.instants import Instants
+from mindyn.excitation.motions import Motion
+from mindyn.excitation.problem import Problem
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Power of the criterion's norm, sharpness of the maxima, iterations."""
+
+    power: float
+    sharpness: float
+    iterations: int
+
+
+STAGES: Final = (Stage(4.0, 50.0, 60), Stage(8.0, 100.0, 60), Stage(16.0, 300.0, 100))
+LAST: Final = Stage(32.0, 300.0, 60)
+SETTLED: Final = 1e-5
+"""Change of the criterion, a logarithm, at which a stage ends."""
+FARTHEST: Final = 2.0
+"""Bound of the coefficients in units of the limits; it keeps the search from running off where constraints clash."""
+NEARLY: Final = 0.05
+"""An iterate that exceeds limits by less is worth shrinking when the search is stopped."""
+HALVINGS: Final = 14
+
+
+class Stopped(Exception):  # noqa: N818 - not an error: the search ends with what it has
+    """The deadline passed."""
+
+
+@dataclass(slots=True, eq=False)
+class Search:
+    """The state of a search: the best feasible motion so far, and the best iterate that is nearly so."""
+
+    problem: Problem
+    dense: Instants
+    deadline: float | None = None
+    best: Motion | None = None
+    value: float = np.inf
+    nearly: Array | None = None
+    nearly_value: float = np.inf
+    evaluations: int = 0
+    finished: list[float] = field(default_factory=list)
+
+    def offer(self, x: Array) -> float:
+        """Makes a motion feasible and keeps it if it is the best; its criterion, infinite where that fails."""
+        motion = feasible(self.problem, self.problem.motion(x), self.dense)
+        if motion is None:
+            return np.inf
+        value = exact_value(self.problem, motion)
+        if self.best is None or value < self.value:
+            self.best, self.value = motion, value
+        return value
+
+    def improve(self, x: Array) -> float:
+        """The criterion reached from x."""
+        for stage in STAGES:
+            x = self._solved(x, stage, 0.0)
+        unseen = self._unseen(x, LAST.sharpness)
+        value = self.offer(self._solved(x, LAST, unseen))
+        self.finished.append(value)
+        return value
+
+    def salvage(self) -> None:
+        """Offers the best iterate of a search that was stopped."""
+        if self.nearly is not None:
+            self.offer(self.nearly)
+
+    def _unseen(self, x: Array, sharpness: float) -> Array:
+        """(c,) by how much the maxima on the dense instants exceed the smooth ones at the knots."""
+        smooth = self.problem.excess(x, sharpness)[0] + 1
+        return np.maximum(self.problem.greatest(self.problem.motion(x), self.dense) - smooth, 0.0)
+
+    def _solved(self, x: Array, stage: Stage, margin: Array | float) -> Array:
+        from scipy.optimize import minimize
+
+        limits = _Remembered(self, stage.sharpness, margin)
+        problem = self.problem.with_power(stage.power)
+
+        def objective(x: Array) -> tuple[float, Array]:
+            if self.deadline is not None and monotonic() > self.deadline:
+                raise Stopped
+            self.evaluations += 1
+            return problem.objective(x)
+
+        def keep(x: Array) -> None:
+            self._keep(x, problem, limits)
+
+        found = minimize(
+            objective,
+            x,
+            jac=True,
+            method="SLSQP",
+            bounds=self._bounds(x),
+            constraints={"type": "ineq", "fun": limits.room, "jac": limits.slopes},
+            callback=keep,
+            options={"maxiter": stage.iterations, "ftol": SETTLED},
+        )
+        return np.asarray(found.x if np.isfinite(found.x).all() else x)
+
+    def _bounds(self, x: Array) -> list[tuple[float, float]]:
+        start_count = 0 if self.problem.start is not None else self.problem.scales.shape[1]
+        far = np.full(len(x), FARTHEST)
+        far[:start_count] = np.inf
+        return [(min(-f, v), max(f, v)) for f, v in zip(far, x, strict=True)]
+
+    def _keep(self, x: Array, problem: Problem, limits: _Remembered) -> None:
+        if -limits.room(x).min() < NEARLY:
+            value = problem.objective(x)[0]
+            if value < self.nearly_value:
+                self.nearly, self.nearly_value = x.copy(), value
+
+
+class _Remembered:
+    """Constraints and their Jacobian at the last point asked for: solvers ask for them apart."""
+
+    def __init__(self, search: Search, sharpness: float, margin: Array | float) -> None:
+        self._problem, self._sharpness, self._margin = search.problem, sharpness, margin
+        self._x: Array | None = None
+        self._found: tuple[Array, Array] | None = None
+
+    def room(self, x: Array) -> Array:
+        """(c,) not negative where constraints are met."""
+        return -(self._at(x)[0] + self._margin)
+
+    def slopes(self, x: Array) -> Array:
+        """The Jacobian of `room`."""
+        return -self._at(x)[1]
+
+    def _at(self, x: Array) -> tuple[Array, Array]:
+        if self._found is None or self._x is None or not np.array_equal(x, self._x):
+            self._x, self._found = x.copy(), self._problem.excess(x, self._sharpness)
+        return self._found
+
+
+def exact_value(problem: Problem, motion: Motion) -> float:
+    """The criterion of a motion, without smoothing."""
+    sharp = problem.with_power(EXACT)
+    return sharp.criterion.value(sharp.information(sharp.unknowns(motion)))
+
+
+def feasible(problem: Problem, motion: Motion, instants: Instants) -> Motion | None:
+    """The motion, shrunk towards its start until every limit holds at all instants; None where even rest does not."""
+
+    def holds(factor: float) -> bool:
+        return bool(problem.greatest(motion.scaled(factor), instants).max() <= 1.0)
+
+    if holds(1.0):
+        return motion
+    low, high = 0.0, 1.0
+    for _ in range(HALVINGS):
+        middle = 1 - 2.0**-8 if high == 1.0 and low == 0.0 else (low + high) / 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return motion.scaled(low) if low > 0 else None
