@@ -21,6 +21,13 @@ if TYPE_CHECKING:
     from mindyn.estimators.recursive import RecursiveLeastSquares
     from mindyn.estimators.reduction import reduce_estimate
     from mindyn.estimators.total_least_squares import TotalLeastSquares
+    from mindyn.excitation.capsules import Capsule, capsules_of
+    from mindyn.excitation.constraints import Box
+    from mindyn.excitation.design import design_motion
+    from mindyn.excitation.fourier import Fourier
+    from mindyn.excitation.limits import MotionLimits
+    from mindyn.excitation.motion_design import MotionDesign
+    from mindyn.excitation.splines import BSpline
     from mindyn.export.mjcf_writer import write_mjcf
     from mindyn.export.toml_writer import write_toml
     from mindyn.export.urdf_writer import write_urdf
@@ -93,6 +100,13 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "compare",
         "validate",
     ),
+    "mindyn.excitation.capsules": ("Capsule", "capsules_of"),
+    "mindyn.excitation.constraints": ("Box",),
+    "mindyn.excitation.design": ("design_motion",),
+    "mindyn.excitation.fourier": ("Fourier",),
+    "mindyn.excitation.limits": ("MotionLimits",),
+    "mindyn.excitation.motion_design": ("MotionDesign",),
+    "mindyn.excitation.splines": ("BSpline",),
     "mindyn.export.mjcf_writer": ("write_mjcf",),
     "mindyn.export.toml_writer": ("write_toml",),
     "mindyn.export.urdf_writer": ("write_urdf",),
@@ -157,6 +171,14 @@ __all__ = [  # noqa: RUF022 - in the order of the work
     "TorqueLog",
     "Sensors",
     "measure",
+    "design_motion",
+    "MotionDesign",
+    "MotionLimits",
+    "Fourier",
+    "BSpline",
+    "Capsule",
+    "capsules_of",
+    "Box",
     "read_log",
     "scan_log",
     "Conditioning",

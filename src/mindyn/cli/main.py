@@ -10,6 +10,7 @@ from mindyn import __version__
 from mindyn.cli.base import base
 from mindyn.cli.count import count
 from mindyn.cli.demo import demo
+from mindyn.cli.excite import excite
 from mindyn.cli.identify import identify
 from mindyn.cli.robots import robots
 from mindyn.cli.simulate import simulate
@@ -22,6 +23,7 @@ app.command()(demo)
 app.command()(robots)
 app.command()(base)
 app.command()(count)
+app.command()(excite)
 app.command()(simulate)
 app.command()(identify)
 

@@ -15,9 +15,9 @@ from mindyn.robots.parts import Joint, Shape
 from mindyn.robots.robot import Robot
 
 RADIUS_PART: Final = 0.05
-"""Radius of capsules that are fitted between joints, where none is given: this part of the summed joint distances, ..."""
+"""Radius of capsules that are fitted between joints, where none is given: this part of all joint distances"""
 RADIUS_OF_LENGTH: Final = 0.5
-"""... and at most this part of their own length: no link is thicker than long."""
+"""The same is at most this part of their own length: no link is thicker than long."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,9 +107,7 @@ def _radius(a: Array, b: Array, largest: float, given: float | None) -> float:
 
 
 def _fitted_radius(robot: Robot) -> float:
-    lengths = [
-        np.linalg.norm(b - a) for number in range(-1, robot.joint_count) for a, b in _segments(robot, number)
-    ]
+    lengths = [np.linalg.norm(b - a) for number in range(-1, robot.joint_count) for a, b in _segments(robot, number)]
     return RADIUS_PART * float(np.sum(lengths)) if lengths else RADIUS_PART
 
 

@@ -94,7 +94,7 @@ class Pairs:
 
     def gaps(self, q: Array) -> Array:
         """(N, c) between surfaces, m; negative where they overlap."""
-        return self._nearest(self.points.positions(q)).distance - self._radii[self.pairs].sum(axis=1)
+        return np.asarray(self._nearest(self.points.positions(q)).distance - self._radii[self.pairs].sum(axis=1))
 
     def with_slopes(self, q: Array) -> tuple[Array, Array]:
         """Gaps (N, c) and their derivatives (N, c, n) by q."""

@@ -1,4 +1,4 @@
-"""`Columns`: the regressor at the samples of a motion, the information it gives, and how both change with the motion."""
+"""`Columns`: the regressor along a motion, the information it gives, and how both change with the motion."""
 
 from __future__ import annotations
 
@@ -85,6 +85,4 @@ def _coulomb_columns(robot: Robot, base: BaseParameters, speeds: Array) -> tuple
     rows = friction_matrix(robot)
     numbers = coulomb_columns(robot, base)
     finite = np.where(np.isfinite(speeds), speeds, 1.0)
-    return tuple(
-        _Coulomb(k, row, float(TURNING * np.abs(row) @ finite)) for k, row in zip(numbers, rows, strict=True)
-    )
+    return tuple(_Coulomb(k, row, float(TURNING * np.abs(row) @ finite)) for k, row in zip(numbers, rows, strict=True))

@@ -183,7 +183,7 @@ def aggregated(constraint: Constraint, instants: Instants, state: State, sharpne
     """Smooth maxima over time (c,), and their derivatives (c, 1 + m, n) by z.
 
     The mean of v with weights exp(sharpness v), over both signs of v where both are bound: exact for a constant
-    series, and about 1 / (2 sharpness) below a peak; the logarithm of a sum lies above a constant by log(N) / sharpness.
+    series, about 1 / (2 sharpness) below a peak. (The logarithm of a sum lies log(N) / sharpness above a constant.)
     """
     v = constraint.values(state)
     signed = np.concatenate([v, -v]) if constraint.two_sided else v

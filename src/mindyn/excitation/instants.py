@@ -26,7 +26,7 @@ class Instants:
     @staticmethod
     def of(family: Family, seconds: float, count: int) -> Instants:
         """`count` instants in the middles of equal intervals."""
-        return Instants.at((np.arange(count) + 0.5) * (seconds / count), family, seconds)
+        return Instants.at(np.asarray((np.arange(count) + 0.5) * (seconds / count), dtype=np.float64), family, seconds)
 
     @staticmethod
     def at(t: Array, family: Family, seconds: float) -> Instants:

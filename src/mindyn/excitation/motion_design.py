@@ -12,7 +12,6 @@ import numpy as np
 from mindyn.algebra.values import Array
 from mindyn.excitation.limits import MotionLimits
 from mindyn.excitation.motions import Motion
-from mindyn.regression.information import Information
 from mindyn.robots.robot import Robot
 from mindyn.robots.table import text_table
 
@@ -140,8 +139,3 @@ class MotionDesign:
 def sample_times(seconds: float, rate_hz: float) -> Array:
     """(N,) from 0 in steps of 1 / rate_hz to the end."""
     return np.arange(int(seconds * rate_hz + 1e-9) + 1) / rate_hz
-
-
-def earlier_rows(previous: Information | None, count: int, weights: Array) -> Array:
-    """(k, p) R with R^T R the information of earlier logs, joints weighted."""
-    return np.zeros((0, count)) if previous is None else previous.stacked(weights)[0]

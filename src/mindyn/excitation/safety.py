@@ -94,9 +94,9 @@ def _torques(columns: Columns, limits: MotionLimits, beta: Array) -> Torques:
     joints = np.flatnonzero(np.isfinite(limits.effort))
     allowed = (limits.torque - worst)[joints]
     if (allowed <= 0).any():
-        names = [robot.joint_names[j] for j in joints[allowed <= 0]]
+        short = ", ".join(robot.joint_names[j] for j in joints[allowed <= 0])
         raise InputError(
-            f"the torque limits cannot be met: Coulomb friction alone takes all that {', '.join(names)} may use",
+            f"the torque limits cannot be met: Coulomb friction alone takes all that {short} may use",
             hint="raise the effort limits, lower torque_margin, or check the friction of the prior model",
         )
     model = compile_model(robot, drives=columns.base.drives, base=columns.base, parameters="base")
@@ -147,7 +147,7 @@ def _pairs(robot: Robot, body: Body, around: Surroundings, probes: Array) -> tup
     pairs = Pairs(robot, capsules, np.array(wanted, dtype=np.intp).reshape(-1, 2))
     if not wanted:
         return pairs, []
-    always = (pairs.gaps(probes) < around.clearance).all(axis=0)
+    always = np.asarray((pairs.gaps(probes) < around.clearance).all(axis=0))
     named = [name for name, met in zip(pairs.names(), always, strict=True) if met]
     kept = Pairs(robot, capsules, pairs.pairs[~always])
     return kept, [f"not checked, since they touch wherever the joints are: {', '.join(named)}"] if named else []

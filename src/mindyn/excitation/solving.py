@@ -36,15 +36,18 @@ STAGES: Final = (Stage(4.0, 50.0, 60), Stage(8.0, 100.0, 60), Stage(16.0, 300.0,
 LAST: Final = Stage(32.0, 300.0, 60)
 SETTLED: Final = 1e-5
 """Change of the criterion, a logarithm, at which a stage ends."""
-FARTHEST: Final = 2.0
-"""Bound of the coefficients in units of the limits; it keeps the search from running off where constraints clash."""
+BOXES: Final = (0.3, 0.08)
+"""How far a stage may move any unknown, in units of the limits; the second where the first led through a wall: gaps
+between capsules are not convex, and a long step may land behind what it should not touch."""
+LOST: Final = 0.2
+"""A stage that ends with a limit exceeded by more has lost its way."""
 NEARLY: Final = 0.05
 """An iterate that exceeds limits by less is worth shrinking when the search is stopped."""
 HALVINGS: Final = 14
 
 
-class Stopped(Exception):  # noqa: N818 - not an error: the search ends with what it has
-    """The deadline passed."""
+class Stopped(Exception):
+    """The deadline passed; the search ends with what it has."""
 
 
 @dataclass(slots=True, eq=False)
@@ -74,11 +77,18 @@ class Search:
     def improve(self, x: Array) -> float:
         """The criterion reached from x."""
         for stage in STAGES:
-            x = self._solved(x, stage, 0.0)
-        unseen = self._unseen(x, LAST.sharpness)
-        value = self.offer(self._solved(x, LAST, unseen))
+            x = self._stage(x, stage, 0.0)
+        value = self.offer(self._stage(x, LAST, self._unseen(x, LAST.sharpness)))
         self.finished.append(value)
         return value
+
+    def _stage(self, x: Array, stage: Stage, margin: Array | float) -> Array:
+        """Where a stage leads; x itself where it loses its way."""
+        for box in BOXES:
+            found = self._solved(x, stage, margin, box)
+            if self.problem.excess(found, stage.sharpness)[0].max() < LOST:
+                return found
+        return x
 
     def salvage(self) -> None:
         """Offers the best iterate of a search that was stopped."""
@@ -90,7 +100,7 @@ class Search:
         smooth = self.problem.excess(x, sharpness)[0] + 1
         return np.maximum(self.problem.greatest(self.problem.motion(x), self.dense) - smooth, 0.0)
 
-    def _solved(self, x: Array, stage: Stage, margin: Array | float) -> Array:
+    def _solved(self, x: Array, stage: Stage, margin: Array | float, box: float) -> Array:
         from scipy.optimize import minimize
 
         limits = _Remembered(self, stage.sharpness, margin)
@@ -110,18 +120,12 @@ class Search:
             x,
             jac=True,
             method="SLSQP",
-            bounds=self._bounds(x),
+            bounds=[(v - box, v + box) for v in x],
             constraints={"type": "ineq", "fun": limits.room, "jac": limits.slopes},
             callback=keep,
             options={"maxiter": stage.iterations, "ftol": SETTLED},
         )
         return np.asarray(found.x if np.isfinite(found.x).all() else x)
-
-    def _bounds(self, x: Array) -> list[tuple[float, float]]:
-        start_count = 0 if self.problem.start is not None else self.problem.scales.shape[1]
-        far = np.full(len(x), FARTHEST)
-        far[:start_count] = np.inf
-        return [(min(-f, v), max(f, v)) for f, v in zip(far, x, strict=True)]
 
     def _keep(self, x: Array, problem: Problem, limits: _Remembered) -> None:
         if -limits.room(x).min() < NEARLY:

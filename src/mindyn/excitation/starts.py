@@ -83,7 +83,7 @@ def require_excitable(columns: Columns, limits: MotionLimits, earlier_rows: Arra
     """The reference regressor; refused where parameters stay untold by any state within the limits."""
     Y = reference_regressor(columns, limits, rng)
     open_directions = null_space(np.vstack([Y.reshape(-1, columns.count), earlier_rows]))
-    touched = (np.abs(open_directions) > 1e-6).any(axis=1)
+    touched = np.asarray((np.abs(open_directions) > 1e-6).any(axis=1))
     if touched.any():
         names = [name for name, one in zip(columns.base.names, touched, strict=True) if one]
         still = [
