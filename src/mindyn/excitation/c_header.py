@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import factorial
 
 import numpy as np
 
@@ -103,11 +104,10 @@ def _ramp(family: Fourier) -> str:
 
 
 def _spline(motion: Motion, family: BSpline) -> str:
-    from scipy.interpolate import PPoly
-
-    pieces = PPoly.from_spline(family.spline(motion.coefficients, motion.seconds))
-    # Knots repeated at the ends make empty pieces there.
-    c = pieces.c[:, DEGREE : DEGREE + family.intervals].transpose(1, 2, 0)
+    begins = family.knots(motion.seconds)[DEGREE : DEGREE + family.intervals]
+    spline = family.spline(motion.coefficients, motion.seconds)
+    taylor = [spline.derivative(k)(begins) / factorial(k) if k else spline(begins) for k in range(DEGREE + 1)]
+    c = np.stack(taylor[::-1], axis=-1)
     return f"""/* Powers 5 to 0 of the time since the piece began. */
 static const double motion_pieces[{family.intervals}][{c.shape[1]}][{DEGREE + 1}] = {_braces(c)};
 

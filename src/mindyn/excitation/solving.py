@@ -36,10 +36,10 @@ STAGES: Final = (Stage(4.0, 50.0, 60), Stage(8.0, 100.0, 60), Stage(16.0, 300.0,
 LAST: Final = Stage(32.0, 300.0, 60)
 SETTLED: Final = 1e-5
 """Change of the criterion, a logarithm, at which a stage ends."""
-BOXES: Final = (0.3, 0.08)
-"""How far a stage may move any unknown, in units of the limits; the second where the first led through a wall: gaps
+BOXES: Final = (1.0, 0.3, 0.08)
+"""How far a stage may move any unknown, in units of the limits; the next where one led through a wall: gaps
 between capsules are not convex, and a long step may land behind what it should not touch."""
-LOST: Final = 0.2
+LOST: Final = 0.1
 """A stage that ends with a limit exceeded by more has lost its way."""
 NEARLY: Final = 0.05
 """An iterate that exceeds limits by less is worth shrinking when the search is stopped."""
