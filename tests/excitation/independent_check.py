@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import coal
 import numpy as np
 import pinocchio as pin
@@ -40,9 +42,15 @@ def motion_at(record: dict, t: np.ndarray) -> list[np.ndarray]:
     ]
 
 
+def with_masses(robot: Robot) -> Robot:
+    """The robot with no link of mass zero and first moment zero: Pinocchio divides one by the other."""
+    links = [replace(k, phi=np.array([1e-30, *k.phi[1:]])) if k.phi[0] == 0 else k for k in robot.links]
+    return replace(robot, links=tuple(links))
+
+
 def torques(robot: Robot, q, qd, qdd) -> np.ndarray:
     """Recursive Newton-Euler by Pinocchio, and every drive by hand."""
-    model = pinocchio_model(robot)
+    model = pinocchio_model(with_masses(robot))
     data = model.createData()
     tau = np.array([pin.rnea(model, data, *rows) for rows in zip(q, qd, qdd, strict=True)])
     for drive in robot.drives:
@@ -55,6 +63,7 @@ def torques(robot: Robot, q, qd, qdd) -> np.ndarray:
         u = qd @ acts
         tau += np.outer(drive.rotor_inertia * (qdd @ motor), motor)
         tau += np.outer(drive.viscous * u + drive.coulomb * np.sign(u) + drive.offset, acts)
+    assert np.isfinite(tau).all()
     return tau
 
 
@@ -108,4 +117,5 @@ def worst_parts(robot: Robot, limits, record: dict, rate_hz: float = 1000.0) -> 
         "jerk": (np.abs(jerk) / limits.jerk).max(),
         "torque": (np.abs(tau) / ((1 - limits.torque_margin) * limits.effort)).max(),
     }
+    assert np.isfinite(list(parts.values())).all()
     return {name: float(value) for name, value in parts.items()}

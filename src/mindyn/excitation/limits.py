@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError, MissingPhysicsError, unknown_name
@@ -67,6 +67,12 @@ class MotionLimits:
         """(n,) half the range; half a turn where it has no end."""
         bounded = np.isfinite(self.lower) & np.isfinite(self.upper)
         return np.asarray(np.where(bounded, (np.where(bounded, self.upper - self.lower, 0.0)) / 2, np.pi))
+
+    @property
+    def still(self) -> NDArray[np.bool_]:
+        """(n,) joints that their limits do not let move."""
+        rates = np.stack([self.upper - self.lower, self.velocity, self.acceleration, self.jerk])
+        return np.asarray((rates == 0).any(axis=0))
 
     @staticmethod
     def of(

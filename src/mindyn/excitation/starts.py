@@ -72,8 +72,8 @@ def good_starts(
 def reference_regressor(columns: Columns, limits: MotionLimits, rng: np.random.Generator) -> Array:
     """Y (N, n, p) at random states within the limits: all that the robot could ever be asked to do."""
     count = 4 * columns.count
-    speed = np.where(np.isfinite(limits.velocity), limits.velocity, 1.0)
-    push = np.where(np.isfinite(limits.acceleration), limits.acceleration, speed / UNLIMITED_S)
+    speed = np.where(np.isfinite(limits.velocity), limits.velocity, 1.0) * ~limits.still
+    push = np.where(np.isfinite(limits.acceleration), limits.acceleration, speed / UNLIMITED_S) * ~limits.still
     q = random_positions(limits, rng, count)
     qd, qdd = rng.uniform(-1, 1, (2, *q.shape)) * np.stack([speed, push])[:, None]
     return columns.signed_regressor(q, qd, qdd)
@@ -86,13 +86,7 @@ def require_excitable(columns: Columns, limits: MotionLimits, earlier_rows: Arra
     touched = np.asarray((np.abs(open_directions) > 1e-6).any(axis=1))
     if touched.any():
         names = [name for name, one in zip(columns.base.names, touched, strict=True) if one]
-        still = [
-            name
-            for name, low, high, speed in zip(
-                columns.robot.joint_names, limits.lower, limits.upper, limits.velocity, strict=True
-            )
-            if high <= low or speed == 0
-        ]
+        still = [name for name, one in zip(columns.robot.joint_names, limits.still, strict=True) if one]
         cause = f": joint {', '.join(still)} cannot move" if still else ""
         raise InputError(
             f"no motion within the limits tells these parameters: {', '.join(names)}{cause}",
