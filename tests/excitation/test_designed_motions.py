@@ -16,6 +16,7 @@ from mindyn.excitation.safety import Surroundings, safety_of
 from mindyn.excitation.solving import exact_value
 from mindyn.excitation.starts import places_to_stand, random_motion
 from mindyn.regression.gathering import gather
+from mindyn.regression.information import solve
 from mindyn.regression.regressor import Regressor
 
 FAMILY = mindyn.Fourier(4, ramp_s=1.5)
@@ -81,16 +82,17 @@ def test_each_criterion_is_best_by_its_own_measure(design, determinant_design):
 
 
 def test_predicted_deviations_are_those_of_identified_logs(design):
-    """400 logs with new noise each, through `LeastSquares`; the pooled ratio of deviations is 1 within 10 %."""
+    """400 logs with new noise each, fitted by least squares; the pooled ratio of deviations is 1 within 10 %."""
     robot, names = design.robot, design.robot.joint_names
     q, qd, qdd, t = design.sample(design.rate_hz)
     tau, segments, rng = torques(robot, q, qd, qdd), np.zeros(len(t), dtype=np.int64), np.random.default_rng(6)
-    fit = mindyn.LeastSquares(weights=tuple(1 / design.noise**2))
-    errors = []
+    regressor, weights, errors = Regressor(robot), 1 / design.noise**2, []
     for _ in range(400):
         noisy = tau + design.noise * rng.normal(size=tau.shape)
-        found = fit.fit(robot, mindyn.Samples(names, q, qd, qdd, noisy, design.rate_hz, segments))
-        errors.append(found.beta - design.prediction.values)
+        samples = mindyn.Samples(names, q, qd, qdd, noisy, design.rate_hz, segments)
+        beta = solve(*gather(regressor, samples).stacked(weights)).beta
+        errors.append(beta - design.prediction.values)
+    assert_close(mindyn.LeastSquares(weights=tuple(weights)).fit(robot, samples).beta, beta, ORACLE)
     ratios = np.sqrt(np.mean(np.square(errors), axis=0)) / design.prediction.deviations
     assert abs(np.sqrt(np.mean(ratios**2)) - 1) < 0.1
     assert np.abs(ratios - 1).max() < 0.16  # 4.5 standard deviations of a deviation from 400 draws

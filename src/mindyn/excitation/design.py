@@ -153,7 +153,7 @@ def _searched(
     problem = search.problem
     places = places_to_stand(problem, limits, rng)
     try:
-        begun = good_starts(problem, limits, places, rng, starts)
+        begun = good_starts(search, limits, places, rng, starts)
         search.offer(problem.unknowns(begun[0]))
         for number, motion in enumerate(begun, start=1):
             value = search.improve(problem.unknowns(motion))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -64,6 +64,11 @@ class Search:
     evaluations: int = 0
     finished: list[float] = field(default_factory=list)
 
+    @property
+    def is_late(self) -> bool:
+        """Whether the deadline has passed."""
+        return self.deadline is not None and monotonic() > self.deadline
+
     def offer(self, x: Array) -> float:
         """Makes a motion feasible and keeps it if it is the best; its criterion, infinite where that fails."""
         motion = feasible(self.problem, self.problem.motion(x), self.dense)
@@ -103,17 +108,19 @@ class Search:
     def _solved(self, x: Array, stage: Stage, margin: Array | float, box: float) -> Array:
         from scipy.optimize import minimize
 
-        limits = _Remembered(self, stage.sharpness, margin)
-        problem = self.problem.with_power(stage.power)
+        limits = _Remembered(lambda x: self.problem.excess(x, stage.sharpness))
+        criterion = _Remembered(self.problem.with_power(stage.power).objective)
 
         def objective(x: Array) -> tuple[float, Array]:
-            if self.deadline is not None and monotonic() > self.deadline:
+            if self.is_late:
                 raise Stopped
             self.evaluations += 1
-            return problem.objective(x)
+            return criterion(x)  # type: ignore[no-any-return]
 
         def keep(x: Array) -> None:
-            self._keep(x, problem, limits)
+            value = criterion(x)[0]
+            if value < self.nearly_value and (limits(x)[0] + margin).max() < NEARLY:
+                self.nearly, self.nearly_value = x.copy(), value
 
         found = minimize(
             objective,
@@ -121,38 +128,28 @@ class Search:
             jac=True,
             method="SLSQP",
             bounds=[(v - box, v + box) for v in x],
-            constraints={"type": "ineq", "fun": limits.room, "jac": limits.slopes},
+            constraints={
+                "type": "ineq",
+                "fun": lambda x: -(limits(x)[0] + margin),
+                "jac": lambda x: -limits(x)[1],
+            },
             callback=keep,
             options={"maxiter": stage.iterations, "ftol": SETTLED},
         )
         return np.asarray(found.x if np.isfinite(found.x).all() else x)
 
-    def _keep(self, x: Array, problem: Problem, limits: _Remembered) -> None:
-        if -limits.room(x).min() < NEARLY:
-            value = problem.objective(x)[0]
-            if value < self.nearly_value:
-                self.nearly, self.nearly_value = x.copy(), value
-
 
 class _Remembered:
-    """Constraints and their Jacobian at the last point asked for: solvers ask for them apart."""
+    """A function and what it gave at the last point: solvers ask for values and derivatives apart, and again."""
 
-    def __init__(self, search: Search, sharpness: float, margin: Array | float) -> None:
-        self._problem, self._sharpness, self._margin = search.problem, sharpness, margin
+    def __init__(self, function: Callable[[Array], Any]) -> None:
+        self._function = function
         self._x: Array | None = None
-        self._found: tuple[Array, Array] | None = None
+        self._found: Any = None
 
-    def room(self, x: Array) -> Array:
-        """(c,) not negative where constraints are met."""
-        return -(self._at(x)[0] + self._margin)
-
-    def slopes(self, x: Array) -> Array:
-        """The Jacobian of `room`."""
-        return -self._at(x)[1]
-
-    def _at(self, x: Array) -> tuple[Array, Array]:
-        if self._found is None or self._x is None or not np.array_equal(x, self._x):
-            self._x, self._found = x.copy(), self._problem.excess(x, self._sharpness)
+    def __call__(self, x: Array) -> Any:
+        if self._x is None or not np.array_equal(x, self._x):
+            self._x, self._found = x.copy(), self._function(x)
         return self._found
 
 

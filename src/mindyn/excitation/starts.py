@@ -14,7 +14,7 @@ from mindyn.excitation.limits import MotionLimits
 from mindyn.excitation.motions import Motion
 from mindyn.excitation.problem import Problem
 from mindyn.excitation.safety import random_positions
-from mindyn.excitation.solving import exact_value, feasible
+from mindyn.excitation.solving import Search, exact_value, feasible
 from mindyn.regression.information import null_space
 
 POSITIONS: Final = 2000
@@ -62,10 +62,14 @@ def random_motion(problem: Problem, limits: MotionLimits, places: Array, rng: np
 
 
 def good_starts(
-    problem: Problem, limits: MotionLimits, places: Array, rng: np.random.Generator, count: int
+    search: Search, limits: MotionLimits, places: Array, rng: np.random.Generator, count: int
 ) -> list[Motion]:
-    """The best of some random motions, best first."""
-    drawn = [random_motion(problem, limits, places, rng) for _ in range(DRAWS * count)]
+    """The best of some random motions, best first; one at least, whatever the deadline."""
+    problem, drawn = search.problem, []
+    for _ in range(DRAWS * count):
+        drawn.append(random_motion(problem, limits, places, rng))
+        if search.is_late:
+            break
     return sorted(drawn, key=lambda motion: exact_value(problem, motion))[:count]
 
 
