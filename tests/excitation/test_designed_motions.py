@@ -109,6 +109,15 @@ def test_a_design_after_a_log_tells_what_the_log_did_not(design, determinant_des
     assert second.criteria["D"] < repeated
 
 
+def test_an_estimate_serves_as_the_prior(design):
+    q, qd, qdd, t = design.sample(50.0)
+    tau = torques(design.robot, q, qd, qdd)
+    samples = mindyn.Samples(design.robot.joint_names, q, qd, qdd, tau, 50.0, np.zeros(len(t), dtype=np.int64))
+    estimate = mindyn.LeastSquares().fit(design.robot, samples)
+    again = designed(prior=estimate, deadline_s=0.0)
+    assert_close(again.prediction.values, estimate.base_values, SAME_ALGEBRA)
+
+
 def small(**options):
     robot = random_robot(11, joints=3, tree=False, gravity=(0.0, 0.0, -9.81))
     settings = {"seconds": 8.0, "family": mindyn.Fourier(3, ramp_s=1.0), "starts": 1, "noise": 0.5} | options

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from xml.etree.ElementTree import fromstring
 
 import numpy as np
 import polars
@@ -84,7 +86,11 @@ def test_the_plot_shows_every_joint_and_parameter_and_loads_nothing(design, fold
     for name in (*design.robot.joint_names, *design.prediction.names):
         assert name in page
     assert "Predicted relative standard deviation" in page
-    assert page.count("<polyline") == 3 * design.robot.joint_count
+    drawings = [fromstring(text) for text in re.findall(r"<svg.*?</svg>", page, re.DOTALL)]
+    assert sum(drawing.find("polyline") is not None for drawing in drawings) == 3 * design.robot.joint_count
+    found = design.prediction
+    bars = sum(value > 0.01 for value in design.used.values()) + len(found.names) + np.isfinite(found.relative).sum()
+    assert sum(len(drawing.findall("rect")) for drawing in drawings) == bars
 
 
 def test_the_table_names_every_parameter_and_the_nearest_limits(design):

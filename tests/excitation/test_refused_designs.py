@@ -152,6 +152,7 @@ def test_impossible_arguments_are_named(options, words):
         ({"velocity": {"elbow": 1.0}}, "no joint 'elbow'"),
         ({"velocity": "fast"}, "must be numbers"),
         ({"lower": 3.0}, "lie above"),
+        ({"lower": -np.inf}, "both ends or none"),
         ({"effort": float("nan")}, "effort of joint1"),
         ({"torque_margin": 1.0}, "torque_margin"),
     ],

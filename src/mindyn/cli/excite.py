@@ -33,7 +33,7 @@ def excite(
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for samples, coefficients, C header, ROS 2, plot.")] = None,
     rate_hz: Annotated[float, typer.Option(help="Rate of the samples and of the log to be recorded.")] = 100.0,
-    starts: Annotated[int, typer.Option(help="Searches from random motions.")] = 6,
+    starts: Annotated[int, typer.Option(help="Searches from random motions.")] = 4,
     seed: Annotated[int, typer.Option(help="Of the random motions.")] = 0,
     deadline_s: Annotated[float | None, typer.Option(help="Seconds after which the best so far is taken.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,

@@ -63,7 +63,7 @@ def design_motion(
     capsules: Sequence[Capsule] | None = None,
     capsule_radius: float | None = None,
     clearance_m: float = 0.01,
-    starts: int = 6,
+    starts: int = 4,
     seed: int = 0,
     deadline_s: float | None = None,
     progress: Callable[[str], None] | None = None,

@@ -48,6 +48,8 @@ class MotionLimits:
             object.__setattr__(self, name, array)
         if (self.lower > self.upper).any():
             raise InputError(f"lower limits {self.lower.tolist()} lie above upper ones {self.upper.tolist()}")
+        if (np.isfinite(self.lower) != np.isfinite(self.upper)).any():
+            raise InputError(f"a range has both ends or none: lower {self.lower.tolist()}, upper {self.upper.tolist()}")
         if not 0 <= self.torque_margin < 1:
             raise InputError(f"torque_margin is a part of the effort limit, 0 to below 1; got {self.torque_margin!r}")
 

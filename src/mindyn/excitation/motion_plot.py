@@ -14,8 +14,10 @@ if TYPE_CHECKING:
     from mindyn.excitation.motion_design import MotionDesign
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 860, 200, 70, 26, 8
-POINTS: Final = 600
+POINTS: Final = 601
 """Points of a curve: more would not be seen."""
+SHOWN: Final = 0.01
+"""Part of a limit from which on it is shown."""
 ORDERS: Final = ("position, rad or m", "velocity, rad/s or m/s", "acceleration, rad/s² or m/s²")
 
 
@@ -31,7 +33,8 @@ def html_plot(design: MotionDesign) -> str:
         "<p>Dashed: limits.</p>",
         *(_joint(design, k) for k in range(design.robot.joint_count)),
         "<h2>Part of every limit used</h2>",
-        bars({label: max(value, 0.0) for label, value in design.used.items()}, "part of the limit"),
+        f"<p>Those below {100 * SHOWN:g} % are left out.</p>",
+        bars({label: value for label, value in design.used.items() if value > SHOWN}, "part of the limit"),
         "<h2>Excitation of every parameter</h2>",
         "<p>Root-mean-square torque of one unit of the parameter, in standard deviations of the torque noise.</p>",
         bars(dict(zip(names, design.prediction.excitation.tolist(), strict=True)), "excitation"),
@@ -83,7 +86,8 @@ def curve(t: Array, y: Array, bounds: Sequence[float], title: str) -> str:
         for b in finite
     ]
     ticks = [_text(LEFT - 6, height(v) + 4, f"{v:.3g}", "end") for v in sorted({low, 0.0, high})]
-    ticks += [_text(float(x), HEIGHT - 8, f"{s:.3g} s", "middle") for x, s in zip(x_of[::149], t[::149], strict=True)]
+    ticks += [_text(float(x), HEIGHT - 8, f"{s:.3g} s", "middle") for x, s in zip(x_of[::150], t[::150], strict=True)]
+    ticks.append(_text(LEFT + 6, TOP + 16, title, "start"))
     body = "".join([*lines, f'<polyline points="{points}" fill="none" stroke="#1f5fa8" stroke-width="1.5"/>', *ticks])
     return _svg(HEIGHT, title, body)
 
