@@ -6,6 +6,7 @@ capsules, or of a capsule and a wall. `aggregated` makes one number of each: a s
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -179,8 +180,10 @@ class Walls:
         return instants.pulled_back_series(-weights[:, :, None] * slopes / APPROACH_M)
 
 
-def aggregated(constraint: Constraint, instants: Instants, state: State, sharpness: float) -> tuple[Array, Array]:
-    """Smooth maxima over time (c,), and their derivatives (c, 1 + m, n) by z.
+def aggregated(
+    constraint: Constraint, instants: Instants, state: State, sharpness: float
+) -> tuple[Array, Callable[[], Array]]:
+    """Smooth maxima over time (c,), and what gives their derivatives (c, 1 + m, n) by z.
 
     The mean of v with weights exp(sharpness v), over both signs of v where both are bound: exact for a constant
     series, about 1 / (2 sharpness) below a peak. (The logarithm of a sum lies log(N) / sharpness above a constant.)
@@ -190,10 +193,14 @@ def aggregated(constraint: Constraint, instants: Instants, state: State, sharpne
     weights = np.exp(sharpness * (signed - signed.max(axis=0)))
     weights /= weights.sum(axis=0)
     mean = (weights * signed).sum(axis=0)
-    slopes = weights * (1 + sharpness * (signed - mean))
-    if constraint.two_sided:
-        slopes = slopes[: len(v)] - slopes[len(v) :]
-    return mean, constraint.pulled_back(instants, state, slopes)
+
+    def derivatives() -> Array:
+        slopes = weights * (1 + sharpness * (signed - mean))
+        if constraint.two_sided:
+            slopes = slopes[: len(v)] - slopes[len(v) :]
+        return constraint.pulled_back(instants, state, slopes)
+
+    return mean, derivatives
 
 
 def greatest(constraint: Constraint, state: State) -> Array:

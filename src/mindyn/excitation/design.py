@@ -42,6 +42,8 @@ from mindyn.robots.robot import Robot
 
 CHECK_HZ: Final = 1000.0
 """Rate at which a motion is checked against every limit."""
+BEGINNINGS: Final = 3
+"""First stages for every search that is carried to its end."""
 
 
 def design_motion(
@@ -82,7 +84,7 @@ def design_motion(
     obstacles       capsules fixed in the root frame (link "")
     workspace       a `Box` that the moving links stay in
     self_collision  whether links must keep apart; by `capsules`, or those made of shapes and joints (`capsules_of`)
-    starts          how many searches are made from random motions, drawn by `seed`
+    starts          how many searches are carried to their end, out of three times as many random beginnings by `seed`
     deadline_s      seconds after which the best motion so far is returned
     progress        called with a sentence now and then
     """
@@ -153,10 +155,10 @@ def _searched(
     problem = search.problem
     places = places_to_stand(problem, limits, rng)
     try:
-        begun = good_starts(search, limits, places, rng, starts)
-        search.offer(problem.unknowns(begun[0]))
-        for number, motion in enumerate(begun, start=1):
-            value = search.improve(problem.unknowns(motion))
+        begun = [problem.unknowns(m) for m in good_starts(search, limits, places, rng, BEGINNINGS * starts)]
+        search.offer(begun[0])
+        for number, x in enumerate(search.first_stage(begun, starts), start=1):
+            value = search.improve(x)
             say(f"search {number} of {starts}: {_shown(problem, value)}, best {_shown(problem, search.value)}")
     except (KeyboardInterrupt, Stopped) as stop:
         search.salvage()

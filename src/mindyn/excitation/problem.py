@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -19,6 +20,9 @@ KNOTS_PER_CYCLE: Final = 20
 """Instants of the criterion and of the constraints for every cycle of the fastest function."""
 SINGULAR: Final = 1e3
 """Stands for the criterion where a step of the search leaves parameters untold."""
+
+Derivatives = Callable[[], Array]
+"""Derivatives at a point where the value is known: line searches ask for many values, and few of these."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,23 +70,27 @@ class Problem:
         state = self.samples.state(self.table(x))
         return self.earlier + self.columns.information(self.columns.regressor(*state[:3]), self.weights)
 
-    def objective(self, x: Array) -> tuple[float, Array]:
-        """The criterion and its gradient: one adjoint product of the regressor kernel."""
+    def objective(self, x: Array) -> tuple[float, Derivatives]:
+        """The criterion, and what gives its gradient: one adjoint product of the regressor kernel."""
         q, qd, qdd, _ = self.samples.state(self.table(x))
         Y = self.columns.regressor(q, qd, qdd)
         value, G = self.criterion.with_gradient(self.earlier + self.columns.information(Y, self.weights))
         if not np.isfinite(value):
-            return SINGULAR, np.zeros_like(x)
-        V = ((2 * self.weights)[:, None] * Y).reshape(-1, len(G)) @ G
-        slopes = self.columns.pulled_back(q, qd, qdd, V.reshape(Y.shape))
-        return value, self._of_table(self.samples.pulled_back(*slopes))
+            return SINGULAR, lambda: np.zeros_like(x)
 
-    def excess(self, x: Array, sharpness: float) -> tuple[Array, Array]:
-        """Smooth maxima over the knots of all series, minus 1 (c,), and their Jacobian (c, unknowns)."""
+        def gradient() -> Array:
+            V = ((2 * self.weights)[:, None] * Y).reshape(-1, len(G)) @ G
+            slopes = self.columns.pulled_back(q, qd, qdd, V.reshape(Y.shape))
+            return self._of_table(self.samples.pulled_back(*slopes))
+
+        return value, gradient
+
+    def excess(self, x: Array, sharpness: float) -> tuple[Array, Derivatives]:
+        """Smooth maxima over the knots of all series, minus 1 (c,); what gives their Jacobian (c, unknowns)."""
         state = self.knots.state(self.table(x))
         found = [aggregated(one, self.knots, state, sharpness) for one in self.constraints]
         values = np.concatenate([value for value, _ in found]) - 1
-        return values, self._of_table(np.concatenate([slopes for _, slopes in found]))
+        return values, lambda: self._of_table(np.concatenate([slopes() for _, slopes in found]))
 
     def greatest(self, motion: Motion, instants: Instants) -> Array:
         """(c,) largest value of every series at the instants."""

@@ -19,8 +19,8 @@ from mindyn.regression.information import null_space
 
 POSITIONS: Final = 2000
 """Random positions among which places to stand are looked for."""
-DRAWS: Final = 12
-"""Random motions for every start; the search begins with the best of them."""
+DRAWS: Final = 4
+"""Random motions for every beginning that is used, the best of them."""
 UNLIMITED_S: Final = 0.2
 """Random accelerations of joints without a limit reach their top speed in this time."""
 
