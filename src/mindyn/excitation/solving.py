@@ -34,8 +34,8 @@ class Stage:
 
 
 FIRST: Final = Stage(2.0, 50.0, 60)
-STAGES: Final = (Stage(8.0, 100.0, 60), Stage(16.0, 300.0, 100))
-LAST: Final = Stage(32.0, 300.0, 60)
+STAGES: Final = (Stage(8.0, 100.0, 60), Stage(32.0, 300.0, 100))
+LAST: Final = Stage(128.0, 300.0, 100)
 SETTLED: Final = 1e-5
 """Change of the criterion, a logarithm, at which a stage ends."""
 BOXES: Final = (1.0, 0.3, 0.08)
