@@ -22,6 +22,13 @@ if TYPE_CHECKING:
     from mindyn.estimators.reduction import reduce_estimate
     from mindyn.estimators.step_by_step import StepByStep
     from mindyn.estimators.total_least_squares import TotalLeastSquares
+    from mindyn.excitation.capsules import Capsule, capsules_of
+    from mindyn.excitation.constraints import Box
+    from mindyn.excitation.design import design_motion
+    from mindyn.excitation.fourier import Fourier
+    from mindyn.excitation.limits import MotionLimits
+    from mindyn.excitation.motion_design import MotionDesign
+    from mindyn.excitation.splines import BSpline
     from mindyn.excitation.step_files import read_test_logs, write_motions, write_test_logs
     from mindyn.excitation.step_plan import StepPlan, load_plan
     from mindyn.excitation.step_planner import plan_tests
@@ -117,6 +124,13 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "validate",
     ),
     "mindyn.export.mat_writer": ("write_mat",),
+    "mindyn.excitation.capsules": ("Capsule", "capsules_of"),
+    "mindyn.excitation.constraints": ("Box",),
+    "mindyn.excitation.design": ("design_motion",),
+    "mindyn.excitation.fourier": ("Fourier",),
+    "mindyn.excitation.limits": ("MotionLimits",),
+    "mindyn.excitation.motion_design": ("MotionDesign",),
+    "mindyn.excitation.splines": ("BSpline",),
     "mindyn.export.mjcf_writer": ("write_mjcf",),
     "mindyn.export.pinocchio_model": ("to_pinocchio",),
     "mindyn.export.ros2_package": ("write_ros2_package",),
@@ -193,6 +207,14 @@ __all__ = [  # noqa: RUF022 - in the order of the work
     "TorqueLog",
     "Sensors",
     "measure",
+    "design_motion",
+    "MotionDesign",
+    "MotionLimits",
+    "Fourier",
+    "BSpline",
+    "Capsule",
+    "capsules_of",
+    "Box",
     "read_log",
     "scan_log",
     "Conditioning",

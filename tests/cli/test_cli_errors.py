@@ -19,6 +19,7 @@ OF_ROBOTS = {
     "base": (),
     "count": (),
     "bench": (),
+    "excite": (),
     "simulate": ("--out", "log.csv"),
     "identify": ("log.csv",),
 }

@@ -19,6 +19,7 @@ COMMANDS: Mapping[str, str] = {
     "robots": "List the bundled robots, or show one robot.",
     "base": "The combinations of link parameters that the dynamics depend on.",
     "count": "Multiplications and additions that one evaluation takes.",
+    "excite": "Design an exciting motion within a robot's limits; Ctrl-C takes the best so far.",
     "simulate": "Simulate a motion and write what sensors would have logged.",
     "identify": "Identify the dynamic parameters of a robot from its logs.",
     "check": "Judge an estimate; the exit code is 1 when no arm can have its values.",
