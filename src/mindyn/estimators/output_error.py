@@ -1,0 +1,255 @@
+"""`OutputError`: the candidate whose simulated closed loop gives the torques, or positions, that were measured.
+
+    minimise over beta   sum_i w_i |y_i - y_i(beta)|^2,   y the torque (DIDIM) or the position (CLOE)
+
+y(beta) comes from simulating the candidate under the controller and reference of the log, so that no measured state,
+and none of its noise, enters a regressor. Gauss-Newton steps use the exact sensitivities dy/dbeta of the simulation;
+for torques by default the regressor at the simulated states, which is what dy/dbeta tends to when the controller
+tracks well, and costs nothing [Gautier, Janot, Vandanjon 2013]. Eight step lengths are simulated in the lanes of one
+register, and the best is taken.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final, Literal, get_args
+
+import numpy as np
+
+from mindyn.algebra.values import Array
+from mindyn.errors import InputError
+from mindyn.estimators.estimate import Estimate
+from mindyn.estimators.least_squares import LeastSquares, Weights
+from mindyn.estimators.simulated_states import Initial, LoopReplay, LoopSettings
+from mindyn.logs.samples import Samples
+from mindyn.parameters.base import BaseParameters
+from mindyn.regression.information import Information
+from mindyn.regression.regressor import Regressor
+from mindyn.regression.triangles import triangle_of
+from mindyn.robots.robot import Robot
+from mindyn.simulation.closed_loop import LONGEST_STEP_S, CandidateMotions, Controller
+
+Compare = Literal["torque", "position"]
+Jacobian = Literal["regressor", "exact"]
+
+LENGTHS: Final = 0.5 ** np.arange(8)
+"""Of a Gauss-Newton step, tried at once."""
+SETTLED: Final = 0.01
+"""Iterations end when no parameter moves by more than this part of its standard deviation ..."""
+ROUNDING: Final = 1e-9
+"""... or of the largest parameter."""
+STUCK: Final = 0.5
+"""A step that no length improves counts as settled when it is below this part of the standard deviations."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OutputError:
+    """Settings of an output-error fit.
+
+    controller       of the log: its law and reference
+    compare          "torque" (DIDIM) or "position" (CLOE)
+    jacobian         "exact" sensitivities, or the "regressor" at simulated states; None: regressor for torques,
+                     exact for positions
+    start            the first candidate; None: least squares on the samples
+    iterations       most Gauss-Newton steps
+    weights          of the joints, as in `LeastSquares`
+    control_rate_hz, start_s, initial, longest_step_s   as in `LoopSettings`
+    base             the base set; the structural one if left out
+    """
+
+    controller: Controller
+    compare: Compare = "torque"
+    jacobian: Jacobian | None = None
+    start: Estimate | None = None
+    iterations: int = 20
+    weights: Weights | tuple[float, ...] = "joint"
+    control_rate_hz: float | None = None
+    start_s: float = 0.0
+    initial: Initial = "measured"
+    longest_step_s: float = LONGEST_STEP_S
+    base: BaseParameters | None = None
+
+    def __post_init__(self) -> None:
+        if self.compare not in get_args(Compare):
+            raise InputError(f"compare = {self.compare!r}; it may be: {', '.join(get_args(Compare))}")
+        if self.jacobian not in (None, *get_args(Jacobian)):
+            raise InputError(f"jacobian = {self.jacobian!r}; it may be: {', '.join(get_args(Jacobian))}")
+        if (self.compare, self.jacobian) == ("position", "regressor"):
+            raise InputError("positions have no regressor: they need the exact sensitivities")
+        if self.iterations < 1:
+            raise InputError(f"iterations = {self.iterations!r} must be 1 or more")
+
+    def fit(self, robot: Robot, samples: Samples) -> Estimate:
+        """The estimate; its status tells whether it settled, and where a candidate was indefinite or unstable."""
+        solver = LeastSquares(weights=self.weights, base=self.base)
+        regressor = solver.regressor(robot)
+        replay = LoopReplay(self._loop(), regressor, samples)
+        beta = self._first(solver, regressor, robot, samples)
+        search = _Search(self, solver, regressor, replay, samples, beta)
+        for _ in range(self.iterations):
+            if not search.step():
+                break
+        return search.estimate()
+
+    def _loop(self) -> LoopSettings:
+        return LoopSettings(
+            self.controller, self.control_rate_hz, self.start_s, self.initial, self.longest_step_s
+        )
+
+    def _first(self, solver: LeastSquares, regressor: Regressor, robot: Robot, samples: Samples) -> Array:
+        if self.start is None:
+            return solver.fit(robot, solver.gather(regressor, samples)).beta
+        if self.start.names[: self.start.base.count] != self.start.names:
+            raise InputError("the first candidate has parameters beyond its base set, which cannot be simulated")
+        return np.asarray(self.start.base.to(regressor.base) @ self.start.beta)
+
+
+class _Search:
+    """Gauss-Newton from one candidate to the next."""
+
+    def __init__(
+        self,
+        settings: OutputError,
+        solver: LeastSquares,
+        regressor: Regressor,
+        replay: LoopReplay,
+        samples: Samples,
+        beta: Array,
+    ) -> None:
+        self._settings, self._solver, self._regressor = settings, solver, regressor
+        self._replay, self._samples = replay, samples
+        self.beta, self.count, self.lost, self.indefinite = beta, 0, 0, 0
+        self.settled = False
+        self._motion = replay.run(beta[None])
+        self._require_motion()
+        self._linear: Estimate | None = None
+
+    def step(self) -> bool:
+        """One step; False when there is none to take."""
+        local = self._linearised()
+        moved = _size(local.beta, local.deviations, self.beta)
+        candidates = self.beta + LENGTHS[:, None] * local.beta
+        trial = self._replay.run(candidates)
+        self.count += 1
+        self.lost += int((~trial.stable).sum())
+        weights = np.array(local.provenance["joint_weights"])
+        before, after = self._cost(self._motion, weights)[0], self._cost(trial, weights)
+        best = int(np.argmin(after))
+        if not after[best] < before:
+            self.settled = moved < STUCK
+            return False
+        self.indefinite += int(trial.pivots[best] <= 0)
+        self.beta, self._motion = candidates[best], _only(trial, best)
+        self.settled = moved < SETTLED and best == 0
+        return not self.settled
+
+    def estimate(self) -> Estimate:
+        """Where the search ended, with the covariance of the last linearisation."""
+        local = self._linearised()
+        return replace(
+            local,
+            beta=self.beta,
+            residuals=self._residuals(local),
+            status=self._status(local),
+            provenance={
+                **local.provenance,
+                "estimator": f"output error, {self._settings.compare}",
+                "iterations": self.count,
+                "settled": self.settled,
+                "unstable_candidates": self.lost,
+                "indefinite_iterates": self.indefinite,
+                "least_pivot": float(self._motion.pivots[0]),
+            },
+        )
+
+    def _linearised(self) -> Estimate:
+        """The least-squares fit of the step to what the simulation misses."""
+        left = self._measured - self._simulated(self._motion)[0]
+        settings = self._settings
+        exact = settings.jacobian == "exact" or settings.compare == "position"
+        if not exact:
+            states = self._replay.samples(self._motion)
+            return self._solver.fit(self._regressor.robot, replace(states, tau=left))
+        found = self._replay.loop.sensitivities(self.beta, *self._replay.start)
+        J = found.tau if settings.compare == "torque" else found.q
+        return self._solver.fit(self._regressor.robot, self._information(J, left))
+
+    def _information(self, J: Array, left: Array) -> Information:
+        """R factors of [dy_i/dbeta | residual]."""
+        regressor, usable = self._regressor, self._usable
+        everything = np.arange(regressor.count)
+        factors = [
+            triangle_of(np.column_stack([J[usable[:, i], i], left[usable[:, i], i]])) for i in range(left.shape[1])
+        ]
+        counts = tuple(int(count) for count in usable.sum(axis=0))
+        columns = (everything,) * len(factors)
+        return Information(regressor.robot.joint_names, regressor.names, columns, tuple(factors), counts)
+
+    @property
+    def _measured(self) -> Array:
+        return self._samples.tau if self._settings.compare == "torque" else self._samples.q
+
+    def _simulated(self, motions: CandidateMotions) -> Array:
+        return motions.tau if self._settings.compare == "torque" else motions.q
+
+    @property
+    def _usable(self) -> Array:
+        return np.ones(self._samples.q.shape, dtype=np.bool_) if self._samples.usable is None else self._samples.usable
+
+    def _cost(self, motions: CandidateMotions, weights: Array) -> Array:
+        """(B,) weighted squares; infinite where a motion ran away."""
+        with np.errstate(invalid="ignore", over="ignore"):
+            squares = ((self._measured - self._simulated(motions)) ** 2 * self._usable).sum(axis=1) @ weights
+        return np.where(motions.stable & np.isfinite(squares), squares, np.inf)
+
+    def _residuals(self, local: Estimate) -> tuple:
+        left = self._measured - self._simulated(self._motion)[0]
+        usable, measured = self._usable, self._measured
+        return tuple(
+            replace(one, rms=_rms(left[usable[:, i], i]), rms_torque=_rms(measured[usable[:, i], i]))
+            for i, one in enumerate(local.residuals)
+        )
+
+    def _status(self, local: Estimate) -> str:
+        left, measured = self._measured - self._simulated(self._motion)[0], self._measured
+        error = np.linalg.norm(left * self._usable) / max(np.linalg.norm(measured * self._usable), 1e-300)
+        told = [
+            f"{self._regressor.count} parameters, {self.count} Gauss-Newton steps"
+            f"{'' if self.settled else ', NOT settled'}: the simulated loop misses {100 * error:.3g} % of the "
+            f"{self._settings.compare}"
+        ]
+        if self.lost:
+            told.append(f"{self.lost} candidates tried were unstable and were not taken")
+        if self._motion.pivots[0] <= 0:
+            told.append("the inertia matrix of the estimate is indefinite on the simulated motion")
+        elif self.indefinite:
+            told.append(f"{self.indefinite} candidates on the way had an indefinite inertia matrix")
+        if local.untold:
+            told.append(f"the data leave combinations open, among: {', '.join(local.untold)}")
+        return f"{'; '.join(told)}."
+
+    def _require_motion(self) -> None:
+        if self._motion.stable[0]:
+            return
+        reason = "its inertia matrix is indefinite" if self._motion.pivots[0] <= 0 else "gains may not suit it"
+        raise InputError(
+            f"the first candidate cannot be simulated under this controller: the motion runs away ({reason})",
+            hint="give start= a physically consistent estimate, or condition the samples for a better least squares",
+        )
+
+
+def _size(step: Array, deviations: Array, beta: Array) -> float:
+    """The step in standard deviations, those of rounding aside."""
+    told = np.isfinite(deviations)
+    scale = deviations[told] + ROUNDING / SETTLED * np.abs(beta).max()
+    return float((np.abs(step[told]) / scale).max())
+
+
+def _only(motions: CandidateMotions, number: int) -> CandidateMotions:
+    one = slice(number, number + 1)
+    arrays = (motions.q, motions.qd, motions.qdd, motions.tau, motions.pivots)
+    return CandidateMotions(*(array[one] for array in arrays), stable=motions.stable[one])
+
+
+def _rms(values: Array) -> float:
+    return float(np.sqrt(np.mean(values**2))) if len(values) else 0.0
