@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +22,8 @@ from mindyn.robots.drive_matrices import friction_matrix
 from mindyn.robots.parts import Drive
 from mindyn.robots.robot import Robot
 
+KEPT: Final = 16
+"""Robots whose base set and compiled regressor are kept."""
 Motion = Callable[[Array, Array, Array], Array]
 Parts = list[list[Array]]
 """For each joint, arrays (N, k) whose columns side by side are its row of the regressor."""
@@ -72,8 +76,7 @@ class Regressor:
         self.friction = friction or Friction()
         self.extra = tuple(extra)
         drives = bool(robot.drives) if base is None else base.drives
-        self.base = structural_base(robot, drives=drives) if base is None else base
-        self.kernel = kernel or compile_model(robot, drives=drives, base=self.base).kernel("regressor", compact=True)
+        self.base, self.kernel = _structural(robot, drives) if base is None else (base, kernel or _kernel(robot, base))
         nonzeros = self.kernel.nonzeros("Y")
         rows, columns = np.divmod(nonzeros, self.base.count)
         self._starts = np.searchsorted(rows, np.arange(robot.joint_count + 1))
@@ -198,6 +201,17 @@ class Regressor:
         repeated = sorted({name for name in self.names if self.names.count(name) > 1})
         if repeated:
             raise InputError(f"parameter names must be unique; repeated: {', '.join(repeated)}")
+
+
+@lru_cache(maxsize=KEPT)
+def _structural(robot: Robot, drives: bool) -> tuple[BaseParameters, Kernel]:
+    """The structural base set and its kernel: tracing a 6R arm takes 0.2 s, a fit to 4000 rows less."""
+    base = structural_base(robot, drives=drives)
+    return base, _kernel(robot, base)
+
+
+def _kernel(robot: Robot, base: BaseParameters) -> Kernel:
+    return compile_model(robot, drives=base.drives, base=base).kernel("regressor", compact=True)
 
 
 def _shape_values(shape: str, u: Array, s: Array) -> Array:
