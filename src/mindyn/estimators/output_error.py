@@ -15,10 +15,11 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
-from mindyn.estimators.estimate import Estimate
+from mindyn.estimators.estimate import Estimate, JointResidual
 from mindyn.estimators.least_squares import LeastSquares, Weights
 from mindyn.estimators.simulated_states import Initial, LoopReplay, LoopSettings
 from mindyn.logs.samples import Samples
@@ -92,9 +93,7 @@ class OutputError:
         return search.estimate()
 
     def _loop(self) -> LoopSettings:
-        return LoopSettings(
-            self.controller, self.control_rate_hz, self.start_s, self.initial, self.longest_step_s
-        )
+        return LoopSettings(self.controller, self.control_rate_hz, self.start_s, self.initial, self.longest_step_s)
 
     def _first(self, solver: LeastSquares, regressor: Regressor, robot: Robot, samples: Samples) -> Array:
         if self.start is None:
@@ -139,7 +138,7 @@ class _Search:
             self.settled = moved < STUCK
             return False
         self.indefinite += int(trial.pivots[best] <= 0)
-        self.beta, self._motion = candidates[best], _only(trial, best)
+        self.beta, self._motion = candidates[best], trial.only(best)
         self.settled = moved < SETTLED and best == 0
         return not self.settled
 
@@ -193,8 +192,9 @@ class _Search:
         return motions.tau if self._settings.compare == "torque" else motions.q
 
     @property
-    def _usable(self) -> Array:
-        return np.ones(self._samples.q.shape, dtype=np.bool_) if self._samples.usable is None else self._samples.usable
+    def _usable(self) -> NDArray[np.bool_]:
+        given = self._samples.usable
+        return np.full(self._samples.q.shape, True) if given is None else given
 
     def _cost(self, motions: CandidateMotions, weights: Array) -> Array:
         """(B,) weighted squares; infinite where a motion ran away."""
@@ -202,7 +202,7 @@ class _Search:
             squares = ((self._measured - self._simulated(motions)) ** 2 * self._usable).sum(axis=1) @ weights
         return np.where(motions.stable & np.isfinite(squares), squares, np.inf)
 
-    def _residuals(self, local: Estimate) -> tuple:
+    def _residuals(self, local: Estimate) -> tuple[JointResidual, ...]:
         left = self._measured - self._simulated(self._motion)[0]
         usable, measured = self._usable, self._measured
         return tuple(
@@ -212,7 +212,7 @@ class _Search:
 
     def _status(self, local: Estimate) -> str:
         left, measured = self._measured - self._simulated(self._motion)[0], self._measured
-        error = np.linalg.norm(left * self._usable) / max(np.linalg.norm(measured * self._usable), 1e-300)
+        error = _rms(left[self._usable]) / max(_rms(measured[self._usable]), 1e-300)
         told = [
             f"{self._regressor.count} parameters, {self.count} Gauss-Newton steps"
             f"{'' if self.settled else ', NOT settled'}: the simulated loop misses {100 * error:.3g} % of the "
@@ -243,12 +243,6 @@ def _size(step: Array, deviations: Array, beta: Array) -> float:
     told = np.isfinite(deviations)
     scale = deviations[told] + ROUNDING / SETTLED * np.abs(beta).max()
     return float((np.abs(step[told]) / scale).max())
-
-
-def _only(motions: CandidateMotions, number: int) -> CandidateMotions:
-    one = slice(number, number + 1)
-    arrays = (motions.q, motions.qd, motions.qdd, motions.tau, motions.pivots)
-    return CandidateMotions(*(array[one] for array in arrays), stable=motions.stable[one])
 
 
 def _rms(values: Array) -> float:

@@ -68,15 +68,16 @@ class LoopReplay:
 
     def samples(self, motions: CandidateMotions, number: int = 0) -> Samples:
         """One of the motions at the rows of the log, with the torque that its controller asked for."""
-        parts = {name: np.ascontiguousarray(getattr(motions, name)[number]) for name in ("q", "qd", "qdd", "tau")}
-        return replace(self._samples, **parts)
+        arrays = (motions.q, motions.qd, motions.qdd, motions.tau)
+        q, qd, qdd, tau = (np.ascontiguousarray(array[number]) for array in arrays)
+        return replace(self._samples, q=q, qd=qd, qdd=qdd, tau=tau)
 
 
 def _require_simulable(regressor: Regressor) -> None:
     """Refuses columns that forward dynamics knows nothing of."""
-    beyond = regressor.names[regressor.base.count :]
-    if beyond or regressor.friction.direction != "sign":
-        told = f"the columns {', '.join(beyond)}" if beyond else f"friction of direction {regressor.friction.direction!r}"
+    beyond, direction = regressor.names[regressor.base.count :], regressor.friction.direction
+    if beyond or direction != "sign":
+        told = f"the columns {', '.join(beyond)}" if beyond else f"friction of direction {direction!r}"
         raise InputError(
             f"{told} cannot be simulated: only base and drive parameters enter forward dynamics",
             hint="state drives, or extra torques as formulas, in the robot itself",

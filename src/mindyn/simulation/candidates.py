@@ -78,9 +78,7 @@ class CandidatePlant:
     def equation(self, name: str) -> Callable[..., SX]:
         """An equation without Coulomb friction, of the symbols."""
         if name not in self._traced:
-            self._traced[name] = equation(
-                self.robot, name, drives=self.base.drives, parameters="base", base=self.base
-            )
+            self._traced[name] = equation(self.robot, name, drives=self.base.drives, parameters="base", base=self.base)
         return lambda *motion: self._traced[name](*motion, self._smooth)
 
 
@@ -91,7 +89,7 @@ def _coulomb_labels(robot: Robot) -> list[int]:
 
 
 def closed_loop_step(plant: CandidatePlant, law: Function) -> Function:
-    """(q, qd, lam, held, beta, refresh, signals, dt) -> states after dt; tau and qdd at its beginning; least pivot of M.
+    """(q, qd, lam, held, beta, refresh, signals, dt) -> states after dt; qdd and the least pivot of M at its beginning.
 
     Where refresh is 1 the law is asked for a torque; where it is 0 the one held goes on.
     """

@@ -45,6 +45,12 @@ class CandidateMotions:
     pivots: Array
     stable: NDArray[np.bool_]
 
+    def only(self, number: int) -> CandidateMotions:
+        """One of them."""
+        one = slice(number, number + 1)
+        q, qd, qdd, tau = self.q[one], self.qd[one], self.qdd[one], self.tau[one]
+        return CandidateMotions(q, qd, qdd, tau, self.pivots[one], self.stable[one])
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sensitivities:
@@ -92,7 +98,8 @@ class ClosedLoop:
         """q, qd where the controller wants the motion to begin."""
         if not {"q_r", "qd_r"} <= set(self._signals):
             raise InputError(
-                "the control law has no signals q_r and qd_r that say where the motion begins", hint='initial="measured"'
+                "the control law has no signals q_r and qd_r that say where the motion begins",
+                hint='initial="measured"',
             )
         return self._signals["q_r"][0], self._signals["qd_r"][0]
 
@@ -107,7 +114,7 @@ class ClosedLoop:
             kept = slice(0, None, self._steps_per_row)
             for name, array in (("q", "q"), ("qd", "qd"), ("qdd", "qdd")):
                 found[name][:, rows] = arrays[array][:, kept][:, : rows.stop - rows.start]
-            found["tau"][:, rows] = arrays["held"][:, 1::self._steps_per_row]
+            found["tau"][:, rows] = arrays["held"][:, 1 :: self._steps_per_row]
             pivots = np.fmin(pivots, np.nanmin(arrays["pivot"][..., 0], axis=1, initial=np.inf))
         stable = np.isfinite(found["qd"]).all(axis=(1, 2)) & np.isfinite(found["tau"]).all(axis=(1, 2))
         stable &= (np.abs(np.nan_to_num(found["qd"], nan=np.inf)) < LOST).all(axis=(1, 2))
@@ -132,7 +139,8 @@ class ClosedLoop:
         row_count = max(1, CHUNK_STEPS // self._steps_per_row)
         steps = row_count * self._steps_per_row
         arrays = {name: np.zeros((count, steps + 1, step.sizes[name])) for name in names}
-        arrays |= {name: np.empty((count, steps, step.sizes[name])) for name in step.outputs if name in ("qdd", "pivot")}
+        seen = [name for name in step.outputs if name in ("qdd", "pivot")]
+        arrays |= {name: np.empty((count, steps, step.sizes[name])) for name in seen}
         for name, value in start.items():
             arrays[name][:, 0] = value
         for first in range(0, self.rows, row_count):
@@ -184,5 +192,3 @@ def _whole_multiple(control_hz: float, rate_hz: float) -> int:
 def _require_joints(law: ControlLaw, n: int) -> None:
     if law.function.size_out(0) != (n, 1):
         raise InputError(f"the control law gives {law.function.size_out(0)} torques, but the robot has {n} joints")
-
-
