@@ -36,7 +36,8 @@ STATES = ("q", "qd", "lam", "held")
 class CandidatePlant:
     """A plant whose base values are the symbols `beta` (p, 1); every drive may have Coulomb friction.
 
-    levels  (m, 1) Coulomb torques; a negative one counts as zero in the simulation
+    levels  (m, 1) Coulomb torques. A negative one, which noise may make of a small one, cannot hold anything: it is
+            zero here, and its torque c sign(speed) is part of the bias
     """
 
     robot: Robot
@@ -61,7 +62,7 @@ class CandidatePlant:
         dry = np.flatnonzero(base.embedding[coulomb].any(axis=0)).tolist()
         smooth = casadi.SX(beta)
         for k in dry:
-            smooth[k] = 0
+            smooth[k] = casadi.fmin(beta[k], 0)
         return CandidatePlant(robot, base, beta, rows, levels, smooth)
 
     @property
@@ -76,7 +77,7 @@ class CandidatePlant:
         return coupled_joints(self.robot, coupled=bool((np.count_nonzero(G, axis=1) > 1).any()))
 
     def equation(self, name: str) -> Callable[..., SX]:
-        """An equation without Coulomb friction, of the symbols."""
+        """An equation without Coulomb friction that holds, of the symbols."""
         if name not in self._traced:
             self._traced[name] = equation(self.robot, name, drives=self.base.drives, parameters="base", base=self.base)
         return lambda *motion: self._traced[name](*motion, self._smooth)

@@ -122,7 +122,7 @@ def response(plant: Mechanism, q: SX, qd: SX, tau: SX) -> Response:
     F = constant(plant.rows)
     free = solve(L, D, ancestors, tau - plant.equation("bias")(q, qd))
     columns = [solve(L, D, ancestors, casadi.densify(F[k, :].T)) for k in range(len(plant.rows))]
-    W = casadi.horzcat(*columns)
+    W = casadi.horzcat(*columns) if columns else casadi.SX(len(ancestors), 0)
     return Response(free, W, casadi.densify(F @ W), casadi.densify(F @ free), D)
 
 
