@@ -8,6 +8,7 @@ import typer
 
 from mindyn import __version__
 from mindyn.cli.base import base
+from mindyn.cli.compare import compare
 from mindyn.cli.count import count
 from mindyn.cli.demo import demo
 from mindyn.cli.identify import identify
@@ -24,6 +25,7 @@ app.command()(base)
 app.command()(count)
 app.command()(simulate)
 app.command()(identify)
+app.command()(compare)
 
 
 def _print_version(wanted: bool) -> None:
