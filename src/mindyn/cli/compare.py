@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from mindyn.robots.loading import load_robot
 from mindyn.validation.bench_methods import METHODS
-from mindyn.validation.bench_setting import BenchSetting
+from mindyn.validation.bench_setting import BenchSetting, Differentiation
 from mindyn.validation.method_bench import Progress, compare_methods
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def compare(
         rate_hz=rate_hz,
         counts_per_revolution=counts,
         torque_noise=torque_noise,
-        differentiation=differentiation,  # type: ignore[arg-type] - refused by name where it is none
+        differentiation=cast("Differentiation", differentiation),  # refused by name where it is none
         filter_hz=filter_hz,
         friction_error=friction_error,
         top_hz=top_hz,
