@@ -53,7 +53,7 @@ def test_models_that_cannot_be_simulated_are_refused():
     controller = tracking(robot, sines(robot))
     samples = tracked(robot, controller, method="fixed", seconds=1.0).samples()
     plain = LeastSquares().fit(robot, samples)
-    with pytest.raises(InputError, match="model of pass 1 cannot be simulated"):
+    with pytest.raises(InputError, match="first candidate .given. cannot be simulated"):
         ClosedLoopInstruments(controller, replace(plain, beta=-plain.base.values), **LOOP).fit(robot, samples)
     with pytest.raises(InputError, match="passes = 0"):
         ClosedLoopInstruments(controller, passes=0)

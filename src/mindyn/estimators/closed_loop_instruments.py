@@ -24,7 +24,7 @@ from mindyn.logs.samples import Samples
 from mindyn.parameters.base import BaseParameters
 from mindyn.regression.gathering import blocks
 from mindyn.robots.robot import Robot
-from mindyn.simulation.closed_loop import LONGEST_STEP_S, Controller
+from mindyn.simulation.closed_loop import LONGEST_STEP_S, CandidateMotions, Controller
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,7 +32,8 @@ class ClosedLoopInstruments:
     """Settings of an instrumental-variables fit with closed-loop instruments.
 
     controller       of the log: its law and reference
-    model            whose simulated motion gives the first instruments; None: the least-squares estimate
+    model            whose simulated motion gives the first instruments; None: the least-squares estimate, or inertia
+                     alone (`regular_values`) where that is indefinite or runs away
     passes           most passes; from the second on, the instruments come from the estimate of the pass before
     weights          of the joints' rows, as in `LeastSquares`; "joint" takes those of a least-squares fit
     filter_hz        low pass on columns, instruments and torque alike
@@ -68,23 +69,22 @@ class ClosedLoopInstruments:
         information = solver.gather(regressor, samples)
         plain = solver.fit(robot, information)
         basis = told_directions(information.stacked(np.array(plain.provenance["joint_weights"]))[0])
-        estimate, beta = plain, self._first(plain)
+        first = replay.first(plain, self.model)
+        estimate, motion = plain, first.motion
         indefinite, moved, count = 0, True, 0
         while moved and count < self.passes:
             count += 1
-            simulated, pivot = _simulated(replay, beta, count)
-            indefinite += pivot <= 0
+            _require_stable(motion, count)
+            indefinite += int(motion.pivots[0] <= 0)
+            simulated = replay.samples(motion)
             step, covariance, rms = self._pass(estimate, samples, simulated, basis)
             moved = _moved(step, estimate.beta, covariance)
             residuals = tuple(replace(one, rms=r) for one, r in zip(plain.residuals, rms, strict=True))
-            beta = estimate.beta + step
-            estimate = replace(estimate, beta=beta, covariance=covariance, residuals=residuals)
-        return _reported(estimate, plain, count, indefinite, settled=not moved)
-
-    def _first(self, plain: Estimate) -> Array:
-        if self.model is None:
-            return plain.beta
-        return np.asarray(self.model.base.to(plain.base) @ self.model.base_values)
+            estimate = replace(estimate, beta=estimate.beta + step, covariance=covariance, residuals=residuals)
+            if moved and count < self.passes:
+                motion = replay.run(estimate.beta[None])
+        found = _reported(estimate, plain, count, indefinite, settled=not moved)
+        return found.with_provenance(first_model=first.source)
 
     def _pass(
         self, estimate: Estimate, samples: Samples, simulated: Samples, basis: Array
@@ -123,16 +123,13 @@ class ClosedLoopInstruments:
         return found
 
 
-def _simulated(replay: LoopReplay, beta: Array, number: int) -> tuple[Samples, float]:
-    """The motion of a model at the rows of the log, and the least pivot of its inertia matrix."""
-    motion = replay.run(beta[None])
+def _require_stable(motion: CandidateMotions, number: int) -> None:
     if not motion.stable[0]:
         reason = "its inertia matrix is indefinite" if motion.pivots[0] <= 0 else "gains may not suit it"
         raise InputError(
             f"the model of pass {number} cannot be simulated under this controller: the motion runs away ({reason})",
             hint="give model= a physically consistent estimate, or condition the samples for a better least squares",
         )
-    return replay.samples(motion), float(motion.pivots[0])
 
 
 def _reported(estimate: Estimate, plain: Estimate, passes: int, indefinite: int, *, settled: bool) -> Estimate:

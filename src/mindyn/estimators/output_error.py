@@ -21,7 +21,7 @@ from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate, JointResidual
 from mindyn.estimators.least_squares import LeastSquares, Weights
-from mindyn.estimators.simulated_states import Initial, LoopReplay, LoopSettings
+from mindyn.estimators.simulated_states import First, Initial, LoopReplay, LoopSettings
 from mindyn.logs.samples import Samples
 from mindyn.parameters.base import BaseParameters
 from mindyn.regression.information import Information
@@ -51,7 +51,8 @@ class OutputError:
     compare          "torque" (DIDIM) or "position" (CLOE)
     jacobian         "exact" sensitivities, or the "regressor" at simulated states; None: regressor for torques,
                      exact for positions
-    start            the first candidate; None: least squares on the samples
+    start            the first candidate; None: least squares on the samples, or inertia alone (`regular_values`)
+                     where that is indefinite or runs away
     iterations       most Gauss-Newton steps
     weights          of the joints, as in `LeastSquares`
     control_rate_hz, start_s, initial, longest_step_s   as in `LoopSettings`
@@ -85,8 +86,8 @@ class OutputError:
         solver = LeastSquares(weights=self.weights, base=self.base)
         regressor = solver.regressor(robot)
         replay = LoopReplay(self._loop(), regressor, samples)
-        beta = self._first(solver, regressor, robot, samples)
-        search = _Search(self, solver, regressor, replay, samples, beta)
+        plain = solver.fit(robot, solver.gather(regressor, samples))
+        search = _Search(self, solver, regressor, replay, samples, replay.first(plain, self.start))
         for _ in range(self.iterations):
             if not search.step():
                 break
@@ -94,13 +95,6 @@ class OutputError:
 
     def _loop(self) -> LoopSettings:
         return LoopSettings(self.controller, self.control_rate_hz, self.start_s, self.initial, self.longest_step_s)
-
-    def _first(self, solver: LeastSquares, regressor: Regressor, robot: Robot, samples: Samples) -> Array:
-        if self.start is None:
-            return solver.fit(robot, solver.gather(regressor, samples)).beta
-        if self.start.names[: self.start.base.count] != self.start.names:
-            raise InputError("the first candidate has parameters beyond its base set, which cannot be simulated")
-        return np.asarray(self.start.base.to(regressor.base) @ self.start.beta)
 
 
 class _Search:
@@ -113,15 +107,13 @@ class _Search:
         regressor: Regressor,
         replay: LoopReplay,
         samples: Samples,
-        beta: Array,
+        first: First,
     ) -> None:
         self._settings, self._solver, self._regressor = settings, solver, regressor
         self._replay, self._samples = replay, samples
-        self.beta, self.count, self.lost, self.indefinite = beta, 0, 0, 0
+        self.beta, self._motion, self._source = first.beta, first.motion, first.source
+        self.count, self.lost, self.indefinite = 0, 0, 0
         self.settled = False
-        self._motion = replay.run(beta[None])
-        self._require_motion()
-        self._linear: Estimate | None = None
 
     def step(self) -> bool:
         """One step; False when there is none to take."""
@@ -153,6 +145,7 @@ class _Search:
             provenance={
                 **local.provenance,
                 "estimator": f"output error, {self._settings.compare}",
+                "start": self._source,
                 "iterations": self.count,
                 "settled": self.settled,
                 "unstable_candidates": self.lost,
@@ -227,15 +220,6 @@ class _Search:
         if local.untold:
             told.append(f"the data leave combinations open, among: {', '.join(local.untold)}")
         return f"{'; '.join(told)}."
-
-    def _require_motion(self) -> None:
-        if self._motion.stable[0]:
-            return
-        reason = "its inertia matrix is indefinite" if self._motion.pivots[0] <= 0 else "gains may not suit it"
-        raise InputError(
-            f"the first candidate cannot be simulated under this controller: the motion runs away ({reason})",
-            hint="give start= a physically consistent estimate, or condition the samples for a better least squares",
-        )
 
 
 def _size(step: Array, deviations: Array, beta: Array) -> float:

@@ -9,7 +9,10 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
+from mindyn.estimators.estimate import Estimate
+from mindyn.estimators.model_acceleration import inertia_matrices
 from mindyn.logs.samples import Samples
+from mindyn.notation import DRIVE_PARAMETERS, LINK_PARAMETERS, PARAMETERS_PER_LINK
 from mindyn.regression.regressor import Regressor
 from mindyn.simulation.closed_loop import LONGEST_STEP_S, CandidateMotions, ClosedLoop, Controller
 
@@ -36,6 +39,46 @@ class LoopSettings:
     def __post_init__(self) -> None:
         if self.initial not in get_args(Initial):
             raise InputError(f"initial = {self.initial!r}; it may be: {', '.join(get_args(Initial))}")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class First:
+    """A first candidate (p,), its motion, and where it comes from; refused where the motion runs away."""
+
+    beta: Array
+    motion: CandidateMotions
+    source: str
+
+    def __post_init__(self) -> None:
+        if not self.motion.stable[0]:
+            reason = "its inertia matrix is indefinite" if self.motion.pivots[0] <= 0 else "gains may not suit it"
+            raise InputError(
+                f"the first candidate ({self.source}) cannot be simulated under this controller: "
+                f"the motion runs away ({reason})",
+                hint="begin with a physically consistent estimate; controller, rates and start_s must be the log's",
+            )
+
+
+def regular_values(plain: Estimate, samples: Samples) -> Array:
+    """beta of inertia alone, each joint's about as large as in a least-squares fit: a candidate that always moves.
+
+    What moves like the reference has nearly its regressor, so that one Gauss-Newton step from here is near the end
+    ["regular initialisation" of Gautier, Janot, Vandanjon 2013].
+    """
+    M = inertia_matrices(plain.regressor, plain.beta, samples)
+    sizes = np.maximum(np.abs(np.einsum("kii->ki", M)).mean(axis=0), 1e-6)
+    robot, base = plain.robot, plain.base
+    values = np.zeros(base.matrix.shape[1])
+    driven = {drive.joint: (k, drive.ratio) for k, drive in enumerate(robot.drives)} if base.drives else {}
+    for i, joint in enumerate(robot.joints):
+        if joint.name in driven:
+            k, ratio = driven[joint.name]
+            first = PARAMETERS_PER_LINK * robot.joint_count + len(DRIVE_PARAMETERS) * k
+            values[first + DRIVE_PARAMETERS.index("rotor_inertia")] = sizes[i] / ratio**2
+        else:
+            names = ("Ixx", "Iyy", "Izz") if joint.kind == "revolute" else ("m",)
+            values[[PARAMETERS_PER_LINK * i + LINK_PARAMETERS.index(name) for name in names]] = sizes[i]
+    return np.asarray(base.matrix @ values)
 
 
 class LoopReplay:
@@ -65,6 +108,17 @@ class LoopReplay:
     def run(self, betas: Array) -> CandidateMotions:
         """The motions of candidates (B, p)."""
         return self.loop.run(np.ascontiguousarray(betas), *self.start)
+
+    def first(self, plain: Estimate, given: Estimate | None) -> First:
+        """Where to begin: the model given, else least squares, else regular values where that one cannot move."""
+        if given is not None:
+            beta = np.asarray(given.base.to(plain.base) @ given.base_values)
+            return First(beta, self.run(beta[None]), "given")
+        found = self.run(plain.beta[None])
+        if found.stable[0] and found.pivots[0] > 0:
+            return First(plain.beta, found, "least squares")
+        beta = regular_values(plain, self._samples)
+        return First(beta, self.run(beta[None]), "regular values")
 
     def samples(self, motions: CandidateMotions, number: int = 0) -> Samples:
         """One of the motions at the rows of the log, with the torque that its controller asked for."""
