@@ -110,10 +110,24 @@ def test_a_candidate_that_runs_away_is_refused_and_unstable_steps_are_told():
     true = LeastSquares().fit(robot, samples)
     with pytest.raises(InputError, match="inertia matrix is indefinite"):
         OutputError(controller, start=replace(true, beta=-true.base.values), **LOOP).fit(robot, samples)
-    light = replace(true, beta=0.3 * true.base.values)
-    estimate = OutputError(controller, "position", start=light, **LOOP).fit(robot, samples)
-    if estimate.provenance["unstable_candidates"]:
-        assert "unstable" in estimate.status
+    with pytest.raises(InputError, match="gains may not suit it"):
+        OutputError(controller, start=replace(true, beta=0.02 * true.base.values), **LOOP).fit(robot, samples)
+    heavy = replace(true, beta=20.0 * true.base.values)
+    estimate = OutputError(controller, jacobian="exact", start=heavy, **LOOP).fit(robot, samples)
+    assert estimate.provenance["unstable_candidates"] > 0
+    assert "were unstable and were not taken" in estimate.status
+    assert not estimate.provenance["settled"]
+    assert "NOT settled" in estimate.status
+
+
+def test_least_squares_that_noise_made_useless_is_replaced_by_regular_values():
+    for seed in range(3):
+        robot = driven_arm(seed)
+        controller = tracking(robot, sines(robot))
+        noisy = encoder_samples(robot, tracked(robot, controller, method="fixed"), position_noise=1e-2)
+        estimate = OutputError(controller, **LOOP).fit(robot, noisy)
+        assert estimate.provenance["start"] == "regular values"
+        assert_close(estimate.beta, estimate.base.values, RECOVERY)
 
 
 def test_what_has_not_settled_is_said():

@@ -118,7 +118,7 @@ class _Search:
     def step(self) -> bool:
         """One step; False when there is none to take."""
         local = self._linearised()
-        moved = _size(local.beta, local.deviations, self.beta)
+        moved = _size(local.beta, local.covariance, self.beta)
         candidates = self.beta + LENGTHS[:, None] * local.beta
         trial = self._replay.run(candidates)
         self.count += 1
@@ -164,6 +164,12 @@ class _Search:
             return self._solver.fit(self._regressor.robot, replace(states, tau=left))
         found = self._replay.loop.sensitivities(self.beta, *self._replay.start)
         J = found.tau if settings.compare == "torque" else found.q
+        if not np.isfinite(J).all():
+            raise InputError(
+                f"the sensitivities of the candidate of step {self.count + 1} run away: its loop is at its limit of "
+                "stability",
+                hint='begin with a better estimate, or use jacobian="regressor"',
+            )
         return self._solver.fit(self._regressor.robot, self._information(J, left))
 
     def _information(self, J: Array, left: Array) -> Information:
@@ -222,11 +228,12 @@ class _Search:
         return f"{'; '.join(told)}."
 
 
-def _size(step: Array, deviations: Array, beta: Array) -> float:
-    """The step in standard deviations, those of rounding aside."""
+def _size(step: Array, covariance: Array, beta: Array) -> float:
+    """The step in standard deviations, those of rounding aside; infinite where nothing is told."""
+    deviations = np.sqrt(np.maximum(np.diag(covariance), 0.0))
     told = np.isfinite(deviations)
     scale = deviations[told] + ROUNDING / SETTLED * np.abs(beta).max()
-    return float((np.abs(step[told]) / scale).max())
+    return float((np.abs(step[told]) / scale).max()) if told.any() else float("inf")
 
 
 def _rms(values: Array) -> float:
