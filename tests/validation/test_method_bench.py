@@ -95,9 +95,10 @@ def test_a_method_that_fails_is_told_with_its_reason(monkeypatch):
     def fails(_trial):
         raise InputError("no such log")
 
-    monkeypatch.setitem(METHODS, "hopeless", Method(fails, tests=7))
+    monkeypatch.setitem(METHODS, "hopeless", Method(fails, tests=lambda robot: 3 * robot.joint_count))
     found = compare_methods(load_robot("planar2"), BenchSetting(repetitions=2, seconds=2.0), ["hopeless"])
     assert found.results[0].failed == 2
+    assert found.results[0].tests == 6
     assert np.isnan(found.results[0].total_bias)
     assert "no such log" in found.table()
     assert found.to_dict()["methods"][0]["total_bias"] is None

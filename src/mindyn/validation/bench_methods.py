@@ -14,6 +14,7 @@ from mindyn.estimators.last_link_first import LastLinkFirst
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.estimators.output_error import OutputError
 from mindyn.estimators.total_least_squares import TotalLeastSquares
+from mindyn.robots.robot import Robot
 from mindyn.validation.bench_setting import Trial
 
 Fit = Callable[[Trial], Estimate]
@@ -21,10 +22,10 @@ Fit = Callable[[Trial], Estimate]
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """How a method fits a trial, and how many motions a person must record for it."""
+    """How a method fits a trial, and how many motions of a robot a person must record for it."""
 
     fit: Fit
-    tests: int = 1
+    tests: Callable[[Robot], int] = lambda _robot: 1
 
 
 def _on_samples(make: Callable[[Trial], Any]) -> Fit:

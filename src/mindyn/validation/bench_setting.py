@@ -15,7 +15,7 @@ from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.log import Log, log_of_arrays
 from mindyn.logs.pipeline import condition
 from mindyn.logs.samples import Samples
-from mindyn.robots.drive_matrices import friction_matrix, joints_of_motors
+from mindyn.robots.drive_matrices import friction_matrix, joints_of_motors, motor_torques_of_joints
 from mindyn.robots.parts import ExtraTorque
 from mindyn.robots.robot import Robot
 from mindyn.simulation.controllers import ProportionalDerivative, SineMotion
@@ -68,16 +68,17 @@ class BenchSetting:
 
     def __post_init__(self) -> None:
         require_count(self.repetitions, "repetitions")
-        for name in ("seconds", "rate_hz", "control_rate_hz", "counts_per_revolution", "filter_hz", "torque_noise"):
+        for name in ("seconds", "rate_hz", "control_rate_hz", "counts_per_revolution", "filter_hz"):
             require_positive(getattr(self, name), name)
+        for name in ("torque_noise", "friction_error"):
+            if not (np.isfinite(getattr(self, name)) and getattr(self, name) >= 0):
+                raise InputError(f"{name} = {getattr(self, name)!r} must be a number, zero or more")
         if not self.top_hz > SLOWEST_HZ:
             raise InputError(f"top_hz = {self.top_hz!r} must be above {SLOWEST_HZ:g} Hz, where the slowest sine is")
         if self.differentiation not in get_args(Differentiation):
             raise InputError(
                 f"differentiation = {self.differentiation!r}; it may be: {', '.join(get_args(Differentiation))}"
             )
-        if self.friction_error < 0:
-            raise InputError(f"friction_error = {self.friction_error!r} must not be negative")
 
     @property
     def conditioning(self) -> Conditioning:
@@ -109,7 +110,7 @@ class Bench:
         setting, robot = self.setting, self.robot
         seed = 1_000 * setting.seed + number
         rng = np.random.default_rng([setting.seed, number])
-        read = measure(robot, self.motion, _sensors(robot, setting, seed))
+        read = measure(robot, self.motion, encoders(robot, setting, seed))
         spread = setting.torque_noise * _rms(self.motion.tau)
         torque = read.torque + spread * rng.standard_normal(read.torque.shape)
         log = log_of_arrays(robot.joint_names, read.t, read.position, torque)
@@ -138,6 +139,14 @@ class Trial:
     log: Log
     samples: Samples
     seed: int
+
+    @property
+    def sensors(self) -> Sensors:
+        """For methods that record motions of their own: the same encoders, torque noise that suits the median motor."""
+        bench, tau = self.bench, self.bench.motion.tau
+        size = _rms(motor_torques_of_joints(bench.robot, tau) if bench.robot.drives else tau)
+        noise = bench.setting.torque_noise * float(np.median(size))
+        return replace(encoders(bench.robot, bench.setting, self.seed), torque_noise=noise)
 
 
 def make_bench(robot: Robot, setting: BenchSetting) -> Bench:
@@ -205,8 +214,8 @@ def _with_friction_error(robot: Robot, part: float) -> Robot:
     return replace(robot, extras=(*robot.extras, *extras))
 
 
-def _sensors(robot: Robot, setting: BenchSetting, seed: int) -> Sensors:
-    """Encoders at the motors, each recording at another phase of their counts."""
+def encoders(robot: Robot, setting: BenchSetting, seed: int) -> Sensors:
+    """Encoders at the motors, with noise before rounding that makes each recording another; torques as they are."""
     if robot.drives:
         count = 2 * np.pi / setting.counts_per_revolution
         return Sensors(

@@ -191,10 +191,10 @@ def _judged(name: str, fits: list[Fitted], bench: Bench, regressor: Regressor) -
     betas = np.array([one.beta for one in fits if one.beta is not None])
     reason = next((one.reason for one in fits if one.beta is None), "")
     seconds = float(np.median([one.seconds for one in fits]))
-    n, failed = len(bench.robot.joints), len(fits) - len(betas)
+    n, failed, tests = len(bench.robot.joints), len(fits) - len(betas), METHODS[name].tests(bench.robot)
     if not len(betas):
         nothing = np.full(n, np.nan)
-        return MethodResult(name, nothing, nothing, np.nan, seconds, METHODS[name].tests, failed, reason)
+        return MethodResult(name, nothing, nothing, np.nan, seconds, tests, failed, reason)
     clean = bench.clean
     Y = regressor.dense(regressor.parts(clean.q, clean.qd, clean.qdd))
     mean, size = betas.mean(axis=0), np.sqrt((clean.tau**2).mean(axis=0))
@@ -204,7 +204,7 @@ def _judged(name: str, fits: list[Fitted], bench: Bench, regressor: Regressor) -
     columns = np.linalg.norm(Y / size[:, None], axis=(0, 1))
     true = regressor.base.values
     parameters = float(np.linalg.norm(columns * (mean - true)) / np.linalg.norm(columns * true))
-    return MethodResult(name, bias, spread, parameters, seconds, METHODS[name].tests, failed, reason)
+    return MethodResult(name, bias, spread, parameters, seconds, tests, failed, reason)
 
 
 def _line(one: MethodResult, repetitions: int) -> tuple[str, ...]:
