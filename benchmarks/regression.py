@@ -97,6 +97,17 @@ def pinocchio_loop(model, samples, kept, method):
     return perf_counter() - start, left
 
 
+def recursive_update_us(robot, samples):
+    """The least time of a sample's update from Python, of runs of 1000."""
+    online, times = mindyn.RecursiveLeastSquares(robot), []
+    for first in range(0, 10_000, 1000):
+        start = perf_counter()
+        for k in range(first, first + 1000):
+            online.update(samples.q[k], samples.qd[k], samples.qdd[k], samples.tau[k])
+        times.append((perf_counter() - start) / 1000)
+    return 1e6 * min(times)
+
+
 def memory_mb(field):
     """VmRSS (now) or VmHWM (peak since it was reset), of Linux."""
     (line,) = [one for one in Path("/proc/self/status").read_text().splitlines() if one.startswith(field)]
@@ -132,6 +143,7 @@ def main(count):
                 "faster_than_qr": round(with_qr / ours, 1),
                 "faster_than_normal": round(with_normal / ours, 1),
                 "residual_norms": [left, left_qr, left_normal],
+                "recursive_update_us": round(recursive_update_us(robot, samples), 1),
             },
             indent=1,
         )

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from closeness import assert_close
 from estimators.recovered import exact_samples, smooth_samples
+from identifiability.parallelogram_arms import arm, closed_at_zero, home_of, random_entry
 from robots import random_robot, with_random_drives
 from scipy.signal import lfilter
 
@@ -16,8 +17,11 @@ from mindyn.estimators.estimate import NORMAL_95
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.estimators.loads import drive_gains, payload
 from mindyn.estimators.recursive import RecursiveLeastSquares
+from mindyn.identifiability.base_sets import base_parameters
 from mindyn.parameters.structural import structural_base
+from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import with_estimated_drives
+from mindyn.robots.parts import Drive
 
 REPETITIONS = 400
 
@@ -30,6 +34,30 @@ def test_noise_free_logs_give_the_parameters_to_1e8(seed):
     found = LeastSquares().fit(robot, exact_samples(robot, 700, seed))
     assert found.untold == ()
     assert_close(found.beta, truth, 1e-8)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_parallelograms_give_their_parameters_to_1e8(seed):
+    """Rows are the primary joints; even seeds have gears on all of them, coupled at random."""
+    entry = random_entry(seed)
+    robot = closed_at_zero(arm(entry, seed), home_of(entry))
+    robot = with_random_gears(robot, seed) if seed % 2 == 0 else with_estimated_drives(robot)
+    truth = base_parameters(robot, drives=True).values
+    found = LeastSquares().fit(robot, exact_samples(robot, 700, seed))
+    assert found.untold == ()
+    assert [one.joint for one in found.residuals] == list(robot.primary_names)
+    assert_close(found.beta, truth, 1e-8)
+
+
+def with_random_gears(robot, seed):
+    """Motors on the primary joints, each turned by the one before too."""
+    rng, names = np.random.default_rng(seed), robot.primary_names
+    coupled = [{}, *({name: float(rng.normal())} for name in names[:-1])]
+    drives = [
+        Drive(name, float(rng.uniform(2, 5)), coupling, *rng.uniform(0.01, 1.0, 3), 0.3, "motor")
+        for name, coupling in zip(names, coupled, strict=True)
+    ]
+    return replace(robot, drives=tuple(drives))
 
 
 def coverage(robot, shape, covariance, rows):
@@ -78,14 +106,15 @@ def test_robust_fits_shrug_off_wild_rows():
     assert robust < 0.1 * plain
 
 
+@pytest.mark.parametrize("friction", [Friction(), Friction("tanh", 0.3, ("stribeck",), ("joint2",))])
 @pytest.mark.parametrize("seed", [2, 9])
-def test_recursive_equals_batch(seed):
+def test_recursive_equals_batch(seed, friction):
     robot = with_random_drives(random_robot(seed, joints=3), seed)
     samples = exact_samples(robot, 333, noise=0.1)
-    online = RecursiveLeastSquares(robot)
+    online = RecursiveLeastSquares(robot, friction=friction)
     for row in zip(samples.q, samples.qd, samples.qdd, samples.tau, strict=True):
         online.update(*row)
-    assert_close(online.beta, LeastSquares().fit(robot, samples).beta, 1e-9)
+    assert_close(online.beta, LeastSquares(friction=friction).fit(robot, samples).beta, 1e-9)
 
 
 def test_forgetting_follows_a_change():

@@ -10,7 +10,7 @@ import numpy as np
 from robots import random_phi, random_pose, with_link_frames
 
 from mindyn.algebra.poses import IDENTITY, Pose
-from mindyn.algebra.rotations import cos_sin, rot_x
+from mindyn.algebra.rotations import cos_sin, rot_x, rot_z
 from mindyn.robots.parts import Joint, Link, Loop
 from mindyn.robots.robot import Robot
 
@@ -57,6 +57,13 @@ def home_of(entry: dict) -> np.ndarray:
     theta = np.zeros(entry["n_dof"])
     theta[-1] = 1.0
     return closed(entry, theta)
+
+
+def closed_at_zero(robot: Robot, home: np.ndarray) -> Robot:
+    """The same mechanism with every joint counted from `home`, so that it is closed at q = 0."""
+    turns = [Pose(rot_z(*cos_sin(angle)), (0, 0, 0)) for angle in home]
+    joints = [replace(joint, origin=joint.origin @ turn) for joint, turn in zip(robot.joints, turns, strict=True)]
+    return replace(robot, joints=tuple(joints))
 
 
 def random_entry(seed: int) -> dict:

@@ -64,3 +64,16 @@ def test_identify_writes_what_is_needed_to_repeat_it(logs):
     assert table["name"].to_list() == list(found.names)
     assert "read" in result.stderr
     assert "cross-validated error" in result.stderr
+
+
+def test_a_streamed_log_gives_the_same_parameters(logs):
+    app = typer.Typer()
+    app.command()(identify)
+    settings = logs / "conditioning.toml"
+    settings.write_text("position_cutoff_hz = 20.0\ndelay_s = 0.0\n")
+    given = ["puma560", str(logs / "run1.parquet"), "--conditioning", str(settings), "--json"]
+    values = []
+    for more in ([], ["--stream"]):
+        printed = json.loads(CliRunner().invoke(app, [*given, *more], catch_exceptions=False).stdout)
+        values.append(printed["parameters"]["value"])
+    np.testing.assert_allclose(*values, rtol=1e-6, atol=1e-9)

@@ -19,7 +19,7 @@ from mindyn.estimators.identify import identify as identify_logs
 from mindyn.files import write_whole
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.log import Log, source_of
-from mindyn.logs.reading import read_log
+from mindyn.logs.reading import read_log, scan_log
 from mindyn.robots.loading import load_robot
 from mindyn.robots.robot import Robot
 from mindyn.validation.validate import Verdict, validate
@@ -35,12 +35,16 @@ def identify(
         Path | None, typer.Option("--out", help="Folder for estimate.json, parameters.parquet, run.json.")
     ] = None,
     conditioning: Annotated[Path | None, typer.Option(help="A .toml with settings of the conditioning.")] = None,
+    stream: Annotated[
+        bool, typer.Option("--stream", help="Read the training logs block by block: for logs larger than memory.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Identify the dynamic parameters of a robot from its logs."""
     start = perf_counter()
     arm = load_robot(robot)
-    found = identify_logs(arm, _read(logs, arm), conditioning=_conditioning(conditioning), progress=_talk)
+    training = [scan_log(path, arm) for path in logs] if stream else _read(logs, arm)
+    found = identify_logs(arm, training, conditioning=_conditioning(conditioning), progress=_talk)
     verdict = validate(found, _read(held_out, arm)) if held_out else None
     if out is not None:
         inputs = [*logs, *(held_out or []), *([conditioning] if conditioning else []), *_robot_file(robot)]

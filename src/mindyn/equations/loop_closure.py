@@ -53,7 +53,7 @@ class LoopClosure:
     @property
     def primary_names(self) -> tuple[str, ...]:
         """Names of the primary joints, in the order of p."""
-        return tuple(self.robot.joint_names[i] for i in self.primary)
+        return self.robot.primary_names
 
     @cached_property
     def affine(self) -> AffineClosure | None:

@@ -42,8 +42,7 @@ def dependent_joints(robot: Robot) -> tuple[int, ...]:
 
 def primary_joints(robot: Robot) -> tuple[int, ...]:
     """Joints that move on their own, in the order of q."""
-    dependent = dependent_joints(robot)
-    return tuple(i for i in range(robot.joint_count) if i not in dependent)
+    return tuple(robot.joint_index(name) for name in robot.primary_names)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ P (sum_i W_i^2 s2_i |H_i Y_i|^2) P: columns are shaped by the residuals' own fil
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,7 +16,7 @@ from scipy.signal import lfilter
 
 from mindyn.algebra.values import Array
 from mindyn.logs.samples import Samples
-from mindyn.regression.gathering import blocks
+from mindyn.regression.gathering import blocks, with_neighbours
 from mindyn.regression.regressor import Regressor
 
 LONGEST_MEMORY: Final = 24
@@ -33,10 +33,10 @@ class Colouring:
 
 
 def colouring_of(
-    regressor: Regressor, beta: Array, samples: Samples, cutoff_hz: float | None, decimation: int
+    regressor: Regressor, beta: Array, samples: Samples | Iterable[Samples], cutoff_hz: float | None, decimation: int
 ) -> Colouring:
     """The processes of the residuals, by Yule and Walker's equations at the order of least AIC."""
-    n = regressor.robot.joint_count
+    n = regressor.joint_count
     lags = np.zeros((n, LONGEST_MEMORY + 1))
     counts = np.zeros(n)
     history = [np.zeros(LONGEST_MEMORY) for _ in range(n)]
@@ -54,14 +54,14 @@ def colouring_of(
 
 def coloured_spread(
     regressor: Regressor,
-    samples: Samples,
+    samples: Samples | Iterable[Samples],
     colouring: Colouring,
     weights: Array,
     cutoff_hz: float | None,
     decimation: int,
 ) -> list[Array]:
     """For each joint the covariance (p, p) of W_i Y_i^T e_i."""
-    n, p = regressor.robot.joint_count, regressor.count
+    n, p = regressor.joint_count, regressor.count
     grams = [np.zeros((regressor.width(i), regressor.width(i))) for i in range(n)]
     states: list[Array] = [np.zeros((len(a) - 1, regressor.width(i))) for i, a in enumerate(colouring.coefficients)]
     for joint, rows, starts in _rows(regressor, samples, cutoff_hz, decimation):
@@ -81,21 +81,22 @@ def coloured_spread(
 
 
 def _rows(
-    regressor: Regressor, samples: Samples, cutoff_hz: float | None, decimation: int
+    regressor: Regressor, samples: Samples | Iterable[Samples], cutoff_hz: float | None, decimation: int
 ) -> Iterator[tuple[int, Array, bool]]:
     """Joint, its rows [Y | tau] with unusable ones zero, and whether they start a segment."""
     last = -1
-    for parts, numbers in blocks(regressor, samples, cutoff_hz, decimation):
-        if not len(numbers):
-            continue
-        # A block may run over the end of a segment; what little memory is carried over there is not worth a split.
-        starts = bool(samples.segments[numbers[0]] != last)
-        last = int(samples.segments[numbers[-1]])
-        for joint, arrays in enumerate(parts):
-            rows = np.concatenate(arrays, axis=1)
-            if samples.usable is not None:
-                rows = rows * samples.usable[numbers, joint][:, None]
-            yield joint, rows, starts
+    for block, inner in with_neighbours(regressor, samples, cutoff_hz):
+        for parts, numbers in blocks(regressor, block, cutoff_hz, decimation, inner):
+            if not len(numbers):
+                continue
+            # A block may run over the end of a segment; what little memory is carried over is not worth a split.
+            starts = bool(block.segments[numbers[0]] != last)
+            last = int(block.segments[numbers[-1]])
+            for joint, arrays in enumerate(parts):
+                rows = np.concatenate(arrays, axis=1)
+                if block.usable is not None:
+                    rows = rows * block.usable[numbers, joint][:, None]
+                yield joint, rows, starts
 
 
 def _process(lags: Array, count: float) -> tuple[Array, float]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from mindyn.algebra.blas import on_one_blas_thread
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.least_squares import LeastSquares
@@ -13,8 +14,9 @@ from mindyn.estimators.trials import Setting, Trials, decimation_for, rate_of
 from mindyn.estimators.tuning import Freedom, tuned
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.cutoffs import noise_floor_cutoff
-from mindyn.logs.log import Log
-from mindyn.logs.pipeline import condition
+from mindyn.logs.log import Log, Source
+from mindyn.logs.pipeline import condition, condition_stream
+from mindyn.logs.reading import LogScan, sparse
 from mindyn.logs.resolving import resolve
 from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import ExtraColumn, Regressor, with_estimated_drives
@@ -25,9 +27,10 @@ TUNING_ROWS: Final = 60_000
 START_FRICTION: Final = ("tanh", 0.05)
 
 
+@on_one_blas_thread
 def identify(
     robot: Robot,
-    logs: Log | Sequence[Log],
+    logs: Log | LogScan | Sequence[Log | LogScan],
     estimator: LeastSquares | None = None,
     conditioning: Conditioning | None = None,
     *,
@@ -36,12 +39,13 @@ def identify(
 ) -> Estimate:
     """The parameters that explain the logs' torque best.
 
+    logs          what `read_log` gives; or `scan_log`, whose rows are never in memory at once
     estimator     given: its friction, filter and left-out parameters are used as they are; None: they are chosen
     conditioning  given: its "auto" entries are chosen, the rest is used as it is; None: all is chosen
     extra         declared columns, when no estimator is given
     progress      called with a line now and then
     """
-    listed = [logs] if isinstance(logs, Log) else list(logs)
+    listed = [logs] if isinstance(logs, (Log, LogScan)) else list(logs)
     if not listed:
         raise InputError("no log was given")
     complete = with_estimated_drives(robot)
@@ -54,8 +58,7 @@ def identify(
     progress("fitting all training rows")
     # The parallel filter cuts the ends of segments itself.
     cut = setting.conditioning if fit.filter_hz is None else replace(setting.conditioning, edge_s=0.0)
-    made = condition(listed, complete, cut)
-    found = fit.fit(complete, made.samples)
+    found, rows, made_notes = _fitted(fit, complete, listed, cut)
     return replace(
         found,
         conditioning=setting.conditioning,
@@ -63,23 +66,43 @@ def identify(
             **found.provenance,
             "setting": setting.to_dict(),
             "cross_validated": score,
-            "notes": [*notes, *made.notes],
-            "sources": [{"path": s.path, "sha256": s.sha256} for log in listed for s in log.sources],
-            "rows": len(made.samples),
+            "notes": [*notes, *made_notes],
+            "sources": [{"path": s.path, "sha256": s.sha256} for log in listed for s in _sources(log)],
+            "rows": rows,
         },
     )
 
 
+def _fitted(
+    fit: LeastSquares, robot: Robot, logs: Sequence[Log | LogScan], settings: Conditioning
+) -> tuple[Estimate, int, Sequence[str]]:
+    """The fit of all rows, their number, and what was left out; block by block where a log is scanned."""
+    if any(isinstance(log, LogScan) for log in logs):
+        stream = condition_stream(logs, robot, settings)
+        found = fit.fit(robot, stream)
+        return found, stream.count, stream.notes
+    made = condition(logs, robot, settings)
+    return fit.fit(robot, made.samples), len(made.samples), made.notes
+
+
+def _sources(log: Log | LogScan) -> tuple[Source, ...]:
+    return log.sources if isinstance(log, Log) else log.sources()
+
+
+def _logs_speed(log: Log | LogScan) -> bool:
+    return log.qd is not None if isinstance(log, Log) else "velocity" in log.signals
+
+
 def _chosen(
     trials: Trials,
-    logs: Sequence[Log],
+    logs: Sequence[Log | LogScan],
     estimator: LeastSquares | None,
     conditioning: Conditioning | None,
     progress: Callable[[str], None],
 ) -> tuple[Setting, tuple[str, ...], dict[str, Any] | None]:
     """The setting, notes on what the logs are like, and the cross-validated error where anything was chosen."""
     given = conditioning or Conditioning()
-    logged_speed = all(log.qd is not None for log in logs)
+    logged_speed = all(map(_logs_speed, logs))
     if conditioning is None and logged_speed:
         given = replace(given, velocity="measured")
     resolved, notes = resolve(given, list(logs), noise_floor_cutoff)
@@ -120,13 +143,14 @@ def _estimator(setting: Setting, trials: Trials) -> LeastSquares:
     )
 
 
-def tuning_stretches(logs: Sequence[Log]) -> list[Log]:
+def tuning_stretches(logs: Sequence[Log | LogScan]) -> list[Log]:
     """The logs, or evenly spread stretches of them that have `TUNING_ROWS` rows together."""
-    total = sum(map(len, logs))
+    read = [log if isinstance(log, Log) else sparse(log, TUNING_ROWS // len(logs)) for log in logs]
+    total = sum(map(len, read))
     if total <= TUNING_ROWS:
-        return list(logs)
+        return read
     made = []
-    for log in logs:
+    for log in read:
         count = max(1, round(8 * len(log) / total))
         length, step = int(TUNING_ROWS * len(log) / total / count), len(log) // count
         made += [log.take(slice(k * step, k * step + length)) for k in range(count)]

@@ -22,6 +22,7 @@ from mindyn.regression.regressor import ExtraColumn, Regressor
 from mindyn.robots.robot import Robot
 
 Weights = Literal["joint", "ordinary"]
+Data = Samples | Iterable[Samples]
 PLAIN: Final = Friction()
 REWEIGHTINGS: Final = 10
 SETTLED: Final = 1e-6
@@ -72,24 +73,24 @@ class LeastSquares:
             raise InputError(f"no parameter {', '.join(unknown)} to leave out; there are: {', '.join(made.names)}")
         return made
 
-    def gather(self, regressor: Regressor, samples: Samples | Iterable[Samples]) -> Information:
+    def gather(self, regressor: Regressor, samples: Data) -> Information:
         """The information of samples, filtered as this fit asks."""
         return gather(regressor, samples, cutoff_hz=self.filter_hz, decimation=self.decimation)
 
-    def fit(self, robot: Robot, data: Samples | Iterable[Samples] | Information) -> Estimate:
-        """The estimate; a stream of samples is read once, so that robust and correlated need `Samples`."""
+    def fit(self, robot: Robot, data: Data | Information) -> Estimate:
+        """The estimate; robust fits and "correlated" covariance read a stream several times (see `SampleStream`)."""
         regressor = self.regressor(robot)
-        if not isinstance(data, Samples) and (self.robust or self.covariance == "correlated"):
-            raise InputError('robust fits and "correlated" covariance need the samples themselves, not a stream')
+        if self.robust or self.covariance == "correlated":
+            _require_again(data)
         information = data if isinstance(data, Information) else self.gather(regressor, data)
         if information.names != regressor.names:
             raise InputError("the information is of other parameters than this fit's: robot, friction or extra differ")
         fitted = self._weighted(information)
         if self.robust:
-            assert isinstance(data, Samples)
+            assert not isinstance(data, Information)
             information, fitted = self._robust(regressor, data, information, fitted)
         if self.covariance == "correlated":
-            assert isinstance(data, Samples)
+            assert not isinstance(data, Information)
             colouring = colouring_of(regressor, fitted.beta, data, self.filter_hz, self.decimation)
             fitted = self._coloured(regressor, data, information, fitted, colouring)
         return _estimate(self, regressor, information, fitted)
@@ -110,7 +111,7 @@ class LeastSquares:
         return fitted
 
     def _robust(
-        self, regressor: Regressor, samples: Samples, information: Information, fitted: Fitted
+        self, regressor: Regressor, samples: Data, information: Information, fitted: Fitted
     ) -> tuple[Information, Fitted]:
         for _ in range(ROBUST_PASSES):
             beta, sigma = fitted.beta, np.sqrt(fitted.variances)
@@ -128,7 +129,7 @@ class LeastSquares:
         return information, fitted
 
     def _coloured(
-        self, regressor: Regressor, samples: Samples, information: Information, fitted: Fitted, colouring: Colouring
+        self, regressor: Regressor, samples: Data, information: Information, fitted: Fitted, colouring: Colouring
     ) -> Fitted:
         spread = coloured_spread(regressor, samples, colouring, fitted.weights, self.filter_hz, self.decimation)
         inflation = fitted.variances * np.array(information.counts) / information.residuals(fitted.beta)
@@ -214,6 +215,15 @@ def _estimate(settings: LeastSquares, regressor: Regressor, information: Informa
         None,
         {**provenance, "decimation": settings.decimation},
     )
+
+
+def _require_again(data: Data | Information) -> None:
+    """Refuses what can be read once, or not at all."""
+    if isinstance(data, Information) or (not isinstance(data, Samples) and iter(data) is data):
+        raise InputError(
+            'robust fits and "correlated" covariance go over the samples several times; this input can be read once',
+            hint="give Samples, or the stream that condition_stream makes",
+        )
 
 
 def _number(value: float) -> float | None:

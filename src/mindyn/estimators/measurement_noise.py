@@ -42,7 +42,7 @@ def column_errors(regressor: Regressor, samples: Samples, noise: MeasurementNois
     exact for accelerations, in which Y is linear, and of second order in sigma elsewhere.
     """
     total = np.zeros((regressor.count + 1, regressor.count + 1))
-    n = regressor.robot.joint_count
+    n = regressor.joint_count
     for name, given in (("q", noise.position), ("qd", noise.velocity), ("qdd", noise.acceleration)):
         sigmas = _for_joints(given, n)
         for joint in np.flatnonzero(sigmas):

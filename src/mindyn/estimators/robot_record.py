@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from mindyn.algebra.poses import Pose
-from mindyn.robots.parts import Drive, Joint, Limits, Link
+from mindyn.robots.parts import Drive, ExtraTorque, Joint, Limits, Link, Loop
 from mindyn.robots.robot import Robot
 
 
 def robot_record(robot: Robot) -> dict[str, Any]:
-    """Kinematics, parameters where known, gravity and drives; frames, shapes and loops are not part of an estimate."""
+    """Kinematics, parameters where known, gravity, drives, loops and extra torques; frames and shapes are left out."""
     return {
         "name": robot.name,
         "root": robot.root.name,
@@ -22,6 +22,8 @@ def robot_record(robot: Robot) -> dict[str, Any]:
         "joints": [_joint_record(joint) for joint in robot.joints],
         "links": [{"name": k.name, "phi": None if k.phi is None else k.phi.tolist()} for k in robot.links],
         "drives": [{**_drive_fields(drive), "coupling": dict(drive.coupling)} for drive in robot.drives],
+        "loops": [_loop_record(loop) for loop in robot.loops],
+        "extras": [asdict(extra) for extra in robot.extras],
     }
 
 
@@ -34,6 +36,8 @@ def robot_from_record(record: Mapping[str, Any]) -> Robot:
         tuple(Link(k["name"], None if k["phi"] is None else np.array(k["phi"])) for k in record["links"]),
         np.array(record["gravity"]),
         drives=tuple(Drive(**one) for one in record["drives"]),
+        loops=tuple(_loop(one) for one in record.get("loops", ())),
+        extras=tuple(ExtraTorque(**one) for one in record.get("extras", ())),
     )
 
 
@@ -66,6 +70,21 @@ def _joint(record: Mapping[str, Any]) -> Joint:
         _pose(record["tip"]),
         Limits(**record["limits"]),
     )
+
+
+def _loop_record(loop: Loop) -> dict[str, Any]:
+    return {
+        "name": loop.name,
+        "links": [loop.first, loop.second],
+        "poses": [_pose_record(loop.first_pose), _pose_record(loop.second_pose)],
+        "dependent": list(loop.dependent),
+    }
+
+
+def _loop(record: Mapping[str, Any]) -> Loop:
+    first, second = record["links"]
+    poses = (_pose(record["poses"][0]), _pose(record["poses"][1]))
+    return Loop(record["name"], first, second, *poses, tuple(record["dependent"]))
 
 
 def _pose_record(pose: Pose) -> dict[str, Any]:

@@ -31,7 +31,7 @@ class BagTable:
     def __init__(self, path: Path, robot: Robot, topic: str | None) -> None:
         self.path = path
         self.name = path.name
-        self.joints = robot.joint_names
+        self.joints = robot.primary_names
         self.topic = _one_topic(path, topic)
         messages = list(islice(_messages(path, self.topic), _FIRST_MESSAGES))
         named = dict.fromkeys(name for message in messages for name in message.names)
@@ -56,7 +56,7 @@ class BagTable:
 def _units_of_definition(robot: Robot) -> dict[str, Any]:
     """The units that the comments of JointState.msg prescribe: rad or m, rad/s or m/s, N m or N."""
     units = {"position": ("rad", "m"), "velocity": ("rad/s", "m/s"), "torque": ("N m", "N")}
-    return {key: {j.name: pair[j.kind == "prismatic"] for j in robot.joints} for key, pair in units.items()}
+    return {key: {j.name: pair[j.kind == "prismatic"] for j in robot.primary_joints} for key, pair in units.items()}
 
 
 def _parts(path: Path) -> list[Path]:

@@ -32,7 +32,7 @@ def unit_notes(log: Log, robot: Robot, accepted: Collection[str]) -> tuple[str, 
 def _reach(robot: Robot) -> Array:
     """(n,) largest |q| that the limits allow; `UNLIMITED_TURN` or infinity without limits."""
     reach = []
-    for joint in robot.joints:
+    for joint in robot.primary_joints:
         stated = [abs(end) for end in (joint.limits.lower, joint.limits.upper) if end is not None]
         free = UNLIMITED_TURN if joint.kind == "revolute" else np.inf
         reach.append(max(stated) if len(stated) == 2 and max(stated) > 0 else free)
@@ -40,7 +40,7 @@ def _reach(robot: Robot) -> Array:
 
 
 def _degree_note(log: Log, robot: Robot, accepted: Collection[str]) -> str:
-    turning = np.array([joint.kind == "revolute" for joint in robot.joints])
+    turning = np.array([joint.kind == "revolute" for joint in robot.primary_joints])
     peak, reach = np.abs(log.q).max(axis=0), _reach(robot)
     beyond = turning & (peak > np.maximum(2 * reach, pi))
     if not beyond.any() or (np.deg2rad(peak[turning]) > 1.2 * reach[turning]).any():
@@ -56,7 +56,7 @@ def _degree_note(log: Log, robot: Robot, accepted: Collection[str]) -> str:
 
 def _limit_notes(log: Log, robot: Robot) -> list[str]:
     notes = []
-    for joint, q in zip(robot.joints, log.q.T, strict=True):
+    for joint, q in zip(robot.primary_joints, log.q.T, strict=True):
         low, high = joint.limits.lower, joint.limits.upper
         margin = 0.0 if low is None or high is None else 0.01 * (high - low)
         if low is not None and high is not None and high > low and (q.min() < low - margin or q.max() > high + margin):
@@ -68,7 +68,7 @@ def _limit_notes(log: Log, robot: Robot) -> list[str]:
 
 
 def _torque_note(log: Log, robot: Robot, accepted: Collection[str]) -> str:
-    limits = np.array([joint.limits.effort or np.nan for joint in robot.joints])
+    limits = np.array([joint.limits.effort or np.nan for joint in robot.primary_joints])
     if np.isnan(limits).all():
         return ""
     excess = np.sqrt((log.tau**2).mean(axis=0)) / limits

@@ -47,7 +47,7 @@ def pick_signal(signal: str, statement: Statement, robot: Robot, table: Table) -
     if isinstance(stated, str) and "{" not in stated:
         return _pick_array(signal, stated, statement.joints, robot, table)
     names = _column_names(signal, stated, robot)
-    pairs = zip(names, robot.joint_names, strict=True)
+    pairs = zip(names, robot.primary_names, strict=True)
     missing = [f"{name} (joint {joint})" for name, joint in pairs if name not in table.names]
     if missing:
         raise LogError(
@@ -62,19 +62,19 @@ def both_lists(columns: Collection[str], robot: Robot) -> str:
     """`the file has: a, b; the robot has the joints: c, d`."""
     shown = list(columns)[:60]
     rest = f" and {len(columns) - len(shown)} more" if len(columns) > len(shown) else ""
-    return f"the file has: {', '.join(shown)}{rest}; the robot has the joints: {', '.join(robot.joint_names)}"
+    return f"the file has: {', '.join(shown)}{rest}; the robot has the joints: {', '.join(robot.primary_names)}"
 
 
 def _column_names(signal: str, stated: ColumnNames, robot: Robot) -> tuple[str, ...]:
     if isinstance(stated, str):
-        return tuple(_from_pattern(stated, signal, i, name) for i, name in enumerate(robot.joint_names))
+        return tuple(_from_pattern(stated, signal, i, name) for i, name in enumerate(robot.primary_names))
     if isinstance(stated, Mapping):
         _require_joints(f"columns.{signal}", list(stated), robot)
-        return tuple(stated[name] for name in robot.joint_names)
-    if len(stated) != robot.joint_count:
+        return tuple(stated[name] for name in robot.primary_names)
+    if len(stated) != len(robot.primary_names):
         raise LogError(
-            f"columns.{signal} lists {len(stated)} columns, but the robot has {robot.joint_count} joints: "
-            f"{', '.join(robot.joint_names)}"
+            f"columns.{signal} lists {len(stated)} columns, but the robot has {len(robot.primary_names)} joints: "
+            f"{', '.join(robot.primary_names)}"
         )
     return tuple(stated)
 
@@ -95,16 +95,16 @@ def _pick_array(signal: str, name: str, joints: Sequence[str] | None, robot: Rob
     if joints is None:
         raise LogError(
             f"columns.{signal} names the array {name!r}, but the order of its columns is not stated",
-            hint=f"state joints = {list(robot.joint_names)}, in the order of the array's columns",
+            hint=f"state joints = {list(robot.primary_names)}, in the order of the array's columns",
         )
     _require_joints("joints", joints, robot)
-    return Pick(signal, (name,), tuple(list(joints).index(joint) for joint in robot.joint_names))
+    return Pick(signal, (name,), tuple(list(joints).index(joint) for joint in robot.primary_names))
 
 
 def _require_joints(what: str, given: Sequence[str], robot: Robot) -> None:
-    if sorted(given) != sorted(robot.joint_names):
+    if sorted(given) != sorted(robot.primary_names):
         raise LogError(
-            f"{what} names {', '.join(given)}, but the robot has the joints {', '.join(robot.joint_names)}",
+            f"{what} names {', '.join(given)}, but the robot has the joints {', '.join(robot.primary_names)}",
             hint="is it the log of another robot? robot.lock({...}) removes unlogged joints",
         )
 
@@ -113,10 +113,10 @@ def _refuse_further_joint(signal: str, stated: ColumnNames, robot: Robot, table:
     """A numbered pattern that goes on past the last joint belongs to a robot with more joints."""
     if not isinstance(stated, str) or "{joint" in stated:
         return
-    following = _from_pattern(stated, signal, robot.joint_count, "")
+    following = _from_pattern(stated, signal, len(robot.primary_names), "")
     if following in table.names:
         raise LogError(
-            f"{table.name} goes on with {following!r} after the robot's {robot.joint_count} joints; "
+            f"{table.name} goes on with {following!r} after the robot's {len(robot.primary_names)} joints; "
             f"{both_lists(table.names, robot)}",
             hint=f"is it the log of another robot? if not, list the columns: columns.{signal} = [...]",
         )

@@ -52,7 +52,7 @@ def conversion_of(statement: Statement, robot: Robot, signals: tuple[str, ...]) 
 
 def motor_gears(statement: Statement, robot: Robot) -> Array:
     """G (n, n) of q_motor = G q_joint; row j is the motor of joint j."""
-    n = robot.joint_count
+    n = len(robot.primary_names)
     if statement.gears is not None:
         stated = np.array(statement.gears, dtype=np.float64)
         G = frozen_array(np.diag(stated) if stated.shape == (n,) else stated, (n, n), "gears")
@@ -65,18 +65,20 @@ def motor_gears(statement: Statement, robot: Robot) -> Array:
 
 def _gears_of_drives(robot: Robot) -> Array:
     driven = [drive.joint for drive in robot.drives]
-    missing = [name for name in robot.joint_names if name not in driven]
+    missing = [name for name in robot.primary_names if name not in driven]
     if missing:
         raise LogError(
             f"the log is motor side, but the robot states no gears for: {', '.join(missing)}",
             hint="state gears = [n ratios] or an n x n matrix in the sidecar file, or drives in the robot file",
         )
-    return np.asarray(gear_matrix(robot)[[driven.index(name) for name in robot.joint_names]])
+    rows = [driven.index(name) for name in robot.primary_names]
+    return np.asarray(gear_matrix(robot)[np.ix_(rows, [robot.joint_index(name) for name in robot.primary_names])])
 
 
 def _scales(signal: str, statement: Statement, robot: Robot) -> Array:
-    units = [statement.unit(signal, name) for name in robot.joint_names]
-    scales = [factor(signal, unit, j.kind, j.name) for unit, j in zip(units, robot.joints, strict=True)]
+    joints = robot.primary_joints
+    units = [statement.unit(signal, joint.name) for joint in joints]
+    scales = [factor(signal, unit, j.kind, j.name) for unit, j in zip(units, joints, strict=True)]
     if signal != "torque" or not any(map(is_current, units)):
         return np.array(scales)
     if statement.current_gains is None:
@@ -90,15 +92,17 @@ def _scales(signal: str, statement: Statement, robot: Robot) -> Array:
 
 def _offset(statement: Statement, robot: Robot) -> Array:
     if statement.position_offset is None:
-        return np.zeros(robot.joint_count)
-    units = [factor("position", statement.unit("position", j.name), j.kind, j.name) for j in robot.joints]
+        return np.zeros(len(robot.primary_names))
+    units = [factor("position", statement.unit("position", j.name), j.kind, j.name) for j in robot.primary_joints]
     return np.asarray(per_joint(statement.position_offset, robot, "position_offset") * np.array(units))
 
 
 def per_joint(stated: PerJoint, robot: Robot, what: str) -> Array:
     """(n,) values of a list in the robot's order or of a table by joint, which must name every joint."""
     if isinstance(stated, Mapping):
-        if sorted(stated) != sorted(robot.joint_names):
-            raise LogError(f"{what} names {', '.join(stated)}; the robot has the joints {', '.join(robot.joint_names)}")
-        stated = [stated[name] for name in robot.joint_names]
-    return frozen_array(stated, (robot.joint_count,), what)
+        if sorted(stated) != sorted(robot.primary_names):
+            raise LogError(
+                f"{what} names {', '.join(stated)}; the robot has the joints {', '.join(robot.primary_names)}"
+            )
+        stated = [stated[name] for name in robot.primary_names]
+    return frozen_array(stated, (len(robot.primary_names),), what)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import ceil, log
 from typing import Final
 
@@ -23,9 +24,14 @@ def lowpass(x: Array, cutoff_hz: float | None, rate_hz: float, order: int = 4) -
     if cutoff_hz is None or len(x) < 2:
         return x
     _require_below_nyquist(cutoff_hz, rate_hz)
-    sections = butter(order, cutoff_hz, fs=rate_hz, output="sos")
     extension = min(len(x) - 1, ceil(rate_hz / cutoff_hz))
-    return np.asarray(sosfiltfilt(sections, x, axis=0, padlen=extension))
+    return np.asarray(sosfiltfilt(_sections(order, cutoff_hz, rate_hz), x, axis=0, padlen=extension))
+
+
+@lru_cache
+def _sections(order: int, cutoff_hz: float, rate_hz: float) -> Array:
+    # Kept: the choice of settings filters the same short stretches thousands of times, and a design takes 1 ms.
+    return np.asarray(butter(order, cutoff_hz, fs=rate_hz, output="sos"))
 
 
 def settling_rows(cutoff_hz: float | None, rate_hz: float, order: int = 4) -> int:

@@ -65,7 +65,7 @@ class Log:
     def __len__(self) -> int:
         return len(self.time)
 
-    def take(self, index: slice | NDArray[np.bool_]) -> Log:
+    def take(self, index: slice | NDArray[np.bool_] | NDArray[np.intp]) -> Log:
         """The selected rows."""
         arrays: dict[str, Any] = {name: getattr(self, name) for name in ARRAYS}
         taken: dict[str, Any] = {name: None if a is None else a[index] for name, a in arrays.items()}

@@ -46,19 +46,39 @@ class Conditioned:
 
 
 class SampleStream:
-    """Blocks of samples of one or more logs, made as they are asked for; one pass.
+    """Blocks of samples of one or more logs, made as they are asked for, anew by every iteration.
+
+    A segment may go on from one block to the next, with the same number.
 
     notes    what was left out, split or chosen so far
     """
 
-    def __init__(self, logs: Sequence[Log | LogScan], robot: Robot, resolved: Conditioning, block: int | None) -> None:
+    def __init__(
+        self,
+        logs: Sequence[Log | LogScan],
+        robot: Robot,
+        resolved: Conditioning,
+        block: int | None,
+        choices: Sequence[str],
+    ) -> None:
         self.logs = logs
         self.robot = robot
         self.conditioning = resolved
-        self.notes: list[str] = []
+        self.choices = tuple(choices)
+        self.notes = list(choices)
         self._block = block
         self._segment = -1
         self._total = 0
+
+    @property
+    def rate_hz(self) -> float:
+        """Sampling rate of the samples."""
+        return number(self.conditioning.rate_hz, "rate_hz") / self.conditioning.decimation
+
+    @property
+    def count(self) -> int:
+        """Samples made by the last iteration."""
+        return self._total
 
     def __iter__(self) -> Iterator[Samples]:
         return (samples for samples, _, _ in self.blocks())
@@ -66,6 +86,7 @@ class SampleStream:
     def blocks(self) -> Iterator[tuple[Samples, NDArray[np.int64], int]]:
         """Samples with the file rows that they come from and the number of their log."""
         c = self.conditioning
+        self.notes, self._segment, self._total = list(self.choices), -1, 0
         for number_of_log, log in enumerate(self.logs):
             chunks: Iterable[Log] = [log] if isinstance(log, Log) else log
             last: tuple[int, int] | None = None
@@ -114,8 +135,7 @@ class SampleStream:
         c = self.conditioning
         q, qd, qdd, tau = (array[kept] for array in motion)
         usable = None if c.slow_speed is None else np.abs(qd) > np.asarray(c.slow_speed)
-        rate = number(c.rate_hz, "rate_hz") / c.decimation
-        return Samples(self.robot.joint_names, q, qd, qdd, tau, rate, segments, usable)
+        return Samples(self.robot.primary_names, q, qd, qdd, tau, self.rate_hz, segments, usable)
 
 
 def _kept_rows(window: Window, motion: Motion, c: Conditioning) -> NDArray[np.int64]:
@@ -159,9 +179,7 @@ def condition_stream(
     """Samples of the logs block by block, in bounded memory; the same numbers as `condition`."""
     listed = _as_list(logs)
     resolved, notes = resolve(conditioning or Conditioning(), listed, cutoff_rule)
-    stream = SampleStream(listed, robot, resolved, block_rows)
-    stream.notes.extend(notes)
-    return stream
+    return SampleStream(listed, robot, resolved, block_rows, notes)
 
 
 def condition(
@@ -174,8 +192,7 @@ def condition(
     """Samples of all rows of the logs; settings left "auto" are chosen from these logs and reported."""
     listed = _as_list(logs)
     resolved, notes = resolve(conditioning or Conditioning(), listed, cutoff_rule)
-    stream = SampleStream(listed, robot, resolved, None)
-    stream.notes.extend(notes)
+    stream = SampleStream(listed, robot, resolved, None, notes)
     blocks = list(stream.blocks())
     rows = np.concatenate([rows for _, rows, _ in blocks])
     owners = np.concatenate([np.full(len(rows), owner, dtype=np.int64) for _, rows, owner in blocks])

@@ -67,7 +67,7 @@ class LogScan:
             if cleaner.kept == len(cleaned):
                 notes = unit_notes(cleaned, self.robot, self.statement.accept)
             yield cleaned
-        self.notes = (*notes, *cleaner.notes(self.robot.joint_names, tuple(self.statement.accept)))
+        self.notes = (*notes, *cleaner.notes(self.robot.primary_names, tuple(self.statement.accept)))
 
     def _converted(self) -> Iterator[Log]:
         first_row, start = 0, None
@@ -89,7 +89,7 @@ class LogScan:
 
     def _log(self, time: Array, rows: np.ndarray[Any, np.dtype[np.int64]], values: Mapping[str, Array]) -> Log:
         qd, qdd = values.get("velocity"), values.get("acceleration")
-        names = self.robot.joint_names
+        names = self.robot.primary_names
         return Log(names, time, values["position"], values["torque"], rows, qd, qdd, self.statement)
 
     def _distinct(self) -> list[Table]:
@@ -105,6 +105,26 @@ class LogScan:
             times = [self.time_column] if self.time_column is not None and table is self.main else []
             wanted.append((table, list(dict.fromkeys([*times, *names]))))
         return wanted
+
+
+def sparse(scan: LogScan, rows: int, stretches: int = 8) -> Log:
+    """The log, or of one longer than `rows` between a half and all of that number, in evenly spread stretches.
+
+    One pass, in memory for `rows` rows and a chunk. The stretches are at least `stretches`, with gaps between.
+    """
+    length, every, seen = max(1, rows // (2 * stretches)), 1, 0
+    kept: list[Log] = []
+    for chunk in scan:
+        for start in range(0, len(chunk), length):
+            if seen % every == 0:
+                # An index array copies: a slice would hold on to the chunk.
+                kept.append(chunk.take(np.arange(start, min(start + length, len(chunk)))))
+            seen += 1
+            if len(kept) > 2 * stretches:
+                kept, every = kept[::2], 2 * every
+    if not kept:
+        raise LogError(f"{scan.path.name} has no usable rows")
+    return replace(joined(kept), notes=scan.notes)
 
 
 def _logged_signals(statement: Statement, table: Table, robot: Robot) -> tuple[str, ...]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,3 +51,8 @@ class Samples:
 
     def __len__(self) -> int:
         return len(self.q)
+
+    def take(self, index: slice) -> Samples:
+        """Consecutive rows."""
+        arrays: dict[str, Any] = {name: getattr(self, name)[index] for name in ("q", "qd", "qdd", "tau", "segments")}
+        return replace(self, **arrays, usable=None if self.usable is None else self.usable[index])

@@ -62,7 +62,7 @@ def open_table(path: Path, robot: Robot, topic: str | None = None) -> Table:
     if suffix in (".npz", ".mat", ".h5", ".hdf5"):
         from mindyn.logs.array_table import open_arrays
 
-        return open_arrays(path, robot.joint_count)
+        return open_arrays(path, len(robot.primary_names))
     raise LogError(f"{path.name}: mindyn reads {', '.join(SUFFIXES)}, and rosbag2 folders")
 
 

@@ -9,9 +9,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from mindyn.algebra.blas import on_one_blas_thread
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.logs.filters import lowpass, settling_rows
+from mindyn.logs.pipeline import SampleStream, joined_samples
 from mindyn.logs.samples import Samples
 from mindyn.regression.information import Information
 from mindyn.regression.regressor import Parts, Regressor
@@ -22,11 +24,14 @@ BLOCK_ROWS: Final = 1024
 FILTERED_ROWS: Final = 16_384
 """Rows filtered at once, at least; the overlap with their neighbours comes on top."""
 SHORTEST_EDGE_S: Final = 0.1
+STOP_ROWS: Final = 8192
+"""Rows of the block before from which the state of a stop operator is taken up."""
 RowWeight = Callable[[int, Array], Array]
 MOVES: Final = 1e-9
 """A joint whose position varies by less, rad or m, never moves."""
 
 
+@on_one_blas_thread
 def gather(
     regressor: Regressor,
     samples: Samples | Iterable[Samples],
@@ -41,38 +46,76 @@ def gather(
     decimation  every how many filtered rows one is kept
     row_weight  for joint i and its rows [Y_i | tau_i] (N, p_i + 1), the weights (N,) of their squared residuals
     """
-    triangles = [Triangle(regressor.width(i) + 1, BLOCK_ROWS) for i in range(regressor.robot.joint_count)]
+    triangles = [Triangle(regressor.width(i) + 1, BLOCK_ROWS) for i in range(regressor.joint_count)]
     reach: Array | None = None
-    for block in [samples] if isinstance(samples, Samples) else samples:
+    for block, inner in with_neighbours(regressor, samples, cutoff_hz):
         require_joints(regressor, block)
         ends = np.stack([block.q.min(axis=0), block.q.max(axis=0)])
         reach = ends if reach is None else np.stack([np.minimum(reach[0], ends[0]), np.maximum(reach[1], ends[1])])
-        for parts, rows in blocks(regressor, block, cutoff_hz, decimation):
+        for parts, rows in blocks(regressor, block, cutoff_hz, decimation, inner):
             _append(triangles, parts, rows, block.usable, row_weight)
     counts = tuple(triangle.rows for triangle in triangles)
     _require_enough(regressor, counts, reach)
     factors = tuple(triangle.R for triangle in triangles)
-    return Information(regressor.robot.joint_names, regressor.names, regressor.columns, factors, counts)
+    return Information(regressor.joint_names, regressor.names, regressor.columns, factors, counts)
+
+
+def with_neighbours(
+    regressor: Regressor, samples: Samples | Iterable[Samples], cutoff_hz: float | None
+) -> Iterator[tuple[Samples, range]]:
+    """Samples, and which of their rows are meant: of a stream each block with the rows around it that it depends on."""
+    listed = [samples] if isinstance(samples, Samples) else samples
+    reach = _dependence_rows(regressor, cutoff_hz, listed.rate_hz) if isinstance(listed, SampleStream) else 0
+    if not reach:
+        yield from ((block, range(len(block))) for block in listed)
+        return
+    before: Samples | None = None
+    block: Samples | None = None
+    for following in listed:
+        if block is not None:
+            yield _between(before, block, following.take(slice(reach)))
+            held = block if before is None else joined_samples([before, block])
+            before = held.take(slice(max(0, len(held) - reach), None))
+        block = following
+    if block is not None:
+        yield _between(before, block, None)
+
+
+def _between(before: Samples | None, block: Samples, after: Samples | None) -> tuple[Samples, range]:
+    start = 0 if before is None else len(before)
+    whole = joined_samples([part for part in (before, block, after) if part is not None])
+    return whole, range(start, start + len(block))
+
+
+def _dependence_rows(regressor: Regressor, cutoff_hz: float | None, rate_hz: float) -> int:
+    """Rows before and after a sample that its columns depend on; a stop operator forgets within `STOP_ROWS`."""
+    filtered = 0 if cutoff_hz is None else max(settling_rows(cutoff_hz, rate_hz), _edge_rows(cutoff_hz, rate_hz))
+    return filtered + (STOP_ROWS if regressor.friction.direction == "stop" else 0)
 
 
 def blocks(
-    regressor: Regressor, samples: Samples, cutoff_hz: float | None = None, decimation: int = 1
+    regressor: Regressor,
+    samples: Samples,
+    cutoff_hz: float | None = None,
+    decimation: int = 1,
+    inner: range | None = None,
 ) -> Iterator[tuple[Parts, NDArray[np.intp]]]:
-    """Blocks of [columns | torque] for every joint, with the sample numbers of their rows."""
+    """Blocks of [columns | torque] for every joint, with the sample numbers of their rows; `inner`: of these rows."""
     directions = regressor.directions(samples.qd, samples.segments, samples.rate_hz)
+    meant = range(len(samples)) if inner is None else inner
     if cutoff_hz is None:
-        yield from _plain_blocks(regressor, samples, directions, decimation)
+        yield from _plain_blocks(regressor, samples, directions, decimation, meant)
     else:
         for start, stop in segment_ends(samples.segments):
-            yield from _filtered_blocks(regressor, samples, directions, (start, stop), cutoff_hz, decimation)
+            yield from _filtered_blocks(regressor, samples, directions, (start, stop), cutoff_hz, decimation, meant)
 
 
 def _plain_blocks(
-    regressor: Regressor, samples: Samples, directions: Array | None, decimation: int
+    regressor: Regressor, samples: Samples, directions: Array | None, decimation: int, meant: range
 ) -> Iterator[tuple[Parts, NDArray[np.intp]]]:
     out = np.empty((BLOCK_ROWS, *regressor.kernel.output_shapes[0]))
-    for start in range(0, len(samples), BLOCK_ROWS * decimation):
-        taken = slice(start, min(start + BLOCK_ROWS * decimation, len(samples)), decimation)
+    for start in range(meant.start, meant.stop, BLOCK_ROWS * decimation):
+        taken = slice(start, min(start + BLOCK_ROWS * decimation, meant.stop), decimation)
         rows = np.arange(taken.start, taken.stop, decimation)
         yield _parts(regressor, samples, directions, taken, out[: len(rows)]), rows
 
@@ -84,19 +127,26 @@ def _filtered_blocks(
     segment: tuple[int, int],
     cutoff_hz: float,
     decimation: int,
+    meant: range,
 ) -> Iterator[tuple[Parts, NDArray[np.intp]]]:
     reach = settling_rows(cutoff_hz, samples.rate_hz)
     size = max(FILTERED_ROWS, 2 * reach)
-    edge = ceil(max(SHORTEST_EDGE_S, 0.5 / cutoff_hz) * samples.rate_hz)
-    for start in range(segment[0], segment[1], size):
+    edge = _edge_rows(cutoff_hz, samples.rate_hz)
+    begin, end = max(segment[0] + edge, meant.start), min(segment[1] - edge, meant.stop)
+    for start in range(begin, end, size):
         first, last = max(segment[0], start - reach), min(segment[1], start + size + reach)
         parts = _parts(regressor, samples, directions, slice(first, last), None)
         smooth = [lowpass(np.concatenate(arrays, axis=1), cutoff_hz, samples.rate_hz) for arrays in parts]
-        kept = np.arange(max(start, segment[0] + edge), min(start + size, segment[1] - edge))
+        kept = np.arange(start, min(start + size, end))
         kept = kept[(kept - segment[0]) % decimation == 0]
-        for begin in range(0, len(kept), BLOCK_ROWS):
-            rows = kept[begin : begin + BLOCK_ROWS]
+        for at in range(0, len(kept), BLOCK_ROWS):
+            rows = kept[at : at + BLOCK_ROWS]
             yield [[array[rows - first]] for array in smooth], rows
+
+
+def _edge_rows(cutoff_hz: float, rate_hz: float) -> int:
+    """Rows at the ends of a segment where the filter has seen too little."""
+    return ceil(max(SHORTEST_EDGE_S, 0.5 / cutoff_hz) * rate_hz)
 
 
 def _parts(regressor: Regressor, samples: Samples, directions: Array | None, taken: slice, out: Array | None) -> Parts:
@@ -131,16 +181,16 @@ def segment_ends(segments: NDArray[np.int64]) -> list[tuple[int, int]]:
 
 def require_joints(regressor: Regressor, samples: Samples) -> None:
     """Refuses samples of another robot."""
-    if samples.joint_names != regressor.robot.joint_names:
+    if samples.joint_names != regressor.joint_names:
         raise InputError(
             f"the samples are of joints {', '.join(samples.joint_names)}; "
-            f"the robot has {', '.join(regressor.robot.joint_names)}"
+            f"the robot has {', '.join(regressor.joint_names)}"
         )
 
 
 def _require_enough(regressor: Regressor, counts: tuple[int, ...], reach: Array | None) -> None:
     """Refuses what cannot be fitted, by name, before any number is computed from it."""
-    names = regressor.robot.joint_names
+    names = regressor.joint_names
     if reach is None:
         raise InputError("no samples were given")
     still = [name for name, moved in zip(names, reach[1] - reach[0], strict=True) if moved < MOVES]

@@ -11,12 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError
+from mindyn.equations.loop_closure import loop_closure
+from mindyn.errors import InputError, RobotError, unknown_name
+from mindyn.identifiability.base_sets import base_parameters
 from mindyn.kernels.kernel import Kernel
 from mindyn.kernels.model import compile_model
 from mindyn.parameters.base import BaseParameters
 from mindyn.parameters.labels import parameter_labels
-from mindyn.parameters.structural import structural_base
 from mindyn.regression.friction import SHAPES, Friction
 from mindyn.robots.drive_matrices import friction_matrix
 from mindyn.robots.parts import Drive
@@ -49,17 +50,19 @@ class _FrictionColumn:
 
 
 def with_estimated_drives(robot: Robot) -> Robot:
-    """The robot with a drive (unit ratio, joint side) on every joint that states none.
+    """The robot with a drive (unit ratio, joint side) on every primary joint that states none.
 
     Rotor inertia, viscous and Coulomb friction and offset of these joints thereby become parameters to be estimated.
     """
     stated = {drive.joint: drive for drive in robot.drives}
-    return replace(robot, drives=tuple(stated.get(name, Drive(name)) for name in robot.joint_names))
+    driven = [name for name in robot.joint_names if name in stated or name in robot.primary_names]
+    return replace(robot, drives=tuple(stated.get(name, Drive(name)) for name in driven))
 
 
 class Regressor:
     """Y (N, n, count) with tau = Y beta, kept as its structurally nonzero columns for each joint.
 
+    joint_names  of the rows: the primary joints, which are all n of a robot without loops
     names    of the parameters: the base set's, then friction shapes, joint-side friction and extra columns
     columns  for each joint the numbers of the parameters that its torque depends on
     """
@@ -75,12 +78,13 @@ class Regressor:
         self.robot = robot
         self.friction = friction or Friction()
         self.extra = tuple(extra)
-        drives = bool(robot.drives) if base is None else base.drives
-        self.base, self.kernel = _structural(robot, drives) if base is None else (base, kernel or _kernel(robot, base))
+        self.joint_names = robot.primary_names
+        drives = bool(robot.drives or robot.extras) if base is None else base.drives
+        self.base, self.kernel = _own_base(robot, drives) if base is None else (base, kernel or _kernel(robot, base))
         nonzeros = self.kernel.nonzeros("Y")
         rows, columns = np.divmod(nonzeros, self.base.count)
-        self._starts = np.searchsorted(rows, np.arange(robot.joint_count + 1))
-        self._matrix = friction_matrix(robot) if drives else np.zeros((0, robot.joint_count))
+        self._starts = np.searchsorted(rows, np.arange(self.joint_count + 1))
+        self._matrix = _friction_of_rows(robot) if drives else np.zeros((0, self.joint_count))
         self._scales = _joint_scales(robot) if drives else np.ones(0)
         self._coulomb = self._coulomb_places(rows, columns)
         self._shaped = self._shaped_columns()
@@ -89,12 +93,17 @@ class Regressor:
             *(one.name for one in self._shaped),
             *(one.name for one in self.extra),
         )
-        self.columns = tuple(self._joint_columns(i, columns) for i in range(robot.joint_count))
+        self.columns = tuple(self._joint_columns(i, columns) for i in range(self.joint_count))
         self._require_names()
 
     def with_friction(self, friction: Friction) -> Regressor:
         """The same with other friction columns; base set and compiled kernel are shared."""
         return Regressor(self.robot, friction, self.extra, self.base, self.kernel)
+
+    @property
+    def joint_count(self) -> int:
+        """Number of rows of a sample."""
+        return len(self.joint_names)
 
     @property
     def count(self) -> int:
@@ -122,7 +131,7 @@ class Regressor:
                 compact[:, place] = weight * directions[:, source]
             self._add_shapes(found, qd, directions)
         for one in self.extra:
-            found[self.robot.joint_index(one.joint)].append(self._checked(one, q, qd, qdd))
+            found[self.joint_names.index(one.joint)].append(self._checked(one, q, qd, qdd))
         return found
 
     def directions(self, qd: Array, segments: NDArray[np.int64], rate_hz: float) -> Array | None:
@@ -140,7 +149,7 @@ class Regressor:
 
     def _speeds(self, qd: Array) -> Array:
         """Speeds that friction acts on, joint side: of every drive, then of the joints named in `joint_side`."""
-        own = [self.robot.joint_index(name) for name in self.friction.joint_side]
+        own = [self.joint_names.index(name) for name in self.friction.joint_side]
         return np.concatenate([qd @ (self._matrix / self._scales[:, None]).T, qd[:, own]], axis=1)
 
     def _coulomb_places(self, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> list[tuple[int, int, float]]:
@@ -157,7 +166,7 @@ class Regressor:
         return places
 
     def _shaped_columns(self) -> list[_FrictionColumn]:
-        n, drives = self.robot.joint_count, self.robot.drives if self.base.drives else ()
+        drives = self.robot.drives if self.base.drives else ()
         made = []
         for k, drive in enumerate(drives):
             number = self.robot.joint_index(drive.joint) + 1
@@ -165,7 +174,7 @@ class Regressor:
             made += [_FrictionColumn(f"f_{name}{number}", k, name, weights) for name in self.friction.shapes]
         for extra, name in enumerate(self.friction.joint_side):
             number = self.robot.joint_index(name) + 1
-            unit = np.eye(n)[number - 1]
+            unit = np.eye(self.joint_count)[self.joint_names.index(name)]
             source = len(drives) + extra
             made += [_FrictionColumn(f"fvj{number}", source, "speed", unit)]
             made += [_FrictionColumn(f"fcj{number}", source, "direction", unit)]
@@ -176,7 +185,7 @@ class Regressor:
         first = self.base.count
         shaped = [first + k for k, one in enumerate(self._shaped) if one.weights[joint]]
         first += len(self._shaped)
-        name = self.robot.joint_names[joint]
+        name = self.joint_names[joint]
         extra = [first + k for k, one in enumerate(self.extra) if one.joint == name]
         return np.asarray([*base, *shaped, *extra], dtype=np.intp)
 
@@ -196,17 +205,18 @@ class Regressor:
         return values[:, None]
 
     def _require_names(self) -> None:
-        for one in self.extra:
-            self.robot.joint_index(one.joint)
+        for name in (*(one.joint for one in self.extra), *self.friction.joint_side):
+            if name not in self.joint_names:
+                raise unknown_name("joint", name, self.joint_names)
         repeated = sorted({name for name in self.names if self.names.count(name) > 1})
         if repeated:
             raise InputError(f"parameter names must be unique; repeated: {', '.join(repeated)}")
 
 
 @lru_cache(maxsize=KEPT)
-def _structural(robot: Robot, drives: bool) -> tuple[BaseParameters, Kernel]:
-    """The structural base set and its kernel: tracing a 6R arm takes 0.2 s, a fit to 4000 rows less."""
-    base = structural_base(robot, drives=drives)
+def _own_base(robot: Robot, drives: bool) -> tuple[BaseParameters, Kernel]:
+    """The robot's base set and its kernel: tracing a 6R arm takes 0.2 s, a fit to 4000 rows less."""
+    base = base_parameters(robot, drives=drives)
     return base, _kernel(robot, base)
 
 
@@ -218,6 +228,17 @@ def _shape_values(shape: str, u: Array, s: Array) -> Array:
     if shape == "speed":
         return u
     return s if shape == "direction" else SHAPES[shape](u, s)
+
+
+def _friction_of_rows(robot: Robot) -> Array:
+    """F (drives, rows): the speeds that friction acts on are F qd, qd of the primary joints."""
+    F = friction_matrix(robot)
+    if not robot.loops:
+        return F
+    affine = loop_closure(robot).affine
+    if affine is None:
+        raise RobotError(f"the loops of {robot.name!r} are no parallelograms: their friction has no constant shape")
+    return np.asarray(F @ affine.matrix)
 
 
 def _joint_scales(robot: Robot) -> Array:

@@ -118,6 +118,17 @@ class Robot(Value):
         return tuple(joint.name for joint in self.joints)
 
     @cached_property
+    def primary_joints(self) -> tuple[Joint, ...]:
+        """Joints that move on their own, in the order of q: all but those that loops make dependent."""
+        dependent = {name for loop in self.loops for name in loop.dependent}
+        return tuple(joint for joint in self.joints if joint.name not in dependent)
+
+    @cached_property
+    def primary_names(self) -> tuple[str, ...]:
+        """Names of the primary joints: all joints of a robot without loops."""
+        return tuple(joint.name for joint in self.primary_joints)
+
+    @cached_property
     def link_names(self) -> tuple[str, ...]:
         """Names of the moving links, in the order of q."""
         return tuple(link.name for link in self.links)

@@ -1,0 +1,114 @@
+"""A stream of blocks gives what the samples in memory give, whatever the fit looks back at."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+from closeness import assert_close
+from estimators.recovered import smooth_samples
+from identifiability.parallelogram_arms import arm, closed_at_zero, home_of, random_entry
+from robots import random_robot, with_random_drives
+
+from mindyn.errors import InputError
+from mindyn.estimators.estimate import load_estimate
+from mindyn.estimators.identify import identify
+from mindyn.estimators.least_squares import LeastSquares
+from mindyn.logs.conditioning import Conditioning
+from mindyn.logs.log import log_of_arrays
+from mindyn.logs.pipeline import condition, condition_stream
+from mindyn.logs.reading import read_log, scan_log, sparse
+from mindyn.regression.friction import Friction
+from mindyn.regression.regressor import with_estimated_drives
+
+SETTINGS = Conditioning(rate_hz=200.0, stamps="uniform", position_cutoff_hz=20.0, edge_s=0.2, delay_s=0.0)
+FITS = {
+    "plain": LeastSquares(),
+    "parallel filter": LeastSquares(filter_hz=5.0),
+    "stop operator": LeastSquares(friction=Friction("stop", 0.05), filter_hz=8.0),
+    "correlated residuals": LeastSquares(covariance="correlated", filter_hz=5.0),
+    "robust": LeastSquares(robust=True),
+}
+STATED = {
+    "columns": {"time": "t", "position": "q_{joint}", "torque": "tau_{joint}"},
+    "units": {"time": "s", "position": "rad", "torque": "N m"},
+    "side": "joint",
+}
+
+
+def noisy_log(robot, rows, seed=3):
+    samples = smooth_samples(robot, rows, seed)
+    noise = np.random.default_rng(seed).normal(scale=0.2, size=samples.tau.shape)
+    return log_of_arrays(samples.joint_names, np.arange(rows) / 200.0, samples.q, samples.tau + noise)
+
+
+def revolute_robot():
+    return with_random_drives(random_robot(2, joints=2, tree=False), 2)
+
+
+def write(log, path):
+    columns = {"t": log.time}
+    for k, name in enumerate(log.joint_names):
+        columns |= {f"q_{name}": log.q[:, k], f"tau_{name}": log.tau[:, k]}
+    pl.DataFrame(columns).write_parquet(path)
+
+
+def scanned(log, robot, folder):
+    write(log, folder / "run.parquet")
+    return scan_log(folder / "run.parquet", robot, stated=STATED, chunk_rows=1000)
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_blocks_give_the_fit_of_the_whole(name, tmp_path):
+    robot = revolute_robot()
+    log = noisy_log(robot, 12_000)
+    whole = FITS[name].fit(robot, condition(log, robot, SETTINGS).samples)
+    stream = condition_stream(scanned(log, robot, tmp_path), robot, SETTINGS, block_rows=2500)
+    assert sum(1 for _ in stream) > 3
+    pieces = FITS[name].fit(robot, stream)
+    assert [one.rows for one in pieces.residuals] == [one.rows for one in whole.residuals]
+    assert_close(pieces.beta, whole.beta, 1e-9)
+    assert_close(pieces.covariance, whole.covariance, 1e-9)
+
+
+def test_a_stream_that_can_be_read_once_is_refused_where_two_passes_are_needed():
+    robot = revolute_robot()
+    once = iter(condition_stream(noisy_log(robot, 3000), robot, SETTINGS))
+    with pytest.raises(InputError, match="several times"):
+        LeastSquares(robust=True).fit(robot, once)
+
+
+def test_identify_takes_a_scanned_log(tmp_path):
+    robot = revolute_robot()
+    write(noisy_log(robot, 9000), tmp_path / "run.parquet")
+    whole = identify(robot, read_log(tmp_path / "run.parquet", robot, stated=STATED), LeastSquares(), SETTINGS)
+    scan = scan_log(tmp_path / "run.parquet", robot, stated=STATED, chunk_rows=1000)
+    found = identify(robot, scan, LeastSquares(), SETTINGS)
+    assert_close(found.beta, whole.beta, 1e-9)
+    assert found.provenance["rows"] == whole.provenance["rows"]
+    assert found.provenance["sources"] == whole.provenance["sources"]
+
+
+@pytest.mark.parametrize("rows", [500, 4000, 50_000])
+def test_sparse_stretches_are_the_log_or_spread_over_it(tmp_path, rows):
+    robot = revolute_robot()
+    write(noisy_log(robot, rows), tmp_path / "run.parquet")
+    made = sparse(scan_log(tmp_path / "run.parquet", robot, stated=STATED, chunk_rows=1700), 4000)
+    assert len(made) == rows if rows <= 2500 else 1000 <= len(made) <= 4000
+    assert made.rows[0] == 0
+    assert made.rows[-1] > 0.85 * (rows - 1)
+
+
+def test_a_parallelogram_is_identified_from_a_log_of_its_primary_joints(tmp_path):
+    entry = random_entry(4)
+    robot = with_estimated_drives(closed_at_zero(arm(entry, 4), home_of(entry)))
+    log = noisy_log(robot, 6000)
+    write(log, tmp_path / "run.parquet")
+    read = read_log(tmp_path / "run.parquet", robot, stated=STATED)
+    assert read.joint_names == robot.primary_names
+    found = identify(robot, read, LeastSquares(), SETTINGS)
+    assert found.residuals[0].rms < 0.3
+    found.save(tmp_path / "estimate.json")
+    loaded = load_estimate(tmp_path / "estimate.json")
+    assert loaded.robot.loops
+    assert_close(loaded.predict_log(read), found.predict_log(read), 1e-12)
