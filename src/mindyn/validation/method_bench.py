@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
@@ -42,7 +42,7 @@ class MethodResult:
 
     bias, spread      (n,) for each joint (see the module); NaN where no repetition succeeded
     parameter_bias    |mean beta - beta| / |beta| with parameters in units of the torque that they cause
-    seconds           of one fit, the median
+    seconds           of processor time for one fit, the median
     tests             motions that a person records
     failed, reason    repetitions without a result, and why the first of them has none
     """
@@ -177,13 +177,13 @@ def fit_all(bench: Bench, number: int, names: Iterable[str]) -> dict[str, Fitted
     base = Regressor(bench.robot).base
     found = {}
     for name in names:
-        start = perf_counter()
+        start = process_time()
         try:
             estimate = METHODS[name].fit(trial)
             beta = estimate.base.to(base) @ estimate.base_values
-            found[name] = Fitted(beta, perf_counter() - start)
+            found[name] = Fitted(beta, process_time() - start)
         except MindynError as error:
-            found[name] = Fitted(None, perf_counter() - start, error.message)
+            found[name] = Fitted(None, process_time() - start, error.message)
     return found
 
 
