@@ -11,6 +11,7 @@ from mindyn.errors import InputError
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.logs.log import log_of_arrays
 from mindyn.regression.friction import Friction
+from mindyn.regression.regressor import ExtraColumn
 from mindyn.robots.loading import load_robot
 from mindyn.validation.bench_setting import BenchSetting, make_bench
 from mindyn.validation.trajectories import simulated_against_measured
@@ -53,6 +54,27 @@ def test_wrong_models_stray_and_more_so_without_the_controller(recorded):
     assert (worse.rms > 1.5 * free.rms).all()
 
 
+def test_shapes_and_declared_columns_act_along_the_measured_motion(recorded):
+    """Split into two halves, one of them a declared column, viscous friction moves the arm as before."""
+    bench, samples, true = recorded
+    half = ExtraColumn("joint2", "half", lambda _q, qd, _qdd: qd[:, 1])
+    shaped = LeastSquares(friction=Friction(shapes=("cubic",)), extra=(half,)).fit(bench.robot, samples)
+    ratio = bench.robot.drives[1].ratio
+    beta = np.zeros(len(shaped.names))
+    beta[: len(true.beta)] = true.beta
+    beta[shaped.names.index("fv2")] /= 2
+    beta[shaped.names.index("half")] = true.value("fv2") * ratio**2 / 2
+    lacking = beta.copy()
+    lacking[shaped.names.index("half")] = 0.0
+    for controller in (bench.controller, None):
+        found = simulated_against_measured(replace(shaped, beta=beta), samples, controller)
+        without = simulated_against_measured(
+            replace(shaped, beta=np.where(beta == beta[-1], 0, beta)), samples, controller
+        )
+        assert found.rms[1] < 0.02 * without.rms[1]
+        assert "half" in found.status
+
+
 def test_logs_are_conditioned_first(recorded):
     bench, samples, true = recorded
     log = log_of_arrays(samples.joint_names, bench.motion.t, samples.q, samples.tau)
@@ -67,9 +89,6 @@ def test_what_cannot_be_simulated_is_refused_by_name(recorded):
         simulated_against_measured(replace(true, beta=-true.beta), samples)
     with pytest.raises(InputError, match="runs away: its inertia matrix is indefinite"):
         simulated_against_measured(replace(true, beta=-true.beta), samples, bench.controller)
-    shaped = LeastSquares(friction=Friction(shapes=("cubic",))).fit(bench.robot, samples)
-    with pytest.raises(InputError, match="f_cubic1"):
-        simulated_against_measured(shaped, samples)
     gap = (np.arange(len(samples)) > 100).astype(np.int64)
     with pytest.raises(InputError, match="has gaps"):
         simulated_against_measured(true, replace(samples, segments=gap))

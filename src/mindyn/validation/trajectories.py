@@ -13,7 +13,7 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
-from mindyn.estimators.estimate import Estimate
+from mindyn.estimators.estimate import Estimate, unfiltered_prediction
 from mindyn.estimators.model_acceleration import inertia_matrices
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.log import Log
@@ -21,7 +21,7 @@ from mindyn.logs.pipeline import condition
 from mindyn.logs.samples import Samples
 from mindyn.robots.table import text_table
 from mindyn.simulation.closed_loop import ClosedLoop, Controller
-from mindyn.simulation.control_laws import ControlLaw
+from mindyn.simulation.control_laws import ControlLaw, law_of
 
 FEEDBACK_HZ: Final = 1.0
 """Bandwidth of the feedback that keeps a motion under measured torque from drifting away."""
@@ -83,6 +83,9 @@ def simulated_against_measured(
 ) -> Trajectories:
     """The estimate's motion from the log's first row.
 
+    Torques of friction shapes and declared columns, which forward dynamics does not know, act as they would along the
+    measured motion.
+
     controller                 replayed with its reference, as in the recording; None: the measured torque is applied,
                                with a weak feedback to the measured motion, without which any model drifts away
     control_rate_hz, start_s   as in `LoopSettings`
@@ -90,14 +93,16 @@ def simulated_against_measured(
     """
     samples = _samples(estimate, log)
     _require_simulable(estimate, samples)
-    law = _measured_torque(estimate, samples, feedback_hz) if controller is None else controller
+    law = _measured_torque(estimate, samples, feedback_hz) if controller is None else law_of(controller)
+    start = 0.0 if controller is None else start_s
+    beyond = _torque_beyond(estimate, samples)
     loop = ClosedLoop(
         estimate.robot,
         estimate.base,
-        law,
+        law if beyond is None else _less(law, beyond, samples.rate_hz, start),
         rate_hz=samples.rate_hz,
         rows=len(samples),
-        start_s=0.0 if controller is None else start_s,
+        start_s=start,
         control_rate_hz=control_rate_hz,
     )
     found = loop.run(np.ascontiguousarray(estimate.base_values)[None], samples.q[0].copy(), samples.qd[0].copy())
@@ -108,10 +113,41 @@ def simulated_against_measured(
             hint="make it feasible first, or give the controller of the log",
         )
     t = np.arange(len(samples)) / samples.rate_hz
-    how = "the controller replayed" if controller else f"measured torque applied, feedback of {feedback_hz:g} Hz"
-    dry = estimate.regressor.friction.direction
-    status = f"{how}; {'' if dry == 'sign' else f'{dry} friction simulated as dry friction; '}{len(t)} rows."
-    return Trajectories(samples.joint_names, t, samples.q, found.q[0], samples.tau, found.tau[0], status)
+    tau = found.tau[0] if beyond is None else found.tau[0] + beyond
+    status = _status(estimate, len(t), feedback_hz if controller is None else None)
+    return Trajectories(samples.joint_names, t, samples.q, found.q[0], samples.tau, tau, status)
+
+
+def _status(estimate: Estimate, rows: int, feedback_hz: float | None) -> str:
+    replayed = feedback_hz is None
+    told = ["the controller replayed" if replayed else f"measured torque applied, feedback of {feedback_hz:g} Hz"]
+    if estimate.regressor.friction.direction != "sign":
+        told.append(f"{estimate.regressor.friction.direction} friction simulated as dry friction")
+    if beyond := estimate.names[estimate.base.count :]:
+        told.append(f"torques along the measured motion: {', '.join(beyond)}")
+    return f"{'; '.join(told)}; {rows} rows."
+
+
+def _torque_beyond(estimate: Estimate, samples: Samples) -> Array | None:
+    """(N, n) torques of friction shapes and declared columns along the measured motion; None where there are none."""
+    alone = estimate.beta.copy()
+    alone[: estimate.base.count] = 0.0
+    return unfiltered_prediction(estimate.regressor, alone, samples) if alone.any() else None
+
+
+def _less(law: ControlLaw, taken: Array, rate_hz: float, start_s: float) -> ControlLaw:
+    """The law whose torque a further one, given at the rows, is taken from."""
+    names = law.function.name_in()
+    given = {name: casadi.SX.sym(name, *law.function.size_in(k)) for k, name in enumerate(names)}
+    beyond = casadi.SX.sym("beyond", taken.shape[1])
+    tau = law.function(*given.values()) - beyond
+    function = casadi.Function("law", [*given.values(), beyond], [tau], [*names, "beyond"], ["tau"])
+
+    def signals(times: Array) -> dict[str, Array]:
+        row = np.floor((times - start_s) * rate_hz + 1e-6).astype(int)
+        return {**law.signals(times), "beyond": taken[np.clip(row, 0, len(taken) - 1)]}
+
+    return ControlLaw(function, signals)
 
 
 def _samples(estimate: Estimate, log: Log | Samples) -> Samples:
@@ -123,12 +159,6 @@ def _samples(estimate: Estimate, log: Log | Samples) -> Samples:
 
 
 def _require_simulable(estimate: Estimate, samples: Samples) -> None:
-    beyond = estimate.names[estimate.base.count :]
-    if beyond:
-        raise InputError(
-            f"the columns {', '.join(beyond)} cannot be simulated: only base and drive parameters enter the dynamics",
-            hint="fit without friction shapes and declared columns, or state them as extra torques of the robot",
-        )
     if samples.joint_names != estimate.robot.joint_names:
         raise InputError(
             f"the log is of joints {', '.join(samples.joint_names)}; "
