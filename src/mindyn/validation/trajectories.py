@@ -174,7 +174,10 @@ def _measured_torque(estimate: Estimate, samples: Samples, feedback_hz: float) -
     inertia = np.einsum("kii->ki", M).mean(axis=0)
     if not (inertia > 0).all():
         names = [name for name, value in zip(samples.joint_names, inertia, strict=True) if value <= 0]
-        raise InputError(f"the inertia of the estimate is not positive at joint {', '.join(names)}")
+        raise InputError(
+            f"the inertia of the estimate is not positive at joint {', '.join(names)}: torque would push it backwards",
+            hint="make the estimate physically consistent first",
+        )
     w = 2 * np.pi * feedback_hz
     n = len(inertia)
     symbols: dict[str, Any] = {name: casadi.SX.sym(name, n) for name in ("q", "qd", "q_r", "qd_r", "measured")}
