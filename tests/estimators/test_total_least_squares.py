@@ -58,7 +58,7 @@ def test_noise_of_each_joint_adds_up_to_that_of_all():
     both = errors((0.02, 0.03), 0.0, 0.0, 0.1)
     assert_close(both, errors(first, 0.0, 0.0, 0.1) + errors(second, 0.0, 0.0, 0.1) - torque, 1e-10)
     assert_close(errors((0.02, 0.02), 0.0, 0.0, (0.1, 0.1)), errors(0.02, 0.0, 0.0, 0.1), 1e-14)
-    with pytest.raises(InputError, match="3 deviations are given for 2 joints"):
+    with pytest.raises(InputError, match="3 deviations given for 2 joints"):
         errors((0.1, 0.1, 0.1), 0.0, 0.0, 0.1)
 
 
