@@ -22,8 +22,16 @@ if TYPE_CHECKING:
     from mindyn.estimators.output_error import OutputError
     from mindyn.estimators.recursive import RecursiveLeastSquares
     from mindyn.estimators.reduction import reduce_estimate
+    from mindyn.estimators.step_by_step import StepByStep
     from mindyn.estimators.total_least_squares import TotalLeastSquares
+    from mindyn.excitation.step_files import read_test_logs, write_motions, write_test_logs
+    from mindyn.excitation.step_plan import StepPlan, load_plan
+    from mindyn.excitation.step_planner import plan_tests
+    from mindyn.excitation.step_simulation import simulate_tests
+    from mindyn.export.mat_writer import write_mat
     from mindyn.export.mjcf_writer import write_mjcf
+    from mindyn.export.pinocchio_model import to_pinocchio
+    from mindyn.export.ros2_package import write_ros2_package
     from mindyn.export.toml_writer import write_toml
     from mindyn.export.urdf_writer import write_urdf
     from mindyn.identifiability.base_sets import base_parameters
@@ -39,6 +47,8 @@ if TYPE_CHECKING:
     from mindyn.parameters.base import BaseParameters
     from mindyn.regression.friction import Friction
     from mindyn.regression.regressor import ExtraColumn, with_estimated_drives
+    from mindyn.report.inputs import MotionComparison
+    from mindyn.report.writing import write_report
     from mindyn.robots.loading import bundled_robots, load_robot
     from mindyn.robots.parts import (
         Drive,
@@ -77,7 +87,12 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "mindyn.estimators.last_link_first": ("LastLinkFirst",),
     "mindyn.estimators.measurement_noise": ("MeasurementNoise",),
     "mindyn.estimators.output_error": ("OutputError",),
+    "mindyn.estimators.step_by_step": ("StepByStep",),
     "mindyn.estimators.total_least_squares": ("TotalLeastSquares",),
+    "mindyn.excitation.step_files": ("read_test_logs", "write_motions", "write_test_logs"),
+    "mindyn.excitation.step_plan": ("StepPlan", "load_plan"),
+    "mindyn.excitation.step_planner": ("plan_tests",),
+    "mindyn.excitation.step_simulation": ("simulate_tests",),
     "mindyn.estimators.essential": ("essential",),
     "mindyn.estimators.estimate": (
         "Estimate",
@@ -104,7 +119,10 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "compare",
         "validate",
     ),
+    "mindyn.export.mat_writer": ("write_mat",),
     "mindyn.export.mjcf_writer": ("write_mjcf",),
+    "mindyn.export.pinocchio_model": ("to_pinocchio",),
+    "mindyn.export.ros2_package": ("write_ros2_package",),
     "mindyn.export.toml_writer": ("write_toml",),
     "mindyn.export.urdf_writer": ("write_urdf",),
     "mindyn.identifiability.base_sets": ("base_parameters",),
@@ -118,6 +136,8 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "mindyn.logs.reading": ("read_log", "scan_log"),
     "mindyn.logs.samples": ("Samples",),
     "mindyn.parameters.base": ("BaseParameters",),
+    "mindyn.report.inputs": ("MotionComparison",),
+    "mindyn.report.writing": ("write_report",),
     "mindyn.robots.loading": ("bundled_robots", "load_robot"),
     "mindyn.robots.parts": (
         *("Drive", "ExtraTorque", "Frame", "Joint", "Limits", "Link", "Loop", "Shape"),
@@ -187,6 +207,14 @@ __all__ = [  # noqa: RUF022 - in the order of the work
     "MeasurementNoise",
     "OutputError",
     "TotalLeastSquares",
+    "plan_tests",
+    "StepPlan",
+    "load_plan",
+    "write_motions",
+    "simulate_tests",
+    "write_test_logs",
+    "read_test_logs",
+    "StepByStep",
     "Friction",
     "ExtraColumn",
     "with_estimated_drives",
@@ -204,9 +232,14 @@ __all__ = [  # noqa: RUF022 - in the order of the work
     "compare_methods",
     "BenchSetting",
     "Comparison",
+    "write_report",
+    "MotionComparison",
     "write_toml",
     "write_urdf",
     "write_mjcf",
+    "write_mat",
+    "write_ros2_package",
+    "to_pinocchio",
     "MindynError",
     "__version__",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 from mindyn.estimators.closed_loop_instruments import ClosedLoopInstruments
@@ -13,7 +14,11 @@ from mindyn.estimators.instrumental_variables import InstrumentalVariables
 from mindyn.estimators.last_link_first import LastLinkFirst
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.estimators.output_error import OutputError
+from mindyn.estimators.step_by_step import StepByStep
 from mindyn.estimators.total_least_squares import TotalLeastSquares
+from mindyn.excitation.step_plan import StepPlan
+from mindyn.excitation.step_planner import plan_tests
+from mindyn.excitation.step_simulation import simulate_tests
 from mindyn.robots.robot import Robot
 from mindyn.validation.bench_setting import Trial
 
@@ -48,6 +53,18 @@ def _in_loop(estimator: Callable[..., Any]) -> Callable[[Trial], Any]:
     return make
 
 
+@lru_cache(maxsize=4)
+def _plan(robot: Robot) -> StepPlan:
+    return plan_tests(robot)
+
+
+def _step_by_step(trial: Trial) -> Estimate:
+    """From motions of its own, as many as the plan asks for."""
+    bench, plan = trial.bench, _plan(trial.bench.robot)
+    logs = simulate_tests(bench.truth, plan, rate_hz=bench.setting.rate_hz, sensors=trial.sensors, seed=trial.seed)
+    return StepByStep().fit(bench.robot, plan, logs)
+
+
 METHODS: Final[dict[str, Method]] = {
     "least squares": Method(_on_samples(lambda _: LeastSquares(weights="ordinary"))),
     "weighted least squares": Method(_on_samples(lambda _: LeastSquares())),
@@ -58,5 +75,6 @@ METHODS: Final[dict[str, Method]] = {
     "momentum difference": Method(_on_samples(lambda _: EnergyDifference("momentum"))),
     "total least squares": Method(_on_samples(lambda trial: TotalLeastSquares(trial.bench.noise()))),
     "output error": Method(_on_samples(_in_loop(OutputError))),
+    "step by step": Method(_step_by_step, lambda robot: len(_plan(robot).tests)),
 }
 """Every method by its name."""
