@@ -21,6 +21,7 @@ OF_ROBOTS = {
     "bench": (),
     "simulate": ("--out", "log.csv"),
     "identify": ("log.csv",),
+    "compare": ("--repetitions", "1", "--workers", "1"),
 }
 """Commands that take a robot first, and what they need besides."""
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from mindyn.cli.arguments import ROBOT
 from mindyn.robots.loading import load_robot
 from mindyn.validation.bench_methods import METHODS
 from mindyn.validation.bench_setting import BenchSetting, Differentiation
@@ -21,7 +22,7 @@ PLAIN = BenchSetting()
 
 
 def compare(
-    robot: Annotated[str, typer.Argument(help="A bundled name, or a .toml, .urdf or MJCF .xml file.")],
+    robot: Annotated[str, ROBOT],
     method: Annotated[
         list[str] | None, typer.Option(help=f"One of: {', '.join(METHODS)}. May be repeated; all if left out.")
     ] = None,
