@@ -122,6 +122,8 @@ def test_bad_settings_are_refused_by_name():
             BenchSetting(**settings)
     with pytest.raises(MindynError, match="no method 'magic'"):
         compare_methods(robot, SMALL, ["magic"])
+    with pytest.raises(InputError, match="'five_bar' has loops"):
+        compare_methods(load_robot("five_bar"), SMALL)
     with pytest.raises(InputError, match="states none"):
         compare_methods(robot, BenchSetting(friction_error=0.1), ["least squares"])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 import casadi
 import numpy as np
@@ -12,6 +13,7 @@ from mindyn.algebra.values import Array
 from mindyn.equations.catalogue import Function
 from mindyn.errors import InputError
 from mindyn.simulation.controllers import ComputedTorque, ProportionalDerivative, Reference, SineMotion
+from mindyn.simulation.plant import KEPT
 
 Signals = Callable[[Array], Mapping[str, Array]]
 """Times (N,) s -> values (N, size) of every signal."""
@@ -29,6 +31,7 @@ class ControlLaw:
     signals: Signals
 
 
+@lru_cache(maxsize=KEPT)
 def law_of(controller: ControlLaw | ProportionalDerivative | ComputedTorque) -> ControlLaw:
     """The law of a controller."""
     if isinstance(controller, ControlLaw):

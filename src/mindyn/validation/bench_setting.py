@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Final, Literal, get_args
 
 import numpy as np
@@ -15,10 +16,11 @@ from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.log import Log, log_of_arrays
 from mindyn.logs.pipeline import condition
 from mindyn.logs.samples import Samples
+from mindyn.notation import DRIVE_PARAMETERS, PARAMETERS_PER_LINK
 from mindyn.robots.drive_matrices import friction_matrix, joints_of_motors, motor_torques_of_joints
 from mindyn.robots.parts import ExtraTorque
 from mindyn.robots.robot import Robot
-from mindyn.simulation.controllers import ProportionalDerivative, SineMotion
+from mindyn.simulation.controllers import ComputedTorque, SineMotion
 from mindyn.simulation.inputs import require_count, require_positive
 from mindyn.simulation.results import Simulation
 from mindyn.simulation.sensors import Sensors, measure
@@ -31,7 +33,9 @@ SLOWEST_HZ: Final = 0.1
 REACH: Final = {"revolute": 0.8, "prismatic": 0.15}
 """rad or m, from the middle of a joint's range, where no range is stated."""
 BANDWIDTH: Final = 2 * np.pi * 6
-"""rad/s of the proportional-derivative loop."""
+"""rad/s of the computed-torque loop."""
+CONTROLLER_KNOWS: Final = 0.8
+"""The controller's model of the arm is the arm times this: it tracks well and knows nothing exactly."""
 GEAR_WITHOUT_DRIVES: Final = 100.0
 """Motor turns for each turn of a joint whose robot states no drives; for slides, rad for each m."""
 EDGE_S: Final = 0.1
@@ -45,7 +49,7 @@ class BenchSetting:
 
     repetitions           of the recording, with other noise each
     seconds, rate_hz      of a recording
-    control_rate_hz       of the proportional-derivative controller
+    control_rate_hz       of the computed-torque controller
     counts_per_revolution of the encoders at the motors
     torque_noise          standard deviation, as part of the rms torque of each joint
     differentiation       "central" differences of positions as read, or "filtered" at filter_hz before
@@ -93,7 +97,7 @@ class Bench:
 
     robot       the model: its structure is known, its values are asked for
     truth       the same with friction that the model does not have
-    controller  that the motion was made by
+    reference   of the controller that the motion was made by
     motion      of the recording, without noise
     clean       another motion with its exact torques
     """
@@ -101,9 +105,14 @@ class Bench:
     setting: BenchSetting
     robot: Robot
     truth: Robot
-    controller: ProportionalDerivative
+    reference: SineMotion
     motion: Simulation
     clean: Samples
+
+    @property
+    def controller(self) -> ComputedTorque:
+        """Computed torque with a model that is too light."""
+        return _controller(self.robot, self.reference)
 
     def trial(self, number: int) -> Trial:
         """One recording with its own noise."""
@@ -151,12 +160,17 @@ class Trial:
 
 def make_bench(robot: Robot, setting: BenchSetting) -> Bench:
     """The bench of a robot whose values are known."""
+    if robot.loops:
+        raise InputError(
+            f"robot {robot.name!r} has loops ({', '.join(loop.name for loop in robot.loops)}); methods are compared on "
+            "open chains and trees, which can be simulated"
+        )
     truth = _with_friction_error(robot, setting.friction_error)
-    controller = ProportionalDerivative(_sines(robot, setting, 0), *_gains(truth))
-    q0, qd0, _ = controller.reference(0.0)
+    reference = _sines(robot, setting, 0)
+    q0, qd0, _ = reference(0.0)
     motion = simulate(
         truth,
-        controller,
+        _controller(robot, reference),
         seconds=setting.seconds,
         q0=q0,
         qd0=qd0,
@@ -166,7 +180,7 @@ def make_bench(robot: Robot, setting: BenchSetting) -> Bench:
         method="fixed",
         longest_step_s=min(1e-3, 1 / setting.control_rate_hz),
     )
-    return Bench(setting, robot, truth, controller, motion, _clean(truth, setting))
+    return Bench(setting, robot, truth, reference, motion, _clean(truth, setting))
 
 
 def _clean(truth: Robot, setting: BenchSetting) -> Samples:
@@ -189,12 +203,16 @@ def _sines(robot: Robot, setting: BenchSetting, number: int) -> SineMotion:
     return SineMotion(centre, amplitude, frequency, rng.uniform(0, 2 * np.pi, shape))
 
 
-def _gains(robot: Robot) -> tuple[Array, Array]:
-    """Stiffness and damping that give every joint alone the bandwidth, as a hand would tune them."""
-    q = np.random.default_rng(0).uniform(-1, 1, (64, robot.joint_count))
-    M = compile_model(robot, drives=bool(robot.drives)).inertia_matrix(q)
-    largest = np.einsum("kii->ki", M).max(axis=0)
-    return largest * BANDWIDTH**2, 2 * largest * BANDWIDTH
+@lru_cache(maxsize=4)
+def _controller(robot: Robot, reference: SineMotion) -> ComputedTorque:
+    known = robot.phi.reshape(-1, PARAMETERS_PER_LINK)  # refuses links without parameters, by name
+    links = tuple(replace(link, phi=CONTROLLER_KNOWS * own) for link, own in zip(robot.links, known, strict=True))
+    drives = (
+        replace(one, **{name: CONTROLLER_KNOWS * getattr(one, name) for name in DRIVE_PARAMETERS})
+        for one in robot.drives
+    )
+    lighter = replace(robot, links=links, drives=tuple(drives))
+    return ComputedTorque(lighter, reference, BANDWIDTH**2, 2 * BANDWIDTH, drives=bool(robot.drives))
 
 
 def _with_friction_error(robot: Robot, part: float) -> Robot:
