@@ -34,6 +34,14 @@ if TYPE_CHECKING:
     from mindyn.export.ros2_package import write_ros2_package
     from mindyn.export.toml_writer import write_toml
     from mindyn.export.urdf_writer import write_urdf
+    from mindyn.feasibility.bounds import Bounds, bounds_of_shapes
+    from mindyn.feasibility.check import Feasibility, check_feasible, make_feasible
+    from mindyn.feasibility.consistent_gains import consistent_drive_gains
+    from mindyn.feasibility.full_model import full_model
+    from mindyn.feasibility.intervals import Intervals, constrained_intervals, torque_bands
+    from mindyn.feasibility.mending import mend_possible
+    from mindyn.feasibility.physically_consistent import PhysicallyConsistent, identify_consistent
+    from mindyn.feasibility.possible import judge_possible
     from mindyn.identifiability.base_sets import base_parameters
     from mindyn.identifiability.design_questions import added_body, added_point_mass
     from mindyn.identifiability.essential_space import constraint_matrix
@@ -125,6 +133,14 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "mindyn.export.ros2_package": ("write_ros2_package",),
     "mindyn.export.toml_writer": ("write_toml",),
     "mindyn.export.urdf_writer": ("write_urdf",),
+    "mindyn.feasibility.bounds": ("Bounds", "bounds_of_shapes"),
+    "mindyn.feasibility.check": ("Feasibility", "check_feasible", "make_feasible"),
+    "mindyn.feasibility.consistent_gains": ("consistent_drive_gains",),
+    "mindyn.feasibility.full_model": ("full_model",),
+    "mindyn.feasibility.intervals": ("Intervals", "constrained_intervals", "torque_bands"),
+    "mindyn.feasibility.physically_consistent": ("PhysicallyConsistent", "identify_consistent"),
+    "mindyn.feasibility.mending": ("mend_possible",),
+    "mindyn.feasibility.possible": ("judge_possible",),
     "mindyn.identifiability.base_sets": ("base_parameters",),
     "mindyn.identifiability.design_questions": ("added_body", "added_point_mass"),
     "mindyn.identifiability.essential_space": ("constraint_matrix",),
@@ -224,6 +240,20 @@ __all__ = [  # noqa: RUF022 - in the order of the work
     "reduce_estimate",
     "payload",
     "drive_gains",
+    "consistent_drive_gains",
+    "PhysicallyConsistent",
+    "identify_consistent",
+    "Bounds",
+    "bounds_of_shapes",
+    "Feasibility",
+    "check_feasible",
+    "make_feasible",
+    "constrained_intervals",
+    "torque_bands",
+    "Intervals",
+    "full_model",
+    "judge_possible",
+    "mend_possible",
     "validate",
     "compare",
     "Verdict",

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from io import BytesIO
 from pathlib import Path
 from time import perf_counter
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -17,6 +17,8 @@ from mindyn.cli.arguments import ROBOT
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.identify import identify as identify_logs
+from mindyn.feasibility.check import check_feasible
+from mindyn.feasibility.physically_consistent import identify_consistent
 from mindyn.files import make_folder, write_whole
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.log import Log, source_of
@@ -40,26 +42,40 @@ def identify(
         bool, typer.Option("--stream", help="Read the training logs block by block: for logs larger than memory.")
     ] = False,
     report: Annotated[bool, typer.Option("--report/--no-report", help="Write report.html into the folder.")] = True,
+    consistent: Annotated[bool, typer.Option("--consistent", help="Only values that a physical arm can have.")] = False,
+    prior: Annotated[Path | None, typer.Option(help="A robot file with trusted inertials, for --consistent.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Identify the dynamic parameters of a robot from its logs."""
+    if prior is not None and not consistent:
+        raise InputError("--prior is used only with --consistent")
     start = perf_counter()
-    arm = load_robot(robot)
+    arm, settings = load_robot(robot), _conditioning(conditioning)
     whole, others = [] if stream else _read(logs, arm), _read(held_out or (), arm)
     training = [scan_log(path, arm) for path in logs] if stream else whole
-    settings = _conditioning(conditioning)
     if out is not None:
         make_folder(out)
-    found = identify_logs(arm, training, conditioning=settings, progress=_talk)
+    if consistent:
+        believed: Robot | Literal["robot"] = "robot" if prior is None else load_robot(prior)
+        found = identify_consistent(arm, training, settings, prior=believed, progress=_talk)
+    else:
+        found = identify_logs(arm, training, conditioning=settings, progress=_talk)
     verdict = validate(found, others) if others else None
     if out is not None:
-        inputs = [*logs, *(held_out or []), *([conditioning] if conditioning else []), *_robot_file(robot)]
+        inputs = [*logs, *(held_out or []), *(one for one in (conditioning, prior) if one), *_robot_file(robot)]
         record = _run(found, inputs, perf_counter() - start)
         _write(out, found, verdict, record)
         if report:
-            write_report(out / "report.html", found, validation_logs=others, training_logs=whole, run=record)
+            _report(out / "report.html", found, others, whole, record)
         _talk(f"written to {out}")
     typer.echo(json.dumps(_data(found, verdict), indent=1) if as_json else _text(found, verdict))
+
+
+def _report(
+    path: Path, found: Estimate, held_out: Sequence[Log], training: Sequence[Log], record: dict[str, Any]
+) -> None:
+    answers = check_feasible(found)
+    write_report(path, found, validation_logs=held_out, training_logs=training, feasibility=answers, run=record)
 
 
 def _talk(line: str) -> None:
