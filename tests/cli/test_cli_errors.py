@@ -22,6 +22,7 @@ OF_ROBOTS = {
     "excite": (),
     "simulate": ("--out", "log.csv"),
     "identify": ("log.csv",),
+    "compare": ("--repetitions", "1", "--workers", "1"),
 }
 """Commands that take a robot first, and what they need besides."""
 

@@ -22,6 +22,7 @@ COMMANDS: Mapping[str, str] = {
     "excite": "Design an exciting motion within a robot's limits; Ctrl-C takes the best so far.",
     "simulate": "Simulate a motion and write what sensors would have logged.",
     "identify": "Identify the dynamic parameters of a robot from its logs.",
+    "compare": "Compare identification methods on a simulated robot: bias, spread, time, number of tests.",
     "check": "Judge an estimate; the exit code is 1 when no arm can have its values.",
     "export": "Write a full robot model that has the estimate's dynamics, its code, or its numbers.",
     "report": "Write a report: is the model good, and why. One file that opens from disk and loads nothing.",
