@@ -1,70 +1,150 @@
-"""`mindyn demo`: a PUMA 560 is simulated with friction and noise, identified from its log, and validated."""
+"""`mindyn demo`: the whole road on a simulated PUMA 560, from an exciting motion to a report, a URDF and C code."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from time import perf_counter
+from typing import Annotated, Final
 
 import numpy as np
 import typer
 
+from mindyn.errors import MindynError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.identify import identify
+from mindyn.estimators.instrumental_variables import InstrumentalVariables
+from mindyn.excitation.design import design_motion
+from mindyn.export.ros2_package import CONTROL
+from mindyn.export.urdf_writer import write_urdf
+from mindyn.feasibility.check import check_feasible, make_feasible
+from mindyn.feasibility.full_model import full_model
+from mindyn.feasibility.physically_consistent import identify_consistent
+from mindyn.files import make_folder
 from mindyn.kernels.model import compile_model
 from mindyn.logs.log import Log, log_of_arrays
+from mindyn.report.inputs import MotionComparison
+from mindyn.report.writing import write_report
 from mindyn.robots.loading import load_robot
+from mindyn.robots.parts import Drive
 from mindyn.robots.robot import Robot
 from mindyn.robots.table import text_table
-from mindyn.simulation.controllers import ComputedTorque, SineMotion
+from mindyn.simulation.controllers import ComputedTorque, Reference, SineMotion
 from mindyn.simulation.sensors import Sensors
 from mindyn.simulation.simulate import simulate
-from mindyn.validation.validate import validate
+from mindyn.validation.trajectories import simulated_against_measured
+from mindyn.validation.validate import compare
 
-SECONDS, RATE_HZ = 15.0, 200.0
-HARMONICS = 4
+SECONDS: Final = 10.0
+RATE_HZ: Final = 200.0
+WRIST: Final = {"joint5": {"joint4": 0.981}, "joint6": {"joint4": 1.005, "joint5": 13.89}}
+"""Turns of the wrist's motors with the joints before theirs [Yoshida 1996, chapter 3]."""
+COUNTS: Final = 4000
+TORQUE_NOISE: Final = 0.002
+"""N m at the motors."""
 
 
-def demo() -> None:
-    """Simulate a PUMA 560 with friction and noise, identify it from the log, print true, found, deviation."""
-    robot = load_robot("puma560")
-    _talk("simulating two motions with friction, encoder counts and torque noise")
-    training, other = recorded(robot, seed=1), recorded(robot, seed=2)
-    _talk("identifying from the first")
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for what the demonstration writes.")] = Path("mindyn-demo"),
+) -> None:
+    """Simulate a PUMA 560, identify it by three estimators, judge, mend and validate it, and write a report."""
     start = perf_counter()
-    found = identify(robot, training, progress=_talk)
-    elapsed = perf_counter() - start
-    typer.echo(parameter_table(found))
-    typer.echo(f"\n{found.status} ({elapsed:.1f} s)\n")
-    typer.echo(f"On the second motion, which it was not trained on:\n{validate(found, other)}\n")
-    model = compile_model(robot)
-    typer.echo(f"One inverse dynamics takes {model.operation_counts['inverse_dynamics']}: `make bench` says how fast.")
+    make_folder(out)
+    truth = with_wrist_coupling(load_robot("puma560"))
+    _talk(f"designing a motion of {SECONDS:g} s that tells the parameters, within the robot's limits")
+    design = design_motion(truth, seconds=SECONDS, starts=1, deadline_s=6.0, progress=_talk)
+    _talk("recording it, and another motion: friction, coupled wrist, encoder counts, torque noise")
+    training, other = recorded(truth, design.reference, seed=1), recorded(truth, sines(truth), seed=2)
+    estimates = identified(without_parameters(truth), training)
+    found = estimates["physically consistent"]
+    for name, one in estimates.items():
+        _talk(f"{name}: is such an arm possible?\n{check_feasible(one)}")
+    typer.echo(parameter_table(truth, estimates))
+    typer.echo(f"\n{found.status}\n\nOn the second motion, which none was trained on:\n{compare(estimates, other)}\n")
+    written = write_all(out, found, estimates, training, other)
+    typer.echo(f"written to {out}/: {', '.join(written)}")
+    typer.echo(f"Open {out / 'report.html'} in a browser. ({perf_counter() - start:.0f} s)")
 
 
 def _talk(line: str) -> None:
     typer.echo(line, err=True)
 
 
-def recorded(robot: Robot, seed: int) -> Log:
-    """What encoders of 4000 counts and torque sensors log while the robot follows a sum of sines."""
-    rng = np.random.default_rng(seed)
-    n = robot.joint_count
-    lower = np.array([-1.0 if joint.limits.lower is None else joint.limits.lower for joint in robot.joints])
-    upper = np.array([1.0 if joint.limits.upper is None else joint.limits.upper for joint in robot.joints])
-    amplitude = np.minimum((upper - lower) / 8, 0.5) * rng.uniform(0.4, 1.0, (HARMONICS, n)) / 2
-    frequency = rng.uniform(0.1, 0.8, (HARMONICS, n))
-    reference = SineMotion((lower + upper) / 2, amplitude, frequency, rng.uniform(0, 2 * np.pi, (HARMONICS, n)))
+def with_wrist_coupling(robot: Robot) -> Robot:
+    """The robot with the gears of its wrist coupled."""
+    drives = [replace(drive, coupling=WRIST.get(drive.joint, {})) for drive in robot.drives]
+    return replace(robot, drives=tuple(drives))
+
+
+def without_parameters(robot: Robot) -> Robot:
+    """What is known before: geometry and gears."""
+    links = tuple(replace(link, phi=None) for link in robot.links)
+    drives = tuple(Drive(one.joint, one.ratio, one.coupling, side=one.side) for one in robot.drives)
+    return replace(robot, links=links, drives=drives)
+
+
+def sines(robot: Robot, harmonics: int = 4) -> SineMotion:
+    """Every joint on a sum of sines of its own, in the middle half of its range."""
+    rng, n = np.random.default_rng(2), robot.joint_count
+    lower = np.array([joint.limits.lower for joint in robot.joints], dtype=np.float64)
+    upper = np.array([joint.limits.upper for joint in robot.joints], dtype=np.float64)
+    amplitude = np.minimum((upper - lower) / 8, 0.5) * rng.uniform(0.4, 1.0, (harmonics, n)) / 2
+    frequency, phase = rng.uniform(0.1, 0.8, (harmonics, n)), rng.uniform(0, 2 * np.pi, (harmonics, n))
+    return SineMotion((lower + upper) / 2, amplitude, frequency, phase)
+
+
+def recorded(robot: Robot, reference: Reference, seed: int) -> Log:
+    """What encoders and torque sensors log while the robot follows a reference."""
     q0, qd0, _ = reference(0.0)
-    sensors = Sensors(rate_hz=RATE_HZ, counts_per_revolution=4000, torque_noise=0.002, seed=seed)
+    sensors = Sensors(rate_hz=RATE_HZ, counts_per_revolution=COUNTS, torque_noise=TORQUE_NOISE, seed=seed)
     controller = ComputedTorque(robot, reference, 400.0, 40.0, drives=True)
     run = simulate(robot, controller, seconds=SECONDS, q0=q0, qd0=qd0, drives=True, method="fixed", sensors=sensors)
     assert run.measured is not None
     return log_of_arrays(robot.joint_names, run.measured.t, run.measured.position, run.measured.torque)
 
 
-def parameter_table(found: Estimate) -> str:
-    """True value, found value and stated deviation of every parameter that was told."""
-    truth = dict(zip(found.base.names, found.base.values, strict=True))
-    rows = [("parameter", "true", "found", "deviation stated")]
-    for name, deviation in zip(found.names, found.deviations, strict=True):
-        if name in truth and np.isfinite(deviation) and deviation > 0:
-            rows.append((name, f"{truth[name]:.4g}", f"{found.value(name):.4g}", f"{deviation:.2g}"))
+def identified(robot: Robot, log: Log) -> dict[str, Estimate]:
+    """Least squares with everything chosen from the log; two other fits with the same choices; the first one mended."""
+    _talk("identifying: least squares")
+    plain = identify(robot, log, progress=_talk)
+    _talk("identifying: physically consistent, without any prior")
+    consistent = identify_consistent(robot, log, prior=None, start=plain)
+    found = {"least squares": plain, "mended": make_feasible(plain), "physically consistent": consistent}
+    _talk("identifying: instrumental variables")
+    columns = InstrumentalVariables(
+        instrument_model=consistent, friction=plain.regressor.friction, filter_hz=plain.filter_hz
+    )
+    try:
+        return found | {"instrumental variables": identify(robot, log, columns, plain.conditioning)}
+    except MindynError as refused:
+        _talk(f"instrumental variables: {refused}")
+        return found
+
+
+def parameter_table(truth: Robot, estimates: dict[str, Estimate]) -> str:
+    """True and found values of every base parameter."""
+    first = next(iter(estimates.values()))
+    true = replace(first.base, robot=truth).values
+    rows = [("parameter", "true", *estimates)]
+    for k, name in enumerate(first.base.names):
+        rows.append((name, f"{true[k]:.4g}", *(f"{one.beta[k]:.4g}" for one in estimates.values())))
     return text_table(rows)
+
+
+def write_all(out: Path, found: Estimate, estimates: dict[str, Estimate], training: Log, other: Log) -> list[str]:
+    """Report, estimate, URDF and C code; their names."""
+    motion = simulated_against_measured(found, other)
+    write_report(
+        out / "report.html",
+        found,
+        validation_logs=other,
+        training_logs=training,
+        feasibility=check_feasible(found),
+        motion=MotionComparison(motion.t, motion.measured, motion.simulated),
+        comparison={name: one for name, one in estimates.items() if one is not found},
+        run={"command": ["mindyn", "demo"]},
+    )
+    found.save(out / "estimate.json")
+    write_urdf(found, out / "puma560.urdf")
+    compile_model(full_model(found), drives=True).write_c(out / "puma560.c", CONTROL)
+    return ["report.html", "estimate.json", "puma560.urdf", "puma560.c"]

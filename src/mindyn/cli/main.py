@@ -15,7 +15,7 @@ from mindyn import __version__
 from mindyn.errors import MindynError
 
 COMMANDS: Mapping[str, str] = {
-    "demo": "Simulate a PUMA 560 with friction and noise, identify it from the log, print true, found, deviation.",
+    "demo": "Simulate a PUMA 560, identify it by three estimators, judge, mend and validate it, and write a report.",
     "robots": "List the bundled robots, or show one robot.",
     "base": "The combinations of link parameters that the dynamics depend on.",
     "count": "Multiplications and additions that one evaluation takes.",
