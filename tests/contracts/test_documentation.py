@@ -42,7 +42,9 @@ def test_every_page_is_built(site):
 def test_pages_fetch_nothing(site):
     """Links may lead out; scripts, styles, pictures and fonts may not."""
     for path in site.rglob("*.html"):
-        fetched = re.findall(r"<(?:script|img|iframe|link)\b[^>]*\b(?:src|href)=\"?(?:https?:)?//[^\">]*", path.read_text())
+        fetched = re.findall(
+            r"<(?:script|img|iframe|link)\b[^>]*\b(?:src|href)=\"?(?:https?:)?//[^\">]*", path.read_text()
+        )
         assert not fetched, f"{path.name} fetches {fetched}"
     for path in site.rglob("*.css"):
         assert not re.search(r"@import|url\(\s*['\"]?(?:https?:)?//", path.read_text()), path.name
@@ -76,7 +78,7 @@ def shell_lines():
                     yield pytest.param(line, id=f"{page.stem}: {line}")
 
 
-@pytest.mark.parametrize("line", shell_lines())
+@pytest.mark.parametrize("line", list(shell_lines()))
 def test_commands_of_the_pages_exist_with_their_options(line):
     name, *arguments = shlex.split(line)[1:]
     if name == "--help":
@@ -101,8 +103,30 @@ def test_files_of_the_papers_page_exist():
     assert not [name for name in sorted(named) if not (ROOT / name).exists()]
 
 
+EQUATIONS = {
+    "Lin 1995": {"": 117, "A": 8},
+    "Lin and Fang 1999": {"": 55, "A": 10, "B": 12, "C": 3},
+    "Angeles, Ma and Rojas 1988": {"": 59},
+    "Sheu and Walker 1991": {"": 30},
+    "Yoshida 1996": {"2.": 207, "3.": 38, "4.": 51, "A.": 25, "B.": 40},
+}
+"""The last equation of each paper, of its appendices and chapters."""
+
+
+@pytest.mark.parametrize("paper", list(EQUATIONS))
+def test_every_equation_of_a_paper_has_a_row(paper):
+    section = PAPERS.split(f"\n## {paper}\n")[1].split("\n## ")[0]
+    cells = ", ".join(re.findall(r"^\| ([^|]+) \|", section, re.MULTILINE)).split(", ")
+    found = {prefix: set() for prefix in EQUATIONS[paper]}
+    for cell in cells:
+        match = re.fullmatch(r"((?:[A-C]\.?|\d\.)?)(\d+)(?:–\1(\d+))?", cell)
+        if match:
+            found[match[1]] |= set(range(int(match[2]), int(match[3] or match[2]) + 1))
+    assert found == {prefix: set(range(1, last + 1)) for prefix, last in EQUATIONS[paper].items()}
+
+
 def test_names_of_the_papers_page_exist():
-    """`function` @ `src/mindyn/module.py`: the module defines it."""
+    """`function` in `src/mindyn/module.py`: the module defines it."""
     pairs = re.findall(r"`(\w+)` in `(src/mindyn/[\w/]+)\.py`", PAPERS)
     assert len(pairs) > 50
     for name, module in pairs:
