@@ -2,13 +2,16 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# Tests run one process for each core: BLAS threads on top of that only wait for each other.
+ONE_BLAS_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
-.PHONY: help setup demo test check format bench clean
+.PHONY: help setup demo test check format docs bench clean
 
 help:
 	@echo "make demo    set up, run the demonstration"
 	@echo "make test    set up, run the tests"
 	@echo "make check   formatting, lint, types, layers"
+	@echo "make docs    the documentation, in site/"
 	@echo "make bench   speed beside Pinocchio, one table"
 
 setup: $(STAMP)
@@ -25,7 +28,7 @@ demo: setup
 	@$(BIN)/mindyn demo
 
 test: setup
-	$(BIN)/python -m pytest -n auto
+	$(ONE_BLAS_THREAD) $(BIN)/python -m pytest -n auto
 
 check: setup
 	$(BIN)/ruff format --check .
@@ -37,8 +40,11 @@ format: setup
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+docs: setup
+	$(BIN)/mkdocs build --strict
+
 bench: setup
 	$(BIN)/python benchmarks/kernels.py
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache mindyn-demo
+	rm -rf $(VENV) build dist site .mypy_cache .ruff_cache .pytest_cache mindyn-demo

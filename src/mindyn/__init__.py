@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from mindyn.parameters.base import BaseParameters
     from mindyn.regression.friction import Friction
     from mindyn.regression.regressor import ExtraColumn, with_estimated_drives
+    from mindyn.report.inputs import MotionComparison
+    from mindyn.report.writing import write_report
     from mindyn.robots.loading import bundled_robots, load_robot
     from mindyn.robots.parts import (
         Drive,
@@ -107,6 +109,8 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "mindyn.logs.reading": ("read_log", "scan_log"),
     "mindyn.logs.samples": ("Samples",),
     "mindyn.parameters.base": ("BaseParameters",),
+    "mindyn.report.inputs": ("MotionComparison",),
+    "mindyn.report.writing": ("write_report",),
     "mindyn.robots.loading": ("bundled_robots", "load_robot"),
     "mindyn.robots.parts": (
         *("Drive", "ExtraTorque", "Frame", "Joint", "Limits", "Link", "Loop", "Shape"),
@@ -184,6 +188,8 @@ __all__ = [  # noqa: RUF022 - in the order of the work
     "validate",
     "compare",
     "Verdict",
+    "write_report",
+    "MotionComparison",
     "write_toml",
     "write_urdf",
     "write_mjcf",

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import platform
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any
@@ -20,11 +18,11 @@ from mindyn.files import write_whole
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.log import Log, source_of
 from mindyn.logs.reading import read_log, scan_log
+from mindyn.report.making import package_versions
+from mindyn.report.writing import write_report
 from mindyn.robots.loading import load_robot
 from mindyn.robots.robot import Robot
 from mindyn.validation.validate import Verdict, validate
-
-PACKAGES = ("mindyn", "numpy", "scipy", "casadi", "llvmlite", "polars")
 
 
 def identify(
@@ -32,23 +30,29 @@ def identify(
     logs: Annotated[list[Path], typer.Argument(help="Training logs; a sidecar .toml beside each says what is in it.")],
     held_out: Annotated[list[Path] | None, typer.Option("--validate", help="A log that is not trained on.")] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", help="Folder for estimate.json, parameters.parquet, run.json.")
+        Path | None, typer.Option("--out", help="Folder for estimate.json, parameters.parquet, run.json, report.html.")
     ] = None,
     conditioning: Annotated[Path | None, typer.Option(help="A .toml with settings of the conditioning.")] = None,
     stream: Annotated[
         bool, typer.Option("--stream", help="Read the training logs block by block: for logs larger than memory.")
     ] = False,
+    report: Annotated[bool, typer.Option("--report/--no-report", help="Write report.html into the folder.")] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Identify the dynamic parameters of a robot from its logs."""
     start = perf_counter()
     arm = load_robot(robot)
-    training = [scan_log(path, arm) for path in logs] if stream else _read(logs, arm)
+    whole, others = [] if stream else _read(logs, arm), _read(held_out or (), arm)
+    training = [scan_log(path, arm) for path in logs] if stream else whole
     found = identify_logs(arm, training, conditioning=_conditioning(conditioning), progress=_talk)
-    verdict = validate(found, _read(held_out, arm)) if held_out else None
+    verdict = validate(found, others) if others else None
     if out is not None:
         inputs = [*logs, *(held_out or []), *([conditioning] if conditioning else []), *_robot_file(robot)]
-        _write(out, found, verdict, inputs, perf_counter() - start)
+        record = _run(found, inputs, perf_counter() - start)
+        _write(out, found, verdict, record)
+        if report:
+            write_report(out / "report.html", found, validation_logs=others, training_logs=whole, run=record)
+        _talk(f"written to {out}")
     typer.echo(json.dumps(_data(found, verdict), indent=1) if as_json else _text(found, verdict))
 
 
@@ -98,7 +102,7 @@ def _columns(found: Estimate) -> dict[str, list[Any]]:
     return {"name": list(found.names), "value": found.beta.tolist(), "deviation": deviations}
 
 
-def _write(out: Path, found: Estimate, verdict: Verdict | None, inputs: Sequence[Path], seconds: float) -> None:
+def _write(out: Path, found: Estimate, verdict: Verdict | None, record: dict[str, Any]) -> None:
     import polars as pl
 
     out.mkdir(parents=True, exist_ok=True)
@@ -108,8 +112,7 @@ def _write(out: Path, found: Estimate, verdict: Verdict | None, inputs: Sequence
     temporary.replace(out / "parameters.parquet")
     if verdict is not None:
         write_whole(out / "validation.json", json.dumps(verdict.to_dict(), indent=1) + "\n")
-    write_whole(out / "run.json", json.dumps(_run(found, inputs, seconds), indent=1) + "\n")
-    _talk(f"written to {out}")
+    write_whole(out / "run.json", json.dumps(record, indent=1) + "\n")
 
 
 def _run(found: Estimate, inputs: Sequence[Path], seconds: float) -> dict[str, Any]:
@@ -119,14 +122,7 @@ def _run(found: Estimate, inputs: Sequence[Path], seconds: float) -> dict[str, A
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "seconds": round(seconds, 3),
         "inputs": [{"path": s.path, "sha256": s.sha256} for path in inputs for s in source_of(path)],
-        "versions": {"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}},
+        "versions": package_versions(),
         "settings": found.provenance["setting"],
         "status": found.status,
     }
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None

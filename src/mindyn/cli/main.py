@@ -11,6 +11,7 @@ from mindyn.cli.base import base
 from mindyn.cli.count import count
 from mindyn.cli.demo import demo
 from mindyn.cli.identify import identify
+from mindyn.cli.report import report
 from mindyn.cli.robots import robots
 from mindyn.cli.simulate import simulate
 from mindyn.errors import MindynError
@@ -24,6 +25,7 @@ app.command()(base)
 app.command()(count)
 app.command()(simulate)
 app.command()(identify)
+app.command()(report)
 
 
 def _print_version(wanted: bool) -> None:

@@ -125,8 +125,11 @@ def _filters(trials: Trials, best: Setting, freedom: Freedom) -> Setting:
                 near = [best.filter_hz / step, best.filter_hz * step]
                 best = _better(trials, best, _with_filters(best, near, freedom), 1.0)
     if freedom.cutoff:
-        cutoffs: list[float | None] = [f for f in _grid(rate, COARSE) if f is None or f >= (best.filter_hz or 0.0)]
-        best = _better(trials, best, [changed(best, position_cutoff_hz=f) for f in cutoffs], 1.0)
+        # The motion alone may want a filter: noise of its derivatives, while torque jumps with the friction.
+        filters = {best.filter_hz, None} if freedom.filter else {best.filter_hz}
+        kinds = [replace(best, filter_hz=f) for f in filters]
+        others = [changed(one, position_cutoff_hz=f) for one in kinds for f in _grid(rate, COARSE)]
+        best = _better(trials, best, others, 1.0)
     if freedom.velocity:
         others = [changed(best, velocity=origin) for origin in ("differentiated", "measured")]
         best = _better(trials, best, others, 1.0)

@@ -1,1 +1,1 @@
-"""One self-contained HTML file about an estimate; computes nothing of its own."""
+"""One self-contained HTML file that says whether a model is good, and why; computes nothing of physics."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +17,18 @@ from mindyn.logs.samples import Samples
 from mindyn.regression.gathering import segment_ends
 from mindyn.robots.robot import Robot
 from mindyn.robots.table import text_table
-from mindyn.validation.errors import TorqueError, pooled, scored_rows, torque_error
+from mindyn.validation.errors import TorqueError, pooled, torque_error
+from mindyn.validation.prediction import prediction_of
 
-GOOD, USABLE, POOR = 0.1, 0.3, 1.0
-"""Relative errors up to which a joint counts as well explained, roughly explained, hardly explained."""
+Grade = Literal["well", "roughly", "hardly", "not"]
+BOUNDS: Final[tuple[tuple[float, Grade], ...]] = ((0.1, "well"), (0.3, "roughly"), (1.0, "hardly"))
+"""Relative errors up to which a joint counts as explained well, roughly, hardly; beyond, it is not."""
+WORDS: Final[Mapping[Grade, str]] = {
+    "well": "is well explained",
+    "roughly": "is roughly explained",
+    "hardly": "is hardly explained",
+    "not": "is not explained",
+}
 OVERFIT: Final = 2.0
 """A held-out error above this multiple of the training error is said to be one."""
 
@@ -34,6 +42,11 @@ class Verdict:
 
     def __str__(self) -> str:
         return "\n".join([self.error.table(), "", *self.sentences])
+
+    @property
+    def grades(self) -> tuple[Grade, ...]:
+        """How well each joint is explained."""
+        return tuple(grade_of(float(relative)) for relative in self.error.relative)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON can hold it."""
@@ -61,41 +74,52 @@ def validate(
     if rows is not None and len(rows) != len(listed):
         raise InputError(f"rows to score are given for {len(rows)} logs, but there are {len(listed)}")
     errors = [held_out_error(estimate, log, None if rows is None else rows[k]) for k, log in enumerate(listed)]
-    error = pooled(errors)
+    return judged(estimate, pooled(errors))
+
+
+def judged(estimate: Estimate, error: TorqueError) -> Verdict:
+    """The verdict that an error of the estimate gives."""
     return Verdict(error, tuple(_sentence(estimate, error, joint) for joint in range(len(error.joint_names))))
+
+
+def fit_error(estimate: Estimate) -> TorqueError:
+    """The error on the rows of the fit itself, which flatters."""
+    names = tuple(one.joint for one in estimate.residuals)
+    if names != estimate.robot.joint_names:
+        raise InputError(
+            f"the fit did not compare torques of the joints but: {', '.join(names) or 'nothing'}",
+            hint="validate(estimate, logs) does, on logs that were not used in the fit",
+        )
+    rms = np.array([one.rms for one in estimate.residuals])
+    torque = np.array([one.rms_torque for one in estimate.residuals])
+    rows = np.array([one.rows for one in estimate.residuals])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        relative = rms / torque
+        total = float(np.sqrt((rows * rms**2).sum() / (rows * torque**2).sum()))
+    return TorqueError(names, rms, relative, total, int(rows.max(initial=0)))
+
+
+def grade_of(relative: float) -> Grade:
+    """How a torque with this relative error counts."""
+    return next((grade for bound, grade in BOUNDS if relative <= bound), "not")
 
 
 def held_out_error(estimate: Estimate, log: Log, rows: tuple[int, int] | None = None) -> TorqueError:
     """The error on one log; its whole motion may be filtered, its torque is not."""
-    samples = estimate.samples_of(log)
-    predicted = estimate.predict(samples)
-    if len(samples) == len(log):
-        taken = scored_rows(len(log), samples.rate_hz) if rows is None else _between(log, rows)
-        return torque_error(log.joint_names, log.tau[taken], predicted[taken])
-    if rows is not None:
-        raise InputError("the log has gaps or uneven stamps: its samples are not its rows, so rows cannot be chosen")
-    taken = np.concatenate([a + scored_rows(b - a, samples.rate_hz) for a, b in segment_ends(samples.segments)])
-    return torque_error(log.joint_names, samples.tau[taken], predicted[taken])
-
-
-def _between(log: Log, rows: tuple[int, int]) -> NDArray[np.intp]:
-    taken = np.flatnonzero((log.rows >= rows[0]) & (log.rows < rows[1]))
-    if not len(taken):
-        raise InputError(f"the log has no rows from {rows[0]} to {rows[1]}")
-    return taken
+    return prediction_of(estimate, log, rows).error
 
 
 def _sentence(estimate: Estimate, error: TorqueError, joint: int) -> str:
     name, relative = error.joint_names[joint], float(error.relative[joint])
-    trained = estimate.residuals[joint]
-    in_fit = trained.rms / trained.rms_torque if trained.rms_torque > 0 else float("nan")
-    words = "is not explained: zero torque would be predicted as well"
-    for bound, word in ((GOOD, "is well explained"), (USABLE, "is roughly explained"), (POOR, "is hardly explained")):
-        if relative <= bound:
-            words = word
-            break
+    fits = (one.rms / one.rms_torque for one in estimate.residuals if one.joint == name and one.rms_torque > 0)
+    in_fit = next(fits, float("nan"))
+    unit = "N" if estimate.robot.joints[joint].kind == "prismatic" else "N m"
     worse = f", {relative / in_fit:.1f} times the error of the fit" if relative > OVERFIT * in_fit else ""
-    return f"{name} {words}: {100 * relative:.3g} % of its torque is missed ({error.rmse[joint]:.3g} N m rms{worse})."
+    part = f"{100 * relative:.3g} % of its torque is missed"
+    if relative > 1:
+        part = f"the error is {relative:.3g} times the torque, so that zero would be a better prediction"
+    missed = f"{part} ({error.rmse[joint]:.3g} {unit} rms{worse})"
+    return f"{name} {WORDS[grade_of(relative)]}: {missed}."
 
 
 def cross_validate(

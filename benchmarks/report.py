@@ -1,0 +1,83 @@
+"""The report of a million-row log of six joints: seconds to write, size, and how fast a browser opens and zooms it.
+
+python benchmarks/report.py [ROWS]
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+
+import mindyn
+from mindyn.logs.conditioning import AS_LOGGED
+from mindyn.logs.log import log_of_arrays
+from mindyn.regression.regressor import with_estimated_drives
+
+RATE = 1000.0
+LIMIT_MB, LIMIT_S = 10, 3.0
+
+
+def recording(robot, rows: int, seed: int):
+    """Five sines for each joint, with 0.1 N m of noise."""
+    rng = np.random.default_rng(seed)
+    n = robot.joint_count
+    t = np.arange(rows) / RATE
+    q, qd, qdd = np.zeros((3, rows, n))
+    for _ in range(5):
+        w, a, phase = 2 * np.pi * rng.uniform(0.1, 0.8, n), rng.uniform(0.1, 0.3, n), rng.uniform(0, 2 * np.pi, n)
+        angle = t[:, None] * w + phase
+        q += a * np.sin(angle)
+        qd += a * w * np.cos(angle)
+        qdd -= a * w**2 * np.sin(angle)
+    tau = mindyn.compile_model(robot, drives=True).inverse_dynamics(q, qd, qdd)
+    return log_of_arrays(robot.joint_names, t, q, tau + 0.1 * rng.standard_normal(tau.shape), qd, qdd)
+
+
+def in_browser(path: Path) -> dict[str, float]:
+    """Seconds until the first plot stands, for a zoom, and for a plot in a tab not seen before."""
+    from playwright.sync_api import sync_playwright
+
+    found = {}
+    with sync_playwright() as playwright:
+        chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        start = perf_counter()
+        page.goto(path.as_uri())
+        page.locator("#torque-panel-0 path.curve").nth(2).wait_for(state="attached")
+        found["open, first plot drawn"] = perf_counter() - start
+        timed = "(act) => { const start = performance.now(); act(); return (performance.now() - start) / 1000; }"
+        found["redraw after a zoom"] = page.evaluate(f"({timed})(() => Plot.all[0].zoomBy(0.5))")
+        found["redraw of the whole"] = page.evaluate(f"({timed})(() => Plot.all[0].setRange(null))")
+        start = perf_counter()
+        page.locator("#torque [role=tab]").nth(3).click()
+        page.locator("#torque-panel-3 path.curve").nth(2).wait_for(state="attached")
+        found["another joint, click to drawn"] = perf_counter() - start
+        browser.close()
+    return found
+
+
+def main() -> None:
+    rows = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
+    robot = with_estimated_drives(mindyn.load_robot("puma560"))
+    estimate = mindyn.identify(robot, recording(robot, 20_000, 1), mindyn.LeastSquares(), AS_LOGGED)
+    log = recording(robot, rows, 2)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "report.html"
+        start = perf_counter()
+        mindyn.write_report(path, estimate, validation_logs=log)
+        print(f"{'rows, joints':32} {rows}, {robot.joint_count}")
+        print(f"{'write, with the prediction':32} {perf_counter() - start:.2f} s")
+        print(f"{'size':32} {path.stat().st_size / 1e6:.2f} MB (limit {LIMIT_MB})")
+        for what, seconds in in_browser(path).items():
+            limit = f" (limit {LIMIT_S:g})" if what.startswith("open") else ""
+            print(f"{what:32} {seconds:.3f} s{limit}")
+
+
+if __name__ == "__main__":
+    main()

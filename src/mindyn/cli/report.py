@@ -1,0 +1,76 @@
+"""`mindyn report`: a finished run, or an estimate, as one HTML file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from mindyn.errors import InputError
+from mindyn.estimators.estimate import Estimate, load_estimate
+from mindyn.logs.log import Log
+from mindyn.logs.reading import read_log
+from mindyn.report.writing import write_report
+from mindyn.robots.loading import load_robot
+
+
+def report(
+    run: Annotated[Path, typer.Argument(help="A folder that `mindyn identify --out` wrote, or its estimate.json.")],
+    held_out: Annotated[list[Path] | None, typer.Option("--validate", help="A log that was not trained on.")] = None,
+    training: Annotated[list[Path] | None, typer.Option("--train", help="A log that was trained on.")] = None,
+    compare: Annotated[
+        list[str] | None, typer.Option(help="NAME=ESTIMATE.json: another estimate, judged alike.")
+    ] = None,
+    prior: Annotated[str | None, typer.Option(help="The robot before: a bundled name or a file.")] = None,
+    out: Annotated[Path, typer.Option(help="The file to write.")] = Path("report.html"),
+) -> None:
+    """Write a report: is the model good, and why. One file that opens from disk and loads nothing."""
+    estimate = _estimate(run)
+    others = dict(_named(entry) for entry in compare or ())
+    write_report(
+        out,
+        estimate,
+        validation_logs=_logs(held_out or (), estimate),
+        training_logs=_logs(training or (), estimate),
+        comparison=others,
+        prior=None if prior is None else load_robot(prior),
+        run=_record(run),
+    )
+    typer.echo(f"written to {out}", err=True)
+
+
+def _estimate(run: Path) -> Estimate:
+    path = run / "estimate.json" if run.is_dir() else run
+    if not path.is_file():
+        raise InputError(
+            f"there is no estimate {str(path)!r}", hint="mindyn identify ROBOT LOG --out FOLDER writes one"
+        )
+    return load_estimate(path)
+
+
+def _record(run: Path) -> dict[str, Any]:
+    """What the run says of itself; nothing where it is an estimate alone."""
+    path = run / "run.json"
+    if not path.is_file():
+        return {}
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise InputError(f"{path} cannot be read as the record of a run: {error}") from error
+    if not isinstance(record, dict):
+        raise InputError(f"{path} is not the record of a run: it holds no table")
+    return record
+
+
+def _named(entry: str) -> tuple[str, Estimate]:
+    name, mark, path = entry.partition("=")
+    if not (name and mark and path):
+        raise InputError(f"--compare {entry!r} has no name", hint="--compare ordinary=other/estimate.json")
+    return name, _estimate(Path(path))
+
+
+def _logs(paths: Sequence[Path], estimate: Estimate) -> list[Log]:
+    return [read_log(path, estimate.robot) for path in paths]

@@ -1,0 +1,105 @@
+"use strict";
+/* Numbers, scales and marks that every drawing shares. */
+const Numbers = JSON.parse(document.getElementById("plots").textContent);
+
+const Packing = {
+  /* Arrays from lists, from packed bytes, or by the name of a shared array; each is unpacked once. */
+  cache: new Map(),
+  array(values) {
+    if (Array.isArray(values)) return values;
+    if (!Packing.cache.has(values)) Packing.cache.set(values, Packing.unpacked(values));
+    return Packing.cache.get(values);
+  },
+  unpacked(values) {
+    if (typeof values === "string") return Packing.array(Numbers.shared[values]);
+    const bytes = Uint8Array.from(atob(values.data), (letter) => letter.charCodeAt(0));
+    if (values.kind === "f64") return new Float64Array(bytes.buffer);
+    const step = (values.high - values.low) / 65535;
+    return Float64Array.from(new Uint16Array(bytes.buffer), (level) => values.low + level * step);
+  },
+};
+
+const Svg = {
+  /* The page's own empty drawing knows the name space. */
+  space: document.getElementById("space").namespaceURI,
+  /* An element with attributes, put into `parent`. */
+  add(parent, name, attributes = {}, text = null) {
+    const made = document.createElementNS(Svg.space, name);
+    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+    if (text !== null) made.textContent = text;
+    parent.appendChild(made);
+    return made;
+  },
+};
+
+const Page = {
+  /* An HTML element with a class and text. */
+  make(name, kind = "", text = "") {
+    const made = document.createElement(name);
+    if (kind) made.className = kind;
+    if (text) made.textContent = text;
+    return made;
+  },
+  button(text, label, act) {
+    const made = Page.make("button", "", text);
+    made.type = "button";
+    made.setAttribute("aria-label", label);
+    made.title = label;
+    made.addEventListener("click", act);
+    return made;
+  },
+};
+
+class Scale {
+  /* Values between low and high to pixels between from and to. */
+  constructor(low, high, from, to, log) {
+    Object.assign(this, { low, high, from, to, log });
+    this.origin = log ? Math.log10(low) : low;
+    this.factor = (to - from) / ((log ? Math.log10(high) : high) - this.origin);
+  }
+  at(value) {
+    return this.from + ((this.log ? Math.log10(value) : value) - this.origin) * this.factor;
+  }
+  back(pixel) {
+    const value = this.origin + (pixel - this.from) / this.factor;
+    return this.log ? 10 ** value : value;
+  }
+  ticks(most) {
+    return this.log ? this.decades(most) : this.even(most);
+  }
+  even(most) {
+    const rough = (this.high - this.low) / most;
+    const power = 10 ** Math.floor(Math.log10(rough));
+    const off = (k) => Math.abs(Math.log(k / rough));
+    const step = [1, 2, 5, 10].map((k) => k * power).reduce((best, k) => (off(k) < off(best) ? k : best));
+    const digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
+    const found = [];
+    for (let k = Math.ceil(this.low / step - 1e-9); k * step <= this.high + step * 1e-9; k++) {
+      found.push({ value: k * step, text: Scale.text(k * step, digits) });
+    }
+    return found;
+  }
+  decades(most) {
+    const first = Math.ceil(Math.log10(this.low) - 1e-9);
+    const last = Math.floor(Math.log10(this.high) + 1e-9);
+    const stride = Math.max(1, Math.ceil((last - first + 1) / most));
+    const found = [];
+    for (let k = first; k <= last; k += stride) found.push({ value: 10 ** k, text: Scale.power(k) });
+    return found;
+  }
+  static text(value, digits) {
+    if (Math.abs(value) >= 1e5 || digits > 5) return value === 0 ? "0" : value.toPrecision(3).replace("e+", "e");
+    return value.toFixed(digits).replace(/^-(0(\.0+)?)$/, "$1").replace("-", "\u2212");
+  }
+  static power(k) {
+    if (k >= -2 && k <= 3) return String(Number((10 ** k).toPrecision(1)));
+    return "10" + [...String(k)].map((letter) => "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"["-0123456789".indexOf(letter)]).join("");
+  }
+}
+
+/* A number as a reader of a cursor wants it. */
+function shortNumber(value) {
+  const size = Math.abs(value);
+  if (size !== 0 && (size < 1e-3 || size >= 1e5)) return value.toExponential(2).replace("-", "\u2212");
+  return value.toFixed(size >= 100 ? 1 : size >= 1 ? 2 : 4).replace("-", "\u2212");
+}

@@ -1,0 +1,147 @@
+"use strict";
+/* The robot's skeleton, seen in parallel projection and turned by drag, keys or buttons. */
+class RobotView {
+  constructor(figure, skeleton) {
+    Object.assign(this, { skeleton, area: figure.querySelector(".area"), pose: 0, turn: 0.7, tilt: 0.35 });
+    this.svg = Svg.add(this.area, "svg", { role: "img", "aria-label": this.area.dataset.label });
+    this.area.tabIndex = 0;
+    this.area.setAttribute("role", "group");
+    this.area.setAttribute("aria-label", `${this.area.dataset.label}; arrow keys turn it`);
+    figure.insertBefore(this.controls(), this.area);
+    this.listen();
+    this.fit();
+    this.draw();
+  }
+
+  controls() {
+    const bar = Page.make("div", "bar");
+    const tools = Page.make("div", "tools");
+    tools.setAttribute("role", "group");
+    tools.setAttribute("aria-label", "Turn");
+    for (const [text, label, turn, tilt] of [["←", "Turn left", -1, 0], ["→", "Turn right", 1, 0], ["↑", "Tilt up", 0, 1], ["↓", "Tilt down", 0, -1]]) {
+      tools.append(Page.button(text, label, () => this.rotate(turn * 0.25, tilt * 0.15)));
+    }
+    bar.append(tools);
+    const poses = this.skeleton.frames.length;
+    if (poses > 1) {
+      const label = Page.make("label", "choice", "Time");
+      const slider = Object.assign(Page.make("input"), { type: "range", min: 0, max: poses - 1, value: 0 });
+      const output = Page.make("output", "", "0 s");
+      slider.addEventListener("input", () => {
+        this.pose = Number(slider.value);
+        output.textContent = `${this.skeleton.times[this.pose].toFixed(1)} s`;
+        slider.setAttribute("aria-valuetext", output.textContent);
+        this.draw();
+      });
+      label.append(slider, output);
+      bar.append(label);
+    }
+    return bar;
+  }
+
+  rotate(turn, tilt) {
+    this.turn += turn;
+    this.tilt = Math.max(-Math.PI / 2, Math.min(Math.PI / 2, this.tilt + tilt));
+    this.draw();
+  }
+
+  listen() {
+    let last = null;
+    this.svg.addEventListener("pointerdown", (event) => { last = [event.clientX, event.clientY]; this.svg.setPointerCapture(event.pointerId); });
+    this.svg.addEventListener("pointermove", (event) => {
+      if (!last) return;
+      this.rotate((last[0] - event.clientX) / 120, (event.clientY - last[1]) / 160);
+      last = [event.clientX, event.clientY];
+    });
+    for (const name of ["pointerup", "pointercancel"]) this.svg.addEventListener(name, () => { last = null; });
+    this.area.addEventListener("keydown", (event) => {
+      const step = { ArrowLeft: [-0.15, 0], ArrowRight: [0.15, 0], ArrowUp: [0, 0.1], ArrowDown: [0, -0.1] }[event.key];
+      if (!step) return;
+      event.preventDefault();
+      this.rotate(...step);
+    });
+  }
+
+  /* Centre and size of all poses, so that the view is still while the robot moves. */
+  fit() {
+    const low = [0, 0, 0], high = [0, 0, 0];
+    for (const frame of this.skeleton.frames) {
+      for (let k = 0; k < 3 * this.skeleton.points; k++) {
+        low[k % 3] = Math.min(low[k % 3], frame[k]);
+        high[k % 3] = Math.max(high[k % 3], frame[k]);
+      }
+    }
+    this.centre = low.map((value, k) => (value + high[k]) / 2);
+    this.size = Math.hypot(...high.map((value, k) => value - low[k])) || 1;
+    this.floor = low[2];
+  }
+
+  /* Screen position and depth of a point in the root frame. */
+  seen([x, y, z]) {
+    const [a, b, c] = [x - this.centre[0], y - this.centre[1], z - this.centre[2]];
+    const [right, away] = [a * Math.cos(this.turn) + b * Math.sin(this.turn), -a * Math.sin(this.turn) + b * Math.cos(this.turn)];
+    const scale = (0.67 * this.wide) / this.size;
+    return [this.wide / 2 + right * scale, 0.375 * this.wide - (c * Math.cos(this.tilt) + away * Math.sin(this.tilt)) * scale, away * Math.cos(this.tilt) - c * Math.sin(this.tilt)];
+  }
+  point(k) {
+    return this.skeleton.frames[this.pose].slice(3 * k, 3 * k + 3);
+  }
+
+  draw() {
+    this.wide = Math.max(320, Math.min(640, this.area.clientWidth || 640));
+    this.svg.setAttribute("viewBox", `0 0 ${this.wide} ${0.75 * this.wide}`);
+    this.svg.replaceChildren();
+    this.drawFloor();
+    this.drawTriad();
+    const drawings = [];
+    this.skeleton.paths.forEach((path, owner) => {
+      const [start, through, ...ends] = owner === 0 ? [path[0], path[0], ...path.slice(1)] : path;
+      for (const end of ends.length ? ends : [through]) drawings.push({ kind: owner === 0 ? "base" : "link", points: [start, through, end].map((k) => this.seen(this.point(k))) });
+    });
+    drawings.sort((one, other) => RobotView.depth(other) - RobotView.depth(one));
+    for (const one of drawings) Svg.add(this.svg, "polyline", { class: one.kind, points: one.points.map((at) => at.slice(0, 2).map((v) => v.toFixed(1)).join(",")).join(" ") });
+    this.skeleton.axes.forEach((k, joint) => this.drawJoint(k, joint));
+    this.drawGravity();
+  }
+  static depth(drawing) {
+    return drawing.points.reduce((sum, at) => sum + at[2], 0) / drawing.points.length;
+  }
+
+  drawFloor() {
+    const reach = Math.ceil(this.size * 0.5 * 5) / 5, step = reach / 4;
+    for (let k = -4; k <= 4; k++) {
+      for (const ends of [[[k * step, -reach], [k * step, reach]], [[-reach, k * step], [reach, k * step]]]) {
+        const [from, to] = ends.map(([x, y]) => this.seen([x, y, this.floor]));
+        Svg.add(this.svg, "line", { class: "floor", x1: from[0], y1: from[1], x2: to[0], y2: to[1] });
+      }
+    }
+  }
+  drawTriad() {
+    for (const [name, axis] of [["x", [1, 0, 0]], ["y", [0, 1, 0]], ["z", [0, 0, 1]]]) {
+      const origin = this.seen([0, 0, 0]), tip = this.seen(axis.map((value) => value * this.size * 0.14));
+      Svg.add(this.svg, "line", { class: "triad", x1: origin[0], y1: origin[1], x2: tip[0], y2: tip[1] });
+      Svg.add(this.svg, "text", { class: "tick", x: tip[0] + 4, y: tip[1] + 4 }, name);
+    }
+  }
+  drawJoint(k, joint) {
+    const at = this.point(k);
+    const axis = this.skeleton.frames[this.pose].slice(3 * (this.skeleton.points + joint), 3 * (this.skeleton.points + joint) + 3);
+    const ends = [-1, 1].map((side) => this.seen(at.map((value, i) => value + side * axis[i] * this.size * 0.05)));
+    Svg.add(this.svg, "line", { class: "joint-axis", x1: ends[0][0], y1: ends[0][1], x2: ends[1][0], y2: ends[1][1] });
+    const [x, y] = this.seen(at);
+    const mark = this.skeleton.kinds[joint] === "prismatic" ? ["rect", { x: x - 6, y: y - 6, width: 12, height: 12 }] : ["circle", { cx: x, cy: y, r: 6.5 }];
+    Svg.add(this.svg, mark[0], { class: "joint", ...mark[1] });
+    const here = this.skeleton.axes.map((other, i) => [i + 1, this.point(other)]).filter(([, point]) => point.every((value, i) => Math.abs(value - at[i]) < 0.01 * this.size));
+    if (here[0][0] === joint + 1) Svg.add(this.svg, "text", { class: "joint-number", x: x + 12, y: y - 9 }, here.map(([number]) => number).join(" "));
+  }
+  drawGravity() {
+    const size = Math.hypot(...this.skeleton.gravity);
+    if (!size) return;
+    const origin = this.seen(this.centre), tip = this.seen(this.centre.map((value, k) => value + (this.skeleton.gravity[k] / size) * this.size * 0.12));
+    const [dx, dy] = [tip[0] - origin[0], tip[1] - origin[1]], long = Math.hypot(dx, dy) || 1;
+    const [x, y] = [this.wide - 50, 60], [u, v] = [dx / long, dy / long];
+    Svg.add(this.svg, "line", { class: "gravity", x1: x, y1: y, x2: x + dx, y2: y + dy });
+    Svg.add(this.svg, "path", { class: "gravity", d: `M${x + dx} ${y + dy}l${-7 * u - 4 * v} ${-7 * v + 4 * u}M${x + dx} ${y + dy}l${-7 * u + 4 * v} ${-7 * v - 4 * u}` });
+    Svg.add(this.svg, "text", { class: "tick", x: x - 16, y: y + 4 }, "g");
+  }
+}

@@ -1,0 +1,213 @@
+"""`ReportData`: all that a report shows, as plain values; pages are made of it and of nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from mindyn.report.decimation import Packed
+from mindyn.validation.validate import Grade
+
+Numbers = tuple[float, ...]
+State = Literal["clear", "rough", "near zero", "left out", "untold"]
+
+
+@dataclass(frozen=True, slots=True)
+class JointData:
+    """A joint: its name and the units of its torque and position."""
+
+    name: str
+    torque_unit: str
+    position_unit: str
+
+
+@dataclass(frozen=True, slots=True)
+class JointVerdict:
+    """How one joint is explained; errors rms and relative."""
+
+    grade: Grade
+    sentence: str
+    rmse: float
+    relative: float
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictData:
+    """The answer to "is the model good?"; `held_out`: on rows that it was not fitted to."""
+
+    held_out: bool
+    grade: Grade
+    total: float
+    rows: int
+    joints: tuple[JointVerdict, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class JointTrace:
+    """Torques of one joint over the times of its log, and what to say of them: range, rms and greatest miss."""
+
+    measured: Packed
+    predicted: Packed
+    residual: Packed
+    low: float
+    high: float
+    rms_miss: float
+    greatest_miss: float
+    greatest_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """Torques of one log; `bucket`: of how many rows the least and the greatest are kept."""
+
+    name: str
+    role: Literal["held out", "training"]
+    rows: int
+    seconds: float
+    bucket: int
+    time: Packed
+    joints: tuple[JointTrace, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterRow:
+    """One parameter: what it stands for, its value and how sure it is, and what the prior model says."""
+
+    name: str
+    formula: str
+    unit: str
+    value: float
+    deviation: float | None
+    low: float | None
+    high: float | None
+    state: State
+    prior: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class JointMotion:
+    """What one joint did in the training logs; `coverage`: rows of digits 0 to 9, speed down, position across."""
+
+    low: float
+    high: float
+    limit_low: float | None
+    limit_high: float | None
+    speed: float
+    acceleration: float
+    coverage: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ExcitationData:
+    """Condition of the fit and motion of the joints; `role`: which logs the motion is of."""
+
+    role: Literal["held out", "training"]
+    condition_number: float | None
+    told: int
+    rows: int
+    joints: tuple[JointMotion, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FrictionData:
+    """Friction over speed with its 95 % band (None where it cannot be told), and the prior's."""
+
+    speed: Numbers
+    torque: Numbers
+    low: Numbers | None
+    high: Numbers | None
+    prior: Numbers | None
+
+
+@dataclass(frozen=True, slots=True)
+class ResidualData:
+    """What is left of one joint's torque: histogram beside a normal density, power spectra beside the torque's."""
+
+    mean: float
+    deviation: float
+    beyond_three: float
+    edges: Numbers
+    density: Numbers
+    normal: Numbers
+    frequency: Numbers
+    residual_power: Numbers
+    torque_power: Numbers
+
+
+@dataclass(frozen=True, slots=True)
+class MotionData:
+    """Simulated beside measured joint positions."""
+
+    seconds: float
+    time: Packed
+    measured: tuple[Packed, ...]
+    simulated: tuple[Packed, ...]
+    rms: Numbers
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorColumn:
+    """Errors of one model in the comparison, relative."""
+
+    name: str
+    relative: Numbers
+    total: float
+    about: str
+
+
+@dataclass(frozen=True, slots=True)
+class SkeletonData:
+    """Points of the robot in the root frame, m, for some poses along a log.
+
+    paths   polylines as numbers of points; path k > 0 belongs to joint k
+    axes    for each joint the number of its point; its direction stands in `frames` behind the points
+    frames  for each pose 3 coordinates of every point, then 3 of every axis
+    times   s, of the poses
+    """
+
+    points: int
+    paths: tuple[tuple[int, ...], ...]
+    axes: tuple[int, ...]
+    kinds: tuple[str, ...]
+    frames: tuple[Numbers, ...]
+    times: Numbers
+    gravity: Numbers
+    reach: float
+
+
+@dataclass(frozen=True, slots=True)
+class MadeData:
+    """How the result was made."""
+
+    command: str
+    settings: tuple[tuple[str, str], ...]
+    sources: tuple[tuple[str, str], ...]
+    versions: tuple[tuple[str, str], ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReportData:
+    """All that a report shows; what was not given is empty or None, and has no section."""
+
+    robot: str
+    estimator: str
+    status: str
+    joints: tuple[JointData, ...]
+    verdict: VerdictData
+    traces: tuple[Trace, ...]
+    parameters: tuple[ParameterRow, ...]
+    excitation: ExcitationData | None
+    friction: tuple[FrictionData, ...]
+    residual_role: Literal["held out", "training"]
+    residuals: tuple[ResidualData, ...]
+    feasibility: tuple[Mapping[str, Any], ...]
+    motion: MotionData | None
+    comparison: tuple[ErrorColumn, ...]
+    skeleton: SkeletonData | None
+    made: MadeData
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        return asdict(self)

@@ -1,0 +1,68 @@
+"""Long columns made short for a screen: the least and the greatest of every bucket stay; packed as text."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+
+from mindyn.algebra.values import Array
+
+STEPS: Final = 65535
+"""Levels of a packed value between the least and the greatest of its column: finer than any screen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """Numbers as base64 of little-endian bytes: "f64" as they are, "u16" as low + k (high - low) / STEPS."""
+
+    kind: Literal["f64", "u16"]
+    data: str
+    low: float = 0.0
+    high: float = 0.0
+
+
+def bucket_rows(count: int, buckets: int) -> int:
+    """Rows of one bucket; 1 where all rows may stay (two are kept of every bucket)."""
+    return 1 if count <= 2 * buckets else -(-count // buckets)
+
+
+def extremes(values: Array, buckets: int) -> Array:
+    """The least and the greatest of every bucket of consecutive values (N,), in the order in which they occur."""
+    rows = bucket_rows(len(values), buckets)
+    if rows == 1:
+        return values
+    table = _table(values, rows)
+    places = np.sort([table.argmin(axis=1), table.argmax(axis=1)], axis=0)
+    return np.asarray(table[np.arange(len(table))[:, None], places.T].ravel())
+
+
+def bucket_times(time: Array, buckets: int) -> Array:
+    """Two times for every bucket, to go with `extremes`: of its first and of its last row, so that slopes stay."""
+    rows = bucket_rows(len(time), buckets)
+    return time if rows == 1 else np.asarray(_table(time, rows)[:, [0, -1]].ravel())
+
+
+def _table(values: Array, rows: int) -> Array:
+    padding = -len(values) % rows
+    return np.append(values, np.full(padding, values[-1])).reshape(-1, rows)
+
+
+def short(values: Array) -> tuple[float, ...]:
+    """Six digits of every value."""
+    return tuple(float(f"{value:.6g}") for value in values)
+
+
+def packed_levels(values: Array) -> Packed:
+    """Two bytes for every value; the least and the greatest come back exactly."""
+    low, high = float(values.min()), float(values.max())
+    span = high - low if high > low else 1.0
+    levels = np.rint((values - low) / span * STEPS).astype("<u2")
+    return Packed("u16", b64encode(levels.tobytes()).decode(), low, high)
+
+
+def packed_exactly(values: Array) -> Packed:
+    """Eight bytes for every value."""
+    return Packed("f64", b64encode(values.astype("<f8").tobytes()).decode())

@@ -1,0 +1,140 @@
+"""What was found: the verdict, every parameter, friction over speed, and other models beside this one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from mindyn.estimators.estimate import NORMAL_95, Estimate
+from mindyn.logs.log import Log
+from mindyn.notation import LINK_PARAMETER_UNITS, LINK_PARAMETERS
+from mindyn.report.data import (
+    ErrorColumn,
+    ExcitationData,
+    FrictionData,
+    JointVerdict,
+    ParameterRow,
+    State,
+    VerdictData,
+)
+from mindyn.report.decimation import short
+from mindyn.validation.errors import TorqueError
+from mindyn.validation.friction_curves import FrictionCurve, friction_curve
+from mindyn.validation.validate import Verdict, fit_error, grade_of, validate
+
+CLEAR: Final = 0.1
+"""A parameter whose standard deviation is a smaller part of its value is clear."""
+CURVE_POINTS: Final = 25
+"""Of one direction, so many closer towards rest and as many evenly spread."""
+TORQUE_UNITS: Final[Mapping[str, tuple[str, str]]] = {
+    "Im": ("kg m^2", "kg"),
+    "fv": ("N m s", "N s/m"),
+    "fc": ("N m", "N"),
+    "fo": ("N m", "N"),
+}
+"""Of drive parameters, by the kind of joint: revolute, prismatic."""
+
+
+def verdict_data(verdict: Verdict, *, held_out: bool) -> VerdictData:
+    """The verdict, joint by joint and as a whole."""
+    e = verdict.error
+    joints = tuple(
+        JointVerdict(grade, sentence, float(rmse), float(relative))
+        for grade, sentence, rmse, relative in zip(verdict.grades, verdict.sentences, e.rmse, e.relative, strict=True)
+    )
+    return VerdictData(held_out, grade_of(e.total), e.total, e.rows, joints)
+
+
+def parameter_rows(estimate: Estimate, prior: Estimate | None) -> tuple[ParameterRow, ...]:
+    """Every parameter; those that were left out or could not be told have no interval."""
+    formulas = [*estimate.base.expressions, *[""] * (len(estimate.names) - estimate.base.count)]
+    rows = []
+    for k, name in enumerate(estimate.names):
+        value, deviation = float(estimate.beta[k]), float(estimate.deviations[k])
+        state = _state(estimate, name, value, deviation)
+        spread = deviation if state in ("clear", "rough", "near zero") else None
+        low, high = (None, None) if spread is None else (value - NORMAL_95 * spread, value + NORMAL_95 * spread)
+        formula = "" if formulas[k] == name else formulas[k]
+        before = None if prior is None else float(prior.beta[k])
+        rows.append(ParameterRow(name, formula, _unit(estimate, k), value, spread, low, high, state, before))
+    return tuple(rows)
+
+
+def _state(estimate: Estimate, name: str, value: float, deviation: float) -> State:
+    if name in estimate.left_out:
+        return "left out"
+    if name in estimate.untold or not np.isfinite(deviation):
+        return "untold"
+    if abs(value) <= NORMAL_95 * deviation:
+        return "near zero"
+    return "clear" if deviation <= CLEAR * abs(value) else "rough"
+
+
+def _unit(estimate: Estimate, k: int) -> str:
+    """Of the standard parameter that carries a base parameter; empty where none does."""
+    base = estimate.base
+    label = estimate.names[k]
+    if k < base.count and base.survivors is not None:
+        label = base.labels[base.survivors[k]]
+    found = re.fullmatch(r"([A-Za-z]+?)(\d+)", label)
+    if found is None:
+        return ""
+    if found[1] in LINK_PARAMETERS:
+        return LINK_PARAMETER_UNITS[LINK_PARAMETERS.index(found[1])]
+    joint = int(found[2]) - 1
+    if found[1] not in TORQUE_UNITS or joint >= estimate.robot.joint_count:
+        return ""
+    return TORQUE_UNITS[found[1]][estimate.robot.joints[joint].kind == "prismatic"]
+
+
+def friction_data(
+    estimate: Estimate, prior: Estimate | None, excitation: ExcitationData | None
+) -> tuple[FrictionData, ...]:
+    """Friction of every joint up to the fastest speed of the logs; none where no speed is known."""
+    if excitation is None or not estimate.base.drives:
+        return ()
+    return tuple(_friction(estimate, prior, joint, one.speed) for joint, one in enumerate(excitation.joints))
+
+
+def _friction(estimate: Estimate, prior: Estimate | None, joint: int, fastest: float) -> FrictionData:
+    shares = np.unique([*np.geomspace(1e-3, 1.0, CURVE_POINTS), *np.linspace(0.02, 1.0, CURVE_POINTS)])
+    half = (fastest or 1.0) * shares
+    speeds = np.concatenate([-half[::-1], half])
+    found: FrictionCurve = friction_curve(estimate, joint, speeds)
+    told = bool(np.isfinite(found.deviation).all())
+    reach = NORMAL_95 * found.deviation
+    low, high = (short(found.torque - reach), short(found.torque + reach)) if told else (None, None)
+    before = None if prior is None else short(friction_curve(prior, joint, speeds).torque)
+    return FrictionData(short(speeds), short(found.torque), low, high, before)
+
+
+def comparison_data(
+    estimate: Estimate,
+    error: TorqueError,
+    others: Mapping[str, Estimate],
+    prior: Estimate | None,
+    logs: Sequence[Log],
+) -> tuple[ErrorColumn, ...]:
+    """Errors of this estimate, of others and of the prior on the same logs; of the fits where there are none."""
+    columns = [_column("this estimate", error, str(estimate.provenance.get("estimator", "")))]
+    for name, other in others.items():
+        columns.append(_column(name, _error(other, estimate, logs), str(other.provenance.get("estimator", ""))))
+    if prior is not None and logs:
+        columns.append(_column("prior", _error(prior, estimate, logs), prior.status))
+    return tuple(columns) if len(columns) > 1 else ()
+
+
+def _error(other: Estimate, estimate: Estimate, logs: Sequence[Log]) -> TorqueError:
+    """An estimate that was made from samples takes logs as this one does."""
+    if not logs:
+        return fit_error(other)
+    conditioning = other.conditioning or estimate.conditioning
+    return validate(replace(other, conditioning=conditioning), logs).error
+
+
+def _column(name: str, error: TorqueError, about: str) -> ErrorColumn:
+    return ErrorColumn(name, tuple(map(float, error.relative)), error.total, about)

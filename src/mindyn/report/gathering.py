@@ -1,0 +1,51 @@
+"""From an estimate and its logs to `ReportData`: lower layers compute, this collects."""
+
+from __future__ import annotations
+
+from mindyn.estimators.estimate import Estimate
+from mindyn.report.data import JointData, ReportData
+from mindyn.report.evidence import Evidence, evidence_of, excitation, motion, residuals, traces
+from mindyn.report.findings import comparison_data, friction_data, parameter_rows, verdict_data
+from mindyn.report.inputs import ReportInputs
+from mindyn.report.making import made_data
+from mindyn.report.skeleton import skeleton
+from mindyn.validation.errors import TorqueError, pooled
+from mindyn.validation.prior import prior_estimate
+from mindyn.validation.validate import fit_error, judged
+
+
+def gather(inputs: ReportInputs) -> ReportData:
+    """All that the report shows."""
+    estimate = inputs.estimate
+    held_out = evidence_of(estimate, inputs.validation_logs, "held out")
+    evidence = [*held_out, *evidence_of(estimate, inputs.training_logs, "training")]
+    error = _error(estimate, held_out)
+    prior = prior_estimate(estimate, inputs.prior)
+    moved = excitation(estimate, evidence)
+    return ReportData(
+        robot=estimate.robot.name,
+        estimator=str(estimate.provenance.get("estimator", "")),
+        status=estimate.status,
+        joints=_joints(estimate),
+        verdict=verdict_data(judged(estimate, error), held_out=bool(held_out)),
+        traces=traces(evidence),
+        parameters=parameter_rows(estimate, prior),
+        excitation=moved,
+        friction=friction_data(estimate, prior, moved),
+        residual_role="held out" if held_out else "training",
+        residuals=residuals(held_out or evidence),
+        feasibility=tuple(answer.to_dict() for answer in inputs.feasibility),
+        motion=motion(inputs.motion),
+        comparison=comparison_data(estimate, error, inputs.comparison, prior, inputs.validation_logs),
+        skeleton=skeleton(estimate.robot, evidence),
+        made=made_data(inputs),
+    )
+
+
+def _error(estimate: Estimate, held_out: list[Evidence]) -> TorqueError:
+    return pooled([one.prediction.error for one in held_out]) if held_out else fit_error(estimate)
+
+
+def _joints(estimate: Estimate) -> tuple[JointData, ...]:
+    units = {"revolute": ("N m", "rad"), "prismatic": ("N", "m")}
+    return tuple(JointData(joint.name, *units[joint.kind]) for joint in estimate.robot.joints)

@@ -1,0 +1,50 @@
+"""`ReportInputs`: what a report is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from mindyn.algebra.values import Array
+from mindyn.errors import InputError
+from mindyn.estimators.estimate import Estimate
+from mindyn.feasibility.answer import Answer
+from mindyn.logs.log import Log
+from mindyn.robots.robot import Robot
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MotionComparison:
+    """Measured joint positions (N, n), rad or m, and those of a simulation, at the same times (N,), s."""
+
+    time: Array
+    measured: Array
+    simulated: Array
+
+    def __post_init__(self) -> None:
+        if self.measured.ndim != 2 or self.measured.shape != self.simulated.shape or not len(self.measured):
+            raise InputError(
+                f"measured {self.measured.shape} and simulated {self.simulated.shape} must both be (rows, n)"
+            )
+        if self.time.shape != self.measured.shape[:1]:
+            raise InputError(f"{self.time.shape} times are given for {len(self.measured)} rows")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReportInputs:
+    """An estimate and what bears on it; see `write_report`."""
+
+    estimate: Estimate
+    validation_logs: Sequence[Log] = ()
+    training_logs: Sequence[Log] = ()
+    feasibility: Sequence[Answer] = ()
+    motion: MotionComparison | None = None
+    comparison: Mapping[str, Estimate] = field(default_factory=dict)
+    prior: Robot | None = None
+    run: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        joints = self.estimate.robot.joint_count
+        if self.motion is not None and self.motion.measured.shape[1] != joints:
+            raise InputError(f"the motion has {self.motion.measured.shape[1]} joints, the robot {joints}")

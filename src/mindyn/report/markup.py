@@ -1,0 +1,189 @@
+"""HTML by construction: text is escaped wherever it enters, and only `Html` enters as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from math import floor, isfinite, log10
+from typing import Any, Final
+
+Attributes = Mapping[str, str | bool]
+VOID: Final = ("input", "meta")
+MINUS: Final = "\u2212"
+SPACE: Final = "\u00a0"
+"""That does not break a line."""
+SUPERSCRIPTS: Final = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+class Html(str):
+    """Text that is HTML already."""
+
+    __slots__ = ()
+
+
+Content = Html | str | Iterable["Content"]
+
+
+def markup(content: Content) -> Html:
+    """Escaped unless it is `Html`; of several, one after the other."""
+    if isinstance(content, Html):
+        return content
+    return Html(escape(content)) if isinstance(content, str) else Html("".join(markup(one) for one in content))
+
+
+def tag(name: str, attributes: Attributes | None = None, *content: Content) -> Html:
+    """An element; an attribute that is True has no value, one that is False is left out."""
+    written = "".join(
+        f" {key}" if value is True else f' {key}="{escape(str(value))}"'
+        for key, value in (attributes or {}).items()
+        if value is not False
+    )
+    return Html(f"<{name}{written}>" if name in VOID else f"<{name}{written}>{markup(content)}</{name}>")
+
+
+def classed(name: str, kind: str, *content: Content) -> Html:
+    """An element of one class."""
+    return tag(name, {"class": kind}, *content)
+
+
+def p(*content: Content) -> Html:
+    """A paragraph."""
+    return tag("p", {}, *content)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Section:
+    """One section of the page and the plots in it, by the names that its figures ask for them."""
+
+    key: str
+    title: str
+    body: Html
+    plots: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table; numbers stand to the right."""
+
+    title: str
+    number: bool = False
+    sortable: bool = False
+
+
+def table(columns: Sequence[Column], rows: Sequence[Sequence[Content]], caption: str) -> Html:
+    """A table whose first cell of every row names it."""
+    return _framed(columns, [tag("tbody", {}, [_row(columns, row) for row in rows])], caption, {"class": "scroll"})
+
+
+def annotated_table(
+    columns: Sequence[Column], rows: Sequence[tuple[Sequence[Content], str]], caption: str, key: str
+) -> Html:
+    """A long table with a line below some of its rows; it scrolls downwards too."""
+    bodies = []
+    for row, note in rows:
+        text = tag("td", {"colspan": str(len(columns)), "class": "below"}, tag("span", {}, note))
+        bodies.append(tag("tbody", {}, _row(columns, row), tag("tr", {}, text) if note else ""))
+    return _framed(columns, bodies, caption, {"class": "scroll tall", "id": key})
+
+
+def _framed(columns: Sequence[Column], bodies: Sequence[Html], caption: str, frame: Attributes) -> Html:
+    """Wide tables scroll inside their frame, by keyboard too."""
+    head = tag("thead", {}, tag("tr", {}, [_heading(column) for column in columns]))
+    made = tag("table", {}, tag("caption", {}, caption), head, bodies)
+    return tag("div", {**frame, "role": "region", "aria-label": caption, "tabindex": "0"}, made)
+
+
+def _row(columns: Sequence[Column], cells: Sequence[Content]) -> Html:
+    pairs = zip(columns, cells, strict=True)
+    return tag("tr", {}, [_cell(column, k, cell) for k, (column, cell) in enumerate(pairs)])
+
+
+def _heading(column: Column) -> Html:
+    label = classed("button", "sort", column.title) if column.sortable else markup(column.title)
+    return tag("th", {"scope": "col", **({"class": "number"} if column.number else {})}, label)
+
+
+def _cell(column: Column, place: int, content: Content) -> Html:
+    if place == 0:
+        return tag("th", {"scope": "row"}, content)
+    return tag("td", {"class": "number"} if column.number else {}, content)
+
+
+def tabs(key: str, label: str, panels: Sequence[tuple[str, Content]]) -> Html:
+    """One panel at a time, chosen by its title; the arrow keys go round."""
+    heads = [
+        tag(
+            "button",
+            {
+                "role": "tab",
+                "id": f"{key}-tab-{k}",
+                "aria-controls": f"{key}-panel-{k}",
+                "aria-selected": "true" if k == 0 else "false",
+                "tabindex": "0" if k == 0 else "-1",
+            },
+            title,
+        )
+        for k, (title, _) in enumerate(panels)
+    ]
+    bodies = [
+        tag(
+            "div",
+            {"role": "tabpanel", "id": f"{key}-panel-{k}", "aria-labelledby": f"{key}-tab-{k}", "hidden": k > 0},
+            tag("h3", {"class": "panel-title"}, title),
+            body,
+        )
+        for k, (title, body) in enumerate(panels)
+    ]
+    return classed("div", "tabs", tag("div", {"role": "tablist", "aria-label": label}, heads), bodies)
+
+
+def legend(*keys: tuple[str, str, str]) -> Html:
+    """What the colours of several plots mean: name, role and kind of each."""
+    items = [
+        classed("li", f"key role-{role} kind-{kind}", classed("span", "swatch"), name) for name, role, kind in keys
+    ]
+    return classed("ul", "legend", items)
+
+
+def figure(plot: str, label: str, caption: Content, *, shape: str = "wide", log: int | None = None) -> Html:
+    """A place for a plot, and in words what it shows."""
+    area = tag("div", {"class": "area", "data-label": label})
+    chosen: Attributes = {} if log is None else {"data-log": str(log), "hidden": log > 0}
+    return tag("figure", {"class": f"plot {shape}", "data-plot": plot, **chosen}, area, tag("figcaption", {}, caption))
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    """A number with so many significant digits; powers of ten where it is very large or small."""
+    if value is None or not isfinite(value):
+        return "–"
+    if value == 0:
+        return "0"
+    exponent = floor(log10(abs(value)))
+    if -4 <= exponent < 6:
+        return f"{value:.{max(0, digits - 1 - exponent)}f}".replace("-", MINUS)
+    mantissa, power = f"{value:.{digits - 1}e}".split("e")
+    return f"{mantissa}·10{str(int(power)).translate(SUPERSCRIPTS)}".replace("-", MINUS)
+
+
+def quantity(value: float | None, unit: str, digits: int = 3) -> str:
+    """A number and its unit, which stay on one line."""
+    return f"{number(value, digits)} {unit}".replace(" ", SPACE)
+
+
+def percent(value: float) -> str:
+    """A part of one as percent, three digits."""
+    if not isfinite(value):
+        return "–"
+    shown = count(round(100 * value)) if value >= 10 else f"{100 * value:.3g}"
+    return f"{shown}{SPACE}%"
+
+
+def count(value: int) -> str:
+    """A whole number with thin spaces between thousands."""
+    return f"{value:,}".replace(",", "\u202f")
+
+
+def plural(value: int, word: str) -> str:
+    """`1 log`, `2 logs`."""
+    return f"{count(value)} {word}" if value == 1 else f"{count(value)} {word}s"

@@ -1,0 +1,95 @@
+"""The section of parameters: a table that can be searched, filtered and sorted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Final
+
+from mindyn.report.data import ParameterRow, ReportData, State
+from mindyn.report.findings import CLEAR
+from mindyn.report.markup import (
+    MINUS,
+    SPACE,
+    Column,
+    Content,
+    Html,
+    Section,
+    annotated_table,
+    classed,
+    markup,
+    number,
+    p,
+    percent,
+    plural,
+    tag,
+)
+
+MEANINGS: Final[dict[State, str]] = {
+    "clear": f"a deviation up to {percent(CLEAR)}",
+    "rough": "a greater one",
+    "near zero": "the interval holds zero",
+    "left out": "set to zero: without it the model predicts no worse",
+    "untold": "the data cannot tell it",
+}
+
+
+def parameter_section(data: ReportData) -> Section:
+    """Every parameter in a table that can be searched, filtered and sorted."""
+    counts = Counter(row.state for row in data.parameters)
+    lead = f"{plural(len(data.parameters), 'parameter')}: " + ", ".join(
+        f"{counts[state]} {state}" for state in MEANINGS if counts[state]
+    )
+    untold = [row.name for row in data.parameters if row.state == "untold"]
+    prior = any(row.prior is not None for row in data.parameters)
+    columns = [Column("Parameter", sortable=True), Column("Value", number=True, sortable=True), Column("Unit")]
+    columns += [Column("95 % interval", number=True), Column("Deviation", number=True, sortable=True)]
+    columns += [Column("Prior", number=True, sortable=True)] if prior else []
+    columns += [Column("State", sortable=True)]
+    rows = [(_parameter(row, prior), row.formula.replace("-", MINUS)) for row in data.parameters]
+    shown = annotated_table(columns, rows, "All parameters", "parameter-table")
+    told = classed("p", "note", f"The data cannot tell {', '.join(untold)}: a richer motion would.") if untold else ""
+    parts: list[Content] = [p(f"{lead}."), told, _filters(counts), shown, _legend(counts)]
+    return Section("parameters", "Parameters", markup(parts))
+
+
+def _parameter(row: ParameterRow, prior: bool) -> list[Content]:
+    digits = _digits(row)
+    interval = "–" if row.low is None else f"{number(row.low, digits)} to {number(row.high, digits)}"
+    relative = "–" if row.deviation is None or row.value == 0 else percent(row.deviation / abs(row.value))
+    unit = row.unit.replace("^2", "²").replace(" ", SPACE)
+    cells: list[Content] = [tag("code", {}, row.name), _value(row.value, digits), unit]
+    cells += [interval, _sorted_by(row.deviation, row.value, relative)]
+    cells += [_value(row.prior, 4)] if prior else []
+    state = tag("span", {"class": f"state state-{row.state.replace(' ', '-')}"}, row.state)
+    return [*cells, state]
+
+
+def _digits(row: ParameterRow) -> int:
+    """So many that the second digit of the deviation shows."""
+    if not row.deviation or row.value == 0:
+        return 4
+    return min(8, max(2, 2 + len(str(int(abs(row.value) / row.deviation))) - 1))
+
+
+def _value(value: float | None, digits: int) -> Html:
+    return tag("span", {"data-sort": repr(value)} if value is not None else {}, number(value, digits))
+
+
+def _sorted_by(deviation: float | None, value: float, shown: str) -> Html:
+    known = deviation is not None and value != 0
+    return tag("span", {"data-sort": repr((deviation or 0.0) / abs(value))} if known else {}, shown)
+
+
+def _filters(counts: Mapping[State, int]) -> Html:
+    options = [tag("option", {"value": ""}, "all")]
+    options += [tag("option", {"value": state}, f"{state} ({counts[state]})") for state in MEANINGS if counts[state]]
+    search = classed("label", "choice", "Find", tag("input", {"type": "search", "id": "find", "autocomplete": "off"}))
+    state = classed("label", "choice", "State", tag("select", {"id": "state"}, options))
+    status = tag("p", {"class": "fine", "role": "status", "id": "found"})
+    return classed("div", "filters", search, state, status)
+
+
+def _legend(counts: Mapping[State, int]) -> Html:
+    said = "; ".join(f"{state}: {meaning}" for state, meaning in MEANINGS.items() if counts[state])
+    return classed("p", "fine", f"{said[0].upper()}{said[1:]}. Deviation: standard deviation relative to the value.")

@@ -1,0 +1,136 @@
+"""Sections of what is left over, of simulated motion, of the robot itself, and of how it was all made."""
+
+from __future__ import annotations
+
+from mindyn.report.data import ReportData, ResidualData
+from mindyn.report.markup import (
+    Column,
+    Content,
+    Html,
+    Section,
+    classed,
+    figure,
+    markup,
+    p,
+    percent,
+    quantity,
+    table,
+    tabs,
+    tag,
+)
+from mindyn.report.plots import axis, pane, plot, series
+
+
+def residual_section(data: ReportData) -> Section | None:
+    """How what is left is spread, and at which frequencies it lies."""
+    if not data.residuals:
+        return None
+    plots: dict[str, object] = {}
+    panels: list[tuple[str, Content]] = []
+    for k, (joint, one) in enumerate(zip(data.joints, data.residuals, strict=True)):
+        plots[f"histogram-{k}"] = _histogram(one, joint.torque_unit)
+        shown = [
+            figure(f"histogram-{k}", f"Histogram of the residuals of {joint.name}", _spread(one, joint.torque_unit))
+        ]
+        if one.frequency:
+            plots[f"spectrum-{k}"] = _spectrum(one, joint.torque_unit)
+            shown.append(figure(f"spectrum-{k}", f"Power spectra of {joint.name}", _bands(one)))
+        panels.append((joint.name, classed("div", "pair", shown)))
+    logs = "held-out" if data.residual_role == "held out" else "training"
+    words = f"What the model leaves unexplained: measured less predicted torque, on the {logs} logs."
+    return Section("residuals", "Residuals", markup([p(words), tabs("residuals", "Joint", panels)]), plots)
+
+
+def _histogram(one: ResidualData, unit: str) -> object:
+    curves = [series("found", "bars", one.edges, one.density, kind="bars")]
+    curves.append(series("normal", "normal", one.edges, one.normal))
+    return plot(axis("residual", unit), [pane(axis("density", f"1/({unit})"), curves, height=210, zero=True)])
+
+
+def _spectrum(one: ResidualData, unit: str) -> object:
+    curves = [series("torque", "measured", one.frequency, one.torque_power)]
+    curves.append(series("residual", "residual", one.frequency, one.residual_power))
+    y = axis("power", f"({unit})²/Hz", log=True)
+    return plot(axis("frequency", "Hz", log=True), [pane(y, curves, height=210)])
+
+
+def _spread(one: ResidualData, unit: str) -> str:
+    normal = "0.27 % of a normal spread would be"
+    return (
+        f"Mean {quantity(one.mean, unit, 2)}, standard deviation {quantity(one.deviation, unit)}; "
+        f"{percent(one.beyond_three)} of the rows lie beyond three deviations, where {normal}."
+    )
+
+
+def _bands(one: ResidualData) -> str:
+    strongest = max(range(len(one.frequency)), key=lambda k: one.residual_power[k])
+    return (
+        f"The residual is strongest near {quantity(one.frequency[strongest], 'Hz', 2)}. A level residual is noise; "
+        "a hump where the torque is strong means that something is missing in the model."
+    )
+
+
+def motion_section(data: ReportData) -> Section | None:
+    """Simulated beside measured positions."""
+    found = data.motion
+    if found is None:
+        return None
+    plots: dict[str, object] = {"shared": {"time-motion": found.time}}
+    panels: list[tuple[str, Content]] = []
+    for k, joint in enumerate(data.joints):
+        curves = [
+            series("measured", "measured", "time-motion", found.measured[k]),
+            series("simulated", "predicted", "time-motion", found.simulated[k]),
+        ]
+        unit = joint.position_unit
+        y = pane(axis("position", unit), curves, height=250)
+        plots[f"motion-{k}"] = plot(axis("time", "s"), [y], group="motion")
+        words = f"{joint.name}: simulated and measured differ by {quantity(found.rms[k], unit)} rms."
+        panels.append((joint.name, figure(f"motion-{k}", f"Position of {joint.name} over time", words)))
+    words = f"The model, driven as the robot was, over {found.seconds:.4g} s."
+    return Section(
+        "motion", "Simulated and measured motion", markup([p(words), tabs("motion", "Joint", panels)]), plots
+    )
+
+
+def robot_section(data: ReportData) -> Section | None:
+    """The kinematic skeleton, turnable."""
+    drawn = data.skeleton
+    if drawn is None:
+        return None
+    caption = (
+        f"{data.robot}: {len(data.joints)} joints, numbered from the root. Short bars are joint axes, the "
+        "arrow is gravity. Drag to turn, or use the arrow keys."
+    )
+    area = tag("div", {"class": "area", "data-label": f"Kinematic skeleton of {data.robot}"})
+    view = tag("figure", {"class": "robot", "id": "robot-view"}, area, tag("figcaption", {}, caption))
+    names = tag("ol", {"class": "joints"}, [tag("li", {}, joint.name) for joint in data.joints])
+    skeleton = {name: getattr(drawn, name) for name in drawn.__dataclass_fields__}
+    return Section("robot", "The robot", markup([classed("div", "drawing", view, names)]), {"skeleton": skeleton})
+
+
+def making_section(data: ReportData) -> Section:
+    """Inputs, settings, versions, and the command that repeats it."""
+    made = data.made
+    repeat: Content = (
+        tag("pre", {"tabindex": "0", "role": "region", "aria-label": "Command"}, tag("code", {}, made.command))
+        if made.command
+        else p("Made from Python; the files and settings below repeat it.")
+    )
+    parts: list[Content] = [p(data.status), tag("h3", {}, "To repeat it"), repeat]
+    if made.sources:
+        rows = [[tag("code", {}, path), tag("code", {"class": "hash"}, digest)] for path, digest in made.sources]
+        parts += [tag("h3", {}, "Files"), table([Column("File"), Column("SHA-256")], rows, "Files and their hashes")]
+    if made.notes:
+        parts += [tag("h3", {}, "Notes"), tag("ul", {}, [tag("li", {}, note) for note in made.notes])]
+    settings = [[tag("code", {}, name), value] for name, value in made.settings]
+    versions = [[name, value] for name, value in made.versions]
+    parts += [
+        tag("details", {}, tag("summary", {}, "Settings"), _pairs("Setting", settings, "Settings of the fit")),
+        tag("details", {}, tag("summary", {}, "Versions"), _pairs("Package", versions, "Versions of the packages")),
+    ]
+    return Section("making", "How it was made", markup(parts))
+
+
+def _pairs(title: str, rows: list[list[Content]] | list[list[str]], caption: str) -> Html:
+    return table([Column(title), Column("Value")], rows, caption)

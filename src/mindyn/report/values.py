@@ -1,0 +1,195 @@
+"""Sections of what was found: condition and excitation, friction, comparison, feasibility."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from mindyn.report.data import FrictionData, JointMotion, ReportData
+from mindyn.report.markup import (
+    Column,
+    Content,
+    Html,
+    Section,
+    classed,
+    count,
+    figure,
+    legend,
+    markup,
+    number,
+    p,
+    percent,
+    quantity,
+    table,
+    tag,
+)
+from mindyn.report.plots import axis, pane, plot, series
+
+GOOD_CONDITION: Final = 100.0
+"""A condition number up to this is the usual aim of exciting motions [Gautier & Khalil 1992]."""
+
+
+def excitation_section(data: ReportData) -> Section | None:
+    """Condition number and what the joints did."""
+    found = data.excitation
+    if found is None:
+        return None
+    facts = [
+        ("Condition number", "not stated" if found.condition_number is None else f"{found.condition_number:.3g}"),
+        ("Parameters told", f"{found.told} of {len(data.parameters)}"),
+        ("Equations in the fit", count(found.rows)),
+    ]
+    listed = tag("dl", {"class": "facts"}, [tag("div", {}, tag("dt", {}, k), tag("dd", {}, v)) for k, v in facts])
+    units = [(joint.name, joint.position_unit) for joint in data.joints]
+    columns = [Column("Joint"), Column("Range", number=True), Column("Of its limits", number=True)]
+    columns += [Column("Greatest speed", number=True), Column("Greatest acceleration", number=True)]
+    rows = [_motion(name, unit, one) for (name, unit), one in zip(units, found.joints, strict=True)]
+    plots = {
+        f"coverage-{k}": _coverage(one, unit)
+        for k, (one, (_, unit)) in enumerate(zip(found.joints, units, strict=True))
+    }
+    figures = [
+        figure(
+            f"coverage-{k}",
+            f"Positions and speeds of {name}",
+            f"{name}: {_visited(one)} of the cells visited.",
+            shape="small",
+        )
+        for k, ((name, _), one) in enumerate(zip(units, found.joints, strict=True))
+    ]
+    logs = "training" if found.role == "training" else "held-out"
+    parts: list[Content] = [p(_condition_words(found.condition_number)), listed]
+    parts += [table(columns, rows, f"Motion of the joints in the {logs} logs")]
+    parts += [p("Where each joint went: position across, speed upwards, darker where it spent longer.")]
+    parts += [classed("div", "grid", figures)]
+    return Section("excitation", "Condition and excitation", markup(parts), plots)
+
+
+def _condition_words(condition: float | None) -> str:
+    if condition is None:
+        return "This estimator states no condition number."
+    if condition <= GOOD_CONDITION:
+        return "The motion tells the parameters apart well: errors of the torque are hardly magnified."
+    return (
+        f"The motion tells some parameters apart badly: a condition number up to {GOOD_CONDITION:g} is usual for "
+        "exciting motions. Look at the deviations, and consider a richer motion."
+    )
+
+
+def _motion(name: str, unit: str, one: JointMotion) -> list[Content]:
+    part = "–"
+    if one.limit_low is not None and one.limit_high is not None and one.limit_high > one.limit_low:
+        part = percent((one.high - one.low) / (one.limit_high - one.limit_low))
+    reach = f"{number(one.low, 3)} to {quantity(one.high, unit)}"
+    return [name, reach, part, quantity(one.speed, f"{unit}/s"), quantity(one.acceleration, f"{unit}/s²")]
+
+
+def _visited(one: JointMotion) -> str:
+    cells = "".join(one.coverage)
+    return percent(sum(cell != "0" for cell in cells) / len(cells))
+
+
+def _coverage(one: JointMotion, unit: str) -> object:
+    made: dict[str, Any] = {"name": "visited", "role": "cells", "kind": "cells", "rows": list(one.coverage)}
+    made |= {"x": [one.low, one.high], "y": [-one.speed, one.speed]}
+    return plot(axis("position", unit), [pane(axis("speed", f"{unit}/s"), [made], height=130)])
+
+
+def friction_section(data: ReportData) -> Section | None:
+    """Friction of every joint over its speed."""
+    if not data.friction:
+        return None
+    plots = {f"friction-{k}": _friction_plot(data, k, one) for k, one in enumerate(data.friction)}
+    figures = [
+        figure(f"friction-{k}", f"Friction of {joint.name} over its speed", _friction_words(data, k), shape="small")
+        for k, joint in enumerate(data.joints)
+    ]
+    words = "Friction torque of each joint at steady speed, without its constant offset; the band is the 95 % interval."
+    keys = [("found", "predicted", "line"), ("95 % interval", "band", "band")]
+    keys += [("prior", "prior", "line")] if any(one.prior and any(one.prior) for one in data.friction) else []
+    return Section("friction", "Friction", markup([p(words), legend(*keys), classed("div", "grid", figures)]), plots)
+
+
+def _friction_plot(data: ReportData, joint: int, one: FrictionData) -> object:
+    curves = []
+    if one.low is not None and one.high is not None:
+        curves.append(series("95 %", "band", one.speed, one.low, kind="band", y2=one.high))
+    if one.prior is not None and any(one.prior):
+        curves.append(series("prior", "prior", one.speed, one.prior))
+    curves.append(series("found", "predicted", one.speed, one.torque))
+    unit, rate = data.joints[joint].torque_unit, f"{data.joints[joint].position_unit}/s"
+    return plot(axis("speed", rate), [pane(axis("friction", unit), curves, height=150, zero=True)])
+
+
+def _friction_words(data: ReportData, joint: int) -> str:
+    one, unit = data.friction[joint], data.joints[joint].torque_unit
+    if not any(one.torque):
+        return f"{data.joints[joint].name}: no friction was found."
+    half = len(one.torque) // 2
+    return (
+        f"{data.joints[joint].name}: {quantity(one.torque[half], unit)} just above rest, "
+        f"{quantity(one.torque[-1], unit)} at {quantity(one.speed[-1], f'{data.joints[joint].position_unit}/s')}."
+    )
+
+
+def comparison_section(data: ReportData) -> Section | None:
+    """Errors of this estimate, of others and of the prior model, side by side."""
+    if not data.comparison:
+        return None
+    columns = [Column("Relative error"), *(Column(one.name, number=True) for one in data.comparison)]
+    rows = [_compared(joint.name, [one.relative[k] for one in data.comparison]) for k, joint in enumerate(data.joints)]
+    rows.append(_compared("total", [one.total for one in data.comparison]))
+    kind = "the held-out logs" if data.verdict.held_out else "their own fits"
+    best = min(data.comparison, key=lambda one: one.total)
+    words = f"Least in total on {kind}: {best.name}, with {percent(best.total)}. The least of every row is bold."
+    about = [tag("li", {}, tag("strong", {}, one.name), f": {one.about}") for one in data.comparison if one.about]
+    shown = table(columns, rows, f"Relative torque errors on {kind}")
+    return Section(
+        "comparison", "Comparison with other models", markup([p(words), shown, tag("ul", {"class": "fine"}, about)])
+    )
+
+
+def _compared(name: str, values: list[float]) -> list[Content]:
+    least = min(values)
+    return [name, *(tag("strong", {}, percent(v)) if v == least else percent(v) for v in values)]
+
+
+def feasibility_section(data: ReportData) -> Section | None:
+    """Answers to whether such a robot can exist, each with what proves it."""
+    if not data.feasibility:
+        return None
+    words = {True: ("yes", "well"), False: ("no", "hardly"), None: ("undecided", "roughly")}
+    items = []
+    for answer in data.feasibility:
+        word, grade = words[answer["holds"]]
+        head = [
+            classed("span", "badge", word),
+            classed("span", "words", tag("strong", {}, _asked(answer["question"])), answer["sentence"]),
+        ]
+        items.append(tag("li", {"class": f"grade-{grade}"}, head, _witness(answer["witness"])))
+    return Section("feasibility", "Can such a robot exist?", tag("ul", {"class": "verdicts answers"}, items))
+
+
+def _asked(question: str) -> str:
+    return f"{question[:1].upper()}{question[1:]}? "
+
+
+def _witness(witness: Mapping[str, Any]) -> Html:
+    if not witness:
+        return Html("")
+    facts = [tag("div", {}, tag("dt", {}, key), tag("dd", {}, _fact(value))) for key, value in witness.items()]
+    return tag("details", {}, tag("summary", {}, "What proves it"), tag("dl", {"class": "witness"}, facts))
+
+
+def _fact(value: Any) -> Html:
+    if isinstance(value, bool) or value is None or isinstance(value, str):
+        return markup(str(value))
+    if isinstance(value, (int, float)):
+        return markup(number(float(value), 5))
+    if isinstance(value, Mapping):
+        pairs = [tag("div", {}, tag("dt", {}, str(key)), tag("dd", {}, _fact(one))) for key, one in value.items()]
+        return tag("dl", {"class": "witness"}, pairs)
+    if isinstance(value, (list, tuple)) and all(isinstance(one, (int, float)) for one in value):
+        return tag("code", {}, ", ".join(number(float(one), 5) for one in value))
+    return tag("code", {}, json.dumps(value))

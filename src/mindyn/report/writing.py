@@ -1,0 +1,55 @@
+"""`write_report`: an estimate, judged and explained, as one HTML file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from mindyn.estimators.estimate import Estimate
+from mindyn.feasibility.answer import Answer
+from mindyn.files import write_whole
+from mindyn.logs.log import Log
+from mindyn.report.gathering import gather
+from mindyn.report.inputs import MotionComparison, ReportInputs
+from mindyn.report.page import page
+from mindyn.robots.robot import Robot
+
+
+def write_report(
+    path: str | Path,
+    estimate: Estimate,
+    *,
+    validation_logs: Log | Sequence[Log] = (),
+    training_logs: Log | Sequence[Log] = (),
+    feasibility: Sequence[Answer] = (),
+    motion: MotionComparison | None = None,
+    comparison: Mapping[str, Estimate] | None = None,
+    prior: Robot | None = None,
+    run: Mapping[str, Any] | None = None,
+) -> None:
+    """Write one file that opens from disk and loads nothing: the verdict, and all that bears on it.
+
+    validation_logs  not used in the fit: the verdict is on them; on the fit itself where there are none
+    training_logs    used in the fit: their torques and motion are shown too
+    feasibility      answers to whether such a robot can exist
+    motion           simulated beside measured positions
+    comparison       other estimates by name, judged on the same logs
+    prior            the robot as its maker describes it; the estimate's own robot if left out
+    run              how it was made: command, inputs, versions, as in run.json of `mindyn identify`
+    """
+    inputs = ReportInputs(
+        estimate,
+        _listed(validation_logs),
+        _listed(training_logs),
+        feasibility,
+        motion,
+        comparison or {},
+        prior,
+        run or {},
+    )
+    write_whole(path, page(gather(inputs)))
+
+
+def _listed(logs: Log | Sequence[Log]) -> Sequence[Log]:
+    return [logs] if isinstance(logs, Log) else logs

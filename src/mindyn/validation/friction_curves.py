@@ -1,0 +1,51 @@
+"""Friction of one joint over its speed, as an estimate has it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from mindyn.algebra.values import Array
+from mindyn.estimators.estimate import Estimate
+from mindyn.regression.regressor import Regressor
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FrictionCurve:
+    """Friction torque less its value at rest: speed, torque, standard deviation (infinite where it cannot be told)."""
+
+    joint: str
+    speed: Array
+    torque: Array
+    deviation: Array
+
+
+def friction_curve(estimate: Estimate, joint: int, speeds: ArrayLike) -> FrictionCurve:
+    """tau(qd) - tau(0) of a joint that moves alone and steadily: its own motion has no centrifugal torque on it."""
+    u = np.asarray(speeds, dtype=np.float64)
+    regressor = _steady(estimate.regressor)
+    columns = regressor.columns[joint]
+    rows = _rows(regressor, joint, u) - _rows(regressor, joint, np.zeros(1))
+    covariance = estimate.covariance[np.ix_(columns, columns)]
+    told = np.isfinite(np.diag(covariance))
+    variance = np.einsum("ij,jk,ik->i", rows, np.where(np.isfinite(covariance), covariance, 0.0), rows)
+    deviation = np.sqrt(np.maximum(variance, 0.0))
+    deviation[(rows[:, ~told] != 0).any(axis=1)] = np.inf
+    return FrictionCurve(regressor.robot.joint_names[joint], u, rows @ estimate.beta[columns], deviation)
+
+
+def _steady(regressor: Regressor) -> Regressor:
+    """With the stop operator at its end, where steady motion brings it."""
+    if regressor.friction.direction != "stop":
+        return regressor
+    return regressor.with_friction(replace(regressor.friction, direction="sign", width=0.0))
+
+
+def _rows(regressor: Regressor, joint: int, speeds: Array) -> Array:
+    still = np.zeros((len(speeds), regressor.robot.joint_count))
+    qd = still.copy()
+    qd[:, joint] = speeds
+    directions = regressor.directions(qd, np.zeros(len(speeds), dtype=np.int64), 1.0)
+    return np.concatenate(regressor.parts(still, qd, still, directions)[joint], axis=1)

@@ -1,0 +1,33 @@
+"""Power spectra of what a model leaves over, beside those of the torque."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mindyn.algebra.values import Array
+from mindyn.regression.gathering import segment_ends
+
+LONGEST: Final = 4096
+SHORTEST: Final = 64
+"""Rows of one window, at most and at least; four windows or more fit into the longest segment where it allows."""
+
+
+def spectrum(values: Array, segments: NDArray[np.int64], rate_hz: float) -> tuple[Array, Array]:
+    """Frequencies (k,), Hz, and one-sided power density (k, n) of values (N, n), per Hz, by Welch's averages.
+
+    Segments shorter than a window are left out; both results are empty when all are.
+    """
+    from scipy.signal import welch
+
+    ends = segment_ends(segments)
+    longest = max(stop - start for start, stop in ends)
+    window = int(2 ** np.floor(np.log2(np.clip(longest / 4, SHORTEST, LONGEST))))
+    total, weight, frequency = np.zeros(()), 0, np.zeros(0)
+    for start, stop in ends:
+        if stop - start >= window:
+            frequency, density = welch(values[start:stop], rate_hz, nperseg=window, axis=0)
+            total, weight = total + (stop - start) * density, weight + stop - start
+    return frequency, total / weight if weight else np.zeros((0, values.shape[1]))

@@ -1,0 +1,230 @@
+"""The report as a reader meets it in a browser: it opens from disk, answers keys and pointer, and asks for nothing."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+from reported_arms import arm, estimate_of, everything, log_of
+
+import mindyn
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+axe_api = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium is found on the path")
+PHONE, DESKTOP = (390, 844), (1280, 900)
+FIRST_PLOT = "#torque figure:not([hidden])"
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with sync_api.sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    robot = arm()
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    mindyn.write_report(path, estimate_of(robot), **everything(robot))
+    return path
+
+
+@pytest.fixture
+def open_page(browser, report):
+    """Opens the report; at the end, nothing may have gone wrong or been asked for."""
+    contexts, trouble = [], []
+
+    def opened(size=DESKTOP, theme="light", path=report):
+        context = browser.new_context(viewport={"width": size[0], "height": size[1]}, color_scheme=theme)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: trouble.append(message.text) if message.type != "info" else None)
+        page.on("pageerror", lambda error: trouble.append(str(error)))
+        page.on("dialog", lambda dialog: trouble.append(dialog.message))
+        page.on("request", lambda request: trouble.append(request.url) if request.url != path.as_uri() else None)
+        page.goto(path.as_uri())
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert trouble == []
+
+
+def times(page):
+    """Labels of the time axis of the torque plot in sight."""
+    shown = page.locator("#torque [role=tabpanel]:not([hidden]) figure:not([hidden]) svg")
+    return shown.locator("text.tick[text-anchor=middle]").all_text_contents()
+
+
+def drawn_curves(page, place):
+    """Waits for the three curves of a torque plot."""
+    page.locator(f"{place} path.curve").nth(2).wait_for(state="attached")
+
+
+def test_tabs_turn_by_click_and_by_keys(open_page):
+    page = open_page()
+    tabs = page.locator("#torque [role=tab]")
+    panels = page.locator("#torque [role=tabpanel]")
+    assert tabs.count() == 4
+    tabs.nth(2).click()
+    assert panels.nth(2).is_visible()
+    assert not panels.nth(0).is_visible()
+    assert tabs.nth(2).get_attribute("aria-selected") == "true"
+    drawn_curves(page, "#torque-panel-2")
+    for key, expected in (("ArrowRight", 3), ("ArrowRight", 0), ("ArrowLeft", 3), ("Home", 0), ("End", 3)):
+        page.keyboard.press(key)
+        assert panels.nth(expected).is_visible()
+        assert page.evaluate("document.activeElement.id") == f"torque-tab-{expected}"
+
+
+def test_plots_zoom_by_buttons_keys_and_drag_and_joints_zoom_together(open_page):
+    page = open_page()
+    area = page.locator(f"{FIRST_PLOT} .area").first
+    area.scroll_into_view_if_needed()
+    whole = times(page)
+    page.get_by_role("button", name="Zoom in").first.click()
+    closer = times(page)
+    assert closer != whole
+    area.focus()
+    page.keyboard.press("+")
+    assert times(page) not in (whole, closer)
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("0")
+    assert times(page) == whole
+    box = area.bounding_box()
+    page.mouse.move(box["x"] + 0.3 * box["width"], box["y"] + 100)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 0.4 * box["width"], box["y"] + 110, steps=4)
+    page.mouse.up()
+    dragged = times(page)
+    assert dragged != whole
+    assert "N" in page.locator(f"{FIRST_PLOT} .legend .value").first.text_content()
+    page.locator("#torque [role=tab]").nth(1).click()
+    drawn_curves(page, "#torque-panel-1")
+    assert times(page) == dragged
+    page.locator("#torque-panel-1 figure:not([hidden]) .area svg").dblclick()
+    assert times(page) == whole
+
+
+def test_curves_are_drawn_where_the_numbers_are(open_page):
+    """The highest point of the drawn measured torque lies at the greatest value, on the scale of the axis."""
+    page = open_page()
+    drawn_curves(page, "#torque-panel-0")
+    places, greatest = page.evaluate(
+        """() => {
+          const plot = Plot.all[0], path = plot.svg.querySelector("path.role-measured");
+          const ticks = [...plot.svg.querySelectorAll("text.tick[text-anchor=end]")].slice(0, 2);
+          const number = (text) => Number(text.replace("−", "-"));
+          const at = ticks.map((tick) => [number(tick.textContent), number(tick.getAttribute("y")) - 4]);
+          const heights = path.getAttribute("d").slice(1).split("L").map((pair) => Number(pair.split(" ")[1]));
+          const slope = (at[1][0] - at[0][0]) / (at[1][1] - at[0][1]);
+          const drawn = at[0][0] + (Math.min(...heights) - at[0][1]) * slope;
+          return [[drawn, slope], Numbers["torque-0-0"].panes[0].series[0].y.high];
+        }"""
+    )
+    assert places[0] == pytest.approx(greatest, abs=abs(places[1]))
+
+
+def test_another_log_can_be_chosen(open_page):
+    page = open_page()
+    page.select_option("#log", "1")
+    figures = page.locator("#torque-panel-0 figure")
+    assert not figures.nth(0).is_visible()
+    assert figures.nth(1).is_visible()
+    drawn_curves(page, "#torque-panel-0 figure:nth-of-type(2)")
+
+
+def test_the_robot_turns_by_drag_keys_and_buttons_and_moves_in_time(open_page):
+    page = open_page()
+    area = page.locator("#robot-view .area")
+    area.scroll_into_view_if_needed()
+    seen = []
+
+    def drawn():
+        lines = page.locator("#robot-view polyline")
+        seen.append(tuple(lines.evaluate_all("all => all.map(one => one.getAttribute('points'))")))
+
+    drawn()
+    box = area.bounding_box()
+    page.mouse.move(box["x"] + 200, box["y"] + 200)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 300, box["y"] + 240, steps=4)
+    page.mouse.up()
+    drawn()
+    area.focus()
+    page.keyboard.press("ArrowLeft")
+    drawn()
+    page.get_by_role("button", name="Tilt up").click()
+    drawn()
+    page.locator("#robot-view input[type=range]").focus()
+    page.keyboard.press("End")
+    drawn()
+    assert len(set(seen)) == 5
+    assert page.locator("#robot-view .joint").count() == 4
+
+
+def test_the_theme_follows_the_system_and_the_reader(open_page):
+    colours = {}
+    for theme in ("light", "dark"):
+        page = open_page(theme=theme)
+        paper = "getComputedStyle(document.body).backgroundColor"
+        colours[theme] = page.evaluate(paper)
+        page.locator("#theme").click()
+        colours[f"{theme} turned"] = page.evaluate(paper)
+    assert colours["light"] == colours["dark turned"]
+    assert colours["dark"] == colours["light turned"]
+    assert colours["light"] != colours["dark"]
+
+
+def test_parameters_can_be_found_filtered_and_sorted(open_page):
+    page = open_page()
+    rows = page.locator("#parameter-table tbody:not([hidden])")
+    everything_shown = rows.count()
+    page.fill("#find", "fc")
+    assert rows.count() == 4
+    assert f"4 of {everything_shown} shown" in page.locator("#found").text_content()
+    page.fill("#find", "")
+    page.get_by_role("button", name="Value").click()
+    cells = rows.locator("tr:first-child > td:nth-child(2) span")
+    values = [float(value) for value in cells.evaluate_all("all => all.map(one => one.dataset.sort)")]
+    assert values == sorted(values)
+    assert page.locator("#parameter-table th[aria-sort=ascending]").count() == 1
+    page.get_by_role("button", name="Value").click()
+    assert page.locator("#parameter-table th[aria-sort=descending]").count() == 1
+
+
+def test_print_shows_every_tab_with_its_plots(open_page, tmp_path):
+    page = open_page()
+    hidden = "document.querySelectorAll('#torque-panel-3 path.curve').length"
+    assert page.evaluate(hidden) == 0, "a plot that nobody has seen is not drawn"
+    page.pdf(path=str(tmp_path / "report.pdf"), format="A4")
+    assert page.evaluate(hidden) >= 3
+    page.emulate_media(media="print")
+    assert all(panel.is_visible() for panel in page.locator("[role=tabpanel]").all())
+    assert not page.locator("nav").is_visible()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("size", [PHONE, DESKTOP], ids=["phone", "desktop"])
+def test_nothing_stands_in_the_way_of_any_reader(open_page, size, theme):
+    page = open_page(size, theme)
+    page.evaluate("Plot.all.forEach((plot) => plot.draw())")
+    page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    found = axe_api.Axe().run(page)
+    assert found.violations_count == 0, found.generate_report()
+    assert page.evaluate("document.documentElement.scrollWidth") <= size[0], "the page is wider than the screen"
+
+
+def test_names_with_markup_stay_text(open_page, tmp_path):
+    names = ["<img src=x onerror=alert(1)>", "</script><script>alert(2)</script>"]
+    robot = arm("planar2", names)
+    path = tmp_path / "named.html"
+    mindyn.write_report(path, estimate_of(robot), validation_logs=log_of(robot, 2))
+    page = open_page(path=path)
+    assert page.locator("#torque [role=tab]").all_text_contents() == names
+    assert page.locator("img").count() == 0

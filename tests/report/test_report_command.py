@@ -1,0 +1,118 @@
+"""`mindyn report` and `mindyn identify --out`: from files to a report, and what is said when files are wrong."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+from reported_arms import arm, estimate_of, log_of
+from typer.testing import CliRunner
+
+from mindyn.cli.main import app
+from mindyn.errors import InputError, MindynError
+from mindyn.export.toml_writer import write_toml
+
+SIDECAR = """
+side = "joint"
+rate_hz = 200.0
+[columns]
+position = "q{i}"
+velocity = "qd{i}"
+acceleration = "qdd{i}"
+torque = "tau{i}"
+[units]
+position = "rad"
+velocity = "rad/s"
+acceleration = "rad/s^2"
+torque = "N m"
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """An arm, two logs of it, and a run."""
+    made = tmp_path_factory.mktemp("files")
+    robot = arm("planar2")
+    write_toml(robot, made / "arm.toml")
+    for seed in (1, 2):
+        log = log_of(robot, seed)
+        columns = {f"{name}{j + 1}": getattr(log, name)[:, j] for name in ("q", "qd", "qdd", "tau") for j in range(2)}
+        pl.DataFrame(columns).write_parquet(made / f"run{seed}.parquet")
+        (made / f"run{seed}.parquet.toml").write_text(SIDECAR)
+    (made / "run").mkdir()
+    estimate_of(robot).save(made / "run" / "estimate.json")
+    (made / "run" / "run.json").write_text(json.dumps({"command": ["mindyn", "identify", "arm.toml"]}))
+    return made
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)
+
+
+def test_a_run_becomes_a_report(folder, tmp_path):
+    out = tmp_path / "r.html"
+    logs = ["--validate", folder / "run2.parquet", "--train", folder / "run1.parquet"]
+    other = ["--compare", f"again={folder / 'run'}", "--prior", folder / "arm.toml"]
+    done = run("report", folder / "run", *logs, *other, "--out", out)
+    assert done.exit_code == 0, done.stderr
+    assert done.stdout == ""
+    text = out.read_text()
+    assert "mindyn identify arm.toml" in text
+    assert "run2.parquet, held out" in text
+    assert ">again</th>" in text
+
+
+def test_identify_writes_a_report_unless_told_not_to(folder, tmp_path):
+    settings = tmp_path / "settings.toml"
+    settings.write_text(
+        'position_cutoff_hz = "none"\nvelocity = "measured"\nacceleration = "measured"\nrate_hz = 200.0\n'
+    )
+    given = ["identify", folder / "arm.toml", folder / "run1.parquet", "--conditioning", settings]
+    done = run(*given, "--validate", folder / "run2.parquet", "--out", tmp_path / "with")
+    assert done.exit_code == 0, done.stderr
+    assert "The model is good" in (tmp_path / "with" / "report.html").read_text()
+    assert run(*given, "--no-report", "--out", tmp_path / "without").exit_code == 0
+    assert not (tmp_path / "without" / "report.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nowhere"], "there is no estimate 'nowhere'\nhint: mindyn identify"),
+        (["run", "--compare", "run"], "has no name\nhint: --compare ordinary="),
+        (["run", "--compare", "a=nowhere"], "there is no estimate 'nowhere'"),
+        (["run", "--validate", "nowhere.csv"], "nowhere.csv"),
+        (["run", "--prior", "puma560"], "has other joints, gears or gravity"),
+        (["run1.parquet.toml"], "cannot be read as an estimate"),
+    ],
+)
+def test_wrong_files_are_named_and_nothing_is_written(folder, monkeypatch, tmp_path, arguments, message):
+    monkeypatch.chdir(folder)
+    with pytest.raises(MindynError, match=message):
+        run("report", *arguments, "--out", tmp_path / "r.html")
+    assert not (tmp_path / "r.html").exists()
+
+
+def test_a_broken_record_is_refused(folder, tmp_path):
+    broken = tmp_path / "run"
+    broken.mkdir()
+    (broken / "estimate.json").write_bytes((folder / "run" / "estimate.json").read_bytes())
+    (broken / "run.json").write_text("{")
+    with pytest.raises(InputError, match="cannot be read as the record of a run"):
+        run("report", broken, "--out", tmp_path / "r.html")
+    (broken / "run.json").write_text("[1]")
+    with pytest.raises(InputError, match="holds no table"):
+        run("report", broken, "--out", tmp_path / "r.html")
+
+
+def test_numbers_of_the_report_are_finite(folder, tmp_path):
+    out = tmp_path / "r.html"
+    assert (
+        run("report", folder / "run" / "estimate.json", "--validate", folder / "run2.parquet", "--out", out).exit_code
+        == 0
+    )
+    text = out.read_text()
+    data = json.loads(text.split('id="plots">')[1].split("</script>")[0])
+    assert np.isfinite(data["skeleton"]["frames"]).all()

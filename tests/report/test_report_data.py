@@ -1,0 +1,251 @@
+"""What a report says is what the lower layers found; long columns keep their extremes; nothing escapes its place."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from reported_arms import ANSWERS, arm, estimate_of, everything, log_of
+
+import mindyn
+from mindyn.errors import ExportError, InputError
+from mindyn.logs.samples import Samples
+from mindyn.report.decimation import STEPS, bucket_rows, bucket_times, extremes, packed_exactly, packed_levels
+from mindyn.report.evidence import Evidence, traces
+from mindyn.report.gathering import gather
+from mindyn.report.inputs import ReportInputs
+from mindyn.report.markup import Html, Section
+from mindyn.report.page import page, plot_numbers
+from mindyn.validation.prediction import Prediction
+
+MEBIBYTE = 2**20
+
+
+@pytest.fixture(scope="module")
+def robot():
+    return arm()
+
+
+@pytest.fixture(scope="module")
+def estimate(robot):
+    return estimate_of(robot, left_out=("fo1",))
+
+
+@pytest.fixture(scope="module")
+def data(robot, estimate):
+    given = everything(robot)
+    return gather(ReportInputs(estimate, **given | {"validation_logs": [given["validation_logs"]]}))
+
+
+def unpacked(packed):
+    raw = base64.b64decode(packed.data)
+    if packed.kind == "f64":
+        return np.frombuffer(raw, "<f8")
+    return packed.low + np.frombuffer(raw, "<u2") * (packed.high - packed.low) / STEPS
+
+
+@pytest.mark.parametrize(("count", "buckets"), [(10, 100), (200, 100), (1001, 100), (12345, 77), (1999, 1000)])
+def test_decimation_keeps_the_least_and_the_greatest_of_every_bucket(count, buckets):
+    values = np.random.default_rng(count).standard_normal(count)
+    rows = bucket_rows(count, buckets)
+    kept = extremes(values, buckets)
+    if rows == 1:
+        assert (kept == values).all()
+        return
+    assert len(kept) <= 2 * buckets
+    for k in range(-(-count // rows)):
+        part = values[k * rows : (k + 1) * rows]
+        assert {kept[2 * k], kept[2 * k + 1]} == {part.min(), part.max()}
+        assert (kept[2 * k] == part.min()) == (part.argmin() <= part.argmax())
+
+
+def test_times_go_with_the_extremes_and_increase():
+    time = np.arange(5000) / 1000
+    kept = bucket_times(time, 300)
+    assert kept.shape == extremes(time, 300).shape
+    assert (np.diff(kept) >= 0).all()
+    assert (kept[0], kept[-1]) == (time[0], time[-1])
+    assert (extremes(time, 300) == kept).all(), "what only rises keeps its slope"
+
+
+def test_packed_values_come_back():
+    values = np.random.default_rng(3).normal(size=1000)
+    levels = unpacked(packed_levels(values))
+    assert levels.min() == values.min()
+    assert levels.max() == pytest.approx(values.max(), rel=1e-15)
+    assert np.abs(levels - values).max() <= 0.501 * np.ptp(values) / STEPS
+    assert (unpacked(packed_exactly(values)) == values).all()
+    assert (unpacked(packed_levels(np.full(5, 2.5))) == 2.5).all()
+
+
+def test_the_verdict_is_that_of_validate(data, robot, estimate):
+    verdict = mindyn.validate(estimate, log_of(robot, 2))
+    assert data.verdict.held_out
+    assert data.verdict.total == verdict.error.total
+    assert tuple(joint.sentence for joint in data.verdict.joints) == verdict.sentences
+    assert tuple(joint.grade for joint in data.verdict.joints) == verdict.grades
+
+
+def test_every_joint_and_parameter_has_its_place(data, robot, estimate):
+    n = robot.joint_count
+    assert [joint.name for joint in data.joints] == list(robot.joint_names)
+    assert [joint.torque_unit for joint in data.joints] == [
+        "N" if j.kind == "prismatic" else "N m" for j in robot.joints
+    ]
+    assert len(data.friction) == len(data.residuals) == len(data.excitation.joints) == n
+    assert all(len(trace.joints) == n for trace in data.traces)
+    assert [trace.role for trace in data.traces] == ["held out", "training"]
+    rows = {row.name: row for row in data.parameters}
+    assert tuple(rows) == estimate.names
+    assert rows["fo1"].state == "left out"
+    assert rows["fo1"].low is None
+    for k, name in enumerate(estimate.names):
+        assert rows[name].value == estimate.beta[k]
+    assert [rows[name].prior for name in estimate.base.names] == pytest.approx(list(estimate.base.values))
+    prismatic = next(i for i, joint in enumerate(robot.joints) if joint.kind == "prismatic") + 1
+    assert rows[f"fv{prismatic}"].unit == "N s/m"
+
+
+def test_traces_hold_the_torques(data, robot):
+    log = log_of(robot, 2)
+    for joint, one in enumerate(data.traces[0].joints):
+        assert unpacked(one.measured) == pytest.approx(log.tau[:, joint], abs=np.ptp(log.tau[:, joint]) / STEPS)
+        assert (one.low, one.high) == (log.tau[:, joint].min(), log.tau[:, joint].max())
+
+
+def test_histograms_hold_all_rows_within_reach_and_coverage_all_rows(data):
+    for one in data.residuals:
+        inside = float((np.array(one.density) * np.diff(one.edges)).sum())
+        assert 0.99 < inside <= 1 + 1e-4
+    for joint in data.excitation.joints:
+        assert any(cell != "0" for row in joint.coverage for cell in row)
+        assert len({len(row) for row in joint.coverage}) == 1
+
+
+def test_other_estimates_and_the_prior_are_judged_on_the_same_rows(data, robot):
+    names = [column.name for column in data.comparison]
+    assert names == ["this estimate", "ordinary", "prior"]
+    ordinary = mindyn.validate(estimate_of(robot, weights="ordinary"), log_of(robot, 2)).error
+    assert data.comparison[1].total == ordinary.total
+    assert data.comparison[0].total == data.verdict.total
+
+
+def test_data_is_json_and_pages_repeat_to_the_byte(data):
+    assert json.loads(json.dumps(data.to_dict()))["robot"] == data.robot
+    assert page(data) == page(data)
+
+
+def test_without_logs_there_is_a_page_that_says_so(estimate):
+    text = page(gather(ReportInputs(estimate)))
+    assert "No held-out log was given" in text
+    assert 'id="torque"' not in text
+    assert 'id="parameters"' in text
+
+
+class Inventory(HTMLParser):
+    """Tags, identities, and what is said to lie elsewhere."""
+
+    def __init__(self):
+        super().__init__()
+        self.tags, self.ids, self.outside = [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        given = dict(attrs)
+        self.tags.append(tag)
+        self.ids += [given["id"]] if "id" in given else []
+        links = [given[name] for name in ("src", "href", "action", "data") if name in given]
+        self.outside += [link for link in links if not link.startswith("#")]
+
+
+def test_the_file_needs_nothing_from_outside(data):
+    text = page(data)
+    found = Inventory()
+    found.feed(text)
+    assert found.outside == []
+    assert not re.search(r"https?:|//[a-z]+\.|@import|url\((?!#)", text)
+    assert "default-src &#x27;none&#x27;" in text
+    assert sorted(set(found.ids)) == sorted(found.ids), "an id occurs twice"
+
+
+def test_names_from_files_cannot_become_markup(tmp_path):
+    names = ["<img src=x onerror=alert(1)>", "</script><script>alert(2)</script>"]
+    robot = arm("planar2", names)
+    estimate = estimate_of(robot)
+    mindyn.write_report(tmp_path / "r.html", estimate, validation_logs=log_of(robot, 2))
+    text = (tmp_path / "r.html").read_text()
+    found = Inventory()
+    found.feed(text)
+    assert "img" not in found.tags
+    assert text.count("<script") == text.count("</script>")
+    assert "<script>alert" not in text
+    assert "&lt;img src=x" in text
+
+
+def test_numbers_cannot_end_their_script():
+    hostile = {"name": "</script><script>alert(3)</script>", "low": 1.5}
+    made = plot_numbers([Section("key", "title", Html(""), {"plot": hostile, "shared": {"time": [0.0]}})])
+    assert made.count("</script") == 1
+    inside = json.loads(made.split(">", 1)[1].rsplit("<", 1)[0])
+    assert inside == {"shared": {"time": [0.0]}, "plot": hostile}
+
+
+def test_parameters_are_as_sure_as_the_estimate_says(data, estimate):
+    for row, value, deviation in zip(data.parameters, estimate.beta, estimate.deviations, strict=True):
+        if row.name in estimate.left_out:
+            continue
+        ends = value - 1.96 * deviation, value + 1.96 * deviation
+        assert (row.low, row.high) == pytest.approx(ends, abs=1e-4 * deviation)
+        expected = "clear" if deviation <= 0.1 * abs(value) else "rough"
+        assert row.state == ("near zero" if row.low < 0 < row.high else expected)
+    untold = replace(estimate, untold=("fc1",))
+    states = {row.name: row.state for row in gather(ReportInputs(untold)).parameters}
+    assert states["fc1"] == "untold"
+    assert "The data cannot tell fc1" in page(gather(ReportInputs(untold)))
+
+
+def test_a_million_rows_of_six_joints_stay_small():
+    count = 1_000_000
+    rng = np.random.default_rng(0)
+    torque = rng.standard_normal((count, 6))
+    names = tuple("abcdef")
+    samples = Samples(names, torque, torque, torque, torque, 1000.0, np.zeros(count, dtype=np.int64))
+    made = Prediction(samples, np.arange(count) / 1000, torque, 0.9 * torque, np.arange(count))
+    (trace,) = traces([Evidence("long", "held out", made)])
+    packs = [trace.time, *(p for j in trace.joints for p in (j.measured, j.predicted, j.residual))]
+    assert sum(len(pack.data) for pack in packs) < 5 * MEBIBYTE
+    for joint, one in enumerate(trace.joints):
+        assert one.measured.low == torque[:, joint].min()
+        assert one.measured.high == torque[:, joint].max()
+    many = traces([Evidence(str(k), "training", made) for k in range(4)])
+    assert sum(len(j.measured.data) for trace in many for j in trace.joints) < 2 * MEBIBYTE
+
+
+def test_bad_input_leaves_no_file(tmp_path, estimate, robot):
+    log = log_of(robot, 2)
+    with pytest.raises(ExportError, match="there is no folder"):
+        mindyn.write_report(tmp_path / "none" / "r.html", estimate)
+    with pytest.raises(InputError, match="must both be"):
+        mindyn.MotionComparison(log.time, log.q, log.q[:-1])
+    motion = mindyn.MotionComparison(log.time, log.q[:, :2], log.q[:, :2])
+    with pytest.raises(InputError, match="the motion has 2 joints, the robot 4"):
+        mindyn.write_report(tmp_path / "r.html", estimate, motion=motion)
+    with pytest.raises(InputError, match="has other joints, gears or gravity"):
+        mindyn.write_report(tmp_path / "r.html", estimate, prior=mindyn.load_robot("puma560"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_feasibility_answers_are_shown_with_their_witness(data):
+    text = page(data)
+    for answer in ANSWERS:
+        assert answer.sentence in text
+    assert "link2" in text
+    assert "2.5000" in text
+
+
+def test_the_command_to_repeat_it_is_as_typed(data):
+    assert data.made.command == "mindyn identify scara 'run 1.csv'"
