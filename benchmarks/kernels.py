@@ -14,7 +14,6 @@ from time import perf_counter
 
 import numpy as np
 import pinocchio as pin
-from peers import pinocchio_model
 from timing import best_of
 
 import mindyn
@@ -48,7 +47,7 @@ def loop(function, rows):
 
 def batched_rows(robot, model, rows, columns) -> dict[str, tuple[float, float]]:
     """Seconds per sample, ours and theirs, of the batched functions."""
-    peer = pinocchio_model(robot)
+    peer = mindyn.to_pinocchio(robot)
     pool, data = pin.ModelPool(peer), peer.createData()
     q, qd, qdd = rows
     Q, V, A = columns
@@ -127,7 +126,7 @@ def own_ratios(robot, model, rows) -> dict[str, tuple[float, float]]:
 
 def single_calls(robot, model, rows) -> dict[str, tuple[float, float]]:
     """One sample at a time from Python, and the exported C from C."""
-    peer = pinocchio_model(robot)
+    peer = mindyn.to_pinocchio(robot)
     data, sample = peer.createData(), [np.ascontiguousarray(part[0]) for part in rows]
     bound = model.bind("inverse_dynamics")
     repeat = range(2000)
@@ -167,7 +166,7 @@ def exported_c(robot, model, rows, columns) -> dict[str, tuple[float, float]]:
     tau = np.empty_like(rows[0])
     addresses = [ctypes.c_void_p(part.ctypes.data) for part in (*rows, tau)]
     many.argtypes = [ctypes.c_void_p] * 4 + [ctypes.c_long] * 2
-    pool = pin.ModelPool(pinocchio_model(robot))
+    pool = pin.ModelPool(mindyn.to_pinocchio(robot))
     R = np.asfortranarray(np.empty_like(columns[0]))
     seconds = best_of(
         {

@@ -18,7 +18,6 @@ import mujoco
 import mujoco.rollout
 import numpy as np
 import pinocchio as pin
-from peers import pinocchio_model
 from timing import best_of
 
 import mindyn
@@ -40,7 +39,7 @@ def bare(robot):
 
 def pinocchio_rollouts(robot, q0, qd0, tau):
     """The same steps with `pin.aba`, one rollout and one step at a time."""
-    model = pinocchio_model(robot)
+    model = mindyn.to_pinocchio(robot)
     data, aba = model.createData(), pin.aba
     half, sixth = DT / 2, DT / 6
     found = np.empty((len(q0), STEPS, 2, robot.joint_count))

@@ -1,19 +1,5 @@
-"""Timing on a shared machine: the best of interleaved repetitions, so that both sides meet the same noise."""
+"""What the benchmarks time with: the library's own."""
 
-from __future__ import annotations
+from mindyn.kernels.timing import best_of
 
-from collections.abc import Callable
-from time import perf_counter
-
-
-def best_of(functions: dict[str, Callable[[], object]], repetitions: int = 9) -> dict[str, float]:
-    """Seconds of the fastest run of each function; runs alternate between the functions."""
-    best = dict.fromkeys(functions, float("inf"))
-    for function in functions.values():
-        function()
-    for _ in range(repetitions):
-        for name, function in functions.items():
-            start = perf_counter()
-            function()
-            best[name] = min(best[name], perf_counter() - start)
-    return best
+__all__ = ["best_of"]

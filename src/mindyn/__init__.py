@@ -20,10 +20,26 @@ if TYPE_CHECKING:
     from mindyn.estimators.measurement_noise import MeasurementNoise
     from mindyn.estimators.recursive import RecursiveLeastSquares
     from mindyn.estimators.reduction import reduce_estimate
+    from mindyn.estimators.step_by_step import StepByStep
     from mindyn.estimators.total_least_squares import TotalLeastSquares
+    from mindyn.excitation.step_files import read_test_logs, write_motions, write_test_logs
+    from mindyn.excitation.step_plan import StepPlan, load_plan
+    from mindyn.excitation.step_planner import plan_tests
+    from mindyn.excitation.step_simulation import simulate_tests
+    from mindyn.export.mat_writer import write_mat
     from mindyn.export.mjcf_writer import write_mjcf
+    from mindyn.export.pinocchio_model import to_pinocchio
+    from mindyn.export.ros2_package import write_ros2_package
     from mindyn.export.toml_writer import write_toml
     from mindyn.export.urdf_writer import write_urdf
+    from mindyn.feasibility.bounds import Bounds, bounds_of_shapes
+    from mindyn.feasibility.check import Feasibility, check_feasible, make_feasible
+    from mindyn.feasibility.consistent_gains import consistent_drive_gains
+    from mindyn.feasibility.full_model import full_model
+    from mindyn.feasibility.intervals import Intervals, constrained_intervals, torque_bands
+    from mindyn.feasibility.mending import mend_possible
+    from mindyn.feasibility.physically_consistent import PhysicallyConsistent, identify_consistent
+    from mindyn.feasibility.possible import judge_possible
     from mindyn.identifiability.base_sets import base_parameters
     from mindyn.identifiability.design_questions import added_body, added_point_mass
     from mindyn.identifiability.essential_space import constraint_matrix
@@ -71,7 +87,12 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "mindyn.estimators.instrumental_variables": ("InstrumentalVariables",),
     "mindyn.estimators.last_link_first": ("LastLinkFirst",),
     "mindyn.estimators.measurement_noise": ("MeasurementNoise",),
+    "mindyn.estimators.step_by_step": ("StepByStep",),
     "mindyn.estimators.total_least_squares": ("TotalLeastSquares",),
+    "mindyn.excitation.step_files": ("read_test_logs", "write_motions", "write_test_logs"),
+    "mindyn.excitation.step_plan": ("StepPlan", "load_plan"),
+    "mindyn.excitation.step_planner": ("plan_tests",),
+    "mindyn.excitation.step_simulation": ("simulate_tests",),
     "mindyn.estimators.essential": ("essential",),
     "mindyn.estimators.estimate": (
         "Estimate",
@@ -95,9 +116,20 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "compare",
         "validate",
     ),
+    "mindyn.export.mat_writer": ("write_mat",),
     "mindyn.export.mjcf_writer": ("write_mjcf",),
+    "mindyn.export.pinocchio_model": ("to_pinocchio",),
+    "mindyn.export.ros2_package": ("write_ros2_package",),
     "mindyn.export.toml_writer": ("write_toml",),
     "mindyn.export.urdf_writer": ("write_urdf",),
+    "mindyn.feasibility.bounds": ("Bounds", "bounds_of_shapes"),
+    "mindyn.feasibility.check": ("Feasibility", "check_feasible", "make_feasible"),
+    "mindyn.feasibility.consistent_gains": ("consistent_drive_gains",),
+    "mindyn.feasibility.full_model": ("full_model",),
+    "mindyn.feasibility.intervals": ("Intervals", "constrained_intervals", "torque_bands"),
+    "mindyn.feasibility.physically_consistent": ("PhysicallyConsistent", "identify_consistent"),
+    "mindyn.feasibility.mending": ("mend_possible",),
+    "mindyn.feasibility.possible": ("judge_possible",),
     "mindyn.identifiability.base_sets": ("base_parameters",),
     "mindyn.identifiability.design_questions": ("added_body", "added_point_mass"),
     "mindyn.identifiability.essential_space": ("constraint_matrix",),
@@ -176,6 +208,14 @@ __all__ = [  # noqa: RUF022 - in the order of the work
     "LastLinkFirst",
     "MeasurementNoise",
     "TotalLeastSquares",
+    "plan_tests",
+    "StepPlan",
+    "load_plan",
+    "write_motions",
+    "simulate_tests",
+    "write_test_logs",
+    "read_test_logs",
+    "StepByStep",
     "Friction",
     "ExtraColumn",
     "with_estimated_drives",
@@ -185,6 +225,20 @@ __all__ = [  # noqa: RUF022 - in the order of the work
     "reduce_estimate",
     "payload",
     "drive_gains",
+    "consistent_drive_gains",
+    "PhysicallyConsistent",
+    "identify_consistent",
+    "Bounds",
+    "bounds_of_shapes",
+    "Feasibility",
+    "check_feasible",
+    "make_feasible",
+    "constrained_intervals",
+    "torque_bands",
+    "Intervals",
+    "full_model",
+    "judge_possible",
+    "mend_possible",
     "validate",
     "compare",
     "Verdict",
@@ -193,6 +247,9 @@ __all__ = [  # noqa: RUF022 - in the order of the work
     "write_toml",
     "write_urdf",
     "write_mjcf",
+    "write_mat",
+    "write_ros2_package",
+    "to_pinocchio",
     "MindynError",
     "__version__",
 ]

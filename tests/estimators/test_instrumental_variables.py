@@ -100,6 +100,20 @@ def test_acceleration_noise_biases_least_squares_but_not_instrumental_variables(
     assert within > 0.95
 
 
+@pytest.mark.parametrize(("seed", "drives"), [(8, 0), (5, 1), (11, 2)])
+def test_rotors_and_friction_of_drives_do_not_bring_the_bias_back(seed, drives):
+    robot = with_random_drives(random_robot(seed, joints=3, tree=False, gravity=(0.0, 0.0, -9.81)), drives)
+    samples, true = smooth_samples(robot, count=3000), Regressor(robot).base.values
+    noisy = [with_acceleration_noise(samples, 2.0, run) for run in range(12)]
+    plain = np.mean([LeastSquares().fit(robot, one).beta for one in noisy], axis=0) - true
+    fits = [InstrumentalVariables().fit(robot, one) for one in noisy]
+    mistakes = np.array([one.beta - true for one in fits])
+    assert np.abs(mistakes.mean(axis=0)).max() < 0.15 * np.abs(plain).max()
+    standard_errors = mistakes.std(axis=0, ddof=1) / np.sqrt(len(mistakes))
+    assert (np.abs(mistakes.mean(axis=0)) < 5 * standard_errors).all()
+    assert np.mean([np.abs(one.beta - true) < 3 * one.deviations for one in fits]) > 0.95
+
+
 def test_filtered_rows_serve_too():
     robot = two_links()
     estimate = InstrumentalVariables(filter_hz=20.0, decimation=4).fit(robot, smooth_samples(robot))

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from mindyn.cli.arguments import ROBOT
 from mindyn.errors import InputError
 from mindyn.identifiability.base_sets import FORMS, base_parameters
 from mindyn.parameters.base import BaseParameters
@@ -17,7 +18,7 @@ from mindyn.robots.table import text_table
 
 
 def base(
-    robot: Annotated[str, typer.Argument(help="A bundled name, or a .toml, .urdf or MJCF .xml file.")],
+    robot: Annotated[str, ROBOT],
     form: Annotated[str, typer.Option(help=f"One of {', '.join(FORMS)}.")] = "structural",
     drives: Annotated[bool, typer.Option("--drives", help="With rotor inertia, friction and offsets.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -27,7 +28,7 @@ def base(
 ) -> None:
     """The combinations of link parameters that the dynamics depend on."""
     if as_json + latex + symbols > 1:
-        raise InputError("--json, --latex and --symbols exclude each other")
+        raise InputError("--json, --latex and --symbols exclude each other", hint="give one of them")
     loaded = load_robot(robot, snap=snap)
     if symbols:
         loaded = in_dh_frames(loaded)

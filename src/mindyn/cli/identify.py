@@ -6,15 +6,19 @@ import json
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from io import BytesIO
 from pathlib import Path
 from time import perf_counter
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
+from mindyn.cli.arguments import ROBOT
+from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.identify import identify as identify_logs
-from mindyn.files import write_whole
+from mindyn.feasibility.physically_consistent import identify_consistent
+from mindyn.files import make_folder, write_whole
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.log import Log, source_of
 from mindyn.logs.reading import read_log, scan_log
@@ -26,7 +30,7 @@ from mindyn.validation.validate import Verdict, validate
 
 
 def identify(
-    robot: Annotated[str, typer.Argument(help="A bundled name, or a .toml, .urdf or MJCF .xml file.")],
+    robot: Annotated[str, ROBOT],
     logs: Annotated[list[Path], typer.Argument(help="Training logs; a sidecar .toml beside each says what is in it.")],
     held_out: Annotated[list[Path] | None, typer.Option("--validate", help="A log that is not trained on.")] = None,
     out: Annotated[
@@ -37,17 +41,27 @@ def identify(
         bool, typer.Option("--stream", help="Read the training logs block by block: for logs larger than memory.")
     ] = False,
     report: Annotated[bool, typer.Option("--report/--no-report", help="Write report.html into the folder.")] = True,
+    consistent: Annotated[bool, typer.Option("--consistent", help="Only values that a physical arm can have.")] = False,
+    prior: Annotated[Path | None, typer.Option(help="A robot file with trusted inertials, for --consistent.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Identify the dynamic parameters of a robot from its logs."""
+    if prior is not None and not consistent:
+        raise InputError("--prior is used only with --consistent")
     start = perf_counter()
-    arm = load_robot(robot)
+    arm, settings = load_robot(robot), _conditioning(conditioning)
     whole, others = [] if stream else _read(logs, arm), _read(held_out or (), arm)
     training = [scan_log(path, arm) for path in logs] if stream else whole
-    found = identify_logs(arm, training, conditioning=_conditioning(conditioning), progress=_talk)
+    if out is not None:
+        make_folder(out)
+    if consistent:
+        believed: Robot | Literal["robot"] = "robot" if prior is None else load_robot(prior)
+        found = identify_consistent(arm, training, settings, prior=believed, progress=_talk)
+    else:
+        found = identify_logs(arm, training, conditioning=settings, progress=_talk)
     verdict = validate(found, others) if others else None
     if out is not None:
-        inputs = [*logs, *(held_out or []), *([conditioning] if conditioning else []), *_robot_file(robot)]
+        inputs = [*logs, *(held_out or []), *(one for one in (conditioning, prior) if one), *_robot_file(robot)]
         record = _run(found, inputs, perf_counter() - start)
         _write(out, found, verdict, record)
         if report:
@@ -76,7 +90,13 @@ def _conditioning(path: Path | None) -> Conditioning | None:
         return None
     import tomllib
 
-    return Conditioning.from_dict(tomllib.loads(path.read_text(encoding="utf-8")))
+    try:
+        return Conditioning.from_dict(tomllib.loads(path.read_text(encoding="utf-8")))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InputError(
+            f"{path} cannot be read as settings of the conditioning: {error}",
+            hint="a line of it is like: position_cutoff_hz = 20.0",
+        ) from error
 
 
 def _robot_file(robot: str) -> list[Path]:
@@ -105,11 +125,10 @@ def _columns(found: Estimate) -> dict[str, list[Any]]:
 def _write(out: Path, found: Estimate, verdict: Verdict | None, record: dict[str, Any]) -> None:
     import polars as pl
 
-    out.mkdir(parents=True, exist_ok=True)
     found.save(out / "estimate.json")
-    temporary = out / ".parameters.parquet.part"
-    pl.DataFrame(_columns(found)).write_parquet(temporary)
-    temporary.replace(out / "parameters.parquet")
+    table = BytesIO()
+    pl.DataFrame(_columns(found)).write_parquet(table)
+    write_whole(out / "parameters.parquet", table.getvalue())
     if verdict is not None:
         write_whole(out / "validation.json", json.dumps(verdict.to_dict(), indent=1) + "\n")
     write_whole(out / "run.json", json.dumps(record, indent=1) + "\n")

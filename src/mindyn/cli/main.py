@@ -3,29 +3,63 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
 
 import typer
+from typer.core import TyperGroup
+from typer.main import get_command
 
 from mindyn import __version__
-from mindyn.cli.base import base
-from mindyn.cli.count import count
-from mindyn.cli.demo import demo
-from mindyn.cli.identify import identify
-from mindyn.cli.report import report
-from mindyn.cli.robots import robots
-from mindyn.cli.simulate import simulate
 from mindyn.errors import MindynError
 
+COMMANDS: Mapping[str, str] = {
+    "demo": "Simulate a PUMA 560 with friction and noise, identify it from the log, print true, found, deviation.",
+    "robots": "List the bundled robots, or show one robot.",
+    "base": "The combinations of link parameters that the dynamics depend on.",
+    "count": "Multiplications and additions that one evaluation takes.",
+    "simulate": "Simulate a motion and write what sensors would have logged.",
+    "identify": "Identify the dynamic parameters of a robot from its logs.",
+    "check": "Judge an estimate; the exit code is 1 when no arm can have its values.",
+    "export": "Write a full robot model that has the estimate's dynamics.",
+    "report": "Write a report: is the model good, and why. One file that opens from disk and loads nothing.",
+    "bench": "Time the main kernels of a robot on this machine.",
+    "doctor": "Say what works on this machine and what is missing.",
+}
+"""Command `x` is the function `x` of mindyn/cli/x.py; its line here is the first line of its docstring."""
+
+
+class LazyCommands(TyperGroup):
+    """Commands that are imported when they are called, so that help and completion of names stay fast."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """The command that `args` begin with, imported."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, None if name is None or command is None else loaded(name), rest
+
+
+def loaded(name: str) -> Any:
+    """The command of that name with its options."""
+    alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    alone.command(name)(getattr(import_module(f"mindyn.cli.{name}"), name))
+    return get_command(alone)
+
+
 app = typer.Typer(
-    help="Minimal dynamics of robot arms.", no_args_is_help=True, add_completion=True, pretty_exceptions_enable=False
+    cls=LazyCommands,
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
 )
-app.command()(demo)
-app.command()(robots)
-app.command()(base)
-app.command()(count)
-app.command()(simulate)
-app.command()(identify)
-app.command()(report)
+
+
+def _name_only() -> None:
+    """What stands for a command until it is called."""
+
+
+for _name, _line in COMMANDS.items():
+    app.command(_name, help=_line)(_name_only)
 
 
 def _print_version(wanted: bool) -> None:
@@ -43,7 +77,7 @@ def options(
 
 
 def run() -> None:
-    """Run a command; an error of ours is a message and a hint, not a traceback, and exit code 1."""
+    """Run a command; exit code 1 with a message and a hint for an error of ours, 2 for wrong usage, 130 for Ctrl-C."""
     try:
         app()
     except MindynError as error:

@@ -7,13 +7,14 @@ from typing import Annotated
 
 import typer
 
+from mindyn.cli.arguments import ROBOT
 from mindyn.robots.loading import bundled_robots, load_robot
 from mindyn.robots.robot import Robot
 from mindyn.robots.table import text_table
 
 
 def robots(
-    robot: Annotated[str | None, typer.Argument(help="A bundled name, or a .toml, .urdf or MJCF .xml file.")] = None,
+    robot: Annotated[str | None, ROBOT] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     snap: Annotated[bool, typer.Option(help="Take nearly round angles as round.")] = True,
 ) -> None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-import polars
 import typer
 
+from mindyn.cli.arguments import ROBOT
 from mindyn.errors import ExportError, InputError
-from mindyn.files import write_whole
+from mindyn.logs.writing import write_log
 from mindyn.robots.loading import load_robot
 from mindyn.robots.robot import Robot
 from mindyn.simulation.controllers import ComputedTorque, SineMotion
@@ -20,7 +21,7 @@ from mindyn.simulation.simulate import simulate as run_simulation
 
 
 def simulate(
-    robot: Annotated[str, typer.Argument(help="A bundled name, or a .toml, .urdf or MJCF .xml file.")],
+    robot: Annotated[str, ROBOT],
     out: Annotated[Path, typer.Option(help="The log to write: .csv or .parquet; a sidecar .toml goes beside it.")],
     seconds: Annotated[float, typer.Option(help="Length of the motion.")] = 10.0,
     rate_hz: Annotated[float, typer.Option(help="Rate of the log.")] = 200.0,
@@ -28,12 +29,15 @@ def simulate(
     torque_noise: Annotated[float, typer.Option(help="Standard deviation of the torque reading, N m.")] = 0.0,
     position_noise: Annotated[float, typer.Option(help="Standard deviation of the position reading, rad.")] = 0.0,
     seed: Annotated[int, typer.Option(help="Of noise and motion.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Simulate a motion and write what sensors would have logged."""
     if out.suffix not in (".csv", ".parquet"):
-        raise InputError(f"--out {str(out)!r} must end with .csv or .parquet")
+        raise InputError(f"--out {str(out)!r} must end with .csv or .parquet", hint="--out run1.parquet")
     if not out.parent.is_dir():
-        raise ExportError(f"there is no folder {str(out.parent)!r} to write {out.name} into")
+        raise ExportError(
+            f"there is no folder {str(out.parent)!r} to write {out.name} into", hint="make the folder first"
+        )
     loaded = load_robot(robot)
     reference = sine_reference(loaded, seed)
     start = reference(0.0)
@@ -41,8 +45,12 @@ def simulate(
     controller = ComputedTorque(loaded, reference, 100.0, 20.0, drives=drives)
     run = run_simulation(loaded, controller, seconds=seconds, q0=start[0], qd0=start[1], drives=drives, sensors=sensors)
     assert run.measured is not None
-    write_log(run.measured, loaded, out)
+    write_measurement(run.measured, loaded, out)
     typer.echo(f"{len(run.measured.t)} samples of {loaded.joint_count} joints in {out}", err=True)
+    if as_json:
+        joints = list(run.measured.joint_names)
+        said = {"log": str(out), "samples": len(run.measured.t), "rate_hz": rate_hz, "joints": joints, "drives": drives}
+        typer.echo(json.dumps(said, indent=2))
 
 
 def sine_reference(robot: Robot, seed: int) -> SineMotion:
@@ -55,24 +63,8 @@ def sine_reference(robot: Robot, seed: int) -> SineMotion:
     return SineMotion((lower + upper) / 2, reach, frequency, np.zeros(robot.joint_count))
 
 
-def write_log(measured: Measurement, robot: Robot, path: Path) -> None:
+def write_measurement(measured: Measurement, robot: Robot, path: Path) -> None:
     """The log and its sidecar: columns by joint name, units and side stated."""
-    names = measured.joint_names
-    columns = {"time": measured.t}
-    columns |= {f"{name}.position": measured.position[:, k] for k, name in enumerate(names)}
-    columns |= {f"{name}.torque": measured.torque[:, k] for k, name in enumerate(names)}
-    table = polars.DataFrame(columns)
-    temporary = path.with_name(f".{path.name}.part")
-    table.write_csv(temporary) if path.suffix == ".csv" else table.write_parquet(temporary)
-    temporary.replace(path)
-    units = {"position": ("rad", "m"), "torque": ("N m", "N")}
-    by_joint = {
-        signal: ", ".join(f'"{j.name}" = "{pair[j.kind == "prismatic"]}"' for j in robot.joints)
-        for signal, pair in units.items()
-    }
-    sidecar = [
-        f'side = {{ position = "{measured.position_side}", torque = "{measured.torque_side}" }}',
-        'columns = { time = "time", position = "{joint}.position", torque = "{joint}.torque" }',
-        f'units = {{ time = "s", position = {{ {by_joint["position"]} }}, torque = {{ {by_joint["torque"]} }} }}',
-    ]
-    write_whole(path.with_name(path.name + ".toml"), "\n".join(sidecar) + "\n")
+    signals = {"position": measured.position, "torque": measured.torque}
+    sides = {"position": measured.position_side, "torque": measured.torque_side}
+    write_log(path, robot, measured.t, signals, sides)

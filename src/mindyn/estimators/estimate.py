@@ -14,6 +14,7 @@ from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.estimators.robot_record import robot_from_record, robot_record
 from mindyn.files import write_whole
+from mindyn.identifiability.base_sets import base_parameters
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.filters import lowpass
 from mindyn.logs.log import Log
@@ -205,7 +206,8 @@ def load_estimate(path: str | Path, extra: Sequence[ExtraColumn] = ()) -> Estima
     if [f"{one.name} of {one.joint}" for one in extra] != missing:
         raise InputError(f"the estimate has the extra columns {', '.join(missing) or 'none'}; give them as extra=[...]")
     robot = robot_from_record(values["robot"])
-    regressor = Regressor(robot, Friction.from_dict(values["friction"]), extra)
+    base = base_parameters(robot, values["base_form"], drives=values["drives"])
+    regressor = Regressor(robot, Friction.from_dict(values["friction"]), extra, base)
     if list(regressor.names) != values["names"]:
         raise InputError(f"{path} names other parameters than this version of mindyn finds for its robot")
     conditioning = values["conditioning"]

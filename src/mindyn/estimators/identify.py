@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from mindyn.algebra.blas import on_one_blas_thread
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
-from mindyn.estimators.least_squares import LeastSquares
+from mindyn.estimators.least_squares import PLAIN, LeastSquares
 from mindyn.estimators.trials import Setting, Trials, decimation_for, rate_of
 from mindyn.estimators.tuning import Freedom, tuned
 from mindyn.logs.conditioning import Conditioning
@@ -27,11 +27,21 @@ TUNING_ROWS: Final = 60_000
 START_FRICTION: Final = ("tanh", 0.05)
 
 
+class Estimator(Protocol):
+    """What `identify` asks of a fit: an estimate from samples.
+
+    Its `friction`, `extra`, `filter_hz` and `base`, where it has them, say what columns it uses.
+    """
+
+    def fit(self, robot: Robot, data: Any, /) -> Estimate:
+        """The estimate."""
+
+
 @on_one_blas_thread
 def identify(
     robot: Robot,
     logs: Log | LogScan | Sequence[Log | LogScan],
-    estimator: LeastSquares | None = None,
+    estimator: Estimator | None = None,
     conditioning: Conditioning | None = None,
     *,
     extra: Sequence[ExtraColumn] = (),
@@ -49,15 +59,15 @@ def identify(
     if not listed:
         raise InputError("no log was given")
     complete = with_estimated_drives(robot)
-    columns = tuple(extra) if estimator is None else estimator.extra
-    base = None if estimator is None else estimator.base
+    columns = tuple(extra) if estimator is None else getattr(estimator, "extra", ())
+    base = getattr(estimator, "base", None)
     regressor = Regressor(complete, _start_friction(complete, estimator), columns, base)
     trials = Trials(tuning_stretches(listed), regressor)
     setting, notes, score = _chosen(trials, listed, estimator, conditioning, progress)
     fit = estimator or _estimator(setting, trials)
     progress("fitting all training rows")
     # The parallel filter cuts the ends of segments itself.
-    cut = setting.conditioning if fit.filter_hz is None else replace(setting.conditioning, edge_s=0.0)
+    cut = setting.conditioning if getattr(fit, "filter_hz", None) is None else replace(setting.conditioning, edge_s=0.0)
     found, rows, made_notes = _fitted(fit, complete, listed, cut)
     return replace(
         found,
@@ -74,7 +84,7 @@ def identify(
 
 
 def _fitted(
-    fit: LeastSquares, robot: Robot, logs: Sequence[Log | LogScan], settings: Conditioning
+    fit: Estimator, robot: Robot, logs: Sequence[Log | LogScan], settings: Conditioning
 ) -> tuple[Estimate, int, Sequence[str]]:
     """The fit of all rows, their number, and what was left out; block by block where a log is scanned."""
     if any(isinstance(log, LogScan) for log in logs):
@@ -96,7 +106,7 @@ def _logs_speed(log: Log | LogScan) -> bool:
 def _chosen(
     trials: Trials,
     logs: Sequence[Log | LogScan],
-    estimator: LeastSquares | None,
+    estimator: Estimator | None,
     conditioning: Conditioning | None,
     progress: Callable[[str], None],
 ) -> tuple[Setting, tuple[str, ...], dict[str, Any] | None]:
@@ -114,7 +124,7 @@ def _chosen(
         friction=estimator is None,
         rotors=estimator is None,
     )
-    filter_hz = None if estimator is None else estimator.filter_hz
+    filter_hz = getattr(estimator, "filter_hz", None)
     setting = Setting(resolved, filter_hz, trials.regressor.friction)
     if freedom == Freedom(*([False] * 6)):
         return setting, tuple(notes), None
@@ -123,10 +133,10 @@ def _chosen(
     return setting, tuple(notes), {"mean": score.mean, "total": score.total, "settings_tried": trials.count}
 
 
-def _start_friction(robot: Robot, estimator: LeastSquares | None) -> Friction:
+def _start_friction(robot: Robot, estimator: Estimator | None) -> Friction:
     """The estimator's, or a smooth sign; a motor that several joints turn gets joint-side friction beside its own."""
     if estimator is not None:
-        return estimator.friction
+        return getattr(estimator, "friction", PLAIN)
     coupled = tuple(drive.joint for drive in robot.drives if drive.coupling and drive.side == "motor")
     return Friction("tanh", START_FRICTION[1], (), coupled)
 

@@ -43,7 +43,8 @@ WEAKEST: Final = 1e-12
 class InstrumentalVariables:
     """Settings of an instrumental-variables fit.
 
-    instrument_model  whose accelerations are the first instruments; None: the least-squares estimate
+    instrument_model  whose accelerations are the first instruments; None: the least-squares estimate. Where that is
+                      indefinite, as slow motion makes it, `mend_possible` gives the nearest one that is not
     passes            most passes; from the second on, the instruments come from the estimate of the pass before
     weights           of the joints' rows, as in `LeastSquares`; "joint" takes those of a least-squares fit
     friction          shape of the friction columns
@@ -212,7 +213,8 @@ def _require_definite(instrument: ModelAcceleration, number: int) -> None:
         raise InputError(
             f"the inertia matrix of the instrument model of pass {number} is indefinite at {100 * part:.3g} % of the "
             "samples: the accelerations that it expects mean nothing",
-            hint="give instrument_model= a physically consistent model, or record a motion with larger accelerations",
+            hint="give instrument_model= the least-squares estimate mended by mend_possible, or another model that is "
+            "possible; or record a motion with larger accelerations",
         )
 
 

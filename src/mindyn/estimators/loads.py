@@ -84,7 +84,7 @@ def drive_gains(robot: Robot, unloaded: Samples, loaded: Samples, phi: Array, *,
     phi = np.asarray(phi, dtype=np.float64)
     if phi.shape != (PARAMETERS_PER_LINK,):
         raise InputError(f"phi has shape {phi.shape}, but ({PARAMETERS_PER_LINK},) is needed")
-    known = _known_torque(robot, loaded, carrier, phi)
+    known = known_torque(robot, loaded, carrier, phi)
     blind = [name for name, size in zip(robot.joint_names, np.abs(known).max(axis=0), strict=True) if size < 1e-9]
     if blind:
         raise InputError(f"the load puts no torque on joint {', '.join(blind)}: its gain cannot be told")
@@ -120,7 +120,7 @@ def _load_columns(robot: Robot, link: str) -> slice:
     return slice(first, first + PARAMETERS_PER_LINK)
 
 
-def _known_torque(robot: Robot, samples: Samples, link: str, phi: Array) -> Array:
+def known_torque(robot: Robot, samples: Samples, link: str, phi: Array) -> Array:
     """(N, n) torque of the load."""
     Y = compile_model(robot).standard_regressor(samples.q, samples.qd, samples.qdd)
     return np.asarray(Y[:, :, _load_columns(robot, link)] @ phi)

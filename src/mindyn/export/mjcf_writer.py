@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from xml.etree.ElementTree import Element, SubElement, indent, tostring
+from xml.etree.ElementTree import Comment, Element, SubElement, indent, tostring
 
 from mindyn.algebra.inertia import mass_com_inertia
 from mindyn.algebra.poses import Pose
 from mindyn.algebra.rotations import to_quaternion
-from mindyn.export.writing import joint_side, losses, require_exportable, written
+from mindyn.estimators.estimate import Estimate
+from mindyn.export.models import left_out_notes, model_of
+from mindyn.export.writing import comment_text, joint_side, losses, require_exportable, written
 from mindyn.files import write_whole
 from mindyn.robots.parts import Joint, Link
 from mindyn.robots.robot import Robot
 
 
-def robot_to_mjcf(robot: Robot, *, force: bool = False) -> str:
-    """The MJCF text of a robot, without collision shapes and limits of speed, acceleration and jerk.
+def robot_to_mjcf(robot: Robot, *, force: bool = False, notes: Sequence[str] = ()) -> str:
+    """The MJCF text of a robot, without collision shapes and speed, acceleration, jerk limits; `notes` as comment.
 
     MuJoCo wants every link to be a possible body, so `force` helps only against what MJCF cannot express.
     """
     require_exportable(robot, "MJCF", losses(robot, armature=True), force=force)
     top = Element("mujoco", model=robot.name)
+    if notes:
+        top.append(Comment(comment_text(notes)))
     SubElement(top, "compiler", angle="radian", autolimits="true")
     SubElement(top, "option", gravity=written(robot.gravity))
     world = SubElement(top, "worldbody")
@@ -36,9 +41,15 @@ def robot_to_mjcf(robot: Robot, *, force: bool = False) -> str:
     return tostring(top, encoding="unicode") + "\n"
 
 
-def write_mjcf(robot: Robot, path: str | Path, *, force: bool = False) -> None:
-    """Write a robot as MJCF."""
-    write_whole(path, robot_to_mjcf(robot, force=force))
+def write_mjcf(model: Robot | Estimate, path: str | Path, *, force: bool = False) -> None:
+    """Write a robot, or the full model behind an estimate, as MJCF with armature, damping and dry friction.
+
+    force  writes links that no body can be; of a robot also leaves out what MJCF cannot express. Of an estimate that is
+           always left out (couplings, offsets, extra torques), and a comment in the file says so
+    """
+    robot = model_of(model, force=force)
+    notes = left_out_notes(model, robot, losses(robot, armature=True))
+    write_whole(path, robot_to_mjcf(robot, force=force or isinstance(model, Estimate), notes=notes))
 
 
 def _pose(pose: Pose) -> dict[str, str]:

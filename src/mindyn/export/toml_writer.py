@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 
 from mindyn.algebra.poses import Pose
+from mindyn.estimators.estimate import Estimate
+from mindyn.export.models import model_of
 from mindyn.files import write_whole
 from mindyn.notation import DRIVE_PARAMETERS
 from mindyn.robots.parts import Drive, Frame, Joint, Limits, Link, Loop, Shape
@@ -43,9 +45,9 @@ def robot_to_toml(robot: Robot) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def write_toml(robot: Robot, path: str | Path) -> None:
-    """Write a robot in mindyn's own format."""
-    write_whole(path, robot_to_toml(robot))
+def write_toml(model: Robot | Estimate, path: str | Path, *, force: bool = False) -> None:
+    """Write a robot, or the full model behind an estimate, in mindyn's own format; `force` as in `full_model`."""
+    write_whole(path, robot_to_toml(model_of(model, force=force)))
 
 
 def _string(text: str) -> str:

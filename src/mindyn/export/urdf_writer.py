@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from xml.etree.ElementTree import Element, SubElement, indent, tostring
+from xml.etree.ElementTree import Comment, Element, SubElement, indent, tostring
 
 from mindyn.algebra.inertia import entries_of_tensor, mass_com_inertia
 from mindyn.algebra.poses import Pose
 from mindyn.algebra.rotations import to_rpy
 from mindyn.errors import ExportError
-from mindyn.export.writing import joint_side, losses, require_exportable, written
+from mindyn.estimators.estimate import Estimate
+from mindyn.export.models import left_out_notes, model_of
+from mindyn.export.urdf_editing import edited_urdf
+from mindyn.export.writing import comment_text, joint_side, losses, require_exportable, written
 from mindyn.files import write_whole
 from mindyn.robots.parts import Joint, Link, Shape
 from mindyn.robots.robot import Robot
 
 
-def robot_to_urdf(robot: Robot, *, force: bool = False) -> str:
-    """The URDF text of a robot; gravity, acceleration and jerk limits are not part of URDF.
+def robot_to_urdf(robot: Robot, *, force: bool = False, notes: Sequence[str] = ()) -> str:
+    """The URDF text of a robot; gravity, acceleration and jerk limits are not part of URDF; `notes` become a comment.
 
     A link frame away from its joint (standard DH) is written as a carrier link with a fixed joint to the link.
     """
     require_exportable(robot, "URDF", [*losses(robot, armature=False), *_unstated_limits(robot)], force=force)
     root = Element("robot", name=robot.name)
+    if notes:
+        root.append(Comment(comment_text(notes)))
     _link(root, robot.root)
     for joint, link in zip(robot.joints, robot.links, strict=True):
         if joint.tip.is_identity:
@@ -40,9 +46,23 @@ def robot_to_urdf(robot: Robot, *, force: bool = False) -> str:
     return '<?xml version="1.0"?>\n' + tostring(root, encoding="unicode") + "\n"
 
 
-def write_urdf(robot: Robot, path: str | Path, *, force: bool = False) -> None:
-    """Write a robot as URDF; `force` writes inconsistent links and leaves out what URDF cannot express."""
-    write_whole(path, robot_to_urdf(robot, force=force))
+def write_urdf(
+    model: Robot | Estimate, path: str | Path, *, source: str | Path | None = None, force: bool = False
+) -> None:
+    """Write a robot, or the full model behind an estimate, as URDF.
+
+    source  the URDF that the robot was loaded from: its inertials, damping and friction are replaced, the rest stays
+    force   writes links that no body can be; of a robot also leaves out what URDF cannot express. Of an estimate that
+            is always left out (rotor inertia, offsets, extra torques), and a comment in the file says so
+    """
+    robot = model_of(model, force=force)
+    lost = losses(robot, armature=False)
+    lossy = isinstance(model, Estimate)
+    if source is None:
+        write_whole(path, robot_to_urdf(robot, force=force or lossy, notes=left_out_notes(model, robot, lost)))
+        return
+    require_exportable(robot, "URDF", [] if lossy else lost, force=force)
+    write_whole(path, edited_urdf(robot, source, left_out_notes(model, robot, lost)))
 
 
 def _unstated_limits(robot: Robot) -> list[str]:

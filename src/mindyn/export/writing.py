@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -13,6 +15,11 @@ from mindyn.robots.robot import Robot
 def written(values: ArrayLike) -> str:
     """Numbers as XML attributes hold them, each with the digits that give it back."""
     return " ".join(repr(float(value) + 0.0) for value in np.ravel(values))
+
+
+def comment_text(notes: Sequence[str]) -> str:
+    """Sentences as the text of an XML comment."""
+    return f" {' '.join(notes).replace('--', '- -')} "
 
 
 def require_exportable(robot: Robot, file_format: str, lost: list[str], *, force: bool) -> None:

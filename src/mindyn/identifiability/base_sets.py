@@ -52,7 +52,10 @@ def base_parameters(
     home         (n,) of a robot with loops: a closed configuration in the assembly that is meant; near q = 0 without
     """
     if form not in FORMS:
-        raise UnknownNameError(f"no form {form!r} of base parameters; the forms are: {', '.join(FORMS)}")
+        raise UnknownNameError(
+            f"no form {form!r} of base parameters; the forms are: {', '.join(FORMS)}",
+            hint="structural serves every robot without loops",
+        )
     if (priority is not None or constraints is not None) and form != "numeric":
         raise InputError(f"priority and constraints belong to form 'numeric', not to {form!r}")
     if drives and form not in _OF_DRIVES:

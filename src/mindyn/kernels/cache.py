@@ -55,6 +55,12 @@ def directory() -> Path | None:
         return None
 
 
+def usage(folder: Path) -> tuple[int, int]:
+    """Number and bytes of the objects in a cache folder."""
+    sizes = [path.stat().st_size for path in folder.glob("*.o")]
+    return len(sizes), sum(sizes)
+
+
 def _digest(parts: tuple[str, ...]) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 

@@ -16,6 +16,11 @@ _lock = threading.Lock()
 _pool: ThreadPoolExecutor | None = None
 
 
+def usable_cores() -> int:
+    """Cores that this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def split_range(work: Callable[[int, int], int], count: int, threads: int, multiple: int) -> int:
     """`work(first, last)` over shares of 0 .. count, all but the last a multiple of `multiple`; gives the `or` of the
     results.

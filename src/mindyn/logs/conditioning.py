@@ -96,7 +96,10 @@ class Conditioning:
         valid = [entry.name for entry in fields(Conditioning)]
         unknown = [name for name in values if name not in valid]
         if unknown:
-            raise InputError(f"conditioning has no setting {', '.join(unknown)}; it has: {', '.join(valid)}")
+            raise InputError(
+                f"conditioning has no setting {', '.join(unknown)}; it has: {', '.join(valid)}",
+                hint="see `Conditioning`",
+            )
         words: dict[str, Any] = {name: None if value == "none" else value for name, value in values.items()}
         if isinstance(words.get("slow_speed"), list):
             words["slow_speed"] = tuple(words["slow_speed"])

@@ -148,7 +148,10 @@ def _time_column(statement: Statement, table: Table, robot: Robot) -> str | None
             hint='state columns.time = "..." with units.time, or rate_hz = ... if the rows are uniform',
         )
     if column not in table.names:
-        raise LogError(f"{table.name} has no time column {column!r}; {both_lists(table.names, robot)}")
+        raise LogError(
+            f"{table.name} has no time column {column!r}; {both_lists(table.names, robot)}",
+            hint=f"columns.time in {table.name}.toml, or in the call, names it",
+        )
     statement.unit("time", "")
     return column
 
@@ -172,7 +175,8 @@ def scan_log(
     """
     given = {"columns": columns, "units": units, "side": side}
     over = {**(stated or {}), **{key: value for key, value in given.items() if value is not None}}
-    return LogScan(Path(path), robot, over, chunk_rows)
+    named = Path(path) if Path(path).name else Path(path).absolute()
+    return LogScan(named, robot, over, chunk_rows)
 
 
 def read_log(

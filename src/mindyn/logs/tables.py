@@ -43,7 +43,7 @@ class Table(Protocol):
 def open_table(path: Path, robot: Robot, topic: str | None = None) -> Table:
     """The table of a log file; the suffix says the format, a folder is a rosbag2."""
     if not path.exists():
-        raise LogError(f"there is no log {str(path)!r}")
+        raise LogError(f"there is no log {str(path)!r}", hint=f"paths are taken from {str(Path.cwd())!r}")
     if path.is_file() and path.stat().st_size == 0:
         raise LogError(f"{path.name} is empty (0 bytes)", hint="did the recording or the copy fail?")
     suffix = path.suffix.lower()

@@ -55,7 +55,7 @@ def gather(
         for parts, rows in blocks(regressor, block, cutoff_hz, decimation, inner):
             _append(triangles, parts, rows, block.usable, row_weight)
     counts = tuple(triangle.rows for triangle in triangles)
-    _require_enough(regressor, counts, reach)
+    require_enough(regressor, counts, reach)
     factors = tuple(triangle.R for triangle in triangles)
     return Information(regressor.joint_names, regressor.names, regressor.columns, factors, counts)
 
@@ -188,7 +188,7 @@ def require_joints(regressor: Regressor, samples: Samples) -> None:
         )
 
 
-def _require_enough(regressor: Regressor, counts: tuple[int, ...], reach: Array | None) -> None:
+def require_enough(regressor: Regressor, counts: tuple[int, ...], reach: Array | None) -> None:
     """Refuses what cannot be fitted, by name, before any number is computed from it."""
     names = regressor.joint_names
     if reach is None:

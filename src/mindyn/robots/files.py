@@ -18,9 +18,9 @@ LARGEST_FILE: Final = 64 * 2**20
 def read_text(path: Path) -> str:
     """The text of a robot file; refuses what is missing, a folder, too large or not UTF-8."""
     if not path.exists():
-        raise RobotFileError(f"there is no file {str(path)!r}")
+        raise RobotFileError(f"there is no file {str(path)!r}", hint=f"paths are taken from {str(Path.cwd())!r}")
     if not path.is_file():
-        raise RobotFileError(f"{str(path)!r} is not a file")
+        raise RobotFileError(f"{str(path)!r} is not a file", hint="name the file inside it")
     size = path.stat().st_size
     if size > LARGEST_FILE:
         raise RobotFileError(

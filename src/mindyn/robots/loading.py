@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from importlib import resources
 from pathlib import Path
 
@@ -47,13 +48,21 @@ def load_robot(
     return robot if gravity is None and mount is None else with_gravity(robot, gravity, mount)
 
 
+def _meant(given: str) -> str:
+    near = get_close_matches(given, bundled_robots(), n=1)
+    return f"did you mean {near[0]!r}?" if near else f"a robot of your own is a file: {', '.join(SUFFIXES)}"
+
+
 def _read_file(path: Path, snapper: Snapper) -> Robot:
     if path.suffix.lower() not in SUFFIXES:
         if not path.exists():
             raise UnknownNameError(
-                f"{str(path)!r} is neither a bundled robot nor a file; bundled: {', '.join(bundled_robots())}"
+                f"{str(path)!r} is neither a bundled robot nor a file; bundled: {', '.join(bundled_robots())}",
+                hint=_meant(str(path)),
             )
-        raise RobotFileError(f"{path.name}: mindyn reads {', '.join(SUFFIXES)}")
+        raise RobotFileError(
+            f"{path.name}: mindyn reads {', '.join(SUFFIXES)}", hint="was a log given in place of the robot?"
+        )
     text = read_text(path)
     if path.suffix.lower() == ".toml":
         return read_toml(text, snapper)

@@ -1,0 +1,48 @@
+"""Time of a physically consistent fit of a 7-joint arm, friction, rotor inertia and offsets free, by length of the log.
+
+python benchmarks/consistent_fit.py
+"""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+import numpy as np
+
+import mindyn
+from mindyn import PhysicallyConsistent, Samples, compile_model, with_estimated_drives
+from mindyn.regression.gathering import gather
+from mindyn.regression.regressor import Regressor
+
+LENGTHS = (1_000, 10_000, 100_000)
+
+
+def samples_of(robot, count):
+    """Random states, the arm's torque with friction, and 0.5 N m of noise."""
+    rng = np.random.default_rng(count)
+    q, qd, qdd = rng.uniform(-2, 2, (3, count, robot.joint_count))
+    tau = compile_model(robot, drives=True).inverse_dynamics(q, qd, qdd) + 0.5 * rng.standard_normal(q.shape)
+    return Samples(robot.joint_names, q, qd, qdd, tau, 1000.0, np.zeros(count, dtype=np.int64))
+
+
+def main():
+    robot = with_estimated_drives(mindyn.load_robot("panda"))
+    robot = robot.lock(dict.fromkeys(robot.joint_names[7:], 0.02))
+    regressor = Regressor(robot)
+    print(f"{robot.joint_count} joints, {regressor.count} parameters")
+    for prior in ("robot", None):
+        fit = PhysicallyConsistent(prior=prior, prior_weight=1e-2, kinds="all")
+        for count in LENGTHS:
+            information = gather(regressor, samples_of(robot, count))
+            seconds = min(timed(fit, robot, information) for _ in range(3))
+            print(f"prior {prior}: {count} samples, {1000 * seconds:.0f} ms from R factors to estimate")
+
+
+def timed(fit, robot, information):
+    start = perf_counter()
+    fit.fit(robot, information)
+    return perf_counter() - start
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""`mindyn bench`: time of the main kernels on this machine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from mindyn.algebra.values import Array
+from mindyn.cli.arguments import ROBOT
+from mindyn.export.pinocchio_model import to_pinocchio
+from mindyn.identifiability.base_sets import base_parameters
+from mindyn.kernels.kernel import Kernel
+from mindyn.kernels.machine import host
+from mindyn.kernels.model import compile_model
+from mindyn.kernels.threads import usable_cores
+from mindyn.kernels.timing import best_of
+from mindyn.robots.loading import load_robot
+from mindyn.robots.robot import Robot
+from mindyn.robots.table import text_table
+
+KERNELS = ("inverse_dynamics", "inertia_matrix", "forward_dynamics", "regressor")
+ROWS, SINGLE_ROWS = 16_384, 500
+"""Samples of a batch, and of a loop over single samples."""
+
+Timed = Callable[[], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """Nanoseconds a sample of one kernel; `pinocchio` is None where that is not installed or has no such model."""
+
+    kernel: str
+    one_thread: float
+    all_threads: float
+    pinocchio: float | None
+
+
+def bench(
+    robot: Annotated[str, ROBOT] = "puma560",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    repetitions: Annotated[int, typer.Option(min=1, help="Runs of each; the fastest counts.")] = 9,
+) -> None:
+    """Time the main kernels of a robot on this machine."""
+    arm = load_robot(robot)
+    speeds = measured(arm, repetitions)
+    typer.echo(json.dumps(_data(arm, speeds), indent=2) if as_json else _text(arm, speeds))
+    if any(one.pinocchio is not None for one in speeds):
+        typer.echo("note: Pinocchio on one thread: rnea and aba in batches, crba and regressor call by call", err=True)
+
+
+def measured(robot: Robot, repetitions: int = 9) -> list[Speed]:
+    """Times of the kernels, and of Pinocchio's functions on the same numbers."""
+    model = compile_model(robot, base=base_parameters(robot) if robot.loops else None)
+    motion = np.random.default_rng(0).uniform(-2, 2, (3, ROWS, len(robot.primary_names)))
+    theirs = _pinocchio(robot, motion) if find_spec("pinocchio") and not robot.loops else {}
+    speeds = []
+    for name in KERNELS:
+        kernel = model.kernel(name, compact=name == "regressor")
+        rows = {"one": ROWS, "all": ROWS}
+        timed = {"one": _ours(kernel, motion, 1), "all": _ours(kernel, motion, usable_cores())}
+        if name in theirs:
+            rows["pinocchio"], timed["pinocchio"] = theirs[name]
+        found = {side: 1e9 * seconds / rows[side] for side, seconds in best_of(timed, repetitions).items()}
+        speeds.append(Speed(name, found["one"], found["all"], found.get("pinocchio")))
+    return speeds
+
+
+def _ours(kernel: Kernel, motion: Array, threads: int) -> Timed:
+    out = np.empty((ROWS, *kernel.output_shapes[0]))
+    given = motion[: len(kernel.input_shapes)]
+    return lambda: kernel(*given, out=out, threads=threads)
+
+
+def _pinocchio(robot: Robot, motion: Array) -> Mapping[str, tuple[int, Timed]]:
+    """For each kernel the samples of a run, and the run."""
+    import pinocchio as pin
+
+    model = to_pinocchio(robot)
+    data, pool = model.createData(), pin.ModelPool(model)
+    columns = [np.asfortranarray(part.T) for part in motion]
+    out = np.empty_like(columns[0])
+    few = list(zip(*motion[:, :SINGLE_ROWS], strict=True))
+    return {
+        "inverse_dynamics": (ROWS, lambda: pin.rneaInParallel(1, pool, *columns, out)),
+        "forward_dynamics": (ROWS, lambda: pin.abaInParallel(1, pool, *columns, out)),
+        "inertia_matrix": (SINGLE_ROWS, lambda: [pin.crba(model, data, q) for q, _, _ in few]),
+        "regressor": (SINGLE_ROWS, lambda: [pin.computeJointTorqueRegressor(model, data, *one) for one in few]),
+    }
+
+
+def _text(robot: Robot, speeds: list[Speed]) -> str:
+    rows = [("kernel", "one thread [ns]", f"{usable_cores()} threads [ns]", "Pinocchio [ns]", "ratio")]
+    for one in speeds:
+        beside = ("-", "-") if one.pinocchio is None else _beside(one.pinocchio, one.one_thread)
+        rows.append((one.kernel, f"{one.one_thread:.1f}", f"{one.all_threads:.1f}", *beside))
+    title = f"{robot.name} on {host().cpu}, {host().lanes(64)} float64 lanes: time of one sample in a batch of {ROWS}"
+    return f"{title}\n\n{text_table(rows)}"
+
+
+def _beside(theirs: float, ours: float) -> tuple[str, str]:
+    return f"{theirs:.1f}", f"{theirs / ours:.1f}x"
+
+
+def _data(robot: Robot, speeds: list[Speed]) -> dict[str, Any]:
+    return {
+        "robot": robot.name,
+        "cpu": host().cpu,
+        "float64_lanes": host().lanes(64),
+        "threads": usable_cores(),
+        "batch": ROWS,
+        "ns_per_sample": {
+            one.kernel: {"one_thread": one.one_thread, "all_threads": one.all_threads, "pinocchio": one.pinocchio}
+            for one in speeds
+        },
+    }

@@ -1,0 +1,119 @@
+"""Logs of step-by-step tests, checked against the motions that they should be of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from mindyn.algebra.values import Array
+from mindyn.errors import InputError
+from mindyn.excitation.step_motions import Breakaways, ConstantSpeed, StepMotion
+from mindyn.excitation.step_plan import StepPlan
+from mindyn.logs.findings import LogError
+from mindyn.logs.log import Log
+
+COMPARED_ROWS: Final = 101
+"""Rows of a planned motion with which the reach of a log is compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogChecks:
+    """How closely logs must follow the plan.
+
+    slip    rad or m that a held joint may move
+    within  rad or m by which positions may miss the plan
+    speed   part of a planned speed by which it may be missed
+    """
+
+    slip: float = 0.01
+    within: float = 0.05
+    speed: float = 0.2
+
+    def require_all(self, plan: StepPlan, logs: Mapping[str, Log]) -> None:
+        """Refuses logs that are missing, unknown, of other joints, or not of their motion."""
+        motions = plan.motions
+        unknown = [name for name in logs if name not in motions]
+        if unknown:
+            raise InputError(f"the plan has no motion {', '.join(map(repr, unknown))}; it has: {', '.join(motions)}")
+        for test in plan.tests:
+            missing = [motion.name for motion in test.motions if motion.name not in logs]
+            if missing:
+                what = test.outcome() or "what later tests need"
+                raise InputError(
+                    f"test {test.name} is missing: no log of {', '.join(missing)}; it yields {what}",
+                    hint="every test uses what those before it yield: make it up, or plan anew without it",
+                )
+        for name, motion in motions.items():
+            self.require(plan, motion, logs[name])
+
+    def require(self, plan: StepPlan, motion: StepMotion, log: Log) -> None:
+        """Refuses a log that is not of the motion; says of which it seems to be."""
+        if log.joint_names != plan.joints:
+            raise LogError(
+                f"the log of {motion.name} has the joints {', '.join(log.joint_names)}, "
+                f"but the plan is of {', '.join(plan.joints)}"
+            )
+        fault = self.fault(plan, motion, log)
+        if fault is None:
+            return
+        others = [name for name, one in plan.motions.items() if one is not motion and not self.fault(plan, one, log)]
+        if others:
+            raise LogError(
+                f"the log of {motion.name} is of the wrong test: {fault}; it looks like {others[0]}",
+                hint="give every log under the name of its own motion",
+            )
+        raise LogError(f"the log of {motion.name} does not follow the plan: {fault}")
+
+    def fault(self, plan: StepPlan, motion: StepMotion, log: Log) -> str | None:
+        """What is wrong with a log as one of this motion; None: nothing."""
+        low, high = log.q.min(axis=0), log.q.max(axis=0)
+        for j, name in enumerate(plan.joints):
+            if j in motion.joints:
+                continue
+            if high[j] - low[j] > self.slip:
+                return f"joint {name!r}, which is held, slipped by {high[j] - low[j]:.3g} (allowed: {self.slip:g})"
+            if abs((high[j] + low[j]) / 2 - motion.q[j]) > self.within:
+                return f"joint {name!r} is held at {(high[j] + low[j]) / 2:.4g}, where the plan says {motion.q[j]:.4g}"
+        if isinstance(motion, Breakaways):
+            return self._breakaway_fault(plan.joints[motion.joint], motion, log)
+        if isinstance(motion, ConstantSpeed):
+            return self._speed_fault(plan.joints[motion.joint], motion, log)
+        return self._reach_fault(plan.joints, motion, low, high)
+
+    def _breakaway_fault(self, name: str, motion: Breakaways, log: Log) -> str | None:
+        far = np.abs(log.q[:, motion.joint, None] - np.array(motion.positions)).min(axis=1)
+        if far.max() > self.within:
+            at = log.q[int(far.argmax()), motion.joint]
+            planned = ", ".join(f"{one:.4g}" for one in motion.positions)
+            return f"joint {name!r} breaks away at {at:.4g}, where the plan says {planned}"
+        return None
+
+    def _speed_fault(self, name: str, motion: ConstantSpeed, log: Log) -> str | None:
+        speed = mean_speed(log, motion.joint)
+        if abs(speed - motion.speed) > self.speed * abs(motion.speed):
+            return f"joint {name!r} moves at {speed:.3g} per s, where the plan says {motion.speed:.3g}"
+        return None
+
+    def _reach_fault(self, joints: tuple[str, ...], motion: StepMotion, low: Array, high: Array) -> str | None:
+        planned = motion.trajectory(COMPARED_ROWS).q
+        for j in motion.joints:
+            ends = planned[:, j].min(), planned[:, j].max()
+            if max(abs(low[j] - ends[0]), abs(high[j] - ends[1])) > self.within:
+                return (
+                    f"joint {joints[j]!r} moves between {low[j]:.4g} and {high[j]:.4g}, "
+                    f"where the plan says {ends[0]:.4g} and {ends[1]:.4g}"
+                )
+        return None
+
+
+FOLLOWED: Final = LogChecks()
+"""The usual tolerances."""
+
+
+def mean_speed(log: Log, joint: int) -> float:
+    """The slope of the line through a joint's positions, rad/s or m/s."""
+    t = log.time - log.time.mean()
+    return float(t @ log.q[:, joint] / max(t @ t, 1e-300))

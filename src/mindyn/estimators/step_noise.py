@@ -1,0 +1,128 @@
+"""The rows of one step-by-step test, and how much noise there is in them.
+
+With e the errors of torque readings and d those of the momentum at the ends of intervals, the errors of whitened rows
+are e + D d: covariance reading^2 + momentum^2 D D^T. Both parts are measured by what no parameters can explain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from scipy.linalg import block_diag
+
+from mindyn.algebra.values import Array
+from mindyn.errors import InputError
+from mindyn.estimators.step_rows import RowMaker
+from mindyn.excitation.step_plan import StepTest
+from mindyn.logs.log import Log
+from mindyn.regression.information import RANK
+
+ENOUGH_FREEDOM: Final = 8
+"""Degrees of freedom from which tests of one kind state their own variance: it is then known to a factor of two."""
+TINY: Final = 1e-150
+"""A variance that is zero, of noise-free rows, counts as this, so that rows can be weighed."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TestRows:
+    """The rows of one test.
+
+    row       number of the joint whose torque is used
+    A, z      in N m or N
+    white_A, white_z, white_D  whitened, see `Rows`
+    friction  static, where it is measured
+    """
+
+    row: int
+    A: Array
+    z: Array
+    white_A: Array
+    white_z: Array
+    white_D: Array
+    friction: tuple[float, ...]
+    __test__ = False
+
+    @staticmethod
+    def of(maker: RowMaker, test: StepTest, logs: Mapping[str, Log]) -> TestRows:
+        """Of the logs of all its motions."""
+        row = maker.regressor.robot.joint_index(test.row)
+        made = [maker.rows(motion, logs[motion.name], row) for motion in test.motions]
+        white = [one.whitened() for one in made]
+        return TestRows(
+            row,
+            np.concatenate([one.A for one in made]),
+            np.concatenate([one.z for one in made]),
+            np.concatenate([A for A, _, _ in white]),
+            np.concatenate([z for _, z, _ in white]),
+            block_diag(*(D for _, _, D in white)),
+            tuple(value for one in made for value in one.friction),
+        )
+
+    @property
+    def moving(self) -> bool:
+        """Whether momentum plays a part in it."""
+        return bool(self.white_D.shape[1])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Noise:
+    """Standard deviations of a torque reading (N m or N) and of the momentum at an end (times s); of rows, (m, m)."""
+
+    reading: float
+    momentum: float
+    covariance: Array
+
+
+@dataclass(frozen=True, slots=True)
+class _Unexplained:
+    """Sum of squares that no parameters explain; its mean is reading^2 freedom + momentum^2 ends."""
+
+    squares: float
+    freedom: float
+    ends: float
+
+    def __add__(self, other: _Unexplained) -> _Unexplained:
+        return _Unexplained(self.squares + other.squares, self.freedom + other.freedom, self.ends + other.ends)
+
+
+def noises_of(tests: Sequence[TestRows]) -> list[Noise]:
+    """The noise of every test; tests of one joint's row are pooled."""
+    found = {row: _joint_noise([test for test in tests if test.row == row]) for row in {test.row for test in tests}}
+    noises = []
+    for test in tests:
+        reading, momentum = found[test.row]
+        gram = test.white_D @ test.white_D.T
+        covariance = (reading + TINY) * np.eye(len(gram)) + momentum * gram
+        noises.append(Noise(float(np.sqrt(reading)), float(np.sqrt(momentum)), covariance))
+    return noises
+
+
+def _joint_noise(tests: Sequence[TestRows]) -> tuple[float, float]:
+    """Variances of a reading and of a momentum: the former from tests at rest or constant speed where they suffice."""
+    nothing = _Unexplained(0.0, 0.0, 0.0)
+    quiet = sum((_unexplained(test) for test in tests if not test.moving), nothing)
+    moving = sum((_unexplained(test) for test in tests if test.moving), nothing)
+    both = quiet + moving
+    if not both.freedom:
+        raise InputError(
+            f"no test of joint {tests[0].row + 1}'s row has more rows than unknowns: nothing says how sure it is",
+            hint="plan with more intervals",
+        )
+    if quiet.freedom >= ENOUGH_FREEDOM and moving.ends > 0:
+        reading = quiet.squares / quiet.freedom
+        momentum = (moving.squares - reading * moving.freedom) / moving.ends
+        if momentum > 0:
+            return reading, momentum
+    return both.squares / both.freedom, 0.0
+
+
+def _unexplained(test: TestRows) -> _Unexplained:
+    lengths = np.linalg.norm(test.white_A, axis=0)
+    U, s, _ = np.linalg.svd(test.white_A[:, lengths > 0] / lengths[lengths > 0], full_matrices=False)
+    U = U[:, s > RANK * s.max(initial=0.0)]
+    rest = test.white_z - U @ (U.T @ test.white_z)
+    ends = test.white_D - U @ (U.T @ test.white_D)
+    return _Unexplained(float(rest @ rest), float(len(rest) - U.shape[1]), float((ends**2).sum()))

@@ -1,0 +1,213 @@
+"""Rows of step-by-step tests: what every log says about the parameters, without accelerations.
+
+    static:             (tau+ + tau-) / 2 = Y(q, 0, 0) beta                             [Yoshida 1996, eq. 3.10-3.11]
+    constant velocity:  mean tau = mean Y(q, qd, 0) beta over parts of the motion       [eq. 3.12]
+    accelerated:        int tau dt = ([Y_p] + int (Y_0 - Mdot) dt) beta over intervals  [section 3.4.3]
+
+each for the one joint whose row the test uses. Every right side is W tau, W (m, N) the weights of N torque readings,
+and rows are divided by the Cholesky factor of W W^T: with independent errors of the readings, all of one variance,
+those of the rows are independent, with the same variance. Errors of the velocities, differences of positions above all,
+come in through the momentum at the ends of intervals: D (m, e), each end being shared by two intervals.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final, Literal, NamedTuple
+
+import numpy as np
+
+from mindyn.algebra.values import Array
+from mindyn.estimators.integrated_rows import FEWEST_ROWS, IntegratedRegressor, quadrature
+from mindyn.estimators.step_logs import mean_speed
+from mindyn.excitation.step_drafts import BLOCKS
+from mindyn.excitation.step_motions import Breakaways, ConstantSpeed, Sines, StepMotion
+from mindyn.logs.findings import LogError
+from mindyn.logs.log import Log
+from mindyn.regression.regressor import Regressor
+
+Rule = Literal["trapezoid", "gregory"]
+UNEVEN: Final = 1e-3
+"""Part of a step by which stamps may be off before Gregory's rule, for equal steps, is refused."""
+
+STILL: Final = 1e-12
+"""rad/s or m/s: a speed that means its direction alone."""
+
+
+class Rows(NamedTuple):
+    """Rows A (m, p), z (m,) with A beta = z, in N m or N.
+
+    W, D      errors of z are those of N torque readings times W (m, N), and of e momenta times D (m, e)
+    friction  static, where it is measured
+    """
+
+    A: Array
+    z: Array
+    W: Array
+    D: Array
+    friction: tuple[float, ...] = ()
+
+    def whitened(self) -> tuple[Array, Array, Array]:
+        """A, z, D of rows in which errors of torque readings are independent and have the variance of one reading."""
+        root = np.linalg.cholesky(self.W @ self.W.T)
+        solved = np.linalg.solve(root, np.column_stack([self.A, self.z, self.D]))
+        p = self.A.shape[1]
+        return solved[:, :p], solved[:, p], solved[:, p + 1 :]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowMaker:
+    """Makes rows of logs.
+
+    rule       of the integrals: "trapezoid", or "gregory" of sixth order for smooth, uniform samples
+    intervals  of an accelerated motion
+    slack      N m or N by which a backward breakaway may lie above the forward one
+    """
+
+    integrated: IntegratedRegressor
+    rule: Rule
+    intervals: int
+    slack: float
+
+    @property
+    def regressor(self) -> Regressor:
+        """Of the torque."""
+        return self.integrated.torque
+
+    def rows(self, motion: StepMotion, log: Log, row: int) -> Rows:
+        """What a log of a motion says; `row` is the number of the joint whose torque is used."""
+        if isinstance(motion, Breakaways):
+            return self._static(motion, log, row)
+        if isinstance(motion, ConstantSpeed):
+            return self._steady(motion, log, row)
+        return self._accelerated(motion, log, row)
+
+    def _row(self, regressor: Regressor, q: Array, qd: Array, row: int) -> Array:
+        """(N, p) one joint's row of a regressor, at qdd = 0."""
+        Y = np.zeros((len(q), regressor.count))
+        parts = regressor.parts(q, qd, np.zeros_like(q), self._directions(regressor, qd))
+        Y[:, regressor.columns[row]] = np.concatenate(parts[row], axis=1)
+        return Y
+
+    @staticmethod
+    def _directions(regressor: Regressor, qd: Array) -> Array | None:
+        return regressor.directions(qd, np.zeros(len(qd), dtype=np.int64), 1.0)
+
+    def _static(self, motion: Breakaways, log: Log, row: int) -> Rows:
+        onsets = breakaway_onsets(motion, log)
+        nearest = np.abs(log.q[:, motion.joint, None] - np.array(motion.positions)).argmin(axis=1)
+        W, friction = np.zeros((len(motion.positions), len(log))), []
+        for k, position in enumerate(motion.positions):
+            forward, backward = (np.flatnonzero((nearest == k) & (onsets == way)) for way in (1, -1))
+            _require_both_ways(motion, log.joint_names[motion.joint], position, len(forward), len(backward))
+            W[k, forward], W[k, backward] = 0.5 / len(forward), 0.5 / len(backward)
+            friction.append(float(log.tau[forward, row].mean() - log.tau[backward, row].mean()) / 2)
+            if self.regressor.base.drives and 2 * friction[-1] < -self.slack:
+                raise LogError(
+                    f"the log of {motion.name} has inconsistent breakaways: at {position:.4g} joint "
+                    f"{log.joint_names[motion.joint]!r} moves forwards at a lower torque than backwards "
+                    f"(static friction {friction[-1]:.3g})",
+                    hint="a sign of the torque, or of the velocity that says the direction, is wrong",
+                )
+        A = W @ self._row(self.regressor, _held(motion, log.q), np.zeros_like(log.q), row)
+        return Rows(A, W @ log.tau[:, row], W, np.zeros((len(W), 0)), tuple(friction))
+
+    def _steady(self, motion: ConstantSpeed, log: Log, row: int) -> Rows:
+        if len(log) < 2 * BLOCKS:
+            raise LogError(f"the log of {motion.name} has {len(log)} rows; {2 * BLOCKS} are needed at least")
+        qd = np.zeros_like(log.q)
+        qd[:, motion.joint] = mean_speed(log, motion.joint)
+        W = np.zeros((BLOCKS, len(log)))
+        for k, (a, b) in enumerate(pairwise(np.linspace(0, len(log), BLOCKS + 1).astype(int))):
+            W[k, a:b] = 1 / (b - a)
+        A = W @ self._row(self.regressor, _held(motion, log.q), qd, row)
+        return Rows(A, W @ log.tau[:, row], W, np.zeros((BLOCKS, 0)))
+
+    def _accelerated(self, motion: Sines, log: Log, row: int) -> Rows:
+        q, qd, kept = _held(motion, log.q), np.zeros_like(log.q), slice(None)
+        moving = list(motion.joints)
+        if log.qd is not None:
+            qd[:, moving] = log.qd[:, moving]
+        else:
+            qd[:, moving] = _differentiated(log.q[:, moving], log.time)
+            kept = slice(1, -1)  # the one-sided differences at the ends are of first order only
+        q, qd, t, tau = q[kept], qd[kept], log.time[kept], log.tau[kept, row]
+        bounds = np.linspace(0, len(t) - 1, self.intervals + 1).astype(int)
+        W = self._weights(motion, t, bounds)
+        A = W @ self._row(self.integrated.drift, q, qd, row)
+        ends = self.integrated.momentum(q[bounds], qd[bounds])[:, row]
+        A[:, : ends.shape[1]] += np.diff(ends, axis=0)
+        lengths = np.diff(t[bounds])[:, None]
+        D = np.diff(np.eye(self.intervals + 1), axis=0)
+        return Rows(A / lengths, W @ tau / lengths[:, 0], W / lengths, D / lengths)
+
+    def _weights(self, motion: Sines, t: Array, bounds: Array) -> Array:
+        """(intervals, N): integrals over intervals, neighbours sharing a row."""
+        fewest = FEWEST_ROWS if self.rule == "gregory" else 3
+        if np.diff(bounds).min() + 1 < fewest:
+            raise LogError(
+                f"the log of {motion.name} has {len(t)} rows: too few for {self.intervals} intervals of {fewest} rows"
+            )
+        steps = np.diff(t)
+        if self.rule == "gregory" and np.abs(steps / steps.mean() - 1).max() > UNEVEN:
+            raise LogError(f'the log of {motion.name} is not uniform: use rule="trapezoid", or resample it')
+        W = np.zeros((self.intervals, len(t)))
+        for k, (a, b) in enumerate(pairwise(bounds)):
+            if self.rule == "gregory":
+                W[k, a : b + 1] = quadrature(b - a + 1) * steps.mean()
+            else:
+                W[k, a:b] += steps[a:b] / 2
+                W[k, a + 1 : b + 1] += steps[a:b] / 2
+        return W
+
+
+def _differentiated(q: Array, t: Array) -> Array:
+    """Central differences; where an encoder shows no motion, next to nothing in the direction of the nearest motion.
+
+    Else friction would be missing from the columns, and not from the torque, whenever a joint starts or stops.
+    """
+    qd: Array = np.asarray(np.gradient(q, t, axis=0))
+    for k in range(qd.shape[1]):
+        column = qd[:, k]
+        moves, still = np.flatnonzero(column), np.flatnonzero(column == 0)
+        if not len(moves):
+            continue
+        after = moves[np.searchsorted(moves, still).clip(max=len(moves) - 1)]
+        before = moves[(np.searchsorted(moves, still) - 1).clip(min=0)]
+        pull = np.sign(np.abs(still - before) - np.abs(after - still))  # 1: what comes after is nearer
+        column[still] = STILL * (np.sign(column[after]) * (1 + pull) + np.sign(column[before]) * (1 - pull)) / 2
+    return qd
+
+
+def _held(motion: StepMotion, q: Array) -> Array:
+    """Positions with held joints at their mean: what they seem to move is noise."""
+    held = np.tile(q.mean(axis=0), (len(q), 1))
+    held[:, list(motion.joints)] = q[:, list(motion.joints)]
+    return held
+
+
+def breakaway_onsets(motion: Breakaways, log: Log) -> Array:
+    """(N,) the direction, 1 or -1, of rows in which the joint begins to move; 0 elsewhere.
+
+    A log may hold breakaways alone, one row each, or rows at rest between them as well.
+    """
+    if log.qd is None:
+        raise LogError(
+            f"the log of {motion.name} has no velocity: its sign must say in which direction the joint broke away",
+            hint="state columns.velocity",
+        )
+    ways = np.sign(log.qd[:, motion.joint])
+    before = np.concatenate([[0.0], ways[:-1]])
+    return np.asarray(np.where(ways != before, ways, 0.0))
+
+
+def _require_both_ways(motion: Breakaways, joint: str, position: float, forward: int, backward: int) -> None:
+    if forward and backward:
+        return
+    seen = "forwards" if forward else "backwards" if backward else "in no direction"
+    raise LogError(
+        f"the log of {motion.name} has breakaways of joint {joint!r} at {position:.4g} {seen} only: "
+        "one direction cannot tell gravity from friction",
+        hint="measure the torque at which the joint begins to move in both directions",
+    )

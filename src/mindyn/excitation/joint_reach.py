@@ -1,0 +1,80 @@
+"""`JointReach`: where every joint may go and how fast, from a robot's limits, stated ranges and defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from mindyn.algebra.values import Array
+from mindyn.errors import InputError
+from mindyn.robots.parts import Joint
+from mindyn.robots.robot import Robot
+
+DEFAULT_RANGE: Final = {"revolute": (-np.pi, np.pi), "prismatic": (-0.3, 0.3)}
+"""rad or m, of joints that state no limits."""
+DEFAULT_SPEED: Final = {"revolute": 3.0, "prismatic": 0.5}
+"""rad/s or m/s: the highest speed of a test where limits allow it."""
+SHARE: Final = 0.8
+"""Part of a stated speed or acceleration that tests use."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JointReach:
+    """Limits of n joints: lower, upper (n,) rad or m; speed, acceleration (n,), the latter infinite if not stated."""
+
+    lower: Array
+    upper: Array
+    speed: Array
+    acceleration: Array
+
+    @staticmethod
+    def of(robot: Robot, ranges: Mapping[str, tuple[float, float]] | None = None) -> JointReach:
+        """From the robot; `ranges` (joint -> lower, upper) go before its limits."""
+        stated = dict(ranges or {})
+        for name in stated:
+            robot.joint_index(name)
+        pairs = np.array([stated.get(joint.name, _range(joint)) for joint in robot.joints], dtype=np.float64)
+        for joint, (low, high) in zip(robot.joints, pairs, strict=True):
+            if not (np.isfinite([low, high]).all() and low < high):
+                raise InputError(f"the range of joint {joint.name!r} is {low:g} to {high:g}; it must not be empty")
+        speed = np.array([_allowed(joint.limits.velocity, DEFAULT_SPEED[joint.kind]) for joint in robot.joints])
+        acceleration = np.array([_allowed(joint.limits.acceleration, np.inf) for joint in robot.joints])
+        return JointReach(pairs[:, 0], pairs[:, 1], speed, acceleration)
+
+    def amplitude(self, joint: int, frequency_hz: float) -> float:
+        """Of a sine: a quarter of the range unless speed or acceleration allow less."""
+        w = 2 * np.pi * frequency_hz
+        allowed = (self.upper[joint] - self.lower[joint]) / 4, self.speed[joint] / w, self.acceleration[joint] / w**2
+        return float(min(allowed))
+
+    def steady_speed(self, joint: int, seconds: float) -> float:
+        """The highest speed that is kept for `seconds` within half the range."""
+        return float(min(self.speed[joint], (self.upper[joint] - self.lower[joint]) / (2 * seconds)))
+
+    def inside(self, joint: int, share: float, margin: float) -> float:
+        """The position at a share (0 to 1) of the range less a margin at both ends."""
+        low, high = self.lower[joint] + margin, self.upper[joint] - margin
+        return float(low + share * (high - low))
+
+    def spread(self, joint: int, shares: Sequence[float]) -> tuple[float, ...]:
+        """A position in each of as many equal parts of the range as shares are given: there, at that share of it."""
+        count = len(shares)
+        return tuple(self.inside(joint, (k + share) / count, 0.0) for k, share in enumerate(shares))
+
+
+def _range(joint: Joint) -> tuple[float, float]:
+    low, high = DEFAULT_RANGE[joint.kind]
+    limits = joint.limits
+    width = high - low
+    if limits.lower is not None and limits.upper is not None:
+        return limits.lower, limits.upper
+    if limits.lower is not None:
+        return limits.lower, limits.lower + width
+    return (low, high) if limits.upper is None else (limits.upper - width, limits.upper)
+
+
+def _allowed(limit: float | None, default: float) -> float:
+    return default if not limit else min(default, SHARE * limit)

@@ -1,0 +1,72 @@
+"""Folders of step-by-step tests: the plan, the motions to be commanded, and the logs that came of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from mindyn.errors import ExportError, InputError
+from mindyn.excitation.step_motions import Breakaways
+from mindyn.excitation.step_plan import StepPlan, load_plan
+from mindyn.files import write_whole
+from mindyn.logs.log import Log
+from mindyn.logs.reading import read_log
+from mindyn.logs.writing import write_log
+from mindyn.robots.robot import Robot
+
+PLAN: Final = "plan.json"
+"""Name of the plan's file in a folder of tests."""
+
+
+def write_motions(folder: str | Path, plan: StepPlan, *, rate_hz: float = 200.0) -> None:
+    """The plan, and for every motion a CSV file of time, positions and velocities to be commanded, in SI units."""
+    target = _folder(folder)
+    heads = [*(f"{name}.position" for name in plan.joints), *(f"{name}.velocity" for name in plan.joints)]
+    for name, motion in plan.motions.items():
+        path = motion.trajectory(rate_hz)
+        rows = [[t, *q, *qd] for t, q, qd in zip(path.t, path.q, path.qd, strict=True)]
+        lines = [",".join(["time", *heads]), *(",".join(repr(float(value)) for value in row) for row in rows)]
+        write_whole(target / f"{name}.motion.csv", "\n".join(lines) + "\n")
+    plan.save(target / PLAN)
+
+
+def write_test_logs(folder: str | Path, robot: Robot, plan: StepPlan, logs: Mapping[str, Log]) -> None:
+    """The logs, each as a CSV file with its sidecar, and the plan, which says of which motion each is."""
+    target = _folder(folder)
+    unknown = [name for name in logs if name not in plan.motions]
+    if unknown:
+        raise InputError(f"the plan has no motion {unknown[0]!r}; it has: {', '.join(plan.motions)}")
+    for name, log in logs.items():
+        signals = {"position": log.q, "torque": log.tau} | ({} if log.qd is None else {"velocity": log.qd})
+        # The velocity of a breakaway says its direction alone.
+        accept = ["velocity"] if isinstance(plan.motions[name], Breakaways) else []
+        write_log(target / f"{name}.csv", robot, log.time, signals, dict.fromkeys(signals, "joint"), accept)
+    named = {**plan.to_dict(), "logs": {name: f"{name}.csv" for name in logs}}
+    write_whole(target / PLAN, json.dumps(named, indent=1) + "\n")
+
+
+def read_test_logs(folder: str | Path, robot: Robot) -> tuple[StepPlan, dict[str, Log]]:
+    """The plan of a folder and the logs of its motions.
+
+    The entry "logs" of the plan says the file of every motion, CSV or Parquet, each with its sidecar; motions that it
+    does not name have no log.
+    """
+    path = Path(folder) / PLAN
+    plan = load_plan(path)
+    files = json.loads(path.read_text(encoding="utf-8")).get("logs", {})
+    unknown = [name for name in files if name not in plan.motions]
+    if unknown:
+        raise InputError(f"{path} names a log of {unknown[0]!r}, which is no motion of the plan")
+    missing = [file for file in files.values() if not (Path(folder) / file).is_file()]
+    if missing:
+        raise InputError(f"{path} names the log {missing[0]!r}, but there is no such file beside it")
+    return plan, {name: read_log(Path(folder) / file, robot) for name, file in files.items()}
+
+
+def _folder(folder: str | Path) -> Path:
+    target = Path(folder)
+    if not target.is_dir():
+        raise ExportError(f"there is no folder {str(target)!r} to write tests into")
+    return target

@@ -1,0 +1,129 @@
+"""Motions of step-by-step tests: breakaways, a constant speed, sines; every joint that is not named is held."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, Final, NamedTuple
+
+import numpy as np
+
+from mindyn.algebra.values import Array
+from mindyn.errors import InputError
+
+CREEP: Final = 1e-3
+"""rad/s or m/s with which breakaways are written down: its sign says in which direction the joint began to move."""
+AT_REST: Final = 1e-9
+"""Part of its highest speed below which a joint stands still: at a reversal friction has no direction."""
+BREAKAWAY_S: Final = 1.0
+"""Time between the stamps of two breakaways, s; it means nothing else."""
+
+
+class Trajectory(NamedTuple):
+    """t (N,) s; q, qd, qdd (N, n) rad or m, and per s, s^2."""
+
+    t: Array
+    q: Array
+    qd: Array
+    qdd: Array
+
+
+@dataclass(frozen=True, slots=True)
+class Breakaways:
+    """The torque of one joint grows until it begins to move, forwards and backwards, at several positions.
+
+    q          (n,) where joints are held
+    joint      number of the joint that begins to move
+    positions  rad or m, of that joint
+    """
+
+    name: str
+    q: tuple[float, ...]
+    joint: int
+    positions: tuple[float, ...]
+    kind: ClassVar[str] = "static"
+
+    @property
+    def joints(self) -> tuple[int, ...]:
+        """Numbers of the moving joints."""
+        return (self.joint,)
+
+    def trajectory(self, rate_hz: float) -> Trajectory:  # noqa: ARG002 - instants, at no rate
+        """One row for each breakaway: forwards, then backwards, position by position."""
+        count = 2 * len(self.positions)
+        q, qd = np.tile(self.q, (count, 1)), np.zeros((count, len(self.q)))
+        q[:, self.joint] = np.repeat(self.positions, 2)
+        qd[:, self.joint] = np.tile([CREEP, -CREEP], len(self.positions))
+        return Trajectory(BREAKAWAY_S * np.arange(count, dtype=np.float64), q, qd, np.zeros_like(q))
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantSpeed:
+    """One joint passes its position in q at a constant speed (rad/s or m/s, signed), halfway through `seconds`."""
+
+    name: str
+    q: tuple[float, ...]
+    joint: int
+    speed: float
+    seconds: float
+    kind: ClassVar[str] = "constant velocity"
+
+    @property
+    def joints(self) -> tuple[int, ...]:
+        """Numbers of the moving joints."""
+        return (self.joint,)
+
+    def trajectory(self, rate_hz: float) -> Trajectory:
+        """Rows at a rate; the run-up is not part of it."""
+        t = _instants(self.seconds, rate_hz)
+        q, qd = np.tile(self.q, (len(t), 1)), np.zeros((len(t), len(self.q)))
+        q[:, self.joint] += self.speed * (t - self.seconds / 2)
+        qd[:, self.joint] = self.speed
+        return Trajectory(t, q, qd, np.zeros_like(q))
+
+
+@dataclass(frozen=True, slots=True)
+class Sines:
+    """q_j(t) = q_j - amplitude_j cos(2 pi frequency_j t) of one or two joints, from rest."""
+
+    name: str
+    q: tuple[float, ...]
+    joints: tuple[int, ...]
+    amplitudes: tuple[float, ...]
+    frequencies_hz: tuple[float, ...]
+    seconds: float
+    kind: ClassVar[str] = "accelerated"
+
+    def trajectory(self, rate_hz: float) -> Trajectory:
+        """Rows at a rate."""
+        t = _instants(self.seconds, rate_hz)
+        q, qd = np.tile(self.q, (len(t), 1)), np.zeros((len(t), len(self.q)))
+        qdd = np.zeros_like(q)
+        for joint, a, f in zip(self.joints, self.amplitudes, self.frequencies_hz, strict=True):
+            w = 2 * np.pi * f
+            q[:, joint] -= a * np.cos(w * t)
+            sine = np.sin(w * t)
+            qd[:, joint] = a * w * np.where(np.abs(sine) > AT_REST, sine, 0.0)
+            qdd[:, joint] = a * w * w * np.cos(w * t)
+        return Trajectory(t, q, qd, qdd)
+
+
+StepMotion = Breakaways | ConstantSpeed | Sines
+
+
+def _instants(seconds: float, rate_hz: float) -> Array:
+    return np.arange(int(seconds * rate_hz + 1e-6) + 1) / rate_hz
+
+
+def motion_to_dict(motion: StepMotion) -> dict[str, Any]:
+    """The motion as JSON can hold it."""
+    return {"kind": motion.kind, **asdict(motion)}
+
+
+def motion_from_dict(values: Mapping[str, Any]) -> StepMotion:
+    """The inverse of `motion_to_dict`."""
+    kinds: dict[str, type[StepMotion]] = {one.kind: one for one in (Breakaways, ConstantSpeed, Sines)}
+    if values.get("kind") not in kinds:
+        raise InputError(f"no kind {values.get('kind')!r} of test motion; there are: {', '.join(kinds)}")
+    entries: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items() if k != "kind"}
+    return kinds[values["kind"]](**entries)

@@ -1,0 +1,25 @@
+"""What is written: a robot as it is, or the full model behind an estimate, with what the format will leave out."""
+
+from __future__ import annotations
+
+from mindyn.estimators.estimate import Estimate
+from mindyn.robots.robot import Robot
+
+
+def model_of(given: Robot | Estimate, *, force: bool) -> Robot:
+    """The robot itself, or the estimate's full model; an estimate that no arm can have is refused unless forced."""
+    if isinstance(given, Robot):
+        return given
+    from mindyn.feasibility.full_model import full_model
+
+    return full_model(given, force=force)
+
+
+def left_out_notes(given: Robot | Estimate, model: Robot, lost: list[str]) -> list[str]:
+    """For a comment in the file: where the values come from, and what format and model leave out."""
+    if isinstance(given, Robot):
+        return []
+    told = [f"Identified: {given.status}"]
+    if lost:
+        told.append(f"Not part of this format, and left out: {'; '.join(lost)}.")
+    return [*told, *(f"Note: {note}." for note in model.notes if note.startswith(("left out", "forced")))]

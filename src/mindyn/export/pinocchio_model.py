@@ -1,0 +1,96 @@
+"""`to_pinocchio`: a robot as Pinocchio's `Model`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mindyn.algebra.inertia import mass_com_inertia
+from mindyn.algebra.poses import IDENTITY, Pose
+from mindyn.errors import ExportError, MissingExtraError
+from mindyn.robots.parts import Joint, Link
+from mindyn.robots.robot import Robot
+
+if TYPE_CHECKING:
+    import pinocchio
+
+
+def to_pinocchio(robot: Robot) -> pinocchio.Model:
+    """The kinematic chain as a `pinocchio.Model`: rnea, crba, aba, ... of it are those of `compile_model(robot)`.
+
+    Joint k of the robot is joint k + 1 of the model, so q, qd and tau keep their order. Links and frames of the robot
+    are frames of the model; limits and gravity go along. Drives and extra torques stay behind.
+    """
+    pin = import_pinocchio()
+    _require_tree(robot)
+    robot.phi  # noqa: B018 - raises the error that names the links without parameters
+    model = pin.Model()
+    model.name = robot.name
+    model.gravity = pin.Motion(np.array(robot.gravity), np.zeros(3))
+    tips = {-1: IDENTITY}
+    for k, (joint, link) in enumerate(zip(robot.joints, robot.links, strict=True)):
+        parent = robot.parents[k]
+        place = _placement(pin, tips[parent] @ joint.origin)
+        index = model.addJoint(parent + 1, _joint(pin, joint), place, joint.name, *_limits(joint))
+        model.addJointFrame(index)
+        tips[k] = joint.tip
+        model.appendBodyToJoint(index, _body(pin, link), _placement(pin, joint.tip))
+        model.addFrame(pin.Frame(link.name, index, _placement(pin, joint.tip), pin.FrameType.BODY))
+    for frame in robot.frames:
+        k = robot.link_index(frame.link)
+        pose = _placement(pin, tips[k] @ frame.pose)
+        model.addFrame(pin.Frame(frame.name, k + 1, pose, pin.FrameType.OP_FRAME))
+    return model
+
+
+def import_pinocchio() -> Any:
+    """Pinocchio, or an error that says how to install it."""
+    try:
+        import pinocchio
+    except ImportError as error:
+        raise MissingExtraError("this needs Pinocchio", hint="pip install 'mindyn[pinocchio]'") from error
+    return pinocchio
+
+
+def _require_tree(robot: Robot) -> None:
+    if robot.loops:
+        raise ExportError(
+            f"robot {robot.name!r} has loops, and a Pinocchio model is a tree",
+            hint="leave the loops out: to_pinocchio(dataclasses.replace(robot, loops=()))",
+        )
+    for k, parent in enumerate(robot.parents):
+        if parent not in (-1, *robot.path(k - 1)) and k:
+            raise ExportError(
+                f"joint {robot.joint_names[k]!r} continues a branch after another one has begun; "
+                "Pinocchio's inertia matrix is right only for branches listed one after the other",
+                hint="list the joints of the robot depth first",
+            )
+
+
+def _placement(pin: Any, pose: Pose) -> Any:
+    return pin.SE3(np.array(pose.rotation), np.array(pose.translation))
+
+
+def _joint(pin: Any, joint: Joint) -> Any:
+    """Pinocchio's joint of the kind: the faster one made for a coordinate axis, where the axis is one."""
+    kind = "Revolute" if joint.kind == "revolute" else "Prismatic"
+    for axis, letter in zip(np.eye(3), "XYZ", strict=True):
+        if (joint.axis == axis).all():
+            return getattr(pin, f"JointModel{kind[0]}{letter}")()
+    return getattr(pin, f"JointModel{kind}Unaligned")(*joint.axis)
+
+
+def _limits(joint: Joint) -> tuple[Any, ...]:
+    """Largest effort and speed, lowest and highest position, as Pinocchio takes them; infinite where not stated."""
+    limits, inf = joint.limits, np.inf
+    stated = ((limits.effort, inf), (limits.velocity, inf), (limits.lower, -inf), (limits.upper, inf))
+    return tuple(np.array([absent if value is None else value]) for value, absent in stated)
+
+
+def _body(pin: Any, link: Link) -> Any:
+    assert link.phi is not None
+    mass, com, inertia = mass_com_inertia(link.phi)
+    if mass == 0 and link.phi[1:4].any():
+        raise ExportError(f"Pinocchio cannot express link {link.name!r}: no mass, but a first moment")
+    return pin.Inertia(mass, com, inertia)

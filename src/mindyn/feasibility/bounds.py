@@ -1,0 +1,117 @@
+"""`Bounds`: what is plausible of an arm: masses, centres of mass, total mass, planes of symmetry."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from mindyn.algebra.values import Array
+from mindyn.errors import InputError
+from mindyn.feasibility.conic import Rows
+from mindyn.feasibility.physical_space import PhysicalSpace
+from mindyn.notation import LINK_PARAMETERS
+from mindyn.robots.parts import Shape
+from mindyn.robots.robot import Robot
+
+Range = tuple[float, float]
+Box = tuple[tuple[float, float, float], tuple[float, float, float]]
+MIRRORED: Final = {
+    "yz": ("mcx", "Ixy", "Ixz"),
+    "xz": ("mcy", "Ixy", "Iyz"),
+    "xy": ("mcz", "Ixz", "Iyz"),
+}
+"""Parameters that vanish when a link is symmetric about a plane of its frame."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What link parameters must keep to.
+
+    masses      link: least and greatest mass, kg
+    centres     link: two opposite corners of a box in its frame that holds its centre of mass, m
+    total_mass  least and greatest sum of all links' masses, kg
+    symmetric   link: "xy", "xz" or "yz", the plane of its frame that it is symmetric about
+    """
+
+    masses: Mapping[str, Range] = field(default_factory=dict)
+    centres: Mapping[str, Box] = field(default_factory=dict)
+    total_mass: Range | None = None
+    symmetric: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        named = {**{f"mass of {k}": v for k, v in self.masses.items()}}
+        if self.total_mass is not None:
+            named["total mass"] = self.total_mass
+        for what, (low, high) in named.items():
+            if not (np.isfinite([low, high]).all() and 0 <= low <= high):
+                raise InputError(f"{what}: {low} to {high} kg is no range of masses")
+        for link, box in self.centres.items():
+            corners = np.array(box, dtype=np.float64)
+            if corners.shape != (2, 3) or not (corners[0] <= corners[1]).all():
+                raise InputError(f"centre of {link}: {box} is no box; it is two corners, the least first")
+        for link, plane in self.symmetric.items():
+            if plane not in MIRRORED:
+                raise InputError(f"link {link} cannot be symmetric about {plane!r}; planes are: {', '.join(MIRRORED)}")
+
+    def rows(self, space: PhysicalSpace) -> tuple[Rows, ...]:
+        """The bounds as conditions on x."""
+        not_negative, offsets, zero = [], [], []
+        for link, (low, high) in self.masses.items():
+            mass = self._unit(space, link, 0)
+            not_negative += [mass, -mass]
+            offsets += [-low, high]
+        for link, (corner, other) in self.centres.items():
+            mass = self._unit(space, link, 0)
+            for k in range(3):
+                moment = self._unit(space, link, 1 + k)
+                not_negative += [moment - corner[k] * mass, other[k] * mass - moment]
+                offsets += [0.0, 0.0]
+        if self.total_mass is not None:
+            total = np.zeros(space.size)
+            total[space.masses] = 1.0
+            not_negative += [total, -total]
+            offsets += [-self.total_mass[0], self.total_mass[1]]
+        for link, plane in self.symmetric.items():
+            zero += [self._unit(space, link, LINK_PARAMETERS.index(name)) for name in MIRRORED[plane]]
+        made = [Rows("nonnegative", np.array(not_negative), np.array(offsets))] if not_negative else []
+        return (*made, *([Rows("zero", np.array(zero), np.zeros(len(zero)))] if zero else ()))
+
+    def _unit(self, space: PhysicalSpace, link: str, k: int) -> Array:
+        i = space.robot.link_index(link)
+        if i < 0:
+            raise InputError(f"the root {link!r} does not move: it has no parameters to bound")
+        row = np.zeros(space.size)
+        row[space.link(i).start + k] = 1.0
+        return row
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is bounded."""
+        return not (self.masses or self.centres or self.total_mass or self.symmetric)
+
+
+def bounds_of_shapes(robot: Robot) -> Bounds:
+    """Centres of mass within the boxes about the links' collision shapes, of links all of whose shapes have a size."""
+    boxes = {}
+    for link in robot.links:
+        if link.shapes and all(shape.kind != "mesh" for shape in link.shapes):
+            corners = np.concatenate([_corners(shape) for shape in link.shapes])
+            boxes[link.name] = (tuple(corners.min(axis=0).tolist()), tuple(corners.max(axis=0).tolist()))
+    return Bounds(centres=boxes)
+
+
+def _corners(shape: Shape) -> Array:
+    """(8, 3) corners, in the link frame, of the box about a shape along its own axes."""
+    size = shape.dimensions
+    if shape.kind == "box":
+        half = np.array(size) / 2
+    elif shape.kind == "sphere":
+        half = np.full(3, size[0])
+    else:
+        half = np.array([size[0], size[0], size[1] / 2 + (size[0] if shape.kind == "capsule" else 0.0)])
+    signs = np.array(list(itertools.product((-1.0, 1.0), repeat=3)))
+    return np.asarray(signs * half @ shape.pose.rotation.T + shape.pose.translation)

@@ -1,0 +1,166 @@
+"""Conic programs for Clarabel: a quadratic cost, linear rows in cones, and the duals that prove what was found.
+
+Clarabel is called without a modelling layer: the programs here have a few hundred rows of one fixed shape, and of a
+7-joint fit a modelling layer takes longer to write the program down than the solver takes to solve it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+import numpy as np
+
+from mindyn.algebra.values import Array
+from mindyn.errors import MindynError
+
+ConeKind = Literal["zero", "nonnegative", "semidefinite", "exponential"]
+TOLERANCES: Final = (1e-9, 1e-7)
+"""Of gap and feasibility, relative, tried in turn; Clarabel's own default is 1e-8."""
+ACCEPTED: Final = ("Solved", "AlmostSolved")
+
+
+class ConicError(MindynError):
+    """A conic program has no solution, or none was found."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """matrix @ x + offset lies in a cone.
+
+    semidefinite  rows are the upper triangle, column by column, off-diagonals times sqrt(2); `order` is the matrix's
+    exponential   three rows (a, b, c) each: b exp(a / b) <= c
+    """
+
+    kind: ConeKind
+    matrix: Array
+    offset: Array
+    order: int = 0
+
+    @property
+    def count(self) -> int:
+        """Number of rows."""
+        return len(self.offset)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Minimum:
+    """x, the cost there, a dual vector for every group of rows, the solver's word, its seconds and iterations."""
+
+    x: Array
+    cost: float
+    duals: tuple[Array, ...]
+    status: str
+    seconds: float
+    iterations: int
+
+
+@dataclass(slots=True, eq=False)
+class Program:
+    """minimise 1/2 |A x - b|^2 + c.x subject to rows in cones; the squares stand on variables of their own."""
+
+    size: int
+    cost: Array = field(init=False)
+    squares: list[tuple[Array, Array]] = field(default_factory=list)
+    rows: list[Rows] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.cost = np.zeros(self.size)
+
+    def add_variables(self, count: int) -> slice:
+        """Room for further variables behind x; rows and squares stated for fewer variables stay as they are."""
+        start, self.size = self.size, self.size + count
+        self.cost = np.concatenate([self.cost, np.zeros(count)])
+        return slice(start, self.size)
+
+    def add_squares(self, A: Array, b: Array) -> None:
+        """Add 1/2 |A x - b|^2."""
+        self.squares.append((A, b))
+
+    def add_rows(self, *rows: Rows) -> None:
+        """Add rows."""
+        self.rows.extend(rows)
+
+    def solve(self) -> Minimum:
+        """The minimum; raises `ConicError` where there is none."""
+        import clarabel
+        from scipy import sparse
+
+        residuals = sum(len(b) for _, b in self.squares)
+        blocks, right, cones = self._stacked(residuals, clarabel)
+        P = sparse.block_diag([sparse.csc_matrix((self.size, self.size)), sparse.eye(residuals)], format="csc")
+        q = np.concatenate([self.cost, np.zeros(residuals)])
+        for tolerance in TOLERANCES:
+            found = clarabel.DefaultSolver(P, q, blocks, right, cones, _settings(clarabel, tolerance)).solve()
+            if str(found.status) in ACCEPTED:
+                break
+        else:
+            raise ConicError(f"the conic program was not solved: {found.status}")
+        duals = np.split(np.array(found.z), np.cumsum([residuals, *(rows.count for rows in self.rows)])[:-1])
+        return Minimum(
+            np.array(found.x)[: self.size],
+            float(found.obj_val),
+            tuple(duals[1:]),
+            str(found.status),
+            float(found.solve_time),
+            int(found.iterations),
+        )
+
+    def _stacked(self, residuals: int, clarabel: Any) -> tuple[Any, Array, list[Any]]:
+        """Clarabel's A, b and cones: A x + s = b with s in the cones; the residuals' equations come first."""
+        from scipy import sparse
+
+        width = self.size + residuals
+        fit = [_widened(A, width) for A, _ in self.squares]
+        start = 0
+        for block, (_, b) in zip(fit, self.squares, strict=True):
+            block[:, self.size + start : self.size + start + len(b)] = -np.eye(len(b))
+            start += len(b)
+        below = [-_widened(rows.matrix, width) for rows in self.rows]
+        cones = [clarabel.ZeroConeT(residuals)] if residuals else []
+        for rows in self.rows:
+            cones += _cones(rows, clarabel)
+        right = np.concatenate([*(b for _, b in self.squares), *(rows.offset for rows in self.rows)])
+        return sparse.csc_matrix(np.vstack([*fit, *below])), right, cones
+
+
+def _widened(matrix: Array, width: int) -> Array:
+    return np.hstack([matrix, np.zeros((len(matrix), width - matrix.shape[1]))])
+
+
+def _cones(rows: Rows, clarabel: Any) -> list[Any]:
+    if rows.kind == "zero":
+        return [clarabel.ZeroConeT(rows.count)]
+    if rows.kind == "nonnegative":
+        return [clarabel.NonnegativeConeT(rows.count)]
+    if rows.kind == "semidefinite":
+        return [clarabel.PSDTriangleConeT(rows.order)]
+    return [clarabel.ExponentialConeT() for _ in range(rows.count // 3)]
+
+
+def _settings(clarabel: Any, tolerance: float) -> Any:
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.max_threads = 1
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = tolerance
+    settings.max_iter = 200
+    return settings
+
+
+def triangle(matrices: Sequence[Array] | Array) -> Array:
+    """(order (order + 1) / 2, k): columns are the scaled upper triangles of k symmetric matrices."""
+    stack = np.asarray(matrices)
+    order = stack.shape[-1]
+    columns, rows = np.tril_indices(order)  # the upper triangle, column by column
+    scales = np.where(rows == columns, 1.0, np.sqrt(2.0))
+    return np.asarray((stack[:, rows, columns] * scales).T)
+
+
+def matrix_of_triangle(entries: Array) -> Array:
+    """The symmetric matrix of one scaled upper triangle: the inverse of `triangle`."""
+    order = int(np.sqrt(2 * len(entries)))
+    columns, rows = np.tril_indices(order)
+    matrix = np.zeros((order, order))
+    matrix[rows, columns] = matrix[columns, rows] = entries / np.where(rows == columns, 1.0, np.sqrt(2.0))
+    return matrix

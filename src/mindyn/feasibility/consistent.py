@@ -1,0 +1,146 @@
+"""Physically consistent: does some mass distribution of every link, with drives that brake, have these base values?
+
+Judged by the nearest consistent values in relative terms; the way to them is the proof where the answer is no.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from mindyn.algebra.values import Array
+from mindyn.errors import InputError
+from mindyn.estimators.estimate import Estimate
+from mindyn.feasibility.answer import Answer
+from mindyn.feasibility.conic import ConicError, Program, Rows
+from mindyn.feasibility.nearest import (
+    HEAVINESS,
+    UNWEIGHED,
+    Nearest,
+    certificate_slack,
+    nearest_consistent,
+    relative_metric,
+    with_values,
+)
+from mindyn.feasibility.physical_space import PhysicalSpace, space_of, space_of_base
+from mindyn.parameters.base import BaseParameters
+
+SAME: Final = 1e-5
+"""Relative rms distance from consistent values up to which values count as consistent: what a solver can tell."""
+NEAR: Final = 1e-2
+"""Distances below this are looked at again."""
+ASTRAY: Final = 1000.0
+"""A certificate must exclude arms up to this multiple of the size that the values have, or the answer is undecided."""
+NAMED: Final = 5
+MOST_OF: Final = 0.8
+"""Parameters of the largest weights are named until this part of the certificate is covered, at most `NAMED`."""
+QUESTION: Final = "consistent"
+
+
+def judge_consistent(estimate: Estimate) -> Answer:
+    """The answer for an estimate, friction and further columns included."""
+    return judge_values(space_of(estimate.regressor), estimate.beta)
+
+
+def judge_base(base: BaseParameters, values: Array) -> Answer:
+    """The answer for values of a base set."""
+    beta = np.asarray(values, dtype=np.float64)
+    if beta.shape != (base.count,) or not np.isfinite(beta).all():
+        raise InputError(f"{base.count} finite values are needed, got shape {beta.shape}")
+    return judge_values(space_of_base(base), beta)
+
+
+def judge_values(space: PhysicalSpace, beta: Array) -> Answer:
+    """The answer with its witness: link parameters that have these values, or a certificate that none can."""
+    W = relative_metric(space, beta)
+    found = nearest_consistent(space, beta, W)
+    if SAME < found.distance / np.sqrt(len(beta)) < NEAR:
+        found = _nearer(space, beta, W, found)
+    distance = found.distance / np.sqrt(len(beta))
+    if distance <= SAME:
+        return _consistent(space, beta, found, distance)
+    return _contradiction(space, beta, found, distance, 1 / np.diag(W))
+
+
+def _nearer(space: PhysicalSpace, beta: Array, W: Array, found: Nearest) -> Nearest:
+    """The nearest without a cost of mass, where a solver finds it."""
+    try:
+        return min(found, nearest_consistent(space, beta, W, heaviness=UNWEIGHED), key=lambda one: one.distance)
+    except ConicError:
+        return found
+
+
+def _consistent(space: PhysicalSpace, beta: Array, found: Nearest, distance: float) -> Answer:
+    x, margin = _roomiest(space, beta, found)
+    sentence = "some mass distribution of every link, with drives that brake, has these values"
+    if margin <= SAME:
+        sentence += (
+            ", at the edge of what is physical (a link that is flat, a point, or a drive without inertia or friction)"
+        )
+    values = dict(zip(space.labels, x.tolist(), strict=True))
+    return Answer(QUESTION, True, f"{sentence}.", {"distance": distance, "margin": margin, "physical": values})
+
+
+def _roomiest(space: PhysicalSpace, beta: Array, found: Nearest) -> tuple[Array, float]:
+    """Of all x with these values the one furthest inside, and how far: the smallest eigenvalue, kg at unit length."""
+    units = space.units
+    program = Program(space.size)
+    program.cost[space.masses] = HEAVINESS
+    margin = program.add_variables(1)
+    program.cost[margin] = -1.0
+    program.add_rows(Rows("zero", space.matrix * units, -beta))
+    for rows in space.cone_rows(units):
+        inner = np.zeros((rows.count, program.size))
+        inner[:, : space.size] = rows.matrix
+        if rows.kind == "semidefinite":
+            inner[[0, 2, 5, 9], margin.start] = -1.0  # the diagonal
+        program.add_rows(Rows(rows.kind, inner, rows.offset, rows.order))
+    cap = np.zeros((1, program.size))
+    cap[0, margin.start] = -1.0
+    program.add_rows(Rows("nonnegative", cap, np.ones(1)))
+    try:
+        x = with_values(space, units * program.solve().x[: space.size], beta)
+    except ConicError:  # values at the edge leave the equations no room
+        x = found.x
+    return x, space.worst(x)
+
+
+def _contradiction(space: PhysicalSpace, beta: Array, found: Nearest, distance: float, scales: Array) -> Answer:
+    y, braking = found.certificate / found.distance, found.braking / found.distance
+    value, slack = float(y @ beta), certificate_slack(space, y, braking)
+    size = float(np.abs(np.linalg.pinv(space.matrix * space.units) @ beta).sum())
+    excludes = value / min(slack, -1e-300)
+    names = _most_weighty(space.names, np.abs(y) * scales)
+    witness: dict[str, Any] = {
+        "distance": distance,
+        "certificate": {name: float(v) for name, v in zip(space.names, y, strict=True)},
+        "braking": braking.tolist(),
+        "value": value,
+        "slack": slack,
+        "contradicting": names,
+        "nearest": {name: float(v) for name, v in zip(space.names, found.beta, strict=True)},
+    }
+    if not (value < 0 and excludes > ASTRAY * size):
+        return Answer(QUESTION, None, f"undecided: consistent values lie {100 * distance:.2g} % away.", witness)
+    moved = ", ".join(
+        f"{name} = {b:.4g} (nearest {n:.4g})" for name, b, n in _told(space.names, names, beta, found.beta)
+    )
+    return Answer(
+        QUESTION,
+        False,
+        f"these parameters contradict: {moved}; no mass distribution and friction has them all, "
+        f"the nearest that one has differ by {100 * distance:.2g} % (rms).",
+        witness,
+    )
+
+
+def _most_weighty(names: tuple[str, ...], weights: Array) -> list[str]:
+    order = np.argsort(weights**2)[::-1]
+    covered = np.cumsum(weights[order] ** 2) / (weights**2).sum()
+    count = min(NAMED, int(np.searchsorted(covered, MOST_OF)) + 1)
+    return [names[k] for k in order[:count]]
+
+
+def _told(names: tuple[str, ...], chosen: list[str], beta: Array, moved: Array) -> list[tuple[str, float, float]]:
+    return [(name, float(beta[names.index(name)]), float(moved[names.index(name)])) for name in chosen]

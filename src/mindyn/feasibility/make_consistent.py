@@ -1,0 +1,55 @@
+"""The nearest physically consistent estimate in the estimate's own metric: what the data were sure of moves least."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from mindyn.algebra.values import Array
+from mindyn.estimators.estimate import Estimate
+from mindyn.feasibility.nearest import nearest_consistent, relative_metric
+from mindyn.feasibility.physical_space import PhysicalSpace, space_of
+
+UNTOLD: Final = 10.0
+"""Deviation, in multiples of the value's size, of parameters that the data cannot tell."""
+SHARPEST: Final = 1e-9
+"""Eigenvalues of the correlations below this count as this much."""
+
+
+def covariance_metric(estimate: Estimate, space: PhysicalSpace) -> Array:
+    """W (p, p) with W^T W the inverse of the covariance.
+
+    A parameter that was left out has no covariance: it may move by its kind's size. One that the data cannot tell may
+    move freely.
+    """
+    sizes = 1 / np.diag(relative_metric(space, estimate.beta))
+    deviations = np.where(np.isfinite(estimate.deviations), estimate.deviations, UNTOLD * sizes)
+    deviations = np.where(deviations > 0, deviations, sizes)
+    correlations = estimate.correlations.copy()
+    np.fill_diagonal(correlations, 1.0)
+    values, vectors = np.linalg.eigh(correlations)
+    return np.asarray((vectors / np.sqrt(np.maximum(values, SHARPEST))).T / deviations)
+
+
+def mend_consistent(estimate: Estimate) -> Estimate:
+    """The estimate moved to the nearest consistent values in the metric of its covariance."""
+    space = space_of(estimate.regressor)
+    W = covariance_metric(estimate, space)
+    x = space.inside(nearest_consistent(space, estimate.beta, W, (space.compact_rows(),)).x)
+    beta = space.matrix @ x
+    distance = float(np.linalg.norm(W @ (beta - estimate.beta)))
+    told = f"moved by {distance:.3g} standard deviations to the nearest physically consistent values"
+    return replace(
+        estimate,
+        beta=beta,
+        status=f"{estimate.status} Then {told}.",
+        left_out=tuple(name for name in estimate.left_out if beta[estimate.names.index(name)] == 0.0),
+        provenance={
+            **estimate.provenance,
+            "mended": {"level": "consistent", "distance": distance},
+            "unconstrained": estimate.provenance.get("unconstrained", estimate.beta.tolist()),
+            "physical": {"labels": list(space.labels), "values": x.tolist()},
+        },
+    )

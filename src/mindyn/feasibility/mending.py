@@ -1,0 +1,173 @@
+"""`mend_possible`: the nearest estimate, in its own metric, whose inertia matrix is positive definite everywhere."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from mindyn.algebra.values import Array
+from mindyn.errors import InputError
+from mindyn.estimators.estimate import Estimate
+from mindyn.feasibility.configurations import Ranges, joint_ranges, spread_configurations
+from mindyn.feasibility.inertia_family import Member, member_of
+from mindyn.feasibility.nearest_possible import HeldError, Nearest, nearest_possible
+from mindyn.feasibility.prices import covariance_moves, data_moves, noticed_moves
+from mindyn.logs.samples import Samples
+from mindyn.parameters.base import BaseParameters
+from mindyn.regression.information import Information
+from mindyn.robots.robot import Robot
+
+MARGIN: Final = 0.01
+"""eps, where none is given, as part of the smallest of the joints' typical inertias."""
+TYPICAL: Final = 2_000
+"""Configurations that typical sizes are taken from."""
+ABSENT: Final = 1e-9
+"""Part of the largest typical inertia below which a joint has none."""
+NAMED: Final = 4
+"""Parameters whose moves the status names."""
+
+
+def mend_possible(
+    estimate: Estimate,
+    *,
+    eps: float | None = None,
+    drives: bool | None = None,
+    data: Samples | Information | None = None,
+    ranges: Ranges | None = None,
+    within_limits: bool = False,
+    seed: int = 0,
+) -> Estimate:
+    """The nearest estimate, in the metric of its covariance or of the data, with M(q) >= eps at all configurations.
+
+    eps      least eigenvalue, kg m^2 (prismatic joints in units of the robot's length); None: 1 % of the smallest
+             typical inertia of a joint
+    drives   rotors count; False: the chain alone must be possible; None: as the estimate has them
+    data     samples or information of the fit: the squared residuals that a move adds are then its price, exactly
+    ranges, within_limits, seed  as in `judge_possible`
+
+    All parameters take part, friction too where its errors are correlated with the inertias'. Without data, untold ones
+    move at the price at which their torque would be noticed. Parameters that were left out stay zero, unless no values
+    are possible without them: then they move at that price too. With data they move at their own. Those that moved
+    count as untold.
+    Residuals stay those of the fit; the distance tells what the move costs it.
+    An estimate that is possible already comes back as it is, but for its provenance.
+    """
+    member = member_of(estimate, drives=drives)
+    bounds = joint_ranges(member.family, ranges, within_limits=within_limits)
+    M = _typical_matrices(member, bounds, seed)
+    eps = _default_eps(M) if eps is None else _checked_eps(eps)
+    if data is not None:
+        found = nearest_possible(member, estimate.beta, data_moves(estimate, data), eps, bounds, seed)
+    else:
+        found = _without_data(estimate, member, eps, bounds, seed)
+    return _reported(estimate, member, found, eps)
+
+
+def _without_data(estimate: Estimate, member: Member, eps: float, ranges: Array, seed: int) -> Nearest:
+    """By the covariance; parameters that were left out move only where nothing is possible without them."""
+    noticed = noticed_moves(estimate, spread_configurations(ranges, TYPICAL, seed), seed)
+    moves = np.column_stack([covariance_moves(estimate), noticed[:, ~np.isfinite(estimate.deviations)]])
+    try:
+        return nearest_possible(member, estimate.beta, moves, eps, ranges, seed)
+    except HeldError:
+        left_out = noticed[:, [name in estimate.left_out for name in estimate.names]]
+        return nearest_possible(member, estimate.beta, np.column_stack([moves, left_out]), eps, ranges, seed)
+
+
+def mend_values(
+    of: Robot | BaseParameters,
+    values: ArrayLike,
+    weights: ArrayLike,
+    *,
+    eps: float,
+    drives: bool | None = None,
+    ranges: Ranges | None = None,
+    within_limits: bool = False,
+    seed: int = 0,
+) -> Nearest:
+    """The base values that minimise |weights * (beta - values)| with M(q) >= eps at all configurations.
+
+    weights  (count,) positive; infinite for values that must not move
+    """
+    member = member_of((of, values), drives=drives)
+    beta = np.asarray(values, dtype=np.float64)
+    w = np.asarray(weights, dtype=np.float64)
+    if w.shape != beta.shape or not (w > 0).all():
+        raise InputError(f"weights must be {len(beta)} positive numbers, one for each base value; got shape {w.shape}")
+    bounds = joint_ranges(member.family, ranges, within_limits=within_limits)
+    spread = np.diag(1 / w)[:, np.isfinite(w)]
+    return nearest_possible(member, beta, spread, _checked_eps(eps), bounds, seed)
+
+
+def _checked_eps(eps: float) -> float:
+    if not (np.isfinite(eps) and eps > 0):
+        raise InputError(f"eps = {eps!r} must be a positive number: least eigenvalue of the inertia matrix, kg m^2")
+    return float(eps)
+
+
+def _typical_matrices(member: Member, ranges: Array, seed: int) -> Array:
+    return member.family.matrices(spread_configurations(ranges, TYPICAL, seed), member.values)
+
+
+def _default_eps(M: Array) -> float:
+    sizes = np.median(np.abs(np.einsum("kii->ki", M)), axis=0)
+    return _checked_eps(MARGIN * float(sizes[sizes > ABSENT * sizes.max()].min(initial=np.inf)))
+
+
+def _reported(estimate: Estimate, member: Member, found: Nearest, eps: float) -> Estimate:
+    moves = _moves(estimate, found)
+    largest = sorted(moves.items(), key=lambda one: -abs(one[1]["deviations"] or 0.0))[:NAMED]
+    told = ", ".join(f"{name} {one['from']:.4g} -> {one['to']:.4g}{_by(one)}" for name, one in largest)
+    matrix = "inertia matrix with rotors" if member.family.base.drives else "inertia matrix of the chain alone"
+    record = {
+        "matrix": matrix,
+        "eps": eps,
+        "distance": found.distance,
+        "smallest_eigenvalue_before": found.before,
+        "smallest_eigenvalue_after": found.after,
+        "rounds": found.rounds,
+        "cuts": found.cuts,
+        "moves": moves,
+    }
+    status = estimate.status
+    if found.rounds:
+        status = (
+            f"{estimate.status.rstrip('.')}; then mended by {found.distance:.3g} standard deviations in all, so that "
+            f"the smallest eigenvalue of the {matrix} is {found.after:.3g} in place of {found.before:.3g} kg m^2; "
+            f"moved most: {told}."
+        )
+    freed = tuple(name for name in estimate.left_out if name in moves)
+    return replace(
+        estimate,
+        beta=found.beta,
+        covariance=_with_untold(estimate, freed),
+        status=status,
+        left_out=tuple(name for name in estimate.left_out if name not in freed),
+        untold=(*estimate.untold, *freed),
+    ).with_provenance(mended=record)
+
+
+def _with_untold(estimate: Estimate, names: tuple[str, ...]) -> Array:
+    """The covariance with infinite variance of these parameters."""
+    covariance = estimate.covariance.copy()
+    for name in names:
+        covariance[estimate.names.index(name), estimate.names.index(name)] = np.inf
+    return covariance
+
+
+def _moves(estimate: Estimate, found: Nearest) -> dict[str, dict[str, Any]]:
+    """For each parameter that moved: from, to, and how many standard deviations; None where the data tell none."""
+    moves: dict[str, dict[str, Any]] = {}
+    for name, old, new, deviation in zip(estimate.names, estimate.beta, found.beta, estimate.deviations, strict=True):
+        if old != new:
+            known = np.isfinite(deviation) and deviation > 0
+            by = float((new - old) / deviation) if known else None
+            moves[name] = {"from": float(old), "to": float(new), "deviations": by}
+    return moves
+
+
+def _by(move: dict[str, Any]) -> str:
+    return " (untold)" if move["deviations"] is None else f" ({move['deviations']:+.2g} deviations)"

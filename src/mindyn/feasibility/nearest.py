@@ -1,0 +1,116 @@
+"""The nearest physically consistent parameters in a metric, and the contradiction that the way there proves.
+
+minimise |W (B x - beta)|^2 over physical x. Physical x form a cone, so the shift r = B x* - beta of the minimum is a
+certificate by itself (Moreau): y = W^T W r has y.B x >= 0 for every physical x, but y.beta = -|W r|^2 < 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from mindyn.algebra.inertia import tensor_from_entries
+from mindyn.algebra.values import Array
+from mindyn.feasibility.conic import Program, Rows
+from mindyn.feasibility.physical_space import PhysicalSpace
+
+HEAVINESS: Final = 1e-9
+"""Cost of a kilogram beside squared relative distances: what beta leaves open takes the least mass."""
+UNWEIGHED: Final = 1e-13
+"""The same where the distance must be exact: near flat links a little distance spares much mass."""
+
+FLOOR: Final = 1e-2
+"""Values smaller than this part of their kind's rms are compared with that much."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Nearest:
+    """What lies nearest.
+
+    x            physical
+    beta         B x
+    distance     |W r|, r = B x - beta
+    certificate  y = W^T W r
+    braking      multipliers, not negative, of the rows `brakes`
+    """
+
+    x: Array
+    beta: Array
+    distance: float
+    certificate: Array
+    braking: Array
+
+
+def nearest_consistent(
+    space: PhysicalSpace, beta: Array, W: Array, rows: tuple[Rows, ...] = (), heaviness: float = HEAVINESS
+) -> Nearest:
+    """The physical parameters whose beta is nearest, |W (B x - beta)| least; `rows` are further conditions on x."""
+    units = space.units
+    program = Program(space.size)
+    scale = 1 / max(float(np.sqrt(np.mean((W @ beta) ** 2))), 1e-300)  # distances as parts of the values
+    program.add_squares(scale * (W @ space.matrix) * units, scale * (W @ beta))
+    program.cost[space.masses] = heaviness
+    cones = space.cone_rows(units)
+    program.add_rows(*cones, *(_in_units(one, units) for one in rows))
+    found = program.solve()
+    x = units * found.x
+    braking = found.duals[len(cones) - 1][-len(space.brakes) :] / scale**2 if len(space.brakes) else np.zeros(0)
+    moved = space.matrix @ x
+    shift = W @ (moved - beta)
+    return Nearest(x, moved, float(np.linalg.norm(shift)), W.T @ shift, braking)
+
+
+def relative_metric(space: PhysicalSpace, beta: Array) -> Array:
+    """W (p, p) diagonal: 1 over each value, or over a hundredth of its kind's rms where that is more."""
+    kinds = [_kind(name) for name in space.names]
+    rms = {
+        kind: float(np.sqrt(np.mean([b * b for b, k in zip(beta, kinds, strict=True) if k == kind]))) for kind in kinds
+    }
+    least = max(rms.values()) or 1.0
+    floors = [FLOOR * (rms[kind] or least) for kind in kinds]
+    return np.asarray(np.diag(1 / np.maximum(np.abs(beta), floors)))
+
+
+def _kind(name: str) -> str:
+    """First moments, inertias (of rotors too), viscous, Coulomb, offsets, ...: parameters of one unit and size."""
+    if name.startswith("mc") or name.startswith("I"):
+        return name[0]
+    return name.rstrip("R").rstrip("0123456789")
+
+
+def _in_units(rows: Rows, units: Array) -> Rows:
+    return Rows(rows.kind, rows.matrix * units, rows.offset, rows.order)
+
+
+def with_values(space: PhysicalSpace, x: Array, beta: Array) -> Array:
+    """x moved the least so that B x = beta to rounding: takes out what a solver's tolerance leaves."""
+    return np.asarray(x + space.units * (np.linalg.pinv(space.matrix * space.units) @ (beta - space.matrix @ x)))
+
+
+def certificate_slack(space: PhysicalSpace, y: Array, braking: Array) -> float:
+    """The least y.B x over physical x of unit size: the smallest eigenvalue of what y asks of any link or sign.
+
+    y.B x = <C_i, pseudo-inertia of link i> + c.signed + e.free: not negative for all physical x when every C_i is
+    positive semidefinite, every c is not negative and every e is zero; what multiplies `brakes` is taken off first.
+    """
+    asked = (space.matrix.T @ y - space.brakes.T @ braking) * space.units
+    free = np.ones(space.size, dtype=bool)
+    worst = []
+    for i in range(space.link_count):
+        free[space.link(i)] = False
+        worst.append(np.linalg.eigvalsh(_adjoint(asked[space.link(i)]))[0])
+    signed = list(space.signed)
+    free[signed] = False
+    return float(min([*worst, *asked[signed], -np.abs(asked[free]).max(initial=0.0)]))
+
+
+def _adjoint(c: Array) -> Array:
+    """C (4, 4) with <C, pseudo_inertia(phi)> = c.phi: J = tr(Sigma) E - Sigma, so c_J.J = <tr(G) E - G, Sigma>."""
+    G = tensor_from_entries(c[4:] * np.array([1.0, 0.5, 1.0, 0.5, 0.5, 1.0]))
+    C = np.zeros((4, 4))
+    C[:3, :3] = G.trace() * np.eye(3) - G
+    C[:3, 3] = C[3, :3] = c[1:4] / 2
+    C[3, 3] = c[0]
+    return C

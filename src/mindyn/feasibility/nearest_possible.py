@@ -1,0 +1,158 @@
+"""The nearest values whose inertia matrix is at least eps everywhere, by cutting planes.
+
+    minimise |y|^2  subject to  u^T M(q; beta) u >= eps |u|^2 for every q and u,    beta = centre + spread @ y
+
+M is linear in beta, so that every pair (q, u) is a half space. Rounds add those that the solution so far violates
+most; no minors are needed, and the set is convex.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from mindyn.algebra.values import Array
+from mindyn.errors import InputError
+from mindyn.feasibility.configurations import spread_configurations
+from mindyn.feasibility.inertia_family import Member
+from mindyn.feasibility.worst_configurations import descended, smallest_eigenvalues
+
+SAMPLE: Final = 6_000
+"""Configurations of one round; each round has its own."""
+FRESH: Final = 60_000
+"""Configurations that a solution must pass at the end."""
+SATISFIED: Final = 0.01
+"""Part of eps by which the smallest eigenvalue may fall short of it."""
+MOST_ROUNDS: Final = 300
+YOUNG: Final = 300
+"""Cuts that are kept whatever their force; older ones are dropped when the solution does not lean on them."""
+LEANS: Final = 1e-7
+"""Multiplier of a cut, as part of the largest, from which on the solution leans on it."""
+BESIDE: Final = 40
+"""Configurations of a round's sample whose cuts are added beside those of the descents."""
+
+
+class HeldError(InputError):
+    """Parameters that may not move make the inertia matrix indefinite, whatever the others are."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Nearest:
+    """What was found.
+
+    beta      (p,) all parameters, mended
+    y         (k,) the move in the coordinates of its price; |y| is the distance
+    before    smallest eigenvalue of the values as given
+    after     and of the mended ones, at configurations that made no cut
+    rounds    of cuts
+    cuts      half spaces in the last round
+    """
+
+    beta: Array
+    y: Array
+    before: float
+    after: float
+    rounds: int
+    cuts: int
+
+    @property
+    def distance(self) -> float:
+        """The length of the move, in the units of its price."""
+        return float(np.linalg.norm(self.y))
+
+
+def nearest_possible(member: Member, centre: Array, spread: Array, eps: float, ranges: Array, seed: int) -> Nearest:
+    """The nearest beta (p,) to `centre` in the metric of `spread` (p, k).
+
+    member  family, and chart (count, p) from beta to its values
+    eps     least eigenvalue, kg m^2 (prismatic joints in units of the robot's length)
+    """
+    family, cuts = member.family, _Cuts(member, centre, spread, eps)
+    y, before = np.zeros(spread.shape[1]), np.nan
+    for number in range(MOST_ROUNDS):
+        beta = centre + spread @ y
+        lowest = cuts.add_violated(beta, spread_configurations(ranges, SAMPLE, seed + 2 * number), ranges)
+        before = lowest if number == 0 else before
+        after = lowest
+        if lowest >= eps * (1 - SATISFIED):
+            fresh = spread_configurations(ranges, FRESH, seed + 2 * number + 1)
+            after = cuts.add_violated(beta, fresh, ranges)
+            if after >= eps * (1 - SATISFIED):
+                return Nearest(beta, y, before, min(lowest, after), number, len(cuts.rows))
+        y = cuts.nearest()
+    raise InputError(
+        f"after {MOST_ROUNDS} rounds the inertia matrix of {family.base.robot.name!r} still falls to {after:.3g} kg m^2"
+    )
+
+
+class _Cuts:
+    """Half spaces rows @ y >= sides, rows of unit length."""
+
+    def __init__(self, member: Member, centre: Array, spread: Array, eps: float) -> None:
+        self.member, self.centre, self.spread, self.eps = member, centre, spread, eps
+        self.rows = np.zeros((0, spread.shape[1]))
+        self.sides = np.zeros(0)
+
+    def add_violated(self, beta: Array, q: Array, ranges: Array) -> float:
+        """Cuts at the worst of the configurations and at the minima that descents reach; the smallest eigenvalue."""
+        family, values = self.member.family, self.member.chart @ beta
+        least = smallest_eigenvalues(family, values, q)
+        minima = descended(family, values, ranges, q, least)
+        beside = np.argsort(least)[:: max(1, len(q) // (10 * BESIDE))][:BESIDE]
+        self._add(values, np.concatenate([minima.q, q[beside[least[beside] < self.eps]]]))
+        return float(min(minima.values[0], least.min()))
+
+    def _add(self, values: Array, q: Array) -> None:
+        """Cuts of every eigenvector below eps."""
+        eigenvalues, vectors = np.linalg.eigh(self.member.family.matrices(q, values))
+        where, which = np.nonzero(eigenvalues < self.eps)
+        if not len(where):
+            return
+        rows = self.member.family.rows(q[where], vectors[where, :, which]) @ self.member.chart
+        slopes = rows @ self.spread
+        lengths = np.linalg.norm(slopes, axis=1)
+        self._require_movable(lengths, np.linalg.norm(rows, axis=1))
+        self.rows = np.vstack([self.rows, slopes / lengths[:, None]])
+        self.sides = np.append(self.sides, (self.eps - rows @ self.centre) / lengths)
+
+    def nearest(self) -> Array:
+        """The shortest y behind all cuts."""
+        import clarabel
+        from scipy import sparse
+
+        size = float(self.sides.max())
+        k, count = self.spread.shape[1], len(self.rows)
+        settings = clarabel.DefaultSettings()
+        settings.verbose = False
+        solver = clarabel.DefaultSolver(
+            sparse.identity(k, format="csc"),
+            np.zeros(k),
+            sparse.csc_matrix(-self.rows),
+            -self.sides / size,
+            [clarabel.NonnegativeConeT(count)],
+            settings,
+        )
+        solution = solver.solve()
+        if solution.status not in (clarabel.SolverStatus.Solved, clarabel.SolverStatus.AlmostSolved):
+            raise _impossible(f"no values of the free parameters satisfy all of {count} cuts ({solution.status})")
+        self._drop_idle(np.array(solution.z))
+        return size * np.array(solution.x)
+
+    def _drop_idle(self, multipliers: Array) -> None:
+        """The distance grows from round to round as long as the cuts that the solution leans on stay."""
+        kept = multipliers > LEANS * multipliers.max()
+        kept[-YOUNG:] = True
+        self.rows, self.sides = self.rows[kept], self.sides[kept]
+
+    def _require_movable(self, lengths: Array, before: Array) -> None:
+        if (lengths <= 1e-14 * before * np.abs(self.spread).max()).any():
+            raise _impossible("the inertia matrix fails in a direction that no free parameter changes")
+
+
+def _impossible(message: str) -> HeldError:
+    return HeldError(
+        f"{message}: held parameters make the inertia matrix indefinite",
+        hint="let more parameters move, or ask for a smaller eps",
+    )

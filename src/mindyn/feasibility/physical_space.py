@@ -1,0 +1,206 @@
+"""`PhysicalSpace`: the standard, drive and friction parameters x behind beta = B x, and which are physical.
+
+x = (phi of every link, four parameters of every drive, extra torques, friction shapes, joint-side friction, declared
+columns). Physical x: every link's pseudo-inertia positive semidefinite, rotor inertia, viscous and Coulomb friction not
+negative, and friction with further shapes never driving the joint it should brake.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from mindyn.algebra.inertia import phi_of_pseudo_inertia, pseudo_inertia
+from mindyn.algebra.values import Array
+from mindyn.feasibility.conic import Rows, triangle
+from mindyn.notation import DRIVE_PARAMETERS, PARAMETERS_PER_LINK
+from mindyn.parameters.base import BaseParameters
+from mindyn.regression.friction import SHAPES, Friction
+from mindyn.regression.regressor import Regressor
+from mindyn.robots.robot import Robot
+
+SPEEDS: Final = np.geomspace(1e-3, 10.0, 9)
+"""rad/s (m/s) at the joint, either way, at which friction with further shapes must not drive."""
+SHORTEST: Final = 0.05
+"""m; the least length that inertias are measured with."""
+INSIDE: Final = 1e-9
+"""Least eigenvalue of a pseudo-inertia that is returned, as part of the largest or of 1 kg (simulators refuse less)."""
+_UNITS = np.stack([pseudo_inertia(unit) for unit in np.eye(PARAMETERS_PER_LINK)])
+PSEUDO_ROWS: Final = triangle(_UNITS)
+"""(10, 10) with PSEUDO_ROWS @ phi the scaled upper triangle of the pseudo-inertia."""
+_NOT_NEGATIVE = ("rotor_inertia", "viscous", "coulomb")
+
+
+@dataclass(frozen=True, eq=False)
+class PhysicalSpace:
+    """What stands behind the parameters of a base set or a regressor.
+
+    names   of beta (p,)
+    labels  of x
+    matrix  B (p, size): beta = B x
+    signed  numbers of x that may not be negative
+    brakes  (rows, size): brakes @ x >= 0 is friction that brakes at all `SPEEDS`
+    """
+
+    robot: Robot
+    base: BaseParameters
+    names: tuple[str, ...]
+    labels: tuple[str, ...]
+    matrix: Array
+    signed: tuple[int, ...]
+    brakes: Array
+
+    @property
+    def size(self) -> int:
+        """Number of x."""
+        return len(self.labels)
+
+    @property
+    def link_count(self) -> int:
+        """n."""
+        return self.robot.joint_count
+
+    @property
+    def masses(self) -> slice:
+        """The masses in x."""
+        return slice(0, PARAMETERS_PER_LINK * self.link_count, PARAMETERS_PER_LINK)
+
+    def link(self, i: int) -> slice:
+        """The ten parameters of link i in x."""
+        return slice(PARAMETERS_PER_LINK * i, PARAMETERS_PER_LINK * (i + 1))
+
+    @cached_property
+    def length(self) -> float:
+        """m; mean distance of consecutive joints: what makes kg, kg m and kg m^2 comparable."""
+        steps = [float(np.linalg.norm((j.origin @ j.tip).translation)) for j in self.robot.joints]
+        return max(SHORTEST, float(np.mean([s for s in steps if s > 0] or [SHORTEST])))
+
+    @cached_property
+    def reach(self) -> float:
+        """m; the sum of all distances of consecutive joints: no mass of a link lies further from its frame."""
+        steps = [float(np.linalg.norm((j.origin @ j.tip).translation)) for j in self.robot.joints]
+        return max(10 * SHORTEST, sum(steps))
+
+    @cached_property
+    def units(self) -> Array:
+        """(size,) 1 kg, kg times length, kg times its square for link parameters; others so that beta changes by 1."""
+        largest = np.abs(self.matrix).max(axis=0)
+        units = 1 / np.where(largest > 0, largest, 1.0)
+        one = np.array([1.0, *[self.length] * 3, *[self.length**2] * 6])
+        units[: PARAMETERS_PER_LINK * self.link_count] = np.tile(one, self.link_count)
+        return units
+
+    def cone_rows(self, units: Array | None = None) -> list[Rows]:
+        """The conditions on v, x = units * v, as rows in cones: one semidefinite group for each link, then the rest."""
+        scale = np.ones(self.size) if units is None else units
+        rows = []
+        # A congruence with diag(1/length, 1/length, 1/length, 1) leaves the sign of the eigenvalues alone.
+        shrink = triangle([_squares(1 / self.length)])[:, 0] if units is not None else np.ones(PARAMETERS_PER_LINK)
+        for i in range(self.link_count):
+            matrix = np.zeros((PARAMETERS_PER_LINK, self.size))
+            matrix[:, self.link(i)] = shrink[:, None] * PSEUDO_ROWS * scale[self.link(i)]
+            rows.append(Rows("semidefinite", matrix, np.zeros(PARAMETERS_PER_LINK), 4))
+        others = np.vstack([np.eye(self.size)[list(self.signed)], self.brakes]) * scale
+        if len(others):
+            rows.append(Rows("nonnegative", others, np.zeros(len(others))))
+        return rows
+
+    def compact_rows(self) -> Rows:
+        """tr(Sigma) <= reach^2 m of every link: no light link with the inertia of a heavy one."""
+        rows = np.zeros((self.link_count, self.size))
+        for i in range(self.link_count):
+            # tr(Sigma) = tr(J) / 2
+            rows[i, self.link(i)] = [self.reach**2, 0, 0, 0, -0.5, 0, -0.5, 0, 0, -0.5]
+        return Rows("nonnegative", rows / self.reach**2, np.zeros(self.link_count))
+
+    def inside(self, x: Array) -> Array:
+        """x with every link a solid body: eigenvalues that a solver leaves at zero or below made just positive."""
+        moved = x.copy()
+        D = np.diag([self.length] * 3 + [1.0])
+        for i in range(self.link_count):
+            P = np.linalg.solve(D, np.linalg.solve(D, pseudo_inertia(x[self.link(i)])).T)
+            values, vectors = np.linalg.eigh(P)
+            least = INSIDE * max(float(values[-1]), 1.0)
+            if values[0] < least:
+                P = vectors @ np.diag(np.maximum(values, least)) @ vectors.T
+                moved[self.link(i)] = phi_of_pseudo_inertia(D @ P @ D)
+        signed = list(self.signed)
+        moved[signed] = np.maximum(moved[signed], 0.0)
+        return moved
+
+    def thinnest(self, x: Array) -> float:
+        """The smallest eigenvalue of a link's pseudo-inertia at x, kg, lengths in units of `length`."""
+        D = np.diag([1 / self.length] * 3 + [1.0])
+        return float(
+            min(np.linalg.eigvalsh(D @ pseudo_inertia(x[self.link(i)]) @ D)[0] for i in range(self.link_count))
+        )
+
+    def worst(self, x: Array) -> float:
+        """The smallest of what must not be negative at x: `thinnest`, rotor inertias, friction."""
+        return float(min([self.thinnest(x), *x[list(self.signed)], *(self.brakes @ x)]))
+
+    def drive_labels(self) -> tuple[str, ...]:
+        """Labels of x that are of no link: these may be left out of a fit by name."""
+        return self.labels[PARAMETERS_PER_LINK * self.link_count :]
+
+
+def _squares(s: float) -> Array:
+    d = np.array([s, s, s, 1.0])
+    scaled = np.outer(d, d)
+    return scaled / np.where(np.eye(4) > 0, 1.0, np.sqrt(2.0))
+
+
+def space_of_base(base: BaseParameters) -> PhysicalSpace:
+    """The space behind a base set alone."""
+    labels = base.labels
+    return PhysicalSpace(
+        base.robot, base, base.names, labels, base.matrix, tuple(_signed(base)), np.zeros((0, len(labels)))
+    )
+
+
+def space_of(regressor: Regressor) -> PhysicalSpace:
+    """The space behind all parameters of a regressor: friction shapes, joint-side friction, declared columns too."""
+    base = regressor.base
+    inner = space_of_base(base)
+    tail = regressor.names[base.count :]
+    labels = (*inner.labels, *tail)
+    matrix = np.zeros((len(regressor.names), len(labels)))
+    matrix[: base.count, : inner.size] = base.matrix
+    matrix[base.count :, inner.size :] = np.eye(len(tail))
+    drives = len(base.robot.drives) if base.drives else 0
+    first = inner.size + drives * len(regressor.friction.shapes)
+    joint_side = range(first, first + 2 * len(regressor.friction.joint_side))
+    brakes = _brakes(base, regressor.friction, len(labels), inner.size)
+    return PhysicalSpace(base.robot, base, regressor.names, labels, matrix, (*inner.signed, *joint_side), brakes)
+
+
+def _signed(base: BaseParameters) -> list[int]:
+    start = PARAMETERS_PER_LINK * base.robot.joint_count
+    drives = len(base.robot.drives) if base.drives else 0
+    return [
+        start + len(DRIVE_PARAMETERS) * k + DRIVE_PARAMETERS.index(name)
+        for k in range(drives)
+        for name in _NOT_NEGATIVE
+    ]
+
+
+def _brakes(base: BaseParameters, friction: Friction, size: int, first: int) -> Array:
+    """Rows viscous |u| + coulomb + shapes * sign(u) >= 0 of every drive at speeds u = +-SPEEDS, joint side."""
+    if not friction.shapes or not base.drives:
+        return np.zeros((0, size))
+    start, rows = PARAMETERS_PER_LINK * base.robot.joint_count, []
+    for k, drive in enumerate(base.robot.drives):
+        ratio = drive.ratio if drive.side == "motor" else 1.0
+        at = start + len(DRIVE_PARAMETERS) * k
+        for u in np.concatenate([-SPEEDS, SPEEDS]):
+            row = np.zeros(size)
+            row[at + DRIVE_PARAMETERS.index("viscous")] = ratio**2 * abs(u)
+            row[at + DRIVE_PARAMETERS.index("coulomb")] = abs(ratio)
+            for m, name in enumerate(friction.shapes):
+                value = SHAPES[name](np.array([u]), np.array([np.sign(u)]))[0]
+                row[first + k * len(friction.shapes) + m] = np.sign(u) * value
+            rows.append(row / np.abs(row).max())
+    return np.array(rows)

@@ -1,0 +1,19 @@
+"""Timing on a shared machine: the best of interleaved repetitions, so that all sides meet the same noise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from time import perf_counter
+
+
+def best_of(functions: Mapping[str, Callable[[], object]], repetitions: int = 9) -> dict[str, float]:
+    """Seconds of the fastest run of each function; runs alternate between the functions."""
+    best = dict.fromkeys(functions, float("inf"))
+    for function in functions.values():
+        function()
+    for _ in range(repetitions):
+        for name, function in functions.items():
+            start = perf_counter()
+            function()
+            best[name] = min(best[name], perf_counter() - start)
+    return best

@@ -1,0 +1,210 @@
+"""What the commands have in common: quick help, JSON on stdout, completion; and `doctor` and `bench`."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from importlib import import_module
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from cli.program import mindyn_program
+
+import mindyn
+from mindyn.cli import bench, doctor
+from mindyn.cli.arguments import complete_robot
+from mindyn.cli.main import COMMANDS
+from mindyn.kernels import cache
+
+ROOT = Path(__file__).parents[2]
+HEAVY = ("casadi", "llvmlite", "polars", "scipy", "cvxpy", "numpy", "pinocchio", "mujoco")
+WITH_JSON = {"robots": (), "base": ("planar2",), "count": ("planar2",), "doctor": (), "bench": ("planar2",)}
+
+
+def function_of(command):
+    return getattr(import_module(f"mindyn.cli.{command}"), command)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_line_of_a_command_is_its_docstrings_first(command):
+    assert COMMANDS[command] == inspect.getdoc(function_of(command)).splitlines()[0]
+
+
+def test_every_file_with_a_command_is_in_the_table():
+    names = {path.stem for path in (ROOT / "src/mindyn/cli").glob("[!_]*.py")}
+    commands = {name for name in names if callable(getattr(import_module(f"mindyn.cli.{name}"), name, None))}
+    assert commands == set(COMMANDS)
+
+
+@pytest.mark.parametrize("code", ["import mindyn", "from mindyn.cli.main import run; run()"])
+def test_help_and_import_load_nothing_heavy(code):
+    show = f"import atexit, sys; atexit.register(lambda: print(*sys.modules, file=sys.stderr)); {code}"
+    done = subprocess.run([sys.executable, "-c", show, "--help"], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0
+    loaded = {name.partition(".")[0] for name in done.stderr.split()}
+    assert "mindyn" in loaded
+    assert not loaded & set(HEAVY)
+    if "run" in code:
+        assert all(command in done.stdout for command in COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_commands_own_help_shows_its_options(command):
+    ended = mindyn_program(command, "--help")
+    assert ended.code == 0
+    options = set(inspect.signature(function_of(command)).parameters)
+    assert ("--json" in ended.out) == ("as_json" in options)
+
+
+@pytest.mark.parametrize("command", WITH_JSON)
+def test_stdout_is_json_and_nothing_else(command):
+    more = ("--repetitions", "1") if command == "bench" else ()
+    ended = mindyn_program(command, *WITH_JSON[command], *more, "--json")
+    assert ended.code == 0
+    assert json.loads(ended.out)
+
+
+def test_simulate_says_in_json_what_it_wrote(tmp_path):
+    ended = mindyn_program("simulate", "planar2", "--seconds", 0.5, "--out", tmp_path / "run.csv", "--json")
+    said = json.loads(ended.out)
+    log = mindyn.read_log(said["log"], mindyn.load_robot("planar2"))
+    assert said["samples"] == len(log)
+    assert said["joints"] == list(log.joint_names)
+    assert "samples of 2 joints" in ended.err
+
+
+def completed(line: str, folder: Path) -> list[str]:
+    """What bash is offered after `line`."""
+    asks = {"_MINDYN_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1)}
+    code = "import sys; sys.argv = ['mindyn']; from mindyn.cli.main import app; app(prog_name='mindyn')"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | asks, cwd=folder, capture_output=True, text=True, timeout=120
+    )
+    return done.stdout.split()
+
+
+def test_a_shell_completes_commands_and_robots(tmp_path):
+    (tmp_path / "arm.urdf").touch()
+    (tmp_path / "notes.txt").touch()
+    (tmp_path / "arms").mkdir()
+    assert completed("mindyn do", tmp_path) == ["doctor"]
+    assert completed("mindyn robots pum", tmp_path) == ["puma560", "puma560_fgl", "puma560_yoshida"]
+    assert completed("mindyn robots ar", tmp_path) == ["arm.urdf", "arms/"]
+
+
+def test_robot_files_complete_in_folders_below(tmp_path, monkeypatch):
+    (tmp_path / "arms").mkdir()
+    for name in ("one.urdf", "two.toml", "three.xml", "mesh.stl", ".hidden.toml"):
+        (tmp_path / "arms" / name).touch()
+    monkeypatch.chdir(tmp_path)
+    assert list(complete_robot("arms/")) == ["arms/one.urdf", "arms/three.xml", "arms/two.toml"]
+    assert list(complete_robot("arms/t")) == ["arms/three.xml", "arms/two.toml"]
+    assert list(complete_robot(f"{tmp_path}/arms/o")) == [f"{tmp_path}/arms/one.urdf"]
+    assert set(complete_robot("")) == {*mindyn.bundled_robots(), "arms/"}
+    assert list(complete_robot("nowhere/")) == []
+
+
+def findings(ended) -> dict[str, dict]:
+    return {one["name"]: one for one in json.loads(ended.out)["findings"]}
+
+
+def test_doctor_finds_a_working_core():
+    ended = mindyn_program("doctor", "--json")
+    assert ended.code == 0
+    found = findings(ended)
+    assert found["mindyn"]["version"] == mindyn.__version__
+    assert 0 <= found["kernel"]["deviation"] < doctor.LARGEST_DEVIATION
+    assert found["SIMD"]["float32"] == 2 * found["SIMD"]["float64"]
+    assert found["cache"]["folder"] == str(cache.directory())
+    assert {f"extra {name}" for name in doctor.EXTRAS} <= set(found)
+    text = mindyn_program("doctor").out
+    assert all(name in text for name in found)
+
+
+def test_doctor_says_what_installs_a_missing_extra(monkeypatch):
+    monkeypatch.setattr(doctor.util, "find_spec", lambda _: None)
+    for one in doctor.extras():
+        assert one.state == "missing"
+        assert one.mend == f"pip install 'mindyn[{one.name.removeprefix('extra ')}]'"
+
+
+def test_extras_are_those_of_the_project():
+    stated = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    for name in doctor.EXTRAS:
+        assert any(line.startswith(doctor.EXTRAS[name].package) for line in stated[name])
+
+
+@pytest.mark.parametrize("how", ["wrong numbers", "no compiler"])
+def test_doctor_ends_with_code_1_where_kernels_do_not_work(monkeypatch, how):
+    from mindyn.kernels.model import Model
+
+    def broken(_, q, *__, **___):
+        if how == "no compiler":
+            raise OSError("LLVM is not there")
+        return np.ones_like(q)
+
+    monkeypatch.setattr(Model, "inverse_dynamics", broken)
+    ended = mindyn_program("doctor", "--json")
+    assert ended.code == 1
+    assert findings(ended)["kernel"]["state"] == "failed"
+    assert "hint: " in ended.err
+
+
+def test_doctor_compiles_anew_and_leaves_the_cache_alone(tmp_path, monkeypatch):
+    monkeypatch.setenv("MINDYN_CACHE_DIR", str(tmp_path))
+    assert doctor.kernel().state == "ok"
+    assert doctor.kernel().state == "ok"
+    assert list(tmp_path.iterdir()) == []
+    assert os.environ["MINDYN_CACHE_DIR"] == str(tmp_path)
+
+
+@pytest.mark.parametrize("device", [True, False])
+def test_doctor_names_the_gpu_that_cupy_sees(monkeypatch, device):
+    def properties(_):
+        if not device:
+            raise RuntimeError("cudaErrorNoDevice")
+        return {"name": b"A100"}
+
+    runtime = SimpleNamespace(getDeviceProperties=properties)
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=SimpleNamespace(runtime=runtime)))
+    found = doctor.gpu()
+    assert (found.state, found.says) == (
+        ("ok", "A100") if device else ("missing", "CuPy finds no device: cudaErrorNoDevice")
+    )
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    assert doctor.gpu().mend == "pip install 'mindyn[gpu]'"
+
+
+def test_doctor_says_where_the_cache_cannot_be_written(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("MINDYN_CACHE_DIR", str(tmp_path / "file"))
+    found = doctor.cache()
+    assert (found.state, found.mend) == ("missing", "set MINDYN_CACHE_DIR")
+
+
+def test_cache_usage_is_that_of_its_objects(tmp_path):
+    (tmp_path / "a.o").write_bytes(b"12345")
+    (tmp_path / "b.o").write_bytes(b"123")
+    (tmp_path / "note.txt").write_bytes(b"1")
+    assert cache.usage(tmp_path) == (2, 8)
+
+
+def test_bench_times_every_kernel_and_pinocchio_beside_it():
+    pytest.importorskip("pinocchio")
+    speeds = bench.measured(mindyn.load_robot("planar2"), repetitions=1)
+    assert [one.kernel for one in speeds] == list(bench.KERNELS)
+    assert all(0 < one.one_thread < one.pinocchio for one in speeds)
+
+
+def test_bench_does_without_pinocchio(monkeypatch):
+    monkeypatch.setattr(bench, "find_spec", lambda _: None)
+    ended = mindyn_program("bench", "scara", "--repetitions", 1, "--json")
+    times = json.loads(ended.out)["ns_per_sample"]
+    assert [one["pinocchio"] for one in times.values()] == [None] * len(bench.KERNELS)
+    assert ended.err == ""

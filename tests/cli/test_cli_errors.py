@@ -1,0 +1,179 @@
+"""Every command refuses what it cannot use with a message, a hint and exit code 1; nothing is printed or written."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib import import_module
+from inspect import signature
+
+import pytest
+from cli.program import mindyn_program
+
+import mindyn.cli.robots
+from mindyn.cli.main import COMMANDS
+from mindyn.errors import InputError
+
+OF_ROBOTS = {
+    "robots": (),
+    "base": (),
+    "count": (),
+    "bench": (),
+    "simulate": ("--out", "log.csv"),
+    "identify": ("log.csv",),
+}
+"""Commands that take a robot first, and what they need besides."""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "broken.urdf").write_text("<robot")
+    (tmp_path / "table.csv").write_text("q1,q2\n1,2\n")
+    (tmp_path / "folder.toml").mkdir()
+    return tmp_path
+
+
+def assert_refused(ended, *words: str) -> None:
+    assert ended.code == 1
+    assert ended.out == ""
+    last = ended.err[ended.err.index("error: ") :]
+    assert "\nhint: " in last
+    assert "Traceback" not in last
+    for word in words:
+        assert word in last
+
+
+@pytest.mark.parametrize(
+    ("robot", "says"),
+    [
+        ("puma650", "did you mean 'puma560'?"),
+        ("nothing_like_it", "neither a bundled robot nor a file"),
+        ("missing.urdf", "there is no file 'missing.urdf'"),
+        ("broken.urdf", "look at line 1"),
+        ("table.csv", "mindyn reads .toml, .urdf"),
+        ("folder.toml", "is not a file"),
+    ],
+)
+@pytest.mark.parametrize("command", OF_ROBOTS)
+def test_a_wrong_robot(command, robot, says, folder):
+    before = sorted(folder.rglob("*"))
+    assert_refused(mindyn_program(command, robot, *OF_ROBOTS[command]), says)
+    assert sorted(folder.rglob("*")) == before
+
+
+@pytest.mark.parametrize("more", [(), ("--stream",)])
+@pytest.mark.parametrize(
+    ("log", "says"),
+    [
+        ("missing.csv", "there is no log 'missing.csv'"),
+        ("table.csv", "state columns.position"),
+        ("table.xyz", "there is no log"),
+    ],
+)
+def test_a_wrong_log(log, says, more):
+    assert_refused(mindyn_program("identify", "planar2", log, *more), says)
+
+
+@pytest.fixture
+def log(folder):
+    ended = mindyn_program("simulate", "planar2", "--seconds", 0.5, "--out", "run.csv")
+    assert ended.code == 0
+    return folder / "run.csv"
+
+
+def test_a_missing_column(log):
+    sidecar = log.with_name("run.csv.toml")
+    whole = sidecar.read_text()
+    sidecar.write_text(whole.replace("{joint}.torque", "{joint}.effort"))
+    assert_refused(mindyn_program("identify", "planar2", log), "joint1.effort", "joint1.torque")
+    sidecar.write_text(whole.replace('time = "time"', 'time = "stamp"'))
+    assert_refused(mindyn_program("identify", "planar2", log), "no time column 'stamp'")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [(None, "No such file"), ("order =", "cannot be read as settings"), ("ordre = 2", "no setting ordre")],
+)
+def test_wrong_settings(log, folder, text, says):
+    if text is not None:
+        (folder / "settings.toml").write_text(text)
+    assert_refused(mindyn_program("identify", "planar2", log, "--conditioning", "settings.toml"), says)
+
+
+def test_a_folder_that_cannot_be(log):
+    assert_refused(mindyn_program("identify", "planar2", log, "--out", "table.csv"), "cannot be a folder")
+    out = mindyn_program("simulate", "planar2", "--seconds", 0.1, "--out", "table.csv/run.csv")
+    assert_refused(out, "there is no folder 'table.csv'")
+    assert_refused(mindyn_program("simulate", "planar2", "--out", "run.xyz"), "must end with .csv or .parquet")
+    log.with_name("taken.csv").mkdir()
+    ended = mindyn_program("simulate", "planar2", "--seconds", 0.1, "--out", "taken.csv")
+    assert_refused(ended, "'taken.csv' cannot be written")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("count",), "mindyn count puma560"),
+        (("base", "planar2", "--form", "magic"), "the forms are: structural, lin"),
+        (("base", "planar2", "--json", "--latex"), "exclude each other"),
+        (("bench", "five_bar"), "no parallelograms"),
+    ],
+)
+def test_what_a_command_cannot_do(arguments, says):
+    assert_refused(mindyn_program(*arguments), says)
+
+
+@pytest.mark.parametrize(
+    ("module", "file", "extra"),
+    [("mujoco", "arm.xml", "mjcf"), ("h5py", "run.h5", "hdf5"), ("mcap", "run.mcap", "ros")],
+)
+def test_a_missing_extra_says_what_installs_it(module, file, extra, folder, monkeypatch):
+    (folder / file).write_text("<mujoco/>" if extra == "mjcf" else "not empty")
+    for name in [name for name in sys.modules if name.partition(".")[0] == module]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, module, None)
+    arguments = ("robots", file) if extra == "mjcf" else ("identify", "planar2", file)
+    assert_refused(mindyn_program(*arguments), f"pip install 'mindyn[{extra}]'")
+
+
+def test_wrong_usage_ends_with_code_2():
+    for arguments in (("nonsense",), ("base",), ("base", "planar2", "--nonsense"), ("simulate", "planar2"), ("--no",)):
+        ended = mindyn_program(*arguments)
+        assert ended.code == 2
+        assert ended.out == ""
+    assert "Did you mean 'robots'" in mindyn_program("robtos").err
+
+
+@pytest.mark.parametrize(("raised", "code"), [(KeyboardInterrupt, 130), (InputError("no"), 1)])
+def test_how_the_program_ends(monkeypatch, raised, code):
+    def stopped(*_, **__):
+        raise raised
+
+    monkeypatch.setattr(mindyn.cli.robots, "load_robot", stopped)
+    ended = mindyn_program("robots", "planar2")
+    assert ended.code == code
+    assert ended.err == ("error: no\n" if code == 1 else "")
+
+
+def test_an_unexpected_exception_is_shown_as_it_is(monkeypatch):
+    def broken(*_, **__):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(mindyn.cli.robots, "load_robot", broken)
+    with pytest.raises(ZeroDivisionError):
+        mindyn_program("robots", "planar2")
+
+
+def test_every_command_that_takes_a_robot_is_tried():
+    assert set(OF_ROBOTS) <= set(COMMANDS)
+    for command in set(COMMANDS) - set(OF_ROBOTS):
+        function = getattr(import_module(f"mindyn.cli.{command}"), command)
+        assert "robot" not in signature(function).parameters, f"{command} takes a robot: add it to OF_ROBOTS"
+
+
+def test_a_reader_that_goes_away_ends_the_program_quietly():
+    command = [sys.executable, "-c", "from mindyn.cli.main import run; run()", "robots", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as program:
+        program.stdout.close()
+        assert b"Traceback" not in program.stderr.read()

@@ -1,0 +1,110 @@
+"""Logs of step-by-step tests: what is read from them, and what is refused by name."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from closeness import SAME_ALGEBRA, assert_close
+
+from mindyn.errors import InputError
+from mindyn.estimators.step_by_step import StepByStep
+from mindyn.logs.findings import LogError
+from mindyn.logs.log import log_of_arrays
+from mindyn.robots.loading import load_robot
+
+
+def test_logs_with_rest_between_breakaways_are_read(puma, plan, logs):
+    log = logs["static-01-1"]
+    rest = log_of_arrays(log.joint_names, log.time + 0.5, log.q, 0 * log.tau, np.zeros_like(log.q))
+    order = np.argsort(np.concatenate([log.time, rest.time]))
+    parts = {k: np.concatenate([getattr(log, k), getattr(rest, k)])[order] for k in ("time", "q", "tau", "qd")}
+    ramped = log_of_arrays(log.joint_names, **parts)
+    one, other = (StepByStep().fit(puma, plan, {**logs, "static-01-1": each}) for each in (log, ramped))
+    assert_close(other.beta, one.beta, SAME_ALGEBRA)
+
+
+def test_a_missing_test_is_named(puma, plan, logs):
+    left = {name: log for name, log in logs.items() if name != "accelerated-04-2"}
+    with pytest.raises(InputError, match="test accelerated-04 is missing: no log of accelerated-04-2"):
+        StepByStep().fit(puma, plan, left)
+    with pytest.raises(InputError, match="no motion 'dance'"):
+        StepByStep().fit(puma, plan, {**logs, "dance": logs["static-01-1"]})
+
+
+def test_a_joint_that_slipped_is_named(puma, plan, logs):
+    log = logs["accelerated-08-1"]
+    slipped = log.q.copy()
+    slipped[:, 4] += np.linspace(0, 0.03, len(log))
+    with pytest.raises(LogError, match="'joint5', which is held, slipped by 0.03"):
+        StepByStep().fit(puma, plan, {**logs, "accelerated-08-1": replace(log, q=slipped)})
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("accelerated-02-1", "accelerated-02-2"),
+        ("accelerated-11-1", "accelerated-12-1"),
+        ("constant-velocity-03-1", "constant-velocity-03-2"),
+        ("static-02-1", "static-03-1"),
+    ],
+)
+def test_a_log_of_the_wrong_test_is_recognised(puma, plan, logs, one, other):
+    swapped = {**logs, one: logs[other], other: logs[one]}
+    with pytest.raises(LogError, match=f"the log of {one} is of the wrong test: .*; it looks like {other}"):
+        StepByStep().fit(puma, plan, swapped)
+
+
+def test_a_log_that_follows_no_plan_is_refused(puma, plan, logs):
+    log = logs["accelerated-01-1"]
+    moved = log.q + np.array([0, 0, 0, 0.5, 0, 0])
+    with pytest.raises(LogError, match="'joint4' is held at .*, where the plan says"):
+        StepByStep().fit(puma, plan, {**logs, "accelerated-01-1": replace(log, q=moved)})
+    still = np.tile(log.q.mean(axis=0), (len(log), 1))
+    with pytest.raises(LogError, match="'joint6' moves between"):
+        StepByStep().fit(puma, plan, {**logs, "accelerated-01-1": replace(log, q=still)})
+    names = (*log.joint_names[:-1], "tool")
+    with pytest.raises(LogError, match="has the joints"):
+        StepByStep().fit(puma, plan, {**logs, "accelerated-01-1": replace(log, joint_names=names)})
+
+
+def test_breakaways_in_one_direction_only_are_refused(puma, plan, logs):
+    forwards = logs["static-03-1"].take(logs["static-03-1"].qd[:, 3] > 0)
+    with pytest.raises(LogError, match="'joint4' at .* forwards only"):
+        StepByStep().fit(puma, plan, {**logs, "static-03-1": forwards})
+    none = logs["static-03-1"].take(slice(2, None))
+    with pytest.raises(LogError, match="in no direction only"):
+        StepByStep().fit(puma, plan, {**logs, "static-03-1": none})
+    with pytest.raises(LogError, match="has no velocity"):
+        StepByStep().fit(puma, plan, {**logs, "static-03-1": replace(logs["static-03-1"], qd=None)})
+
+
+def test_breakaways_with_negative_friction_are_refused(puma, plan, logs):
+    log = logs["static-04-1"]
+    turned = {**logs, "static-04-1": replace(log, qd=-log.qd)}
+    with pytest.raises(LogError, match="inconsistent breakaways: .*'joint3'.*static friction -"):
+        StepByStep().fit(puma, plan, turned)
+    assert StepByStep(slack=1e3).fit(puma, plan, turned).untold == ()
+
+
+def test_logs_that_cannot_be_integrated_are_refused(puma, plan, logs):
+    log = logs["accelerated-01-1"]
+    with pytest.raises(LogError, match="too few for 10 intervals"):
+        StepByStep().fit(puma, plan, {**logs, "accelerated-01-1": log.take(slice(None, None, 30))})
+    uneven = {**logs, "accelerated-01-1": log.take(np.arange(len(log)) % 7 > 0)}
+    with pytest.raises(LogError, match="not uniform"):
+        StepByStep(rule="gregory").fit(puma, plan, uneven)
+    assert_close(StepByStep().fit(puma, plan, uneven).beta, StepByStep().fit(puma, plan, logs).beta, 1e-3)
+    few = logs["constant-velocity-01-1"].take(slice(None, None, 50))
+    with pytest.raises(LogError, match="constant-velocity-01-1 has 5 rows"):
+        StepByStep().fit(puma, plan, {**logs, "constant-velocity-01-1": few})
+
+
+def test_settings_and_plans_of_other_robots_are_refused(plan, logs):
+    with pytest.raises(InputError, match="rule = 'simpson'"):
+        StepByStep(rule="simpson")
+    with pytest.raises(InputError, match="solution = 'guess'"):
+        StepByStep(solution="guess")
+    with pytest.raises(InputError, match="the plan is of robot 'puma560_yoshida'"):
+        StepByStep().fit(load_robot("stanford"), plan, logs)

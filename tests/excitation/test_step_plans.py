@@ -1,0 +1,245 @@
+"""Plans of step-by-step tests: Yoshida's for his PUMA, complete ones for any serial robot, inside limits, in files."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from closeness import ORACLE, assert_close
+from robots import random_robot, with_random_drives
+
+from mindyn.errors import ExportError, InputError, MindynError, UnknownNameError
+from mindyn.excitation.step_files import read_test_logs, write_motions, write_test_logs
+from mindyn.excitation.step_plan import load_plan
+from mindyn.excitation.step_planner import plan_tests
+from mindyn.excitation.step_simulation import simulate_tests
+from mindyn.excitation.told_subspace import ToldSubspace
+from mindyn.logs.findings import LogError
+from mindyn.regression.regressor import with_estimated_drives
+from mindyn.robots.loading import load_robot
+
+# Reference table of the 13 accelerated tests: moving joints -> row, held joints that are varied, new combinations.
+YOSHIDA = {
+    (6,): (6, (), 1),
+    (5,): (5, (6,), 3),
+    (5, 6): (6, (), 3),
+    (4,): (4, (5,), 3),
+    (4, 5): (5, (), 3),
+    (3,): (3, (4,), 3),
+    (3, 4): (4, (), 2),
+    (2,): (2, (), 1),
+    (2, 3): (3, (), 1),
+    (1, 4): (4, (), 1),
+    (1,): (1, (2, 3), 5),
+    (1, 3): (3, (), 2),
+    (1, 2): (2, (), 2),
+}
+
+
+@pytest.fixture(scope="module")
+def puma():
+    return load_robot("puma560_yoshida")
+
+
+@pytest.fixture(scope="module")
+def plan(puma):
+    return plan_tests(puma)
+
+
+def numbers(names):
+    return tuple(int(name.removeprefix("joint")) for name in names)
+
+
+def test_the_puma_has_yoshidas_number_of_tests(plan):
+    assert plan.counts() == {"static": 5, "constant velocity": 6, "accelerated": 13}
+    assert sum(test.yields for test in plan.tests) == 52
+    assert plan.untold == ()
+    assert plan.left_out == tuple(f"fo{i}" for i in range(1, 7))
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_accelerated_tests_are_those_of_the_reference(puma, seed):
+    plan = plan_tests(puma, weakest=0.0, seed=seed)
+    found = {
+        numbers(test.moving): (*numbers([test.row]), numbers(test.varied), test.yields)
+        for test in plan.tests
+        if test.kind == "accelerated"
+    }
+    assert found == YOSHIDA
+
+
+@pytest.mark.parametrize("seed", [1])
+def test_what_is_faint_in_one_test_is_left_to_another(puma, seed):
+    """Not more tests than Yoshida's, but h5 from joints 3 and 5 in place of the coupling of motors 4 and 5."""
+    plan = plan_tests(puma, seed=seed)
+    assert plan.counts() == {"static": 5, "constant velocity": 6, "accelerated": 13}
+    assert plan.untold == ()
+    told = next(test for test in plan.tests if "Im5" in test.tells)
+    assert told.moving == ("joint3", "joint5")
+
+
+def test_static_and_constant_velocity_tests_go_from_the_last_joint(plan):
+    static = [test for test in plan.tests if test.kind == "static"]
+    assert [test.row for test in static] == ["joint6", "joint5", "joint4", "joint3", "joint2"]
+    assert any("static test of joint1" in one for one in plan.skipped)
+    steady = [test for test in plan.tests if test.kind == "constant velocity"]
+    assert [test.tells for test in steady] == [(f"fv{i}", f"fc{i}") for i in range(6, 0, -1)]
+    assert static[0].tells == ("mcx6", "mcy6")
+
+
+def test_unknown_offsets_make_the_static_test_of_joint_1_useful(puma):
+    plan = plan_tests(puma, offsets=True)
+    assert plan.counts() == {"static": 6, "constant velocity": 6, "accelerated": 13}
+    assert sum(test.yields for test in plan.tests) == 58
+    assert plan.left_out == ()
+
+
+def test_every_parameter_is_told_once(plan):
+    told = [name for test in plan.tests for name in test.tells]
+    assert sorted(told) == sorted(set(plan.names) - set(plan.left_out))
+    for test in plan.tests:
+        assert test.outcome() in plan.table()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_plans_of_random_serial_robots_are_complete(seed):
+    robot = random_robot(seed, joints=2 + seed % 3, tree=False)
+    robot = with_random_drives(robot, seed) if seed % 2 else robot
+    plan = plan_tests(robot, offsets=True, seed=seed)
+    assert plan.untold == ()
+    assert sum(test.yields for test in plan.tests) == len(plan.names)
+    assert all(len(test.moving) <= 2 and test.row in test.moving for test in plan.tests)
+
+
+def test_robots_without_drives_need_no_constant_velocity_tests():
+    plan = plan_tests(load_robot("scara"))
+    assert plan.counts()["constant velocity"] == 0
+    assert any("no drives" in one for one in plan.skipped)
+    driven = plan_tests(with_estimated_drives(load_robot("scara")))
+    assert driven.counts()["constant velocity"] == 4
+
+
+@pytest.mark.parametrize("name", ["stanford", "scara", "puma560"])
+def test_motions_stay_inside_limits(name):
+    robot = load_robot(name)
+    for motion in plan_tests(robot).motions.values():
+        path = motion.trajectory(500.0)
+        assert (np.diff(path.t) > 0).all()
+        for j, joint in enumerate(robot.joints):
+            low, high = joint.limits.lower, joint.limits.upper
+            assert low - 1e-12 <= path.q[:, j].min()
+            assert path.q[:, j].max() <= high + 1e-12
+            if joint.limits.velocity is not None:
+                assert np.abs(path.qd[:, j]).max() <= joint.limits.velocity
+
+
+def test_stated_ranges_go_before_limits(puma):
+    ranges = dict.fromkeys(puma.joint_names, (0.2, 1.4))
+    plan = plan_tests(puma, ranges=ranges)
+    assert plan.untold == ()
+    positions = np.concatenate([motion.trajectory(100.0).q for motion in plan.motions.values()])
+    assert positions.min() >= 0.2 - 1e-12
+    assert positions.max() <= 1.4 + 1e-12
+
+
+def test_velocities_and_accelerations_are_derivatives_of_the_positions(plan):
+    for name in ("accelerated-03-1", "constant-velocity-02-3"):
+        path = plan.motions[name].trajectory(1000.0)
+        for values, derivative in ((path.q, path.qd), (path.qd, path.qdd)):
+            slope = np.gradient(values, path.t, axis=0)[1:-1]
+            scale = max(1.0, np.abs(derivative).max())
+            assert np.abs(slope - derivative[1:-1]).max() < 1e-4 * scale
+
+
+def test_held_joints_stand_still(plan):
+    for motion in plan.motions.values():
+        path = motion.trajectory(100.0)
+        held = [j for j in range(6) if j not in motion.joints]
+        assert (path.q[:, held] == np.array(motion.q)[held]).all()
+        assert (path.qd[:, held] == 0).all()
+
+
+def test_a_plan_survives_its_file(plan, tmp_path):
+    plan.save(tmp_path / "plan.json")
+    assert load_plan(tmp_path / "plan.json") == plan
+    (tmp_path / "bad.json").write_text('{"format": "something else"}')
+    with pytest.raises(InputError, match="not a plan"):
+        load_plan(tmp_path / "bad.json")
+    (tmp_path / "short.json").write_text('{"format": "mindyn step plan 1"}')
+    with pytest.raises(InputError, match="cannot be read as a plan"):
+        load_plan(tmp_path / "short.json")
+
+
+def test_motions_are_written_for_a_controller(puma, plan, tmp_path):
+    write_motions(tmp_path, plan, rate_hz=100.0)
+    assert len(list(tmp_path.glob("*.motion.csv"))) == len(plan.motions)
+    written = np.loadtxt(tmp_path / "accelerated-10-4.motion.csv", delimiter=",", skiprows=1)
+    path = plan.motions["accelerated-10-4"].trajectory(100.0)
+    assert (written == np.column_stack([path.t, path.q, path.qd])).all()
+    assert read_test_logs(tmp_path, puma) == (plan, {})
+    with pytest.raises(ExportError, match="no folder"):
+        write_motions(tmp_path / "nowhere", plan)
+
+
+def test_logs_come_back_from_their_files(tmp_path):
+    robot = load_robot("scara")
+    plan = plan_tests(robot)
+    logs = simulate_tests(robot, plan, rate_hz=50.0)
+    write_test_logs(tmp_path, robot, plan, logs)
+    again, read = read_test_logs(tmp_path, robot)
+    assert again == plan
+    assert read.keys() == logs.keys()
+    for name, log in logs.items():
+        assert_close(read[name].q, log.q, ORACLE)
+        assert_close(read[name].tau, log.tau, ORACLE)
+        assert_close(read[name].qd, log.qd, ORACLE)
+    with pytest.raises(InputError, match="no motion 'dance'"):
+        write_test_logs(tmp_path, robot, plan, {"dance": logs["static-01-1"]})
+    (tmp_path / "static-01-1.csv").unlink()
+    with pytest.raises(InputError, match="'static-01-1.csv', but there is no such file"):
+        read_test_logs(tmp_path, robot)
+
+
+def test_a_velocity_that_is_no_derivative_is_refused_in_moving_logs(tmp_path):
+    robot = load_robot("scara")
+    plan = plan_tests(robot)
+    logs = simulate_tests(robot, plan, rate_hz=50.0)
+    wrong = {"accelerated-01-1": replace(logs["accelerated-01-1"], qd=100 * logs["accelerated-01-1"].qd)}
+    write_test_logs(tmp_path, robot, plan, wrong)
+    with pytest.raises(LogError, match="velocity"):
+        read_test_logs(tmp_path, robot)
+
+
+def test_what_cannot_be_planned_is_refused_by_name(puma):
+    with pytest.raises(MindynError, match="branches"):
+        plan_tests(
+            next(r for r in (random_robot(k, joints=5, tree=True) for k in range(20)) if r.parents.count(-1) > 1)
+        )
+    with pytest.raises(MindynError, match="has loops"):
+        plan_tests(load_robot("five_bar"))
+    with pytest.raises(UnknownNameError, match="no joint 'elbow'"):
+        plan_tests(puma, ranges={"elbow": (0, 1)})
+    with pytest.raises(InputError, match="must not be empty"):
+        plan_tests(puma, ranges={"joint1": (1.0, 1.0)})
+    with pytest.raises(InputError, match="seconds"):
+        plan_tests(puma, seconds=0.0)
+    with pytest.raises(InputError, match="weakest"):
+        plan_tests(puma, weakest=-1.0)
+    with pytest.raises(InputError, match="intervals"):
+        plan_tests(puma, intervals=1)
+
+
+def test_new_directions_are_those_of_the_rank():
+    """[L; N] spans the rows of all groups: against the numerical rank of the stack."""
+    rng = np.random.default_rng(0)
+    basis = rng.normal(size=(5, 9))
+    groups = [rng.normal(size=(4, 2)) @ basis[:2], rng.normal(size=(6, 3)) @ basis[1:4], basis[:5]]
+    told, stack = ToldSubspace.of(np.ones(9), np.zeros(9, dtype=bool)), np.zeros((0, 9))
+    for A in groups:
+        told = told.with_directions(told.new(A)[2])
+        stack = np.vstack([stack, A])
+        assert told.rank == np.linalg.matrix_rank(stack)
+        assert np.abs(stack - stack @ told.L.T @ told.L).max() < 1e-12
+    assert not told.told().any()
+    assert ToldSubspace.of(np.ones(9), np.arange(9) < 3).told().sum() == 3

@@ -1,0 +1,80 @@
+"""MAT files: what SciPy loads is what was written."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from estimators.recovered import exact_samples
+from scipy.io import loadmat
+
+import mindyn
+from mindyn.errors import ExportError, InputError
+from mindyn.regression.regressor import with_estimated_drives
+
+
+def texts(cells) -> list[str]:
+    """A cell array of text as MATLAB shows it."""
+    return [str(cell.item()) for cell in cells.ravel()]
+
+
+@pytest.fixture(scope="module")
+def estimate():
+    robot = with_estimated_drives(mindyn.load_robot("planar2"))
+    found = mindyn.LeastSquares(left_out=("fo1",)).fit(robot, exact_samples(robot, noise=0.01))
+    covariance = found.covariance.copy()
+    covariance[0, 0] = np.inf
+    return replace(found, covariance=covariance)
+
+
+@pytest.mark.parametrize("drives", [False, True])
+def test_a_robot(tmp_path, drives):
+    robot = mindyn.load_robot("puma560")
+    mindyn.write_mat(robot, tmp_path / "arm.mat", drives=drives)
+    found = loadmat(tmp_path / "arm.mat")
+    base = mindyn.base_parameters(robot, drives=drives)
+    assert texts(found["base_names"]) == list(base.names)
+    assert texts(found["standard_names"]) == list(base.labels)
+    assert texts(found["base_expressions"]) == list(base.expressions)
+    assert texts(found["joint_names"]) == list(robot.joint_names)
+    np.testing.assert_array_equal(found["base_matrix"], base.matrix)
+    np.testing.assert_array_equal(found["gravity"], robot.gravity[:, None])
+    np.testing.assert_allclose(found["base_matrix"] @ found["standard_values"], found["base_values"], atol=1e-12)
+    np.testing.assert_array_equal(found["standard_values"][: 10 * robot.joint_count, 0], robot.phi)
+
+
+def test_a_robot_without_parameters_has_no_values(tmp_path):
+    robot = mindyn.load_robot("planar2")
+    bare = mindyn.Robot(robot.name, robot.root, robot.joints, tuple(mindyn.Link(n) for n in robot.link_names))
+    mindyn.write_mat(bare, tmp_path / "bare")
+    found = loadmat(tmp_path / "bare.mat")
+    assert "base_matrix" in found
+    assert not {"standard_values", "base_values"} & set(found)
+
+
+def test_an_estimate(tmp_path, estimate):
+    mindyn.write_mat(estimate, tmp_path / "fit.mat")
+    found = loadmat(tmp_path / "fit.mat")
+    assert texts(found["names"]) == list(estimate.names)
+    np.testing.assert_array_equal(found["values"][:, 0], estimate.beta)
+    np.testing.assert_array_equal(found["covariance"], estimate.covariance)
+    np.testing.assert_array_equal(found["deviations"][:, 0], estimate.deviations)
+    np.testing.assert_array_equal(found["base_matrix"], estimate.base.matrix)
+    assert str(found["status"][0]) == estimate.status
+    assert texts(found["left_out"]) == list(estimate.left_out) == ["fo1"]
+    assert len(found["residual_rms"]) == 2
+    prior = found["base_matrix"] @ found["prior_standard_values"]
+    np.testing.assert_allclose(prior[:, 0], estimate.base.values, atol=1e-12)
+
+
+def test_written_whole_or_not_at_all(tmp_path):
+    robot = mindyn.load_robot("planar2")
+    with pytest.raises(ExportError, match="no folder"):
+        mindyn.write_mat(robot, tmp_path / "no" / "arm.mat")
+    (tmp_path / "taken.mat").mkdir()
+    with pytest.raises(ExportError, match="cannot be written"):
+        mindyn.write_mat(robot, tmp_path / "taken.mat")
+    with pytest.raises(InputError, match="of a Robot or an Estimate, got str"):
+        mindyn.write_mat("planar2", tmp_path / "arm.mat")
+    assert [path.name for path in tmp_path.iterdir()] == ["taken.mat"]

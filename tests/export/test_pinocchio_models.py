@@ -1,0 +1,81 @@
+"""`to_pinocchio`: Pinocchio's functions of the model equal the kernels of the robot."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pinocchio as pin
+import pytest
+from closeness import ORACLE, assert_close
+from robots import random_motion, random_pose, random_robot
+
+import mindyn
+from mindyn.errors import ExportError, MissingExtraError, MissingPhysicsError
+
+SEEDS = range(12)
+
+
+def test_the_robots_below_are_chains_and_trees_with_both_kinds_of_joints():
+    robots = [random_robot(seed) for seed in SEEDS]
+    assert {robot.is_serial for robot in robots} == {True, False}
+    assert {joint.kind for robot in robots for joint in robot.joints} == {"revolute", "prismatic"}
+    assert {joint.tip.is_identity for robot in robots for joint in robot.joints} == {True, False}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_torques_and_inertia_matrix_are_the_kernels(seed):
+    robot = random_robot(seed)
+    ours, model = mindyn.compile_model(robot), mindyn.to_pinocchio(robot)
+    data = model.createData()
+    q, qd, qdd = random_motion(robot, seed)
+    assert_close(pin.rnea(model, data, q, qd, qdd), ours.inverse_dynamics(q, qd, qdd), ORACLE)
+    upper = np.triu(pin.crba(model, data, q))
+    assert_close(upper + np.triu(upper, 1).T, ours.inertia_matrix(q), ORACLE)
+
+
+def with_tools(seed):
+    """A tree whose link frames are away from the joints, with a frame on every link."""
+    robot, rng = random_robot(seed, joints=4, tree=True, tips=True), np.random.default_rng(seed)
+    frames = tuple(mindyn.Frame(f"tool_{name}", name, random_pose(rng)) for name in robot.link_names)
+    return replace(robot, frames=frames)
+
+
+@pytest.mark.parametrize("robot", [mindyn.load_robot("panda", mount="wall"), with_tools(1), with_tools(2)])
+def test_order_limits_gravity_and_frames_go_along(robot):
+    model = mindyn.to_pinocchio(robot)
+    assert list(model.names)[1:] == list(robot.joint_names)
+    np.testing.assert_array_equal(model.gravity.linear, robot.gravity)
+    for k, joint in enumerate(robot.joints):
+        lower, upper, effort = joint.limits.lower, joint.limits.upper, joint.limits.effort
+        assert model.lowerPositionLimit[k] == (-np.inf if lower is None else lower)
+        assert model.upperPositionLimit[k] == (np.inf if upper is None else upper)
+        assert model.upperEffortLimit[k] == (np.inf if effort is None else effort)
+    ours, data = mindyn.compile_model(robot), model.createData()
+    q = random_motion(robot, 0)[0]
+    pin.framesForwardKinematics(model, data, q)
+    for place in (*robot.link_names, *(frame.name for frame in robot.frames)):
+        X = data.oMf[model.getFrameId(place)].homogeneous
+        assert_close(X, ours.forward_kinematics(q, place), ORACLE)
+
+
+def test_what_pinocchio_cannot_be_is_refused():
+    with pytest.raises(ExportError, match="has loops"):
+        mindyn.to_pinocchio(mindyn.load_robot("five_bar"))
+    chain = random_robot(3, joints=4, tree=False)
+    parents = ("base", "link1", "base", "link2")
+    joints = tuple(replace(joint, parent=parent) for joint, parent in zip(chain.joints, parents, strict=True))
+    with pytest.raises(ExportError, match="'joint4' continues a branch"):
+        mindyn.to_pinocchio(replace(chain, joints=joints))
+    moment = mindyn.Link("link1", np.eye(10)[1])
+    with pytest.raises(ExportError, match="no mass, but a first moment"):
+        mindyn.to_pinocchio(replace(chain, links=(moment, *chain.links[1:])))
+    with pytest.raises(MissingPhysicsError, match="link1"):
+        mindyn.to_pinocchio(replace(chain, links=(mindyn.Link("link1"), *chain.links[1:])))
+
+
+def test_without_pinocchio_the_error_says_what_installs_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pinocchio", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'mindyn\[pinocchio\]'"):
+        mindyn.to_pinocchio(mindyn.load_robot("planar2"))

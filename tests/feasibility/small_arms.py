@@ -1,0 +1,38 @@
+"""Small robots whose inertia matrices can be searched by brute force, and that search."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+
+from mindyn.algebra.poses import IDENTITY, Pose
+from mindyn.kernels.model import compile_model
+from mindyn.robots.parts import Joint, Link
+from mindyn.robots.robot import Robot
+
+
+def planar_arm(lengths, joints=2):
+    """Revolute joints about parallel vertical axes; lengths[i] from joint i + 1 to joint i + 2."""
+    names = ["base", *(f"link{k + 1}" for k in range(joints))]
+    origins = [IDENTITY, *(Pose(np.eye(3), np.array([L, 0.0, 0.0])) for L in lengths)]
+    made = [
+        Joint(f"joint{k + 1}", "revolute", names[k], names[k + 1], origins[k], np.array([0.0, 0.0, 1.0]))
+        for k in range(joints)
+    ]
+    return Robot("planar", Link("base"), tuple(made), tuple(map(Link, names[1:])), np.array([0.0, 0.0, -9.81]))
+
+
+def regressor_matrices(base, beta, q):
+    """M (N, n, n) by the standard regressor at unit accelerations, with the embedded parameters."""
+    model = compile_model(base.robot, drives=base.drives)
+    rest, phi = np.zeros_like(q), base.embedding @ beta
+    held = model.standard_regressor(q, rest, rest) @ phi
+    columns = [model.standard_regressor(q, rest, rest + unit) @ phi - held for unit in np.eye(q.shape[1])]
+    return np.stack(columns, axis=2)
+
+
+def grid(ranges, points):
+    """(points^d, n) of the joints with a range; the others at their one position."""
+    axes = [np.linspace(low, high, points) if high > low else np.array([low]) for low, high in ranges]
+    return np.array(list(product(*axes)))

@@ -1,0 +1,208 @@
+"""The physically consistent fit: the truth from exact data, a consistent arm from bad data, a prior that is stated."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from time import perf_counter
+
+import numpy as np
+import pytest
+from closeness import assert_close
+from estimators.recovered import exact_samples, smooth_samples
+from robots import random_robot, with_random_drives
+
+import mindyn
+from mindyn import Bounds, Friction, LeastSquares, PhysicallyConsistent
+from mindyn.algebra.inertia import consistency_of, pseudo_inertia
+from mindyn.errors import InputError
+from mindyn.feasibility.conic import Program
+from mindyn.feasibility.consistent import judge_consistent
+from mindyn.feasibility.constrained_fit import FitProblem
+from mindyn.feasibility.physical_space import space_of
+from mindyn.feasibility.priors import placeholders, prior_of
+from mindyn.regression.gathering import gather
+from mindyn.regression.regressor import Regressor, with_estimated_drives
+from mindyn.robots.parts import Link
+
+RECOVERED = 1e-4
+"""From exact samples: what the lightest prior and the solver's tolerance leave."""
+
+
+def arm(seed=3, joints=3):
+    return with_random_drives(random_robot(seed, joints=joints, tree=False, gravity=(0.0, 0.0, -9.81)), seed)
+
+
+def physical(estimate):
+    held = estimate.provenance["physical"]
+    return dict(zip(held["labels"], held["values"], strict=True))
+
+
+def links_of(estimate):
+    x = np.array(estimate.provenance["physical"]["values"])
+    return [x[10 * i : 10 * i + 10] for i in range(estimate.robot.joint_count)]
+
+
+@pytest.mark.parametrize("prior", ["robot", None])
+def test_exact_samples_give_the_truth(prior):
+    robot = arm()
+    found = PhysicallyConsistent(prior=prior, prior_weight=0.0, kinds="all").fit(robot, exact_samples(robot))
+    assert_close(found.base_values, found.base.values, RECOVERED)
+    assert all(consistency_of(phi).status == "consistent" for phi in links_of(found))
+
+
+def test_bad_data_give_a_consistent_arm_where_least_squares_does_not():
+    robot = arm(4)
+    samples = exact_samples(robot, 80, noise=20.0)
+    assert judge_consistent(LeastSquares().fit(robot, samples)).holds is False
+    found = PhysicallyConsistent(prior=None, kinds="all").fit(robot, samples)
+    assert judge_consistent(found).holds is True
+    assert all(consistency_of(phi).possible for phi in links_of(found))
+    assert all(v >= 0 for k, v in physical(found).items() if k.startswith(("Im", "fv", "fc")))
+    assert "least total mass" in found.status
+
+
+def test_the_prior_takes_what_the_data_cannot_tell():
+    robot = arm(5)
+    samples = exact_samples(robot, noise=0.1)
+    found = PhysicallyConsistent(prior_weight=1e-3).fit(robot, samples)
+    assert physical(found)["m1"] == pytest.approx(robot.phi[0], rel=1e-3)  # the first mass has no effect on any torque
+    assert "prior" in found.status
+    least = PhysicallyConsistent(prior=None).fit(robot, samples)
+    assert sum(phi[0] for phi in links_of(least)) < sum(phi[0] for phi in links_of(found))
+
+
+def test_stream_and_information_give_the_same_as_samples():
+    robot = arm(6)
+    samples = exact_samples(robot, 400, noise=0.5)
+    fit = PhysicallyConsistent(prior_weight=1e-2, kinds="all")
+    whole = fit.fit(robot, samples)
+    assert_close(fit.fit(robot, iter([samples])).beta, whole.beta, 1e-6)
+    assert_close(fit.fit(robot, gather(Regressor(robot), samples)).beta, whole.beta, 1e-6)
+
+
+def test_information_alone_cannot_choose_the_priors_weight():
+    robot = arm(6)
+    with pytest.raises(InputError, match="cross-validated"):
+        PhysicallyConsistent().fit(robot, gather(Regressor(robot), exact_samples(robot)))
+
+
+def test_time_does_not_depend_on_the_length_of_the_log():
+    robot = arm(7)
+    fit = PhysicallyConsistent(prior_weight=1e-2, kinds="all")
+    seconds = []
+    for count in (500, 10_000):
+        information = gather(Regressor(robot), exact_samples(robot, count, noise=0.5))
+        fit.fit(robot, information)  # kernels and imports once
+        start = perf_counter()
+        fit.fit(robot, information)
+        seconds.append(perf_counter() - start)
+    assert seconds[1] < 3 * seconds[0]
+
+
+def test_entropic_fit_is_an_independent_solvers():
+    import cvxpy as cp
+
+    robot = arm(8, joints=2)
+    samples = exact_samples(robot, 60, noise=5.0)
+    regressor = Regressor(robot)
+    information = gather(regressor, samples)
+    space, prior = space_of(regressor), prior_of(robot, "robot")
+    weights, weight = np.array([0.05, 0.03]), 0.02
+    x = FitProblem(space, prior).solve(information, weights, weight)
+    R, z = information.stacked(weights)
+    v = cp.Variable(space.size)
+    cost = cp.sum_squares(R @ space.matrix @ v - z) / 2 / sum(information.counts)
+    rules = [v[list(space.signed)] >= 0]
+    for i, phi in enumerate(prior.links):
+        P = sum(v[10 * i + k] * pseudo_inertia(unit) for k, unit in enumerate(np.eye(10)))
+        cost += weight * (cp.trace(np.linalg.inv(pseudo_inertia(phi)) @ P) - cp.log_det(P))
+    best = cp.Problem(cp.Minimize(cost), rules)
+    best.solve(solver=cp.SCS, eps=1e-8, max_iters=100_000)
+    assert_close(space.matrix @ x, space.matrix @ v.value, 1e-3)
+
+
+def test_a_far_prior_alone_is_returned_by_both_divergences():
+    robot = mindyn.load_robot("ur10")
+    space = space_of(Regressor(robot))
+    for divergence in ("entropic", "euclidean"):
+        prior = prior_of(robot, "robot", divergence)
+        program = Program(space.size)
+        program.add_rows(*space.cone_rows(space.units))
+        prior.add_to(program, space, space.units, 1.0, 1.0)
+        assert_close(space.units * program.solve().x[: space.size], robot.phi, RECOVERED)
+
+
+def test_bounds_total_mass_and_symmetry_are_kept():
+    robot = arm(9)
+    samples = exact_samples(robot, 200, noise=2.0)
+    names = robot.link_names
+    bounds = Bounds(
+        masses={names[0]: (1.0, 2.0)},
+        centres={names[2]: ((-0.05, -0.05, -0.05), (0.05, 0.05, 0.05))},
+        total_mass=(8.0, 8.0),
+        symmetric={names[1]: "xz"},
+    )
+    first, second, third = links_of(PhysicallyConsistent(bounds=bounds, prior_weight=1e-2).fit(robot, samples))
+    assert 1 - 1e-6 <= first[0] <= 2 + 1e-6
+    assert first[0] + second[0] + third[0] == pytest.approx(8.0, rel=1e-5)
+    assert np.abs(third[1:4] / third[0]).max() <= 0.05 + 1e-5
+    assert np.abs(second[[2, 5, 8]]).max() < 1e-5
+
+
+def test_friction_shapes_brake_and_parameters_of_drives_can_be_left_out():
+    robot = with_estimated_drives(mindyn.load_robot("planar2"))
+    robot = replace(robot, drives=tuple(replace(d, viscous=0.3, coulomb=0.1) for d in robot.drives))
+    samples = smooth_samples(robot, 2000)
+    noisy = replace(samples, tau=samples.tau + np.random.default_rng(0).normal(0, 0.3, samples.tau.shape))
+    friction = Friction("tanh", 0.01, ("stribeck", "root"))
+    found = PhysicallyConsistent(prior_weight=1e-3, kinds="all", friction=friction, left_out=("Im1", "Im2")).fit(
+        robot, noisy
+    )
+    x = physical(found)
+    assert x["Im1"] == x["Im2"] == 0.0
+    for u in (0.01, 0.1, 1.0):
+        torque = x["fv1"] * u + x["fc1"] + x["f_stribeck1"] * np.exp(-u / 0.1) + x["f_root1"] * np.sqrt(u)
+        assert torque > -1e-6
+    with pytest.raises(InputError, match="cannot be left out"):
+        PhysicallyConsistent(prior_weight=1e-3, left_out=("Izz2",)).fit(robot, samples)
+
+
+def test_placeholders_are_never_a_prior():
+    robot = arm(10)
+    box = np.array([1.0, 0, 0, 0, 0.01, 0, 0.01, 0, 0, 0.01])
+    alike = replace(robot, links=tuple(Link(link.name, box) for link in robot.links))
+    assert set(placeholders(alike)) == set(robot.link_names)
+    unit = np.array([1.0, 0, 0, 0, 1.0, 0, 1.0, 0, 0, 1.0])
+    mixed = replace(robot, links=(Link(robot.link_names[0], unit), Link(robot.link_names[1], 0 * unit), robot.links[2]))
+    assert set(placeholders(mixed)) == set(robot.link_names[:2])
+    assert not placeholders(robot)
+    found = PhysicallyConsistent(prior=alike).fit(robot, exact_samples(robot, noise=1.0))
+    assert "not used as a prior" in found.status
+    assert "least total mass" in found.status
+
+
+def test_a_prior_of_another_arm_is_refused():
+    with pytest.raises(InputError, match="other joints"):
+        PhysicallyConsistent(prior=arm(11)).fit(arm(12), exact_samples(arm(12)))
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"prior_weight": -1.0}, {"prior_weight": "much"}, {"kinds": "some"}, {"covariance": "pink"}]
+)
+def test_settings_are_checked_at_once(wrong):
+    with pytest.raises(InputError):
+        PhysicallyConsistent(**wrong)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"masses": {"a": (2.0, 1.0)}},
+        {"total_mass": (-1.0, 2.0)},
+        {"centres": {"a": ((0, 0), (1, 1))}},
+        {"symmetric": {"a": "xx"}},
+    ],
+)
+def test_bounds_are_checked_at_once(wrong):
+    with pytest.raises(InputError):
+        Bounds(**wrong)

@@ -1,0 +1,51 @@
+"""Drive gains in one program with physical links: the truth from exact runs, physical links from noisy ones."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from closeness import assert_close
+from estimators.recovered import exact_samples
+from robots import random_robot, with_random_drives
+
+from mindyn.algebra.inertia import consistency_of, phi_about_origin
+from mindyn.errors import InputError
+from mindyn.estimators.loads import drive_gains
+from mindyn.feasibility.consistent_gains import consistent_drive_gains
+from mindyn.robots.parts import Link
+
+LOAD = phi_about_origin(4.0, np.array([0.1, -0.2, 0.15]), 0.05 * np.eye(3))
+GAINS = np.array([0.7, 2.5, 1.3])
+
+
+def runs(noise, count=300):
+    robot = with_random_drives(random_robot(31, joints=3, tree=False, gravity=(0.0, 0.0, -9.81)), 31)
+    last = robot.links[-1]
+    carrying = replace(robot, links=(*robot.links[:-1], Link(last.name, last.phi + LOAD)))
+    made = []
+    for seed, arm in enumerate((robot, carrying)):
+        samples = exact_samples(arm, count, seed=seed, noise=noise)
+        made.append(replace(samples, tau=samples.tau / GAINS))
+    return robot, *made
+
+
+def test_exact_runs_give_the_gains():
+    robot, unloaded, loaded = runs(0.0)
+    found = consistent_drive_gains(robot, unloaded, loaded, LOAD)
+    assert_close(found.gains.values, GAINS, 1e-3)
+
+
+def test_noisy_runs_give_physical_links_and_gains_at_least_as_good():
+    robot, unloaded, loaded = runs(1.0, 60)
+    found = consistent_drive_gains(robot, unloaded, loaded, LOAD, prior="robot", prior_weight=1e-2)
+    plain = drive_gains(robot, unloaded, loaded, LOAD)
+    assert all(consistency_of(found.values[10 * i : 10 * i + 10]).possible for i in range(3))
+    assert np.abs(found.gains.values / GAINS - 1).max() <= np.abs(plain.values / GAINS - 1).max()
+
+
+def test_a_load_that_tells_nothing_is_refused():
+    robot, unloaded, loaded = runs(0.0)
+    with pytest.raises(InputError, match="no torque"):
+        consistent_drive_gains(robot, unloaded, loaded, np.zeros(10))

@@ -1,0 +1,151 @@
+"""`check_feasible`, `make_feasible`, plausibility and the commands `check` and `export`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import typer
+from estimators.recovered import exact_samples
+from feasibility.arms_with_parts import URDF
+from typer.testing import CliRunner
+
+from mindyn import Bounds, LeastSquares, bounds_of_shapes, check_feasible, load_robot, make_feasible
+from mindyn.cli.check import check
+from mindyn.cli.export import export
+from mindyn.errors import InputError
+from mindyn.estimators.estimate import load_estimate
+from mindyn.feasibility.bounds_file import read_bounds
+from mindyn.feasibility.consistent import judge_consistent
+from mindyn.feasibility.make_consistent import mend_consistent
+from mindyn.feasibility.plausible import judge_plausible
+from mindyn.regression.regressor import with_estimated_drives
+
+
+@pytest.fixture(scope="module")
+def arm(tmp_path_factory):
+    path = tmp_path_factory.mktemp("arm") / "bench_arm.urdf"
+    path.write_text(URDF)
+    robot = with_estimated_drives(load_robot(path))
+    drives = (replace(drive, rotor_inertia=0.05, viscous=0.4, coulomb=0.3, offset=0.1) for drive in robot.drives)
+    return replace(robot, drives=tuple(drives)), path
+
+
+@pytest.fixture(scope="module")
+def good(arm):
+    return LeastSquares().fit(arm[0], exact_samples(arm[0], 300, noise=1e-3))
+
+
+@pytest.fixture(scope="module")
+def bad(arm):
+    found = LeastSquares().fit(arm[0], exact_samples(arm[0], 300, noise=1.0))
+    return replace(found, beta=found.beta - 60 * found.deviations * (np.array(found.names) == "Izz2"))
+
+
+def test_mending_moves_the_least_in_the_estimates_own_metric(bad):
+    mended = make_feasible(bad)
+    assert judge_consistent(bad).holds is False
+    assert judge_consistent(mended).holds is True
+    inverse = np.linalg.inv(bad.covariance)
+
+    def moved(beta):
+        return float((beta - bad.beta) @ inverse @ (beta - bad.beta))
+
+    # All other consistent values are further: mixtures with the truth and scaled arms are of one convex cone.
+    truth = bad.base.values
+    for other in (truth, 2 * truth, (mended.beta + truth) / 2, 0.99 * mended.beta + 0.01 * truth, 1.01 * mended.beta):
+        assert moved(other) > moved(mended.beta) * (1 - 1e-6)
+    assert mended.provenance["mended"]["distance"] == pytest.approx(np.sqrt(moved(mended.beta)), rel=1e-3)
+    assert "nearest physically consistent" in mended.status
+
+
+def test_consistent_values_stay_where_they_are(good):
+    assert judge_consistent(good).holds is True
+    mended = mend_consistent(good)
+    assert np.abs((mended.beta - good.beta) / good.deviations).max() < 0.05
+
+
+def test_left_out_and_untold_parameters_have_a_metric_too(arm):
+    robot = arm[0]
+    samples = exact_samples(robot, 300, noise=1.0)
+    found = LeastSquares(left_out=("Im2", "Ixz2")).fit(robot, samples)
+    assert judge_consistent(make_feasible(found)).holds is True
+
+
+def test_plausible_asks_for_bounds_or_shapes(good):
+    box = bounds_of_shapes(good.robot).centres
+    assert set(box) == {"upper"}
+    np.testing.assert_allclose(box["upper"], [(-0.05, -0.05, -0.05), (0.35, 0.05, 0.05)])
+    assert judge_plausible(good).holds is True
+    bare = replace(good, regressor=LeastSquares().regressor(_without_shapes(good.robot)))
+    assert judge_plausible(bare).holds is None
+
+
+def _without_shapes(robot):
+    return replace(robot, links=tuple(replace(link, shapes=()) for link in robot.links))
+
+
+def test_plausible_within_bounds_and_not_outside(good):
+    wide = Bounds(masses={"fore": (0.5, 5.0)}, total_mass=(1.0, 50.0))
+    assert judge_plausible(good, wide).holds is True
+    narrow = Bounds(centres={"fore": ((-0.01, -0.01, -0.01), (0.0, 0.01, 0.01))})
+    answer = judge_plausible(good, narrow)
+    assert answer.holds is False
+    assert "bounds" in answer.sentence
+    impossible = Bounds(masses={"fore": (2.0, 3.0)}, total_mass=(0.0, 1.0))
+    assert "contradict each other" in judge_plausible(good, impossible).sentence
+
+
+def test_three_answers_in_one_report(good, bad):
+    found = check_feasible(good, Bounds(total_mass=(0.0, 100.0)))
+    assert found.consistent.holds is True
+    assert found.plausible.holds is True
+    assert str(found).count("\n") == 2
+    json.dumps(check_feasible(bad).to_dict())
+    with pytest.raises(InputError, match="level"):
+        make_feasible(good, level="nice")
+
+
+def run(command, *given):
+    app = typer.Typer()
+    app.command()(command)
+    return CliRunner().invoke(app, [str(one) for one in given])
+
+
+def test_commands(good, bad, arm, tmp_path):
+    good.save(tmp_path / "good.json")
+    bad.save(tmp_path / "bad.json")
+    (tmp_path / "bounds.toml").write_text("total_mass = [1, 100]\n[masses]\nfore = [0.5, 5]\n")
+    result = run(check, tmp_path / "good.json", "--bounds", tmp_path / "bounds.toml", "--json")
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["plausible"]["holds"] is True
+    result = run(check, tmp_path / "bad.json")
+    assert result.exit_code == 1
+    assert "contradict" in result.stdout
+    result = run(export, tmp_path / "bad.json", "--to", "urdf", "--out", tmp_path / "x.urdf")
+    assert result.exit_code != 0
+    assert not (tmp_path / "x.urdf").exists()
+    result = run(
+        export, tmp_path / "bad.json", "--to", "urdf", "--source", arm[1], "--mend", "--out", tmp_path / "x.urdf"
+    )
+    assert result.exit_code == 0
+    assert "upper.stl" in (tmp_path / "x.urdf").read_text()
+    for form, name in (("mjcf", "x.xml"), ("toml", "x.toml")):
+        assert run(export, tmp_path / "good.json", "--to", form, "--out", tmp_path / name).exit_code == 0
+        load_robot(tmp_path / name)
+
+
+def test_an_estimate_keeps_its_full_model_through_its_file(bad, tmp_path):
+    mended = make_feasible(bad)
+    mended.save(tmp_path / "mended.json")
+    again = load_estimate(tmp_path / "mended.json")
+    assert again.provenance["physical"] == mended.provenance["physical"]
+
+
+@pytest.mark.parametrize("text", ["total_mass = 3", "mass = 1", "[masses]\na = 'x'", "= ="])
+def test_bounds_that_are_none_are_refused(tmp_path, text):
+    (tmp_path / "b.toml").write_text(text)
+    with pytest.raises(InputError):
+        read_bounds(tmp_path / "b.toml")

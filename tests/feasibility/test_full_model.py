@@ -1,0 +1,211 @@
+"""A full model back, and files of it: read by Pinocchio, MuJoCo and mindyn they give the fitted torques."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from xml.etree import ElementTree
+
+import mujoco
+import numpy as np
+import pinocchio as pin
+import pytest
+from closeness import assert_close
+from estimators.recovered import exact_samples
+from feasibility.arms_with_parts import URDF
+from robots import random_robot, with_random_drives
+
+import mindyn
+from mindyn import (
+    Friction,
+    LeastSquares,
+    PhysicallyConsistent,
+    full_model,
+    load_robot,
+    write_mjcf,
+    write_toml,
+    write_urdf,
+)
+from mindyn.errors import ExportError, InputError
+from mindyn.kernels.model import compile_model
+from mindyn.regression.regressor import with_estimated_drives
+
+FILE = 1e-9
+"""Torques of an exported file against the fit's."""
+IN_EQUATIONS = 1e-8
+"""Torques of a full model whose link parameters were found again from base values."""
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    path = tmp_path_factory.mktemp("arm") / "bench_arm.urdf"
+    path.write_text(URDF)
+    return path
+
+
+@pytest.fixture(scope="module")
+def fitted(source):
+    """A consistent fit of a heavier arm than the file describes, with friction, rotor inertia and offsets."""
+    robot = with_estimated_drives(load_robot(source))
+    truth = replace(
+        robot.with_payload(0.8, np.array([0.1, 0.0, 0.05]), 0.002 * np.eye(3), at="fore"),
+        drives=tuple(
+            replace(drive, rotor_inertia=0.05, viscous=0.4, coulomb=0.3, offset=0.1) for drive in robot.drives
+        ),
+    )
+    samples = exact_samples(truth, 400, noise=0.3)
+    return PhysicallyConsistent(prior_weight=1e-3, kinds="all").fit(robot, samples)
+
+
+def motion(count, n=2):
+    return np.random.default_rng(1).uniform(-1, 1, (3, count, n))
+
+
+def rigid_torques(model, q, qd, qdd):
+    return compile_model(model).inverse_dynamics(q, qd, qdd)
+
+
+def test_the_full_model_has_the_torques_of_the_estimate(fitted):
+    q, qd, qdd = motion(20)
+    model = full_model(fitted)
+    expected = compile_model(fitted.robot, drives=True).regressor(q, qd, qdd) @ fitted.base_values
+    assert_close(compile_model(model, drives=True).inverse_dynamics(q, qd, qdd), expected, 1e-12)
+    assert all(verdict.status == "consistent" for verdict in model.consistency().values())
+
+
+def test_pinocchio_and_mindyn_read_an_edited_urdf(fitted, source, tmp_path):
+    write_urdf(fitted, tmp_path / "out.urdf", source=source)
+    q, qd, qdd = motion(20)
+    expected = rigid_torques(full_model(fitted), q, qd, qdd)
+    model = pin.buildModelFromUrdf(str(tmp_path / "out.urdf"))
+    data = model.createData()
+    assert_close(np.array([pin.rnea(model, data, *row) for row in zip(q, qd, qdd, strict=True)]), expected, FILE)
+    again = load_robot(tmp_path / "out.urdf")
+    assert_close(rigid_torques(again, q, qd, qdd), expected, FILE)
+    drives, values = again.drives, dict(zip(fitted.names, fitted.beta, strict=True))
+    assert [d.viscous for d in drives] == pytest.approx([values["fv1"], values["fv2"]])
+    assert [d.coulomb for d in drives] == pytest.approx([values["fc1"], values["fc2"]])
+
+
+def test_an_edited_urdf_keeps_all_else(fitted, source, tmp_path):
+    write_urdf(fitted, tmp_path / "out.urdf", source=source)
+    text = (tmp_path / "out.urdf").read_text()
+    assert "drawn in the workshop" in text
+    assert "left out" in text  # offsets and rotor inertia are not part of URDF
+    before, after = ElementTree.fromstring(URDF), ElementTree.fromstring(text)
+    for root in (before, after):
+        for element in root.findall("link"):
+            for inertial in element.findall("inertial"):
+                element.remove(inertial)
+        for element in root.findall("joint"):
+            for dynamics in element.findall("dynamics"):
+                element.remove(dynamics)
+    flat = [[(e.tag, e.attrib) for e in root.iter()] for root in (before, after)]
+    assert flat[0] == flat[1]
+
+
+def test_parts_on_fixed_joints_are_counted_once_and_the_pedestal_stays(fitted, source, tmp_path):
+    write_urdf(fitted, tmp_path / "out.urdf", source=source)
+    root = ElementTree.fromstring((tmp_path / "out.urdf").read_text())
+    masses = {
+        link.get("name"): float(link.find("inertial/mass").get("value"))
+        for link in root.findall("link")
+        if link.find("inertial") is not None
+    }
+    assert set(masses) == {"pedestal", "upper", "fore"}
+    assert masses["pedestal"] == 9.0
+    assert masses["fore"] == pytest.approx(full_model(fitted).links[1].phi[0])
+
+
+def test_mujoco_reads_the_mjcf(fitted, tmp_path):
+    write_mjcf(fitted, tmp_path / "out.xml")
+    model = mujoco.MjModel.from_xml_path(str(tmp_path / "out.xml"))
+    values = dict(zip(*(fitted.provenance["physical"][key] for key in ("labels", "values")), strict=True))
+    np.testing.assert_allclose(model.dof_armature, [values["Im1"], values["Im2"]], rtol=1e-12)
+    np.testing.assert_allclose(model.dof_frictionloss, [values["fc1"], values["fc2"]], rtol=1e-12)
+    again = load_robot(tmp_path / "out.xml")
+    model.dof_armature[:] = model.dof_damping[:] = model.dof_frictionloss[:] = 0
+    data, q, qd, qdd = mujoco.MjData(model), *motion(10)
+    found = []
+    for row in zip(q, qd, qdd, strict=True):
+        data.qpos[:], data.qvel[:], data.qacc[:] = row
+        mujoco.mj_inverse(model, data)
+        found.append(data.qfrc_inverse.copy())
+    expected = rigid_torques(full_model(fitted), q, qd, qdd)
+    assert_close(np.array(found), expected, FILE)
+    assert_close(rigid_torques(again, q, qd, qdd), expected, FILE)
+
+
+def test_a_fit_of_least_mass_is_read_by_mujoco(source, tmp_path):
+    robot = with_estimated_drives(load_robot(source))
+    light = PhysicallyConsistent(prior=None, kinds="all").fit(robot, exact_samples(robot, 100, noise=3.0))
+    write_mjcf(light, tmp_path / "light.xml")
+    assert mujoco.MjModel.from_xml_path(str(tmp_path / "light.xml")).nv == 2
+
+
+def test_toml_keeps_everything(fitted, tmp_path):
+    write_toml(fitted, tmp_path / "out.toml")
+    assert load_robot(tmp_path / "out.toml", snap=False) == replace(full_model(fitted), source="", notes=())
+
+
+def test_an_estimate_that_no_arm_can_have_is_refused_unless_forced(source, tmp_path):
+    robot = with_estimated_drives(load_robot(source))
+    bad = LeastSquares().fit(robot, exact_samples(robot, 60, noise=20.0))
+    bad = replace(bad, beta=np.where(np.array(bad.names) == "Izz2", -1.0, bad.beta))
+    for write, name in ((write_urdf, "x.urdf"), (write_mjcf, "x.xml"), (write_toml, "x.toml")):
+        with pytest.raises(ExportError, match="not physically consistent"):
+            write(bad, tmp_path / name)
+        assert not (tmp_path / name).exists()
+    write_urdf(bad, tmp_path / "forced.urdf", source=source, force=True)
+    write_toml(bad, tmp_path / "forced.toml", force=True)
+    q, qd, qdd = motion(10)
+    forced = full_model(bad, force=True)
+    assert any("forced" in note for note in forced.notes)
+    links = len([name for name in bad.base.names if name.startswith(("I", "mc")) and not name.startswith("Im")])
+    assert links
+    assert_close(
+        rigid_torques(load_robot(tmp_path / "forced.urdf"), q, qd, qdd), rigid_torques(forced, q, qd, qdd), FILE
+    )
+
+
+def test_a_source_of_another_arm_is_refused(fitted, tmp_path):
+    other = tmp_path / "other.urdf"
+    other.write_text(URDF.replace('xyz="0.35 0.05 0"', 'xyz="0.30 0.05 0"'))
+    with pytest.raises(ExportError, match="elsewhere"):
+        write_urdf(fitted, tmp_path / "x.urdf", source=other)
+    other.write_text(URDF.replace('"elbow"', '"cubit"'))
+    with pytest.raises(ExportError, match="cubit"):
+        write_urdf(fitted, tmp_path / "x.urdf", source=other)
+    assert not (tmp_path / "x.urdf").exists()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_link_parameters_come_back_from_base_values_nearest_to_a_prior(seed):
+    robot = with_random_drives(random_robot(20 + seed, joints=3, tree=False), seed)
+    found = LeastSquares().fit(robot, exact_samples(robot))  # exact: the robot's own values
+    q, qd, qdd = motion(10, 3)
+    expected = compile_model(robot, drives=True).inverse_dynamics(q, qd, qdd)
+    near, light = full_model(found, prior="robot"), full_model(found)
+    for model in (near, light):
+        assert_close(compile_model(model, drives=True).inverse_dynamics(q, qd, qdd), expected, IN_EQUATIONS)
+        assert all(verdict.possible for verdict in model.consistency().values())
+    assert_close(near.phi, robot.phi, 1e-4)
+    assert light.phi[::10].sum() < robot.phi[::10].sum()
+
+
+def test_friction_shapes_become_extra_torques(source):
+    robot = with_estimated_drives(load_robot(source))
+    robot = replace(robot, drives=tuple(replace(d, viscous=0.3, coulomb=0.1) for d in robot.drives))
+    friction = Friction("sign", 0.0, ("stribeck", "asymmetric"))
+    samples = exact_samples(robot, 400, noise=0.2)
+    found = PhysicallyConsistent(prior_weight=1e-3, kinds="all", friction=friction).fit(robot, samples)
+    model = full_model(found)
+    assert_close(
+        compile_model(model, drives=True).inverse_dynamics(samples.q, samples.qd, samples.qdd),
+        found.predict(samples),
+        1e-10,
+    )
+
+
+def test_unknown_formats_of_a_prior_are_refused(fitted):
+    with pytest.raises(InputError, match="other joints"):
+        full_model(fitted, prior=mindyn.load_robot("planar2"))

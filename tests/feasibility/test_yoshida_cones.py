@@ -1,0 +1,186 @@
+"""Yoshida's cones of small robots: the two-link arm in closed form, grids, projections and his modification."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from closeness import SAME_ALGEBRA, assert_close
+from small_arms import grid, planar_arm, regressor_matrices
+
+from mindyn.errors import InputError, RobotError
+from mindyn.feasibility.possible import judge_possible
+from mindyn.feasibility.yoshida_cones import judge_by_cones, leading_minors
+from mindyn.feasibility.yoshida_mending import (
+    TwoLinks,
+    in_circular_cone,
+    in_polyhedral_cone,
+    mend_by_cones,
+    mend_two_links,
+)
+from mindyn.identifiability.base_sets import base_parameters
+from mindyn.robots.loading import load_robot
+
+EXAMPLE = TwoLinks(0.30, 0.05, 0.28, 0.10, 0.5)
+BASE = base_parameters(planar_arm([0.5]))
+GRIDS = (4, 5, 8, 9, 15, 16, 31)
+
+
+def values_of(arm):
+    named = {"Izz1R": arm.J1, "Izz2": arm.J2, "mcx2": arm.Rx, "mcy2": arm.Ry}
+    return np.array([named[name] for name in BASE.names])
+
+
+def random_arms(count=1500, seed=0):
+    rng = np.random.default_rng(seed)
+    for values in rng.uniform([0, 0, -0.6, -0.6], [1, 0.3, 0.6, 0.6], (count, 4)).tolist():
+        yield TwoLinks(*values, 0.5)
+
+
+def test_the_minors_of_two_links_have_the_functions_and_coefficients_of_the_closed_form():
+    first, second = leading_minors(BASE, values_of(EXAMPLE))
+    assert first.frequencies.tolist() == [[1]]
+    assert second.frequencies.tolist() == [[2]]
+    arm = EXAMPLE
+    assert_close(first.coefficients(values_of(arm)), [arm.Rx, -arm.Ry, arm.J1 + arm.J2], SAME_ALGEBRA)  # 2 L = 1
+    for arm in random_arms(50):
+        assert_close(second.coefficients(values_of(arm)), arm.second_minor, SAME_ALGEBRA)
+
+
+@pytest.mark.parametrize("joints", [2, 3])
+def test_expanded_minors_are_those_of_the_matrix(joints):
+    base = base_parameters(planar_arm([0.5, 0.3], joints))
+    rng = np.random.default_rng(joints)
+    beta, q = rng.normal(size=base.count), rng.uniform(-np.pi, np.pi, (50, joints))
+    M = regressor_matrices(base, beta, q)
+    for minor in leading_minors(base, beta):
+        direct = np.linalg.det(M[:, : minor.order, : minor.order])
+        assert_close(minor.functions(q[:, 1:]) @ minor.coefficients(beta), direct, 1e-10)
+        assert np.linalg.matrix_rank(minor.functions(rng.uniform(-np.pi, np.pi, (200, joints - 1)))) == minor.count
+
+
+def test_the_closed_condition_is_that_of_dense_eigenvalues_and_of_the_exact_cones():
+    q = grid(np.array([[0.0, 0.0], [-np.pi, np.pi]]), 361)
+    units = [regressor_matrices(BASE, unit, q) for unit in np.eye(BASE.count)]
+    possible = 0
+    for arm in random_arms():
+        M = sum(value * unit for value, unit in zip(values_of(arm), units, strict=True))
+        least = np.linalg.eigvalsh(M)[:, 0].min()
+        if abs(least) > 1e-5:
+            assert arm.is_possible is bool(least > 0)
+        possible += arm.is_possible
+    assert 200 < possible < 1300
+    for arm in random_arms(25):
+        assert judge_by_cones(BASE, values_of(arm), points=None).holds is arm.is_possible
+        assert judge_possible((BASE, values_of(arm)), count=200).holds is arm.is_possible
+
+
+def test_a_grid_never_rejects_possible_values_and_accepts_fewer_impossible_ones_the_finer_it_is():
+    minors = leading_minors(BASE, values_of(EXAMPLE))
+    arms = list(random_arms())
+    lifted = [np.array([minor.coefficients(values_of(arm)) for arm in arms]) for minor in minors]
+    possible = np.array([arm.is_possible for arm in arms])
+    wrong = {}
+    for points in GRIDS:
+        inside = [(p @ minor.facets(points).T > 0).all(axis=1) for p, minor in zip(lifted, minors, strict=True)]
+        accepted = np.all(inside, axis=0)
+        assert accepted[possible].all()
+        facets = len(minors[1].facets(points))
+        assert facets == (points if points % 2 else points // 2)
+        p = lifted[1][accepted]
+        assert (np.hypot(p[:, 0], p[:, 1]) * np.cos(np.pi / facets) <= p[:, 2]).all()
+        wrong[points] = int((accepted & ~possible).sum())
+    assert wrong[4] > wrong[5] > wrong[15] >= wrong[31]
+    assert wrong[5] <= wrong[8]  # an even grid wastes half of its points
+    assert wrong[15] <= wrong[16]
+    assert wrong[4] > 20
+    assert wrong[31] < 0.01 * (~possible).sum()
+
+
+def test_the_worked_example_has_its_numbers():
+    first, second = leading_minors(BASE, values_of(EXAMPLE))
+    p = second.coefficients(values_of(EXAMPLE))
+    assert np.abs(first.coefficients(values_of(EXAMPLE)) - [0.28, -0.10, 0.35]).max() < 1e-12
+    assert first.margin(first.coefficients(values_of(EXAMPLE)), None) == pytest.approx(0.053, abs=5e-4)
+    assert np.abs(p - [-0.00855, 0.00700, 0.00395]).max() < 1e-12
+    assert second.margin(p, None) == pytest.approx(-0.0071, abs=5e-5)
+    exact = in_circular_cone(p)
+    assert np.abs(exact - [-0.00580, 0.00475, 0.00750]).max() < 5e-6
+    assert np.linalg.norm(exact - p) == pytest.approx(0.00502, abs=5e-6)
+    assert int((second.facets(15) @ p <= 0).sum()) == 6
+    fine, coarse = in_polyhedral_cone(p, second.facets(15)), in_polyhedral_cone(p, second.facets(8))
+    assert np.abs(fine - [-0.00615, 0.00448, 0.00745]).max() < 1e-5
+    assert np.linalg.norm(fine - p) == pytest.approx(0.00493, abs=5e-6)
+    assert len(second.facets(8)) == 4
+    assert np.linalg.norm(coarse - p) == pytest.approx(0.00331, abs=5e-6)
+    back = mend_two_links(EXAMPLE, inside=0.0)
+    assert (round(back.Rx, 4), round(back.Ry, 4)) == (0.2307, 0.0824)
+    assert pytest.approx(0.0150, abs=1e-12) == back.J1 * back.J2
+    mended = mend_two_links(EXAMPLE)
+    found = [mended.J1, mended.J2, mended.Rx, mended.Ry]
+    assert np.round(found, 4).tolist() == [0.2988, 0.0512, 0.2307, 0.0824]
+    least = judge_possible((BASE, values_of(mended)), count=500).witness["smallest_eigenvalue"]
+    assert least == pytest.approx(5e-4, abs=5e-5)
+
+
+def test_projections_on_cones_are_those_of_another_solver():
+    import cvxpy as cp
+
+    second = leading_minors(BASE, values_of(EXAMPLE))[1]
+    facets = second.facets(15)
+    for p in np.random.default_rng(0).normal(size=(8, 3)):
+        x = cp.Variable(3)
+        cp.Problem(cp.Minimize(cp.sum_squares(x - p)), [facets @ x >= 0]).solve(solver=cp.CLARABEL)
+        assert np.abs(in_polyhedral_cone(p, facets) - x.value).max() < 1e-6
+        cp.Problem(cp.Minimize(cp.sum_squares(x - p)), [cp.SOC(x[2], x[:2])]).solve(solver=cp.CLARABEL)
+        assert np.abs(in_circular_cone(p) - x.value).max() < 1e-5
+
+
+def test_the_modification_in_closed_form_makes_random_arms_possible_and_keeps_the_sum():
+    mended = 0
+    for arm in random_arms(200, seed=1):
+        try:
+            after = mend_two_links(arm)
+        except InputError as refused:
+            assert "sum" in str(refused)  # noqa: PT017 - some arms have no such J1, J2
+            continue
+        assert after.is_possible
+        assert pytest.approx(arm.J1 + arm.J2) == after.J1 + after.J2
+        assert after.Rx * arm.Ry == pytest.approx(after.Ry * arm.Rx, abs=1e-12)  # R shrinks along itself
+        mended += not arm.is_possible
+    assert mended > 50
+
+
+def near_possible(joints, seed):
+    """A planar arm and values whose first moments are too large for the moments of inertia."""
+    base = base_parameters(planar_arm([0.5, 0.4], joints))
+    rng = np.random.default_rng(seed)
+    inertias = np.array([name.startswith("I") for name in base.names])
+    return base, np.where(inertias, rng.uniform(0.05, 0.3, base.count), rng.choice([-0.25, 0.25], base.count))
+
+
+@pytest.mark.parametrize(("joints", "seed"), [(2, 2), (2, 4), (3, 6), (3, 8), (3, 10)])
+def test_the_modification_by_polyhedral_cones_ends_inside_them(joints, seed):
+    base, beta = near_possible(joints, seed)
+    assert judge_by_cones(base, beta).holds is False
+    mended = mend_by_cones(base, beta)
+    assert judge_by_cones(base, mended).holds
+    assert np.abs(mended - beta).max() < 0.5
+
+
+def test_the_modification_leaves_possible_values_and_says_where_it_ends_nowhere():
+    values = values_of(TwoLinks(0.3, 0.1, 0.1, 0.1, 0.5))
+    assert (mend_by_cones(BASE, values) == values).all()
+    with pytest.raises(InputError, match="found no base values inside the cones"):
+        mend_by_cones(*near_possible(3, 7))
+
+
+def test_robots_too_large_to_expand_and_sliding_ones_are_refused():
+    puma = base_parameters(load_robot("puma560"))
+    with pytest.raises(RobotError, match="depends on 5 angles: its minors are not expanded"):
+        judge_by_cones(puma, puma.values)
+    stanford = base_parameters(load_robot("stanford"))
+    with pytest.raises(RobotError, match="'joint3', which slides"):
+        judge_by_cones(stanford, stanford.values)
+    three = base_parameters(planar_arm([0.5, 0.4], 3))
+    with pytest.raises(InputError, match="not circular"):
+        judge_by_cones(three, np.ones(three.count), points=None)
