@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from mindyn.equations.catalogue import equation
     from mindyn.equations.loop_dynamics import LoopDynamics, loop_dynamics
     from mindyn.errors import MindynError
+    from mindyn.estimators.closed_loop_instruments import ClosedLoopInstruments
     from mindyn.estimators.energy_difference import EnergyDifference
     from mindyn.estimators.essential import essential
     from mindyn.estimators.estimate import Estimate, load_estimate
@@ -18,10 +19,18 @@ if TYPE_CHECKING:
     from mindyn.estimators.least_squares import LeastSquares
     from mindyn.estimators.loads import drive_gains, payload
     from mindyn.estimators.measurement_noise import MeasurementNoise
+    from mindyn.estimators.output_error import OutputError
     from mindyn.estimators.recursive import RecursiveLeastSquares
     from mindyn.estimators.reduction import reduce_estimate
     from mindyn.estimators.step_by_step import StepByStep
     from mindyn.estimators.total_least_squares import TotalLeastSquares
+    from mindyn.excitation.capsules import Capsule, capsules_of
+    from mindyn.excitation.constraints import Box
+    from mindyn.excitation.design import design_motion
+    from mindyn.excitation.fourier import Fourier
+    from mindyn.excitation.limits import MotionLimits
+    from mindyn.excitation.motion_design import MotionDesign
+    from mindyn.excitation.splines import BSpline
     from mindyn.excitation.step_files import read_test_logs, write_motions, write_test_logs
     from mindyn.excitation.step_plan import StepPlan, load_plan
     from mindyn.excitation.step_planner import plan_tests
@@ -70,11 +79,15 @@ if TYPE_CHECKING:
         stribeck,
     )
     from mindyn.robots.robot import Robot
+    from mindyn.simulation.control_laws import ControlLaw
     from mindyn.simulation.controllers import ComputedTorque, ProportionalDerivative, SineMotion
     from mindyn.simulation.results import TorqueLog
     from mindyn.simulation.rollouts import compiled_rollout, rollout
     from mindyn.simulation.sensors import Sensors, measure
     from mindyn.simulation.simulate import simulate
+    from mindyn.validation.bench_setting import BenchSetting
+    from mindyn.validation.method_bench import Comparison, compare_methods
+    from mindyn.validation.trajectories import Trajectories, simulated_against_measured
     from mindyn.validation.validate import Verdict, compare, validate
 
 __version__ = "0.1.0"
@@ -83,10 +96,12 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "mindyn.equations.catalogue": ("equation",),
     "mindyn.equations.loop_dynamics": ("LoopDynamics", "loop_dynamics"),
     "mindyn.errors": ("MindynError",),
+    "mindyn.estimators.closed_loop_instruments": ("ClosedLoopInstruments",),
     "mindyn.estimators.energy_difference": ("EnergyDifference",),
     "mindyn.estimators.instrumental_variables": ("InstrumentalVariables",),
     "mindyn.estimators.last_link_first": ("LastLinkFirst",),
     "mindyn.estimators.measurement_noise": ("MeasurementNoise",),
+    "mindyn.estimators.output_error": ("OutputError",),
     "mindyn.estimators.step_by_step": ("StepByStep",),
     "mindyn.estimators.total_least_squares": ("TotalLeastSquares",),
     "mindyn.excitation.step_files": ("read_test_logs", "write_motions", "write_test_logs"),
@@ -111,12 +126,22 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "ExtraColumn",
         "with_estimated_drives",
     ),
+    "mindyn.validation.bench_setting": ("BenchSetting",),
+    "mindyn.validation.method_bench": ("Comparison", "compare_methods"),
+    "mindyn.validation.trajectories": ("Trajectories", "simulated_against_measured"),
     "mindyn.validation.validate": (
         "Verdict",
         "compare",
         "validate",
     ),
     "mindyn.export.mat_writer": ("write_mat",),
+    "mindyn.excitation.capsules": ("Capsule", "capsules_of"),
+    "mindyn.excitation.constraints": ("Box",),
+    "mindyn.excitation.design": ("design_motion",),
+    "mindyn.excitation.fourier": ("Fourier",),
+    "mindyn.excitation.limits": ("MotionLimits",),
+    "mindyn.excitation.motion_design": ("MotionDesign",),
+    "mindyn.excitation.splines": ("BSpline",),
     "mindyn.export.mjcf_writer": ("write_mjcf",),
     "mindyn.export.pinocchio_model": ("to_pinocchio",),
     "mindyn.export.ros2_package": ("write_ros2_package",),
@@ -149,6 +174,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
         *("asymmetric_coulomb", "asymmetric_viscous", "stribeck"),
     ),
     "mindyn.robots.robot": ("Robot",),
+    "mindyn.simulation.control_laws": ("ControlLaw",),
     "mindyn.simulation.controllers": ("ComputedTorque", "ProportionalDerivative", "SineMotion"),
     "mindyn.simulation.results": ("TorqueLog",),
     "mindyn.simulation.rollouts": ("compiled_rollout", "rollout"),
@@ -190,9 +216,18 @@ __all__ = [  # noqa: RUF022 - in the order of the work
     "SineMotion",
     "ProportionalDerivative",
     "ComputedTorque",
+    "ControlLaw",
     "TorqueLog",
     "Sensors",
     "measure",
+    "design_motion",
+    "MotionDesign",
+    "MotionLimits",
+    "Fourier",
+    "BSpline",
+    "Capsule",
+    "capsules_of",
+    "Box",
     "read_log",
     "scan_log",
     "Conditioning",
@@ -203,10 +238,12 @@ __all__ = [  # noqa: RUF022 - in the order of the work
     "identify",
     "LeastSquares",
     "RecursiveLeastSquares",
+    "ClosedLoopInstruments",
     "EnergyDifference",
     "InstrumentalVariables",
     "LastLinkFirst",
     "MeasurementNoise",
+    "OutputError",
     "TotalLeastSquares",
     "plan_tests",
     "StepPlan",
@@ -242,6 +279,11 @@ __all__ = [  # noqa: RUF022 - in the order of the work
     "validate",
     "compare",
     "Verdict",
+    "simulated_against_measured",
+    "Trajectories",
+    "compare_methods",
+    "BenchSetting",
+    "Comparison",
     "write_report",
     "MotionComparison",
     "write_toml",

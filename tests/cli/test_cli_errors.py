@@ -19,8 +19,10 @@ OF_ROBOTS = {
     "base": (),
     "count": (),
     "bench": (),
+    "excite": (),
     "simulate": ("--out", "log.csv"),
     "identify": ("log.csv",),
+    "compare": ("--repetitions", "1", "--workers", "1"),
 }
 """Commands that take a robot first, and what they need besides."""
 

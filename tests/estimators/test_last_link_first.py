@@ -15,6 +15,8 @@ from mindyn.estimators.last_link_first import LastLinkFirst
 from mindyn.parameters.lin import lin_base
 from mindyn.parameters.lin_structure import lin_structure
 from mindyn.regression.friction import Friction
+from mindyn.regression.regressor import Regressor
+from mindyn.robots.loading import load_robot
 
 RECOVERY = 1e-8
 
@@ -92,6 +94,25 @@ def test_joint_side_friction_is_found_with_the_mlc():
     assert_close([estimate.value(f"fcj{i + 1}") for i in range(robot.joint_count)], coulomb, RECOVERY)
 
 
+@pytest.mark.parametrize("seeds", [range(k, k + 6) for k in range(0, 24, 6)])
+def test_drives_are_found_with_the_mlc_coupled_gears_too(seeds):
+    for seed in seeds:
+        robot = with_random_drives(serial(seed), seed)
+        samples = exact_samples(robot, count=250, seed=seed)
+        estimate = LastLinkFirst().fit(robot, samples)
+        assert not estimate.untold
+        assert_close(estimate.beta, estimate.base.values, RECOVERY)
+        assert_close(estimate.predict(samples), samples.tau, RECOVERY)
+        assert_close(estimate.base.to(Regressor(robot).base) @ estimate.beta, Regressor(robot).base.values, RECOVERY)
+
+
+def test_the_geared_puma_is_found_from_the_last_link():
+    robot = load_robot("puma560_yoshida")
+    estimate = LastLinkFirst().fit(robot, exact_samples(robot))
+    assert {"fc6", "fv5", "Im4", "fo1"} <= set(estimate.names)
+    assert_close(estimate.beta, estimate.base.values, RECOVERY)
+
+
 def test_stated_deviations_are_the_spread_of_repetitions():
     robot = random_robot(2, joints=2, tree=False)
     samples, fits = exact_samples(robot, count=80), []
@@ -126,8 +147,6 @@ def test_a_joint_whose_rows_leave_parameters_open_is_named():
 
 def test_what_it_cannot_treat_is_refused_by_name():
     robot = serial(3)
-    with pytest.raises(InputError, match="states drives"):
-        LastLinkFirst().fit(with_random_drives(robot, 0), exact_samples(robot))
     tree = next(one for one in (random_robot(k, joints=5, tree=True) for k in range(20)) if one.parents.count(-1) > 1)
     with pytest.raises(MindynError, match="serial"):
         LastLinkFirst().fit(tree, exact_samples(tree))

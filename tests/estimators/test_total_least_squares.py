@@ -49,6 +49,19 @@ def test_known_noise_recovers_too_without_noise():
         assert_close(estimate.beta, estimate.base.values, RECOVERY)
 
 
+def test_noise_of_each_joint_adds_up_to_that_of_all():
+    robot = random_robot(2, joints=2, tree=False)
+    regressor, samples, weights = Regressor(robot), exact_samples(robot, count=50), np.array([1.0, 0.3])
+    errors = lambda *sigmas: column_errors(regressor, samples, MeasurementNoise(*sigmas), weights)  # noqa: E731
+    torque = errors(0.0, 0.0, 0.0, 0.1)
+    first, second = ((0.02, 0.0), (0.0, 0.03))
+    both = errors((0.02, 0.03), 0.0, 0.0, 0.1)
+    assert_close(both, errors(first, 0.0, 0.0, 0.1) + errors(second, 0.0, 0.0, 0.1) - torque, 1e-10)
+    assert_close(errors((0.02, 0.02), 0.0, 0.0, (0.1, 0.1)), errors(0.02, 0.0, 0.0, 0.1), 1e-14)
+    with pytest.raises(InputError, match="3 deviations given for 2 joints"):
+        errors((0.1, 0.1, 0.1), 0.0, 0.0, 0.1)
+
+
 def test_no_other_parameters_have_a_smaller_quotient():
     rng = np.random.default_rng(0)
     Z, L = rng.normal(size=(60, 6)), rng.normal(size=(6, 6))

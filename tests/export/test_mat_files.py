@@ -47,7 +47,7 @@ def test_a_robot(tmp_path, drives):
 def test_a_robot_without_parameters_has_no_values(tmp_path):
     robot = mindyn.load_robot("planar2")
     bare = mindyn.Robot(robot.name, robot.root, robot.joints, tuple(mindyn.Link(n) for n in robot.link_names))
-    mindyn.write_mat(bare, tmp_path / "bare")
+    mindyn.write_mat(bare, tmp_path / "bare.mat")
     found = loadmat(tmp_path / "bare.mat")
     assert "base_matrix" in found
     assert not {"standard_values", "base_values"} & set(found)

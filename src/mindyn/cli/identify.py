@@ -17,6 +17,7 @@ from mindyn.cli.arguments import ROBOT
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.identify import identify as identify_logs
+from mindyn.feasibility.check import check_feasible
 from mindyn.feasibility.physically_consistent import identify_consistent
 from mindyn.files import make_folder, write_whole
 from mindyn.logs.conditioning import Conditioning
@@ -65,9 +66,16 @@ def identify(
         record = _run(found, inputs, perf_counter() - start)
         _write(out, found, verdict, record)
         if report:
-            write_report(out / "report.html", found, validation_logs=others, training_logs=whole, run=record)
+            _report(out / "report.html", found, others, whole, record)
         _talk(f"written to {out}")
     typer.echo(json.dumps(_data(found, verdict), indent=1) if as_json else _text(found, verdict))
+
+
+def _report(
+    path: Path, found: Estimate, held_out: Sequence[Log], training: Sequence[Log], record: dict[str, Any]
+) -> None:
+    answers = check_feasible(found)
+    write_report(path, found, validation_logs=held_out, training_logs=training, feasibility=answers, run=record)
 
 
 def _talk(line: str) -> None:

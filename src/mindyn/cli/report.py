@@ -11,6 +11,7 @@ import typer
 
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate, load_estimate
+from mindyn.feasibility.check import check_feasible
 from mindyn.logs.log import Log
 from mindyn.logs.reading import read_log
 from mindyn.report.writing import write_report
@@ -35,6 +36,7 @@ def report(
         estimate,
         validation_logs=_logs(held_out or (), estimate),
         training_logs=_logs(training or (), estimate),
+        feasibility=check_feasible(estimate),
         comparison=others,
         prior=None if prior is None else load_robot(prior),
         run=_record(run),

@@ -5,7 +5,8 @@ alone, and linearly. With w_(i+1), ..., w_n found, w_i is the least-squares solu
 
     A_i w_i = tau_i - phi_i,    phi_i = sum_(j>i) A_ij w_j    [Lin 1995, eq. 94-116]
 
-The samples are read once: A_i, A_ij and tau_i enter through the R factor of joint i.
+Parameters of drives are found at the last joint whose torque they touch: with w_i, or, where gears couple joints, with
+those of a later one. The samples are read once: A_i, A_ij and tau_i enter through the R factor of joint i.
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
+from mindyn.equations.catalogue import equation
 from mindyn.equations.mlc_dynamics import mlc_inverse_dynamics
-from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate, JointResidual
 from mindyn.estimators.least_squares import PLAIN
 from mindyn.kernels.kernel import Kernel
 from mindyn.logs.samples import Samples
-from mindyn.parameters.lin import lin_base
+from mindyn.parameters.base import BaseParameters
+from mindyn.parameters.lin import lin_base, lin_base_with_drives
 from mindyn.parameters.lin_structure import LinStructure, lin_structure
 from mindyn.regression.friction import Friction
 from mindyn.regression.gathering import gather
@@ -37,7 +39,7 @@ from mindyn.robots.robot import Robot
 class LastLinkFirst:
     """Settings of Lin's recursive procedure.
 
-    friction    `joint_side` names joints with viscous and Coulomb columns, found together with their MLC
+    friction    shape of the friction columns; `joint_side` names joints with columns of their own motion
     extra       declared columns, found together with the MLC of their joint
     filter_hz   low pass on columns and torque alike
     decimation  of the filtered rows
@@ -50,13 +52,9 @@ class LastLinkFirst:
 
     def regressor(self, robot: Robot) -> Regressor:
         """Y with tau = Y w, w the MLC, as the derivative of Lin's own recursion."""
-        if robot.drives:
-            raise InputError(
-                f"robot {robot.name!r} states drives, which minimal linear combinations know nothing of",
-                hint="use dataclasses.replace(robot, drives=()) and Friction(joint_side=...), or LeastSquares",
-            )
-        kernel = Kernel(mlc_regressor(lin_structure(robot)), compact=["Y"], matrices=["Y"])
-        return Regressor(robot, self.friction, self.extra, lin_base(robot), kernel)
+        base = lin_base_with_drives(robot) if robot.drives else lin_base(robot)
+        kernel = Kernel(mlc_regressor(lin_structure(robot), base), compact=["Y"], matrices=["Y"])
+        return Regressor(robot, self.friction, self.extra, base, kernel)
 
     def fit(self, robot: Robot, samples: Samples) -> Estimate:
         """The MLC with their covariance; `joint_conditions` of the provenance has the condition of every A_i."""
@@ -68,13 +66,18 @@ class LastLinkFirst:
         return _estimate(self, regressor, information, found)
 
 
-def mlc_regressor(structure: LinStructure) -> Any:
-    """The `casadi.Function` (q, qd, qdd) -> Y (n, count) with tau = Y w [Lin 1995, eq. 57-92 and 94-116]."""
+def mlc_regressor(structure: LinStructure, base: BaseParameters) -> Any:
+    """The `casadi.Function` (q, qd, qdd) -> Y (n, count) with tau = Y w [Lin 1995, eq. 57-92 and 94-116].
+
+    Columns of drive parameters, where the base set has them, are those of the structural set.
+    """
     n, count = len(structure.joints), len(structure.layout)
     motion = [casadi.SX.sym(name, n) for name in ("q", "qd", "qdd")]
     mlc = casadi.SX.sym("mlc", count)
-    Y = casadi.cse(casadi.jacobian(mlc_inverse_dynamics(structure, mlc, *motion), mlc))
-    return casadi.Function("mlc_regressor", motion, [Y], ["q", "qd", "qdd"], ["Y"])
+    Y = casadi.jacobian(mlc_inverse_dynamics(structure, mlc, *motion), mlc)
+    if base.drives:
+        Y = casadi.horzcat(Y, equation(base.robot, "regressor", drives=True)(*motion)[:, count:])
+    return casadi.Function("mlc_regressor", motion, [casadi.cse(Y)], ["q", "qd", "qdd"], ["Y"])
 
 
 @dataclass(slots=True, eq=False)

@@ -16,18 +16,22 @@ from mindyn.regression.regressor import Regressor
 
 @dataclass(frozen=True, slots=True)
 class MeasurementNoise:
-    """Standard deviations of independent errors of q, qd, qdd (rad or m, per s, s^2) and tau (N m or N)."""
+    """Standard deviations of independent errors of q, qd, qdd (rad or m, per s, s^2) and tau (N m or N).
 
-    position: float = 0.0
-    velocity: float = 0.0
-    acceleration: float = 0.0
-    torque: float = 0.0
+    Each is one number for all joints, or one for each.
+    """
+
+    position: float | tuple[float, ...] = 0.0
+    velocity: float | tuple[float, ...] = 0.0
+    acceleration: float | tuple[float, ...] = 0.0
+    torque: float | tuple[float, ...] = 0.0
 
     def __post_init__(self) -> None:
         for name in ("position", "velocity", "acceleration", "torque"):
-            if not (np.isfinite(getattr(self, name)) and getattr(self, name) >= 0):
+            values = np.atleast_1d(getattr(self, name))
+            if not (np.isfinite(values).all() and (values >= 0).all()):
                 raise InputError(f"noise: {name} = {getattr(self, name)!r} must be a number, zero or more")
-        if not self.torque > 0:
+        if not (np.atleast_1d(self.torque) > 0).all():
             raise InputError("noise: torque = 0; a torque without errors leaves total least squares no residual")
 
 
@@ -38,15 +42,26 @@ def column_errors(regressor: Regressor, samples: Samples, noise: MeasurementNois
     exact for accelerations, in which Y is linear, and of second order in sigma elsewhere.
     """
     total = np.zeros((regressor.count + 1, regressor.count + 1))
-    for name, sigma in (("q", noise.position), ("qd", noise.velocity), ("qdd", noise.acceleration)):
-        for joint in range(regressor.joint_count if sigma else 0):
-            step = np.zeros(regressor.joint_count)
-            step[joint] = sigma
+    n = regressor.joint_count
+    for name, given in (("q", noise.position), ("qd", noise.velocity), ("qdd", noise.acceleration)):
+        sigmas = _for_joints(given, n)
+        for joint in np.flatnonzero(sigmas):
+            step = np.zeros(n)
+            step[joint] = sigmas[joint]
             value = getattr(samples, name)
             ends = replace(samples, **{name: value + step}), replace(samples, **{name: value - step})
             _add_gram(total, regressor, ends, weights)
-    total[-1, -1] += noise.torque**2 * float(weights @ _usable(samples).sum(axis=0))
+    total[-1, -1] += float(weights @ (_for_joints(noise.torque, n) ** 2 * _usable(samples).sum(axis=0)))
     return total
+
+
+def _for_joints(value: float | tuple[float, ...], n: int) -> Array:
+    values = np.atleast_1d(np.asarray(value, dtype=np.float64))
+    if values.shape not in ((1,), (n,)):
+        raise InputError(
+            f"noise: {len(values)} deviations given for {n} joints; one for all, or one for each, is needed"
+        )
+    return np.broadcast_to(values, (n,))
 
 
 def _add_gram(total: Array, regressor: Regressor, ends: tuple[Samples, Samples], weights: Array) -> None:

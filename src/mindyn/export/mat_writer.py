@@ -30,11 +30,10 @@ def write_mat(source: Robot | Estimate, path: str | Path, *, drives: bool = Fals
 
     if not isinstance(source, (Robot, Estimate)):
         raise InputError(f"a MAT file is written of a Robot or an Estimate, got {type(source).__name__}")
-    target = Path(path) if Path(path).suffix == ".mat" else Path(f"{path}.mat")
     values = _of_robot(source, drives=drives) if isinstance(source, Robot) else _of_estimate(source)
     written = BytesIO()
     savemat(written, values, oned_as="column")
-    write_whole(target, written.getvalue())
+    write_whole(path, written.getvalue())
 
 
 def _of_robot(robot: Robot, *, drives: bool) -> dict[str, Any]:

@@ -32,13 +32,17 @@ class Feasibility:
     consistent: Answer
     plausible: Answer
 
+    @property
+    def answers(self) -> tuple[Answer, Answer, Answer]:
+        """The three, the weakest first."""
+        return self.possible, self.consistent, self.plausible
+
     def __str__(self) -> str:
-        answers = (self.possible, self.consistent, self.plausible)
-        return "\n".join(f"{one.question:<10} {_WORDS[one.holds]:<3} {one.sentence}" for one in answers)
+        return "\n".join(f"{one.question:<10} {_WORDS[one.holds]:<3} {one.sentence}" for one in self.answers)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON can hold it."""
-        return {one.question: one.to_dict() for one in (self.possible, self.consistent, self.plausible)}
+        return {one.question: one.to_dict() for one in self.answers}
 
 
 def check_feasible(estimate: Estimate, bounds: Bounds | None = None) -> Feasibility:

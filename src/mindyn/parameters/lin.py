@@ -30,6 +30,7 @@ from mindyn.parameters.linear_forms import (
     turned_tensor,
 )
 from mindyn.parameters.reading import cleaned
+from mindyn.parameters.structural import structural_base
 from mindyn.robots.robot import Robot
 
 Version = Literal[1995, 1999]
@@ -60,6 +61,19 @@ def lin_base(robot: Robot, version: Version = 1999) -> BaseParameters:
     rows = [row for joint, own in zip(structure.joints, constants, strict=True) for row in _mlc_rows(joint, own)]
     matrix = cleaned(np.array(rows))
     return BaseParameters(robot, "lin", False, matrix, structure.names, notes=far_notes(structure.dh.far))
+
+
+def lin_base_with_drives(robot: Robot) -> BaseParameters:
+    """The MLC, those that a rotor inertia hides in with it, and the drive parameters of the structural set."""
+    links, whole = lin_base(robot), structural_base(robot, drives=True)
+    width, count = links.matrix.shape[1], links.count
+    # Rows of drive parameters have no link parameters; those of links are combinations of the same space as the MLC.
+    C = links.matrix @ np.linalg.pinv(whole.matrix[:count, :width])
+    matrix = cleaned(np.vstack([C @ whole.matrix[:count], whole.matrix[count:]]))
+    names = tuple(
+        f"{name}R" if (row[width:] != 0).any() else name for name, row in zip(links.names, matrix, strict=False)
+    )
+    return BaseParameters(robot, "lin", True, matrix, (*names, *whole.names[count:]), notes=links.notes)
 
 
 def inertia_constants(structure: LinStructure, version: Version = 1999) -> list[InertiaConstants]:

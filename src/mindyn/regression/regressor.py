@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +23,8 @@ from mindyn.robots.drive_matrices import friction_matrix
 from mindyn.robots.parts import Drive
 from mindyn.robots.robot import Robot
 
+KEPT: Final = 16
+"""Robots whose base set and compiled regressor are kept."""
 Motion = Callable[[Array, Array, Array], Array]
 Parts = list[list[Array]]
 """For each joint, arrays (N, k) whose columns side by side are its row of the regressor."""
@@ -76,8 +80,7 @@ class Regressor:
         self.extra = tuple(extra)
         self.joint_names = robot.primary_names
         drives = bool(robot.drives or robot.extras) if base is None else base.drives
-        self.base = base_parameters(robot, drives=drives) if base is None else base
-        self.kernel = kernel or compile_model(robot, drives=drives, base=self.base).kernel("regressor", compact=True)
+        self.base, self.kernel = _own_base(robot, drives) if base is None else (base, kernel or _kernel(robot, base))
         nonzeros = self.kernel.nonzeros("Y")
         rows, columns = np.divmod(nonzeros, self.base.count)
         self._starts = np.searchsorted(rows, np.arange(self.joint_count + 1))
@@ -208,6 +211,17 @@ class Regressor:
         repeated = sorted({name for name in self.names if self.names.count(name) > 1})
         if repeated:
             raise InputError(f"parameter names must be unique; repeated: {', '.join(repeated)}")
+
+
+@lru_cache(maxsize=KEPT)
+def _own_base(robot: Robot, drives: bool) -> tuple[BaseParameters, Kernel]:
+    """The robot's base set and its kernel: tracing a 6R arm takes 0.2 s, a fit to 4000 rows less."""
+    base = base_parameters(robot, drives=drives)
+    return base, _kernel(robot, base)
+
+
+def _kernel(robot: Robot, base: BaseParameters) -> Kernel:
+    return compile_model(robot, drives=base.drives, base=base).kernel("regressor", compact=True)
 
 
 def _shape_values(shape: str, u: Array, s: Array) -> Array:

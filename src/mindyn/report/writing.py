@@ -8,6 +8,7 @@ from typing import Any
 
 from mindyn.estimators.estimate import Estimate
 from mindyn.feasibility.answer import Answer
+from mindyn.feasibility.check import Feasibility
 from mindyn.files import write_whole
 from mindyn.logs.log import Log
 from mindyn.report.gathering import gather
@@ -22,7 +23,7 @@ def write_report(
     *,
     validation_logs: Log | Sequence[Log] = (),
     training_logs: Log | Sequence[Log] = (),
-    feasibility: Sequence[Answer] = (),
+    feasibility: Feasibility | Sequence[Answer] = (),
     motion: MotionComparison | None = None,
     comparison: Mapping[str, Estimate] | None = None,
     prior: Robot | None = None,
@@ -32,7 +33,7 @@ def write_report(
 
     validation_logs  not used in the fit: the verdict is on them; on the fit itself where there are none
     training_logs    used in the fit: their torques and motion are shown too
-    feasibility      answers to whether such a robot can exist
+    feasibility      whether such a robot can exist: what `check_feasible` says
     motion           simulated beside measured positions
     comparison       other estimates by name, judged on the same logs
     prior            the robot as its maker describes it; the estimate's own robot if left out
@@ -42,7 +43,7 @@ def write_report(
         estimate,
         _listed(validation_logs),
         _listed(training_logs),
-        feasibility,
+        feasibility.answers if isinstance(feasibility, Feasibility) else feasibility,
         motion,
         comparison or {},
         prior,

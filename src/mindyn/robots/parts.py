@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from math import inf, isfinite
 from numbers import Real
 from types import MappingProxyType
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -178,6 +178,11 @@ class Drive(Value):
         if self.joint in self.coupling:
             raise RobotError(f"the drive of joint {self.joint!r} is coupled to its own joint; use its ratio")
         object.__setattr__(self, "coupling", MappingProxyType(dict(self.coupling)))
+
+    def __reduce__(self) -> tuple[type[Drive], tuple[Any, ...]]:
+        """Pickles as its fields; the read-only view of `coupling` cannot be pickled itself."""
+        values = (getattr(self, one.name) for one in fields(self))
+        return Drive, tuple(dict(v) if isinstance(v, Mapping) else v for v in values)
 
 
 @dataclass(frozen=True, slots=True)

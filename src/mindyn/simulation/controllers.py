@@ -43,10 +43,16 @@ class SineMotion:
 
     def __call__(self, t: float) -> tuple[Array, Array, Array]:
         """q, qd, qdd at time t."""
+        q, qd, qdd = self.rows(np.array([t]))
+        return q[0], qd[0], qdd[0]
+
+    def rows(self, times: Array) -> tuple[Array, Array, Array]:
+        """q, qd, qdd (N, n) at times (N,)."""
         w = 2 * np.pi * self.frequency_hz
-        angle, a = w * t + self.phase, self.amplitude
-        q = self.centre + (a * (np.sin(angle) - np.sin(self.phase))).sum(axis=0)
-        return q, (a * w * np.cos(angle)).sum(axis=0), -(a * w**2 * np.sin(angle)).sum(axis=0)
+        angle, a = times[:, None, None] * w + self.phase, self.amplitude
+        sin, cos = np.sin(angle), np.cos(angle)
+        q = self.centre + (a * (sin - np.sin(self.phase))).sum(axis=1)
+        return q, (a * w * cos).sum(axis=1), -(a * w**2 * sin).sum(axis=1)
 
 
 class ProportionalDerivative:
@@ -74,17 +80,20 @@ class ComputedTorque:
     def __init__(
         self, robot: Robot, reference: Reference, stiffness: ArrayLike, damping: ArrayLike, *, drives: bool = False
     ) -> None:
-        self.reference, self._plant = reference, plant_of(robot, drives=drives)
+        self.reference, self.plant = reference, plant_of(robot, drives=drives)
         n = robot.joint_count
         self.stiffness, self.damping = _gains(stiffness, n, "stiffness"), _gains(damping, n, "damping")
-        self._torque = Kernel(self._plant.equation("inverse_dynamics"))
+        self._torque = Kernel(self.plant.equation("inverse_dynamics"))
 
     def __call__(self, t: float, q: Array, qd: Array) -> Array:
         """The torque at time t."""
         q_r, qd_r, qdd_r = self.reference(t)
         wanted = qdd_r + self.stiffness * (q_r - q) + self.damping * (qd_r - qd)
-        friction = self._plant.rows.T @ (self._plant.levels * np.sign(self._plant.rows @ qd_r))
-        return np.asarray(self._torque(q, qd, wanted) + friction)
+        return np.asarray(self._torque(q, qd, wanted) + self.dry_friction(qd_r))
+
+    def dry_friction(self, qd: Array) -> Array:
+        """F^T c sign(F qd) (..., n) of speeds (..., n)."""
+        return np.asarray((self.plant.levels * np.sign(qd @ self.plant.rows.T)) @ self.plant.rows)
 
 
 def _gains(value: ArrayLike, n: int, name: str) -> Array:

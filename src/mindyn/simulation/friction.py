@@ -59,10 +59,10 @@ def _changes(A: Array, b: Array, c: Array, modes: Modes, lam: Array) -> Modes:
     return np.where(modes == 0, slipping, np.where(speeding < -scale, 0, modes))
 
 
-def sweep(A: SX, target: SX, c: Array, lam: SX) -> SX:
+def sweep(A: SX, target: SX, c: Array | SX, lam: SX) -> SX:
     """One sweep of projected Gauss-Seidel on: minimise lam^T A lam / 2 - target^T lam over |lam| <= c."""
     lam = casadi.SX(lam)
-    for k, level in enumerate(c):
+    for k in range(c.shape[0]):
         rest = target[k] - casadi.dot(A[k, :].T, lam)
-        lam[k] = casadi.fmin(casadi.fmax(lam[k] + rest / A[k, k], -float(level)), float(level))
+        lam[k] = casadi.fmin(casadi.fmax(lam[k] + rest / A[k, k], -c[k]), c[k])
     return lam

@@ -9,8 +9,10 @@ F is the gear matrix's row for friction at the motor, so coupled drives need not
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Protocol
 
 import casadi
 import numpy as np
@@ -22,6 +24,20 @@ from mindyn.equations.forward_dynamics import factor, solve
 from mindyn.errors import RobotError
 from mindyn.robots.drive_matrices import friction_matrix, reflected_inertia
 from mindyn.robots.robot import Robot
+
+
+class Mechanism(Protocol):
+    """What a step is traced from: a `Plant`, or a candidate whose parameters are symbols."""
+
+    @property
+    def rows(self) -> Array: ...  # noqa: D102
+    @property
+    def levels(self) -> Array | SX: ...  # noqa: D102
+    @property
+    def has_friction(self) -> bool: ...  # noqa: D102
+    @property
+    def ancestors(self) -> list[list[int]]: ...  # noqa: D102
+    def equation(self, name: str) -> Callable[..., SX]: ...  # noqa: D102
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,6 +57,12 @@ class Plant:
     def has_friction(self) -> bool:
         """Whether some drive has Coulomb friction."""
         return len(self.levels) > 0
+
+    @property
+    def ancestors(self) -> list[list[int]]:
+        """For each joint the earlier joints that M couples it to, nearest first (see `forward_dynamics.factor`)."""
+        reflected = reflected_inertia(self.smooth)
+        return coupled_joints(self.smooth, coupled=bool(np.count_nonzero(reflected - np.diag(np.diag(reflected)))))
 
     def equation(self, name: str) -> Function:
         """An equation of the robot without Coulomb friction."""
@@ -82,32 +104,31 @@ class Response:
 
     free  (n, 1) accelerations without dry friction
     W     (n, m) = M^-1 F^T;   A (m, m) = F M^-1 F^T;   b (m, 1) = F free
+    D     (n, 1) pivots of M = L^T diag(D) L: all positive where M is positive definite
     """
 
     free: SX
     W: SX
     A: SX
     b: SX
+    D: SX
 
 
-def response(plant: Plant, q: SX, qd: SX, tau: SX) -> Response:
+def response(plant: Mechanism, q: SX, qd: SX, tau: SX) -> Response:
     """The response of a plant with friction, all from one factorisation of M."""
     M = plant.equation("inertia_matrix")(q)
-    ancestors = _coupled_joints(plant)
+    ancestors = plant.ancestors
     L, D = factor(M, ancestors)
     F = constant(plant.rows)
     free = solve(L, D, ancestors, tau - plant.equation("bias")(q, qd))
-    columns = [solve(L, D, ancestors, casadi.densify(F[k, :].T)) for k in range(len(plant.levels))]
-    W = casadi.horzcat(*columns)
-    return Response(free, W, casadi.densify(F @ W), casadi.densify(F @ free))
+    columns = [solve(L, D, ancestors, casadi.densify(F[k, :].T)) for k in range(len(plant.rows))]
+    W = casadi.horzcat(*columns) if columns else casadi.SX(len(ancestors), 0)
+    return Response(free, W, casadi.densify(F @ W), casadi.densify(F @ free), D)
 
 
-def _coupled_joints(plant: Plant) -> list[list[int]]:
-    """For each joint the earlier joints that M couples it to, nearest first (see `forward_dynamics.factor`)."""
-    reflected = reflected_inertia(plant.smooth)
-    if np.count_nonzero(reflected - np.diag(np.diag(reflected))):
-        return [list(reversed(range(i))) for i in range(plant.smooth.joint_count)]
-    return [list(reversed(plant.smooth.path(i)[:-1])) for i in range(plant.smooth.joint_count)]
+def coupled_joints(robot: Robot, *, coupled: bool) -> list[list[int]]:
+    """Earlier joints of each joint, nearest first: those it hangs on, or all where drives couple branches."""
+    return [list(reversed(range(i) if coupled else robot.path(i)[:-1])) for i in range(robot.joint_count)]
 
 
 def acceleration(plant: Plant) -> Function:

@@ -21,7 +21,7 @@ import casadi
 from mindyn.equations.catalogue import Function
 from mindyn.equations.chain import SX, constant
 from mindyn.simulation.friction import sweep
-from mindyn.simulation.plant import Plant, response
+from mindyn.simulation.plant import Mechanism, Plant, response
 
 RATE = 1.5960716379833215
 """Where the method's amplification of a decaying speed, 1 - x + x^2/2 - x^3/6 + x^4/24, is least: 0.2706."""
@@ -40,9 +40,9 @@ class State:
     qd: SX
     lam: SX
 
-    def moved(self, h: SX, slope: tuple[SX, SX], lam: SX) -> State:
-        """After time h with this slope (dq/dt, dqd/dt)."""
-        return State(self.q + h * slope[0], self.qd + h * slope[1], lam)
+    def moved(self, h: SX, rates: tuple[SX, SX], lam: SX) -> State:
+        """After time h with these rates (dq/dt, dqd/dt)."""
+        return State(self.q + h * rates[0], self.qd + h * rates[1], lam)
 
 
 def step_function(plant: Plant, law: Function | None = None) -> Function:
@@ -60,7 +60,7 @@ def step_function(plant: Plant, law: Function | None = None) -> Function:
     if law is None:
         symbols["tau"] = tau
     dt = symbols["dt"] = casadi.SX.sym("dt")
-    after = _advance(plant, state, tau, dt)
+    after = advance(plant, state, tau, dt)
     results = {"q_next": after.q, "qd_next": after.qd}
     if m:
         results["lam_next"] = after.lam
@@ -75,7 +75,7 @@ def slope_function(plant: Plant) -> Function:
     n, m = plant.smooth.joint_count, len(plant.levels)
     q, qd, tau = (casadi.SX.sym(name, n) for name in ("q", "qd", "tau"))
     lam, dt = casadi.SX.sym("lam", m), casadi.SX.sym("dt")
-    (_, qdd), after = _slope(plant, State(q, qd, lam), tau, dt)
+    (_, qdd), after = slope(plant, State(q, qd, lam), tau, dt)
     names = ["q", "qd", "lam", "tau", "dt"]
     results = [casadi.cse(qdd), casadi.cse(after)]
     return casadi.Function("slope", [q, qd, lam, tau, dt], results, names, ["qdd", "lam_next"])
@@ -89,16 +89,17 @@ def _torque(law: Function, symbols: dict[str, SX]) -> SX:
     return law(*(symbols[name] for name in law.name_in()))
 
 
-def _advance(plant: Plant, state: State, tau: SX, dt: SX) -> State:
-    k1, lam = _slope(plant, state, tau, dt)
-    k2, lam = _slope(plant, state.moved(dt / 2, k1, lam), tau, dt)
-    k3, lam = _slope(plant, state.moved(dt / 2, k2, lam), tau, dt)
-    k4, lam = _slope(plant, state.moved(dt, k3, lam), tau, dt)
+def advance(plant: Mechanism, state: State, tau: SX, dt: SX) -> State:
+    """The state after a step of dt under a held torque."""
+    k1, lam = slope(plant, state, tau, dt)
+    k2, lam = slope(plant, state.moved(dt / 2, k1, lam), tau, dt)
+    k3, lam = slope(plant, state.moved(dt / 2, k2, lam), tau, dt)
+    k4, lam = slope(plant, state.moved(dt, k3, lam), tau, dt)
     mean = [(a + 2 * (b + c) + d) / 6 for a, b, c, d in zip(k1, k2, k3, k4, strict=True)]
     return state.moved(dt, (mean[0], mean[1]), lam)
 
 
-def _slope(plant: Plant, state: State, tau: SX, dt: SX) -> tuple[tuple[SX, SX], SX]:
+def slope(plant: Mechanism, state: State, tau: SX, dt: SX) -> tuple[tuple[SX, SX], SX]:
     """(dq/dt, dqd/dt) and the friction torques there."""
     if not plant.has_friction:
         return (state.qd, plant.equation("forward_dynamics")(state.q, state.qd, tau)), state.lam

@@ -1,0 +1,104 @@
+"""`mindyn excite`: a motion that tells a robot's parameters, designed within limits and written for a controller."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from mindyn.cli.arguments import ROBOT
+from mindyn.errors import InputError
+from mindyn.excitation.capsules import Capsule
+from mindyn.excitation.constraints import Box
+from mindyn.excitation.design import design_motion
+from mindyn.excitation.fourier import Fourier
+from mindyn.excitation.limits import MotionLimits
+from mindyn.excitation.splines import BSpline
+from mindyn.robots.loading import load_robot
+
+PLACES = ("workspace", "obstacles", "capsules", "noise", "start")
+"""Tables of a limits file beside the limits themselves."""
+
+
+def excite(
+    robot: Annotated[str, ROBOT],
+    seconds: Annotated[float, typer.Option(help="Length of the motion.")] = 20.0,
+    harmonics: Annotated[int, typer.Option(help="Of the Fourier series.")] = 5,
+    splines: Annotated[int, typer.Option(help="Free control points of B-splines, in place of a Fourier series.")] = 0,
+    criterion: Annotated[str, typer.Option(help="condition, D, A or E.")] = "condition",
+    limits: Annotated[
+        Path | None, typer.Option(help="A .toml with limits, workspace, obstacles, capsules, noise and start.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for samples, coefficients, C header, ROS 2, plot.")] = None,
+    rate_hz: Annotated[float, typer.Option(help="Rate of the samples and of the log to be recorded.")] = 100.0,
+    starts: Annotated[int, typer.Option(help="Searches from random motions.")] = 4,
+    seed: Annotated[int, typer.Option(help="Of the random motions.")] = 0,
+    deadline_s: Annotated[float | None, typer.Option(help="Seconds after which the best so far is taken.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Design an exciting motion within a robot's limits; Ctrl-C takes the best so far."""
+    arm = load_robot(robot)
+    given = _table(limits)
+    bounds = MotionLimits.from_dict(arm, {key: value for key, value in given.items() if key not in PLACES})
+    design = design_motion(
+        arm,
+        seconds=seconds,
+        family=BSpline(splines) if splines else Fourier(harmonics),
+        criterion=criterion,  # type: ignore[arg-type] # checked there, with the names that there are
+        limits=bounds,
+        noise=given.get("noise"),
+        rate_hz=rate_hz,
+        start=given.get("start"),
+        obstacles=_capsules(given.get("obstacles", [])),
+        workspace=_box(given.get("workspace")),
+        capsules=_capsules(given["capsules"]) if "capsules" in given else None,
+        starts=starts,
+        seed=seed,
+        deadline_s=deadline_s,
+        progress=_talk,
+    )
+    for note in design.notes:
+        _talk(f"note: {note}")
+    if out is not None:
+        written = design.write(out, rate_hz=rate_hz)
+        _talk(f"written to {out}: {', '.join(path.name for path in written)}")
+    typer.echo(json.dumps(design.to_dict(), indent=1) if as_json else design.table())
+
+
+def _talk(line: str) -> None:
+    typer.echo(line, err=True)
+
+
+def _table(path: Path | None) -> dict[str, Any]:
+    if path is None:
+        return {}
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InputError(f"{path} cannot be read as limits: {error}") from error
+
+
+def _capsules(entries: Any) -> tuple[Capsule, ...]:
+    """Tables with `a`, `b` (a sphere without it), `radius`, and `link` where it moves."""
+    made = []
+    for entry in entries:
+        if not isinstance(entry, dict) or not {"a", "radius"} <= set(entry) <= {"link", "a", "b", "radius"}:
+            raise InputError(f"a capsule has a, radius, and maybe b and link; got {entry!r}")
+        made.append(
+            Capsule(entry.get("link", ""), entry["a"], entry["b"] if "b" in entry else entry["a"], entry["radius"])
+        )
+    return tuple(made)
+
+
+def _box(entry: Any) -> Box | None:
+    """A table with `lower` and `upper` corners, or `floor` alone."""
+    if entry is None:
+        return None
+    if not isinstance(entry, dict) or not set(entry) <= {"lower", "upper", "floor"}:
+        raise InputError(f"a workspace has lower and upper corners, or a floor; got {entry!r}")
+    if "floor" in entry:
+        return Box(lower=(-float("inf"), -float("inf"), entry["floor"]))
+    return Box(**entry)

@@ -1,0 +1,161 @@
+"""`ClosedLoopInstruments`: regressors at simulated closed-loop states as instruments against noise of measured ones.
+
+    beta = (sum_i w_i Omega_i^T Y_i)^-1 sum_i w_i Omega_i^T tau_i    [Janot, Vandanjon, Gautier 2014, IDIM-IV]
+
+Y is the regressor at the measured motion; Omega the same at the motion of the current model, simulated under the
+controller and reference of the log. No measurement is in Omega: noise of positions, of their derivatives and of
+torques averages out, and friction turns over where the simulated speeds do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from mindyn.algebra.values import Array
+from mindyn.errors import InputError
+from mindyn.estimators.estimate import Estimate
+from mindyn.estimators.instrumental_variables import _inverse, _moved, _Products
+from mindyn.estimators.least_squares import LeastSquares, Weights
+from mindyn.estimators.simulated_states import Initial, LoopReplay, LoopSettings
+from mindyn.estimators.told_directions import told_directions
+from mindyn.logs.samples import Samples
+from mindyn.parameters.base import BaseParameters
+from mindyn.regression.gathering import blocks
+from mindyn.robots.robot import Robot
+from mindyn.simulation.closed_loop import LONGEST_STEP_S, CandidateMotions, Controller
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClosedLoopInstruments:
+    """Settings of an instrumental-variables fit with closed-loop instruments.
+
+    controller       of the log: its law and reference
+    model            whose simulated motion gives the first instruments; None: the least-squares estimate, or inertia
+                     alone (`regular_values`) where that is indefinite or runs away
+    passes           most passes; from the second on, the instruments come from the estimate of the pass before
+    weights          of the joints' rows, as in `LeastSquares`; "joint" takes those of a least-squares fit
+    filter_hz        low pass on columns, instruments and torque alike
+    decimation       of the filtered rows
+    control_rate_hz, start_s, initial, longest_step_s   as in `LoopSettings`
+    base             the base set; the structural one if left out
+    """
+
+    controller: Controller
+    model: Estimate | None = None
+    passes: int = 10
+    weights: Weights | tuple[float, ...] = "joint"
+    filter_hz: float | None = None
+    decimation: int = 1
+    control_rate_hz: float | None = None
+    start_s: float = 0.0
+    initial: Initial = "measured"
+    longest_step_s: float = LONGEST_STEP_S
+    base: BaseParameters | None = None
+
+    def __post_init__(self) -> None:
+        if self.passes < 1:
+            raise InputError(f"passes = {self.passes!r} must be 1 or more")
+
+    def fit(self, robot: Robot, samples: Samples) -> Estimate:
+        """The estimate; its status tells whether the passes settled and whether a model was indefinite."""
+        solver = LeastSquares(
+            weights=self.weights, filter_hz=self.filter_hz, decimation=self.decimation, base=self.base
+        )
+        regressor = solver.regressor(robot)
+        loop = LoopSettings(self.controller, self.control_rate_hz, self.start_s, self.initial, self.longest_step_s)
+        replay = LoopReplay(loop, regressor, samples)
+        information = solver.gather(regressor, samples)
+        plain = solver.fit(robot, information)
+        basis = told_directions(information.stacked(np.array(plain.provenance["joint_weights"]))[0])
+        first = replay.first(plain, self.model)
+        estimate, motion = plain, first.motion
+        indefinite, moved, count = 0, True, 0
+        while moved and count < self.passes:
+            count += 1
+            _require_stable(motion, count)
+            indefinite += int(motion.pivots[0] <= 0)
+            simulated = replay.samples(motion)
+            step, covariance, rms = self._pass(estimate, samples, simulated, basis)
+            moved = _moved(step, estimate.beta, covariance)
+            residuals = tuple(replace(one, rms=r) for one, r in zip(plain.residuals, rms, strict=True))
+            estimate = replace(estimate, beta=estimate.beta + step, covariance=covariance, residuals=residuals)
+            if moved and count < self.passes:
+                motion = replay.run(estimate.beta[None])
+        found = _reported(estimate, plain, count, indefinite, settled=not moved)
+        return found.with_provenance(first_model=first.source)
+
+    def _pass(
+        self, estimate: Estimate, samples: Samples, simulated: Samples, basis: Array
+    ) -> tuple[Array, Array, list[float]]:
+        """The step of beta, its covariance, and the rms residuals of the joints."""
+        weights = np.array(estimate.provenance["joint_weights"])
+        weights = weights / weights.max()
+        products = self._products(estimate, samples, simulated)
+        p = len(estimate.beta)
+        A, r, meat = np.zeros((p, p)), np.zeros(p), np.zeros((p, p))
+        for weight, one in zip(weights, products, strict=True):
+            A[np.ix_(one.columns, one.columns)] += weight * one.omega_y
+            r[one.columns] += weight * one.omega_e
+        inverse = _inverse(A, basis)
+        step = inverse @ r
+        variances = [one.variance(step[one.columns]) for one in products]
+        for weight, variance, one in zip(weights, variances, products, strict=True):
+            meat[np.ix_(one.columns, one.columns)] += weight**2 * variance * one.omega_omega
+        return step, inverse @ meat @ inverse.T, [float(np.sqrt(v)) for v in variances]
+
+    def _products(self, estimate: Estimate, samples: Samples, simulated: Samples) -> list[_Products]:
+        """One pass over measured and simulated rows side by side."""
+        regressor = estimate.regressor
+        found = [_Products(c, np.zeros((2 * len(c) + 1, 2 * len(c) + 1))) for c in regressor.columns]
+        both = zip(
+            blocks(regressor, samples, self.filter_hz, self.decimation),
+            blocks(regressor, simulated, self.filter_hz, self.decimation),
+            strict=True,
+        )
+        for (measured, rows), (expected, _) in both:
+            for joint, one in enumerate(found):
+                kept = slice(None) if samples.usable is None else samples.usable[rows, joint]
+                Z = np.concatenate(measured[joint], axis=1)[kept]
+                Omega = np.concatenate(expected[joint], axis=1)[kept, :-1]
+                one.add(Omega, Z[:, :-1], Z[:, -1] - Z[:, :-1] @ estimate.beta[one.columns])
+        return found
+
+
+def _require_stable(motion: CandidateMotions, number: int) -> None:
+    if not motion.stable[0]:
+        reason = "its inertia matrix is indefinite" if motion.pivots[0] <= 0 else "gains may not suit it"
+        raise InputError(
+            f"the model of pass {number} cannot be simulated under this controller: the motion runs away ({reason})",
+            hint="give model= a physically consistent estimate, or condition the samples for a better least squares",
+        )
+
+
+def _reported(estimate: Estimate, plain: Estimate, passes: int, indefinite: int, *, settled: bool) -> Estimate:
+    """The estimate with its status, its provenance, and infinite variances of what the data cannot tell."""
+    covariance = estimate.covariance.copy()
+    for name in plain.untold:
+        covariance[plain.names.index(name), plain.names.index(name)] = np.inf
+    squares = sum(one.rows * one.rms**2 for one in estimate.residuals)
+    error = np.sqrt(squares / max(sum(one.rows * one.rms_torque**2 for one in estimate.residuals), 1e-300))
+    told = [
+        f"{len(plain.names)} parameters, {passes} passes{'' if settled else ', NOT settled'}, leave "
+        f"{100 * error:.3g} % of the torque unexplained"
+    ]
+    if indefinite:
+        told.append(f"the inertia matrix of the simulated model was indefinite in {indefinite} passes")
+    if plain.untold:
+        told.append(f"the data leave combinations open, among: {', '.join(plain.untold)}")
+    provenance = {
+        "estimator": "instrumental variables, closed loop",
+        "passes": passes,
+        "settled": settled,
+        "indefinite_passes": indefinite,
+    }
+    return replace(
+        estimate,
+        covariance=covariance,
+        status=f"{'; '.join(told)}.",
+        provenance={**estimate.provenance, **provenance},
+    )

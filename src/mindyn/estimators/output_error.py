@@ -1,0 +1,240 @@
+"""`OutputError`: the candidate whose simulated closed loop gives the torques, or positions, that were measured.
+
+    minimise over beta   sum_i w_i |y_i - y_i(beta)|^2,   y the torque (DIDIM) or the position (CLOE)
+
+y(beta) comes from simulating the candidate under the controller and reference of the log, so that no measured state,
+and none of its noise, enters a regressor. Gauss-Newton steps use the exact sensitivities dy/dbeta of the simulation;
+for torques by default the regressor at the simulated states, which is what dy/dbeta tends to when the controller
+tracks well, and costs nothing [Gautier, Janot, Vandanjon 2013]. Eight step lengths are simulated in the lanes of one
+register, and the best is taken.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mindyn.algebra.values import Array
+from mindyn.errors import InputError
+from mindyn.estimators.estimate import Estimate, JointResidual
+from mindyn.estimators.least_squares import LeastSquares, Weights
+from mindyn.estimators.simulated_states import First, Initial, LoopReplay, LoopSettings
+from mindyn.logs.samples import Samples
+from mindyn.parameters.base import BaseParameters
+from mindyn.regression.information import Information
+from mindyn.regression.regressor import Regressor
+from mindyn.regression.triangles import triangle_of
+from mindyn.robots.robot import Robot
+from mindyn.simulation.closed_loop import LONGEST_STEP_S, CandidateMotions, Controller
+
+Compare = Literal["torque", "position"]
+Jacobian = Literal["regressor", "exact"]
+
+LENGTHS: Final = 0.5 ** np.arange(8)
+"""Of a Gauss-Newton step, tried at once."""
+SETTLED: Final = 0.01
+"""Iterations end when no parameter moves by more than this part of its standard deviation ..."""
+ROUNDING: Final = 1e-9
+"""... or of the largest parameter."""
+STUCK: Final = 0.5
+"""A step that no length improves counts as settled when it is below this part of the standard deviations."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OutputError:
+    """Settings of an output-error fit.
+
+    controller       of the log: its law and reference
+    compare          "torque" (DIDIM) or "position" (CLOE)
+    jacobian         "exact" sensitivities, or the "regressor" at simulated states; None: regressor for torques,
+                     exact for positions
+    start            the first candidate; None: least squares on the samples, or inertia alone (`regular_values`)
+                     where that is indefinite or runs away
+    iterations       most Gauss-Newton steps
+    weights          of the joints, as in `LeastSquares`
+    control_rate_hz, start_s, initial, longest_step_s   as in `LoopSettings`
+    base             the base set; the structural one if left out
+    """
+
+    controller: Controller
+    compare: Compare = "torque"
+    jacobian: Jacobian | None = None
+    start: Estimate | None = None
+    iterations: int = 20
+    weights: Weights | tuple[float, ...] = "joint"
+    control_rate_hz: float | None = None
+    start_s: float = 0.0
+    initial: Initial = "measured"
+    longest_step_s: float = LONGEST_STEP_S
+    base: BaseParameters | None = None
+
+    def __post_init__(self) -> None:
+        if self.compare not in get_args(Compare):
+            raise InputError(f"compare = {self.compare!r}; it may be: {', '.join(get_args(Compare))}")
+        if self.jacobian not in (None, *get_args(Jacobian)):
+            raise InputError(f"jacobian = {self.jacobian!r}; it may be: {', '.join(get_args(Jacobian))}")
+        if (self.compare, self.jacobian) == ("position", "regressor"):
+            raise InputError("positions have no regressor: they need the exact sensitivities")
+        if self.iterations < 1:
+            raise InputError(f"iterations = {self.iterations!r} must be 1 or more")
+
+    def fit(self, robot: Robot, samples: Samples) -> Estimate:
+        """The estimate; its status tells whether it settled, and where a candidate was indefinite or unstable."""
+        solver = LeastSquares(weights=self.weights, base=self.base)
+        regressor = solver.regressor(robot)
+        replay = LoopReplay(self._loop(), regressor, samples)
+        plain = solver.fit(robot, solver.gather(regressor, samples))
+        search = _Search(self, solver, regressor, replay, samples, replay.first(plain, self.start))
+        for _ in range(self.iterations):
+            if not search.step():
+                break
+        return search.estimate()
+
+    def _loop(self) -> LoopSettings:
+        return LoopSettings(self.controller, self.control_rate_hz, self.start_s, self.initial, self.longest_step_s)
+
+
+class _Search:
+    """Gauss-Newton from one candidate to the next."""
+
+    def __init__(
+        self,
+        settings: OutputError,
+        solver: LeastSquares,
+        regressor: Regressor,
+        replay: LoopReplay,
+        samples: Samples,
+        first: First,
+    ) -> None:
+        self._settings, self._solver, self._regressor = settings, solver, regressor
+        self._replay, self._samples = replay, samples
+        self.beta, self._motion, self._source = first.beta, first.motion, first.source
+        self.count, self.lost, self.indefinite = 0, 0, 0
+        self.settled = False
+
+    def step(self) -> bool:
+        """One step; False when there is none to take."""
+        local = self._linearised()
+        moved = _size(local.beta, local.covariance, self.beta)
+        candidates = self.beta + LENGTHS[:, None] * local.beta
+        trial = self._replay.run(candidates)
+        self.count += 1
+        self.lost += int((~trial.stable).sum())
+        weights = np.array(local.provenance["joint_weights"])
+        before, after = self._cost(self._motion, weights)[0], self._cost(trial, weights)
+        best = int(np.argmin(after))
+        if not after[best] < before:
+            self.settled = moved < STUCK
+            return False
+        self.indefinite += int(trial.pivots[best] <= 0)
+        self.beta, self._motion = candidates[best], trial.only(best)
+        self.settled = moved < SETTLED and best == 0
+        return not self.settled
+
+    def estimate(self) -> Estimate:
+        """Where the search ended, with the covariance of the last linearisation."""
+        local = self._linearised()
+        return replace(
+            local,
+            beta=self.beta,
+            residuals=self._residuals(local),
+            status=self._status(local),
+            provenance={
+                **local.provenance,
+                "estimator": f"output error, {self._settings.compare}",
+                "start": self._source,
+                "iterations": self.count,
+                "settled": self.settled,
+                "unstable_candidates": self.lost,
+                "indefinite_iterates": self.indefinite,
+                "least_pivot": float(self._motion.pivots[0]),
+            },
+        )
+
+    def _linearised(self) -> Estimate:
+        """The least-squares fit of the step to what the simulation misses."""
+        left = self._measured - self._simulated(self._motion)[0]
+        settings = self._settings
+        exact = settings.jacobian == "exact" or settings.compare == "position"
+        if not exact:
+            states = self._replay.samples(self._motion)
+            return self._solver.fit(self._regressor.robot, replace(states, tau=left))
+        found = self._replay.loop.sensitivities(self.beta, *self._replay.start)
+        J = found.tau if settings.compare == "torque" else found.q
+        if not np.isfinite(J).all():
+            raise InputError(
+                f"the sensitivities of the candidate of step {self.count + 1} run away: its loop is at its limit of "
+                "stability",
+                hint='begin with a better estimate, or use jacobian="regressor"',
+            )
+        return self._solver.fit(self._regressor.robot, self._information(J, left))
+
+    def _information(self, J: Array, left: Array) -> Information:
+        """R factors of [dy_i/dbeta | residual]."""
+        regressor, usable = self._regressor, self._usable
+        everything = np.arange(regressor.count)
+        factors = [
+            triangle_of(np.column_stack([J[usable[:, i], i], left[usable[:, i], i]])) for i in range(left.shape[1])
+        ]
+        counts = tuple(int(count) for count in usable.sum(axis=0))
+        columns = (everything,) * len(factors)
+        return Information(regressor.robot.joint_names, regressor.names, columns, tuple(factors), counts)
+
+    @property
+    def _measured(self) -> Array:
+        return self._samples.tau if self._settings.compare == "torque" else self._samples.q
+
+    def _simulated(self, motions: CandidateMotions) -> Array:
+        return motions.tau if self._settings.compare == "torque" else motions.q
+
+    @property
+    def _usable(self) -> NDArray[np.bool_]:
+        given = self._samples.usable
+        return np.full(self._samples.q.shape, True) if given is None else given
+
+    def _cost(self, motions: CandidateMotions, weights: Array) -> Array:
+        """(B,) weighted squares; infinite where a motion ran away."""
+        with np.errstate(invalid="ignore", over="ignore"):
+            squares = ((self._measured - self._simulated(motions)) ** 2 * self._usable).sum(axis=1) @ weights
+        return np.where(motions.stable & np.isfinite(squares), squares, np.inf)
+
+    def _residuals(self, local: Estimate) -> tuple[JointResidual, ...]:
+        left = self._measured - self._simulated(self._motion)[0]
+        usable, measured = self._usable, self._measured
+        return tuple(
+            replace(one, rms=_rms(left[usable[:, i], i]), rms_torque=_rms(measured[usable[:, i], i]))
+            for i, one in enumerate(local.residuals)
+        )
+
+    def _status(self, local: Estimate) -> str:
+        left, measured = self._measured - self._simulated(self._motion)[0], self._measured
+        error = _rms(left[self._usable]) / max(_rms(measured[self._usable]), 1e-300)
+        told = [
+            f"{self._regressor.count} parameters, {self.count} Gauss-Newton steps"
+            f"{'' if self.settled else ', NOT settled'}: the simulated loop misses {100 * error:.3g} % of the "
+            f"{self._settings.compare}"
+        ]
+        if self.lost:
+            told.append(f"{self.lost} candidates tried were unstable and were not taken")
+        if self._motion.pivots[0] <= 0:
+            told.append("the inertia matrix of the estimate is indefinite on the simulated motion")
+        elif self.indefinite:
+            told.append(f"{self.indefinite} candidates on the way had an indefinite inertia matrix")
+        if local.untold:
+            told.append(f"the data leave combinations open, among: {', '.join(local.untold)}")
+        return f"{'; '.join(told)}."
+
+
+def _size(step: Array, covariance: Array, beta: Array) -> float:
+    """The step in standard deviations, those of rounding aside; infinite where nothing is told."""
+    deviations = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+    told = np.isfinite(deviations)
+    scale = deviations[told] + ROUNDING / SETTLED * np.abs(beta).max()
+    return float((np.abs(step[told]) / scale).max()) if told.any() else float("inf")
+
+
+def _rms(values: Array) -> float:
+    return float(np.sqrt(np.mean(values**2))) if len(values) else 0.0

@@ -1,0 +1,144 @@
+"""States that a candidate reaches under the controller and reference of a log: noise-free, and free of its samples."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final, Literal, get_args
+
+import numpy as np
+
+from mindyn.algebra.values import Array
+from mindyn.errors import InputError
+from mindyn.estimators.estimate import Estimate
+from mindyn.estimators.model_acceleration import inertia_matrices
+from mindyn.logs.samples import Samples
+from mindyn.notation import DRIVE_PARAMETERS, LINK_PARAMETERS, PARAMETERS_PER_LINK
+from mindyn.regression.regressor import Regressor
+from mindyn.simulation.closed_loop import LONGEST_STEP_S, CandidateMotions, ClosedLoop, Controller
+
+Initial = Literal["measured", "reference"]
+
+FACTORS: Final = 4.0 ** np.arange(-1, 7)
+"""On regular values: noise of accelerations makes the inertias of least squares too small, who knows by how much."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LoopSettings:
+    """The loop that the log was recorded in.
+
+    controller       its law and reference
+    control_rate_hz  how often it computes a torque; None: at every row
+    start_s          the controller's time at the first row
+    initial          the motion begins where it was "measured", or where the "reference" begins
+    longest_step_s   of the integration
+    """
+
+    controller: Controller
+    control_rate_hz: float | None = None
+    start_s: float = 0.0
+    initial: Initial = "measured"
+    longest_step_s: float = LONGEST_STEP_S
+
+    def __post_init__(self) -> None:
+        if self.initial not in get_args(Initial):
+            raise InputError(f"initial = {self.initial!r}; it may be: {', '.join(get_args(Initial))}")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class First:
+    """A first candidate (p,), its motion, and where it comes from; refused where the motion runs away."""
+
+    beta: Array
+    motion: CandidateMotions
+    source: str
+
+    def __post_init__(self) -> None:
+        if not self.motion.stable[0]:
+            reason = "its inertia matrix is indefinite" if self.motion.pivots[0] <= 0 else "gains may not suit it"
+            raise InputError(
+                f"the first candidate ({self.source}) cannot be simulated under this controller: "
+                f"the motion runs away ({reason})",
+                hint="begin with a physically consistent estimate; controller, rates and start_s must be the log's",
+            )
+
+
+def regular_values(plain: Estimate, samples: Samples) -> Array:
+    """beta of inertia alone, each joint's about as large as in a least-squares fit: a candidate that always moves.
+
+    What moves like the reference has nearly its regressor, so that one Gauss-Newton step from here is near the end
+    ["regular initialisation" of Gautier, Janot, Vandanjon 2013].
+    """
+    M = inertia_matrices(plain.regressor, plain.beta, samples)
+    sizes = np.maximum(np.abs(np.einsum("kii->ki", M)).mean(axis=0), 1e-6)
+    robot, base = plain.robot, plain.base
+    values = np.zeros(base.matrix.shape[1])
+    driven = {drive.joint: (k, drive.ratio) for k, drive in enumerate(robot.drives)} if base.drives else {}
+    for i, joint in enumerate(robot.joints):
+        if joint.name in driven:
+            k, ratio = driven[joint.name]
+            first = PARAMETERS_PER_LINK * robot.joint_count + len(DRIVE_PARAMETERS) * k
+            values[first + DRIVE_PARAMETERS.index("rotor_inertia")] = sizes[i] / ratio**2
+        else:
+            names = ("Ixx", "Iyy", "Izz") if joint.kind == "revolute" else ("m",)
+            values[[PARAMETERS_PER_LINK * i + LINK_PARAMETERS.index(name) for name in names]] = sizes[i]
+    return np.asarray(base.matrix @ values)
+
+
+class LoopReplay:
+    """The loop of one log, ready to be simulated with candidates."""
+
+    def __init__(self, settings: LoopSettings, regressor: Regressor, samples: Samples) -> None:
+        _require_simulable(regressor)
+        if len(np.unique(samples.segments)) > 1:
+            raise InputError(
+                f"the log has {len(np.unique(samples.segments))} segments, but a loop is simulated without a gap",
+                hint="fit one uninterrupted stretch of the log, with start_s its time on the controller's clock",
+            )
+        self._samples = samples
+        self.loop = ClosedLoop(
+            regressor.robot,
+            regressor.base,
+            settings.controller,
+            rate_hz=samples.rate_hz,
+            rows=len(samples),
+            start_s=settings.start_s,
+            control_rate_hz=settings.control_rate_hz,
+            longest_step_s=settings.longest_step_s,
+        )
+        measured = np.ascontiguousarray(samples.q[0]), np.ascontiguousarray(samples.qd[0])
+        self.start = measured if settings.initial == "measured" else self.loop.wanted_start()
+
+    def run(self, betas: Array) -> CandidateMotions:
+        """The motions of candidates (B, p)."""
+        return self.loop.run(np.ascontiguousarray(betas), *self.start)
+
+    def first(self, plain: Estimate, given: Estimate | None) -> First:
+        """Where to begin: the model given, else least squares, else regular values where that one cannot move."""
+        if given is not None:
+            beta = np.asarray(given.base.to(plain.base) @ given.base_values)
+            return First(beta, self.run(beta[None]), "given")
+        found = self.run(plain.beta[None])
+        if found.stable[0] and found.pivots[0] > 0:
+            return First(plain.beta, found, "least squares")
+        betas = FACTORS[:, None] * regular_values(plain, self._samples)
+        motions = self.run(betas)
+        astray = ((motions.q - self._samples.q) ** 2).sum(axis=(1, 2))
+        best = int(np.argmin(np.where(motions.stable, astray, np.inf)))
+        return First(betas[best], motions.only(best), "regular values")
+
+    def samples(self, motions: CandidateMotions, number: int = 0) -> Samples:
+        """One of the motions at the rows of the log, with the torque that its controller asked for."""
+        arrays = (motions.q, motions.qd, motions.qdd, motions.tau)
+        q, qd, qdd, tau = (np.ascontiguousarray(array[number]) for array in arrays)
+        return replace(self._samples, q=q, qd=qd, qdd=qdd, tau=tau)
+
+
+def _require_simulable(regressor: Regressor) -> None:
+    """Refuses columns that forward dynamics knows nothing of."""
+    beyond, direction = regressor.names[regressor.base.count :], regressor.friction.direction
+    if beyond or direction != "sign":
+        told = f"the columns {', '.join(beyond)}" if beyond else f"friction of direction {direction!r}"
+        raise InputError(
+            f"{told} cannot be simulated: only base and drive parameters enter forward dynamics",
+            hint="state drives, or extra torques as formulas, in the robot itself",
+        )

@@ -1,0 +1,133 @@
+"""Distances between capsules along a motion, and of their points from walls, with exact derivatives by q."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import casadi
+import numpy as np
+from numpy.typing import NDArray
+
+from mindyn.algebra.values import Array
+from mindyn.equations.chain import constant, kinematic_chain
+from mindyn.equations.kinematics import frame_placements
+from mindyn.excitation.capsules import Capsule
+from mindyn.kernels.kernel import Kernel
+from mindyn.robots.robot import Robot
+
+_TINY = 1e-12
+"""Squared lengths below are those of points, m^2."""
+
+
+class Points:
+    """Points fixed to links, in the root frame: positions (N, k, 3), and their derivatives (N, k, 3, n) by q."""
+
+    def __init__(self, robot: Robot, links: Sequence[int], points: Array) -> None:
+        chain = kinematic_chain(robot)
+        q = casadi.SX.sym("q", robot.joint_count)
+        placed = frame_placements(chain, chain.at(q))
+        root = chain.frames.root
+        made = []
+        for link, point in zip(links, points, strict=True):
+            if link < 0:
+                made.append(casadi.SX(casadi.DM(point)))
+                continue
+            R, p = placed[link]
+            inside = p + R @ casadi.SX(casadi.DM(chain.frames.steps[link].link.apply(point)))
+            made.append(constant(root.translation) + constant(root.rotation) @ inside)
+        flat = casadi.densify(casadi.vertcat(*made))
+        function = casadi.Function("points", [q], [flat], ["q"], ["P"])
+        slopes = casadi.Function("point_slopes", [q], [casadi.cse(casadi.jacobian(flat, q))], ["q"], ["J"])
+        self._positions = Kernel(function)
+        self._slopes = Kernel(slopes, matrices=["J"])
+        self._shape = (len(points), 3)
+
+    def positions(self, q: Array) -> Array:
+        """(N, k, 3)."""
+        return np.asarray(self._positions(q)).reshape(len(q), *self._shape)
+
+    def slopes(self, q: Array) -> Array:
+        """(N, k, 3, n)."""
+        return np.asarray(self._slopes(q)).reshape(len(q), *self._shape, q.shape[1])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Nearest:
+    """The nearest points of pairs of segments: distance (N, c), unit normal (N, c, 3), places s, t in [0, 1]."""
+
+    distance: Array
+    normal: Array
+    s: Array
+    t: Array
+
+
+def nearest(a1: Array, b1: Array, a2: Array, b2: Array) -> Nearest:
+    """Of segments a1-b1 and a2-b2, (N, c, 3) each; the normal points from the second to the first."""
+    d1, d2, r = b1 - a1, b2 - a2, a1 - a2
+    A, E, B = (d1 * d1).sum(-1), (d2 * d2).sum(-1), (d1 * d2).sum(-1)
+    C, F = (d1 * r).sum(-1), (d2 * r).sum(-1)
+    safe_A, safe_E = np.where(A > _TINY, A, 1.0), np.where(E > _TINY, E, 1.0)
+    denominator = A * E - B * B
+    crossing = denominator > 1e-9 * A * E
+    s = np.where(crossing, np.clip((B * F - C * E) / np.where(crossing, denominator, 1.0), 0, 1), 0.5)
+    s = np.where(A > _TINY, s, 0.0)
+    t = np.where(E > _TINY, np.clip((B * s + F) / safe_E, 0, 1), 0.0)
+    s = np.where(A > _TINY, np.clip((B * t - C) / safe_A, 0, 1), 0.0)
+    t = np.where(E > _TINY, np.clip((B * s + F) / safe_E, 0, 1), 0.0)
+    gap = r + s[..., None] * d1 - t[..., None] * d2
+    distance = np.sqrt((gap * gap).sum(-1))
+    return Nearest(distance, gap / np.maximum(distance, 1e-9)[..., None], s, t)
+
+
+class Pairs:
+    """Pairs of capsules of a robot and its surroundings that must keep apart.
+
+    capsules  of the links and of obstacles
+    pairs     (c, 2) their numbers
+    """
+
+    def __init__(self, robot: Robot, capsules: Sequence[Capsule], pairs: NDArray[np.intp]) -> None:
+        self.capsules, self.pairs = tuple(capsules), pairs
+        self.points = _end_points(robot, self.capsules)
+        self._radii = np.array([c.radius for c in self.capsules])
+
+    def gaps(self, q: Array) -> Array:
+        """(N, c) between surfaces, m; negative where they overlap."""
+        return np.asarray(self._nearest(self.points.positions(q)).distance - self._radii[self.pairs].sum(axis=1))
+
+    def with_slopes(self, q: Array) -> tuple[Array, Array]:
+        """Gaps (N, c) and their derivatives (N, c, n) by q."""
+        found, J = self._nearest(self.points.positions(q)), self.points.slopes(q)
+        first, second = self.pairs.T
+        moves = _between(J, first, found.s) - _between(J, second, found.t)
+        return (
+            found.distance - self._radii[self.pairs].sum(axis=1),
+            np.einsum("tci,tcij->tcj", found.normal, moves),
+        )
+
+    def _nearest(self, P: Array) -> Nearest:
+        first, second = self.pairs.T
+        return nearest(P[:, 2 * first], P[:, 2 * first + 1], P[:, 2 * second], P[:, 2 * second + 1])
+
+    def names(self) -> list[str]:
+        """`upper_arm - wall` for every pair."""
+        named = [c.link or "obstacle" for c in self.capsules]
+        return [f"{named[i]} - {named[j]}" for i, j in self.pairs]
+
+
+def _between(J: Array, capsule: NDArray[np.intp], s: Array) -> Array:
+    """Derivatives of the point at s of a capsule's segment: (N, c, 3, n)."""
+    s = s[..., None, None]
+    return np.asarray((1 - s) * J[:, 2 * capsule] + s * J[:, 2 * capsule + 1])
+
+
+def _end_points(robot: Robot, capsules: Sequence[Capsule]) -> Points:
+    links = [robot.link_index(c.link) if c.link else -1 for c in capsules for _ in range(2)]
+    ends = np.array([end for c in capsules for end in (c.a, c.b)]).reshape(-1, 3)
+    return Points(robot, links, ends)
+
+
+def moved_by(robot: Robot, capsules: Sequence[Capsule]) -> list[int]:
+    """The link number of every capsule, -1 for fixed ones."""
+    return [robot.link_index(c.link) if c.link else -1 for c in capsules]

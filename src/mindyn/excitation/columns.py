@@ -1,0 +1,88 @@
+"""`Columns`: the regressor along a motion, the information it gives, and how both change with the motion."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from mindyn.algebra.values import Array
+from mindyn.kernels.model import Model, compile_model
+from mindyn.notation import DRIVE_PARAMETERS, PARAMETERS_PER_LINK
+from mindyn.parameters.base import BaseParameters
+from mindyn.parameters.labels import parameter_labels
+from mindyn.parameters.structural import structural_base
+from mindyn.robots.drive_matrices import friction_matrix
+from mindyn.robots.robot import Robot
+
+TURNING: Final = 0.05
+"""In a design Coulomb friction is tanh(u / width), width this part of the speed limit: its sign has no derivative."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Coulomb:
+    """The Coulomb column of one drive: row[j] * tanh(row @ qd / width) at joint j."""
+
+    column: int
+    row: Array
+    width: float
+
+
+class Columns:
+    """Y (N, n, p) of the base set with friction and rotor columns, Coulomb columns smooth.
+
+    speeds  (n,) speed limits, which set the width of the smooth sign
+    """
+
+    def __init__(self, robot: Robot, *, drives: bool, speeds: Array) -> None:
+        self.robot = robot
+        self.base: BaseParameters = structural_base(robot, drives=drives)
+        self.model: Model = compile_model(robot, drives=drives, base=self.base)
+        self._kernel = self.model.kernel("regressor")
+        self._adjoint = self.model.adjoint("regressor")
+        self._coulomb = _coulomb_columns(robot, self.base, speeds) if drives else ()
+
+    @property
+    def count(self) -> int:
+        """p."""
+        return self.base.count
+
+    def regressor(self, q: Array, qd: Array, qdd: Array) -> Array:
+        """Y (N, n, p) with the smooth sign."""
+        Y: Array = self._kernel(q, qd, qdd)
+        for one in self._coulomb:
+            Y[:, :, one.column] = np.tanh(qd @ one.row / one.width)[:, None] * one.row
+        return Y
+
+    def signed_regressor(self, q: Array, qd: Array, qdd: Array) -> Array:
+        """Y (N, n, p) as identification takes it, with the sign itself."""
+        Y: Array = self._kernel(q, qd, qdd)
+        return Y
+
+    def pulled_back(self, q: Array, qd: Array, qdd: Array, V: Array) -> tuple[Array, Array, Array]:
+        """Derivatives of <V, Y> by q, qd, qdd, (N, n) each."""
+        by_q, by_qd, by_qdd = self._adjoint(q, qd, qdd, V)
+        for one in self._coulomb:
+            slope = (1 - np.tanh(qd @ one.row / one.width) ** 2) / one.width
+            by_qd += (slope * (V[:, :, one.column] @ one.row))[:, None] * one.row
+        return by_q, by_qd, by_qdd
+
+    def information(self, Y: Array, weights: Array) -> Array:
+        """S (p, p) = sum over samples and joints j of weights[j] Y_j^T Y_j."""
+        rows = (Y * np.sqrt(weights)[:, None]).reshape(-1, Y.shape[2])
+        return np.asarray(rows.T @ rows)
+
+
+def coulomb_columns(robot: Robot, base: BaseParameters) -> list[int]:
+    """Numbers of the Coulomb parameters of every drive."""
+    labels = parameter_labels(robot, drives=True)
+    first = PARAMETERS_PER_LINK * robot.joint_count + DRIVE_PARAMETERS.index("coulomb")
+    return [base.names.index(labels[first + len(DRIVE_PARAMETERS) * k]) for k in range(len(robot.drives))]
+
+
+def _coulomb_columns(robot: Robot, base: BaseParameters, speeds: Array) -> tuple[_Coulomb, ...]:
+    rows = friction_matrix(robot)
+    numbers = coulomb_columns(robot, base)
+    finite = np.where(np.isfinite(speeds), speeds, 1.0)
+    return tuple(_Coulomb(k, row, float(TURNING * np.abs(row) @ finite)) for k, row in zip(numbers, rows, strict=True))

@@ -1,0 +1,209 @@
+"""Constraints on a motion: every one a series over time that must stay at or below 1, with exact derivatives.
+
+A series is a joint's position, velocity, acceleration, jerk or torque as part of its limit, or the approach of two
+capsules, or of a capsule and a wall. `aggregated` makes one number of each: a smooth maximum over time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mindyn.algebra.values import Array
+from mindyn.errors import InputError
+from mindyn.excitation.clearance import Pairs, Points
+from mindyn.excitation.instants import Instants, State
+from mindyn.kernels.kernel import Kernel
+
+APPROACH_M: Final = 0.1
+"""Distance over which the approach of two surfaces counts from 0 to 1."""
+
+
+class Constraint(Protocol):
+    """c series over time."""
+
+    @property
+    def two_sided(self) -> bool:
+        """Whether -1 is a bound as well."""
+
+    @property
+    def labels(self) -> list[str]:
+        """What each series is, c names."""
+
+    def values(self, state: State) -> Array:
+        """(N, c), at most 1 where the constraint is met."""
+
+    def pulled_back(self, instants: Instants, state: State, weights: Array) -> Array:
+        """(c, 1 + m, n): derivatives by z of sum_t weights[t] values[t]."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rates:
+    """Positions (order 0), velocities, accelerations or jerks of some joints: (rate - middle) / half."""
+
+    order: int
+    joints: NDArray[np.intp]
+    middle: Array
+    half: Array
+    names: tuple[str, ...]
+
+    two_sided = True
+
+    @property
+    def labels(self) -> list[str]:
+        """See `Constraint`."""
+        return [f"{('position', 'velocity', 'acceleration', 'jerk')[self.order]} of {name}" for name in self.names]
+
+    def values(self, state: State) -> Array:
+        """See `Constraint`."""
+        return np.asarray((state[self.order][:, self.joints] - self.middle) / self.half)
+
+    def pulled_back(self, instants: Instants, state: State, weights: Array) -> Array:
+        """See `Constraint`."""
+        B = instants.basis[self.order]
+        found = np.zeros((len(self.joints), B.shape[1], state[0].shape[1]))
+        found[range(len(self.joints)), :, self.joints] = (B.T @ (weights / self.half)).T
+        return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Torques:
+    """Torques without Coulomb friction, as parts of what the limits leave when it acts against the motor.
+
+    beta     base parameters, those of Coulomb friction zero
+    allowed  (c,) of the joints that have a limit
+    """
+
+    kernel: Kernel
+    slopes: Kernel
+    beta: Array
+    joints: NDArray[np.intp]
+    allowed: Array
+    names: tuple[str, ...]
+
+    two_sided = True
+
+    @property
+    def labels(self) -> list[str]:
+        """See `Constraint`."""
+        return [f"torque of {name}" for name in self.names]
+
+    def values(self, state: State) -> Array:
+        """See `Constraint`."""
+        return np.asarray(self.kernel(*state[:3], self.beta)[:, self.joints] / self.allowed)
+
+    def pulled_back(self, instants: Instants, state: State, weights: Array) -> Array:
+        """See `Constraint`."""
+        scaled = (weights / self.allowed)[:, :, None]
+        slopes = [scaled * J[:, self.joints] for J in self.slopes(*state[:3], self.beta)]
+        return instants.pulled_back_series(*slopes)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Gaps:
+    """Gaps between capsules, `clearance` (m) at least."""
+
+    pairs: Pairs
+    clearance: float
+
+    two_sided = False
+
+    @property
+    def labels(self) -> list[str]:
+        """See `Constraint`."""
+        return [f"gap of {name}" for name in self.pairs.names()]
+
+    def values(self, state: State) -> Array:
+        """See `Constraint`."""
+        return np.asarray(1 - (self.pairs.gaps(state[0]) - self.clearance) / APPROACH_M)
+
+    def pulled_back(self, instants: Instants, state: State, weights: Array) -> Array:
+        """See `Constraint`."""
+        slopes = self.pairs.with_slopes(state[0])[1]
+        return instants.pulled_back_series(-weights[:, :, None] * slopes / APPROACH_M)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Box:
+    """A box in the root frame that the robot must stay inside of, m; infinite faces do not count.
+
+    A floor is Box(lower=(-inf, -inf, 0)).
+    """
+
+    lower: Array
+    upper: Array
+
+    def __init__(self, lower: object = (-np.inf,) * 3, upper: object = (np.inf,) * 3) -> None:
+        for name, given in (("lower", lower), ("upper", upper)):
+            array = np.array(given, dtype=np.float64)
+            if array.shape != (3,) or np.isnan(array).any():
+                raise InputError(f"the {name} corner of a box must be three numbers, got {given!r}")
+            object.__setattr__(self, name, array)
+        if not (self.lower < self.upper).all():
+            raise InputError(f"a box from {self.lower.tolist()} to {self.upper.tolist()} has no inside")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Walls:
+    """Distances of points, less their radii, from the faces of a box.
+
+    directions  (c, 3) inward normals, with `offsets` (c,): n . p - offset is the distance of p from its face
+    point       (c,) the point of each series
+    """
+
+    points: Points
+    point: NDArray[np.intp]
+    directions: Array
+    offsets: Array
+    names: tuple[str, ...]
+
+    two_sided = False
+
+    @property
+    def labels(self) -> list[str]:
+        """See `Constraint`."""
+        return list(self.names)
+
+    def values(self, state: State) -> Array:
+        """See `Constraint`."""
+        P = self.points.positions(state[0])[:, self.point]
+        return np.asarray(1 - ((P * self.directions).sum(-1) - self.offsets) / APPROACH_M)
+
+    def pulled_back(self, instants: Instants, state: State, weights: Array) -> Array:
+        """See `Constraint`."""
+        J = self.points.slopes(state[0])[:, self.point]
+        slopes = np.einsum("tcij,ci->tcj", J, self.directions)
+        return instants.pulled_back_series(-weights[:, :, None] * slopes / APPROACH_M)
+
+
+def aggregated(
+    constraint: Constraint, instants: Instants, state: State, sharpness: float
+) -> tuple[Array, Callable[[], Array]]:
+    """Smooth maxima over time (c,), and what gives their derivatives (c, 1 + m, n) by z.
+
+    The mean of v with weights exp(sharpness v), over both signs of v where both are bound: exact for a constant
+    series, about 1 / (2 sharpness) below a peak. (The logarithm of a sum lies log(N) / sharpness above a constant.)
+    """
+    v = constraint.values(state)
+    signed = np.concatenate([v, -v]) if constraint.two_sided else v
+    weights = np.exp(sharpness * (signed - signed.max(axis=0)))
+    weights /= weights.sum(axis=0)
+    mean = (weights * signed).sum(axis=0)
+
+    def derivatives() -> Array:
+        slopes = weights * (1 + sharpness * (signed - mean))
+        if constraint.two_sided:
+            slopes = slopes[: len(v)] - slopes[len(v) :]
+        return constraint.pulled_back(instants, state, slopes)
+
+    return mean, derivatives
+
+
+def greatest(constraint: Constraint, state: State) -> Array:
+    """(c,) maxima over time."""
+    v = constraint.values(state)
+    return np.asarray(np.abs(v).max(axis=0) if constraint.two_sided else v.max(axis=0))

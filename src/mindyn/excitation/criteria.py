@@ -1,0 +1,97 @@
+"""Criteria: what makes a motion exciting, as functions of the information matrix S, with exact derivatives.
+
+S = Y^T W Y is the inverse of the parameters' covariance: Y the regressor stacked over samples and joints, W the inverse
+noise variances. Every criterion is a logarithm, to be made small.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal, get_args
+
+import numpy as np
+
+from mindyn.algebra.values import Array
+from mindyn.errors import InputError
+
+Name = Literal["condition", "D", "A", "E"]
+
+EXACT: Final = np.inf
+"""The power at which norms over eigenvalues are the extreme eigenvalue itself."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Criterion:
+    """f(S) and its gradient.
+
+    name    "condition": logarithm of the condition number of the stack, columns scaled to unit length
+            "D": - log det S / p; half the logarithm of the volume of the confidence ellipsoid is p / 2 times this
+            "A": log of the mean variance of the parameters; "E": log of the largest variance of a combination
+    scales  (p,) of the parameters, in which A and E measure variances; the others do not depend on them
+    power   of the norm that stands for the largest eigenvalue of A in "condition" and "E": (sum of l^power)^(1/power),
+            which is smooth where eigenvalues cross; EXACT for the largest itself
+    """
+
+    name: Name
+    scales: Array
+    power: float = EXACT
+
+    def __post_init__(self) -> None:
+        if self.name not in get_args(Name):
+            raise InputError(f"criterion = {self.name!r}; it may be: {', '.join(get_args(Name))}")
+
+    def value(self, S: Array) -> float:
+        """f(S); infinite where S is singular."""
+        return self.with_gradient(S)[0]
+
+    def with_gradient(self, S: Array) -> tuple[float, Array]:
+        """f(S) and the symmetric matrix of its derivatives by the entries of S."""
+        if self.name == "condition":
+            return self._condition(S)
+        scaled = S * self.scales * self.scales[:, None]
+        values, V = np.linalg.eigh(scaled)
+        if values[0] <= values[-1] * len(values) * np.finfo(float).eps:
+            return np.inf, np.zeros_like(S)
+        value, slopes = self._of_eigenvalues(values)
+        if self.name == "D":  # as if unscaled
+            value += 2 * float(np.log(self.scales).mean())
+        return value, (V * slopes) @ V.T * self.scales * self.scales[:, None]
+
+    def _of_eigenvalues(self, values: Array) -> tuple[float, Array]:
+        """The value, and its derivatives by the eigenvalues."""
+        p = len(values)
+        if self.name == "D":
+            return -float(np.log(values).mean()), -1 / values / p
+        if self.name == "A":
+            total = (1 / values).sum()
+            return float(np.log(total / p)), -1 / values**2 / total
+        value, slopes = log_norm(1 / values, self.power)
+        return value, -slopes / values**2
+
+    def _condition(self, S: Array) -> tuple[float, Array]:
+        d = np.sqrt(np.diag(S))
+        if not (d > 0).all():
+            return np.inf, np.zeros_like(S)
+        C = S / d / d[:, None]
+        values, V = np.linalg.eigh(C)
+        if values[0] <= len(values) ** 2 * np.finfo(float).eps:
+            return np.inf, np.zeros_like(S)
+        top, top_slopes = log_norm(values, self.power)
+        bottom, bottom_slopes = log_norm(1 / values, self.power)
+        G = (V * (top_slopes - bottom_slopes / values**2)) @ V.T / 2
+        # C_ij = S_ij / sqrt(S_ii S_jj): the scales depend on S as well
+        gradient = G / d / d[:, None]
+        gradient[np.diag_indices_from(G)] -= (G * C).sum(axis=1) / np.diag(S)
+        return (top + bottom) / 2, gradient
+
+
+def log_norm(values: Array, power: float) -> tuple[float, Array]:
+    """Log of (sum of values^power)^(1/power) of positive values, and its derivatives; power EXACT: of the largest."""
+    largest = values.max()
+    if power == EXACT:
+        slopes = np.zeros_like(values)
+        slopes[int(values.argmax())] = 1 / largest
+        return float(np.log(largest)), slopes
+    parts = (values / largest) ** power
+    total = parts.sum()
+    return float(np.log(largest) + np.log(total) / power), parts / values / total

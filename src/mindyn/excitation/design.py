@@ -1,0 +1,216 @@
+"""`design_motion`: the motion within limits from which a log tells the parameters best."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from time import monotonic
+from typing import Final, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from mindyn.algebra.values import Array
+from mindyn.errors import InputError
+from mindyn.excitation.capsules import Capsule
+from mindyn.excitation.columns import Columns
+from mindyn.excitation.constraints import Box, Constraint
+from mindyn.excitation.criteria import Criterion, Name
+from mindyn.excitation.design_inputs import (
+    Fitted,
+    Question,
+    count_of,
+    earlier_rows,
+    noise_note,
+    noise_of,
+    prior_values,
+    require_criterion,
+    require_rate,
+    robot_to_estimate,
+    start_of,
+)
+from mindyn.excitation.fourier import Fourier
+from mindyn.excitation.instants import Instants
+from mindyn.excitation.limits import MotionLimits
+from mindyn.excitation.motion_design import MotionDesign, Prediction, sample_times
+from mindyn.excitation.motions import Family, require_seconds
+from mindyn.excitation.problem import KNOTS_PER_CYCLE, SAMPLES_PER_CYCLE, Problem
+from mindyn.excitation.safety import Surroundings, safety_of
+from mindyn.excitation.solving import Search, Stopped
+from mindyn.excitation.starts import good_starts, places_to_stand, random_motion, require_excitable
+from mindyn.regression.information import Information
+from mindyn.robots.robot import Robot
+
+CHECK_HZ: Final = 1000.0
+"""Rate at which a motion is checked against every limit."""
+BEGINNINGS: Final = 3
+"""First stages for every search that is carried to its end."""
+
+
+def design_motion(
+    robot: Robot,
+    *,
+    seconds: float = 20.0,
+    family: Family | None = None,
+    criterion: Name = "condition",
+    limits: MotionLimits | None = None,
+    prior: Fitted | ArrayLike | None = None,
+    drives: bool = True,
+    noise: ArrayLike | None = None,
+    rate_hz: float = 100.0,
+    previous: Information | None = None,
+    start: ArrayLike | None = None,
+    obstacles: Sequence[Capsule] = (),
+    workspace: Box | None = None,
+    self_collision: bool = True,
+    capsules: Sequence[Capsule] | None = None,
+    capsule_radius: float | None = None,
+    clearance_m: float = 0.01,
+    starts: int = 4,
+    seed: int = 0,
+    deadline_s: float | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> MotionDesign:
+    """A motion within all limits that makes the criterion small; the best so far when it is interrupted.
+
+    family          `Fourier()` if left out, or a `BSpline`
+    criterion       "condition", "D", "A" or "E" of the base regressor, rows weighted by 1 / noise^2
+    limits          the robot's own if left out; limits that it does not state are asked for
+    prior           base values for the torque limits: an estimate or (p,) numbers; the robot's own if left out
+    drives          rotor inertia and friction of every joint are parameters as well
+    noise           (n,) or one number: standard deviation of the torque noise, N m or N; 1 % of the effort if left out
+    rate_hz         of the log that will be recorded, its torque noise independent from row to row
+    previous        information of earlier logs: the new motion tells what they do not
+    start           (n,) where the motion begins and ends; free if left out
+    obstacles       capsules fixed in the root frame (link "")
+    workspace       a `Box` that the moving links stay in
+    self_collision  whether links must keep apart; by `capsules`, or those made of shapes and joints (`capsules_of`)
+    starts          how many searches are carried to their end, out of three times as many random beginnings by `seed`
+    deadline_s      seconds after which the best motion so far is returned
+    progress        called with a sentence now and then
+    """
+    begin = monotonic()
+    require_criterion(criterion)
+    arm, bounds = robot_to_estimate(robot, drives), limits or MotionLimits.of(robot)
+    deviations, from_there = noise_of(arm, bounds, noise), start_of(arm, bounds, start)
+    columns = Columns(arm, drives=drives, speeds=bounds.velocity)
+    question = Question(
+        columns,
+        bounds,
+        family or Fourier(),
+        require_seconds(seconds),
+        criterion,
+        deviations,
+        require_rate(rate_hz),
+        prior_values(columns, bounds, prior),
+        earlier_rows(columns, previous, deviations),
+        from_there,
+    )
+    own = None if capsules is None else tuple(capsules)
+    around = Surroundings(tuple(obstacles), workspace, self_collision, own, capsule_radius, clearance_m)
+    safety = safety_of(columns, bounds, question.beta, around, seed)
+    rng = np.random.default_rng(seed)
+    problem = problem_of(question, safety.constraints, rng)
+    dense = Instants.at(sample_times(problem.seconds, CHECK_HZ), problem.family, problem.seconds)
+    search = Search(problem, dense, None if deadline_s is None else begin + deadline_s)
+    ending = _searched(search, bounds, rng, count_of(starts), progress or (lambda _: None))
+    notes = (*safety.notes, *noise_note(noise))
+    return _design(question, search, f"{ending} after {monotonic() - begin:.1f} s", notes)
+
+
+def problem_of(question: Question, constraints: tuple[Constraint, ...], rng: np.random.Generator) -> Problem:
+    """Criterion and constraints as functions of the unknowns; refused where parameters cannot be told at all."""
+    columns, family, seconds = question.columns, question.family, question.seconds
+    Y = require_excitable(columns, question.limits, question.earlier, rng)
+    reference = columns.information(Y, question.weights / len(Y))
+    cycles = family.cycles(seconds)
+    samples = Instants.of(family, seconds, int(SAMPLES_PER_CYCLE * cycles) + 1)
+    knots = Instants.of(family, seconds, int(KNOTS_PER_CYCLE * cycles) + 1)
+    return Problem(
+        columns,
+        Criterion(question.criterion, 1 / np.sqrt(np.diag(reference))),
+        constraints,
+        family,
+        seconds,
+        samples,
+        knots,
+        question.weights / len(samples.t),
+        question.earlier.T @ question.earlier,
+        _scales(question.limits, knots),
+        question.start,
+    )
+
+
+def _scales(limits: MotionLimits, knots: Instants) -> Array:
+    """(1 + m, n): the amplitude at which each function alone takes each joint to its nearest limit."""
+    halves = (limits.reach, limits.velocity, limits.acceleration, limits.jerk)
+    sizes = [np.abs(B[:, 1:]).max(axis=0)[:, None] for B in knots.basis]
+    amplitudes = np.min([half / size for half, size in zip(halves, sizes, strict=True)], axis=0)
+    return np.vstack([np.minimum(limits.reach, 1.0), amplitudes])
+
+
+def _searched(
+    search: Search, limits: MotionLimits, rng: np.random.Generator, starts: int, say: Callable[[str], None]
+) -> str:
+    """Runs the search; how it ended."""
+    problem = search.problem
+    places = places_to_stand(problem, limits, rng)
+    try:
+        begun = [problem.unknowns(m) for m in good_starts(search, limits, places, rng, BEGINNINGS * starts)]
+        search.offer(begun[0])
+        for number, x in enumerate(search.first_stage(begun, starts), start=1):
+            value = search.improve(x)
+            say(f"search {number} of {starts}: {_shown(problem, value)}, best {_shown(problem, search.value)}")
+    except (KeyboardInterrupt, Stopped) as stop:
+        search.salvage()
+        if search.best is None:
+            search.offer(problem.unknowns(random_motion(problem, limits, places, rng)))
+        reason = "interrupted" if isinstance(stop, KeyboardInterrupt) else "stopped at the deadline"
+        return f"{reason} in search {len(search.finished) + 1} of {starts}, the best motion so far"
+    return f"best of {starts} searches"
+
+
+def _shown(problem: Problem, value: float) -> str:
+    if problem.criterion.name == "condition":
+        return f"condition number {np.exp(value):.3g}"
+    return f"{problem.criterion.name} {value:.4g}"
+
+
+def _design(question: Question, search: Search, ending: str, notes: tuple[str, ...]) -> MotionDesign:
+    if search.best is None:
+        raise InputError(
+            "no motion away from any place to stand keeps to the limits",
+            hint="widen the limits, give a start with room around it, or lower the clearance",
+        )
+    motion, problem, columns = search.best, search.problem, question.columns
+    log = Instants.at(sample_times(question.seconds, question.rate_hz), question.family, question.seconds)
+    state = log.state(np.vstack([motion.start, motion.coefficients]))
+    S = columns.information(columns.signed_regressor(*state[:3]), 1 / question.noise**2)
+    whole = S + problem.earlier
+    deviations, excitation = np.sqrt(np.diag(_inverse(whole))), np.sqrt(np.diag(S) / len(log.t))
+    criteria = {name: Criterion(name, problem.criterion.scales).value(whole) for name in get_args(Name)}
+    criteria["condition"] = float(np.exp(criteria["condition"]))
+    used = dict(zip(problem.labels, problem.greatest(motion, search.dense).tolist(), strict=True))
+    status = (
+        f"{ending}: condition number {criteria['condition']:.3g}, {columns.count} parameters, "
+        f"{max(used.values()):.1%} of the nearest limit"
+    )
+    prediction = Prediction(columns.base.names, question.beta, deviations, excitation)
+    return MotionDesign(
+        question.robot,
+        motion,
+        question.limits,
+        question.criterion,
+        criteria,
+        prediction,
+        used,
+        question.noise,
+        question.rate_hz,
+        status,
+        notes,
+    )
+
+
+def _inverse(S: Array) -> Array:
+    """Of an information matrix, its columns scaled: entries of different units differ by many powers of ten."""
+    d = np.sqrt(np.diag(S))
+    return np.asarray(np.linalg.inv(S / d / d[:, None]) / d / d[:, None])

@@ -1,0 +1,170 @@
+"""What a design is asked: every argument checked and completed, before anything is computed from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from mindyn.algebra.values import Array, frozen_array
+from mindyn.errors import InputError, MissingPhysicsError
+from mindyn.excitation.columns import Columns
+from mindyn.excitation.criteria import Name
+from mindyn.excitation.limits import MotionLimits
+from mindyn.excitation.motion_design import sample_times
+from mindyn.excitation.motions import Family
+from mindyn.regression.information import Information
+from mindyn.regression.regressor import with_estimated_drives
+from mindyn.robots.robot import Robot
+
+NOISE_PART: Final = 0.01
+"""Standard deviation of the torque noise as part of the effort limit, where it is not given."""
+
+
+class Fitted(Protocol):
+    """Parameters found in data, as an `Estimate` holds them."""
+
+    @property
+    def robot(self) -> Robot:
+        """Whose they are."""
+
+    @property
+    def base_values(self) -> Array:
+        """Values of the base set."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Question:
+    """A design's arguments, complete.
+
+    noise    (n,) standard deviation of the torque, and rate_hz of the log
+    beta     (p,) prior values, None where nothing needs them
+    earlier  (k, p) weighted rows of earlier logs
+    start    (n,) or None where it is free
+    """
+
+    columns: Columns
+    limits: MotionLimits
+    family: Family
+    seconds: float
+    criterion: Name
+    noise: Array
+    rate_hz: float
+    beta: Array | None
+    earlier: Array
+    start: Array | None
+
+    @property
+    def robot(self) -> Robot:
+        """With the drives whose parameters are to be estimated."""
+        return self.columns.robot
+
+    @property
+    def weights(self) -> Array:
+        """(n,) of all rows of a log together, for each joint."""
+        return np.asarray(len(sample_times(self.seconds, self.rate_hz)) / self.noise**2)
+
+
+def require_criterion(criterion: str) -> None:
+    """Refuses an unknown criterion."""
+    if criterion not in get_args(Name):
+        raise InputError(f"criterion = {criterion!r}; it may be: {', '.join(get_args(Name))}")
+
+
+def robot_to_estimate(robot: Robot, drives: bool) -> Robot:
+    """The robot, with drives on all joints where their parameters are wanted."""
+    if not isinstance(robot, Robot):
+        raise InputError(f"a motion is designed for a Robot, got {type(robot).__name__}")
+    if robot.loops:
+        raise InputError(f"robot {robot.name!r} has loops; motions are designed for open chains and trees")
+    return with_estimated_drives(robot) if drives else robot
+
+
+def noise_of(robot: Robot, limits: MotionLimits, noise: ArrayLike | None) -> Array:
+    """(n,) standard deviations of the torque."""
+    n = robot.joint_count
+    if noise is None:
+        unknown = [name for name, one in zip(robot.joint_names, limits.effort, strict=True) if not np.isfinite(one)]
+        if unknown:
+            raise MissingPhysicsError(
+                f"the torque noise of {', '.join(unknown)} is not known: these joints have no effort limit to take "
+                f"{100 * NOISE_PART:g} % of",
+                hint="give noise=..., the standard deviation of the torque of every joint",
+            )
+        return np.asarray(NOISE_PART * limits.effort)
+    given = np.asarray(noise, dtype=np.float64)
+    found = frozen_array(np.full(n, float(given)) if given.ndim == 0 else given, (n,), "noise")
+    if (found <= 0).any():
+        raise InputError(f"noise must be positive, got {found.tolist()}")
+    return found
+
+
+def noise_note(noise: ArrayLike | None) -> tuple[str, ...]:
+    """Says that the noise was not given."""
+    taken = f"the torque noise was not given: {100 * NOISE_PART:g} % of each effort limit is taken for it"
+    return (taken,) if noise is None else ()
+
+
+def require_rate(rate_hz: float) -> float:
+    """Refuses a rate that is not positive."""
+    if not np.isfinite(rate_hz) or rate_hz <= 0:
+        raise InputError(f"rate_hz must be positive, got {rate_hz!r}")
+    return float(rate_hz)
+
+
+def prior_values(columns: Columns, limits: MotionLimits, prior: Any) -> Array | None:
+    """(p,) base values for the torque limits; None where there are none, and no torque limit."""
+    base = columns.base
+    if prior is None:
+        if columns.robot.has_parameters:
+            return base.values
+        if np.isfinite(limits.effort).any():
+            raise MissingPhysicsError(
+                f"robot {columns.robot.name!r} states no inertial parameters, so its torques are not known",
+                hint="give prior=, an estimate or base values; or effort=inf where torques need no check",
+            )
+        return None
+    if not hasattr(prior, "base_values"):
+        return frozen_array(prior, (base.count,), f"prior values of {', '.join(base.names)}")
+    values = prior.base_values
+    if prior.robot.joint_names != columns.robot.joint_names or len(values) != base.count:
+        raise InputError(
+            f"the prior has {len(values)} base values of {', '.join(prior.robot.joint_names)}; the motion is for "
+            f"{base.count} of {', '.join(columns.robot.joint_names)}",
+            hint="estimate and design with the same robot and drives",
+        )
+    return frozen_array(values, (base.count,), "the prior's base values")
+
+
+def earlier_rows(columns: Columns, previous: Information | None, deviations: Array) -> Array:
+    """(k, p) R with R^T R the information of earlier logs, joints weighted by their noise."""
+    if previous is not None and previous.names != columns.base.names:
+        raise InputError(
+            "the earlier information is of other parameters than the motion's",
+            hint="gather it with the same robot, drives and plain friction: gather(Regressor(robot), samples)",
+        )
+    return np.zeros((0, columns.count)) if previous is None else previous.stacked(1 / deviations**2)[0]
+
+
+def start_of(robot: Robot, limits: MotionLimits, start: ArrayLike | None) -> Array | None:
+    """The prescribed start, within its limits."""
+    if start is None:
+        return None
+    q = frozen_array(start, (robot.joint_count,), "start")
+    outside = [
+        f"{name} at {value:g} ({low:g} to {high:g})"
+        for name, value, low, high in zip(robot.joint_names, q, limits.lower, limits.upper, strict=True)
+        if not low <= value <= high
+    ]
+    if outside:
+        raise InputError(f"the start lies outside the position limits: {', '.join(outside)}")
+    return q
+
+
+def count_of(starts: int) -> int:
+    """The number of searches."""
+    if not isinstance(starts, int) or isinstance(starts, bool) or starts < 1:
+        raise InputError(f"starts must be a whole number of at least 1, got {starts!r}")
+    return starts

@@ -1,0 +1,104 @@
+"""`Fourier`: sines and cosines of a base frequency, brought to rest by smooth ramps or by their coefficients."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import comb
+from typing import Any, Final
+
+import numpy as np
+from scipy.linalg import null_space
+
+from mindyn.algebra.values import Array
+from mindyn.errors import InputError
+
+RAMP: Final = np.polynomial.Polynomial([0, 0, 0, 0, 35, -84, 70, -20])
+"""From 0 at 0 to 1 at 1, its first three derivatives zero at both."""
+
+
+@dataclass(frozen=True)
+class Fourier:
+    """sin(k w s), cos(k w s), k = 1 ... harmonics, s the time since the end of the first ramp [Swevers et al. 1997].
+
+    harmonics  number of harmonics
+    periods    whole periods of 2 pi / w between the ramps
+    ramp_s     seconds over which the functions are faded in and out; 0: none, the motion is periodic from end to end
+               and its coefficients are bound so that velocity and acceleration vanish where it begins
+    """
+
+    harmonics: int = 5
+    periods: int = 1
+    ramp_s: float = 2.0
+
+    def __post_init__(self) -> None:
+        for name in ("harmonics", "periods"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise InputError(f"{name} must be a whole number of at least 1, got {value!r}")
+        if not np.isfinite(self.ramp_s) or self.ramp_s < 0:
+            raise InputError(f"ramp_s must be zero or a positive number of seconds, got {self.ramp_s!r}")
+        if self.ramp_s == 0 and self.harmonics < 2:
+            raise InputError("without ramps one harmonic cannot start at rest; take two or more, or a ramp")
+
+    @property
+    def count(self) -> int:
+        """m."""
+        return 2 * self.harmonics if self.ramp_s else 2 * self.harmonics - 2
+
+    def cycles(self, seconds: float) -> float:
+        """Periods of the last harmonic in the motion."""
+        return self.harmonics * seconds / self.period(seconds)
+
+    def period(self, seconds: float) -> float:
+        """Of the first harmonic, s."""
+        between = seconds - 2 * self.ramp_s
+        if between <= 0:
+            raise InputError(
+                f"two ramps of {self.ramp_s:g} s leave nothing of a motion of {seconds:g} s",
+                hint="a longer motion, or Fourier(ramp_s=...) shorter",
+            )
+        return between / self.periods
+
+    def basis(self, t: Array, seconds: float, order: int) -> Array:
+        """(N, m); see `Family`."""
+        if self.ramp_s:
+            # Leibniz: (r f)^(d) = sum_k binomial(d, k) r^(k) f^(d - k)
+            terms = (comb(order, k) * self._ramp(t, seconds, k)[:, None] * self._waves(t, seconds, order - k)
+                     for k in range(order + 1))  # fmt: skip
+            return np.asarray(sum(terms))
+        waves = self._waves(t, seconds, order)
+        if order == 0:
+            waves = waves - self._waves(np.zeros(1), seconds, 0)
+        return np.asarray(waves @ self._at_rest)
+
+    def amplitudes(self, coefficients: Array) -> tuple[Array, Array]:
+        """Of the sines and of the cosines, (harmonics, n) each."""
+        both = coefficients if self.ramp_s else self._at_rest @ coefficients
+        return both[: self.harmonics], both[self.harmonics :]
+
+    def to_dict(self) -> dict[str, Any]:
+        """See `Family`."""
+        return {"kind": "Fourier", "harmonics": self.harmonics, "periods": self.periods, "ramp_s": self.ramp_s}
+
+    def _waves(self, t: Array, seconds: float, order: int) -> Array:
+        """Derivatives of sines, then cosines: each derivative turns the phase by a quarter."""
+        w = 2 * np.pi / self.period(seconds) * np.arange(1, self.harmonics + 1)
+        angle = np.outer(t - self.ramp_s, w) + order * np.pi / 2
+        return np.asarray(np.concatenate([np.sin(angle), np.cos(angle)], axis=1) * np.tile(w, 2) ** order)
+
+    def _ramp(self, t: Array, seconds: float, order: int) -> Array:
+        shape = RAMP.deriv(order)
+        rising, falling = t / self.ramp_s, (seconds - t) / self.ramp_s
+        flat = 1.0 if order == 0 else 0.0
+        middle = np.where(falling < 1, (-1) ** order * shape(falling), flat * self.ramp_s**order)
+        return np.asarray(np.where(rising < 1, shape(rising), middle) / self.ramp_s**order)
+
+    @cached_property
+    def _at_rest(self) -> Array:
+        """(2 harmonics, m): combinations with sum of k a_k = 0 and sum of k^2 b_k = 0."""
+        k = np.arange(1, self.harmonics + 1)
+        Z = np.zeros((2 * self.harmonics, self.count))
+        Z[: self.harmonics, : self.harmonics - 1] = null_space(k[None, :].astype(float))
+        Z[self.harmonics :, self.harmonics - 1 :] = null_space(k[None, :].astype(float) ** 2)
+        return Z

@@ -1,0 +1,160 @@
+"""`MotionLimits`: what a motion must keep to, of every joint; from the robot where it states them, else asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mindyn.algebra.values import Array
+from mindyn.errors import InputError, MissingPhysicsError, unknown_name
+from mindyn.robots.robot import Robot
+
+BOUNDS: Final = ("lower", "upper", "velocity", "acceleration", "jerk", "effort")
+REQUIRED: Final = ("lower", "upper", "velocity", "effort")
+"""Without these no motion is safe to run. One that truly does not exist is stated as infinite."""
+
+Given = ArrayLike | Mapping[str, float] | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MotionLimits:
+    """Limits (n,) of every joint: rad or m, and per s, s^2, s^3; N m or N. Infinite where there is none.
+
+    torque_margin  part of `effort` that is kept in reserve for the error of the model and the controller
+    """
+
+    lower: Array
+    upper: Array
+    velocity: Array
+    acceleration: Array
+    jerk: Array
+    effort: Array
+    torque_margin: float = 0.1
+
+    def __post_init__(self) -> None:
+        for name in BOUNDS:
+            array = np.array(getattr(self, name), dtype=np.float64)
+            if array.shape != np.shape(self.lower) or array.ndim != 1:
+                raise InputError(f"{name} has shape {array.shape}, but one number for each joint is needed")
+            if np.isnan(array).any():
+                raise InputError(f"{name} has a limit that is not a number: {array.tolist()}")
+            if name not in ("lower", "upper") and (array < 0).any():
+                raise InputError(f"{name} has a negative limit: {array.tolist()}")
+            array.flags.writeable = False
+            object.__setattr__(self, name, array)
+        if (self.lower > self.upper).any():
+            raise InputError(f"lower limits {self.lower.tolist()} lie above upper ones {self.upper.tolist()}")
+        if (np.isfinite(self.lower) != np.isfinite(self.upper)).any():
+            raise InputError(f"a range has both ends or none: lower {self.lower.tolist()}, upper {self.upper.tolist()}")
+        if not 0 <= self.torque_margin < 1:
+            raise InputError(f"torque_margin is a part of the effort limit, 0 to below 1; got {self.torque_margin!r}")
+
+    @property
+    def torque(self) -> Array:
+        """(n,) what a motion may use of the effort."""
+        return np.asarray((1 - self.torque_margin) * self.effort)
+
+    @property
+    def middle(self) -> Array:
+        """(n,) of the range; 0 where it has no end."""
+        bounded = np.isfinite(self.lower) & np.isfinite(self.upper)
+        return np.asarray(np.where(bounded, (np.where(bounded, self.lower + self.upper, 0.0)) / 2, 0.0))
+
+    @property
+    def reach(self) -> Array:
+        """(n,) half the range; half a turn where it has no end."""
+        bounded = np.isfinite(self.lower) & np.isfinite(self.upper)
+        return np.asarray(np.where(bounded, (np.where(bounded, self.upper - self.lower, 0.0)) / 2, np.pi))
+
+    @property
+    def still(self) -> NDArray[np.bool_]:
+        """(n,) joints that their limits do not let move."""
+        rates = np.stack([self.upper - self.lower, self.velocity, self.acceleration, self.jerk])
+        return np.asarray((rates == 0).any(axis=0))
+
+    @staticmethod
+    def of(
+        robot: Robot,
+        *,
+        lower: Given = None,
+        upper: Given = None,
+        velocity: Given = None,
+        acceleration: Given = None,
+        jerk: Given = None,
+        effort: Given = None,
+        torque_margin: float = 0.1,
+    ) -> MotionLimits:
+        """The robot's limits, with those given in their place: a number, one for each joint, or by joint name.
+
+        Positions, velocity and effort must be stated by one or the other; acceleration and jerk need not.
+        """
+        given = (lower, upper, velocity, acceleration, jerk, effort)
+        bounds = {name: _bound(robot, name, value) for name, value in zip(BOUNDS, given, strict=True)}
+        _require_stated(robot, bounds)
+        filled = {name: np.where(np.isnan(bound), np.inf, bound) for name, bound in bounds.items()}
+        return MotionLimits(**filled, torque_margin=torque_margin)
+
+    @staticmethod
+    def from_dict(robot: Robot, values: Mapping[str, Any]) -> MotionLimits:
+        """The limits of a table, as a TOML file holds it: keyword arguments of `of`."""
+        known = (*BOUNDS, "torque_margin")
+        for key in values:
+            if key not in known:
+                raise InputError(f"no limit {key!r}; there are: {', '.join(known)}")
+        return MotionLimits.of(robot, **values)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON can hold it; null for infinite."""
+        made: dict[str, Any] = {}
+        for one in fields(self):
+            value = getattr(self, one.name)
+            made[one.name] = (
+                [float(v) if np.isfinite(v) else None for v in value] if isinstance(value, np.ndarray) else value
+            )
+        return made
+
+
+def _bound(robot: Robot, name: str, given: Given) -> Array:
+    """(n,) NaN where it is not stated."""
+    stated = [getattr(joint.limits, name) for joint in robot.joints]
+    bound = np.array([np.nan if value is None else value for value in stated], dtype=np.float64)
+    if given is None:
+        return bound
+    if isinstance(given, Mapping):
+        for joint, value in given.items():
+            if joint not in robot.joint_names:
+                raise unknown_name("joint", joint, robot.joint_names)
+            bound[robot.joint_index(joint)] = _number(value, name)
+        return bound
+    try:
+        array = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"limit {name} must be numbers, got {given!r}") from error
+    if array.shape not in ((), (robot.joint_count,)):
+        raise InputError(f"limit {name} has shape {array.shape}, but one number or {robot.joint_count} are needed")
+    return np.array(np.broadcast_to(array, (robot.joint_count,)))
+
+
+def _number(value: object, name: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise InputError(f"limit {name} must be a number, got {value!r}")
+    return float(value)
+
+
+def _require_stated(robot: Robot, bounds: Mapping[str, Array]) -> None:
+    missing = {
+        name: [joint for joint, value in zip(robot.joint_names, bounds[name], strict=True) if np.isnan(value)]
+        for name in REQUIRED
+    }
+    asked = [f"{name} of {', '.join(joints)}" for name, joints in missing.items() if joints]
+    if asked:
+        raise MissingPhysicsError(
+            f"robot {robot.name!r} does not state the limits: {'; '.join(asked)}",
+            hint="give them with MotionLimits.of(robot, "
+            + ", ".join(f"{name}=..." for name, joints in missing.items() if joints)
+            + "), or --limits FILE.toml; inf says that there is none",
+        )

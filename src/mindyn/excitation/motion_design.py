@@ -1,0 +1,141 @@
+"""`MotionDesign`: a motion that is safe to run, what it uses of every limit, and what it will tell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mindyn.algebra.values import Array
+from mindyn.excitation.limits import MotionLimits
+from mindyn.excitation.motions import Motion
+from mindyn.robots.robot import Robot
+from mindyn.robots.table import text_table
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prediction:
+    """What identification from a log of the motion will know of every parameter, earlier logs counted in.
+
+    names       of the base parameters
+    values      beta (p,) of the prior model; None where there is none
+    deviations  (p,) standard deviations
+    excitation  (p,) rms torque of one unit of the parameter, in standard deviations of the torque noise
+    """
+
+    names: tuple[str, ...]
+    values: Array | None
+    deviations: Array
+    excitation: Array
+
+    @property
+    def relative(self) -> Array | None:
+        """(p,) standard deviation by value; infinite where the value is zero."""
+        if self.values is None:
+            return None
+        sizes = np.abs(self.values)
+        return np.where(sizes > 0, self.deviations / np.where(sizes > 0, sizes, 1.0), np.inf)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MotionDesign:
+    """A motion within all limits, checked at 1 kHz.
+
+    robot       with the drives whose parameters are to be estimated
+    motion      start, coefficients and family
+    criterion   the one that was made small
+    criteria    all criteria by name: "condition" the number itself, the others as `Criterion` defines them
+    prediction  of the parameters, for a log at `rate_hz` with torque noise of standard deviation `noise` (n,)
+    used        largest part of every limit that the motion takes, 1 at most
+    status      what came of the search, as a sentence
+    notes       what was taken for granted
+    """
+
+    robot: Robot
+    motion: Motion
+    limits: MotionLimits
+    criterion: str
+    criteria: Mapping[str, float]
+    prediction: Prediction
+    used: Mapping[str, float]
+    noise: Array
+    rate_hz: float
+    status: str
+    notes: tuple[str, ...] = ()
+
+    @property
+    def seconds(self) -> float:
+        """How long the motion lasts."""
+        return self.motion.seconds
+
+    @property
+    def condition_number(self) -> float:
+        """Of the stack of weighted rows, columns scaled to unit length."""
+        return self.criteria["condition"]
+
+    def reference(self, t: float) -> tuple[Array, Array, Array]:
+        """q, qd, qdd (n,) at time t: the reference of a controller."""
+        return self.motion(t)
+
+    def sample(self, rate_hz: float) -> tuple[Array, Array, Array, Array]:
+        """q, qd, qdd (N, n) and t (N,) from 0 to the end."""
+        t = sample_times(self.seconds, rate_hz)
+        q, qd, qdd = (self.motion.derivative(t, order) for order in range(3))
+        return q, qd, qdd, t
+
+    def table(self) -> str:
+        """Parameters with what will be known of them, and the limits that the motion comes near to."""
+        found, relative = self.prediction, self.prediction.relative
+        rows: list[tuple[str, ...]] = [("parameter", "prior value", "predicted std. dev.", "relative", "excitation")]
+        for k, name in enumerate(found.names):
+            value = "-" if found.values is None else f"{found.values[k]:.4g}"
+            part = "-" if relative is None or not np.isfinite(relative[k]) else f"{100 * relative[k]:.2g} %"
+            rows.append((name, value, f"{found.deviations[k]:.2g}", part, f"{found.excitation[k]:.3g}"))
+        nearest = sorted(self.used.items(), key=lambda pair: -pair[1])[:8]
+        used = ", ".join(f"{label} {100 * value:.1f} %" for label, value in nearest)
+        return f"{text_table(rows)}\n\nused of limits: {used}\n{self.status}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as JSON can hold it."""
+        from mindyn.excitation.motion_files import coefficients_of
+
+        relative = self.prediction.relative
+        return {
+            "robot": self.robot.name,
+            **coefficients_of(self),
+            "criterion": self.criterion,
+            "criteria": dict(self.criteria),
+            "rate_hz": self.rate_hz,
+            "noise": self.noise.tolist(),
+            "parameters": {
+                "name": list(self.prediction.names),
+                "value": None if self.prediction.values is None else self.prediction.values.tolist(),
+                "deviation": self.prediction.deviations.tolist(),
+                "relative": None if relative is None else [float(r) if np.isfinite(r) else None for r in relative],
+                "excitation": self.prediction.excitation.tolist(),
+            },
+            "limits": self.limits.to_dict(),
+            "used": dict(self.used),
+            "status": self.status,
+            "notes": list(self.notes),
+        }
+
+    def write(self, path: str | Path, *, rate_hz: float | None = None) -> list[Path]:
+        """Writes one file, by its suffix, or all of them into a folder; the files written.
+
+        .csv .parquet .npz  samples at rate_hz (the log's, if left out)
+        .json .h            coefficients, with a C function that evaluates them in the header
+        .yaml               ROS 2 trajectory_msgs/JointTrajectory at rate_hz
+        .html               the plot
+        """
+        from mindyn.excitation.motion_files import write_design
+
+        return write_design(self, Path(path), self.rate_hz if rate_hz is None else rate_hz)
+
+
+def sample_times(seconds: float, rate_hz: float) -> Array:
+    """(N,) from 0 in steps of 1 / rate_hz to the end."""
+    return np.arange(int(seconds * rate_hz + 1e-9) + 1) / rate_hz

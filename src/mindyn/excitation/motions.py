@@ -1,0 +1,69 @@
+"""`Motion`: joint positions as start + basis(t) @ coefficients; a `Family` is the basis and its derivatives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from mindyn.algebra.values import Array
+from mindyn.errors import InputError
+
+
+class Family(Protocol):
+    """Functions of time that start and end at zero, at rest: value, velocity and acceleration zero at both ends."""
+
+    @property
+    def count(self) -> int:
+        """m, the number of functions."""
+
+    def cycles(self, seconds: float) -> float:
+        """How many periods of the fastest function fit into the motion."""
+
+    def basis(self, t: Array, seconds: float, order: int) -> Array:
+        """(N, m) the derivatives of the given order at times t in [0, seconds]."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The settings as JSON can hold them."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Motion:
+    """q(t) = start + basis(t) @ coefficients on [0, seconds]; at rest in `start` before and after.
+
+    start         (n,) where the motion begins and ends, rad or m
+    coefficients  (m, n)
+    """
+
+    family: Family
+    seconds: float
+    start: Array
+    coefficients: Array
+
+    def derivative(self, t: ArrayLike, order: int) -> Array:
+        """(N, n) positions (order 0), velocities, accelerations or jerks at times t (N,)."""
+        times = np.atleast_1d(np.asarray(t, dtype=np.float64))
+        inside = np.clip(times, 0.0, self.seconds)
+        found = self.family.basis(inside, self.seconds, order) @ self.coefficients
+        if order == 0:
+            return np.asarray(found + self.start)
+        found[(times < 0) | (times > self.seconds)] = 0.0
+        return np.asarray(found)
+
+    def __call__(self, t: float) -> tuple[Array, Array, Array]:
+        """q, qd, qdd (n,) at time t, the reference of a controller."""
+        q, qd, qdd = (self.derivative(t, order)[0] for order in range(3))
+        return q, qd, qdd
+
+    def scaled(self, factor: float) -> Motion:
+        """The same motion with all excursions from the start scaled."""
+        return Motion(self.family, self.seconds, self.start, factor * self.coefficients)
+
+
+def require_seconds(seconds: float) -> float:
+    """Refuses a duration that is not positive and finite."""
+    if not np.isfinite(seconds) or seconds <= 0:
+        raise InputError(f"a motion lasts a positive number of seconds, got {seconds!r}")
+    return float(seconds)

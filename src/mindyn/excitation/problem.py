@@ -1,0 +1,114 @@
+"""`Problem`: criterion and constraints of a design as functions of one vector of unknowns, with exact gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from mindyn.algebra.values import Array
+from mindyn.excitation.columns import Columns
+from mindyn.excitation.constraints import Constraint, aggregated, greatest
+from mindyn.excitation.criteria import Criterion
+from mindyn.excitation.instants import Instants
+from mindyn.excitation.motions import Family, Motion
+
+SAMPLES_PER_CYCLE: Final = 40
+KNOTS_PER_CYCLE: Final = 20
+"""Instants of the criterion and of the constraints for every cycle of the fastest function."""
+SINGULAR: Final = 1e3
+"""Stands for the criterion where a step of the search leaves parameters untold."""
+
+Derivatives = Callable[[], Array]
+"""Derivatives at a point where the value is known: line searches ask for many values, and few of these."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Problem:
+    """What is to be made small, and what must hold.
+
+    samples, knots  where the criterion is summed, and where constraints are aggregated
+    weights         (n,) of the joints' rows: 1 / noise variance, times the log's rows for each sample
+    earlier         (p, p) information of earlier logs
+    scales          (1 + m, n) units of the unknowns: what takes a joint to a limit if it moves by one function alone
+    start           (n,) where the motion must begin; None where that is free
+    """
+
+    columns: Columns
+    criterion: Criterion
+    constraints: tuple[Constraint, ...]
+    family: Family
+    seconds: float
+    samples: Instants
+    knots: Instants
+    weights: Array
+    earlier: Array
+    scales: Array
+    start: Array | None = None
+
+    def unknowns(self, motion: Motion) -> Array:
+        """The vector x of a motion."""
+        z = np.vstack([motion.start, motion.coefficients]) / self.scales
+        return np.asarray((z if self.start is None else z[1:]).ravel())
+
+    def table(self, x: Array) -> Array:
+        """z (1 + m, n) of the unknowns."""
+        n = self.scales.shape[1]
+        if self.start is None:
+            return np.asarray(x.reshape(-1, n) * self.scales)
+        return np.vstack([self.start, x.reshape(-1, n) * self.scales[1:]])
+
+    def motion(self, x: Array) -> Motion:
+        """The motion of the unknowns."""
+        z = self.table(x)
+        return Motion(self.family, self.seconds, z[0], z[1:])
+
+    def information(self, x: Array) -> Array:
+        """S (p, p): earlier logs and this motion."""
+        state = self.samples.state(self.table(x))
+        return self.earlier + self.columns.information(self.columns.regressor(*state[:3]), self.weights)
+
+    def objective(self, x: Array) -> tuple[float, Derivatives]:
+        """The criterion, and what gives its gradient: one adjoint product of the regressor kernel."""
+        q, qd, qdd, _ = self.samples.state(self.table(x))
+        Y = self.columns.regressor(q, qd, qdd)
+        value, G = self.criterion.with_gradient(self.earlier + self.columns.information(Y, self.weights))
+        if not np.isfinite(value):
+            return SINGULAR, lambda: np.zeros_like(x)
+
+        def gradient() -> Array:
+            V = ((2 * self.weights)[:, None] * Y).reshape(-1, len(G)) @ G
+            slopes = self.columns.pulled_back(q, qd, qdd, V.reshape(Y.shape))
+            return self._of_table(self.samples.pulled_back(*slopes))
+
+        return value, gradient
+
+    def excess(self, x: Array, sharpness: float) -> tuple[Array, Derivatives]:
+        """Smooth maxima over the knots of all series, minus 1 (c,); what gives their Jacobian (c, unknowns)."""
+        state = self.knots.state(self.table(x))
+        found = [aggregated(one, self.knots, state, sharpness) for one in self.constraints]
+        values = np.concatenate([value for value, _ in found]) - 1
+        return values, lambda: self._of_table(np.concatenate([slopes() for _, slopes in found]))
+
+    def greatest(self, motion: Motion, instants: Instants) -> Array:
+        """(c,) largest value of every series at the instants."""
+        state = instants.state(np.vstack([motion.start, motion.coefficients]))
+        return np.concatenate([greatest(one, state) for one in self.constraints])
+
+    @property
+    def labels(self) -> list[str]:
+        """Of all series."""
+        return [label for one in self.constraints for label in one.labels]
+
+    def with_power(self, power: float) -> Problem:
+        """The same with another smoothness of the criterion."""
+        return replace(self, criterion=replace(self.criterion, power=power))
+
+    def _of_table(self, by_z: Array) -> Array:
+        """Derivatives by x of those by z (..., 1 + m, n)."""
+        by_x = by_z * self.scales
+        if self.start is not None:
+            by_x = by_x[..., 1:, :]
+        return by_x.reshape(*by_x.shape[:-2], -1)

@@ -1,0 +1,183 @@
+"""The constraints of a robot: its limits, its torques under a prior model, its capsules, walls and obstacles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mindyn.algebra.values import Array
+from mindyn.errors import InputError
+from mindyn.excitation.capsules import Body, Capsule, capsules_of
+from mindyn.excitation.clearance import Pairs, moved_by
+from mindyn.excitation.columns import Columns, coulomb_columns
+from mindyn.excitation.constraints import Box, Constraint, Gaps, Rates, Torques, Walls
+from mindyn.excitation.limits import MotionLimits
+from mindyn.kernels.model import compile_model
+from mindyn.robots.drive_matrices import friction_matrix
+from mindyn.robots.robot import Robot
+
+PROBES: Final = 500
+"""Random positions at which capsules are tried: those that overlap at all of them do so by construction."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Surroundings:
+    """What a motion must not hit.
+
+    obstacles       capsules in the root frame (link "")
+    workspace       a box that the moving links must stay in
+    self_collision  whether the robot's links must keep apart
+    capsules        of the links, in place of those that are made of shapes and joints
+    radius          m, of capsules between joints
+    clearance       m, that is kept between all surfaces
+    """
+
+    obstacles: tuple[Capsule, ...] = ()
+    workspace: Box | None = None
+    self_collision: bool = True
+    capsules: tuple[Capsule, ...] | None = None
+    radius: float | None = None
+    clearance: float = 0.01
+
+    def body(self, robot: Robot) -> Body:
+        """The robot's capsules."""
+        if self.capsules is None:
+            return capsules_of(robot, self.radius)
+        for one in self.capsules:
+            robot.link_index(one.link)
+        return Body(self.capsules, "given")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Safety:
+    """All constraints, and sentences on what was taken for granted."""
+
+    constraints: tuple[Constraint, ...]
+    notes: tuple[str, ...]
+
+
+def safety_of(columns: Columns, limits: MotionLimits, beta: Array | None, around: Surroundings, seed: int) -> Safety:
+    """The constraints of a robot within limits, torques by the base parameters `beta`."""
+    robot = columns.robot
+    made: list[Constraint] = [*_rates(robot, limits)]
+    if np.isfinite(limits.effort).any():
+        assert beta is not None
+        made.append(_torques(columns, limits, beta))
+    kept, notes = _capsule_constraints(robot, limits, around, seed)
+    return Safety((*made, *kept), notes)
+
+
+def _rates(robot: Robot, limits: MotionLimits) -> list[Rates]:
+    bounds = (limits.upper - limits.middle, limits.velocity, limits.acceleration, limits.jerk)
+    made = []
+    for order, half in enumerate(bounds):
+        joints = np.flatnonzero(np.isfinite(half))
+        if not len(joints):
+            continue
+        middle = limits.middle[joints] if order == 0 else np.zeros(len(joints))
+        names = tuple(robot.joint_names[j] for j in joints)
+        made.append(Rates(order, joints, middle, np.maximum(half[joints], 1e-12), names))
+    return made
+
+
+def _torques(columns: Columns, limits: MotionLimits, beta: Array) -> Torques:
+    """Coulomb friction counts at its worst, whichever way the joint turns: no sign is left in the constraint."""
+    robot, smooth, worst = columns.robot, beta.copy(), np.zeros(columns.robot.joint_count)
+    if columns.base.drives:
+        numbers = coulomb_columns(robot, columns.base)
+        worst = np.abs(friction_matrix(robot)).T @ np.abs(beta[numbers])
+        smooth[numbers] = 0.0
+    joints = np.flatnonzero(np.isfinite(limits.effort))
+    allowed = (limits.torque - worst)[joints]
+    if (allowed <= 0).any():
+        short = ", ".join(robot.joint_names[j] for j in joints[allowed <= 0])
+        raise InputError(
+            f"the torque limits cannot be met: Coulomb friction alone takes all that {short} may use",
+            hint="raise the effort limits, lower torque_margin, or check the friction of the prior model",
+        )
+    model = compile_model(robot, drives=columns.base.drives, base=columns.base, parameters="base")
+    names = tuple(robot.joint_names[j] for j in joints)
+    kernel, slopes = model.kernel("inverse_dynamics"), model.derivatives("inverse_dynamics")
+    return Torques(kernel, slopes, smooth, joints, allowed, names)
+
+
+def _capsule_constraints(
+    robot: Robot, limits: MotionLimits, around: Surroundings, seed: int
+) -> tuple[list[Constraint], tuple[str, ...]]:
+    for one in around.obstacles:
+        if robot.link_index(one.link or robot.root.name) >= 0:
+            raise InputError(f"an obstacle stands still, but its capsule is fixed to the moving link {one.link!r}")
+    body = around.body(robot)
+    probes = random_positions(limits, np.random.default_rng(seed), PROBES)
+    made: list[Constraint] = []
+    notes: list[str] = []
+    if body.capsules and (around.self_collision or around.obstacles):
+        pairs, dropped = _pairs(robot, body, around, probes)
+        notes += [f"capsules {body.origin}", *dropped]
+        made += [Gaps(pairs, around.clearance)] if len(pairs.pairs) else []
+    if around.workspace is not None and body.capsules:
+        walls = _walls(robot, body.capsules, around.workspace, around.clearance, probes)
+        made += [walls] if len(walls.offsets) else []
+    return made, tuple(notes)
+
+
+def random_positions(limits: MotionLimits, rng: np.random.Generator, count: int) -> Array:
+    """(count, n) uniform within the position limits."""
+    return np.asarray(limits.middle + limits.reach * rng.uniform(-1, 1, (count, len(limits.lower))))
+
+
+def _pairs(robot: Robot, body: Body, around: Surroundings, probes: Array) -> tuple[Pairs, list[str]]:
+    """Pairs of links that are not neighbours, and of moving links and obstacles.
+
+    Neighbours share a joint, or are joined through links without a capsule, as those of a spherical wrist.
+    """
+    capsules = (*body.capsules, *around.obstacles)
+    links, own = moved_by(robot, capsules), len(body.capsules)
+    before = _bodies_before(robot, set(links[:own]))
+    wanted = [
+        (i, j)
+        for j in range(len(capsules))
+        for i in range(min(j, own))
+        if (links[i] >= 0 if j >= own else around.self_collision and _apart(before, links[i], links[j]))
+    ]
+    pairs = Pairs(robot, capsules, np.array(wanted, dtype=np.intp).reshape(-1, 2))
+    if not wanted:
+        return pairs, []
+    always = np.asarray((pairs.gaps(probes) < around.clearance).all(axis=0))
+    named = [name for name, met in zip(pairs.names(), always, strict=True) if met]
+    kept = Pairs(robot, capsules, pairs.pairs[~always])
+    return kept, [f"not checked, since they touch wherever the joints are: {', '.join(named)}"] if named else []
+
+
+def _bodies_before(robot: Robot, bodies: set[int]) -> dict[int, int | None]:
+    """For every link with a capsule, the nearest one before it on the way from the root."""
+    found: dict[int, int | None] = {-1: None}
+    for link in range(robot.joint_count):
+        parent = robot.parents[link]
+        found[link] = parent if parent in bodies else found[parent]
+    return found
+
+
+def _apart(before: dict[int, int | None], one: int, other: int) -> bool:
+    return one != other and before[other] != one and before[one] != other
+
+
+def _walls(robot: Robot, capsules: Sequence[Capsule], box: Box, clearance: float, probes: Array) -> Walls:
+    """Both ends of every capsule against every face; ends that no joint moves are left out."""
+    pairs = Pairs(robot, capsules, np.zeros((0, 2), dtype=np.intp))
+    moving: NDArray[np.intp] = np.flatnonzero(np.ptp(pairs.points.positions(probes), axis=0).max(axis=1) > 1e-9)
+    point, directions, offsets, names = [], [], [], []
+    for axis, side, corner in ((a, s, c[a]) for s, c in ((1.0, box.lower), (-1.0, box.upper)) for a in range(3)):
+        if not np.isfinite(corner):
+            continue
+        for k in moving:
+            one = capsules[k // 2]
+            point.append(k)
+            directions.append(side * np.eye(3)[axis])
+            offsets.append(side * corner + one.radius + clearance)
+            names.append(f"{one.link} above the {'lower' if side > 0 else 'upper'} {'xyz'[axis]} wall")
+    return Walls(pairs.points, np.array(point, dtype=np.intp), np.array(directions), np.array(offsets), tuple(names))

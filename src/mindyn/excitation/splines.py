@@ -1,0 +1,61 @@
+"""`BSpline`: clamped uniform B-splines whose outer control points rest at the start."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from scipy.interpolate import BSpline as Spline
+
+from mindyn.algebra.values import Array
+from mindyn.errors import InputError
+
+DEGREE: Final = 5
+"""Quintic: accelerations and jerks are smooth."""
+RESTING: Final = 4
+"""Control points at either end that stay at the start: position, velocity, acceleration and jerk are then zero."""
+
+
+@dataclass(frozen=True, slots=True)
+class BSpline:
+    """Quintic B-splines on uniform knots, `points` free control points for each joint between four resting ones."""
+
+    points: int = 12
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.points, int) or isinstance(self.points, bool) or self.points < 1:
+            raise InputError(f"points must be a whole number of at least 1, got {self.points!r}")
+
+    @property
+    def count(self) -> int:
+        """m."""
+        return self.points
+
+    def cycles(self, seconds: float) -> float:  # noqa: ARG002 - splines stretch with the motion
+        """Two intervals between knots are the shortest swing there and back."""
+        return self.intervals / 2
+
+    @property
+    def intervals(self) -> int:
+        """Polynomial pieces."""
+        return self.points + 2 * RESTING - DEGREE
+
+    def knots(self, seconds: float) -> Array:
+        """(points + 8 + 6,) knots, the outer ones six-fold."""
+        inner = np.linspace(0.0, seconds, self.intervals + 1)
+        return np.concatenate([np.zeros(DEGREE), inner, np.full(DEGREE, seconds)])
+
+    def basis(self, t: Array, seconds: float, order: int) -> Array:
+        """(N, m); see `Family`."""
+        spline = self.spline(np.eye(self.points), seconds)
+        return np.asarray(spline(t) if order == 0 else spline.derivative(order)(t))
+
+    def spline(self, coefficients: Array, seconds: float) -> Spline:
+        """The excursions (m, n) as scipy's spline."""
+        resting = np.zeros((RESTING, coefficients.shape[1]))
+        return Spline(self.knots(seconds), np.concatenate([resting, coefficients, resting]), DEGREE)
+
+    def to_dict(self) -> dict[str, Any]:
+        """See `Family`."""
+        return {"kind": "BSpline", "points": self.points, "degree": DEGREE}

@@ -1,0 +1,166 @@
+"""Closed loops of candidates: many parameter sets of one robot under one control law, and exact sensitivities.
+
+One compiled step holds plant and law; the base values beta are an input of it, so that every lane of a register is
+another candidate. With sensitivities, every lane carries along one direction of beta: the step is differentiated as
+it stands, friction included, so that what comes out is the derivative of what is simulated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import casadi
+import numpy as np
+
+from mindyn.algebra.values import Array
+from mindyn.equations.catalogue import Function, equation
+from mindyn.equations.chain import SX, constant
+from mindyn.errors import RobotError
+from mindyn.kernels.kernel import Kernel
+from mindyn.notation import DRIVE_PARAMETERS, PARAMETERS_PER_LINK
+from mindyn.parameters.base import BaseParameters
+from mindyn.robots.drive_matrices import friction_matrix, gear_matrix
+from mindyn.robots.robot import Robot
+from mindyn.simulation.plant import KEPT, coupled_joints, plant_of, response
+from mindyn.simulation.runge_kutta import State, advance, slope
+from mindyn.simulation.time_loop import TimeLoop
+
+STATES = ("q", "qd", "lam", "held")
+"""What a step hands to the next: positions, velocities, friction torques, and the torque held between samples."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CandidatePlant:
+    """A plant whose base values are the symbols `beta` (p, 1); every drive may have Coulomb friction.
+
+    levels  (m, 1) Coulomb torques. A negative one, which noise may make of a small one, cannot hold anything: it is
+            zero here, and its torque c sign(speed) is part of the bias
+    """
+
+    robot: Robot
+    base: BaseParameters
+    beta: SX
+    rows: Array
+    levels: SX
+    _smooth: SX
+    _traced: dict[str, Function] = field(default_factory=dict)
+
+    @staticmethod
+    def of(robot: Robot, base: BaseParameters) -> CandidatePlant:
+        """The plant of symbols; refuses friction that does not determine its torques."""
+        plant_of(robot, drives=base.drives)  # refuses loops and jumping extra torques, by name
+        rows = friction_matrix(robot) if base.drives else np.zeros((0, robot.joint_count))
+        if np.linalg.matrix_rank(rows) < len(rows):
+            raise RobotError(f"the friction speeds of robot {robot.name!r} depend on each other: gears are singular")
+        beta = casadi.SX.sym("beta", base.count)
+        coulomb = _coulomb_labels(robot) if base.drives else []
+        everything = casadi.densify(constant(base.embedding) @ beta)
+        levels = casadi.fmax(everything[coulomb], 0) if coulomb else casadi.SX(0, 1)
+        dry = np.flatnonzero(base.embedding[coulomb].any(axis=0)).tolist()
+        smooth = casadi.SX(beta)
+        for k in dry:
+            smooth[k] = casadi.fmin(beta[k], 0)
+        return CandidatePlant(robot, base, beta, rows, levels, smooth)
+
+    @property
+    def has_friction(self) -> bool:
+        """Whether there are drives."""
+        return len(self.rows) > 0
+
+    @property
+    def ancestors(self) -> list[list[int]]:
+        """As in `Plant`; gears that couple joints may reflect rotor inertia between them."""
+        G = gear_matrix(self.robot) if self.base.drives else np.zeros((0, self.robot.joint_count))
+        return coupled_joints(self.robot, coupled=bool((np.count_nonzero(G, axis=1) > 1).any()))
+
+    def equation(self, name: str) -> Callable[..., SX]:
+        """An equation without Coulomb friction that holds, of the symbols."""
+        if name not in self._traced:
+            self._traced[name] = equation(self.robot, name, drives=self.base.drives, parameters="base", base=self.base)
+        return lambda *motion: self._traced[name](*motion, self._smooth)
+
+
+def _coulomb_labels(robot: Robot) -> list[int]:
+    """Numbers of the Coulomb torques among all standard parameters."""
+    first, each = PARAMETERS_PER_LINK * robot.joint_count, len(DRIVE_PARAMETERS)
+    return [first + each * k + DRIVE_PARAMETERS.index("coulomb") for k in range(len(robot.drives))]
+
+
+def closed_loop_step(plant: CandidatePlant, law: Function) -> Function:
+    """(q, qd, lam, held, beta, refresh, signals, dt) -> states after dt; qdd and the least pivot of M at its beginning.
+
+    Where refresh is 1 the law is asked for a torque; where it is 0 the one held goes on.
+    """
+    n = plant.robot.joint_count
+    sizes = {"q": n, "qd": n, "lam": len(plant.rows), "held": n}
+    given: dict[str, SX] = {name: casadi.SX.sym(name, size) for name, size in sizes.items() if size}
+    given |= {"beta": plant.beta, "refresh": casadi.SX.sym("refresh")}
+    for k, name in enumerate(law.name_in()):
+        if name not in given:
+            given[name] = casadi.SX.sym(name, *law.size_in(k))
+    dt = given["dt"] = casadi.SX.sym("dt")
+    asked = law(*(given[name] for name in law.name_in()))
+    tau = casadi.if_else(given["refresh"], asked, given["held"])
+    state = State(given["q"], given["qd"], given.get("lam", casadi.SX(0, 1)))
+    (_, qdd), _ = slope(plant, state, tau, dt)
+    after = advance(plant, state, tau, dt)
+    pivot = casadi.mmin(response(plant, state.q, state.qd, tau).D)
+    results = {"q_next": after.q, "qd_next": after.qd, "lam_next": after.lam, "held_next": tau}
+    results = {name: value for name, value in results.items() if name.removesuffix("_next") in given}
+    results |= {"qdd": qdd, "pivot": pivot}
+    outputs = [casadi.densify(one) for one in casadi.cse([*results.values()])]
+    return casadi.Function("closed_loop_step", [*given.values()], outputs, [*given], [*results])
+
+
+def sensitivity_step(step: Function) -> Function:
+    """The step and its derivative along a direction: every state x and beta get a `d_x` beside them."""
+    names = step.name_in()
+    given = {name: casadi.SX.sym(name, *step.size_in(k)) for k, name in enumerate(names)}
+    moving = [name for name in (*STATES, "beta") if name in given]
+    along = {f"d_{name}": casadi.SX.sym(f"d_{name}", *given[name].shape) for name in moving}
+    states = [k for k, name in enumerate(step.name_out()) if name.endswith("_next")]
+    values = step(*given.values())
+    kept = {step.name_out()[k]: values[k] for k in states}
+    inputs, directions = casadi.vertcat(*(given[name] for name in moving)), casadi.vertcat(*along.values())
+    changes = casadi.vertsplit(
+        casadi.jtimes(casadi.vertcat(*kept.values()), inputs, directions),
+        [0, *np.cumsum([one.shape[0] for one in kept.values()]).tolist()],
+    )
+    results = kept | {f"d_{name}": change for name, change in zip(kept, changes, strict=True)}
+    outputs = [casadi.densify(one) for one in casadi.cse([*results.values()])]
+    everything = given | along
+    return casadi.Function("sensitivity_step", [*everything.values()], outputs, [*everything], [*results])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CompiledStep:
+    """A step in machine code with the sizes and order of what it reads and writes."""
+
+    loop: TimeLoop
+    sizes: dict[str, int]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+    @staticmethod
+    def of(function: Function) -> CompiledStep:
+        """Compiled, or loaded from the cache."""
+        kernel = Kernel(function, shared=["dt"], check_finite=False)
+        program = kernel.program
+        sizes = {one.name: one.size for one in program.arguments}
+        return CompiledStep(
+            TimeLoop(kernel),
+            sizes,
+            tuple(one.name for one in program.inputs),
+            tuple(one.name for one in program.outputs),
+        )
+
+
+@lru_cache(maxsize=KEPT)
+def compiled_steps(robot: Robot, base: BaseParameters, law: str) -> Any:
+    """() -> the step, and () -> the step with sensitivities, each compiled when first asked for; `law` serialised."""
+    function = closed_loop_step(CandidatePlant.of(robot, base), casadi.Function.deserialize(law))
+    plain = lru_cache(maxsize=1)(lambda: CompiledStep.of(function))
+    return plain, lru_cache(maxsize=1)(lambda: CompiledStep.of(sensitivity_step(function)))

@@ -1,0 +1,194 @@
+"""`ClosedLoop`: one robot's candidates under one controller, at the rows of a log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import ceil
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mindyn.algebra.values import Array
+from mindyn.errors import InputError
+from mindyn.parameters.base import BaseParameters
+from mindyn.robots.robot import Robot
+from mindyn.simulation.candidates import CompiledStep, compiled_steps
+from mindyn.simulation.control_laws import ControlLaw, law_of
+from mindyn.simulation.controllers import ComputedTorque, ProportionalDerivative
+from mindyn.simulation.inputs import require_positive
+from mindyn.simulation.time_loop import Series
+
+Controller = ControlLaw | ProportionalDerivative | ComputedTorque
+
+LONGEST_STEP_S: Final = 1e-3
+CHUNK_STEPS: Final = 512
+"""Steps between two looks at whether the motion is still one; also what sensitivities keep in memory."""
+LOST: Final = 1e4
+"""A speed, rad/s or m/s, beyond which a motion has run away."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CandidateMotions:
+    """Motions of B candidates at N rows.
+
+    q, qd, qdd, tau  (B, N, n); not finite from where a motion ran away
+    pivots           (B,) the least pivot of the inertia matrix met; not positive: it was indefinite somewhere
+    stable           (B,) whether the motion stayed bounded
+    """
+
+    q: Array
+    qd: Array
+    qdd: Array
+    tau: Array
+    pivots: Array
+    stable: NDArray[np.bool_]
+
+    def only(self, number: int) -> CandidateMotions:
+        """One of them."""
+        one = slice(number, number + 1)
+        q, qd, qdd, tau = self.q[one], self.qd[one], self.qdd[one], self.tau[one]
+        return CandidateMotions(q, qd, qdd, tau, self.pivots[one], self.stable[one])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sensitivities:
+    """Derivatives of position and commanded torque by beta, (N, n, p)."""
+
+    q: Array
+    tau: Array
+
+
+class ClosedLoop:
+    """A robot's candidates under a controller, at `rows` rows of rate_hz from start_s on the controller's clock.
+
+    The controller is asked control_rate_hz times a second (as often as there are rows, if left out: a whole multiple of
+    that) and its torque is held in between; steps are Runge-Kutta's of order 4, at most longest_step_s long.
+    """
+
+    def __init__(
+        self,
+        robot: Robot,
+        base: BaseParameters,
+        controller: Controller,
+        *,
+        rate_hz: float,
+        rows: int,
+        start_s: float = 0.0,
+        control_rate_hz: float | None = None,
+        longest_step_s: float = LONGEST_STEP_S,
+    ) -> None:
+        law = law_of(controller)
+        _require_joints(law, robot.joint_count)
+        self.base, self.rows = base, rows
+        periods = _whole_multiple(control_rate_hz or rate_hz, rate_hz)
+        steps = max(1, ceil(1 / (rate_hz * periods * require_positive(longest_step_s, "longest_step_s")) - 1e-9))
+        self._steps_per_row = periods * steps
+        self._dt = np.array([1 / (rate_hz * self._steps_per_row)])
+        times = start_s + np.arange(rows * periods) / (rate_hz * periods)
+        signals = law.signals(times)
+        self._signals = {name: np.repeat(np.asarray(v, dtype=np.float64), steps, axis=0) for name, v in signals.items()}
+        refresh = np.zeros((rows * self._steps_per_row, 1))
+        refresh[::steps] = 1.0
+        self._signals["refresh"] = refresh
+        self._plain, self._tangent = compiled_steps(robot, base, law.function.serialize())
+
+    def wanted_start(self) -> tuple[Array, Array]:
+        """q, qd where the controller wants the motion to begin."""
+        if not {"q_r", "qd_r"} <= set(self._signals):
+            raise InputError(
+                "the control law has no signals q_r and qd_r that say where the motion begins",
+                hint='initial="measured"',
+            )
+        return self._signals["q_r"][0], self._signals["qd_r"][0]
+
+    def run(self, betas: Array, q0: Array, qd0: Array) -> CandidateMotions:
+        """The motions of candidates betas (B, p) from q0, qd0 (n,)."""
+        step: CompiledStep = self._plain()
+        count, n = len(betas), len(q0)
+        found = {name: np.full((count, self.rows, n), np.nan) for name in ("q", "qd", "qdd", "tau")}
+        pivots = np.full(count, np.inf)
+        start = {"q": q0, "qd": qd0}
+        for rows, arrays in self._march(step, start, {"beta": betas}, count):
+            kept = slice(0, None, self._steps_per_row)
+            for name, array in (("q", "q"), ("qd", "qd"), ("qdd", "qdd")):
+                found[name][:, rows] = arrays[array][:, kept][:, : rows.stop - rows.start]
+            found["tau"][:, rows] = arrays["held"][:, 1 :: self._steps_per_row]
+            pivots = np.fmin(pivots, np.nanmin(arrays["pivot"][..., 0], axis=1, initial=np.inf))
+        stable = np.isfinite(found["qd"]).all(axis=(1, 2)) & np.isfinite(found["tau"]).all(axis=(1, 2))
+        stable &= (np.abs(np.nan_to_num(found["qd"], nan=np.inf)) < LOST).all(axis=(1, 2))
+        return CandidateMotions(**found, pivots=pivots, stable=stable)
+
+    def sensitivities(self, beta: Array, q0: Array, qd0: Array) -> Sensitivities:
+        """How position and torque of the candidate beta (p,) change with every base value."""
+        step: CompiledStep = self._tangent()
+        p, n = len(beta), len(q0)
+        dq, dtau = np.full((self.rows, n, p), np.nan), np.full((self.rows, n, p), np.nan)
+        constants = {"beta": np.tile(beta, (p, 1)), "d_beta": np.eye(p)}
+        for rows, arrays in self._march(step, {"q": q0, "qd": qd0}, constants, p):
+            dq[rows] = arrays["d_q"][:, :: self._steps_per_row][:, : rows.stop - rows.start].transpose(1, 2, 0)
+            dtau[rows] = arrays["d_held"][:, 1 :: self._steps_per_row].transpose(1, 2, 0)
+        return Sensitivities(dq, dtau)
+
+    def _march(
+        self, step: CompiledStep, start: dict[str, Array], constants: dict[str, Array], count: int
+    ) -> Iterator[tuple[slice, dict[str, Array]]]:
+        """Rows and arrays (B, steps or steps + 1, size) of one stretch after the other, until all have run away."""
+        names = {name.removesuffix("_next") for name in step.outputs if name.endswith("_next")}
+        row_count = max(1, CHUNK_STEPS // self._steps_per_row)
+        steps = row_count * self._steps_per_row
+        arrays = {name: np.zeros((count, steps + 1, step.sizes[name])) for name in names}
+        seen = [name for name in step.outputs if name in ("qdd", "pivot")]
+        arrays |= {name: np.empty((count, steps, step.sizes[name])) for name in seen}
+        for name, value in start.items():
+            arrays[name][:, 0] = value
+        for first in range(0, self.rows, row_count):
+            rows = slice(first, min(first + row_count, self.rows))
+            taken = (rows.stop - rows.start) * self._steps_per_row
+            self._run(step, arrays, constants, first * self._steps_per_row, taken, count)
+            yield rows, {name: a[:, : taken + 1] if name in names else a[:, :taken] for name, a in arrays.items()}
+            if not _moving(arrays["qd"][:, taken]).any():
+                return
+            for name in names:
+                arrays[name][:, 0] = arrays[name][:, taken]
+
+    def _run(
+        self, step: CompiledStep, arrays: dict[str, Array], constants: dict[str, Array], at: int, taken: int, count: int
+    ) -> None:
+        series = []
+        for name in step.inputs:
+            if name == "dt":
+                series.append(Series(self._dt.ctypes.data, 0, 0))
+            elif name in constants:
+                series.append(Series(constants[name].ctypes.data, constants[name].strides[0], 0))
+            elif name in self._signals:
+                signal = self._signals[name]
+                series.append(Series(signal.ctypes.data + at * signal.strides[0], 0, signal.strides[0]))
+            else:
+                series.append(_series(arrays[name], later=False))
+        series += [_series(arrays[name.removesuffix("_next")], later=name.endswith("_next")) for name in step.outputs]
+        step.loop.run(series, count, taken, 1)
+
+
+def _series(array: Array, *, later: bool) -> Series:
+    between, along, _ = array.strides
+    return Series(array.ctypes.data + later * along, between, along)
+
+
+def _moving(qd: Array) -> NDArray[np.bool_]:
+    """(B,) whose speeds (B, n) are those of an arm."""
+    return np.asarray((np.abs(np.nan_to_num(qd, nan=np.inf)) < LOST).all(axis=1))
+
+
+def _whole_multiple(control_hz: float, rate_hz: float) -> int:
+    require_positive(control_hz, "control_rate_hz")
+    periods = round(control_hz / rate_hz)
+    if periods < 1 or abs(periods * rate_hz - control_hz) > 1e-6 * control_hz:
+        raise InputError(f"control_rate_hz = {control_hz:g} is no whole multiple of the rows' rate of {rate_hz:g} Hz")
+    return periods
+
+
+def _require_joints(law: ControlLaw, n: int) -> None:
+    if law.function.size_out(0) != (n, 1):
+        raise InputError(f"the control law gives {law.function.size_out(0)} torques, but the robot has {n} joints")

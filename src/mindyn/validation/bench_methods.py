@@ -1,0 +1,80 @@
+"""The methods that a comparison knows: a line for each in `METHODS`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+from mindyn.estimators.closed_loop_instruments import ClosedLoopInstruments
+from mindyn.estimators.energy_difference import EnergyDifference
+from mindyn.estimators.estimate import Estimate
+from mindyn.estimators.instrumental_variables import InstrumentalVariables
+from mindyn.estimators.last_link_first import LastLinkFirst
+from mindyn.estimators.least_squares import LeastSquares
+from mindyn.estimators.output_error import OutputError
+from mindyn.estimators.step_by_step import StepByStep
+from mindyn.estimators.total_least_squares import TotalLeastSquares
+from mindyn.excitation.step_plan import StepPlan
+from mindyn.excitation.step_planner import plan_tests
+from mindyn.excitation.step_simulation import simulate_tests
+from mindyn.robots.robot import Robot
+from mindyn.validation.bench_setting import Trial
+
+Fit = Callable[[Trial], Estimate]
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """How a method fits a trial, and how many motions of a robot a person must record for it."""
+
+    fit: Fit
+    tests: Callable[[Robot], int] = lambda _robot: 1
+
+
+def _on_samples(make: Callable[[Trial], Any]) -> Fit:
+    """The fit of an estimator, made for the trial, to the trial's samples."""
+
+    def fit(trial: Trial) -> Estimate:
+        found: Estimate = make(trial).fit(trial.bench.robot, trial.samples)
+        return found
+
+    return fit
+
+
+def _in_loop(estimator: Callable[..., Any]) -> Callable[[Trial], Any]:
+    """An estimator that replays the controller of the trial."""
+
+    def make(trial: Trial) -> Any:
+        bench = trial.bench
+        return estimator(bench.controller, control_rate_hz=bench.setting.control_rate_hz, initial="reference")
+
+    return make
+
+
+@lru_cache(maxsize=4)
+def _plan(robot: Robot) -> StepPlan:
+    return plan_tests(robot)
+
+
+def _step_by_step(trial: Trial) -> Estimate:
+    """From motions of its own, as many as the plan asks for."""
+    bench, plan = trial.bench, _plan(trial.bench.robot)
+    logs = simulate_tests(bench.truth, plan, rate_hz=bench.setting.rate_hz, sensors=trial.sensors, seed=trial.seed)
+    return StepByStep().fit(bench.robot, plan, logs)
+
+
+METHODS: Final[dict[str, Method]] = {
+    "least squares": Method(_on_samples(lambda _: LeastSquares(weights="ordinary"))),
+    "weighted least squares": Method(_on_samples(lambda _: LeastSquares())),
+    "robust least squares": Method(_on_samples(lambda _: LeastSquares(robust=True))),
+    "last link first": Method(_on_samples(lambda _: LastLinkFirst())),
+    "instrumental variables": Method(_on_samples(lambda _: InstrumentalVariables())),
+    "closed-loop instruments": Method(_on_samples(_in_loop(ClosedLoopInstruments))),
+    "momentum difference": Method(_on_samples(lambda _: EnergyDifference("momentum"))),
+    "total least squares": Method(_on_samples(lambda trial: TotalLeastSquares(trial.bench.noise()))),
+    "output error": Method(_on_samples(_in_loop(OutputError))),
+    "step by step": Method(_step_by_step, lambda robot: len(_plan(robot).tests)),
+}
+"""Every method by its name."""

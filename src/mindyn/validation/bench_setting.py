@@ -1,0 +1,257 @@
+"""What a comparison of methods is run on: the arm and its loop, one recorded motion, and a clean one to judge by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Final, Literal, get_args
+
+import numpy as np
+
+from mindyn.algebra.values import Array
+from mindyn.errors import InputError
+from mindyn.estimators.measurement_noise import MeasurementNoise
+from mindyn.kernels.model import compile_model
+from mindyn.logs.conditioning import Conditioning
+from mindyn.logs.log import Log, log_of_arrays
+from mindyn.logs.pipeline import condition
+from mindyn.logs.samples import Samples
+from mindyn.notation import DRIVE_PARAMETERS, PARAMETERS_PER_LINK
+from mindyn.robots.drive_matrices import friction_matrix, joints_of_motors, motor_torques_of_joints
+from mindyn.robots.parts import ExtraTorque
+from mindyn.robots.robot import Robot
+from mindyn.simulation.controllers import ComputedTorque, SineMotion
+from mindyn.simulation.inputs import require_count, require_positive
+from mindyn.simulation.results import Simulation
+from mindyn.simulation.sensors import Sensors, measure
+from mindyn.simulation.simulate import simulate
+
+Differentiation = Literal["central", "filtered"]
+
+SINES: Final = 6
+SLOWEST_HZ: Final = 0.1
+REACH: Final = {"revolute": 0.8, "prismatic": 0.15}
+"""rad or m, from the middle of a joint's range, where no range is stated."""
+BANDWIDTH: Final = 2 * np.pi * 6
+"""rad/s of the computed-torque loop."""
+CONTROLLER_KNOWS: Final = 0.8
+"""The controller's model of the arm is the arm times this: it tracks well and knows nothing exactly."""
+GEAR_WITHOUT_DRIVES: Final = 100.0
+"""Motor turns for each turn of a joint whose robot states no drives; for slides, rad for each m."""
+EDGE_S: Final = 0.1
+STRIBECK_SPEED: Final = 0.1
+CLEAN_S: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class BenchSetting:
+    """How the recordings are made.
+
+    repetitions           of the recording, with other noise each
+    seconds, rate_hz      of a recording
+    control_rate_hz       of the computed-torque controller
+    counts_per_revolution of the encoders at the motors
+    torque_noise          standard deviation, as part of the rms torque of each joint
+    differentiation       "central" differences of positions as read, or "filtered" at filter_hz before
+    friction_error        Stribeck friction that the truth has and the model has not, as part of the Coulomb friction
+    top_hz                of the sines that every joint moves by: larger accelerations are easier
+    seed                  of motions and noise
+    """
+
+    repetitions: int = 100
+    seconds: float = 20.0
+    rate_hz: float = 200.0
+    control_rate_hz: float = 1000.0
+    counts_per_revolution: float = 1000.0
+    torque_noise: float = 0.02
+    differentiation: Differentiation = "central"
+    filter_hz: float = 10.0
+    friction_error: float = 0.0
+    top_hz: float = 0.8
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        require_count(self.repetitions, "repetitions")
+        for name in ("seconds", "rate_hz", "control_rate_hz", "counts_per_revolution", "filter_hz"):
+            require_positive(getattr(self, name), name)
+        for name in ("torque_noise", "friction_error"):
+            if not (np.isfinite(getattr(self, name)) and getattr(self, name) >= 0):
+                raise InputError(f"{name} = {getattr(self, name)!r} must be a number, zero or more")
+        if not self.top_hz > SLOWEST_HZ:
+            raise InputError(f"top_hz = {self.top_hz!r} must be above {SLOWEST_HZ:g} Hz, where the slowest sine is")
+        if self.differentiation not in get_args(Differentiation):
+            raise InputError(
+                f"differentiation = {self.differentiation!r}; it may be: {', '.join(get_args(Differentiation))}"
+            )
+
+    @property
+    def conditioning(self) -> Conditioning:
+        """From recordings to samples."""
+        cutoff = None if self.differentiation == "central" else self.filter_hz
+        return Conditioning(position_cutoff_hz=cutoff, edge_s=0.0, stamps="uniform")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bench:
+    """One arm, its recorded motion, and a clean motion with the torque that it takes.
+
+    robot       the model: its structure is known, its values are asked for
+    truth       the same with friction that the model does not have
+    reference   of the controller that the motion was made by
+    motion      of the recording, without noise
+    clean       another motion with its exact torques
+    """
+
+    setting: BenchSetting
+    robot: Robot
+    truth: Robot
+    reference: SineMotion
+    motion: Simulation
+    clean: Samples
+
+    @property
+    def controller(self) -> ComputedTorque:
+        """Computed torque with a model that is too light."""
+        return _controller(self.robot, self.reference)
+
+    def trial(self, number: int) -> Trial:
+        """One recording with its own noise."""
+        setting, robot = self.setting, self.robot
+        seed = 1_000 * setting.seed + number
+        rng = np.random.default_rng([setting.seed, number])
+        read = measure(robot, self.motion, encoders(robot, setting, seed))
+        spread = setting.torque_noise * _rms(self.motion.tau)
+        torque = read.torque + spread * rng.standard_normal(read.torque.shape)
+        log = log_of_arrays(robot.joint_names, read.t, read.position, torque)
+        samples = condition(log, robot, setting.conditioning).samples
+        edge = round(EDGE_S * setting.rate_hz)
+        usable = np.ones(samples.q.shape, dtype=np.bool_)
+        usable[:edge] = usable[-edge:] = False
+        return Trial(self, log, replace(samples, usable=usable), seed)
+
+    def noise(self) -> MeasurementNoise:
+        """Deviations of what regressors are made of, from the resolution of the encoders through the conditioning."""
+        rng = np.random.default_rng(self.setting.seed)
+        white = rng.standard_normal(self.motion.q.shape) * _position_spread(self.robot, self.setting)
+        log = log_of_arrays(self.robot.joint_names, self.motion.t, white, np.zeros_like(white))
+        spread = condition(log, self.robot, self.setting.conditioning).samples
+        position, velocity, acceleration = (tuple(array.std(axis=0)) for array in (spread.q, spread.qd, spread.qdd))
+        torque = tuple(self.setting.torque_noise * _rms(self.motion.tau))
+        return MeasurementNoise(position, velocity, acceleration, torque)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trial:
+    """One recording: as a log, and as samples whose rows near the ends are not usable; `seed` for further noise."""
+
+    bench: Bench
+    log: Log
+    samples: Samples
+    seed: int
+
+    @property
+    def sensors(self) -> Sensors:
+        """For methods that record motions of their own: the same encoders, torque noise that suits the median motor."""
+        bench, tau = self.bench, self.bench.motion.tau
+        size = _rms(motor_torques_of_joints(bench.robot, tau) if bench.robot.drives else tau)
+        noise = bench.setting.torque_noise * float(np.median(size))
+        return replace(encoders(bench.robot, bench.setting, self.seed), torque_noise=noise)
+
+
+def make_bench(robot: Robot, setting: BenchSetting) -> Bench:
+    """The bench of a robot whose values are known."""
+    if robot.loops:
+        raise InputError(
+            f"robot {robot.name!r} has loops ({', '.join(loop.name for loop in robot.loops)}); methods are compared on "
+            "open chains and trees, which can be simulated"
+        )
+    truth = _with_friction_error(robot, setting.friction_error)
+    reference = _sines(robot, setting, 0)
+    q0, qd0, _ = reference(0.0)
+    motion = simulate(
+        truth,
+        _controller(robot, reference),
+        seconds=setting.seconds,
+        q0=q0,
+        qd0=qd0,
+        rate_hz=setting.rate_hz,
+        control_rate_hz=setting.control_rate_hz,
+        drives=bool(truth.drives),
+        method="fixed",
+        longest_step_s=min(1e-3, 1 / setting.control_rate_hz),
+    )
+    return Bench(setting, robot, truth, reference, motion, _clean(truth, setting))
+
+
+def _clean(truth: Robot, setting: BenchSetting) -> Samples:
+    times = np.arange(round(CLEAN_S * setting.rate_hz)) / setting.rate_hz
+    q, qd, qdd = _sines(truth, setting, 1).rows(times)
+    tau = compile_model(truth, drives=bool(truth.drives)).inverse_dynamics(q, qd, qdd)
+    return Samples(truth.joint_names, q, qd, qdd, tau, setting.rate_hz, np.zeros(len(times), dtype=np.int64))
+
+
+def _sines(robot: Robot, setting: BenchSetting, number: int) -> SineMotion:
+    """Every joint about the middle of its range by sines of its own."""
+    rng = np.random.default_rng([setting.seed, number, 7])
+    reach = np.array([REACH[joint.kind] for joint in robot.joints])
+    ends = np.array([(j.limits.lower, j.limits.upper) for j in robot.joints], dtype=np.float64)  # None becomes NaN
+    reach = np.fmin(reach, (ends[:, 1] - ends[:, 0]) / 4)
+    centre = np.nan_to_num(ends.mean(axis=1))
+    shape = (SINES, robot.joint_count)
+    frequency = rng.uniform(SLOWEST_HZ, setting.top_hz, shape)
+    amplitude = rng.uniform(0.5, 1.0, shape) * reach / np.sqrt(SINES)
+    return SineMotion(centre, amplitude, frequency, rng.uniform(0, 2 * np.pi, shape))
+
+
+@lru_cache(maxsize=4)
+def _controller(robot: Robot, reference: SineMotion) -> ComputedTorque:
+    known = robot.phi.reshape(-1, PARAMETERS_PER_LINK)  # refuses links without parameters, by name
+    links = tuple(replace(link, phi=CONTROLLER_KNOWS * own) for link, own in zip(robot.links, known, strict=True))
+    drives = (
+        replace(one, **{name: CONTROLLER_KNOWS * getattr(one, name) for name in DRIVE_PARAMETERS})
+        for one in robot.drives
+    )
+    lighter = replace(robot, links=links, drives=tuple(drives))
+    return ComputedTorque(lighter, reference, BANDWIDTH**2, 2 * BANDWIDTH, drives=bool(robot.drives))
+
+
+def _with_friction_error(robot: Robot, part: float) -> Robot:
+    if part == 0:
+        return robot
+    levels = np.abs(friction_matrix(robot)).T @ np.array([drive.coulomb for drive in robot.drives])
+    if not levels.any():
+        raise InputError(
+            f"friction_error is a part of the Coulomb friction, but robot {robot.name!r} states none",
+            hint="add [[drive]] tables with coulomb to the robot file, or leave friction_error at 0",
+        )
+    formula = f"tanh(qd / {STRIBECK_SPEED / 10!r}) * exp(-(qd / {STRIBECK_SPEED!r}) ** 2)"
+    extras = [
+        ExtraTorque(f"stribeck_{name}", name, formula, float(part * level))
+        for name, level in zip(robot.joint_names, levels, strict=True)
+    ]
+    return replace(robot, extras=(*robot.extras, *extras))
+
+
+def encoders(robot: Robot, setting: BenchSetting, seed: int) -> Sensors:
+    """Encoders at the motors, with noise before rounding that makes each recording another; torques as they are."""
+    if robot.drives:
+        count = 2 * np.pi / setting.counts_per_revolution
+        return Sensors(
+            setting.rate_hz,
+            counts_per_revolution=setting.counts_per_revolution,
+            position_noise=count / np.sqrt(12),
+            seed=seed,
+        )
+    return Sensors(setting.rate_hz, position_noise=float(_position_spread(robot, setting)[0]), seed=seed)
+
+
+def _position_spread(robot: Robot, setting: BenchSetting) -> Array:
+    """(n,) deviations of joint positions: of rounding to counts, and of as much noise before it."""
+    count = 2 * np.pi / setting.counts_per_revolution * np.sqrt(2 / 12)
+    if not robot.drives:
+        return np.full(robot.joint_count, count / GEAR_WITHOUT_DRIVES)
+    return np.asarray(count * np.linalg.norm(joints_of_motors(robot, np.eye(robot.joint_count)), axis=0))
+
+
+def _rms(values: Array) -> Array:
+    return np.asarray(np.sqrt((values**2).mean(axis=0)))

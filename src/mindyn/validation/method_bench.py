@@ -1,0 +1,220 @@
+"""`compare_methods`: estimators side by side on one arm, by Monte Carlo: bias, spread, time and human effort.
+
+Every repetition is the same motion with other sensor noise. What a method finds is judged on another, clean motion:
+
+    bias    rms over the motion of (mean over repetitions of Y beta) - tau, as part of the rms torque of the joint
+    spread  rms over motion and repetitions of Y beta - (mean of Y beta), likewise
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from time import perf_counter, process_time
+from typing import Any
+
+import numpy as np
+
+from mindyn.algebra.values import Array
+from mindyn.errors import MindynError, unknown_name
+from mindyn.regression.regressor import Regressor
+from mindyn.robots.robot import Robot
+from mindyn.robots.table import text_table
+from mindyn.validation.bench_methods import METHODS
+from mindyn.validation.bench_setting import Bench, BenchSetting, make_bench
+
+Progress = Callable[[int, int], None]
+"""Called with repetitions done, and all of them."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fitted:
+    """What a method made of one repetition: values of the structural base set, or the reason why there are none."""
+
+    beta: Array | None
+    seconds: float
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MethodResult:
+    """One line of the comparison; parts of 1.
+
+    bias, spread      (n,) for each joint (see the module); NaN where no repetition succeeded
+    parameter_bias    |mean beta - beta| / |beta| with parameters in units of the torque that they cause
+    seconds           of processor time for one fit, the median
+    tests             motions that a person records
+    failed, reason    repetitions without a result, and why the first of them has none
+    """
+
+    method: str
+    bias: Array
+    spread: Array
+    parameter_bias: float
+    seconds: float
+    tests: int
+    failed: int
+    reason: str
+
+    @property
+    def total_bias(self) -> float:
+        """Root mean square of the joints' biases."""
+        return float(np.sqrt(np.mean(self.bias**2)))
+
+    @property
+    def total_spread(self) -> float:
+        """Root mean square of the joints' spreads."""
+        return float(np.sqrt(np.mean(self.spread**2)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Comparison:
+    """All methods on one arm."""
+
+    robot: str
+    joint_names: tuple[str, ...]
+    setting: BenchSetting
+    results: tuple[MethodResult, ...]
+    seconds: float
+
+    def __getitem__(self, method: str) -> MethodResult:
+        for one in self.results:
+            if one.method == method:
+                return one
+        raise unknown_name("method", method, (one.method for one in self.results))
+
+    def table(self) -> str:
+        """A line for each method, then the biases joint by joint."""
+        head = ("method", "bias [%]", "spread [%]", "parameter bias [%]", "time [s]", "tests", "failed")
+        lines = [head, *(_line(one, self.setting.repetitions) for one in self.results)]
+        joints = [("bias of the torque [%]", *self.joint_names)]
+        joints += [(one.method, *(_percent(value) for value in one.bias)) for one in self.results]
+        notes = [f"{one.method}: {one.reason}" for one in self.results if one.reason]
+        return "\n".join([text_table(lines), "", text_table(joints), *(["", *notes] if notes else [])])
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON can hold it; null where no repetition succeeded."""
+        return {
+            "robot": self.robot,
+            "joints": list(self.joint_names),
+            "setting": asdict(self.setting),
+            "seconds": self.seconds,
+            "methods": [
+                {
+                    "method": one.method,
+                    "bias": _numbers(one.bias),
+                    "spread": _numbers(one.spread),
+                    "total_bias": _numbers([one.total_bias])[0],
+                    "total_spread": _numbers([one.total_spread])[0],
+                    "parameter_bias": _numbers([one.parameter_bias])[0],
+                    "seconds": one.seconds,
+                    "tests": one.tests,
+                    "failed": one.failed,
+                    "reason": one.reason,
+                }
+                for one in self.results
+            ],
+        }
+
+
+def compare_methods(
+    robot: Robot,
+    setting: BenchSetting | None = None,
+    methods: Sequence[str] | None = None,
+    *,
+    workers: int = 1,
+    progress: Progress = lambda done, total: None,  # noqa: ARG005
+) -> Comparison:
+    """The comparison of methods (names of `METHODS`; all if left out) on a robot whose values are known.
+
+    workers  processes that share the repetitions; the numbers do not depend on how many
+    """
+    setting, names = setting or BenchSetting(), tuple(METHODS if methods is None else methods)
+    for name in names:
+        if name not in METHODS:
+            raise unknown_name("method", name, METHODS)
+    start = perf_counter()
+    bench = make_bench(robot, setting)
+    found: dict[str, list[Fitted]] = {name: [] for name in names}
+    for done, one in enumerate(_repetitions(bench, names, workers), start=1):
+        for name, fitted in one.items():
+            found[name].append(fitted)
+        progress(done, setting.repetitions)
+    regressor = Regressor(robot)
+    results = tuple(_judged(name, fits, bench, regressor) for name, fits in found.items())
+    return Comparison(robot.name, robot.joint_names, setting, results, perf_counter() - start)
+
+
+def _repetitions(bench: Bench, names: tuple[str, ...], workers: int) -> Iterator[dict[str, Fitted]]:
+    """The fits of every repetition, in order."""
+    numbers = range(bench.setting.repetitions)
+    if workers == 1:
+        yield from (fit_all(bench, number, names) for number in numbers)
+        return
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
+    with ProcessPoolExecutor(workers, get_context("spawn"), _keep, (bench, names)) as pool:
+        yield from pool.map(_fit_kept, numbers)
+
+
+_KEPT: list[tuple[Bench, tuple[str, ...]]] = []
+"""What a worker process works on."""
+
+
+def _keep(bench: Bench, names: tuple[str, ...]) -> None:
+    _KEPT.append((bench, names))
+
+
+def _fit_kept(number: int) -> dict[str, Fitted]:
+    bench, names = _KEPT[-1]
+    return fit_all(bench, number, names)
+
+
+def fit_all(bench: Bench, number: int, names: Iterable[str]) -> dict[str, Fitted]:
+    """Every method on one recording."""
+    trial = bench.trial(number)
+    base = Regressor(bench.robot).base
+    found = {}
+    for name in names:
+        start = process_time()
+        try:
+            estimate = METHODS[name].fit(trial)
+            beta = estimate.base.to(base) @ estimate.base_values
+            found[name] = Fitted(beta, process_time() - start)
+        except MindynError as error:
+            found[name] = Fitted(None, process_time() - start, error.message)
+    return found
+
+
+def _judged(name: str, fits: list[Fitted], bench: Bench, regressor: Regressor) -> MethodResult:
+    betas = np.array([one.beta for one in fits if one.beta is not None])
+    reason = next((one.reason for one in fits if one.beta is None), "")
+    seconds = float(np.median([one.seconds for one in fits]))
+    n, failed, tests = len(bench.robot.joints), len(fits) - len(betas), METHODS[name].tests(bench.robot)
+    if not len(betas):
+        nothing = np.full(n, np.nan)
+        return MethodResult(name, nothing, nothing, np.nan, seconds, tests, failed, reason)
+    clean = bench.clean
+    Y = regressor.dense(regressor.parts(clean.q, clean.qd, clean.qdd))
+    mean, size = betas.mean(axis=0), np.sqrt((clean.tau**2).mean(axis=0))
+    bias = np.sqrt(((Y @ mean - clean.tau) ** 2).mean(axis=0)) / size
+    scatter = np.einsum("kip,rp->rki", Y, betas - mean)
+    spread = np.sqrt((scatter**2).mean(axis=(0, 1))) / size
+    columns = np.linalg.norm(Y / size[:, None], axis=(0, 1))
+    true = regressor.base.values
+    parameters = float(np.linalg.norm(columns * (mean - true)) / np.linalg.norm(columns * true))
+    return MethodResult(name, bias, spread, parameters, seconds, tests, failed, reason)
+
+
+def _line(one: MethodResult, repetitions: int) -> tuple[str, ...]:
+    shown = (_percent(one.total_bias), _percent(one.total_spread), _percent(one.parameter_bias))
+    return (one.method, *shown, f"{one.seconds:.3f}", str(one.tests), f"{one.failed} of {repetitions}")
+
+
+def _percent(value: float) -> str:
+    return "-" if np.isnan(value) else f"{100 * value:.3g}"
+
+
+def _numbers(values: Iterable[float]) -> list[float | None]:
+    return [float(v) if np.isfinite(v) else None for v in values]

@@ -1,0 +1,61 @@
+"""Closed-loop instruments: recovery, and no bias where differentiated encoders bias least squares."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from closed_loops import CONTROL_HZ, driven_arm, encoder_samples, sines, tracked, tracking
+from closeness import assert_close
+
+from mindyn.errors import InputError
+from mindyn.estimators.closed_loop_instruments import ClosedLoopInstruments
+from mindyn.estimators.least_squares import LeastSquares
+
+LOOP = {"control_rate_hz": CONTROL_HZ, "initial": "reference"}
+RECOVERY = 1e-8
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_recovers_arms_without_noise_from_rough_instruments(seed):
+    robot = driven_arm(seed, coulomb=0.0)
+    controller = tracking(robot, sines(robot, seed))
+    samples = tracked(robot, controller).samples()
+    plain = LeastSquares().fit(robot, samples)
+    rough = replace(plain, beta=1.1 * plain.base.values)
+    estimate = ClosedLoopInstruments(controller, rough, passes=2, **LOOP).fit(robot, samples)
+    assert_close(estimate.beta, estimate.base.values, RECOVERY)
+
+
+def test_encoder_noise_biases_least_squares_but_not_closed_loop_instruments():
+    robot = driven_arm(1, joints=3, coulomb=0.3)
+    controller = tracking(robot, sines(robot))
+    motion = tracked(robot, controller, method="fixed", seconds=20.0, rate_hz=100.0)
+    fits = {"plain": [], "iv": []}
+    for seed in range(8):
+        noisy = encoder_samples(robot, motion, position_noise=1e-3, torque_noise=0.1, seed=seed)
+        fits["plain"].append(LeastSquares().fit(robot, noisy))
+        fits["iv"].append(ClosedLoopInstruments(controller, **LOOP).fit(robot, noisy))
+    clean = tracked(robot, tracking(robot, sines(robot, 9)), method="fixed", seconds=5.0).samples()
+    moving = (np.abs(clean.qd) > 0.05).all(axis=1)
+    wrong = {}
+    for name, ours in fits.items():
+        mean = np.mean([one.predict(clean) for one in ours], axis=0)
+        wrong[name] = np.linalg.norm((mean - clean.tau)[moving]) / np.linalg.norm(clean.tau[moving])
+    assert wrong["plain"] > 0.05
+    assert wrong["iv"] < 0.15 * wrong["plain"]
+    assert all(one.provenance["settled"] for one in fits["iv"])
+
+
+def test_models_that_cannot_be_simulated_are_refused():
+    robot = driven_arm(0)
+    controller = tracking(robot, sines(robot))
+    samples = tracked(robot, controller, method="fixed", seconds=1.0).samples()
+    plain = LeastSquares().fit(robot, samples)
+    with pytest.raises(InputError, match="first candidate .given. cannot be simulated"):
+        ClosedLoopInstruments(controller, replace(plain, beta=-plain.base.values), **LOOP).fit(robot, samples)
+    with pytest.raises(InputError, match="passes = 0"):
+        ClosedLoopInstruments(controller, passes=0)
+    with pytest.raises(InputError, match="initial = 'guess'"):
+        ClosedLoopInstruments(controller, initial="guess").fit(robot, samples)

@@ -1,0 +1,167 @@
+"""Output error: recovery, exact sensitivities, noise, and what it notices or refuses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import casadi
+import numpy as np
+import pytest
+from closed_loops import CONTROL_HZ, driven_arm, encoder_samples, sines, tracked, tracking
+from closeness import DERIVATIVE, SAME_ALGEBRA, assert_close
+from robots import random_robot
+
+from mindyn.errors import InputError
+from mindyn.estimators.least_squares import LeastSquares
+from mindyn.estimators.output_error import OutputError
+from mindyn.regression.regressor import Regressor
+from mindyn.simulation.closed_loop import ClosedLoop
+from mindyn.simulation.control_laws import ControlLaw
+from mindyn.simulation.controllers import ProportionalDerivative
+
+RECOVERY = 1e-6
+LOOP = {"control_rate_hz": CONTROL_HZ, "initial": "reference"}
+
+
+def rough(robot, samples, part=0.1, seed=0):
+    """The robot's own values, wrong by up to `part` each."""
+    found = LeastSquares().fit(robot, samples)
+    wrong = 1 + part * np.random.default_rng(seed).uniform(-1, 1, len(found.beta))
+    return replace(found, beta=wrong * found.base.values)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("kind", [("torque", None), ("torque", "exact"), ("position", None)])
+def test_recovers_arms_without_noise(seed, kind):
+    """The truth is integrated by Dormand and Prince's adaptive method, not by the steps of the fit."""
+    compare, jacobian = kind
+    robot = driven_arm(seed, coulomb=0.0)
+    controller = tracking(robot, sines(robot, seed))
+    samples = tracked(robot, controller).samples()
+    settings = OutputError(controller, compare, jacobian, start=rough(robot, samples), **LOOP)
+    estimate = settings.fit(robot, samples)
+    assert estimate.provenance["settled"]
+    assert_close(estimate.beta, estimate.base.values, RECOVERY)
+
+
+@pytest.mark.parametrize("compare", ["torque", "position"])
+def test_recovers_an_arm_with_dry_friction_that_stops_and_turns(compare):
+    robot = driven_arm(1, joints=3)
+    controller = tracking(robot, sines(robot, 1))
+    samples = tracked(robot, controller, method="fixed").samples()
+    estimate = OutputError(controller, compare, "exact", start=rough(robot, samples), **LOOP).fit(robot, samples)
+    assert_close(estimate.beta, estimate.base.values, RECOVERY)
+
+
+def test_a_robot_without_drives_and_a_proportional_derivative_controller_serve_too():
+    robot = random_robot(3, joints=2, tree=False, special=False, gravity=(0.0, 0.0, -9.81))
+    controller = ProportionalDerivative(sines(robot), [400.0, 300.0], [60.0, 40.0])
+    samples = tracked(robot, controller).samples()
+    estimate = OutputError(controller, "position", start=rough(robot, samples), **LOOP).fit(robot, samples)
+    assert_close(estimate.beta, estimate.base.values, RECOVERY)
+
+
+def test_the_loop_is_that_of_simulate():
+    robot = driven_arm(2, joints=3)
+    controller = tracking(robot, sines(robot))
+    motion = tracked(robot, controller, method="fixed")
+    base = Regressor(robot).base
+    loop = ClosedLoop(robot, base, controller, rate_hz=100.0, rows=len(motion.t), control_rate_hz=CONTROL_HZ)
+    found = loop.run(base.values[None], motion.q[0], motion.qd[0])
+    for name in ("q", "qd", "qdd", "tau"):
+        assert_close(getattr(found, name)[0], getattr(motion, name), 100 * SAME_ALGEBRA)
+
+
+def test_sensitivities_are_the_derivatives_of_the_simulation():
+    robot = driven_arm(4, joints=2)
+    controller = tracking(robot, sines(robot))
+    base = Regressor(robot).base
+    loop = ClosedLoop(robot, base, controller, rate_hz=100.0, rows=100, control_rate_hz=CONTROL_HZ)
+    start = loop.wanted_start()
+    found = loop.sensitivities(base.values, *start)
+    for k in range(base.count):
+        step = np.zeros(base.count)
+        step[k] = 1e-6
+        ends = loop.run(np.stack([base.values + step, base.values - step]), *start)
+        assert_close(found.q[..., k], (ends.q[0] - ends.q[1]) / 2e-6, 20 * DERIVATIVE)
+        assert_close(found.tau[..., k], (ends.tau[0] - ends.tau[1]) / 2e-6, 20 * DERIVATIVE)
+
+
+def test_noise_of_positions_does_not_matter_and_that_of_torques_is_stated():
+    robot = driven_arm(5)
+    controller = tracking(robot, sines(robot))
+    motion = tracked(robot, controller, method="fixed", seconds=6.0)
+    settings = OutputError(controller, **LOOP)
+    quiet = settings.fit(robot, encoder_samples(robot, motion, position_noise=1e-3))
+    assert_close(quiet.beta, quiet.base.values, RECOVERY)
+    errors = []
+    for seed in range(12):
+        noisy = encoder_samples(robot, motion, position_noise=1e-3, torque_noise=2.0, seed=seed)
+        found = settings.fit(robot, noisy)
+        errors.append((found.beta - found.base.values) / found.deviations)
+    assert 0.7 < np.std(errors) < 1.4
+    assert np.abs(np.mean(errors, axis=0)).max() < 4 / np.sqrt(len(errors))
+
+
+def test_a_candidate_that_runs_away_is_refused_and_unstable_steps_are_told():
+    robot = driven_arm(0)
+    controller = tracking(robot, sines(robot))
+    samples = tracked(robot, controller, method="fixed").samples()
+    true = LeastSquares().fit(robot, samples)
+    with pytest.raises(InputError, match="inertia matrix is indefinite"):
+        OutputError(controller, start=replace(true, beta=-true.base.values), **LOOP).fit(robot, samples)
+    with pytest.raises(InputError, match="gains may not suit it"):
+        OutputError(controller, start=replace(true, beta=0.02 * true.base.values), **LOOP).fit(robot, samples)
+    heavy = replace(true, beta=20.0 * true.base.values)
+    estimate = OutputError(controller, jacobian="exact", start=heavy, **LOOP).fit(robot, samples)
+    assert estimate.provenance["unstable_candidates"] > 0
+    assert "were unstable and were not taken" in estimate.status
+    assert not estimate.provenance["settled"]
+    assert "NOT settled" in estimate.status
+
+
+def test_least_squares_that_noise_made_useless_is_replaced_by_regular_values():
+    for seed in range(3):
+        robot = driven_arm(seed)
+        controller = tracking(robot, sines(robot))
+        noisy = encoder_samples(robot, tracked(robot, controller, method="fixed"), position_noise=1e-2)
+        estimate = OutputError(controller, **LOOP).fit(robot, noisy)
+        assert estimate.provenance["start"] == "regular values"
+        assert_close(estimate.beta, estimate.base.values, RECOVERY)
+
+
+def test_what_has_not_settled_is_said():
+    robot = driven_arm(0)
+    controller = tracking(robot, sines(robot))
+    samples = tracked(robot, controller, method="fixed").samples()
+    far = rough(robot, samples, part=0.3)
+    estimate = OutputError(controller, start=far, iterations=1, **LOOP).fit(robot, samples)
+    assert not estimate.provenance["settled"]
+    assert "NOT settled" in estimate.status
+
+
+def test_what_it_cannot_treat_is_refused_by_name():
+    robot = driven_arm(0)
+    controller = tracking(robot, sines(robot))
+    samples = tracked(robot, controller, method="fixed", seconds=1.0).samples()
+    for settings, message in (
+        ({"compare": "energy"}, "compare = 'energy'"),
+        ({"jacobian": "guess"}, "jacobian = 'guess'"),
+        ({"compare": "position", "jacobian": "regressor"}, "no regressor"),
+        ({"iterations": 0}, "iterations = 0"),
+    ):
+        with pytest.raises(InputError, match=message):
+            OutputError(controller, **settings)
+    with pytest.raises(InputError, match="no whole multiple"):
+        OutputError(controller, control_rate_hz=130.0).fit(robot, samples)
+    with pytest.raises(InputError, match="must be an expression"):
+        OutputError(np.add).fit(robot, samples)
+    cut = replace(samples, segments=(np.arange(len(samples)) // 50).astype(np.int64))
+    with pytest.raises(InputError, match="segments"):
+        OutputError(controller).fit(robot, cut)
+    with pytest.raises(InputError, match="torques, but the robot has 2 joints"):
+        OutputError(tracking(driven_arm(0, joints=3), sines(driven_arm(0, joints=3)))).fit(robot, samples)
+    q, qd = casadi.SX.sym("q", 2), casadi.SX.sym("qd", 2)
+    law = casadi.Function("law", [q, qd], [-q - qd], ["q", "qd"], ["tau"])
+    with pytest.raises(InputError, match="no signals q_r"):
+        OutputError(ControlLaw(law, lambda _times: {}), initial="reference").fit(robot, samples)

@@ -1,0 +1,121 @@
+"""A motion against its limits without mindyn's excitation code: its JSON coefficients, NumPy, Pinocchio and coal."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import coal
+import numpy as np
+import pinocchio as pin
+from oracles.pinocchio_oracle import pinocchio_model
+
+from mindyn.robots.robot import Robot
+
+
+def motion_at(record: dict, t: np.ndarray) -> list[np.ndarray]:
+    """q, qd, qdd, jerk (N, n) of a Fourier record: ramp(t) * (sines, cosines), differentiated by the product rule."""
+    ramp_s, period, end = record["family"]["ramp_s"], record["period_s"], record["seconds"]
+    a, b = np.array(record["sines"]), np.array(record["cosines"])
+    w = 2 * np.pi / period * np.arange(1, len(a) + 1)
+    phase = np.outer(t - ramp_s, w)
+    sin, cos = np.sin(phase), np.cos(phase)
+    f = [sin @ a + cos @ b]
+    f.append((w * cos) @ a - (w * sin) @ b)
+    f.append(-(w**2 * sin) @ a - (w**2 * cos) @ b)
+    f.append(-(w**3 * cos) @ a + (w**3 * sin) @ b)
+    if ramp_s == 0:
+        f[0] = f[0] - b.sum(axis=0)
+        return [np.array(record["start"]) + f[0], *f[1:]]
+    u = np.clip(np.minimum(t, end - t) / ramp_s, 0, 1)
+    side = np.where(t < end - t, 1.0, -1.0) / ramp_s
+    r0 = 35 * u**4 - 84 * u**5 + 70 * u**6 - 20 * u**7
+    r1 = 140 * u**3 * (1 - u) ** 3 * side
+    r2 = 420 * u**2 * (1 - u) ** 2 * (1 - 2 * u) * side**2
+    r3 = 840 * u * (1 - u) * (1 - 5 * u + 5 * u**2) * side**3
+    r0, r1, r2, r3 = (r[:, None] for r in (r0, r1, r2, r3))
+    q = np.array(record["start"]) + r0 * f[0]
+    return [
+        q,
+        r1 * f[0] + r0 * f[1],
+        r2 * f[0] + 2 * r1 * f[1] + r0 * f[2],
+        r3 * f[0] + 3 * r2 * f[1] + 3 * r1 * f[2] + r0 * f[3],
+    ]
+
+
+def with_masses(robot: Robot) -> Robot:
+    """The robot with no link of mass zero and first moment zero: Pinocchio divides one by the other."""
+    links = [replace(k, phi=np.array([1e-30, *k.phi[1:]])) if k.phi[0] == 0 else k for k in robot.links]
+    return replace(robot, links=tuple(links))
+
+
+def torques(robot: Robot, q, qd, qdd) -> np.ndarray:
+    """Recursive Newton-Euler by Pinocchio, and every drive by hand."""
+    model = pinocchio_model(with_masses(robot))
+    data = model.createData()
+    tau = np.array([pin.rnea(model, data, *rows) for rows in zip(q, qd, qdd, strict=True)])
+    for drive in robot.drives:
+        motor = np.zeros(robot.joint_count)
+        motor[robot.joint_index(drive.joint)] = drive.ratio
+        for joint, ratio in drive.coupling.items():
+            motor[robot.joint_index(joint)] = ratio
+        own = np.eye(robot.joint_count)[robot.joint_index(drive.joint)]
+        acts = motor if drive.side == "motor" else own
+        u = qd @ acts
+        tau += np.outer(drive.rotor_inertia * (qdd @ motor), motor)
+        tau += np.outer(drive.viscous * u + drive.coulomb * np.sign(u) + drive.offset, acts)
+    assert np.isfinite(tau).all()
+    return tau
+
+
+def smallest_gaps(robot: Robot, capsules, q, pairs) -> dict[tuple[int, int], float]:
+    """The smallest distance of every pair of capsules over all positions, by coal."""
+    model = pinocchio_model(robot)
+    data = model.createData()
+    shapes, places = [], []
+    for capsule in capsules:
+        axis, length = capsule.b - capsule.a, np.linalg.norm(capsule.b - capsule.a)
+        shapes.append(coal.Capsule(capsule.radius, length) if length > 1e-12 else coal.Sphere(capsule.radius))
+        turn = pin.Quaternion.FromTwoVectors(np.array([0, 0, 1.0]), axis if length > 1e-12 else np.array([0, 0, 1.0]))
+        places.append(pin.SE3(turn.toRotationMatrix(), (capsule.a + capsule.b) / 2))
+    frames = [model.getFrameId(c.link) if c.link in robot.link_names else None for c in capsules]
+    least = dict.fromkeys(pairs, np.inf)
+    request = coal.DistanceRequest()
+    for row in q:
+        pin.framesForwardKinematics(model, data, row)
+        X = [p if f is None else data.oMf[f] * p for f, p in zip(frames, places, strict=True)]
+        X = [coal.Transform3s(x.rotation, x.translation) for x in X]
+        for i, j in pairs:
+            result = coal.DistanceResult()
+            least[i, j] = min(least[i, j], coal.distance(shapes[i], X[i], shapes[j], X[j], request, result))
+    return least
+
+
+def neighbours(robot: Robot, capsules) -> set[tuple[int, int]]:
+    """Pairs of capsules on one link, or on links with no other link with a capsule on the way between them."""
+    links = [robot.link_index(c.link) for c in capsules]
+    found = set()
+    for i, one in enumerate(links):
+        for j in range(i + 1, len(links)):
+            way = set(robot.path(one)) ^ set(robot.path(links[j]))
+            shared = set(robot.path(one)) & set(robot.path(links[j]))
+            between = (way | ({max(shared)} if shared else {-1})) - {one, links[j]}
+            if one == links[j] or not between & set(links):
+                found.add((i, j))
+    return found
+
+
+def worst_parts(robot: Robot, limits, record: dict, rate_hz: float = 1000.0) -> dict[str, float]:
+    """The largest part of every limit that the motion takes: kinematics and torque."""
+    t = np.arange(int(record["seconds"] * rate_hz + 1e-9) + 1) / rate_hz
+    q, qd, qdd, jerk = motion_at(record, t)
+    tau = torques(robot, q, qd, qdd)
+    parts = {
+        "lower": ((limits.lower - q) / np.abs(limits.upper - limits.lower)).max() + 1,
+        "upper": ((q - limits.upper) / np.abs(limits.upper - limits.lower)).max() + 1,
+        "velocity": (np.abs(qd) / limits.velocity).max(),
+        "acceleration": (np.abs(qdd) / limits.acceleration).max(),
+        "jerk": (np.abs(jerk) / limits.jerk).max(),
+        "torque": (np.abs(tau) / ((1 - limits.torque_margin) * limits.effort)).max(),
+    }
+    assert np.isfinite(list(parts.values())).all()
+    return {name: float(value) for name, value in parts.items()}

@@ -1,0 +1,194 @@
+"""Designed motions: within limits by an independent check, far better than random ones, and as sure as they promise."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from closeness import ORACLE, SAME_ALGEBRA, assert_close
+from excitation.independent_check import motion_at, neighbours, smallest_gaps, torques, worst_parts
+from robots import random_robot
+
+import mindyn
+from mindyn.excitation.columns import Columns
+from mindyn.excitation.design import problem_of
+from mindyn.excitation.design_inputs import Question
+from mindyn.excitation.safety import Surroundings, safety_of
+from mindyn.excitation.solving import exact_value
+from mindyn.excitation.starts import places_to_stand, random_motion
+from mindyn.regression.gathering import gather
+from mindyn.regression.information import solve
+from mindyn.regression.regressor import Regressor
+
+FAMILY = mindyn.Fourier(4, ramp_s=1.5)
+SECONDS = 12.0
+TOLERANCE = 1e-9
+"""Rounding of two evaluations of one motion."""
+
+
+def designed(criterion="condition", **options):
+    robot = mindyn.load_robot("puma560")
+    return mindyn.design_motion(robot, seconds=SECONDS, family=FAMILY, criterion=criterion, starts=1, **options)
+
+
+@pytest.fixture(scope="module")
+def design():
+    return designed()
+
+
+@pytest.fixture(scope="module")
+def determinant_design():
+    return designed("D")
+
+
+def test_every_limit_holds_at_one_kilohertz(design):
+    parts = worst_parts(design.robot, design.limits, design.to_dict())
+    assert max(parts.values()) <= 1 + TOLERANCE, parts
+    assert max(parts.values()) > 0.98, "no limit binds: the motion could be larger"
+
+
+def test_capsules_keep_their_distance_at_one_kilohertz(design):
+    capsules = mindyn.capsules_of(design.robot).capsules
+    pairs = [(i, j) for j in range(len(capsules)) for i in range(j) if (i, j) not in neighbours(design.robot, capsules)]
+    assert len(pairs) == sum(label.startswith("gap") for label in design.used)
+    q = motion_at(design.to_dict(), np.arange(0, SECONDS, 1e-3))[0]
+    gaps = smallest_gaps(design.robot, capsules, q, pairs)
+    assert min(gaps.values()) >= 0.01 - 1e-6
+
+
+def test_the_condition_number_is_far_below_that_of_random_motions(design):
+    robot, limits = design.robot, design.limits
+    columns = Columns(robot, drives=True, speeds=limits.velocity)
+    question = Question(columns, limits, FAMILY, SECONDS, "condition", design.noise, design.rate_hz,
+                        columns.base.values, np.zeros((0, columns.count)), None)  # fmt: skip
+    rng = np.random.default_rng(5)
+    problem = problem_of(question, safety_of(columns, limits, question.beta, Surroundings(), 0).constraints, rng)
+    places = places_to_stand(problem, limits, rng)
+    random = [np.exp(exact_value(problem, random_motion(problem, limits, places, rng))) for _ in range(40)]
+    assert 5 * design.condition_number < np.median(random)
+
+
+def test_the_condition_number_is_that_of_the_stacked_regressor(design):
+    q, qd, qdd, t = design.sample(design.rate_hz)
+    samples = mindyn.Samples(
+        design.robot.joint_names, q, qd, qdd, qdd, design.rate_hz, np.zeros(len(t), dtype=np.int64)
+    )
+    information = gather(Regressor(design.robot), samples)
+    assert_close(information.condition_number(1 / design.noise**2), design.condition_number, 1e-8)
+
+
+def test_each_criterion_is_best_by_its_own_measure(design, determinant_design):
+    assert determinant_design.criteria["D"] < design.criteria["D"]
+    assert design.criteria["condition"] < determinant_design.criteria["condition"]
+
+
+def test_predicted_deviations_are_those_of_identified_logs(design):
+    """400 logs with new noise each, fitted by least squares; the pooled ratio of deviations is 1 within 10 %."""
+    robot, names = design.robot, design.robot.joint_names
+    q, qd, qdd, t = design.sample(design.rate_hz)
+    tau, segments, rng = torques(robot, q, qd, qdd), np.zeros(len(t), dtype=np.int64), np.random.default_rng(6)
+    regressor, weights, errors = Regressor(robot), 1 / design.noise**2, []
+    for _ in range(400):
+        noisy = tau + design.noise * rng.normal(size=tau.shape)
+        samples = mindyn.Samples(names, q, qd, qdd, noisy, design.rate_hz, segments)
+        beta = solve(*gather(regressor, samples).stacked(weights)).beta
+        errors.append(beta - design.prediction.values)
+    assert_close(mindyn.LeastSquares(weights=tuple(weights)).fit(robot, samples).beta, beta, ORACLE)
+    ratios = np.sqrt(np.mean(np.square(errors), axis=0)) / design.prediction.deviations
+    assert abs(np.sqrt(np.mean(ratios**2)) - 1) < 0.1
+    assert np.abs(ratios - 1).max() < 0.16  # 4.5 standard deviations of a deviation from 400 draws
+
+
+def test_a_design_after_a_log_tells_what_the_log_did_not(design, determinant_design):
+    q, qd, qdd, t = determinant_design.sample(100.0)
+    segments = np.zeros(len(t), dtype=np.int64)
+    samples = mindyn.Samples(design.robot.joint_names, q, qd, qdd, qdd, 100.0, segments)
+    previous = gather(Regressor(design.robot), samples)
+    second = designed("D", previous=previous)
+    assert (second.prediction.deviations < determinant_design.prediction.deviations).all()
+    repeated = determinant_design.criteria["D"] - np.log(2)  # twice the same log is twice its information
+    assert second.criteria["D"] < repeated
+
+
+def test_an_estimate_serves_as_the_prior(design):
+    q, qd, qdd, t = design.sample(50.0)
+    tau = torques(design.robot, q, qd, qdd)
+    samples = mindyn.Samples(design.robot.joint_names, q, qd, qdd, tau, 50.0, np.zeros(len(t), dtype=np.int64))
+    estimate = mindyn.LeastSquares().fit(design.robot, samples)
+    again = designed(prior=estimate, deadline_s=0.0)
+    assert_close(again.prediction.values, estimate.base_values, SAME_ALGEBRA)
+
+
+def small(**options):
+    robot = random_robot(11, joints=3, tree=False, gravity=(0.0, 0.0, -9.81))
+    settings = {"seconds": 8.0, "family": mindyn.Fourier(3, ramp_s=1.0), "starts": 1, "noise": 0.5} | options
+    limits = settings.pop("limits", mindyn.MotionLimits.of(robot, acceleration=15.0, jerk=150.0))
+    return mindyn.design_motion(robot, limits=limits, **settings)
+
+
+@pytest.mark.parametrize("criterion", ["A", "E"])
+def test_other_criteria_keep_to_the_limits_as_well(criterion):
+    design = small(criterion=criterion)
+    assert max(worst_parts(design.robot, design.limits, design.to_dict()).values()) <= 1 + TOLERANCE
+    assert design.criteria[criterion] < small(criterion="condition").criteria[criterion]
+
+
+@pytest.mark.parametrize("family", [mindyn.Fourier(3, ramp_s=0.0), mindyn.BSpline(8)], ids=repr)
+def test_other_families_keep_to_the_limits_as_well(family):
+    design = small(family=family)
+    q, qd, qdd, _ = design.sample(1000.0)
+    assert (q >= design.limits.lower - TOLERANCE).all()
+    assert (q <= design.limits.upper + TOLERANCE).all()
+    assert (np.abs(qd) <= design.limits.velocity * (1 + TOLERANCE)).all()
+    assert (np.abs(qdd) <= design.limits.acceleration * (1 + TOLERANCE)).all()
+    assert (np.abs(torques(design.robot, q, qd, qdd)) <= 0.9 * design.limits.effort * (1 + TOLERANCE)).all()
+
+
+def test_the_same_seed_gives_the_same_motion():
+    one, other = small(seed=4), small(seed=4)
+    assert (one.motion.coefficients == other.motion.coefficients).all()
+
+
+def test_a_prescribed_start_is_kept():
+    start = np.array([0.3, -0.2, 0.1])
+    design = small(start=start)
+    assert_close(design.reference(0.0)[0], start, SAME_ALGEBRA)
+    assert_close(design.reference(design.seconds)[0], start, ORACLE)
+
+
+def test_workspace_and_obstacles_are_kept_clear_of():
+    free = small()
+    tip = mindyn.compile_model(free.robot).forward_kinematics
+    capsules = (mindyn.Capsule("link3", np.zeros(3), np.array([0.3, 0, 0]), 0.03),)
+    q = free.sample(1000.0)[0]
+    heights = tip(q, "link3")[:, 2, 3]
+    floor, target = float(np.quantile(heights, 0.3)), tip(q, "link3")[len(q) // 3, :3, 3]
+    obstacle = mindyn.Capsule("", target, target, 0.05)
+    design = small(workspace=mindyn.Box((-np.inf, -np.inf, floor)), obstacles=(obstacle,), capsules=capsules)
+    X = tip(design.sample(1000.0)[0], "link3")
+    ends = X[:, :3, 3], X[:, :3, 3] + 0.3 * X[:, :3, 0]
+    assert min(end[:, 2].min() for end in ends) >= floor + 0.03 + 0.01 - TOLERANCE
+    gaps = smallest_gaps(design.robot, (*capsules, obstacle), design.sample(1000.0)[0], [(0, 1)])
+    assert gaps[0, 1] >= 0.01 - 1e-6
+
+
+def test_an_interrupt_gives_the_best_motion_so_far():
+    def interrupt(_):
+        raise KeyboardInterrupt
+
+    design = small(starts=3, progress=interrupt)
+    assert "interrupted in search 2 of 3" in design.status
+    assert max(worst_parts(design.robot, design.limits, design.to_dict()).values()) <= 1 + TOLERANCE
+
+
+def test_a_deadline_gives_the_best_motion_so_far():
+    design = small(starts=50, deadline_s=0.0)
+    assert "stopped at the deadline in search 1 of 50" in design.status
+    assert max(worst_parts(design.robot, design.limits, design.to_dict()).values()) <= 1 + TOLERANCE
+    assert np.isfinite(design.condition_number)
+
+
+def test_a_simulated_robot_follows_the_reference():
+    design = small()
+    controller = mindyn.ComputedTorque(design.robot, design.reference, 400.0, 40.0)
+    run = mindyn.simulate(design.robot, controller, seconds=2.0, q0=design.motion.start, rate_hz=100.0)
+    assert np.abs(run.q - design.motion.derivative(run.t, 0)).max() < 0.02

@@ -1,0 +1,154 @@
+"""Files of a designed motion, and the command that writes them."""
+
+from __future__ import annotations
+
+import json
+import re
+from xml.etree.ElementTree import fromstring
+
+import numpy as np
+import polars
+import pytest
+from closeness import SAME_ALGEBRA, assert_close
+from excitation.independent_check import motion_at
+from robots import random_robot
+from typer.testing import CliRunner
+
+import mindyn
+from mindyn.cli.main import app
+from mindyn.excitation.motion_files import ALL
+
+
+@pytest.fixture(scope="module")
+def design():
+    robot = random_robot(11, joints=2, tree=False, gravity=(0.0, -9.81, 0.0))
+    return mindyn.design_motion(robot, seconds=6.0, family=mindyn.Fourier(2, ramp_s=1.0), starts=1)
+
+
+@pytest.fixture(scope="module")
+def folder(design, tmp_path_factory):
+    path = tmp_path_factory.mktemp("motion")
+    assert {one.name for one in design.write(path, rate_hz=50.0)} == set(ALL)
+    return path
+
+
+def test_tables_hold_the_samples(design, folder):
+    q, qd, qdd, t = design.sample(50.0)
+    assert len(t) == 301
+    for table in (polars.read_csv(folder / "motion.csv"), polars.read_parquet(folder / "motion.parquet")):
+        assert_close(table["time"].to_numpy(), t, SAME_ALGEBRA)
+        for k, name in enumerate(design.robot.joint_names):
+            for signal, values in (("position", q), ("velocity", qd), ("acceleration", qdd)):
+                assert_close(table[f"{name}.{signal}"].to_numpy(), values[:, k], SAME_ALGEBRA)
+    with np.load(folder / "motion.npz") as arrays:
+        assert_close(arrays["acceleration"], qdd, SAME_ALGEBRA)
+        assert arrays["joint_names"].tolist() == list(design.robot.joint_names)
+
+
+def test_coefficients_give_the_motion_back(design, folder):
+    record = json.loads((folder / "motion.json").read_text())
+    q, qd, qdd, t = design.sample(50.0)
+    for found, expected in zip(motion_at(record, t), (q, qd, qdd), strict=False):
+        assert_close(found, expected, 1e-11)
+    assert record["parameters"]["name"] == list(design.prediction.names)
+
+
+def test_spline_coefficients_give_the_motion_back():
+    from scipy.interpolate import BSpline
+
+    from mindyn.excitation.motion_files import coefficients_of
+
+    robot = random_robot(11, joints=2, tree=False, gravity=(0.0, -9.81, 0.0))
+    design = mindyn.design_motion(robot, seconds=6.0, family=mindyn.BSpline(6), starts=1)
+    record = coefficients_of(design)
+    q, _, _, t = design.sample(50.0)
+    assert_close(BSpline(record["knots"], record["control_points"], record["family"]["degree"])(t), q, SAME_ALGEBRA)
+
+
+def test_the_ros_trajectory_is_a_joint_trajectory(design, folder):
+    yaml = pytest.importorskip("yaml")
+    message = yaml.safe_load((folder / "motion.yaml").read_text())
+    assert set(message) == {"header", "joint_names", "points"}
+    assert message["joint_names"] == list(design.robot.joint_names)
+    q, qd, qdd, t = design.sample(50.0)
+    assert len(message["points"]) == len(t)
+    point = message["points"][77]
+    assert_close(point["positions"], q[77], SAME_ALGEBRA)
+    assert_close(point["velocities"], qd[77], SAME_ALGEBRA)
+    assert_close(point["accelerations"], qdd[77], SAME_ALGEBRA)
+    since = point["time_from_start"]
+    assert since["sec"] + 1e-9 * since["nanosec"] == pytest.approx(t[77])
+
+
+def test_the_plot_shows_every_joint_and_parameter_and_loads_nothing(design, folder):
+    page = (folder / "motion.html").read_text()
+    assert "http" not in page
+    for name in (*design.robot.joint_names, *design.prediction.names):
+        assert name in page
+    assert "Predicted relative standard deviation" in page
+    drawings = [fromstring(text) for text in re.findall(r"<svg.*?</svg>", page, re.DOTALL)]
+    assert sum(drawing.find("polyline") is not None for drawing in drawings) == 3 * design.robot.joint_count
+    found = design.prediction
+    bars = sum(value > 0.01 for value in design.used.values()) + len(found.names) + np.isfinite(found.relative).sum()
+    assert sum(len(drawing.findall("rect")) for drawing in drawings) == bars
+
+
+def test_the_table_names_every_parameter_and_the_nearest_limits(design):
+    text = design.table()
+    assert all(name in text for name in design.prediction.names)
+    assert "used of limits" in text
+    assert design.status in text
+
+
+def test_unknown_formats_and_folders_are_refused(design, tmp_path):
+    with pytest.raises(mindyn.MindynError, match=".csv, .parquet"):
+        design.write(tmp_path / "motion.doc")
+    with pytest.raises(mindyn.MindynError, match="no folder"):
+        design.write(tmp_path / "nowhere" / "motion.csv")
+    with pytest.raises(mindyn.MindynError, match="rate_hz"):
+        design.write(tmp_path, rate_hz=0.0)
+    assert not list(tmp_path.iterdir())
+
+
+LIMITS = """
+velocity = 2.0
+effort = [150.0, 150.0]
+noise = [0.1, 0.1]
+[acceleration]
+joint1 = 10.0
+[workspace]
+floor = -3.0
+[[obstacles]]
+a = [2.0, 2.0, 2.0]
+radius = 0.1
+"""
+
+
+@pytest.fixture
+def arm(tmp_path):
+    robot = random_robot(11, joints=2, tree=False, gravity=(0.0, -9.81, 0.0))
+    mindyn.write_toml(robot, tmp_path / "arm.toml")
+    (tmp_path / "limits.toml").write_text(LIMITS)
+    return tmp_path
+
+
+def excite(folder, *options):
+    given = ["excite", str(folder / "arm.toml"), "--seconds", "8", "--harmonics", "2", "--starts", "1"]
+    return CliRunner().invoke(app, [*given, "--limits", str(folder / "limits.toml"), *options])
+
+
+def test_the_command_writes_all_files_and_prints_data_alone(arm):
+    done = excite(arm, "--out", str(arm / "out"), "--json")
+    assert done.exit_code == 0, done.output
+    data = json.loads(done.stdout)
+    assert data["limits"]["velocity"] == [2.0, 2.0]
+    assert data["limits"]["acceleration"] == [10.0, None]
+    assert {path.name for path in (arm / "out").iterdir()} == set(ALL)
+    assert "search 1 of 1" in done.stderr
+
+
+def test_the_command_refuses_unknown_limits(arm):
+    (arm / "limits.toml").write_text("speed = 2.0\n")
+    done = excite(arm)
+    assert isinstance(done.exception, mindyn.MindynError)
+    assert "no limit 'speed'" in str(done.exception)

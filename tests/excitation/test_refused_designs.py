@@ -1,0 +1,162 @@
+"""Bad input of designs: named, with what would do, before anything is computed from it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from robots import random_robot
+
+import mindyn
+from mindyn.robots.parts import Limits, Link
+
+
+def arm(**limits):
+    robot = random_robot(11, joints=3, tree=False, gravity=(0.0, 0.0, -9.81))
+    return robot, mindyn.MotionLimits.of(robot, **limits)
+
+
+def design(robot, limits=None, **options):
+    settings = {"seconds": 6.0, "family": mindyn.Fourier(2, ramp_s=1.0), "starts": 1} | options
+    return mindyn.design_motion(robot, limits=limits, **settings)
+
+
+def test_limits_that_the_robot_does_not_state_are_asked_for_by_name():
+    robot, _ = arm()
+    joints = tuple(replace(j, limits=Limits(-1, 1) if k else j.limits) for k, j in enumerate(robot.joints))
+    bare = replace(robot, joints=joints)
+    with pytest.raises(mindyn.MindynError, match="velocity of joint2, joint3; effort of joint2, joint3") as caught:
+        design(bare)
+    assert "velocity=..., effort=..." in caught.value.hint
+    stated = mindyn.MotionLimits.of(bare, velocity={"joint2": 1, "joint3": 2}, effort=50)
+    assert stated.velocity.tolist() == [3.0, 1.0, 2.0]
+
+
+def test_infinity_says_that_there_is_no_limit():
+    robot, limits = arm(effort=np.inf)
+    with pytest.raises(mindyn.MindynError, match="torque noise of joint1, joint2, joint3 is not known"):
+        design(robot, limits)
+    assert not any("torque" in label for label in design(robot, limits, noise=1.0).used)
+
+
+def test_a_start_outside_the_limits_is_named():
+    robot, limits = arm()
+    with pytest.raises(mindyn.MindynError, match="start lies outside.*joint2 at 9"):
+        design(robot, limits, start=[0, 9, 0])
+
+
+def test_a_start_that_cannot_be_held_is_named():
+    robot, limits = arm(effort=[100.0, 1e-3, 1e-3])
+    with pytest.raises(mindyn.MindynError, match="cannot even stand still at the given start: torque of"):
+        design(robot, limits, start=[0.5, 0.5, 0.5])
+
+
+def test_impossible_torque_limits_are_named():
+    robot = mindyn.load_robot("puma560")
+    with pytest.raises(mindyn.MindynError, match="Coulomb friction alone takes all that joint4"):
+        design(robot, mindyn.MotionLimits.of(robot, effort={"joint4": 0.5}))
+    robot, limits = arm(effort=[100.0, 1e-3, 1e-3])
+    with pytest.raises(mindyn.MindynError, match="cannot even stand still at any of .*: torque of joint"):
+        design(robot, limits)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"velocity": {"joint3": 0.0}},
+        {"acceleration": {"joint3": 0.0}},
+        {"lower": {"joint3": 0.5}, "upper": {"joint3": 0.5}},
+    ],
+)
+def test_a_joint_that_cannot_move_leaves_named_parameters_untold(change):
+    robot, limits = arm(**change)
+    with pytest.raises(mindyn.MindynError, match="no motion within the limits tells.*fv3.*joint joint3 cannot move"):
+        design(robot, limits)
+
+
+def test_without_inertial_parameters_a_prior_is_asked_for():
+    robot, limits = arm()
+    bare = replace(robot, links=tuple(Link(link.name) for link in robot.links))
+    with pytest.raises(mindyn.MindynError, match="states no inertial parameters.*torques") as caught:
+        design(bare, limits)
+    assert "prior" in caught.value.hint
+    count = len(mindyn.base_parameters(mindyn.with_estimated_drives(robot), drives=True))
+    with pytest.raises(mindyn.MindynError, match="prior values"):
+        design(bare, limits, prior=np.ones(count - 1))
+
+
+def test_a_prior_takes_the_place_of_the_robots_parameters():
+    robot, limits = arm()
+    base = mindyn.base_parameters(mindyn.with_estimated_drives(robot), drives=True)
+    heavy = design(robot, limits, prior=40 * base.values, noise=1.0)
+    light = design(robot, limits, noise=1.0)
+    assert np.abs(heavy.sample(100.0)[2]).max() < np.abs(light.sample(100.0)[2]).max()
+
+
+def test_information_of_other_parameters_is_refused():
+    robot, limits = arm()
+    other = random_robot(12, joints=3, tree=False)
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(4, 200, 3))
+    samples = mindyn.Samples(other.joint_names, *rows, 100.0, np.zeros(200, dtype=np.int64))
+    from mindyn.regression.gathering import gather
+    from mindyn.regression.regressor import Regressor
+
+    with pytest.raises(mindyn.MindynError, match="earlier information is of other parameters"):
+        design(robot, limits, previous=gather(Regressor(other), samples))
+
+
+def test_a_box_around_nothing_and_obstacles_that_move_are_refused():
+    robot, limits = arm()
+    with pytest.raises(mindyn.MindynError, match="has no inside"):
+        mindyn.Box((0, 0, 0), (1, 0, 1))
+    moving = mindyn.Capsule("link2", np.zeros(3), np.ones(3), 0.1)
+    with pytest.raises(mindyn.MindynError, match="moving link 'link2'"):
+        design(robot, limits, obstacles=(moving,))
+
+
+def test_walls_that_leave_no_room_are_named():
+    robot, limits = arm()
+    with pytest.raises(mindyn.MindynError, match="cannot even stand still.*wall"):
+        design(robot, limits, workspace=mindyn.Box((5, 5, 5)))
+
+
+def test_loops_are_refused():
+    with pytest.raises(mindyn.MindynError, match="has loops"):
+        mindyn.design_motion(mindyn.load_robot("five_bar"), limits=None)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"seconds": 0.0}, "positive number of seconds"),
+        ({"criterion": "G"}, "condition, D, A, E"),
+        ({"noise": [1.0, 0.0, 1.0]}, "noise must be positive"),
+        ({"noise": [1.0, 1.0]}, "noise must have shape"),
+        ({"rate_hz": -1.0}, "rate_hz"),
+        ({"starts": 0}, "starts"),
+        ({"seconds": 1.5}, "leave nothing"),
+    ],
+)
+def test_impossible_arguments_are_named(options, words):
+    with pytest.raises(mindyn.MindynError, match=words):
+        design(*arm(), **options)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"velocity": -1.0}, "negative limit"),
+        ({"velocity": [1.0, 2.0]}, "one number or 3"),
+        ({"velocity": {"elbow": 1.0}}, "no joint 'elbow'"),
+        ({"velocity": "fast"}, "must be numbers"),
+        ({"lower": 3.0}, "lie above"),
+        ({"lower": -np.inf}, "both ends or none"),
+        ({"effort": float("nan")}, "effort of joint1"),
+        ({"torque_margin": 1.0}, "torque_margin"),
+    ],
+)
+def test_impossible_limits_are_named(change, words):
+    with pytest.raises(mindyn.MindynError, match=words):
+        arm(**change)

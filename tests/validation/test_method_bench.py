@@ -1,0 +1,144 @@
+"""The comparison of methods: what biases whom, what it says of failures, and its command."""
+
+from __future__ import annotations
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from mindyn.cli.main import app
+from mindyn.errors import InputError, MindynError
+from mindyn.estimators.least_squares import LeastSquares
+from mindyn.regression.regressor import Regressor
+from mindyn.robots.loading import load_robot
+from mindyn.validation.bench_methods import METHODS, Method
+from mindyn.validation.bench_setting import BenchSetting, make_bench
+from mindyn.validation.method_bench import compare_methods
+
+SMALL = BenchSetting(repetitions=3, seconds=8.0, top_hz=0.6)
+
+
+def shoulder():
+    """The first three joints of Yoshida's PUMA, with their drives."""
+    return load_robot("puma560_yoshida").lock({"joint4": 0.3, "joint5": 0.2, "joint6": 0.1})
+
+
+@pytest.fixture(scope="module")
+def compared():
+    return compare_methods(shoulder(), SMALL)
+
+
+def test_differentiated_encoders_bias_least_squares_and_not_what_was_made_against_it(compared):
+    """Yoshida's comparison: least squares shrinks inertias, instruments do not."""
+    plain = compared["weighted least squares"].total_bias
+    assert plain > 0.05
+    assert compared["instrumental variables"].total_bias < 0.75 * plain
+    for name in (
+        "closed-loop instruments",
+        "momentum difference",
+        "total least squares",
+        "output error",
+        "step by step",
+    ):
+        assert compared[name].total_bias < 0.35 * plain, name
+    assert compared["output error"].total_bias < 0.1 * plain
+
+
+def test_every_method_is_listed_with_its_effort(compared):
+    assert [one.method for one in compared.results] == list(METHODS)
+    assert all(one.tests >= 1 and one.seconds > 0 and one.failed == 0 for one in compared.results)
+    for name in METHODS:
+        assert name in compared.table()
+    told = json.loads(json.dumps(compared.to_dict()))
+    assert told["methods"][0]["bias"][0] == compared.results[0].bias[0]
+
+
+def test_bias_and_spread_are_those_of_repetitions_of_least_squares(compared):
+    robot = shoulder()
+    bench = make_bench(robot, SMALL)
+    clean = bench.clean
+    found = [LeastSquares().fit(robot, bench.trial(k).samples).predict(clean) for k in range(3)]
+    size = np.sqrt((clean.tau**2).mean(axis=0))
+    wrong = np.mean(found, axis=0) - clean.tau
+    assert np.allclose(compared["weighted least squares"].bias, np.sqrt((wrong**2).mean(axis=0)) / size)
+    scatter = np.array(found) - np.mean(found, axis=0)
+    assert np.allclose(compared["weighted least squares"].spread, np.sqrt((scatter**2).mean(axis=(0, 1))) / size)
+
+
+def test_friction_that_the_model_lacks_biases_everyone():
+    robot = shoulder()
+    methods = ["weighted least squares", "output error"]
+    setting = BenchSetting(repetitions=2, seconds=6.0, friction_error=0.5)
+    without = compare_methods(robot, BenchSetting(repetitions=2, seconds=6.0), methods)
+    found = compare_methods(robot, setting, methods)
+    assert found["output error"].total_bias > 3 * without["output error"].total_bias
+
+
+def test_filtering_before_differentiation_helps_least_squares():
+    robot = load_robot("scara")
+    setting = BenchSetting(repetitions=2, seconds=6.0)
+    plain = compare_methods(robot, setting, ["weighted least squares"])
+    filtered = BenchSetting(repetitions=2, seconds=6.0, differentiation="filtered")
+    better = compare_methods(robot, filtered, ["weighted least squares"])
+    assert better.results[0].total_bias < 0.5 * plain.results[0].total_bias
+
+
+def test_processes_do_not_change_the_numbers():
+    robot, setting = load_robot("planar2"), BenchSetting(repetitions=3, seconds=3.0)
+    methods, counts = ["least squares", "output error"], []
+    one = compare_methods(robot, setting, methods, progress=lambda done, total: counts.append((done, total)))
+    two = compare_methods(robot, setting, methods, workers=2)
+    assert counts == [(1, 3), (2, 3), (3, 3)]
+    for a, b in zip(one.results, two.results, strict=True):
+        assert (a.bias == b.bias).all()
+        assert (a.spread == b.spread).all()
+
+
+def test_a_method_that_fails_is_told_with_its_reason(monkeypatch):
+    def fails(_trial):
+        raise InputError("no such log")
+
+    monkeypatch.setitem(METHODS, "hopeless", Method(fails, tests=lambda robot: 3 * robot.joint_count))
+    found = compare_methods(load_robot("planar2"), BenchSetting(repetitions=2, seconds=2.0), ["hopeless"])
+    assert found.results[0].failed == 2
+    assert found.results[0].tests == 6
+    assert np.isnan(found.results[0].total_bias)
+    assert "no such log" in found.table()
+    assert found.to_dict()["methods"][0]["total_bias"] is None
+
+
+def test_robots_pickle_for_other_processes():
+    for name in ("puma560_yoshida", "scara", "five_bar"):
+        robot = load_robot(name)
+        assert pickle.loads(pickle.dumps(robot)) == robot
+
+
+def test_bad_settings_are_refused_by_name():
+    robot = load_robot("planar2")
+    for settings, message in (
+        ({"differentiation": "guess"}, "differentiation = 'guess'"),
+        ({"repetitions": 0}, "repetitions must be"),
+        ({"top_hz": 0.05}, "top_hz"),
+        ({"friction_error": -1.0}, "friction_error"),
+    ):
+        with pytest.raises(InputError, match=message):
+            BenchSetting(**settings)
+    with pytest.raises(MindynError, match="no method 'magic'"):
+        compare_methods(robot, SMALL, ["magic"])
+    with pytest.raises(InputError, match="'five_bar' has loops"):
+        compare_methods(load_robot("five_bar"), SMALL)
+    with pytest.raises(InputError, match="states none"):
+        compare_methods(robot, BenchSetting(friction_error=0.1), ["least squares"])
+
+
+def test_the_command_prints_a_table_or_json():
+    short = ["compare", "planar2", "--repetitions", "2", "--seconds", "3", "--workers", "1"]
+    done = CliRunner().invoke(app, [*short, "--method", "least squares", "--method", "output error"])
+    assert done.exit_code == 0, done.output
+    assert "output error" in done.stdout
+    data = json.loads(CliRunner().invoke(app, [*short, "--method", "least squares", "--json"]).stdout)
+    assert data["robot"] == "planar2"
+    assert len(data["methods"][0]["bias"]) == len(Regressor(load_robot("planar2")).columns)

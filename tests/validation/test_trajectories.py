@@ -1,0 +1,97 @@
+"""Simulated against measured motion: the truth follows the log, a wrong model does not, and what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from mindyn.errors import InputError
+from mindyn.estimators.least_squares import LeastSquares
+from mindyn.logs.log import log_of_arrays
+from mindyn.regression.friction import Friction
+from mindyn.regression.regressor import ExtraColumn
+from mindyn.robots.loading import load_robot
+from mindyn.validation.bench_setting import BenchSetting, make_bench
+from mindyn.validation.trajectories import simulated_against_measured
+
+CONTROL_HZ = 200.0
+
+
+@pytest.fixture(scope="module")
+def recorded():
+    """A bench whose controller runs once for each row, its samples without noise, and the true estimate."""
+    shoulder = load_robot("puma560_yoshida").lock({"joint4": 0.3, "joint5": 0.2, "joint6": 0.1})
+    bench = make_bench(shoulder, BenchSetting(seconds=4.0, control_rate_hz=CONTROL_HZ))
+    samples = bench.motion.samples()
+    found = LeastSquares().fit(bench.robot, samples)
+    return bench, samples, replace(found, beta=found.base.values)
+
+
+def test_the_truth_repeats_the_motion_under_its_controller(recorded):
+    bench, samples, true = recorded
+    found = simulated_against_measured(true, samples, bench.controller)
+    assert found.rms.max() < 1e-10
+    assert found.torque_rms.max() < 1e-8
+
+
+def test_the_truth_repeats_the_motion_under_the_measured_torque(recorded):
+    _, samples, true = recorded
+    found = simulated_against_measured(true, samples)
+    assert found.rms.max() < 1e-10
+    assert "measured torque applied" in found.table()
+
+
+def test_wrong_models_stray_and_more_so_without_the_controller(recorded):
+    bench, samples, true = recorded
+    wrong = replace(true, beta=0.9 * true.beta)
+    replayed = simulated_against_measured(wrong, samples, bench.controller)
+    free = simulated_against_measured(wrong, samples)
+    assert (replayed.rms > 1e-5).all()
+    assert (free.rms > replayed.rms).all()
+    worse = simulated_against_measured(replace(true, beta=0.8 * true.beta), samples)
+    assert (worse.rms > 1.5 * free.rms).all()
+
+
+def test_shapes_and_declared_columns_act_along_the_measured_motion(recorded):
+    """Split into two halves, one of them a declared column, viscous friction moves the arm as before."""
+    bench, samples, true = recorded
+    half = ExtraColumn("joint2", "half", lambda _q, qd, _qdd: qd[:, 1])
+    shaped = LeastSquares(friction=Friction(shapes=("cubic",)), extra=(half,)).fit(bench.robot, samples)
+    ratio = bench.robot.drives[1].ratio
+    beta = np.zeros(len(shaped.names))
+    beta[: len(true.beta)] = true.beta
+    beta[shaped.names.index("fv2")] /= 2
+    beta[shaped.names.index("half")] = true.value("fv2") * ratio**2 / 2
+    lacking = beta.copy()
+    lacking[shaped.names.index("half")] = 0.0
+    for controller in (bench.controller, None):
+        found = simulated_against_measured(replace(shaped, beta=beta), samples, controller)
+        without = simulated_against_measured(
+            replace(shaped, beta=np.where(beta == beta[-1], 0, beta)), samples, controller
+        )
+        assert found.rms[1] < 0.02 * without.rms[1]
+        assert "half" in found.status
+
+
+def test_logs_are_conditioned_first(recorded):
+    bench, samples, true = recorded
+    log = log_of_arrays(samples.joint_names, bench.motion.t, samples.q, samples.tau)
+    found = simulated_against_measured(true, log)
+    assert found.simulated.shape == samples.q.shape
+    assert (found.relative < 0.05).all()
+
+
+def test_what_cannot_be_simulated_is_refused_by_name(recorded):
+    bench, samples, true = recorded
+    with pytest.raises(InputError, match="inertia of the estimate is not positive at joint joint1"):
+        simulated_against_measured(replace(true, beta=-true.beta), samples)
+    with pytest.raises(InputError, match="runs away: its inertia matrix is indefinite"):
+        simulated_against_measured(replace(true, beta=-true.beta), samples, bench.controller)
+    gap = (np.arange(len(samples)) > 100).astype(np.int64)
+    with pytest.raises(InputError, match="has gaps"):
+        simulated_against_measured(true, replace(samples, segments=gap))
+    other = replace(samples, joint_names=tuple(f"x{k}" for k in range(3)))
+    with pytest.raises(InputError, match="the log is of joints x0"):
+        simulated_against_measured(true, other)
