@@ -15,7 +15,7 @@ import mindyn
 ROOT = Path(__file__).parents[2]
 PYTHON_FILES = [path for part in ("src", "tests", "benchmarks", "examples") for path in (ROOT / part).rglob("*.py")]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 @pytest.mark.parametrize("path", PYTHON_FILES, ids=lambda path: str(path.relative_to(ROOT)))
@@ -39,7 +39,7 @@ def code_blocks(path: Path) -> list[str]:
     return re.findall(r"```python\n(.*?)```", path.read_text(), re.DOTALL)
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_code_blocks_run_and_print_what_they_say(path, tmp_path, monkeypatch, capsys):
     """Blocks of a page run in order; `# -> x` after a print is compared with what it prints."""
     monkeypatch.chdir(tmp_path)
@@ -51,7 +51,7 @@ def test_code_blocks_run_and_print_what_they_say(path, tmp_path, monkeypatch, ca
         assert [line for line in printed if line in expected] == expected, f"{path.name} prints {printed}"
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_within_the_repository_resolve(path):
     for target in re.findall(r"\]\(([^)#]+)\)", path.read_text()):
         if not target.startswith("http"):
