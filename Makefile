@@ -11,7 +11,7 @@ help:
 	@echo "make demo    set up, run the demonstration"
 	@echo "make test    set up, run the tests"
 	@echo "make check   formatting, lint, types, layers"
-	@echo "make docs    the documentation, in site/"
+	@echo "make docs    the documentation, in build/site"
 	@echo "make bench   speed beside Pinocchio, one table"
 
 setup: $(STAMP)
@@ -47,4 +47,4 @@ bench: setup
 	$(BIN)/python benchmarks/kernels.py
 
 clean:
-	rm -rf $(VENV) build dist site .mypy_cache .ruff_cache .pytest_cache mindyn-demo
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache mindyn-demo
