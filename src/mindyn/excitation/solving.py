@@ -21,8 +21,6 @@ from mindyn.excitation.instants import Instants
 from mindyn.excitation.motions import Motion
 from mindyn.excitation.problem import Derivatives, Problem
 
-Progress = Callable[[str], None]
-
 
 @dataclass(frozen=True, slots=True)
 class Stage:
