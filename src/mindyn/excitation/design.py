@@ -44,7 +44,7 @@ CHECK_HZ: Final = 1000.0
 """Rate at which a motion is checked against every limit."""
 BEGINNINGS: Final = 3
 """First stages for every search that is carried to its end."""
-REFINEMENTS: Final = 8
+REFINEMENTS: Final = 4
 """Searches from near the best motion, at the end."""
 
 
