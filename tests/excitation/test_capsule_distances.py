@@ -91,6 +91,20 @@ def test_capsules_of_a_robot_without_shapes_join_its_joints():
     assert all(c.radius == 0.03 for c in capsules_of(load_robot("ur10"), 0.03).capsules)
 
 
+def test_shapes_come_before_joints_and_meshes_are_said_not_to_be_read():
+    robot = load_robot("ur10")
+    shapes = {
+        "forearm_link": (Shape("cylinder", (0.07, 0.5)),),
+        "wrist_1_link": (Shape("mesh", (1, 1, 1), filename="w"),),
+    }
+    links = tuple(replace(link, shapes=shapes.get(link.name, ())) for link in robot.links)
+    body = capsules_of(replace(robot, links=links))
+    (forearm,) = (c for c in body.capsules if c.link == "forearm_link")
+    assert forearm.radius == 0.07
+    assert "around the shapes of forearm_link;" in body.origin
+    assert "wrist_1_link (its mesh is not read)" in body.origin
+
+
 def test_given_capsules_of_unknown_links_are_refused():
     with pytest.raises(Exception, match="no link 'elbow2'"):
         Surroundings(capsules=(Capsule("elbow2", np.zeros(3), np.ones(3), 0.1),)).body(load_robot("ur10"))

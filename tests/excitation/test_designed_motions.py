@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from closeness import ORACLE, SAME_ALGEBRA, assert_close
@@ -18,6 +20,7 @@ from mindyn.excitation.starts import places_to_stand, random_motion
 from mindyn.regression.gathering import gather
 from mindyn.regression.information import solve
 from mindyn.regression.regressor import Regressor
+from mindyn.robots.drive_matrices import friction_matrix
 
 FAMILY = mindyn.Fourier(4, ramp_s=1.5)
 SECONDS = 12.0
@@ -44,6 +47,15 @@ def test_every_limit_holds_at_one_kilohertz(design):
     parts = worst_parts(design.robot, design.limits, design.to_dict())
     assert max(parts.values()) <= 1 + TOLERANCE, parts
     assert max(parts.values()) > 0.98, "no limit binds: the motion could be larger"
+
+
+def test_torque_parts_count_coulomb_friction_at_its_worst(design):
+    robot, limits = design.robot, design.limits
+    calm = replace(robot, drives=tuple(replace(drive, coulomb=0.0) for drive in robot.drives))
+    smooth = np.abs(torques(calm, *design.sample(1000.0)[:3])).max(axis=0)
+    worst = np.abs(friction_matrix(robot)).T @ [drive.coulomb for drive in robot.drives]
+    used = [design.used[f"torque of {name}"] for name in robot.joint_names]
+    assert_close(used, smooth / (0.9 * limits.effort - worst), 1e-8)
 
 
 def test_capsules_keep_their_distance_at_one_kilohertz(design):

@@ -61,7 +61,7 @@ def capsules_of(robot: Robot, radius: float | None = None) -> Body:
         segments = _segments(robot, number)
         made += [Capsule(link.name, a, b, _radius(a, b, between, radius)) for a, b in segments]
         if segments:
-            from_joints.append(link.name)
+            from_joints.append(f"{link.name} (its mesh is not read)" if link.shapes else link.name)
     return Body(tuple(made), _origin(from_shapes, from_joints, between, radius))
 
 

@@ -44,6 +44,8 @@ CHECK_HZ: Final = 1000.0
 """Rate at which a motion is checked against every limit."""
 BEGINNINGS: Final = 3
 """First stages for every search that is carried to its end."""
+REFINEMENTS: Final = 4
+"""Searches from near the best motion, at the end."""
 
 
 def design_motion(
@@ -160,12 +162,14 @@ def _searched(
         for number, x in enumerate(search.first_stage(begun, starts), start=1):
             value = search.improve(x)
             say(f"search {number} of {starts}: {_shown(problem, value)}, best {_shown(problem, search.value)}")
+        say(f"refined: {_shown(problem, search.refine(rng, REFINEMENTS))}")
     except (KeyboardInterrupt, Stopped) as stop:
         search.salvage()
         if search.best is None:
             search.offer(problem.unknowns(random_motion(problem, limits, places, rng)))
         reason = "interrupted" if isinstance(stop, KeyboardInterrupt) else "stopped at the deadline"
-        return f"{reason} in search {len(search.finished) + 1} of {starts}, the best motion so far"
+        where = f"search {len(search.finished) + 1} of {starts}" if len(search.finished) < starts else "refinement"
+        return f"{reason} in {where}, the best motion so far"
     return f"best of {starts} searches"
 
 
