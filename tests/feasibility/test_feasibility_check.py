@@ -8,8 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import typer
-from estimators.recovered import exact_samples
+from estimators.recovered import exact_samples, smooth_samples
 from feasibility.arms_with_parts import URDF
+from robots import random_phi
 from typer.testing import CliRunner
 
 from mindyn import Bounds, LeastSquares, bounds_of_shapes, check_feasible, load_robot, make_feasible
@@ -65,6 +66,20 @@ def test_consistent_values_stay_where_they_are(good):
     assert judge_consistent(good).holds is True
     mended = mend_consistent(good)
     assert np.abs((mended.beta - good.beta) / good.deviations).max() < 0.05
+
+
+def test_values_known_to_a_millionth_do_not_blur_the_rest():
+    robot = with_estimated_drives(load_robot("planar2"))  # gears of 100: friction and rotor inertia are very well known
+    rng = np.random.default_rng(0)
+    links = tuple(replace(link, phi=random_phi(rng)) for link in robot.links)
+    drives = tuple(replace(drive, viscous=0.3, coulomb=0.2, rotor_inertia=0.1) for drive in robot.drives)
+    robot = replace(robot, links=links, drives=drives)
+    samples = smooth_samples(robot, 2000)
+    noisy = replace(samples, tau=samples.tau + 0.3 * rng.standard_normal(samples.tau.shape))
+    found = LeastSquares().fit(robot, noisy)
+    assert (np.abs(found.beta) / found.deviations).max() > 1e5
+    assert judge_consistent(found).holds is True
+    assert make_feasible(found).provenance["mended"]["distance"] < 1e-3
 
 
 def test_left_out_and_untold_parameters_have_a_metric_too(arm):
