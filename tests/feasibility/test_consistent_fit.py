@@ -18,8 +18,9 @@ from mindyn.errors import InputError
 from mindyn.feasibility.conic import Program
 from mindyn.feasibility.consistent import judge_consistent
 from mindyn.feasibility.constrained_fit import FitProblem
-from mindyn.feasibility.physical_space import space_of
+from mindyn.feasibility.physical_space import space_of, space_of_base
 from mindyn.feasibility.priors import placeholders, prior_of
+from mindyn.identifiability.base_sets import base_parameters
 from mindyn.regression.gathering import gather
 from mindyn.regression.regressor import Regressor, with_estimated_drives
 from mindyn.robots.parts import Link
@@ -132,6 +133,20 @@ def test_a_far_prior_alone_is_returned_by_both_divergences():
         assert_close(space.units * program.solve().x[: space.size], robot.phi, RECOVERED)
 
 
+def test_the_euclidean_divergence_measures_lengths_in_units_of_the_robots():
+    robot, other = arm(5), arm(6)
+    space, prior = space_of_base(base_parameters(robot)), prior_of(robot, "robot", "euclidean")
+    program = Program(space.size)
+    prior.add_to(program, space, space.units, 0.7, 1.0)
+    cost = sum(((A @ (other.phi / space.units) - b) ** 2).sum() / 2 for A, b in program.squares)
+    D = np.diag([1 / space.length] * 3 + [1.0])
+    expected = 0.0
+    for one, phi in zip(robot.links, other.links, strict=True):
+        P0, P = D @ pseudo_inertia(one.phi) @ D, D @ pseudo_inertia(phi.phi) @ D
+        expected += 0.7 * ((P - P0) ** 2).sum() / (P0**2).sum()
+    assert cost == pytest.approx(expected, rel=1e-12)
+
+
 def test_bounds_total_mass_and_symmetry_are_kept():
     robot = arm(9)
     samples = exact_samples(robot, 200, noise=2.0)
@@ -147,6 +162,13 @@ def test_bounds_total_mass_and_symmetry_are_kept():
     assert first[0] + second[0] + third[0] == pytest.approx(8.0, rel=1e-5)
     assert np.abs(third[1:4] / third[0]).max() <= 0.05 + 1e-5
     assert np.abs(second[[2, 5, 8]]).max() < 1e-5
+
+
+def test_bounds_that_no_arm_keeps_to_are_said_to_contradict():
+    robot = arm(9)
+    bounds = Bounds(masses={robot.link_names[0]: (2.0, 3.0)}, total_mass=(0.0, 1.0))
+    with pytest.raises(InputError, match="bounds contradict"):
+        PhysicallyConsistent(bounds=bounds, prior_weight=1e-2).fit(robot, exact_samples(robot, 200))
 
 
 def test_friction_shapes_brake_and_parameters_of_drives_can_be_left_out():
@@ -187,7 +209,15 @@ def test_a_prior_of_another_arm_is_refused():
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"prior_weight": -1.0}, {"prior_weight": "much"}, {"kinds": "some"}, {"covariance": "pink"}]
+    "wrong",
+    [
+        {"prior_weight": -1.0},
+        {"prior_weight": "much"},
+        {"kinds": "some"},
+        {"covariance": "pink"},
+        {"prior": "ur10.urdf"},
+        {"divergence": "kind"},
+    ],
 )
 def test_settings_are_checked_at_once(wrong):
     with pytest.raises(InputError):
@@ -200,6 +230,7 @@ def test_settings_are_checked_at_once(wrong):
         {"masses": {"a": (2.0, 1.0)}},
         {"total_mass": (-1.0, 2.0)},
         {"centres": {"a": ((0, 0), (1, 1))}},
+        {"centres": {"a": ((-np.inf, 0, 0), (1, 1, 1))}},
         {"symmetric": {"a": "xx"}},
     ],
 )

@@ -23,6 +23,7 @@ from mindyn.feasibility.consistent import judge_consistent
 from mindyn.feasibility.make_consistent import mend_consistent
 from mindyn.feasibility.plausible import judge_plausible
 from mindyn.regression.regressor import with_estimated_drives
+from mindyn.robots.parts import Limits
 
 
 @pytest.fixture(scope="module")
@@ -121,6 +122,24 @@ def test_three_answers_in_one_report(good, bad):
     json.dumps(check_feasible(bad).to_dict())
     with pytest.raises(InputError, match="level"):
         make_feasible(good, level="nice")
+
+
+def test_without_a_range_of_a_sliding_joint_possible_alone_is_undecided():
+    robot = load_robot("stanford")
+    robot = replace(robot, joints=tuple(replace(joint, limits=Limits()) for joint in robot.joints))
+    found = check_feasible(LeastSquares().fit(robot, exact_samples(robot)))
+    assert found.possible.holds is None
+    assert "joint3" in found.possible.sentence
+    assert found.consistent.holds is True
+
+
+def test_values_that_are_no_numbers_are_refused(good):
+    with pytest.raises(InputError, match="finite values"):
+        check_feasible(replace(good, beta=np.nan * good.beta))
+
+
+def test_no_mass_at_all_is_consistent(good):
+    assert judge_consistent(replace(good, beta=0 * good.beta)).holds is True
 
 
 def run(command, *given):

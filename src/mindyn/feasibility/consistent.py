@@ -45,14 +45,13 @@ def judge_consistent(estimate: Estimate) -> Answer:
 
 def judge_base(base: BaseParameters, values: Array) -> Answer:
     """The answer for values of a base set."""
-    beta = np.asarray(values, dtype=np.float64)
-    if beta.shape != (base.count,) or not np.isfinite(beta).all():
-        raise InputError(f"{base.count} finite values are needed, got shape {beta.shape}")
-    return judge_values(space_of_base(base), beta)
+    return judge_values(space_of_base(base), np.asarray(values, dtype=np.float64))
 
 
 def judge_values(space: PhysicalSpace, beta: Array) -> Answer:
     """The answer with its witness: link parameters that have these values, or a certificate that none can."""
+    if beta.shape != (len(space.names),) or not np.isfinite(beta).all():
+        raise InputError(f"{len(space.names)} finite values are needed, got {np.isfinite(beta).sum()} of {beta.shape}")
     W = relative_metric(space, beta)
     found = nearest_consistent(space, beta, W)
     if SAME < found.distance / np.sqrt(len(beta)) < NEAR:

@@ -11,7 +11,8 @@ from typing import Final
 import numpy as np
 
 from mindyn.algebra.values import Array
-from mindyn.feasibility.conic import Program, Rows
+from mindyn.errors import InputError
+from mindyn.feasibility.conic import ContradictionError, Program, Rows
 from mindyn.feasibility.physical_space import PhysicalSpace
 from mindyn.feasibility.priors import Prior
 from mindyn.notation import STANDARD_GRAVITY
@@ -65,7 +66,13 @@ class FitProblem:
             program.add_rows(Rows("zero", np.eye(self.space.size)[list(self.zero)], np.zeros(len(self.zero))))
         heaviness = LEAST_MASS / self._mass(information)
         self.prior.add_to(program, self.space, units, max(prior_weight, LIGHTEST), heaviness)
-        x = units * program.solve().x[: self.space.size]
+        try:
+            x = units * program.solve().x[: self.space.size]
+        except ContradictionError as error:  # all else has room for an arm without mass
+            raise InputError(
+                "the bounds contradict each other: no links keep to all of them",
+                hint="compare the masses with the total mass, and the boxes of centres with planes of symmetry",
+            ) from error
         x[list(self.zero)] = 0.0
         return np.asarray(x)
 

@@ -84,13 +84,17 @@ class PhysicalSpace:
         steps = [float(np.linalg.norm((j.origin @ j.tip).translation)) for j in self.robot.joints]
         return max(10 * SHORTEST, sum(steps))
 
+    @property
+    def link_units(self) -> Array:
+        """(10,) 1 kg, kg times length, kg times its square, as phi has them."""
+        return np.array([1.0, *[self.length] * 3, *[self.length**2] * 6])
+
     @cached_property
     def units(self) -> Array:
-        """(size,) 1 kg, kg times length, kg times its square for link parameters; others so that beta changes by 1."""
+        """(size,) `link_units` for link parameters; others so that beta changes by 1."""
         largest = np.abs(self.matrix).max(axis=0)
         units = 1 / np.where(largest > 0, largest, 1.0)
-        one = np.array([1.0, *[self.length] * 3, *[self.length**2] * 6])
-        units[: PARAMETERS_PER_LINK * self.link_count] = np.tile(one, self.link_count)
+        units[: PARAMETERS_PER_LINK * self.link_count] = np.tile(self.link_units, self.link_count)
         return units
 
     def cone_rows(self, units: Array | None = None) -> list[Rows]:

@@ -18,7 +18,7 @@ from mindyn.feasibility.constrained_fit import FitProblem, joint_weights
 from mindyn.feasibility.folds import fold_information
 from mindyn.feasibility.physical_space import PhysicalSpace, space_of
 from mindyn.feasibility.prior_weight import MIDDLE, Choice, choose
-from mindyn.feasibility.priors import Divergence, prior_of
+from mindyn.feasibility.priors import Divergence, prior_of, require_known
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.log import Log
 from mindyn.logs.reading import LogScan
@@ -69,6 +69,7 @@ class PhysicallyConsistent:
             raise InputError(f'prior_weight = {weight!r}; it may be "cross-validated" or a number that is not negative')
         if self.kinds not in ("cross-validated", "all"):
             raise InputError(f'kinds = {self.kinds!r}; they may be: "cross-validated", "all"')
+        require_known(self.prior, self.divergence)
         self.least_squares()
 
     def least_squares(self, **changes: Any) -> LeastSquares:

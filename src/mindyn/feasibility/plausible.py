@@ -9,7 +9,7 @@ import numpy as np
 from mindyn.estimators.estimate import Estimate
 from mindyn.feasibility.answer import Answer
 from mindyn.feasibility.bounds import Bounds, bounds_of_shapes
-from mindyn.feasibility.conic import ConicError
+from mindyn.feasibility.conic import ConicError, ContradictionError
 from mindyn.feasibility.consistent import SAME
 from mindyn.feasibility.nearest import nearest_consistent, relative_metric
 from mindyn.feasibility.physical_space import space_of
@@ -27,8 +27,10 @@ def judge_plausible(estimate: Estimate, bounds: Bounds | None = None) -> Answer:
         found = nearest_consistent(
             space, estimate.beta, relative_metric(space, estimate.beta), (*stated.rows(space), space.compact_rows())
         )
-    except ConicError:
+    except ContradictionError:
         return Answer(QUESTION, False, "the bounds contradict each other: no links keep to all of them.")
+    except ConicError as error:
+        return Answer(QUESTION, None, f"undecided: {error.message}.")
     distance = found.distance / np.sqrt(len(estimate.beta))
     masses = dict(zip(space.robot.link_names, found.x[space.masses].tolist(), strict=True))
     if distance <= SAME:
