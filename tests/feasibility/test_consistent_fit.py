@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from closeness import assert_close
 from estimators.recovered import exact_samples, smooth_samples
+from feasibility.small_arms import long_rod_on_a_slide
 from robots import random_robot, with_random_drives
 
 import mindyn
@@ -23,7 +24,8 @@ from mindyn.feasibility.priors import placeholders, prior_of
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.regression.gathering import gather
 from mindyn.regression.regressor import Regressor, with_estimated_drives
-from mindyn.robots.parts import Link
+from mindyn.robots.parts import Joint, Link
+from mindyn.robots.robot import Robot
 
 RECOVERED = 1e-4
 """From exact samples: what the lightest prior and the solver's tolerance leave."""
@@ -131,6 +133,14 @@ def test_a_far_prior_alone_is_returned_by_both_divergences():
         program.add_rows(*space.cone_rows(space.units))
         prior.add_to(program, space, space.units, 1.0, 1.0)
         assert_close(space.units * program.solve().x[: space.size], robot.phi, RECOVERED)
+
+
+def test_a_believed_link_that_is_wider_than_the_robots_reach_is_believed():
+    rod = long_rod_on_a_slide().links[1]
+    joint = Joint("hinge", "revolute", "base", "rod", axis=np.array([0.0, 1.0, 0.0]))
+    robot = with_estimated_drives(Robot("pendulum", Link("base"), (joint,), (rod,), np.array([0.0, 0.0, -9.81])))
+    found = PhysicallyConsistent(prior_weight=1e-3, kinds="all").fit(robot, exact_samples(robot, 200, noise=0.01))
+    assert links_of(found)[0][0] == pytest.approx(rod.phi[0], rel=0.01)
 
 
 def test_the_euclidean_divergence_measures_lengths_in_units_of_the_robots():

@@ -10,6 +10,7 @@ import pytest
 import typer
 from estimators.recovered import exact_samples, smooth_samples
 from feasibility.arms_with_parts import URDF
+from feasibility.small_arms import long_rod_on_a_slide
 from robots import random_phi
 from typer.testing import CliRunner
 
@@ -81,6 +82,14 @@ def test_values_known_to_a_millionth_do_not_blur_the_rest():
     assert (np.abs(found.beta) / found.deviations).max() > 1e5
     assert judge_consistent(found).holds is True
     assert make_feasible(found).provenance["mended"]["distance"] < 1e-3
+
+
+def test_a_link_wider_than_the_robot_is_known_to_reach_stays_and_is_plausible():
+    robot = long_rod_on_a_slide()
+    found = LeastSquares().fit(robot, exact_samples(robot, 200, noise=1e-3))
+    assert judge_consistent(found).holds is True
+    assert make_feasible(found).provenance["mended"]["distance"] < 1e-2
+    assert judge_plausible(found, Bounds(total_mass=(3.9, 4.1))).holds is True
 
 
 def test_left_out_and_untold_parameters_have_a_metric_too(arm):

@@ -22,6 +22,8 @@ UNWEIGHED: Final = 1e-13
 """The same where the distance must be exact: near flat links a little distance spares much mass."""
 FINEST: Final = 1e-8
 """Distances below this part of the values' size count as this much."""
+AS_NEAR: Final = 1e-6
+"""Distances that differ by less, relative, count as the same."""
 FLOOR: Final = 1e-2
 """Values smaller than this part of their kind's rms are compared with that much."""
 
@@ -58,6 +60,17 @@ def nearest_consistent(
         return _from(found.x, space, beta, W, rows, heaviness, max(found.distance, FINEST * size))
     except ConicError:
         return found
+
+
+def nearest_compact(space: PhysicalSpace, beta: Array, W: Array, rows: tuple[Rows, ...] = ()) -> Nearest:
+    """The nearest, of links no wider than the robot's known reach where such are as near."""
+    found = nearest_consistent(space, beta, W, rows)
+    try:
+        compact = nearest_consistent(space, beta, W, (*rows, space.compact_rows()))
+    except ConicError:
+        return found
+    as_near = (1 + AS_NEAR) * found.distance + FINEST * float(np.linalg.norm(W @ beta))
+    return compact if compact.distance <= as_near else found
 
 
 def _from(

@@ -128,8 +128,9 @@ class PhysicallyConsistent:
                 hint="a link's parameters are never zero by themselves: the prior takes their place",
             )
         zero = tuple(space.labels.index(name) for name in self.left_out)
-        rows = (*self.bounds.rows(space), space.compact_rows())
-        return FitProblem(space, prior_of(regressor.robot, self.prior, self.divergence), rows, zero)
+        prior = prior_of(regressor.robot, self.prior, self.divergence)
+        rows = (*self.bounds.rows(space), space.compact_rows(prior.links))
+        return FitProblem(space, prior, rows, zero)
 
     def _choice(self, problem: FitProblem, folds: Sequence[Information], weights: Array) -> Choice:
         stated = None if isinstance(self.prior_weight, str) else self.prior_weight
