@@ -143,6 +143,13 @@ def test_a_believed_link_that_is_wider_than_the_robots_reach_is_believed():
     assert links_of(found)[0][0] == pytest.approx(rod.phi[0], rel=0.01)
 
 
+def test_links_are_as_wide_as_the_data_ask_for():
+    robot = long_rod_on_a_slide()
+    found = PhysicallyConsistent(prior=None).fit(robot, exact_samples(robot, 200, noise=0.01))
+    assert_close(found.base_values, found.base.values, 1e-3)
+    assert "wider" in found.status
+
+
 def test_the_euclidean_divergence_measures_lengths_in_units_of_the_robots():
     robot, other = arm(5), arm(6)
     space, prior = space_of_base(base_parameters(robot)), prior_of(robot, "robot", "euclidean")

@@ -59,8 +59,7 @@ def consistent_drive_gains(
         (unloaded, np.zeros_like(unloaded.tau)),
         (loaded, known_torque(robot, loaded, carrier, np.asarray(phi, dtype=np.float64))),
     ]
-    believed = prior_of(robot, prior)
-    problem = FitProblem(space, believed, (space.compact_rows(believed.links),))
+    problem = FitProblem(space, prior_of(robot, prior))
     # All joints alike: weights from residuals would favour small gains, which make residuals small.
     x = problem.solve(_information(regressor, runs), np.ones(robot.joint_count), prior_weight)
     first = space.size - robot.joint_count
