@@ -83,7 +83,9 @@ class PhysicalSpace:
     @cached_property
     def reach(self) -> float:
         """m; how far the robot is known to reach: distances of joints and strokes in all, or a frame on a link."""
-        strokes = [(j.limits.upper or 0.0) - (j.limits.lower or 0.0) for j in self.robot.joints if j.kind == "prismatic"]
+        strokes = [
+            (j.limits.upper or 0.0) - (j.limits.lower or 0.0) for j in self.robot.joints if j.kind == "prismatic"
+        ]
         frames = [float(np.linalg.norm(frame.pose.translation)) for frame in self.robot.frames]
         return max(10 * SHORTEST, sum(self._steps()) + sum(strokes), *frames)
 
