@@ -92,6 +92,13 @@ def test_a_link_wider_than_the_robot_is_known_to_reach_stays_and_is_plausible():
     assert judge_plausible(found, Bounds(total_mass=(3.9, 4.1))).holds is True
 
 
+def test_masses_that_mending_leaves_open_are_small():
+    robot = with_estimated_drives(load_robot("ur10"))
+    mended = make_feasible(LeastSquares().fit(robot, exact_samples(robot, 400, noise=1.0)))
+    values = mended.provenance["physical"]["values"]
+    assert sum(values[: 10 * robot.joint_count : 10]) < robot.phi[::10].sum()
+
+
 def test_left_out_and_untold_parameters_have_a_metric_too(arm):
     robot = arm[0]
     samples = exact_samples(robot, 300, noise=1.0)

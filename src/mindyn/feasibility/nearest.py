@@ -20,9 +20,11 @@ HEAVINESS: Final = 1e-9
 """Cost of a kilogram beside squared relative distances: what beta leaves open takes the least mass."""
 UNWEIGHED: Final = 1e-13
 """The same where the distance must be exact: near flat links a little distance spares much mass."""
+SANE: Final = 1e-5
+"""The same where x is what is asked for: the distance may grow by a thousandth to spare a hundred kilograms."""
 FINEST: Final = 1e-8
 """Distances below this part of the values' size count as this much."""
-AS_NEAR: Final = 1e-6
+AS_NEAR: Final = 1e-3
 """Distances that differ by less, relative, count as the same."""
 FLOOR: Final = 1e-2
 """Values smaller than this part of their kind's rms are compared with that much."""
@@ -55,7 +57,7 @@ def nearest_consistent(
     millionth, tolerance and cost of mass would else be whole standard deviations.
     """
     size = float(np.sqrt(np.mean((W @ beta) ** 2))) or 1.0
-    found = _from(np.zeros(space.size), space, beta, W, rows, heaviness, size)
+    found = _from(np.zeros(space.size), space, beta, W, rows, min(heaviness, HEAVINESS), size)
     try:
         return _from(found.x, space, beta, W, rows, heaviness, max(found.distance, FINEST * size))
     except ConicError:
@@ -64,9 +66,9 @@ def nearest_consistent(
 
 def nearest_compact(space: PhysicalSpace, beta: Array, W: Array, rows: tuple[Rows, ...] = ()) -> Nearest:
     """The nearest, of links no wider than the robot's known reach where such are as near."""
-    found = nearest_consistent(space, beta, W, rows)
+    found = nearest_consistent(space, beta, W, rows, SANE)
     try:
-        compact = nearest_consistent(space, beta, W, (*rows, space.compact_rows()))
+        compact = nearest_consistent(space, beta, W, (*rows, space.compact_rows()), SANE)
     except ConicError:
         return found
     as_near = (1 + AS_NEAR) * found.distance + FINEST * float(np.linalg.norm(W @ beta))
