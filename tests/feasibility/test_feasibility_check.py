@@ -11,7 +11,7 @@ import typer
 from estimators.recovered import exact_samples, smooth_samples
 from feasibility.arms_with_parts import URDF
 from feasibility.small_arms import long_rod_on_a_slide
-from robots import random_phi
+from robots import random_phi, random_robot
 from typer.testing import CliRunner
 
 from mindyn import Bounds, LeastSquares, bounds_of_shapes, check_feasible, load_robot, make_feasible
@@ -20,6 +20,7 @@ from mindyn.cli.export import export
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import load_estimate
 from mindyn.feasibility.bounds_file import read_bounds
+from mindyn.feasibility.conic import ConicError, Program
 from mindyn.feasibility.consistent import judge_consistent
 from mindyn.feasibility.make_consistent import mend_consistent
 from mindyn.feasibility.plausible import judge_plausible
@@ -90,6 +91,24 @@ def test_a_link_wider_than_the_robot_is_known_to_reach_stays_and_is_plausible():
     assert judge_consistent(found).holds is True
     assert make_feasible(found).provenance["mended"]["distance"] < 1e-2
     assert judge_plausible(found, Bounds(total_mass=(3.9, 4.1))).holds is True
+
+
+@pytest.mark.parametrize("seed", [37, 47, 50])
+def test_noisy_values_are_judged_and_mended_ones_are_consistent(seed):
+    robot = random_robot(seed, joints=2 + seed % 4, tree=False)
+    found = LeastSquares().fit(robot, exact_samples(robot, 60, noise=3.0))
+    assert judge_consistent(found).holds is False
+    assert judge_consistent(make_feasible(found)).holds is True
+
+
+def test_a_solver_that_fails_leaves_the_question_undecided(good, monkeypatch):
+    def fails(self):
+        raise ConicError("the conic program was not solved: NumericalError")
+
+    monkeypatch.setattr(Program, "solve", fails)
+    found = check_feasible(good, Bounds(total_mass=(0.0, 100.0)))
+    assert (found.consistent.holds, found.plausible.holds) == (None, None)
+    assert found.possible.holds is True
 
 
 def test_masses_that_mending_leaves_open_are_small():

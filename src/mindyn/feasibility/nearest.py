@@ -17,11 +17,11 @@ from mindyn.feasibility.conic import ConicError, Program, Rows
 from mindyn.feasibility.physical_space import PhysicalSpace
 
 HEAVINESS: Final = 1e-9
-"""Cost of a kilogram beside squared relative distances: what beta leaves open takes the least mass."""
-UNWEIGHED: Final = 1e-13
-"""The same where the distance must be exact: near flat links a little distance spares much mass."""
+"""Cost of a kilogram beside squared parts of the values: what beta leaves open takes the least mass."""
+STEADY: Final = 1e-7
+"""The same beside squared parts of the distance, where a certificate is asked for: the solver holds on to it better."""
 SANE: Final = 1e-5
-"""The same where x is what is asked for: the distance may grow by a thousandth to spare a hundred kilograms."""
+"""The same where x is asked for: the distance may grow by a thousandth to spare a hundred kilograms."""
 FINEST: Final = 1e-8
 """Distances below this part of the values' size count as this much."""
 AS_NEAR: Final = 1e-3
@@ -57,7 +57,7 @@ def nearest_consistent(
     millionth, tolerance and cost of mass would else be whole standard deviations.
     """
     size = float(np.sqrt(np.mean((W @ beta) ** 2))) or 1.0
-    found = _from(np.zeros(space.size), space, beta, W, rows, min(heaviness, HEAVINESS), size)
+    found = _from(np.zeros(space.size), space, beta, W, rows, HEAVINESS, size)
     try:
         return _from(found.x, space, beta, W, rows, heaviness, max(found.distance, FINEST * size))
     except ConicError:
@@ -66,13 +66,17 @@ def nearest_consistent(
 
 def nearest_compact(space: PhysicalSpace, beta: Array, W: Array, rows: tuple[Rows, ...] = ()) -> Nearest:
     """The nearest, of links no wider than the robot's known reach where such are as near."""
-    found = nearest_consistent(space, beta, W, rows, SANE)
-    try:
-        compact = nearest_consistent(space, beta, W, (*rows, space.compact_rows()), SANE)
-    except ConicError:
-        return found
-    as_near = (1 + AS_NEAR) * found.distance + FINEST * float(np.linalg.norm(W @ beta))
-    return compact if compact.distance <= as_near else found
+    compact = (*rows, space.compact_rows())
+    found: list[Nearest] = []
+    for conditions in (compact, rows):
+        try:
+            found.append(nearest_consistent(space, beta, W, conditions, SANE))
+        except ConicError as error:
+            failed = error
+    if not found:
+        raise failed
+    as_near = (1 + AS_NEAR) * found[-1].distance + FINEST * float(np.linalg.norm(W @ beta))
+    return found[0] if found[0].distance <= as_near else found[-1]
 
 
 def _from(
