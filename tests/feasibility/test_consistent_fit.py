@@ -215,6 +215,8 @@ def test_placeholders_are_never_a_prior():
     mixed = replace(robot, links=(Link(robot.link_names[0], unit), Link(robot.link_names[1], 0 * unit), robot.links[2]))
     assert set(placeholders(mixed)) == set(robot.link_names[:2])
     assert not placeholders(robot)
+    but_one = replace(alike, links=(*alike.links[:2], Link(robot.link_names[2])))
+    assert set(placeholders(but_one)) == set(robot.link_names)
     found = PhysicallyConsistent(prior=alike).fit(robot, exact_samples(robot, noise=1.0))
     assert "not used as a prior" in found.status
     assert "least total mass" in found.status

@@ -177,6 +177,9 @@ def test_a_source_of_another_arm_is_refused(fitted, tmp_path):
     other.write_text(URDF.replace('"elbow"', '"cubit"'))
     with pytest.raises(ExportError, match="cubit"):
         write_urdf(fitted, tmp_path / "x.urdf", source=other)
+    other.write_text(URDF.replace('"fore"', '"lower"'))
+    with pytest.raises(ExportError, match="links upper, lower"):
+        write_urdf(fitted, tmp_path / "x.urdf", source=other)
     assert not (tmp_path / "x.urdf").exists()
 
 

@@ -8,14 +8,12 @@ from xml.etree.ElementTree import Comment, Element, SubElement, indent, tostring
 
 import numpy as np
 
-from mindyn.algebra.inertia import entries_of_tensor, mass_com_inertia
 from mindyn.algebra.poses import Pose
 from mindyn.algebra.rotations import to_rpy
-from mindyn.errors import ExportError
 from mindyn.estimators.estimate import Estimate
 from mindyn.export.models import left_out_notes, model_of
 from mindyn.export.urdf_editing import edited_urdf
-from mindyn.export.writing import comment_text, joint_side, losses, require_exportable, written
+from mindyn.export.writing import comment_text, inertial_of, joint_side, losses, require_exportable, written
 from mindyn.files import write_whole
 from mindyn.notation import STANDARD_GRAVITY
 from mindyn.robots.parts import Joint, Link, Shape
@@ -121,15 +119,7 @@ def _joint(root: Element, robot: Robot, joint: Joint, child: str) -> None:
 def _link(root: Element, link: Link) -> None:
     element = SubElement(root, "link", name=link.name)
     if link.phi is not None:
-        mass, com, inertia = mass_com_inertia(link.phi)
-        if mass == 0 and link.phi[1:4].any():
-            raise ExportError(f"URDF cannot express link {link.name!r}: no mass, but a first moment")
-        inertial = SubElement(element, "inertial")
-        _origin(inertial, Pose(None, com))
-        SubElement(inertial, "mass", value=repr(float(mass)))
-        names = ("ixx", "ixy", "iyy", "ixz", "iyz", "izz")
-        values = entries_of_tensor(inertia)
-        SubElement(inertial, "inertia", {k: repr(float(v)) for k, v in zip(names, values, strict=True)})
+        element.append(inertial_of(link))
     for shape in link.shapes:
         _shape(SubElement(element, "collision"), shape)
 

@@ -114,16 +114,14 @@ def _same_joints(one: Robot, other: Robot) -> bool:
 def placeholders(robot: Robot) -> dict[str, str]:
     """Links whose stated parameters are no statement about the arm, each with the reason.
 
-    No parameters, all zero, no body can have them, mass 1 with a tensor of ones; or the same mass and tensor on every
-    link of a robot with several.
+    No parameters, all zero, no body can have them, mass 1 with the unit tensor; or the same mass and tensor on every
+    link that is left, of several.
     """
     found = {link.name: why for link in robot.links if (why := _unbelievable(link))}
-    if len(found) == len(robot.links):
-        return found
-    stated = [link for link in robot.links if link.phi is not None]
+    stated = [link for link in robot.links if link.name not in found]
     bodies = [np.round(_body(link), 12) for link in stated]
-    if len(robot.links) > 1 and len(stated) == len(robot.links) and all((b == bodies[0]).all() for b in bodies[1:]):
-        found |= {link.name: "every link states the same mass and inertia, a placeholder" for link in robot.links}
+    if len(stated) > 1 and all((body == bodies[0]).all() for body in bodies[1:]):
+        found |= {link.name: "every link states the same mass and inertia, a placeholder" for link in stated}
     return found
 
 
