@@ -10,11 +10,11 @@ import pytest
 import typer
 from estimators.recovered import exact_samples, smooth_samples
 from feasibility.arms_with_parts import URDF
-from feasibility.small_arms import long_rod_on_a_slide
+from feasibility.small_arms import long_rod_on_a_slide, planar_arm
 from robots import random_phi, random_robot
 from typer.testing import CliRunner
 
-from mindyn import Bounds, LeastSquares, bounds_of_shapes, check_feasible, load_robot, make_feasible
+from mindyn import Bounds, LeastSquares, bounds_of_shapes, check_feasible, load_robot, make_feasible, mend_possible
 from mindyn.cli.check import check
 from mindyn.cli.export import export
 from mindyn.errors import InputError
@@ -109,6 +109,26 @@ def test_a_solver_that_fails_leaves_the_question_undecided(good, monkeypatch):
     found = check_feasible(good, Bounds(total_mass=(0.0, 100.0)))
     assert (found.consistent.holds, found.plausible.holds) == (None, None)
     assert found.possible.holds is True
+
+
+def test_consistent_values_are_possible_and_further_away():
+    robot = random_robot(31, joints=3, tree=False)
+    robot = replace(robot, joints=tuple(replace(joint, kind="revolute") for joint in robot.joints))
+    found = LeastSquares().fit(robot, exact_samples(robot, 60, noise=3.0))
+    inertia = np.array([name.startswith("Izz3") for name in found.names])
+    bad = replace(found, beta=np.where(inertia, found.beta - 3 * np.abs(found.beta), found.beta))
+    possible, consistent = mend_possible(bad, eps=1e-9), make_feasible(bad)
+    assert 0 < possible.provenance["mended"]["distance"] < consistent.provenance["mended"]["distance"]
+    assert mend_possible(consistent, eps=1e-9).provenance["mended"]["distance"] == 0.0
+
+
+def test_both_remedies_agree_on_one_inertia():
+    robot = planar_arm([], 1)
+    robot = replace(robot, links=(replace(robot.links[0], phi=random_phi(np.random.default_rng(0))),))
+    found = LeastSquares().fit(robot, exact_samples(robot, 60, noise=0.1))
+    bad = replace(found, beta=np.array([-0.5]))
+    away = [one.provenance["mended"]["distance"] for one in (mend_possible(bad, eps=1e-9), make_feasible(bad))]
+    assert away == pytest.approx([0.5 / found.deviations[0]] * 2, rel=1e-6)
 
 
 def test_masses_that_mending_leaves_open_are_small():
