@@ -101,3 +101,9 @@ class TestBadInput:
     def test_no_log_is_refused(self, robot):
         with pytest.raises(InputError, match="no log was given"):
             identify(robot, [])
+
+
+def test_an_estimate_file_with_parts_missing_is_named(tmp_path):
+    (tmp_path / "half.json").write_text('{"format": "mindyn estimate 1"}')
+    with pytest.raises(InputError, match="half.json is damaged"):
+        load_estimate(tmp_path / "half.json")

@@ -6,6 +6,7 @@ from itertools import product
 
 import numpy as np
 
+from mindyn.algebra.inertia import phi_about_origin
 from mindyn.algebra.poses import IDENTITY, Pose
 from mindyn.kernels.model import compile_model
 from mindyn.robots.parts import Joint, Link
@@ -21,6 +22,18 @@ def planar_arm(lengths, joints=2):
         for k in range(joints)
     ]
     return Robot("planar", Link("base"), tuple(made), tuple(map(Link, names[1:])), np.array([0.0, 0.0, -9.81]))
+
+
+def long_rod_on_a_slide():
+    """A rod of 2 m, 3 kg that turns on a slide: its mass is told by the slide, its width by nothing but the data."""
+    rod = phi_about_origin(3.0, np.array([1.0, 0.0, 0.0]), np.diag([0.01, 1.0, 1.0]))
+    slide = phi_about_origin(1.0, np.zeros(3), np.diag([0.01, 0.01, 0.01]))
+    joints = (
+        Joint("slide", "prismatic", "base", "table", axis=np.array([1.0, 0.0, 0.0])),
+        Joint("hinge", "revolute", "table", "rod", axis=np.array([0.0, 1.0, 0.0])),
+    )
+    links = (Link("table", slide), Link("rod", rod))
+    return Robot("slide", Link("base"), joints, links, np.array([0.0, 0.0, -9.81]))
 
 
 def regressor_matrices(base, beta, q):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from closeness import assert_close
 from estimators.recovered import exact_samples, smooth_samples
+from feasibility.small_arms import long_rod_on_a_slide
 from robots import random_robot, with_random_drives
 
 import mindyn
@@ -18,11 +19,13 @@ from mindyn.errors import InputError
 from mindyn.feasibility.conic import Program
 from mindyn.feasibility.consistent import judge_consistent
 from mindyn.feasibility.constrained_fit import FitProblem
-from mindyn.feasibility.physical_space import space_of
+from mindyn.feasibility.physical_space import space_of, space_of_base
 from mindyn.feasibility.priors import placeholders, prior_of
+from mindyn.identifiability.base_sets import base_parameters
 from mindyn.regression.gathering import gather
 from mindyn.regression.regressor import Regressor, with_estimated_drives
-from mindyn.robots.parts import Link
+from mindyn.robots.parts import Joint, Link
+from mindyn.robots.robot import Robot
 
 RECOVERED = 1e-4
 """From exact samples: what the lightest prior and the solver's tolerance leave."""
@@ -132,6 +135,35 @@ def test_a_far_prior_alone_is_returned_by_both_divergences():
         assert_close(space.units * program.solve().x[: space.size], robot.phi, RECOVERED)
 
 
+def test_a_believed_link_that_is_wider_than_the_robots_reach_is_believed():
+    rod = long_rod_on_a_slide().links[1]
+    joint = Joint("hinge", "revolute", "base", "rod", axis=np.array([0.0, 1.0, 0.0]))
+    robot = with_estimated_drives(Robot("pendulum", Link("base"), (joint,), (rod,), np.array([0.0, 0.0, -9.81])))
+    found = PhysicallyConsistent(prior_weight=1e-3, kinds="all").fit(robot, exact_samples(robot, 200, noise=0.01))
+    assert links_of(found)[0][0] == pytest.approx(rod.phi[0], rel=0.01)
+
+
+def test_links_are_as_wide_as_the_data_ask_for():
+    robot = long_rod_on_a_slide()
+    found = PhysicallyConsistent(prior=None).fit(robot, exact_samples(robot, 200, noise=0.01))
+    assert_close(found.base_values, found.base.values, 1e-3)
+    assert "wider" in found.status
+
+
+def test_the_euclidean_divergence_measures_lengths_in_units_of_the_robots():
+    robot, other = arm(5), arm(6)
+    space, prior = space_of_base(base_parameters(robot)), prior_of(robot, "robot", "euclidean")
+    program = Program(space.size)
+    prior.add_to(program, space, space.units, 0.7, 1.0)
+    cost = sum(((A @ (other.phi / space.units) - b) ** 2).sum() / 2 for A, b in program.squares)
+    D = np.diag([1 / space.length] * 3 + [1.0])
+    expected = 0.0
+    for one, phi in zip(robot.links, other.links, strict=True):
+        P0, P = D @ pseudo_inertia(one.phi) @ D, D @ pseudo_inertia(phi.phi) @ D
+        expected += 0.7 * ((P - P0) ** 2).sum() / (P0**2).sum()
+    assert cost == pytest.approx(expected, rel=1e-12)
+
+
 def test_bounds_total_mass_and_symmetry_are_kept():
     robot = arm(9)
     samples = exact_samples(robot, 200, noise=2.0)
@@ -147,6 +179,13 @@ def test_bounds_total_mass_and_symmetry_are_kept():
     assert first[0] + second[0] + third[0] == pytest.approx(8.0, rel=1e-5)
     assert np.abs(third[1:4] / third[0]).max() <= 0.05 + 1e-5
     assert np.abs(second[[2, 5, 8]]).max() < 1e-5
+
+
+def test_bounds_that_no_arm_keeps_to_are_said_to_contradict():
+    robot = arm(9)
+    bounds = Bounds(masses={robot.link_names[0]: (2.0, 3.0)}, total_mass=(0.0, 1.0))
+    with pytest.raises(InputError, match="bounds contradict"):
+        PhysicallyConsistent(bounds=bounds, prior_weight=1e-2).fit(robot, exact_samples(robot, 200))
 
 
 def test_friction_shapes_brake_and_parameters_of_drives_can_be_left_out():
@@ -176,6 +215,8 @@ def test_placeholders_are_never_a_prior():
     mixed = replace(robot, links=(Link(robot.link_names[0], unit), Link(robot.link_names[1], 0 * unit), robot.links[2]))
     assert set(placeholders(mixed)) == set(robot.link_names[:2])
     assert not placeholders(robot)
+    but_one = replace(alike, links=(*alike.links[:2], Link(robot.link_names[2])))
+    assert set(placeholders(but_one)) == set(robot.link_names)
     found = PhysicallyConsistent(prior=alike).fit(robot, exact_samples(robot, noise=1.0))
     assert "not used as a prior" in found.status
     assert "least total mass" in found.status
@@ -187,7 +228,15 @@ def test_a_prior_of_another_arm_is_refused():
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"prior_weight": -1.0}, {"prior_weight": "much"}, {"kinds": "some"}, {"covariance": "pink"}]
+    "wrong",
+    [
+        {"prior_weight": -1.0},
+        {"prior_weight": "much"},
+        {"kinds": "some"},
+        {"covariance": "pink"},
+        {"prior": "ur10.urdf"},
+        {"divergence": "kind"},
+    ],
 )
 def test_settings_are_checked_at_once(wrong):
     with pytest.raises(InputError):
@@ -200,6 +249,7 @@ def test_settings_are_checked_at_once(wrong):
         {"masses": {"a": (2.0, 1.0)}},
         {"total_mass": (-1.0, 2.0)},
         {"centres": {"a": ((0, 0), (1, 1))}},
+        {"centres": {"a": ((-np.inf, 0, 0), (1, 1, 1))}},
         {"symmetric": {"a": "xx"}},
     ],
 )

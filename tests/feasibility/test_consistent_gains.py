@@ -14,6 +14,8 @@ from mindyn.algebra.inertia import consistency_of, phi_about_origin
 from mindyn.errors import InputError
 from mindyn.estimators.loads import drive_gains
 from mindyn.feasibility.consistent_gains import consistent_drive_gains
+from mindyn.regression.regressor import with_estimated_drives
+from mindyn.robots.loading import load_robot
 from mindyn.robots.parts import Link
 
 LOAD = phi_about_origin(4.0, np.array([0.1, -0.2, 0.15]), 0.05 * np.eye(3))
@@ -49,3 +51,11 @@ def test_a_load_that_tells_nothing_is_refused():
     robot, unloaded, loaded = runs(0.0)
     with pytest.raises(InputError, match="no torque"):
         consistent_drive_gains(robot, unloaded, loaded, np.zeros(10))
+
+
+def test_a_robot_with_loops_is_refused():
+    robot = with_estimated_drives(load_robot("parallelogram_planar"))
+    samples = exact_samples(robot, 50)
+    for gains in (drive_gains, consistent_drive_gains):
+        with pytest.raises(InputError, match="loops"):
+            gains(robot, samples, samples, phi_about_origin(1.0, np.zeros(3), np.eye(3)))

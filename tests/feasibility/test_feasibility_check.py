@@ -8,20 +8,24 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import typer
-from estimators.recovered import exact_samples
+from estimators.recovered import exact_samples, smooth_samples
 from feasibility.arms_with_parts import URDF
+from feasibility.small_arms import long_rod_on_a_slide, planar_arm
+from robots import random_phi, random_robot
 from typer.testing import CliRunner
 
-from mindyn import Bounds, LeastSquares, bounds_of_shapes, check_feasible, load_robot, make_feasible
+from mindyn import Bounds, LeastSquares, bounds_of_shapes, check_feasible, load_robot, make_feasible, mend_possible
 from mindyn.cli.check import check
 from mindyn.cli.export import export
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import load_estimate
 from mindyn.feasibility.bounds_file import read_bounds
+from mindyn.feasibility.conic import ConicError, Program
 from mindyn.feasibility.consistent import judge_consistent
 from mindyn.feasibility.make_consistent import mend_consistent
 from mindyn.feasibility.plausible import judge_plausible
 from mindyn.regression.regressor import with_estimated_drives
+from mindyn.robots.parts import Limits
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +71,73 @@ def test_consistent_values_stay_where_they_are(good):
     assert np.abs((mended.beta - good.beta) / good.deviations).max() < 0.05
 
 
+def test_values_known_to_a_millionth_do_not_blur_the_rest():
+    robot = with_estimated_drives(load_robot("planar2"))  # gears of 100: friction and rotor inertia are very well known
+    rng = np.random.default_rng(0)
+    links = tuple(replace(link, phi=random_phi(rng)) for link in robot.links)
+    drives = tuple(replace(drive, viscous=0.3, coulomb=0.2, rotor_inertia=0.1) for drive in robot.drives)
+    robot = replace(robot, links=links, drives=drives)
+    samples = smooth_samples(robot, 2000)
+    noisy = replace(samples, tau=samples.tau + 0.3 * rng.standard_normal(samples.tau.shape))
+    found = LeastSquares().fit(robot, noisy)
+    assert (np.abs(found.beta) / found.deviations).max() > 1e5
+    assert judge_consistent(found).holds is True
+    assert make_feasible(found).provenance["mended"]["distance"] < 1e-3
+
+
+def test_a_link_wider_than_the_robot_is_known_to_reach_stays_and_is_plausible():
+    robot = long_rod_on_a_slide()
+    found = LeastSquares().fit(robot, exact_samples(robot, 200, noise=1e-3))
+    assert judge_consistent(found).holds is True
+    assert make_feasible(found).provenance["mended"]["distance"] < 1e-2
+    assert judge_plausible(found, Bounds(total_mass=(3.9, 4.1))).holds is True
+
+
+@pytest.mark.parametrize("seed", [37, 47, 50])
+def test_noisy_values_are_judged_and_mended_ones_are_consistent(seed):
+    robot = random_robot(seed, joints=2 + seed % 4, tree=False)
+    found = LeastSquares().fit(robot, exact_samples(robot, 60, noise=3.0))
+    assert judge_consistent(found).holds is False
+    assert judge_consistent(make_feasible(found)).holds is True
+
+
+def test_a_solver_that_fails_leaves_the_question_undecided(good, monkeypatch):
+    def fails(program):
+        raise ConicError(f"not solved: {program.size} variables")
+
+    monkeypatch.setattr(Program, "solve", fails)
+    found = check_feasible(good, Bounds(total_mass=(0.0, 100.0)))
+    assert (found.consistent.holds, found.plausible.holds) == (None, None)
+    assert found.possible.holds is True
+
+
+def test_consistent_values_are_possible_and_further_away():
+    robot = random_robot(31, joints=3, tree=False)
+    robot = replace(robot, joints=tuple(replace(joint, kind="revolute") for joint in robot.joints))
+    found = LeastSquares().fit(robot, exact_samples(robot, 60, noise=3.0))
+    inertia = np.array([name.startswith("Izz3") for name in found.names])
+    bad = replace(found, beta=np.where(inertia, found.beta - 3 * np.abs(found.beta), found.beta))
+    possible, consistent = mend_possible(bad, eps=1e-9), make_feasible(bad)
+    assert 0 < possible.provenance["mended"]["distance"] < consistent.provenance["mended"]["distance"]
+    assert mend_possible(consistent, eps=1e-9).provenance["mended"]["distance"] == 0.0
+
+
+def test_both_remedies_agree_on_one_inertia():
+    robot = planar_arm([], 1)
+    robot = replace(robot, links=(replace(robot.links[0], phi=random_phi(np.random.default_rng(0))),))
+    found = LeastSquares().fit(robot, exact_samples(robot, 60, noise=0.1))
+    bad = replace(found, beta=np.array([-0.5]))
+    away = [one.provenance["mended"]["distance"] for one in (mend_possible(bad, eps=1e-9), make_feasible(bad))]
+    assert away == pytest.approx([0.5 / found.deviations[0]] * 2, rel=1e-6)
+
+
+def test_masses_that_mending_leaves_open_are_small():
+    robot = with_estimated_drives(load_robot("ur10"))
+    mended = make_feasible(LeastSquares().fit(robot, exact_samples(robot, 400, noise=1.0)))
+    values = mended.provenance["physical"]["values"]
+    assert sum(values[: 10 * robot.joint_count : 10]) < robot.phi[::10].sum()
+
+
 def test_left_out_and_untold_parameters_have_a_metric_too(arm):
     robot = arm[0]
     samples = exact_samples(robot, 300, noise=1.0)
@@ -108,6 +179,24 @@ def test_three_answers_in_one_report(good, bad):
         make_feasible(good, level="nice")
 
 
+def test_without_a_range_of_a_sliding_joint_possible_alone_is_undecided():
+    robot = load_robot("stanford")
+    robot = replace(robot, joints=tuple(replace(joint, limits=Limits()) for joint in robot.joints))
+    found = check_feasible(LeastSquares().fit(robot, exact_samples(robot)))
+    assert found.possible.holds is None
+    assert "joint3" in found.possible.sentence
+    assert found.consistent.holds is True
+
+
+def test_values_that_are_no_numbers_are_refused(good):
+    with pytest.raises(InputError, match="finite values"):
+        check_feasible(replace(good, beta=np.nan * good.beta))
+
+
+def test_no_mass_at_all_is_consistent(good):
+    assert judge_consistent(replace(good, beta=0 * good.beta)).holds is True
+
+
 def run(command, *given):
     app = typer.Typer()
     app.command()(command)
@@ -144,7 +233,9 @@ def test_an_estimate_keeps_its_full_model_through_its_file(bad, tmp_path):
     assert again.provenance["physical"] == mended.provenance["physical"]
 
 
-@pytest.mark.parametrize("text", ["total_mass = 3", "mass = 1", "[masses]\na = 'x'", "= ="])
+@pytest.mark.parametrize(
+    "text", ["total_mass = 3", "total_mass = '55'", "total_mass = [1, 2, 3]", "mass = 1", "[masses]\na = 'x'", "= ="]
+)
 def test_bounds_that_are_none_are_refused(tmp_path, text):
     (tmp_path / "b.toml").write_text(text)
     with pytest.raises(InputError):

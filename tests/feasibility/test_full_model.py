@@ -26,8 +26,10 @@ from mindyn import (
     write_urdf,
 )
 from mindyn.errors import ExportError, InputError
+from mindyn.identifiability.base_sets import base_parameters
 from mindyn.kernels.model import compile_model
 from mindyn.regression.regressor import with_estimated_drives
+from mindyn.robots.parts import ExtraTorque, stribeck
 
 FILE = 1e-9
 """Torques of an exported file against the fit's."""
@@ -175,6 +177,9 @@ def test_a_source_of_another_arm_is_refused(fitted, tmp_path):
     other.write_text(URDF.replace('"elbow"', '"cubit"'))
     with pytest.raises(ExportError, match="cubit"):
         write_urdf(fitted, tmp_path / "x.urdf", source=other)
+    other.write_text(URDF.replace('"fore"', '"lower"'))
+    with pytest.raises(ExportError, match="links upper, lower"):
+        write_urdf(fitted, tmp_path / "x.urdf", source=other)
     assert not (tmp_path / "x.urdf").exists()
 
 
@@ -204,6 +209,54 @@ def test_friction_shapes_become_extra_torques(source):
         found.predict(samples),
         1e-10,
     )
+
+
+def test_names_of_extra_torques_that_the_robot_has_are_left_to_it(source):
+    robot = with_estimated_drives(load_robot(source))
+    robot = replace(robot, extras=(stribeck("elbow", 0.2, 0.3),))
+    friction = Friction("sign", 0.0, ("stribeck",))
+    found = LeastSquares(friction=friction).fit(robot, exact_samples(robot, 400, noise=1e-4))
+    model = full_model(found, force=True)
+    assert [one.name for one in model.extras] == ["stribeck_elbow", "stribeck_shoulder", "stribeck_elbow_2"]
+    assert model.extras[0].coefficient == pytest.approx(found.value("stribeck_elbow"))
+
+
+def test_extra_torques_of_a_robot_stay_when_they_were_not_estimated(source):
+    robot = replace(load_robot(source), drives=(), extras=(ExtraTorque("spring", "elbow", "q", 3.0),))
+    friction = Friction(joint_side=("shoulder",))
+    found = LeastSquares(friction=friction, base=base_parameters(robot)).fit(robot, exact_samples(robot, 400))
+    assert full_model(found, force=True).extras[0] == robot.extras[0]
+
+
+def test_friction_that_does_not_follow_the_sign_is_named(fitted, tmp_path):
+    soft = replace(fitted, regressor=fitted.regressor.with_friction(Friction("tanh", 0.05)))
+    assert any("tanh" in note for note in full_model(soft).notes)
+    write_mjcf(soft, tmp_path / "soft.xml")
+    assert "tanh" in (tmp_path / "soft.xml").read_text()
+
+
+def test_gravity_that_urdf_cannot_say_is_named(fitted, tmp_path):
+    write_urdf(fitted, tmp_path / "usual.urdf")
+    assert "gravity" not in (tmp_path / "usual.urdf").read_text()
+    wall = replace(fitted.robot, gravity=np.array([9.81, 0.0, 0.0]))
+    found = LeastSquares().fit(wall, exact_samples(wall, 400))
+    write_urdf(found, tmp_path / "wall.urdf", force=True)
+    assert "gravity 9.81 0 0 m/s^2" in (tmp_path / "wall.urdf").read_text()
+
+
+def test_a_loop_is_opened_only_by_force(tmp_path):
+    robot = with_estimated_drives(load_robot("parallelogram_planar"))
+    found = PhysicallyConsistent(prior_weight=1e-3, kinds="all").fit(robot, exact_samples(robot, 200, noise=0.05))
+    for write, name in ((write_urdf, "x.urdf"), (write_mjcf, "x.xml")):
+        with pytest.raises(ExportError, match="loop 'parallelogram'"):
+            write(found, tmp_path / name)
+        assert not (tmp_path / name).exists()
+        write(found, tmp_path / name, force=True)
+    write_toml(found, tmp_path / "x.toml")
+    q, qd, qdd = motion(10)
+    expected = compile_model(robot, drives=True, base=found.base).regressor(q, qd, qdd) @ found.base_values
+    again = compile_model(load_robot(tmp_path / "x.toml"), drives=True)
+    assert_close(again.inverse_dynamics(q, qd, qdd), expected, FILE)
 
 
 def test_unknown_formats_of_a_prior_are_refused(fitted):

@@ -202,6 +202,13 @@ def load_estimate(path: str | Path, extra: Sequence[ExtraColumn] = ()) -> Estima
         raise InputError(f"{path} cannot be read as an estimate: {error}") from error
     if not isinstance(values, dict) or values.get("format") != FORMAT:
         raise InputError(f"{path} is not an estimate of mindyn: its format is not {FORMAT!r}")
+    try:
+        return _estimate_of(values, extra, str(path))
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"{path} is damaged: {type(error).__name__} {error}") from error
+
+
+def _estimate_of(values: dict[str, Any], extra: Sequence[ExtraColumn], path: str) -> Estimate:
     missing = [f"{one['name']} of {one['joint']}" for one in values["extra_columns"]]
     if [f"{one.name} of {one.joint}" for one in extra] != missing:
         raise InputError(f"the estimate has the extra columns {', '.join(missing) or 'none'}; give them as extra=[...]")

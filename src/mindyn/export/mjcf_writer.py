@@ -45,11 +45,12 @@ def write_mjcf(model: Robot | Estimate, path: str | Path, *, force: bool = False
     """Write a robot, or the full model behind an estimate, as MJCF with armature, damping and dry friction.
 
     force  writes links that no body can be; of a robot also leaves out what MJCF cannot express. Of an estimate that is
-           always left out (couplings, offsets, extra torques), and a comment in the file says so
+           always left out (couplings, offsets, extra torques; loops only by force), and a comment in the file says so
     """
     robot = model_of(model, force=force)
     notes = left_out_notes(model, robot, losses(robot, armature=True))
-    write_whole(path, robot_to_mjcf(robot, force=force or isinstance(model, Estimate), notes=notes))
+    lossy = isinstance(model, Estimate) and not robot.loops
+    write_whole(path, robot_to_mjcf(robot, force=force or lossy, notes=notes))
 
 
 def _pose(pose: Pose) -> dict[str, str]:

@@ -13,9 +13,8 @@ from xml.etree.ElementTree import Comment, Element, SubElement
 
 import numpy as np
 
-from mindyn.algebra.inertia import entries_of_tensor, mass_com_inertia
 from mindyn.errors import ExportError
-from mindyn.export.writing import comment_text, joint_side, written
+from mindyn.export.writing import comment_text, inertial_of, joint_side
 from mindyn.robots.files import parse_xml, read_text
 from mindyn.robots.parts import Link
 from mindyn.robots.robot import Robot
@@ -43,11 +42,13 @@ def edited_urdf(robot: Robot, source: str | Path, notes: Sequence[str] = ()) -> 
 
 def _require_same(robot: Robot, stated: Robot, source: str) -> None:
     """Refuse a source of another arm: the inertials would stand in the wrong frames."""
-    if robot.joint_names != stated.joint_names or robot.link_names != stated.link_names:
-        raise ExportError(
-            f"{source} has the joints {', '.join(stated.joint_names)}; the robot has {', '.join(robot.joint_names)}",
-            hint="give the file that the robot was loaded from; joints that were locked cannot be unlocked by editing",
-        )
+    named = (("joints", stated.joint_names, robot.joint_names), ("links", stated.link_names, robot.link_names))
+    for what, theirs, ours in named:
+        if theirs != ours:
+            raise ExportError(
+                f"{source} has the {what} {', '.join(theirs)}; the robot has {', '.join(ours)}",
+                hint="give the file that the robot was loaded from; joints that were locked cannot be unlocked so",
+            )
     for one, other in zip(robot.joints, stated.joints, strict=True):
         pairs = ((one.origin.matrix, other.origin.matrix), (one.axis, other.axis), (one.tip.matrix, other.tip.matrix))
         if one.kind != other.kind or not all(np.allclose(a, b, rtol=0, atol=SAME_PLACE) for a, b in pairs):
@@ -94,16 +95,7 @@ def _replace_inertial(element: Element, link: Link) -> None:
     place = 0 if old is None else list(element).index(old)
     if old is not None:
         element.remove(old)
-    assert link.phi is not None
-    mass, com, inertia = mass_com_inertia(link.phi)
-    if mass == 0 and link.phi.any():
-        raise ExportError(f"URDF cannot express link {link.name!r}: no mass, but a first moment or inertia")
-    inertial = Element("inertial")
-    SubElement(inertial, "origin", xyz=written(com), rpy="0 0 0")
-    SubElement(inertial, "mass", value=repr(float(mass)))
-    names = ("ixx", "ixy", "iyy", "ixz", "iyz", "izz")
-    values = entries_of_tensor(inertia)
-    SubElement(inertial, "inertia", {k: repr(float(v)) for k, v in zip(names, values, strict=True)})
+    inertial = inertial_of(link)
     inertial.tail = "\n    "
     element.insert(place, inertial)
 

@@ -6,15 +6,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from xml.etree.ElementTree import Comment, Element, SubElement, indent, tostring
 
-from mindyn.algebra.inertia import entries_of_tensor, mass_com_inertia
+import numpy as np
+
 from mindyn.algebra.poses import Pose
 from mindyn.algebra.rotations import to_rpy
-from mindyn.errors import ExportError
 from mindyn.estimators.estimate import Estimate
 from mindyn.export.models import left_out_notes, model_of
 from mindyn.export.urdf_editing import edited_urdf
-from mindyn.export.writing import comment_text, joint_side, losses, require_exportable, written
+from mindyn.export.writing import comment_text, inertial_of, joint_side, losses, require_exportable, written
 from mindyn.files import write_whole
+from mindyn.notation import STANDARD_GRAVITY
 from mindyn.robots.parts import Joint, Link, Shape
 from mindyn.robots.robot import Robot
 
@@ -53,16 +54,24 @@ def write_urdf(
 
     source  the URDF that the robot was loaded from: its inertials, damping and friction are replaced, the rest stays
     force   writes links that no body can be; of a robot also leaves out what URDF cannot express. Of an estimate that
-            is always left out (rotor inertia, offsets, extra torques), and a comment in the file says so
+            is always left out (rotor inertia, offsets, extra torques; loops only by force), and a comment in the file
+            says so, as it does of gravity that is not the usual one
     """
     robot = model_of(model, force=force)
     lost = losses(robot, armature=False)
-    lossy = isinstance(model, Estimate)
+    lossy = isinstance(model, Estimate) and not robot.loops
+    notes = left_out_notes(model, robot, [*lost, *_unusual_gravity(robot)])
     if source is None:
-        write_whole(path, robot_to_urdf(robot, force=force or lossy, notes=left_out_notes(model, robot, lost)))
+        write_whole(path, robot_to_urdf(robot, force=force or lossy, notes=notes))
         return
     require_exportable(robot, "URDF", [] if lossy else lost, force=force)
-    write_whole(path, edited_urdf(robot, source, left_out_notes(model, robot, lost)))
+    write_whole(path, edited_urdf(robot, source, notes))
+
+
+def _unusual_gravity(robot: Robot) -> list[str]:
+    """Gravity that a reader of the file would not assume."""
+    usual = np.allclose(robot.gravity, STANDARD_GRAVITY)
+    return [] if usual else [f"gravity {' '.join(f'{g:g}' for g in robot.gravity)} m/s^2"]
 
 
 def _unstated_limits(robot: Robot) -> list[str]:
@@ -110,15 +119,7 @@ def _joint(root: Element, robot: Robot, joint: Joint, child: str) -> None:
 def _link(root: Element, link: Link) -> None:
     element = SubElement(root, "link", name=link.name)
     if link.phi is not None:
-        mass, com, inertia = mass_com_inertia(link.phi)
-        if mass == 0 and link.phi[1:4].any():
-            raise ExportError(f"URDF cannot express link {link.name!r}: no mass, but a first moment")
-        inertial = SubElement(element, "inertial")
-        _origin(inertial, Pose(None, com))
-        SubElement(inertial, "mass", value=repr(float(mass)))
-        names = ("ixx", "ixy", "iyy", "ixz", "iyz", "izz")
-        values = entries_of_tensor(inertia)
-        SubElement(inertial, "inertia", {k: repr(float(v)) for k, v in zip(names, values, strict=True)})
+        element.append(inertial_of(link))
     for shape in link.shapes:
         _shape(SubElement(element, "collision"), shape)
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from xml.etree.ElementTree import Element, SubElement
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from mindyn.algebra.inertia import entries_of_tensor, mass_com_inertia
 from mindyn.errors import ExportError
-from mindyn.robots.parts import Drive
+from mindyn.robots.parts import Drive, Link
 from mindyn.robots.robot import Robot
 
 
@@ -57,3 +59,18 @@ def joint_side(drive: Drive) -> tuple[float, float, float]:
     """Armature, damping and dry friction that a drive shows at its own joint."""
     ratio = drive.ratio if drive.side == "motor" else 1.0
     return drive.ratio**2 * drive.rotor_inertia, ratio**2 * drive.viscous, abs(ratio) * drive.coulomb
+
+
+def inertial_of(link: Link) -> Element:
+    """URDF's <inertial> of a link: mass, centre of mass, tensor about it along the link frame's axes."""
+    assert link.phi is not None
+    mass, com, inertia = mass_com_inertia(link.phi)
+    if mass == 0 and link.phi[1:4].any():
+        raise ExportError(f"URDF cannot express link {link.name!r}: no mass, but a first moment")
+    inertial = Element("inertial")
+    SubElement(inertial, "origin", xyz=written(com), rpy=written(np.zeros(3)))
+    SubElement(inertial, "mass", value=repr(float(mass)))
+    names = ("ixx", "ixy", "iyy", "ixz", "iyz", "izz")
+    values = entries_of_tensor(inertia)
+    SubElement(inertial, "inertia", {k: repr(float(v)) for k, v in zip(names, values, strict=True)})
+    return inertial

@@ -43,7 +43,7 @@ class Bounds:
     symmetric: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        named = {**{f"mass of {k}": v for k, v in self.masses.items()}}
+        named = {f"mass of {k}": v for k, v in self.masses.items()}
         if self.total_mass is not None:
             named["total mass"] = self.total_mass
         for what, (low, high) in named.items():
@@ -51,8 +51,8 @@ class Bounds:
                 raise InputError(f"{what}: {low} to {high} kg is no range of masses")
         for link, box in self.centres.items():
             corners = np.array(box, dtype=np.float64)
-            if corners.shape != (2, 3) or not (corners[0] <= corners[1]).all():
-                raise InputError(f"centre of {link}: {box} is no box; it is two corners, the least first")
+            if corners.shape != (2, 3) or not (np.isfinite(corners).all() and (corners[0] <= corners[1]).all()):
+                raise InputError(f"centre of {link}: {box} is no box; it is two finite corners, the least first")
         for link, plane in self.symmetric.items():
             if plane not in MIRRORED:
                 raise InputError(f"link {link} cannot be symmetric about {plane!r}; planes are: {', '.join(MIRRORED)}")

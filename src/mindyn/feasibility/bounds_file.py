@@ -33,13 +33,24 @@ def read_bounds(path: str | Path) -> Bounds:
 def _bounds(stated: dict[str, Any]) -> Bounds:
     total = stated.get("total_mass")
     return Bounds(
-        {link: (float(a), float(b)) for link, (a, b) in stated.get("masses", {}).items()},
+        {link: _range(pair) for link, pair in stated.get("masses", {}).items()},
         {link: (_corner(a), _corner(b)) for link, (a, b) in stated.get("centres", {}).items()},
-        None if total is None else (float(total[0]), float(total[1])),
+        None if total is None else _range(total),
         {link: str(plane) for link, plane in stated.get("symmetric", {}).items()},
     )
 
 
+def _range(values: Any) -> tuple[float, float]:
+    low, high = _numbers(values)
+    return low, high
+
+
 def _corner(values: Any) -> tuple[float, float, float]:
-    x, y, z = values
-    return float(x), float(y), float(z)
+    x, y, z = _numbers(values)
+    return x, y, z
+
+
+def _numbers(values: Any) -> list[float]:
+    if not isinstance(values, list) or not all(isinstance(value, (int, float)) for value in values):
+        raise TypeError(f"{values!r} is no list of numbers")
+    return [float(value) for value in values]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from mindyn.errors import InputError, RobotError
+from mindyn.errors import InputError, MissingPhysicsError, RobotError
 from mindyn.estimators.estimate import Estimate
 from mindyn.feasibility.answer import Answer
 from mindyn.feasibility.bounds import Bounds
@@ -63,5 +63,5 @@ def make_feasible(estimate: Estimate, level: Level = "consistent") -> Estimate:
 def _possible(estimate: Estimate) -> Answer:
     try:
         return judge_possible(estimate)
-    except (InputError, RobotError) as refused:
+    except (InputError, MissingPhysicsError, RobotError) as refused:
         return Answer("possible", None, f"undecided: {refused.message}.")

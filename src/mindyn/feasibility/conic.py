@@ -19,10 +19,15 @@ ConeKind = Literal["zero", "nonnegative", "semidefinite", "exponential"]
 TOLERANCES: Final = (1e-9, 1e-7)
 """Of gap and feasibility, relative, tried in turn; Clarabel's own default is 1e-8."""
 ACCEPTED: Final = ("Solved", "AlmostSolved")
+CONTRADICTED: Final = ("PrimalInfeasible", "AlmostPrimalInfeasible")
 
 
 class ConicError(MindynError):
     """A conic program has no solution, or none was found."""
+
+
+class ContradictionError(ConicError):
+    """No values satisfy all rows of a conic program."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,6 +101,8 @@ class Program:
             if str(found.status) in ACCEPTED:
                 break
         else:
+            if str(found.status) in CONTRADICTED:
+                raise ContradictionError("no values satisfy all rows of the conic program")
             raise ConicError(f"the conic program was not solved: {found.status}")
         duals = np.split(np.array(found.z), np.cumsum([residuals, *(rows.count for rows in self.rows)])[:-1])
         return Minimum(

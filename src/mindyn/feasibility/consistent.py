@@ -16,7 +16,7 @@ from mindyn.feasibility.answer import Answer
 from mindyn.feasibility.conic import ConicError, Program, Rows
 from mindyn.feasibility.nearest import (
     HEAVINESS,
-    UNWEIGHED,
+    STEADY,
     Nearest,
     certificate_slack,
     nearest_consistent,
@@ -28,8 +28,6 @@ from mindyn.parameters.base import BaseParameters
 
 SAME: Final = 1e-5
 """Relative rms distance from consistent values up to which values count as consistent: what a solver can tell."""
-NEAR: Final = 1e-2
-"""Distances below this are looked at again."""
 ASTRAY: Final = 1000.0
 """A certificate must exclude arms up to this multiple of the size that the values have, or the answer is undecided."""
 NAMED: Final = 5
@@ -45,30 +43,27 @@ def judge_consistent(estimate: Estimate) -> Answer:
 
 def judge_base(base: BaseParameters, values: Array) -> Answer:
     """The answer for values of a base set."""
-    beta = np.asarray(values, dtype=np.float64)
-    if beta.shape != (base.count,) or not np.isfinite(beta).all():
-        raise InputError(f"{base.count} finite values are needed, got shape {beta.shape}")
-    return judge_values(space_of_base(base), beta)
+    return judge_values(space_of_base(base), np.asarray(values, dtype=np.float64))
 
 
 def judge_values(space: PhysicalSpace, beta: Array) -> Answer:
     """The answer with its witness: link parameters that have these values, or a certificate that none can."""
+    if beta.shape != (len(space.names),) or not np.isfinite(beta).all():
+        raise InputError(f"{len(space.names)} finite values are needed, got {np.isfinite(beta).sum()} of {beta.shape}")
     W = relative_metric(space, beta)
-    found = nearest_consistent(space, beta, W)
-    if SAME < found.distance / np.sqrt(len(beta)) < NEAR:
-        found = _nearer(space, beta, W, found)
-    distance = found.distance / np.sqrt(len(beta))
-    if distance <= SAME:
-        return _consistent(space, beta, found, distance)
-    return _contradiction(space, beta, found, distance, 1 / np.diag(W))
-
-
-def _nearer(space: PhysicalSpace, beta: Array, W: Array, found: Nearest) -> Nearest:
-    """The nearest without a cost of mass, where a solver finds it."""
-    try:
-        return min(found, nearest_consistent(space, beta, W, heaviness=UNWEIGHED), key=lambda one: one.distance)
-    except ConicError:
-        return found
+    answer = Answer(QUESTION, None, "undecided: no nearest consistent values were found.")
+    for heaviness in (HEAVINESS, STEADY):
+        try:
+            found = nearest_consistent(space, beta, W, heaviness=heaviness)
+        except ConicError:
+            continue
+        distance = found.distance / np.sqrt(len(beta))
+        if distance <= SAME:
+            return _consistent(space, beta, found, distance)
+        answer = _contradiction(space, beta, found, distance, 1 / np.diag(W))
+        if answer.holds is False:
+            break
+    return answer
 
 
 def _consistent(space: PhysicalSpace, beta: Array, found: Nearest, distance: float) -> Answer:

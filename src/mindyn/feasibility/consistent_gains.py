@@ -59,7 +59,7 @@ def consistent_drive_gains(
         (unloaded, np.zeros_like(unloaded.tau)),
         (loaded, known_torque(robot, loaded, carrier, np.asarray(phi, dtype=np.float64))),
     ]
-    problem = FitProblem(space, prior_of(robot, prior), (space.compact_rows(),))
+    problem = FitProblem(space, prior_of(robot, prior))
     # All joints alike: weights from residuals would favour small gains, which make residuals small.
     x = problem.solve(_information(regressor, runs), np.ones(robot.joint_count), prior_weight)
     first = space.size - robot.joint_count

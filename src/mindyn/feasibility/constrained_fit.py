@@ -11,7 +11,8 @@ from typing import Final
 import numpy as np
 
 from mindyn.algebra.values import Array
-from mindyn.feasibility.conic import Program, Rows
+from mindyn.errors import InputError
+from mindyn.feasibility.conic import ContradictionError, Program, Rows
 from mindyn.feasibility.physical_space import PhysicalSpace
 from mindyn.feasibility.priors import Prior
 from mindyn.notation import STANDARD_GRAVITY
@@ -23,6 +24,8 @@ SETTLED: Final = 1e-2
 """Weights that change by less, relative, are final: the fit hardly depends on them."""
 FINEST: Final = 1e-4
 """Residuals below this part of a joint's torque count as this much: exact data have no spread to weigh with."""
+COSTLY: Final = 1.1
+"""Mean squared residual of compact links, over that of any, from which on the reach is taken to be wrong."""
 LIGHTEST: Final = 1e-6
 """The least weight of a prior: it decides what the data leave open and nothing else."""
 LEAST_MASS: Final = 1e-3
@@ -34,16 +37,18 @@ The heaviest weight within a standard error takes away masses that offsets can s
 class FitProblem:
     """What is fitted but for the data.
 
-    space  the physical parameters
-    prior  where the data say little
-    rows   bounds on x
-    zero   numbers of x that are held at zero
+    space    the physical parameters
+    prior    where the data say little
+    rows     bounds on x
+    zero     numbers of x that are held at zero
+    compact  links are no wider than the robot is known to reach, or the prior has them
     """
 
     space: PhysicalSpace
     prior: Prior
     rows: tuple[Rows, ...] = ()
     zero: tuple[int, ...] = ()
+    compact: bool = True
 
     def without(self, beginnings: tuple[str, ...]) -> FitProblem:
         """The same with all parameters that belong to no link and are so called held at zero."""
@@ -51,6 +56,15 @@ class FitProblem:
         labels = enumerate(self.space.labels)
         more = [k for k, label in labels if beginnings and label in drives and label.startswith(beginnings)]
         return replace(self, zero=tuple(sorted({*self.zero, *more})))
+
+    def as_wide_as_told(self, information: Information, weights: Array, prior_weight: float) -> FitProblem:
+        """The same, with links as wide as the data ask for where compact ones fit worse by `COSTLY`."""
+        wide = replace(self, compact=False)
+        cost, least = (
+            float(weights @ information.residuals(one.space.matrix @ one.solve(information, weights, prior_weight)))
+            for one in (self, wide)
+        )
+        return wide if cost > COSTLY * least else self
 
     def solve(self, information: Information, weights: Array, prior_weight: float) -> Array:
         """x of the minimum."""
@@ -61,11 +75,20 @@ class FitProblem:
         program.add_squares(T[:, :-1] @ self.space.matrix * units, T[:, -1])
         program.add_rows(*self.space.cone_rows(units))
         program.add_rows(*(Rows(one.kind, one.matrix * units, one.offset, one.order) for one in self.rows))
+        if self.compact:
+            compact = self.space.compact_rows(self.prior.links)
+            program.add_rows(Rows(compact.kind, compact.matrix * units, compact.offset))
         if self.zero:
             program.add_rows(Rows("zero", np.eye(self.space.size)[list(self.zero)], np.zeros(len(self.zero))))
         heaviness = LEAST_MASS / self._mass(information)
         self.prior.add_to(program, self.space, units, max(prior_weight, LIGHTEST), heaviness)
-        x = units * program.solve().x[: self.space.size]
+        try:
+            x = units * program.solve().x[: self.space.size]
+        except ContradictionError as error:  # all else has room for an arm without mass
+            raise InputError(
+                "the bounds contradict each other: no links keep to all of them",
+                hint="compare the masses with the total mass, and the boxes of centres with planes of symmetry",
+            ) from error
         x[list(self.zero)] = 0.0
         return np.asarray(x)
 

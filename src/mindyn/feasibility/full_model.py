@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import count
 from typing import Final, Literal
 
 import numpy as np
@@ -46,7 +47,8 @@ def full_model(estimate: Estimate, prior: Robot | Literal["robot"] | None = None
            `Robot` with the same links), or with the least total mass; left out, a consistent fit's own values
     force  an estimate that no arm can have gives links that no body can be
 
-    Friction shapes become extra torques; declared columns have no place in a robot and are named in its notes.
+    Friction shapes become extra torques. What has no place in a robot is named in its notes: declared columns, friction
+    that turns over as tanh or stop (it follows the sign of the speed here).
     """
     space = space_of(estimate.regressor)
     notes: list[str] = []
@@ -155,7 +157,9 @@ def _robot(estimate: Estimate, space: PhysicalSpace, x: Array, notes: list[str])
         values = x[start:stop].reshape(-1, len(DRIVE_PARAMETERS)).tolist()
         drives = tuple(_with_values(drive, *row) for drive, row in zip(drives, values, strict=True))
         start = stop
-    extras = tuple(replace(extra, coefficient=float(v)) for extra, v in zip(robot.extras, x[start:], strict=False))
+    extras = robot.extras
+    if space.base.drives:
+        extras = tuple(replace(one, coefficient=float(v)) for one, v in zip(extras, x[start:], strict=False))
     shapes = _shape_torques(estimate, dict(zip(space.labels, x, strict=True)), notes)
     return replace(robot, links=links, drives=drives, extras=(*extras, *shapes), notes=(*robot.notes, *notes))
 
@@ -167,6 +171,11 @@ def _with_values(drive: Drive, rotor_inertia: float, viscous: float, coulomb: fl
 def _shape_torques(estimate: Estimate, values: dict[str, float], notes: list[str]) -> list[ExtraTorque]:
     """Friction beyond viscous and Coulomb as extra torques; what several joints' speeds decide is named in notes."""
     made, friction = [], estimate.regressor.friction
+    taken = {one.name for one in estimate.robot.extras}
+
+    def name(wanted: str) -> str:
+        return next(one for k in count(1) if (one := wanted if k == 1 else f"{wanted}_{k}") not in taken)
+
     for drive in estimate.robot.drives:
         number = estimate.robot.joint_index(drive.joint) + 1
         for shape in friction.shapes:
@@ -174,11 +183,13 @@ def _shape_torques(estimate: Estimate, values: dict[str, float], notes: list[str
             if value and drive.coupling and drive.side == "motor":
                 notes.append(f"left out: f_{shape}{number} of a motor that several joints turn")
             elif value:
-                made.append(ExtraTorque(f"{shape}_{drive.joint}", drive.joint, FORMULAS[shape], value))
+                made.append(ExtraTorque(name(f"{shape}_{drive.joint}"), drive.joint, FORMULAS[shape], value))
     for joint in friction.joint_side:
         number = estimate.robot.joint_index(joint) + 1
         for label, formula in ((f"fvj{number}", "qd"), (f"fcj{number}", "sign(qd)")):
             if values.get(label):
-                made.append(ExtraTorque(f"{label}_{joint}", joint, formula, float(values[label])))
+                made.append(ExtraTorque(name(f"{label}_{joint}"), joint, formula, float(values[label])))
+    if friction.direction != "sign":
+        notes.append(f"left out: friction turns over at once, not as {friction.direction} of width {friction.width:g}")
     notes += [f"left out: the declared column {one.name!r}" for one in estimate.regressor.extra]
     return made

@@ -9,7 +9,7 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.estimators.estimate import Estimate
-from mindyn.feasibility.nearest import nearest_consistent, relative_metric
+from mindyn.feasibility.nearest import nearest_compact, relative_metric
 from mindyn.feasibility.physical_space import PhysicalSpace, space_of
 
 UNTOLD: Final = 10.0
@@ -37,7 +37,7 @@ def mend_consistent(estimate: Estimate) -> Estimate:
     """The estimate moved to the nearest consistent values in the metric of its covariance."""
     space = space_of(estimate.regressor)
     W = covariance_metric(estimate, space)
-    x = space.inside(nearest_consistent(space, estimate.beta, W, (space.compact_rows(),)).x)
+    x = space.inside(nearest_compact(space, estimate.beta, W).x)
     beta = space.matrix @ x
     distance = float(np.linalg.norm(W @ (beta - estimate.beta)))
     told = f"moved by {distance:.3g} standard deviations to the nearest physically consistent values"

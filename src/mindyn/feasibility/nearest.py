@@ -13,14 +13,19 @@ import numpy as np
 
 from mindyn.algebra.inertia import tensor_from_entries
 from mindyn.algebra.values import Array
-from mindyn.feasibility.conic import Program, Rows
+from mindyn.feasibility.conic import ConicError, Program, Rows
 from mindyn.feasibility.physical_space import PhysicalSpace
 
 HEAVINESS: Final = 1e-9
-"""Cost of a kilogram beside squared relative distances: what beta leaves open takes the least mass."""
-UNWEIGHED: Final = 1e-13
-"""The same where the distance must be exact: near flat links a little distance spares much mass."""
-
+"""Cost of a kilogram beside squared parts of the values: what beta leaves open takes the least mass."""
+STEADY: Final = 1e-7
+"""The same beside squared parts of the distance, where a certificate is asked for: the solver holds on to it better."""
+SANE: Final = 1e-5
+"""The same where x is asked for: the distance may grow by a thousandth to spare a hundred kilograms."""
+FINEST: Final = 1e-8
+"""Distances below this part of the values' size count as this much."""
+AS_NEAR: Final = 1e-3
+"""Distances that differ by less, relative, count as the same."""
 FLOOR: Final = 1e-2
 """Values smaller than this part of their kind's rms are compared with that much."""
 
@@ -46,17 +51,47 @@ class Nearest:
 def nearest_consistent(
     space: PhysicalSpace, beta: Array, W: Array, rows: tuple[Rows, ...] = (), heaviness: float = HEAVINESS
 ) -> Nearest:
-    """The physical parameters whose beta is nearest, |W (B x - beta)| least; `rows` are further conditions on x."""
+    """The physical parameters whose beta is nearest, |W (B x - beta)| least; `rows` are further conditions on x.
+
+    Solved in parts of the values, then about what was found in parts of the distance: of values that are known to a
+    millionth, tolerance and cost of mass would else be whole standard deviations.
+    """
+    size = float(np.sqrt(np.mean((W @ beta) ** 2))) or 1.0
+    found = _from(np.zeros(space.size), space, beta, W, rows, HEAVINESS, size)
+    try:
+        return _from(found.x, space, beta, W, rows, heaviness, max(found.distance, FINEST * size))
+    except ConicError:
+        return found
+
+
+def nearest_compact(space: PhysicalSpace, beta: Array, W: Array, rows: tuple[Rows, ...] = ()) -> Nearest:
+    """The nearest, of links no wider than the robot's known reach where such are as near."""
+    compact = (*rows, space.compact_rows())
+    found: list[Nearest] = []
+    for conditions in (compact, rows):
+        try:
+            found.append(nearest_consistent(space, beta, W, conditions, SANE))
+        except ConicError as error:
+            failed = error
+    if not found:
+        raise failed
+    as_near = (1 + AS_NEAR) * found[-1].distance + FINEST * float(np.linalg.norm(W @ beta))
+    return found[0] if found[0].distance <= as_near else found[-1]
+
+
+def _from(
+    start: Array, space: PhysicalSpace, beta: Array, W: Array, rows: tuple[Rows, ...], heaviness: float, size: float
+) -> Nearest:
+    """The nearest as a step from `start`, distances in units of `size`."""
     units = space.units
     program = Program(space.size)
-    scale = 1 / max(float(np.sqrt(np.mean((W @ beta) ** 2))), 1e-300)  # distances as parts of the values
-    program.add_squares(scale * (W @ space.matrix) * units, scale * (W @ beta))
+    program.add_squares(W @ space.matrix * units / size, W @ (beta - space.matrix @ start) / size)
     program.cost[space.masses] = heaviness
     cones = space.cone_rows(units)
-    program.add_rows(*cones, *(_in_units(one, units) for one in rows))
-    found = program.solve()
-    x = units * found.x
-    braking = found.duals[len(cones) - 1][-len(space.brakes) :] / scale**2 if len(space.brakes) else np.zeros(0)
+    program.add_rows(*(_moved(one, start / units) for one in (*cones, *(_in_units(one, units) for one in rows))))
+    solved = program.solve()
+    x = start + units * solved.x
+    braking = solved.duals[len(cones) - 1][-len(space.brakes) :] * size**2 if len(space.brakes) else np.zeros(0)
     moved = space.matrix @ x
     shift = W @ (moved - beta)
     return Nearest(x, moved, float(np.linalg.norm(shift)), W.T @ shift, braking)
@@ -82,6 +117,11 @@ def _kind(name: str) -> str:
 
 def _in_units(rows: Rows, units: Array) -> Rows:
     return Rows(rows.kind, rows.matrix * units, rows.offset, rows.order)
+
+
+def _moved(rows: Rows, start: Array) -> Rows:
+    """The rows as conditions on the step from `start`."""
+    return Rows(rows.kind, rows.matrix, rows.offset + rows.matrix @ start, rows.order)
 
 
 def with_values(space: PhysicalSpace, x: Array, beta: Array) -> Array:

@@ -7,6 +7,7 @@ negative, and friction with further shapes never driving the joint it should bra
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -28,6 +29,8 @@ SHORTEST: Final = 0.05
 """m; the least length that inertias are measured with."""
 INSIDE: Final = 1e-9
 """Least eigenvalue of a pseudo-inertia that is returned, as part of the largest or of 1 kg (simulators refuse less)."""
+ROOMY: Final = 2.0
+"""A link may be this many times as wide as it is believed to be."""
 _UNITS = np.stack([pseudo_inertia(unit) for unit in np.eye(PARAMETERS_PER_LINK)])
 PSEUDO_ROWS: Final = triangle(_UNITS)
 """(10, 10) with PSEUDO_ROWS @ phi the scaled upper triangle of the pseudo-inertia."""
@@ -75,22 +78,32 @@ class PhysicalSpace:
     @cached_property
     def length(self) -> float:
         """m; mean distance of consecutive joints: what makes kg, kg m and kg m^2 comparable."""
-        steps = [float(np.linalg.norm((j.origin @ j.tip).translation)) for j in self.robot.joints]
-        return max(SHORTEST, float(np.mean([s for s in steps if s > 0] or [SHORTEST])))
+        return max(SHORTEST, float(np.mean([s for s in self._steps() if s > 0] or [SHORTEST])))
 
     @cached_property
     def reach(self) -> float:
-        """m; the sum of all distances of consecutive joints: no mass of a link lies further from its frame."""
-        steps = [float(np.linalg.norm((j.origin @ j.tip).translation)) for j in self.robot.joints]
-        return max(10 * SHORTEST, sum(steps))
+        """m; how far the robot is known to reach: distances of joints and strokes in all, or a frame on a link."""
+        strokes = [
+            (j.limits.upper or 0.0) - (j.limits.lower or 0.0) for j in self.robot.joints if j.kind == "prismatic"
+        ]
+        frames = [float(np.linalg.norm(frame.pose.translation)) for frame in self.robot.frames]
+        return max(10 * SHORTEST, sum(self._steps()) + sum(strokes), *frames)
+
+    def _steps(self) -> list[float]:
+        """m; distances of consecutive joints."""
+        return [float(np.linalg.norm((j.origin @ j.tip).translation)) for j in self.robot.joints]
+
+    @property
+    def link_units(self) -> Array:
+        """(10,) 1 kg, kg times length, kg times its square, as phi has them."""
+        return np.array([1.0, *[self.length] * 3, *[self.length**2] * 6])
 
     @cached_property
     def units(self) -> Array:
-        """(size,) 1 kg, kg times length, kg times its square for link parameters; others so that beta changes by 1."""
+        """(size,) `link_units` for link parameters; others so that beta changes by 1."""
         largest = np.abs(self.matrix).max(axis=0)
         units = 1 / np.where(largest > 0, largest, 1.0)
-        one = np.array([1.0, *[self.length] * 3, *[self.length**2] * 6])
-        units[: PARAMETERS_PER_LINK * self.link_count] = np.tile(one, self.link_count)
+        units[: PARAMETERS_PER_LINK * self.link_count] = np.tile(self.link_units, self.link_count)
         return units
 
     def cone_rows(self, units: Array | None = None) -> list[Rows]:
@@ -108,13 +121,18 @@ class PhysicalSpace:
             rows.append(Rows("nonnegative", others, np.zeros(len(others))))
         return rows
 
-    def compact_rows(self) -> Rows:
-        """tr(Sigma) <= reach^2 m of every link: no light link with the inertia of a heavy one."""
+    def compact_rows(self, believed: Sequence[Array | None] = ()) -> Rows:
+        """tr(Sigma) <= r^2 m of every link: no light link with the inertia of a heavy one.
+
+        r is the reach, or `ROOMY` times that of a link's believed phi where this is more.
+        """
         rows = np.zeros((self.link_count, self.size))
         for i in range(self.link_count):
+            phi = believed[i] if believed else None
+            square = max(self.reach**2, 0.0 if phi is None else ROOMY**2 * (phi[[4, 6, 9]].sum() / 2 / phi[0]))
             # tr(Sigma) = tr(J) / 2
-            rows[i, self.link(i)] = [self.reach**2, 0, 0, 0, -0.5, 0, -0.5, 0, 0, -0.5]
-        return Rows("nonnegative", rows / self.reach**2, np.zeros(self.link_count))
+            rows[i, self.link(i)] = np.array([square, 0, 0, 0, -0.5, 0, -0.5, 0, 0, -0.5]) / square
+        return Rows("nonnegative", rows, np.zeros(self.link_count))
 
     def inside(self, x: Array) -> Array:
         """x with every link a solid body: eigenvalues that a solver leaves at zero or below made just positive."""

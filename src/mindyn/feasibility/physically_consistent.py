@@ -18,7 +18,7 @@ from mindyn.feasibility.constrained_fit import FitProblem, joint_weights
 from mindyn.feasibility.folds import fold_information
 from mindyn.feasibility.physical_space import PhysicalSpace, space_of
 from mindyn.feasibility.prior_weight import MIDDLE, Choice, choose
-from mindyn.feasibility.priors import Divergence, prior_of
+from mindyn.feasibility.priors import Divergence, prior_of, require_known
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.log import Log
 from mindyn.logs.reading import LogScan
@@ -69,6 +69,7 @@ class PhysicallyConsistent:
             raise InputError(f'prior_weight = {weight!r}; it may be "cross-validated" or a number that is not negative')
         if self.kinds not in ("cross-validated", "all"):
             raise InputError(f'kinds = {self.kinds!r}; they may be: "cross-validated", "all"')
+        require_known(self.prior, self.divergence)
         self.least_squares()
 
     def least_squares(self, **changes: Any) -> LeastSquares:
@@ -94,9 +95,11 @@ class PhysicallyConsistent:
         problem = self._problem(regressor)
         start = self.least_squares(covariance="white").fit(robot, information)
         weights = np.array(start.provenance["joint_weights"])
+        stated = MIDDLE if isinstance(self.prior_weight, str) else self.prior_weight
         if self.weights == "joint":
             weights = joint_weights(information, start.beta)
-            stated = MIDDLE if isinstance(self.prior_weight, str) else self.prior_weight
+        problem = problem.as_wide_as_told(information, weights, stated)
+        if self.weights == "joint":
             _, weights = problem.reweighted(information, weights, stated)
         choice = self._choice(problem, folds, weights)
         problem = problem.without(choice.without)
@@ -127,8 +130,7 @@ class PhysicallyConsistent:
                 hint="a link's parameters are never zero by themselves: the prior takes their place",
             )
         zero = tuple(space.labels.index(name) for name in self.left_out)
-        rows = (*self.bounds.rows(space), space.compact_rows())
-        return FitProblem(space, prior_of(regressor.robot, self.prior, self.divergence), rows, zero)
+        return FitProblem(space, prior_of(regressor.robot, self.prior, self.divergence), self.bounds.rows(space), zero)
 
     def _choice(self, problem: FitProblem, folds: Sequence[Information], weights: Array) -> Choice:
         stated = None if isinstance(self.prior_weight, str) else self.prior_weight
@@ -188,7 +190,8 @@ def _status(plain: Estimate, problem: FitProblem, information: Information, beta
     weight = f", weight {choice.weight:.2g}" if problem.prior.believed else ""
     kinds = [word for kind, word in (("Im", "rotor inertias"), ("f_", "friction shapes")) if kind in choice.without]
     gone = [f"{' and '.join(kinds)} were left out, since held-out blocks do not miss them"] if kinds else []
-    notes = "".join(f" Note: {note}." for note in (*gone, *problem.prior.notes))
+    wide = [] if problem.compact else [f"links are wider than the robot's known reach of {problem.space.reach:.2g} m"]
+    notes = "".join(f" Note: {note}." for note in (*gone, *wide, *problem.prior.notes))
     return (
         f"{kept} physically consistent parameters from {rows} rows leave {error:.3g} % of the torque unexplained "
         f"({least:.3g} % without the constraint); {problem.prior.sentence}{weight}.{notes}"

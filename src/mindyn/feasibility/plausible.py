@@ -9,9 +9,9 @@ import numpy as np
 from mindyn.estimators.estimate import Estimate
 from mindyn.feasibility.answer import Answer
 from mindyn.feasibility.bounds import Bounds, bounds_of_shapes
-from mindyn.feasibility.conic import ConicError
+from mindyn.feasibility.conic import ConicError, ContradictionError
 from mindyn.feasibility.consistent import SAME
-from mindyn.feasibility.nearest import nearest_consistent, relative_metric
+from mindyn.feasibility.nearest import nearest_compact, relative_metric
 from mindyn.feasibility.physical_space import space_of
 
 QUESTION: Final = "plausible"
@@ -24,11 +24,11 @@ def judge_plausible(estimate: Estimate, bounds: Bounds | None = None) -> Answer:
         return Answer(QUESTION, None, "undecided: no bounds were given, and the links state no shapes with a size.")
     space = space_of(estimate.regressor)
     try:
-        found = nearest_consistent(
-            space, estimate.beta, relative_metric(space, estimate.beta), (*stated.rows(space), space.compact_rows())
-        )
-    except ConicError:
+        found = nearest_compact(space, estimate.beta, relative_metric(space, estimate.beta), stated.rows(space))
+    except ContradictionError:
         return Answer(QUESTION, False, "the bounds contradict each other: no links keep to all of them.")
+    except ConicError as error:
+        return Answer(QUESTION, None, f"undecided: {error.message}.")
     distance = found.distance / np.sqrt(len(estimate.beta))
     masses = dict(zip(space.robot.link_names, found.x[space.masses].tolist(), strict=True))
     if distance <= SAME:

@@ -68,10 +68,20 @@ class Prior:
                 _add_euclidean(program, space, i, phi, units, weight)
 
 
-def prior_of(robot: Robot, given: Robot | Literal["robot"] | None, divergence: Divergence = "entropic") -> Prior:
-    """The prior that a fit of `robot` may use: its own inertials, another description's of the same links, or none."""
+def require_known(given: Robot | str | None, divergence: str) -> None:
+    """Refuse settings that name no prior."""
     if divergence not in ("entropic", "euclidean"):
         raise InputError(f'divergence = {divergence!r}; it may be: "entropic", "euclidean"')
+    if isinstance(given, str) and given != "robot":
+        raise InputError(
+            f'prior = {given!r}; it may be "robot", None or a Robot',
+            hint=f"prior=load_robot({given!r}) where that is a file or a robot's name",
+        )
+
+
+def prior_of(robot: Robot, given: Robot | Literal["robot"] | None, divergence: Divergence = "entropic") -> Prior:
+    """The prior that a fit of `robot` may use: its own inertials, another description's of the same links, or none."""
+    require_known(given, divergence)
     if given is None:
         return Prior((None,) * robot.joint_count, divergence, ())
     source = robot if isinstance(given, str) else given
@@ -104,16 +114,14 @@ def _same_joints(one: Robot, other: Robot) -> bool:
 def placeholders(robot: Robot) -> dict[str, str]:
     """Links whose stated parameters are no statement about the arm, each with the reason.
 
-    No parameters, all zero, no body can have them, mass 1 with a tensor of ones; or the same mass and tensor on every
-    link of a robot with several.
+    No parameters, all zero, no body can have them, mass 1 with the unit tensor; or the same mass and tensor on every
+    link that is left, of several.
     """
     found = {link.name: why for link in robot.links if (why := _unbelievable(link))}
-    if len(found) == len(robot.links):
-        return found
-    stated = [link for link in robot.links if link.phi is not None]
+    stated = [link for link in robot.links if link.name not in found]
     bodies = [np.round(_body(link), 12) for link in stated]
-    if len(robot.links) > 1 and len(stated) == len(robot.links) and all((b == bodies[0]).all() for b in bodies[1:]):
-        found |= {link.name: "every link states the same mass and inertia, a placeholder" for link in robot.links}
+    if len(stated) > 1 and all((body == bodies[0]).all() for body in bodies[1:]):
+        found |= {link.name: "every link states the same mass and inertia, a placeholder" for link in stated}
     return found
 
 
@@ -187,10 +195,9 @@ def _add_entropic(program: Program, space: PhysicalSpace, i: int, phi: Array, un
 
 
 def _add_euclidean(program: Program, space: PhysicalSpace, i: int, phi: Array, units: Array, weight: float) -> None:
-    link = space.link(i)
-    one = np.array([1.0, *[space.length] * 3, *[space.length**2] * 6])
-    scaled = triangle(_UNIT_MATRICES) * one
-    size = float(np.linalg.norm(scaled @ (phi / one)))
+    link, triangles = space.link(i), triangle(_UNIT_MATRICES)
+    believed = triangles @ (phi / space.link_units)
+    root = np.sqrt(2 * weight) / float(np.linalg.norm(believed))
     A = np.zeros((len(LINK_PARAMETERS), space.size))
-    A[:, link] = np.sqrt(2 * weight) * scaled / size * (units[link] / one)
-    program.add_squares(A, np.sqrt(2 * weight) * scaled @ (phi / one) / size)
+    A[:, link] = root * triangles * (units[link] / space.link_units)
+    program.add_squares(A, root * believed)
