@@ -139,6 +139,8 @@ class Trials:
         folds = self._folds(setting, regressor)
         kept = kept_numbers(regressor.names, setting.without)
         steps = len(kept) if path else 1
+        if len(folds) < 2:  # the blocks are too short for the filter: none is left to be held out, or to be fitted
+            return [Score(float("inf"), float("inf"))] * steps
         error, power = np.zeros((steps, len(regressor.columns))), np.zeros(len(regressor.columns))
         for held in folds:
             matrix, right, beta = _fitted([fold for fold in folds if fold is not held], kept, regressor)
