@@ -115,3 +115,12 @@ def test_a_prediction_holds_the_log_and_scores_as_validate_does(robot, estimate)
     assert (made.measured == log.tau).all()
     assert made.error.total == mindyn.validate(estimate, log).error.total
     assert (made.residual == log.tau - made.predicted).all()
+
+
+def test_a_filtered_fit_is_not_held_against_unfiltered_rows(robot):
+    training, other = log_of(robot, 1, 0.5), log_of(robot, 2, 0.5)
+    filtered = mindyn.identify(robot, training, mindyn.LeastSquares(filter_hz=2.0), AS_LOGGED)
+    assert not any("error of the fit" in one for one in mindyn.validate(filtered, other).sentences)
+    plain = mindyn.identify(robot, training, mindyn.LeastSquares(), AS_LOGGED)
+    flattered = replace(plain, residuals=tuple(replace(one, rms=one.rms / 5) for one in plain.residuals))
+    assert all("times the error of the fit" in one for one in mindyn.validate(flattered, other).sentences)

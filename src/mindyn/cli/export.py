@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
+from mindyn.cli.runs import RUN, estimate_of
 from mindyn.errors import InputError
-from mindyn.estimators.estimate import Estimate, load_estimate
+from mindyn.estimators.estimate import Estimate
 from mindyn.export.mjcf_writer import write_mjcf
 from mindyn.export.toml_writer import write_toml
 from mindyn.export.urdf_writer import write_urdf
@@ -18,7 +19,7 @@ FORMATS = ("urdf", "mjcf", "toml")
 
 
 def export(
-    estimate: Annotated[Path, typer.Argument(help="estimate.json as `mindyn identify --out` writes it.")],
+    run: Annotated[Path, RUN],
     to: Annotated[str, typer.Option("--to", help=f"One of {', '.join(FORMATS)}.")],
     out: Annotated[Path, typer.Option("--out", help="The file to write.")],
     source: Annotated[
@@ -32,7 +33,7 @@ def export(
         raise InputError(f"--to {to}: it may be {', '.join(FORMATS)}")
     if source is not None and to != "urdf":
         raise InputError("--source is edited only with --to urdf")
-    found = load_estimate(estimate)
+    found = estimate_of(run)
     _write(mend_consistent(found) if mend else found, to, out, source, force=force)
     typer.echo(f"written: {out}", err=True)
 
