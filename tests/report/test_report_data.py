@@ -268,6 +268,12 @@ def test_a_parallelogram_is_reported_by_its_primary_joints():
     assert gather(ReportInputs(estimate)).verdict.rows == 1500
 
 
+def test_one_joint_is_no_joints():
+    data = gather(ReportInputs(estimate_of(replace(arm("planar2"), drives=()).lock({"joint2": 0.5}))))
+    assert "1 joint," in page(data)
+    assert "1 joints" not in page(data)
+
+
 def test_friction_is_told_at_a_tenth_of_the_fastest_speed_and_at_the_fastest(robot):
     smooth = estimate_of(robot, friction=Friction("tanh", 0.01))
     data = gather(ReportInputs(smooth, training_logs=[log_of(robot, 1)]))

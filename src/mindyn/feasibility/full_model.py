@@ -72,7 +72,7 @@ def _standard(
         if not answer.holds and not force:
             raise ExportError(
                 f"the estimate is not physically consistent: {answer.sentence}",
-                hint="make_feasible(estimate) moves it the least; force=True gives links that no body can be",
+                hint="make_feasible(estimate) (--mend) moves it the least; force=True gives links that no body can be",
             )
         if not answer.holds:
             notes.append(f"forced: {answer.sentence}")

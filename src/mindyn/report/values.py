@@ -39,7 +39,7 @@ def excitation_section(data: ReportData) -> Section | None:
         return None
     facts = [
         ("Condition number", "not stated" if found.condition_number is None else f"{found.condition_number:.3g}"),
-        ("Parameters told", f"{found.told} of {len(data.parameters)}"),
+        ("Parameters found", f"{found.told} of {len(data.parameters)}"),
         ("Equations in the fit", count(found.rows)),
     ]
     listed = tag("dl", {"class": "facts"}, [tag("div", {}, tag("dt", {}, k), tag("dd", {}, v)) for k, v in facts])
