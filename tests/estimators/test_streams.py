@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import polars as pl
 import pytest
@@ -53,9 +55,9 @@ def write(log, path):
     pl.DataFrame(columns).write_parquet(path)
 
 
-def scanned(log, robot, folder):
+def scanned(log, robot, folder, chunk_rows=1000):
     write(log, folder / "run.parquet")
-    return scan_log(folder / "run.parquet", robot, stated=STATED, chunk_rows=1000)
+    return scan_log(folder / "run.parquet", robot, stated=STATED, chunk_rows=chunk_rows)
 
 
 @pytest.mark.parametrize("name", FITS)
@@ -69,6 +71,34 @@ def test_blocks_give_the_fit_of_the_whole(name, tmp_path):
     assert [one.rows for one in pieces.residuals] == [one.rows for one in whole.residuals]
     assert_close(pieces.beta, whole.beta, 1e-9)
     assert_close(pieces.covariance, whole.covariance, 1e-9)
+
+
+@pytest.mark.parametrize("block_rows", [150, 2500])
+@pytest.mark.parametrize(
+    "fit",
+    [
+        LeastSquares(decimation=3),
+        LeastSquares(filter_hz=2.0),
+        LeastSquares(filter_hz=2.0, decimation=7, covariance="correlated"),
+    ],
+)
+def test_neither_block_borders_nor_short_blocks_change_which_rows_are_fitted(fit, block_rows, tmp_path):
+    robot = revolute_robot()
+    settings = replace(SETTINGS, slow_speed=0.3)
+    logs = [_with_gap(noisy_log(robot, 9000, 3), 4321), noisy_log(robot, 4000, 4)]
+    folders = [tmp_path / "first", tmp_path / "second"]
+    for folder in folders:
+        folder.mkdir()
+    scans = [scanned(log, robot, folder, chunk_rows=100) for log, folder in zip(logs, folders, strict=True)]
+    whole = fit.fit(robot, condition(logs, robot, settings).samples)
+    pieces = fit.fit(robot, condition_stream(scans, robot, settings, block_rows=block_rows))
+    assert [one.rows for one in pieces.residuals] == [one.rows for one in whole.residuals]
+    assert_close(pieces.beta, whole.beta, 1e-8)
+    assert_close(pieces.covariance, whole.covariance, 1e-8)
+
+
+def _with_gap(log, row):
+    return replace(log, time=log.time + (np.arange(len(log)) >= row))
 
 
 def test_a_stream_that_can_be_read_once_is_refused_where_two_passes_are_needed():

@@ -159,7 +159,7 @@ def test_what_it_cannot_treat_is_refused_by_name():
         MeasurementNoise(acceleration=1.0)
     with pytest.raises(InputError, match="velocity = -1"):
         MeasurementNoise(velocity=-1.0, torque=1.0)
-    with pytest.raises(InputError, match="needs the samples themselves"):
+    with pytest.raises(InputError, match="all rows are needed at once"):
         TotalLeastSquares(noise=MeasurementNoise(torque=1.0)).fit(robot, gather(Regressor(robot), samples))
     with pytest.raises(InputError, match="the samples are of joints"):
         TotalLeastSquares().fit(robot, exact_samples(some_robot(2)))

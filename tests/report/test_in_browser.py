@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 
 import pytest
 from reported_arms import arm, estimate_of, everything, log_of
@@ -228,3 +229,24 @@ def test_names_with_markup_stay_text(open_page, tmp_path):
     page = open_page(path=path)
     assert page.locator("#torque [role=tab]").all_text_contents() == names
     assert page.locator("img").count() == 0
+
+
+def test_a_joint_without_friction_is_drawn_as_a_flat_line(open_page, tmp_path):
+    robot = arm()
+    estimate = estimate_of(replace(robot, drives=tuple(replace(d, viscous=0.0, coulomb=0.0) for d in robot.drives)))
+    none = replace(estimate, left_out=("fv1", "fc1"))
+    gone = [estimate.names.index(name) for name in none.left_out]
+    none = replace(none, beta=_zeroed(none.beta, gone), covariance=_zeroed(_zeroed(none.covariance, gone).T, gone))
+    mindyn.write_report(tmp_path / "report.html", none, validation_logs=log_of(robot, 2))
+    page = open_page(path=tmp_path / "report.html")
+    page.locator("#friction").scroll_into_view_if_needed()
+    drawn_curves(page, "#friction")
+    flat = page.locator("#friction figure").first
+    assert "no friction was found" in flat.inner_text()
+    assert flat.locator("path.role-predicted").get_attribute("d").count("L") > 10
+
+
+def _zeroed(values, rows):
+    made = values.copy()
+    made[rows] = 0.0
+    return made

@@ -116,3 +116,24 @@ def test_numbers_of_the_report_are_finite(folder, tmp_path):
     text = out.read_text()
     data = json.loads(text.split('id="plots">')[1].split("</script>")[0])
     assert np.isfinite(data["skeleton"]["frames"]).all()
+
+
+@pytest.mark.parametrize("command", [("check",), ("export", "--to", "toml", "--force", "--out", "full.toml")])
+def test_check_and_export_take_the_folder_of_a_run(folder, command, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    by_folder = run(command[0], folder / "run", *command[1:])
+    by_file = run(command[0], folder / "run" / "estimate.json", *command[1:])
+    assert by_folder.output == by_file.output
+    assert by_folder.exit_code == by_file.exit_code
+    with pytest.raises(InputError, match="there is no estimate"):
+        run(command[0], folder / "nothing", *command[1:])
+
+
+def test_a_prior_may_be_a_bundled_robot(folder, tmp_path):
+    out = tmp_path / "made"
+    log, settings = folder / "run1.parquet", tmp_path / "c.toml"
+    settings.write_text("position_cutoff_hz = 20.0\n")
+    options = ["--consistent", "--prior", "planar2", "--no-report", "--conditioning", settings]
+    assert run("identify", folder / "arm.toml", log, *options, "--out", out).exit_code == 0
+    names = [one["path"] for one in json.loads((out / "run.json").read_text())["inputs"]]
+    assert not any(name.endswith("planar2") for name in names)

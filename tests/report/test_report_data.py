@@ -10,17 +10,22 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from estimators.recovered import smooth_samples
 from reported_arms import ANSWERS, arm, estimate_of, everything, log_of
 
 import mindyn
 from mindyn.errors import ExportError, InputError
+from mindyn.logs.conditioning import AS_LOGGED
+from mindyn.logs.log import log_of_arrays
 from mindyn.logs.samples import Samples
+from mindyn.regression.friction import Friction
 from mindyn.report.decimation import STEPS, bucket_rows, bucket_times, extremes, packed_exactly, packed_levels
 from mindyn.report.evidence import Evidence, traces
 from mindyn.report.gathering import gather
 from mindyn.report.inputs import ReportInputs
-from mindyn.report.markup import Html, Section
+from mindyn.report.markup import Html, Section, quantity
 from mindyn.report.page import page, plot_numbers
+from mindyn.report.values import friction_section
 from mindyn.validation.prediction import Prediction
 
 MEBIBYTE = 2**20
@@ -249,3 +254,30 @@ def test_feasibility_answers_are_shown_with_their_witness(data):
 
 def test_the_command_to_repeat_it_is_as_typed(data):
     assert data.made.command == "mindyn identify scara 'run 1.csv'"
+
+
+def test_a_parallelogram_is_reported_by_its_primary_joints():
+    robot = arm("parallelogram_planar")
+    samples = smooth_samples(robot, 1500)
+    log = log_of_arrays(samples.joint_names, np.arange(1500) / 200.0, samples.q, samples.tau, samples.qd, samples.qdd)
+    estimate = mindyn.identify(robot, log, mindyn.LeastSquares(), AS_LOGGED)
+    data = gather(ReportInputs(estimate, [log], [log]))
+    assert tuple(joint.name for joint in data.joints) == robot.primary_names
+    assert len(data.friction) == len(data.excitation.joints) == len(data.residuals) == len(robot.primary_names)
+    assert "joint_crank" in page(data)
+    assert gather(ReportInputs(estimate)).verdict.rows == 1500
+
+
+def test_one_joint_is_no_joints():
+    data = gather(ReportInputs(estimate_of(replace(arm("planar2"), drives=()).lock({"joint2": 0.5}))))
+    assert "1 joint," in page(data)
+    assert "1 joints" not in page(data)
+
+
+def test_friction_is_told_at_a_tenth_of_the_fastest_speed_and_at_the_fastest(robot):
+    smooth = estimate_of(robot, friction=Friction("tanh", 0.01))
+    data = gather(ReportInputs(smooth, training_logs=[log_of(robot, 1)]))
+    one, told = data.friction[0], friction_section(data).body
+    slow = min((k for k, u in enumerate(one.speed) if u >= 0.1 * one.speed[-1]), key=one.speed.__getitem__)
+    for k in (slow, -1):
+        assert f"{quantity(one.torque[k], 'N m')} at {quantity(one.speed[k], 'rad/s')}" in told

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -115,3 +116,23 @@ def test_a_prediction_holds_the_log_and_scores_as_validate_does(robot, estimate)
     assert (made.measured == log.tau).all()
     assert made.error.total == mindyn.validate(estimate, log).error.total
     assert (made.residual == log.tau - made.predicted).all()
+
+
+def test_a_filtered_fit_is_not_held_against_unfiltered_rows(robot):
+    training, other = log_of(robot, 1, 0.5), log_of(robot, 2, 0.5)
+    filtered = mindyn.identify(robot, training, mindyn.LeastSquares(filter_hz=2.0), AS_LOGGED)
+    assert not any("error of the fit" in one for one in mindyn.validate(filtered, other).sentences)
+    plain = mindyn.identify(robot, training, mindyn.LeastSquares(), AS_LOGGED)
+    flattered = replace(plain, residuals=tuple(replace(one, rms=one.rms / 5) for one in plain.residuals))
+    assert all("times the error of the fit" in one for one in mindyn.validate(flattered, other).sentences)
+
+
+@pytest.mark.parametrize("gaps", [(), (700,), (700, 712)])
+def test_rows_beside_a_gap_are_not_scored(robot, estimate, gaps):
+    log = log_of(robot, 2, 0.01)
+    cut = replace(log, time=log.time + 2.0 * sum(np.arange(2000) >= row for row in gaps))
+    edge = 20
+    ends = [0, *gaps, 2000]
+    inner = [np.arange(a + edge, b - edge) for a, b in pairwise(ends)]
+    filtered = replace(estimate, conditioning=replace(estimate.conditioning, position_cutoff_hz=20.0))
+    assert prediction_of(filtered, cut).scored.tolist() == np.concatenate(inner).tolist()

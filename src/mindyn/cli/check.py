@@ -8,18 +8,18 @@ from typing import Annotated
 
 import typer
 
-from mindyn.estimators.estimate import load_estimate
+from mindyn.cli.runs import RUN, estimate_of
 from mindyn.feasibility.bounds_file import read_bounds
 from mindyn.feasibility.check import check_feasible
 
 
 def check(
-    estimate: Annotated[Path, typer.Argument(help="estimate.json as `mindyn identify --out` writes it.")],
+    run: Annotated[Path, RUN],
     bounds: Annotated[Path | None, typer.Option(help="A .toml with bounds on masses and centres of mass.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with the witnesses.")] = False,
 ) -> None:
     """Judge an estimate; the exit code is 1 when no arm can have its values."""
-    found = check_feasible(load_estimate(estimate), None if bounds is None else read_bounds(bounds))
+    found = check_feasible(estimate_of(run), None if bounds is None else read_bounds(bounds))
     typer.echo(json.dumps(found.to_dict(), indent=1) if as_json else str(found))
     if found.consistent.holds is False:
         raise typer.Exit(1)

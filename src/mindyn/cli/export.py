@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
+from mindyn.cli.runs import RUN, estimate_of
 from mindyn.errors import InputError
-from mindyn.estimators.estimate import Estimate, load_estimate
+from mindyn.estimators.estimate import Estimate
 from mindyn.export.mat_writer import write_mat
 from mindyn.export.mjcf_writer import write_mjcf
 from mindyn.export.models import model_of
@@ -37,7 +38,7 @@ WRITERS: Mapping[str, Callable[[Estimate, Path, bool], None]] = {
 
 
 def export(
-    estimate: Annotated[Path, typer.Argument(help="estimate.json as `mindyn identify --out` writes it.")],
+    run: Annotated[Path, RUN],
     to: Annotated[str, typer.Option("--to", help=f"One of {', '.join(WRITERS)}.")],
     out: Annotated[Path, typer.Option("--out", help="The file to write; for ros2 the folder of the package.")],
     source: Annotated[
@@ -51,7 +52,7 @@ def export(
         raise InputError(f"--to {to}: it may be {', '.join(WRITERS)}", hint="--to urdf")
     if source is not None and to != "urdf":
         raise InputError("--source is edited only with --to urdf", hint="leave --source out, or write a URDF")
-    found = load_estimate(estimate)
+    found = estimate_of(run)
     found = mend_consistent(found) if mend else found
     if source is not None:
         write_urdf(found, out, source=source, force=force)

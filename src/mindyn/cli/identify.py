@@ -43,7 +43,9 @@ def identify(
     ] = False,
     report: Annotated[bool, typer.Option("--report/--no-report", help="Write report.html into the folder.")] = True,
     consistent: Annotated[bool, typer.Option("--consistent", help="Only values that a physical arm can have.")] = False,
-    prior: Annotated[Path | None, typer.Option(help="A robot file with trusted inertials, for --consistent.")] = None,
+    prior: Annotated[
+        str | None, typer.Option(help="A robot with trusted inertials, for --consistent: a bundled name or a file.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Identify the dynamic parameters of a robot from its logs."""
@@ -62,7 +64,7 @@ def identify(
         found = identify_logs(arm, training, conditioning=settings, progress=_talk)
     verdict = validate(found, others) if others else None
     if out is not None:
-        inputs = [*logs, *(held_out or []), *(one for one in (conditioning, prior) if one), *_robot_file(robot)]
+        inputs = [*logs, *(held_out or []), *([conditioning] if conditioning else []), *_robot_files(robot, prior)]
         record = _run(found, inputs, perf_counter() - start)
         _write(out, found, verdict, record)
         if report:
@@ -107,8 +109,8 @@ def _conditioning(path: Path | None) -> Conditioning | None:
         ) from error
 
 
-def _robot_file(robot: str) -> list[Path]:
-    return [Path(robot)] if Path(robot).is_file() else []
+def _robot_files(*robots: str | None) -> list[Path]:
+    return [Path(one) for one in robots if one is not None and Path(one).is_file()]
 
 
 def _text(found: Estimate, verdict: Verdict | None) -> str:

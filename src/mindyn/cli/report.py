@@ -9,8 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
+from mindyn.cli.runs import RUN, estimate_of
 from mindyn.errors import InputError
-from mindyn.estimators.estimate import Estimate, load_estimate
+from mindyn.estimators.estimate import Estimate
 from mindyn.feasibility.check import check_feasible
 from mindyn.logs.log import Log
 from mindyn.logs.reading import read_log
@@ -19,7 +20,7 @@ from mindyn.robots.loading import load_robot
 
 
 def report(
-    run: Annotated[Path, typer.Argument(help="A folder that `mindyn identify --out` wrote, or its estimate.json.")],
+    run: Annotated[Path, RUN],
     held_out: Annotated[list[Path] | None, typer.Option("--validate", help="A log that was not trained on.")] = None,
     training: Annotated[list[Path] | None, typer.Option("--train", help="A log that was trained on.")] = None,
     compare: Annotated[
@@ -29,7 +30,7 @@ def report(
     out: Annotated[Path, typer.Option(help="The file to write.")] = Path("report.html"),
 ) -> None:
     """Write a report: is the model good, and why. One file that opens from disk and loads nothing."""
-    estimate = _estimate(run)
+    estimate = estimate_of(run)
     others = dict(_named(entry) for entry in compare or ())
     write_report(
         out,
@@ -42,15 +43,6 @@ def report(
         run=_record(run),
     )
     typer.echo(f"written to {out}", err=True)
-
-
-def _estimate(run: Path) -> Estimate:
-    path = run / "estimate.json" if run.is_dir() else run
-    if not path.is_file():
-        raise InputError(
-            f"there is no estimate {str(path)!r}", hint="mindyn identify ROBOT LOG --out FOLDER writes one"
-        )
-    return load_estimate(path)
 
 
 def _record(run: Path) -> dict[str, Any]:
@@ -71,7 +63,7 @@ def _named(entry: str) -> tuple[str, Estimate]:
     name, mark, path = entry.partition("=")
     if not (name and mark and path):
         raise InputError(f"--compare {entry!r} has no name", hint="--compare ordinary=other/estimate.json")
-    return name, _estimate(Path(path))
+    return name, estimate_of(Path(path))
 
 
 def _logs(paths: Sequence[Path], estimate: Estimate) -> list[Log]:

@@ -26,8 +26,12 @@ def simulate(
     seconds: Annotated[float, typer.Option(help="Length of the motion.")] = 10.0,
     rate_hz: Annotated[float, typer.Option(help="Rate of the log.")] = 200.0,
     drives: Annotated[bool, typer.Option(help="With rotor inertia and friction.")] = False,
-    torque_noise: Annotated[float, typer.Option(help="Standard deviation of the torque reading, N m.")] = 0.0,
-    position_noise: Annotated[float, typer.Option(help="Standard deviation of the position reading, rad.")] = 0.0,
+    torque_noise: Annotated[
+        float, typer.Option(help="Standard deviation of the torque reading, N m; at the motor where drives are stated.")
+    ] = 0.0,
+    position_noise: Annotated[
+        float, typer.Option(help="Standard deviation of the position reading, rad or m; likewise.")
+    ] = 0.0,
     seed: Annotated[int, typer.Option(help="Of noise and motion.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:

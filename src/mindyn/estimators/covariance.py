@@ -85,8 +85,9 @@ def _rows(
 ) -> Iterator[tuple[int, Array, bool]]:
     """Joint, its rows [Y | tau] with unusable ones zero, and whether they start a segment."""
     last = -1
-    for block, inner in with_neighbours(regressor, samples, cutoff_hz):
-        for parts, numbers in blocks(regressor, block, cutoff_hz, decimation, inner):
+    for stretch in with_neighbours(regressor, samples, cutoff_hz, decimation):
+        block = stretch.samples
+        for parts, numbers in blocks(regressor, stretch, cutoff_hz, decimation):
             if not len(numbers):
                 continue
             # A block may run over the end of a segment; what little memory is carried over is not worth a split.

@@ -26,7 +26,7 @@ from mindyn.estimators.least_squares import PLAIN, LeastSquares
 from mindyn.logs.samples import Samples
 from mindyn.parameters.base import BaseParameters
 from mindyn.regression.friction import Friction
-from mindyn.regression.gathering import require_joints
+from mindyn.regression.gathering import require_joints, require_samples
 from mindyn.regression.information import Information
 from mindyn.regression.regressor import Regressor
 from mindyn.regression.triangles import triangle_of
@@ -72,6 +72,7 @@ class EnergyDifference:
             weights="joint" if self.form == "momentum" else "ordinary", friction=self.friction, base=self.base
         )
         regressor = solver.regressor(robot)
+        require_samples(samples, "energy and momentum differences")
         require_joints(regressor, samples)
         taken = self._intervals(regressor, samples)
         information = self._information(regressor, samples, taken)
@@ -111,7 +112,7 @@ class EnergyDifference:
         directions = regressor.directions(samples.qd, samples.segments, samples.rate_hz)
         rows = [made.row(samples, one, None if directions is None else directions[one], self.torque) for one in taken]
         usable = np.array([_usable(samples, one, self.form) for one in taken])
-        names = regressor.robot.joint_names if self.form == "momentum" else (WHOLE,)
+        names = regressor.joint_names if self.form == "momentum" else (WHOLE,)
         all_columns = np.arange(regressor.count)
         columns = regressor.columns if self.form == "momentum" else (all_columns,)
         _require_enough(names, columns, usable)

@@ -30,7 +30,8 @@ START_FRICTION: Final = ("tanh", 0.05)
 class Estimator(Protocol):
     """What `identify` asks of a fit: an estimate from samples.
 
-    Its `friction`, `extra`, `filter_hz` and `base`, where it has them, say what columns it uses.
+    Its `friction`, `extra`, `filter_hz` and `base`, where it has them, say what columns it uses; where its
+    `estimates_drives` is False, the robot is not given drives that it does not state.
     """
 
     def fit(self, robot: Robot, data: Any, /) -> Estimate:
@@ -58,7 +59,7 @@ def identify(
     listed = [logs] if isinstance(logs, (Log, LogScan)) else list(logs)
     if not listed:
         raise InputError("no log was given")
-    complete = with_estimated_drives(robot)
+    complete = with_estimated_drives(robot) if getattr(estimator, "estimates_drives", True) else robot
     columns = tuple(extra) if estimator is None else getattr(estimator, "extra", ())
     base = getattr(estimator, "base", None)
     regressor = Regressor(complete, _start_friction(complete, estimator), columns, base)

@@ -24,7 +24,7 @@ from mindyn.estimators.told_directions import told_directions
 from mindyn.logs.samples import Samples
 from mindyn.parameters.base import BaseParameters
 from mindyn.regression.friction import Friction
-from mindyn.regression.gathering import blocks
+from mindyn.regression.gathering import blocks, require_samples
 from mindyn.regression.information import Information
 from mindyn.regression.regressor import ExtraColumn
 from mindyn.robots.robot import Robot
@@ -69,6 +69,7 @@ class InstrumentalVariables:
 
     def fit(self, robot: Robot, samples: Samples) -> Estimate:
         """The estimate; its status tells where an inertia matrix was indefinite."""
+        require_samples(samples, "instrumental variables")
         start = LeastSquares(
             weights=self.weights,
             friction=self.friction,
@@ -172,7 +173,7 @@ def _products(
     """One pass over the samples; those without an instrument are left out."""
     regressor = estimate.regressor
     found = [_Products(c, np.zeros((2 * len(c) + 1, 2 * len(c) + 1))) for c in regressor.columns]
-    usable = np.repeat(instrument.definite[:, None], regressor.robot.joint_count, axis=1)
+    usable = np.repeat(instrument.definite[:, None], regressor.joint_count, axis=1)
     if samples.usable is not None:
         usable &= samples.usable
     both = zip(

@@ -23,11 +23,11 @@ from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.equations.catalogue import equation
+from mindyn.equations.loop_equations import loop_equation
 from mindyn.kernels.kernel import Kernel
 from mindyn.logs.samples import Samples
 from mindyn.regression.gathering import segment_ends
 from mindyn.regression.regressor import Regressor
-from mindyn.robots.drive_matrices import friction_matrix
 
 Form = Literal["momentum", "energy"]
 Torque = Literal["sampled", "held"]
@@ -75,8 +75,9 @@ class IntegratedRegressor:
 
 def _functions(torque: Regressor, share: float) -> tuple[Any, Any]:
     """(q, qd) -> Y_p and (q, qd, qdd) -> Y_0 - share Mdot; the latter takes no notice of qdd."""
-    base, n = torque.base, torque.robot.joint_count
-    Y = equation(torque.robot, "regressor", drives=base.drives, base=base)
+    base, n = torque.base, torque.joint_count
+    traced = loop_equation if torque.robot.loops else equation
+    Y = traced(torque.robot, "regressor", drives=base.drives, base=base)
     q, qd, qdd = (casadi.SX.sym(name, n) for name in ("q", "qd", "qdd"))
     rest = casadi.SX(n, 1)
     Yp = Y(q, rest, qd) - Y(q, rest, rest)
@@ -123,10 +124,7 @@ def intervals(samples: Samples, breaks: NDArray[np.bool_], longest_rows: int) ->
 
 def reversals(regressor: Regressor, qd: Array) -> NDArray[np.bool_]:
     """(N,) whether the speed of some Coulomb friction changes its sign, or is zero, since the row before."""
-    robot = regressor.robot
-    F = friction_matrix(robot) if regressor.base.drives else np.zeros((0, robot.joint_count))
-    own = np.eye(robot.joint_count)[[robot.joint_index(name) for name in regressor.friction.joint_side]]
-    signs = np.sign(qd @ np.vstack([F, own]).T)
+    signs = np.sign(regressor.friction_speeds(qd))
     found = np.zeros(len(qd), dtype=np.bool_)
     found[1:] = (signs[1:] * signs[:-1] <= 0).any(axis=1)
     return found

@@ -12,7 +12,7 @@ those of a later one. The samples are read once: A_i, A_ij and tau_i enter throu
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import casadi
 import numpy as np
@@ -49,6 +49,7 @@ class LastLinkFirst:
     extra: tuple[ExtraColumn, ...] = ()
     filter_hz: float | None = None
     decimation: int = 1
+    estimates_drives: ClassVar[bool] = False
 
     def regressor(self, robot: Robot) -> Regressor:
         """Y with tau = Y w, w the MLC, as the derivative of Lin's own recursion."""

@@ -50,7 +50,7 @@ def inertia_matrices(regressor: Regressor, beta: Array, samples: Samples) -> Arr
     rest = np.zeros_like(samples.q)
     still = replace(samples, qd=rest, qdd=rest)
     held = unfiltered_prediction(regressor, beta, still)
-    units = np.eye(regressor.robot.joint_count)
+    units = np.eye(regressor.joint_count)
     columns = [unfiltered_prediction(regressor, beta, replace(still, qdd=rest + unit)) - held for unit in units]
     M = np.stack(columns, axis=2)
     return np.asarray((M + M.transpose(0, 2, 1)) / 2)

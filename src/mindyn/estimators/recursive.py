@@ -66,11 +66,16 @@ class RecursiveLeastSquares:
 
     @property
     def information(self) -> Information:
-        """R factors of all samples so far."""
+        """R factors of all samples so far; their rows count by their weights, as the squares in the factors do."""
         self._factor()
         factors = tuple(triangle.R for triangle in self._triangles)
-        names, counts = self.regressor.joint_names, (self.count,) * len(factors)
+        names, counts = self.regressor.joint_names, (self._remembered(),) * len(factors)
         return Information(names, self.regressor.names, self.regressor.columns, factors, counts)
+
+    def _remembered(self) -> int:
+        """The sum of the samples' weights."""
+        kept = 1 - self.forgetting
+        return self.count if not kept else max(1, round((1 - self.forgetting**self.count) / kept))
 
     @property
     def beta(self) -> Array:

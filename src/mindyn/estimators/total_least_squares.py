@@ -22,6 +22,7 @@ from mindyn.estimators.told_directions import told_directions
 from mindyn.logs.samples import Samples
 from mindyn.parameters.base import BaseParameters
 from mindyn.regression.friction import Friction
+from mindyn.regression.gathering import require_samples
 from mindyn.regression.information import Information
 from mindyn.regression.regressor import ExtraColumn
 from mindyn.robots.robot import Robot
@@ -63,10 +64,10 @@ class TotalLeastSquares:
         Z = np.column_stack([R, z])
         if self.noise is None:
             C = np.diag((Z * Z).sum(axis=0) / max(1, sum(information.counts)))
-        elif isinstance(data, Samples):
-            C = column_errors(regressor, data, self.noise, weights)
         else:
-            raise InputError("noise of the measurements needs the samples themselves, not their information")
+            C = column_errors(
+                regressor, require_samples(data, "total least squares with stated noise"), self.noise, weights
+            )
         solution = total_least_squares(Z, C)
         return _estimate(self, plain, information, weights, solution)
 

@@ -89,7 +89,7 @@ def _essential(trials: Trials, best: Setting, freedom: Freedom) -> Setting:
 def _least_supported(foldings: Sequence[Trials], setting: Setting) -> tuple[Setting, float]:
     """The setting with the best number of parameters dropped, and its error over all foldings."""
     count = len(foldings[0].regressor.with_friction(setting.friction).names) - len(setting.without)
-    others = [replace(setting, dropped=k) for k in range(1, round(MOST_DROPPED * count))]
+    others = [replace(setting, dropped=k) for k in range(max(1, round(MOST_DROPPED * count)))]
     errors = [prod(one.score(other).criterion for one in foldings) for other in others]
     return others[errors.index(min(errors))], min(errors)
 

@@ -9,7 +9,7 @@ import numpy as np
 from mindyn.algebra.blas import on_one_blas_thread
 from mindyn.estimators.trials import FOLDS
 from mindyn.logs.samples import Samples
-from mindyn.regression.gathering import BLOCK_ROWS, blocks, require_enough, require_joints, with_neighbours
+from mindyn.regression.gathering import BLOCK_ROWS, Stretch, blocks, require_enough, require_joints, with_neighbours
 from mindyn.regression.information import Information, combined
 from mindyn.regression.regressor import Regressor
 from mindyn.regression.triangles import Triangle
@@ -23,10 +23,11 @@ def fold_information(
     joints = range(regressor.joint_count)
     triangles = [[Triangle(regressor.width(j) + 1, BLOCK_ROWS) for j in joints] for _ in range(FOLDS)]
     lowest, highest = np.full(len(joints), np.inf), np.full(len(joints), -np.inf)
-    for samples, inner in with_neighbours(regressor, data, cutoff_hz):
+    for stretch in with_neighbours(regressor, data, cutoff_hz, decimation):
+        samples = stretch.samples
         require_joints(regressor, samples)
         lowest, highest = np.minimum(lowest, samples.q.min(axis=0)), np.maximum(highest, samples.q.max(axis=0))
-        _append(triangles, regressor, samples, inner, cutoff_hz, decimation)
+        _append(triangles, regressor, stretch, cutoff_hz, decimation)
     made = [
         Information(
             regressor.joint_names,
@@ -45,16 +46,16 @@ def fold_information(
 def _append(
     triangles: list[list[Triangle]],
     regressor: Regressor,
-    samples: Samples,
-    inner: range,
+    stretch: Stretch,
     cutoff_hz: float | None,
     decimation: int,
 ) -> None:
-    for parts, numbers in blocks(regressor, samples, cutoff_hz, decimation, inner):
-        folds = (numbers - inner.start) * FOLDS // len(inner)
+    usable_rows = stretch.samples.usable
+    for parts, numbers in blocks(regressor, stretch, cutoff_hz, decimation):
+        folds = (numbers - stretch.inner.start) * FOLDS // len(stretch.inner)
         for joint, arrays in enumerate(parts):
             rows = np.concatenate(arrays, axis=1)
-            usable = np.ones(len(rows), bool) if samples.usable is None else samples.usable[numbers, joint]
+            usable = np.ones(len(rows), bool) if usable_rows is None else usable_rows[numbers, joint]
             for fold in np.unique(folds):
                 taken = rows[usable & (folds == fold)]
                 if len(taken):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from math import ceil
-from typing import Final
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,7 @@ FILTERED_ROWS: Final = 16_384
 SHORTEST_EDGE_S: Final = 0.1
 STOP_ROWS: Final = 8192
 """Rows of the block before from which the state of a stop operator is taken up."""
+Rows = TypeVar("Rows", int, NDArray[np.intp])
 RowWeight = Callable[[int, Array], Array]
 MOVES: Final = 1e-9
 """A joint whose position varies by less, rad or m, never moves."""
@@ -43,16 +45,17 @@ def gather(
     """The R factors of all rows.
 
     cutoff_hz   zero-phase low pass on columns and torque alike ("parallel filter"); the ends of segments are left out
-    decimation  every how many filtered rows one is kept
+    decimation  every how many rows of a segment one is kept
     row_weight  for joint i and its rows [Y_i | tau_i] (N, p_i + 1), the weights (N,) of their squared residuals
     """
     triangles = [Triangle(regressor.width(i) + 1, BLOCK_ROWS) for i in range(regressor.joint_count)]
     reach: Array | None = None
-    for block, inner in with_neighbours(regressor, samples, cutoff_hz):
+    for stretch in with_neighbours(regressor, samples, cutoff_hz, decimation):
+        block = stretch.samples
         require_joints(regressor, block)
         ends = np.stack([block.q.min(axis=0), block.q.max(axis=0)])
         reach = ends if reach is None else np.stack([np.minimum(reach[0], ends[0]), np.maximum(reach[1], ends[1])])
-        for parts, rows in blocks(regressor, block, cutoff_hz, decimation, inner):
+        for parts, rows in blocks(regressor, stretch, cutoff_hz, decimation):
             _append(triangles, parts, rows, block.usable, row_weight)
     counts = tuple(triangle.rows for triangle in triangles)
     require_enough(regressor, counts, reach)
@@ -60,31 +63,47 @@ def gather(
     return Information(regressor.joint_names, regressor.names, regressor.columns, factors, counts)
 
 
+class Stretch(NamedTuple):
+    """Samples; which of their rows are meant; how many rows of the first one's segment came before it."""
+
+    samples: Samples
+    inner: range
+    begun: int = 0
+
+
 def with_neighbours(
-    regressor: Regressor, samples: Samples | Iterable[Samples], cutoff_hz: float | None
-) -> Iterator[tuple[Samples, range]]:
-    """Samples, and which of their rows are meant: of a stream each block with the rows around it that it depends on."""
+    regressor: Regressor, samples: Samples | Iterable[Samples], cutoff_hz: float | None, decimation: int
+) -> Iterator[Stretch]:
+    """The samples; of a stream each block with the rows around it that it depends on."""
     listed = [samples] if isinstance(samples, Samples) else samples
     reach = _dependence_rows(regressor, cutoff_hz, listed.rate_hz) if isinstance(listed, SampleStream) else 0
-    if not reach:
-        yield from ((block, range(len(block))) for block in listed)
-        return
+    if reach or (isinstance(listed, SampleStream) and decimation > 1):
+        yield from _overlapping(listed, max(1, reach))
+    else:
+        yield from (Stretch(block, range(len(block))) for block in listed)
+
+
+def _overlapping(blocks_of_stream: Iterable[Samples], reach: int) -> Iterator[Stretch]:
+    """Every block with `reach` rows around it, from as many blocks as hold them."""
     before: Samples | None = None
-    block: Samples | None = None
-    for following in listed:
-        if block is not None:
-            yield _between(before, block, following.take(slice(reach)))
-            held = block if before is None else joined_samples([before, block])
-            before = held.take(slice(max(0, len(held) - reach), None))
-        block = following
-    if block is not None:
-        yield _between(before, block, None)
+    begun = 0
+    waiting: list[Samples] = []
+    for block in chain(blocks_of_stream, (None,)):
+        waiting += [] if block is None else [block]
+        while waiting and (block is None or sum(map(len, waiting[1:])) >= reach):
+            yield _between(before, waiting[0], waiting[1:], reach, begun)
+            held = joined_samples([waiting[0]] if before is None else [before, waiting[0]])
+            cut = max(0, len(held) - reach)
+            start = int(np.searchsorted(held.segments, held.segments[cut]))
+            begun = cut - start + (begun if start == 0 else 0)
+            before, waiting = held.take(slice(cut, None)), waiting[1:]
 
 
-def _between(before: Samples | None, block: Samples, after: Samples | None) -> tuple[Samples, range]:
+def _between(before: Samples | None, block: Samples, after: list[Samples], reach: int, begun: int) -> Stretch:
     start = 0 if before is None else len(before)
-    whole = joined_samples([part for part in (before, block, after) if part is not None])
-    return whole, range(start, start + len(block))
+    parts = [*([] if before is None else [before]), block, *after]
+    whole = joined_samples(parts).take(slice(start + len(block) + reach))
+    return Stretch(whole, range(start, start + len(block)), begun)
 
 
 def _dependence_rows(regressor: Regressor, cutoff_hz: float | None, rate_hz: float) -> int:
@@ -94,41 +113,58 @@ def _dependence_rows(regressor: Regressor, cutoff_hz: float | None, rate_hz: flo
 
 
 def blocks(
-    regressor: Regressor,
-    samples: Samples,
-    cutoff_hz: float | None = None,
-    decimation: int = 1,
-    inner: range | None = None,
+    regressor: Regressor, data: Samples | Stretch, cutoff_hz: float | None = None, decimation: int = 1
 ) -> Iterator[tuple[Parts, NDArray[np.intp]]]:
-    """Blocks of [columns | torque] for every joint, with the sample numbers of their rows; `inner`: of these rows."""
+    """Blocks of [columns | torque] for every joint, with the sample numbers of their rows.
+
+    Of every segment the first row and each `decimation`-th after it are taken, less the ends that a filter spoils.
+    """
+    stretch = data if isinstance(data, Stretch) else Stretch(data, range(len(data)))
+    samples = stretch.samples
     directions = regressor.directions(samples.qd, samples.segments, samples.rate_hz)
-    meant = range(len(samples)) if inner is None else inner
     if cutoff_hz is None:
-        yield from _plain_blocks(regressor, samples, directions, decimation, meant)
+        yield from _plain_blocks(regressor, stretch, directions, decimation)
     else:
         for start, stop in segment_ends(samples.segments):
-            yield from _filtered_blocks(regressor, samples, directions, (start, stop), cutoff_hz, decimation, meant)
+            yield from _filtered_blocks(regressor, stretch, directions, (start, stop), cutoff_hz, decimation)
 
 
 def _plain_blocks(
-    regressor: Regressor, samples: Samples, directions: Array | None, decimation: int, meant: range
+    regressor: Regressor, stretch: Stretch, directions: Array | None, decimation: int
 ) -> Iterator[tuple[Parts, NDArray[np.intp]]]:
     out = np.empty((BLOCK_ROWS, *regressor.kernel.output_shapes[0]))
-    for start in range(meant.start, meant.stop, BLOCK_ROWS * decimation):
-        taken = slice(start, min(start + BLOCK_ROWS * decimation, meant.stop), decimation)
-        rows = np.arange(taken.start, taken.stop, decimation)
-        yield _parts(regressor, samples, directions, taken, out[: len(rows)]), rows
+    for first, last in _runs(stretch, decimation):
+        for start in range(first, last, BLOCK_ROWS * decimation):
+            taken = slice(start, min(start + BLOCK_ROWS * decimation, last), decimation)
+            rows = np.arange(taken.start, taken.stop, decimation)
+            yield _parts(regressor, stretch.samples, directions, taken, out[: len(rows)]), rows
+
+
+def _runs(stretch: Stretch, decimation: int) -> Iterator[tuple[int, int]]:
+    """First row to be taken and row after the last, for each run of evenly spaced rows."""
+    meant = stretch.inner
+    if decimation == 1:
+        yield meant.start, meant.stop
+        return
+    for start, stop in segment_ends(stretch.samples.segments):
+        first = max(start, meant.start)
+        yield first + (-_since_start(stretch, start, first)) % decimation, min(stop, meant.stop)
+
+
+def _since_start(stretch: Stretch, start: int, row: Rows) -> Rows:
+    """How many rows after the first of its segment a row comes; `start`: where the segment begins in these samples."""
+    return row - start + (stretch.begun if start == 0 else 0)
 
 
 def _filtered_blocks(
     regressor: Regressor,
-    samples: Samples,
+    stretch: Stretch,
     directions: Array | None,
     segment: tuple[int, int],
     cutoff_hz: float,
     decimation: int,
-    meant: range,
 ) -> Iterator[tuple[Parts, NDArray[np.intp]]]:
+    samples, meant = stretch.samples, stretch.inner
     reach = settling_rows(cutoff_hz, samples.rate_hz)
     size = max(FILTERED_ROWS, 2 * reach)
     edge = _edge_rows(cutoff_hz, samples.rate_hz)
@@ -138,7 +174,7 @@ def _filtered_blocks(
         parts = _parts(regressor, samples, directions, slice(first, last), None)
         smooth = [lowpass(np.concatenate(arrays, axis=1), cutoff_hz, samples.rate_hz) for arrays in parts]
         kept = np.arange(start, min(start + size, end))
-        kept = kept[(kept - segment[0]) % decimation == 0]
+        kept = kept[_since_start(stretch, segment[0], kept) % decimation == 0]
         for at in range(0, len(kept), BLOCK_ROWS):
             rows = kept[at : at + BLOCK_ROWS]
             yield [[array[rows - first]] for array in smooth], rows
@@ -186,6 +222,16 @@ def require_joints(regressor: Regressor, samples: Samples) -> None:
             f"the samples are of joints {', '.join(samples.joint_names)}; "
             f"the robot has {', '.join(regressor.joint_names)}"
         )
+
+
+def require_samples(data: object, who: str) -> Samples:
+    """Refuses a stream, or what was gathered from one, for fits that need all rows at once."""
+    if not isinstance(data, Samples):
+        raise InputError(
+            f"{who}: all rows are needed at once, as Samples, not as {type(data).__name__}",
+            hint="read_log in place of scan_log (no --stream), or LeastSquares, which reads block by block",
+        )
+    return data
 
 
 def require_enough(regressor: Regressor, counts: tuple[int, ...], reach: Array | None) -> None:

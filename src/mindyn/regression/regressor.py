@@ -138,7 +138,7 @@ class Regressor:
         """(N, sources): which way every friction acts; None where the kernel's own sign serves."""
         if self.friction.direction == "sign" and not self._shaped:
             return None
-        return self.friction.directions(self._speeds(qd), segments, rate_hz)
+        return self.friction.directions(self.friction_speeds(qd), segments, rate_hz)
 
     def dense(self, parts: Parts) -> Array:
         """Y (N, n, count)."""
@@ -147,7 +147,7 @@ class Regressor:
             Y[:, i, columns] = np.concatenate(arrays, axis=1)
         return Y
 
-    def _speeds(self, qd: Array) -> Array:
+    def friction_speeds(self, qd: Array) -> Array:
         """Speeds that friction acts on, joint side: of every drive, then of the joints named in `joint_side`."""
         own = [self.joint_names.index(name) for name in self.friction.joint_side]
         return np.concatenate([qd @ (self._matrix / self._scales[:, None]).T, qd[:, own]], axis=1)
@@ -155,21 +155,25 @@ class Regressor:
     def _coulomb_places(self, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> list[tuple[int, int, float]]:
         """Places in the compact output of Coulomb columns, their drive, and the weight with which it acts."""
         places = []
-        labels = parameter_labels(self.robot, drives=self.base.drives)
-        for k in range(len(self._matrix)):
-            label = labels[10 * self.robot.joint_count + 4 * k + 2]
-            column = self.base.names.index(label)
+        for k, column in self._coulomb_columns().items():
             for joint in np.flatnonzero(self._matrix[k]):
                 (place,) = np.flatnonzero((rows == joint) & (columns == column))
                 sign = np.sign(self._scales[k])
                 places.append((int(place), k, float(sign * self._matrix[k, joint])))
         return places
 
+    def _coulomb_columns(self) -> dict[int, int]:
+        """For each drive the column of its Coulomb friction; of drives that a loop keeps in step, for the first."""
+        labels = parameter_labels(self.robot, drives=self.base.drives)
+        own = [labels[10 * self.robot.joint_count + 4 * k + 2] for k in range(len(self._matrix))]
+        named = [(k, name) for k, label in enumerate(own) for name in (label, f"{label}R")]
+        return {k: self.base.names.index(name) for k, name in named if name in self.base.names}
+
     def _shaped_columns(self) -> list[_FrictionColumn]:
         drives = self.robot.drives if self.base.drives else ()
         made = []
-        for k, drive in enumerate(drives):
-            number = self.robot.joint_index(drive.joint) + 1
+        for k in self._coulomb_columns():
+            number = self.robot.joint_index(drives[k].joint) + 1
             weights = self._matrix[k] / self._scales[k]
             made += [_FrictionColumn(f"f_{name}{number}", k, name, weights) for name in self.friction.shapes]
         for extra, name in enumerate(self.friction.joint_side):
@@ -190,7 +194,7 @@ class Regressor:
         return np.asarray([*base, *shaped, *extra], dtype=np.intp)
 
     def _add_shapes(self, found: Parts, qd: Array, directions: Array) -> None:
-        u = self._speeds(qd)
+        u = self.friction_speeds(qd)
         for one in self._shaped:
             values = _shape_values(one.shape, u[:, one.source], directions[:, one.source])
             for joint in np.flatnonzero(one.weights):

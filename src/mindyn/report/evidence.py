@@ -136,7 +136,8 @@ def excitation(estimate: Estimate, evidence: Sequence[Evidence]) -> ExcitationDa
         np.concatenate([getattr(one.prediction.samples, name) for one in taken]) for name in ("q", "qd", "qdd")
     )
     joints = tuple(
-        _joint_motion(q[:, k], qd[:, k], qdd[:, k], joint.limits) for k, joint in enumerate(estimate.robot.joints)
+        _joint_motion(q[:, k], qd[:, k], qdd[:, k], joint.limits)
+        for k, joint in enumerate(estimate.robot.primary_joints)
     )
     told = len(estimate.names) - len(estimate.left_out) - len(estimate.untold)
     condition = estimate.provenance.get("condition_number")

@@ -48,4 +48,4 @@ def _error(estimate: Estimate, held_out: list[Evidence]) -> TorqueError:
 
 def _joints(estimate: Estimate) -> tuple[JointData, ...]:
     units = {"revolute": ("N m", "rad"), "prismatic": ("N", "m")}
-    return tuple(JointData(joint.name, *units[joint.kind]) for joint in estimate.robot.joints)
+    return tuple(JointData(joint.name, *units[joint.kind]) for joint in estimate.robot.primary_joints)

@@ -45,6 +45,6 @@ class ReportInputs:
     run: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        joints = self.estimate.robot.joint_count
+        joints = len(self.estimate.robot.primary_names)
         if self.motion is not None and self.motion.measured.shape[1] != joints:
             raise InputError(f"the motion has {self.motion.measured.shape[1]} joints, the robot {joints}")

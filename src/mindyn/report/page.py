@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from mindyn.report.data import ReportData
 from mindyn.report.judgement import torque_section, verdict_section
-from mindyn.report.markup import Html, Section, classed, tag
+from mindyn.report.markup import Html, Section, classed, plural, tag
 from mindyn.report.parameter_table import parameter_section
 from mindyn.report.remains import making_section, motion_section, residual_section, robot_section
 from mindyn.report.values import (
@@ -53,7 +53,7 @@ def _asset(name: str) -> str:
 def _top(data: ReportData) -> Html:
     skip = tag("a", {"class": "skip", "href": "#verdict"}, "Skip to the verdict")
     name = tag("h1", {}, data.robot)
-    made = ", ".join(filter(None, ("Identified dynamics", f"{len(data.joints)} joints", data.estimator)))
+    made = ", ".join(filter(None, ("Identified dynamics", plural(len(data.joints), "joint"), data.estimator)))
     theme = tag("button", {"id": "theme", "type": "button", "aria-label": "Dark theme", "aria-pressed": "false"}, "◐")
     return tag("header", {}, skip, classed("div", "title", name, classed("p", "fine", made)), theme)
 

@@ -13,6 +13,7 @@ from mindyn.report.markup import (
     markup,
     p,
     percent,
+    plural,
     quantity,
     table,
     tabs,
@@ -99,7 +100,7 @@ def robot_section(data: ReportData) -> Section | None:
     if drawn is None:
         return None
     caption = (
-        f"{data.robot}: {len(data.joints)} joints, numbered from the root. Short bars are joint axes, the "
+        f"{data.robot}: {plural(len(data.joints), 'joint')}, numbered from the root. Short bars are joint axes, the "
         "arrow is gravity. Drag to turn, or use the arrow keys."
     )
     area = tag("div", {"class": "area", "data-label": f"Kinematic skeleton of {data.robot}"})

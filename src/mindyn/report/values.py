@@ -28,6 +28,8 @@ from mindyn.report.plots import axis, pane, plot, series
 
 GOOD_CONDITION: Final = 100.0
 """A condition number up to this is the usual aim of exciting motions [Gautier & Khalil 1992]."""
+SLOW: Final = 0.1
+"""Part of the fastest speed at which friction is told besides: a smooth sign has no value just above rest."""
 
 
 def excitation_section(data: ReportData) -> Section | None:
@@ -37,7 +39,7 @@ def excitation_section(data: ReportData) -> Section | None:
         return None
     facts = [
         ("Condition number", "not stated" if found.condition_number is None else f"{found.condition_number:.3g}"),
-        ("Parameters told", f"{found.told} of {len(data.parameters)}"),
+        ("Parameters found", f"{found.told} of {len(data.parameters)}"),
         ("Equations in the fit", count(found.rows)),
     ]
     listed = tag("dl", {"class": "facts"}, [tag("div", {}, tag("dt", {}, k), tag("dd", {}, v)) for k, v in facts])
@@ -126,11 +128,10 @@ def _friction_words(data: ReportData, joint: int) -> str:
     one, unit = data.friction[joint], data.joints[joint].torque_unit
     if not any(one.torque):
         return f"{data.joints[joint].name}: no friction was found."
-    half = len(one.torque) // 2
-    return (
-        f"{data.joints[joint].name}: {quantity(one.torque[half], unit)} just above rest, "
-        f"{quantity(one.torque[-1], unit)} at {quantity(one.speed[-1], f'{data.joints[joint].position_unit}/s')}."
-    )
+    rate = f"{data.joints[joint].position_unit}/s"
+    slow = next(k for k, speed in enumerate(one.speed) if speed >= SLOW * one.speed[-1])
+    slower, faster = (f"{quantity(one.torque[k], unit)} at {quantity(one.speed[k], rate)}" for k in (slow, -1))
+    return f"{data.joints[joint].name}: {slower}, {faster}."
 
 
 def comparison_section(data: ReportData) -> Section | None:

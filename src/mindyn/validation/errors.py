@@ -34,7 +34,7 @@ class TorqueError:
 
     def table(self) -> str:
         """Joints and the total as text."""
-        shown = [("joint", "RMSE [N m]", "relative [%]")]
+        shown = [("joint", "RMSE [N m or N]", "relative [%]")]
         for name, rmse, relative in zip(self.joint_names, self.rmse, self.relative, strict=True):
             shown.append((name, f"{rmse:.4g}", f"{100 * relative:.2f}"))
         return text_table([*shown, (f"total, {self.rows} rows", "", f"{100 * self.total:.2f}")])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,6 +11,9 @@ from numpy.typing import ArrayLike
 from mindyn.algebra.values import Array
 from mindyn.estimators.estimate import Estimate
 from mindyn.regression.regressor import Regressor
+
+ROUNDING: Final = 1e-13
+"""Differences of columns below this part of their values at rest are rounding."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,13 +31,15 @@ def friction_curve(estimate: Estimate, joint: int, speeds: ArrayLike) -> Frictio
     u = np.asarray(speeds, dtype=np.float64)
     regressor = _steady(estimate.regressor)
     columns = regressor.columns[joint]
-    rows = _rows(regressor, joint, u) - _rows(regressor, joint, np.zeros(1))
+    rest = _rows(regressor, joint, np.zeros(1))
+    rows = _rows(regressor, joint, u) - rest
+    rows[np.abs(rows) <= ROUNDING * np.abs(rest).max()] = 0.0
     covariance = estimate.covariance[np.ix_(columns, columns)]
     told = np.isfinite(np.diag(covariance))
     variance = np.einsum("ij,jk,ik->i", rows, np.where(np.isfinite(covariance), covariance, 0.0), rows)
     deviation = np.sqrt(np.maximum(variance, 0.0))
     deviation[(rows[:, ~told] != 0).any(axis=1)] = np.inf
-    return FrictionCurve(regressor.robot.joint_names[joint], u, rows @ estimate.beta[columns], deviation)
+    return FrictionCurve(regressor.joint_names[joint], u, rows @ estimate.beta[columns], deviation)
 
 
 def _steady(regressor: Regressor) -> Regressor:
@@ -44,7 +50,7 @@ def _steady(regressor: Regressor) -> Regressor:
 
 
 def _rows(regressor: Regressor, joint: int, speeds: Array) -> Array:
-    still = np.zeros((len(speeds), regressor.robot.joint_count))
+    still = np.zeros((len(speeds), regressor.joint_count))
     qd = still.copy()
     qd[:, joint] = speeds
     directions = regressor.directions(qd, np.zeros(len(speeds), dtype=np.int64), 1.0)

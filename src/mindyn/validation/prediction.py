@@ -13,7 +13,7 @@ from mindyn.estimators.estimate import Estimate
 from mindyn.logs.log import Log
 from mindyn.logs.samples import Samples
 from mindyn.regression.gathering import segment_ends
-from mindyn.validation.errors import TorqueError, scored_rows, torque_error
+from mindyn.validation.errors import EDGE_S, TorqueError, scored_rows, torque_error
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,13 +51,20 @@ def prediction_of(estimate: Estimate, log: Log, rows: tuple[int, int] | None = N
     """
     samples = estimate.samples_of(log)
     predicted = estimate.predict(samples)
-    if len(samples) == len(log):
-        taken = scored_rows(len(log), samples.rate_hz) if rows is None else _between(log, rows)
-        return Prediction(samples, log.time, log.tau, predicted, taken)
-    if rows is not None:
+    whole = len(samples) == len(log)
+    if rows is not None and not whole:
         raise InputError("the log has gaps or uneven stamps: its samples are not its rows, so rows cannot be chosen")
-    taken = np.concatenate([a + scored_rows(b - a, samples.rate_hz) for a, b in segment_ends(samples.segments)])
+    taken = _inner_rows(samples) if rows is None else _between(log, rows)
+    if whole:
+        return Prediction(samples, log.time, log.tau, predicted, taken)
     return Prediction(samples, np.arange(len(samples)) / samples.rate_hz, samples.tau, predicted, taken)
+
+
+def _inner_rows(samples: Samples) -> NDArray[np.intp]:
+    """All but the ends of every segment: at a gap, too, a filter has one side alone."""
+    ends = segment_ends(samples.segments)
+    long_enough = [(a, b) for a, b in ends if b - a > 2 * EDGE_S * samples.rate_hz]
+    return np.concatenate([a + scored_rows(b - a, samples.rate_hz) for a, b in long_enough or ends])
 
 
 def _between(log: Log, rows: tuple[int, int]) -> NDArray[np.intp]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.least_squares import LeastSquares
+from mindyn.logs.conditioning import torque_cutoff
 from mindyn.logs.log import Log
 from mindyn.logs.samples import Samples
 from mindyn.regression.gathering import segment_ends
@@ -85,7 +86,7 @@ def judged(estimate: Estimate, error: TorqueError) -> Verdict:
 def fit_error(estimate: Estimate) -> TorqueError:
     """The error on the rows of the fit itself, which flatters."""
     names = tuple(one.joint for one in estimate.residuals)
-    if names != estimate.robot.joint_names:
+    if names != estimate.regressor.joint_names:
         raise InputError(
             f"the fit did not compare torques of the joints but: {', '.join(names) or 'nothing'}",
             hint="validate(estimate, logs) does, on logs that were not used in the fit",
@@ -111,15 +112,22 @@ def held_out_error(estimate: Estimate, log: Log, rows: tuple[int, int] | None = 
 
 def _sentence(estimate: Estimate, error: TorqueError, joint: int) -> str:
     name, relative = error.joint_names[joint], float(error.relative[joint])
-    fits = (one.rms / one.rms_torque for one in estimate.residuals if one.joint == name and one.rms_torque > 0)
-    in_fit = next(fits, float("nan"))
-    unit = "N" if estimate.robot.joints[joint].kind == "prismatic" else "N m"
+    in_fit = _comparable_fit_error(estimate, name)
+    unit = "N" if estimate.robot.primary_joints[joint].kind == "prismatic" else "N m"
     worse = f", {relative / in_fit:.1f} times the error of the fit" if relative > OVERFIT * in_fit else ""
     part = f"{100 * relative:.3g} % of its torque is missed"
     if relative > 1:
         part = f"the error is {relative:.3g} times the torque, so that zero would be a better prediction"
     missed = f"{part} ({error.rmse[joint]:.3g} {unit} rms{worse})"
     return f"{name} {WORDS[grade_of(relative)]}: {missed}."
+
+
+def _comparable_fit_error(estimate: Estimate, joint: str) -> float:
+    """Relative error of a joint in the fit; NaN where that was of a filtered torque, while held-out rows are not."""
+    if estimate.filter_hz is not None or (estimate.conditioning and torque_cutoff(estimate.conditioning) is not None):
+        return float("nan")
+    fits = (one.rms / one.rms_torque for one in estimate.residuals if one.joint == joint and one.rms_torque > 0)
+    return next(fits, float("nan"))
 
 
 def cross_validate(

@@ -1,6 +1,6 @@
 "use strict";
 /* Plots: panes over a common x axis, drawn when first seen, zoomed by drag, buttons or keys. */
-const LEFT = 62, RIGHT = 10, TOP = 10, BELOW = 40, BETWEEN = 18;
+const LEFT = 68, RIGHT = 10, TOP = 10, BELOW = 40, BETWEEN = 18;
 const PRINT_WIDTH = 680;
 const ranges = new Map(); /* of groups of plots that are zoomed together */
 
@@ -151,6 +151,7 @@ class Plot {
     }
     if (!(high >= low)) [low, high] = pane.y.log ? [0.1, 10] : [0, 1];
     if (pane.zero) [low, high] = [Math.min(low, 0), Math.max(high, 0)];
+    if (low === high && !pane.y.log) [low, high] = [low - (Math.abs(low) || 1), high + (Math.abs(high) || 1)];
     if (pane.y.log) return new Scale(low / 1.6, high * 1.6, top + height, top, true);
     const room = (high - low || Math.abs(high) || 1) * 0.06;
     const cells = pane.series[0].kind === "cells" ? 0 : room;

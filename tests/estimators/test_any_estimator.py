@@ -1,0 +1,84 @@
+"""`identify` with any estimator and any robot that logs can come from: a right result, or a refusal by name."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from closeness import assert_close
+from estimators.recovered import exact_samples, smooth_samples
+from estimators.test_streams import SETTINGS, noisy_log, revolute_robot, scanned
+from robots import random_robot
+
+import mindyn
+from mindyn.errors import InputError
+from mindyn.estimators.least_squares import LeastSquares
+from mindyn.logs.conditioning import AS_LOGGED
+from mindyn.logs.log import log_of_arrays
+from mindyn.regression.friction import Friction
+from mindyn.regression.regressor import Regressor
+from mindyn.robots.parts import Drive
+
+
+def driven_parallelogram(joints, coulomb=1.0):
+    robot = mindyn.load_robot("parallelogram_planar")
+    named = [name for name in robot.joint_names if name in joints]
+    friction = {"viscous": 0.5, "coulomb": coulomb, "offset": 0.2}
+    return replace(robot, drives=tuple(Drive(name, 50.0, rotor_inertia=1e-4, **friction) for name in named))
+
+
+@pytest.mark.parametrize("joints", [("joint1", "joint_crank"), ("joint2",), ("joint1", "joint2")])
+def test_drives_of_a_parallelogram_are_recovered(joints):
+    robot = driven_parallelogram(joints)
+    found = LeastSquares().fit(robot, exact_samples(robot, 600))
+    assert_close(found.beta, found.base.values, 1e-8)
+
+
+@pytest.mark.parametrize("friction", [Friction(), Friction("tanh", 0.05), Friction("tanh", 0.05, ("square",))])
+def test_drives_that_a_loop_keeps_in_step_share_their_friction(friction, tmp_path):
+    robot = driven_parallelogram(mindyn.load_robot("parallelogram_planar").joint_names)
+    samples = smooth_samples(robot, 3000)
+    found = LeastSquares(friction=friction).fit(robot, samples)
+    assert not found.untold
+    if friction == Friction():
+        assert_close(found.predict(samples), samples.tau, 1e-9)
+    found.save(tmp_path / "estimate.json")
+    assert_close(mindyn.load_estimate(tmp_path / "estimate.json").predict(samples), found.predict(samples), 1e-12)
+
+
+@pytest.mark.parametrize("form", ["energy", "momentum"])
+def test_energy_and_momentum_of_a_parallelogram(form):
+    robot = driven_parallelogram(("joint1", "joint_crank"), coulomb=0.0)
+    fit = mindyn.EnergyDifference(form=form, reversals="within")
+    found = fit.fit(robot, smooth_samples(robot, 4000))
+    assert_close(found.beta, Regressor(robot).base.values, 1e-6)
+
+
+def test_reversals_of_a_parallelogram_are_avoided():
+    robot = driven_parallelogram(("joint1", "joint2"))
+    found = mindyn.EnergyDifference(form="momentum").fit(robot, smooth_samples(robot, 6000))
+    assert_close(found.beta, Regressor(robot).base.values, 1e-3)
+
+
+def test_instrumental_variables_of_a_parallelogram():
+    robot = driven_parallelogram(("joint1", "joint_crank"))
+    found = mindyn.InstrumentalVariables().fit(robot, smooth_samples(robot, 4000))
+    assert_close(found.beta, Regressor(robot).base.values, 1e-8)
+
+
+@pytest.mark.parametrize(
+    "estimator", [mindyn.InstrumentalVariables(), mindyn.EnergyDifference(), mindyn.EnergyDifference(form="momentum")]
+)
+def test_what_needs_all_rows_refuses_a_stream(estimator, tmp_path):
+    robot = revolute_robot()
+    with pytest.raises(InputError, match=r"all rows are needed at once.*\nhint: read_log"):
+        mindyn.identify(robot, scanned(noisy_log(robot, 3000), robot, tmp_path), estimator, SETTINGS)
+
+
+def test_last_link_first_identifies_a_robot_without_drives():
+    robot = random_robot(3, joints=3, tree=False)
+    s = smooth_samples(robot, 3000)
+    log = log_of_arrays(s.joint_names, np.arange(3000) / s.rate_hz, s.q, s.tau, s.qd, s.qdd)
+    found = mindyn.identify(robot, log, mindyn.LastLinkFirst(), AS_LOGGED)
+    assert_close(found.beta, found.base.values, 1e-6)

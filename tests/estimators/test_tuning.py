@@ -1,0 +1,48 @@
+"""Settings chosen inside the training rows: from short logs too, and no parameter is dropped without need."""
+
+from __future__ import annotations
+
+import numpy as np
+from estimators.recovered import smooth_samples
+from robots import random_robot, with_random_drives
+
+import mindyn
+from mindyn.estimators.trials import Setting, Trials
+from mindyn.estimators.tuning import Freedom, tuned
+from mindyn.logs.conditioning import AS_LOGGED, Conditioning
+from mindyn.logs.cutoffs import noise_floor_cutoff
+from mindyn.logs.log import log_of_arrays
+from mindyn.logs.resolving import resolve
+from mindyn.regression.friction import Friction
+from mindyn.regression.regressor import Regressor
+
+
+def exact_log(robot, rows, seed=1):
+    s = smooth_samples(robot, rows, seed)
+    return log_of_arrays(s.joint_names, np.arange(rows) / s.rate_hz, s.q, s.tau, s.qd, s.qdd)
+
+
+def test_a_filter_that_leaves_too_few_blocks_is_never_the_best():
+    robot = mindyn.load_robot("planar2")
+    log = exact_log(robot, 1601)
+    trials = Trials([log], Regressor(robot))
+    c, _ = resolve(Conditioning(), [log], noise_floor_cutoff)
+    assert trials.score(Setting(c, 0.5, Friction())).criterion == np.inf
+    assert trials.score(Setting(c, 20.0, Friction())).criterion < np.inf
+
+
+def test_a_log_of_a_few_seconds_is_identified():
+    robot = mindyn.load_robot("planar2")
+    for rows in (300, 1601):
+        found = mindyn.identify(robot, exact_log(robot, rows))
+        assert np.isfinite(found.beta).all()
+
+
+def test_parameters_that_exact_data_support_are_all_kept():
+    robot = with_random_drives(random_robot(2, joints=2, tree=False), 2)
+    c, _ = resolve(AS_LOGGED, [exact_log(robot, 4000)], noise_floor_cutoff)
+    trials = Trials([exact_log(robot, 4000)], Regressor(robot))
+    only_parameters = Freedom(cutoff=False, velocity=False, delay=False, filter=False, friction=False)
+    found = tuned(trials, Setting(c, None, Friction()), only_parameters, lambda line: None)  # noqa: ARG005
+    assert found.dropped == 0
+    assert trials.left_out(found) == ()
