@@ -10,6 +10,7 @@ from typing import Annotated, Final
 import numpy as np
 import typer
 
+from mindyn.cli.runs import motion_of
 from mindyn.errors import MindynError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.identify import identify
@@ -23,7 +24,6 @@ from mindyn.feasibility.physically_consistent import identify_consistent
 from mindyn.files import make_folder
 from mindyn.kernels.model import compile_model
 from mindyn.logs.log import Log, log_of_arrays
-from mindyn.report.inputs import MotionComparison
 from mindyn.report.writing import write_report
 from mindyn.robots.loading import load_robot
 from mindyn.robots.parts import Drive
@@ -32,7 +32,6 @@ from mindyn.robots.table import text_table
 from mindyn.simulation.controllers import ComputedTorque, Reference, SineMotion
 from mindyn.simulation.sensors import Sensors
 from mindyn.simulation.simulate import simulate
-from mindyn.validation.trajectories import simulated_against_measured
 from mindyn.validation.validate import compare
 
 SECONDS: Final = 10.0
@@ -133,14 +132,13 @@ def parameter_table(truth: Robot, estimates: dict[str, Estimate]) -> str:
 
 def write_all(out: Path, found: Estimate, estimates: dict[str, Estimate], training: Log, other: Log) -> list[str]:
     """Report, estimate, URDF and C code; their names."""
-    motion = simulated_against_measured(found, other)
     write_report(
         out / "report.html",
         found,
         validation_logs=other,
         training_logs=training,
         feasibility=check_feasible(found),
-        motion=MotionComparison(motion.t, motion.measured, motion.simulated),
+        motion=motion_of(found, [other]),
         comparison={name: one for name, one in estimates.items() if one is not found},
         run={"command": ["mindyn", "demo"]},
     )

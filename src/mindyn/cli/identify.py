@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from mindyn.cli.arguments import ROBOT
+from mindyn.cli.runs import motion_of
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.identify import identify as identify_logs
@@ -76,8 +77,15 @@ def identify(
 def _report(
     path: Path, found: Estimate, held_out: Sequence[Log], training: Sequence[Log], record: dict[str, Any]
 ) -> None:
-    answers = check_feasible(found)
-    write_report(path, found, validation_logs=held_out, training_logs=training, feasibility=answers, run=record)
+    write_report(
+        path,
+        found,
+        validation_logs=held_out,
+        training_logs=training,
+        feasibility=check_feasible(found),
+        motion=motion_of(found, held_out or training),
+        run=record,
+    )
 
 
 def _talk(line: str) -> None:

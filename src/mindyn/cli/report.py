@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from mindyn.cli.runs import RUN, estimate_of
+from mindyn.cli.runs import RUN, estimate_of, motion_of
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.feasibility.check import check_feasible
@@ -32,12 +32,14 @@ def report(
     """Write a report: is the model good, and why. One file that opens from disk and loads nothing."""
     estimate = estimate_of(run)
     others = dict(_named(entry) for entry in compare or ())
+    judged_on, trained_on = _logs(held_out or (), estimate), _logs(training or (), estimate)
     write_report(
         out,
         estimate,
-        validation_logs=_logs(held_out or (), estimate),
-        training_logs=_logs(training or (), estimate),
+        validation_logs=judged_on,
+        training_logs=trained_on,
         feasibility=check_feasible(estimate),
+        motion=motion_of(estimate, judged_on or trained_on),
         comparison=others,
         prior=None if prior is None else load_robot(prior),
         run=_record(run),
