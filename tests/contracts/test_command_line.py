@@ -14,13 +14,17 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([MINDYN, *arguments], capture_output=True, text=True, timeout=300)
 
 
-def test_demo_identifies_what_it_simulated():
-    done = run("demo")
+def test_demo_identifies_what_it_simulated(tmp_path):
+    done = run("demo", "--out", str(tmp_path / "demo"))
     assert done.returncode == 0, done.stderr
-    rows = {line.split()[0]: line.split()[1:] for line in done.stdout.splitlines() if line[:2] in ("fc", "mc", "Iz")}
-    true, found, _ = map(float, rows["fc1"])
-    assert abs(found - true) < 0.1 * true
+    lines = [line.split() for line in done.stdout.splitlines() if line[:2] in ("fc", "mc", "Iz")]
+    for name in ("fc1", "mcx2R", "Izz2R"):
+        (true, *found) = next([float(value) for value in line[1:]] for line in lines if line[0] == name)
+        assert len(found) == 4
+        assert max(abs(value - true) for value in found) < 0.02 * true
     assert "On the second motion" in done.stdout
+    written = {path.name for path in (tmp_path / "demo").iterdir()}
+    assert {"report.html", "estimate.json", "puma560.urdf", "puma560.c"} <= written
 
 
 def test_robots_are_listed_and_shown():
