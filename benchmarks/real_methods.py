@@ -13,6 +13,7 @@ import argparse
 import json
 import sys
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from time import perf_counter
 
@@ -30,6 +31,7 @@ from mindyn.estimators.instrumental_variables import InstrumentalVariables
 from mindyn.estimators.last_link_first import LastLinkFirst
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.estimators.total_least_squares import TotalLeastSquares
+from mindyn.feasibility.physically_consistent import PhysicallyConsistent
 from mindyn.logs.pipeline import condition
 from mindyn.robots.table import text_table
 from mindyn.validation.validate import validate
@@ -55,8 +57,9 @@ def methods(chosen, samples):
             raise InputError(f"no declared columns ({', '.join(one.name for one in regressor.extra)})")
         return EnergyDifference("momentum", friction=regressor.friction).fit(robot, samples)
 
-    def gathered():
-        return plain.gather(plain.regressor(robot), samples)
+    @cache
+    def consistent():
+        return PhysicallyConsistent(**filtered).fit(robot, samples)
 
     return {
         PLAIN: lambda: plain.fit(robot, samples),
@@ -64,6 +67,8 @@ def methods(chosen, samples):
         "robust least squares": lambda: replace(plain, robust=True).fit(robot, samples),
         "last link first": lambda: LastLinkFirst(**filtered).fit(robot, samples),
         "instrumental variables": lambda: InstrumentalVariables(**filtered).fit(robot, samples),
+        "physically consistent": consistent,
+        "instrumental variables from it": lambda: InstrumentalVariables(consistent(), **filtered).fit(robot, samples),
         "momentum difference": without_extra,
         "total least squares": lambda: TotalLeastSquares(**shared).fit(
             robot, plain.gather(plain.regressor(robot), samples)
