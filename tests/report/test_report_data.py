@@ -123,6 +123,15 @@ def test_traces_hold_the_torques(data, robot):
         assert (one.low, one.high) == (log.tau[:, joint].min(), log.tau[:, joint].max())
 
 
+def test_ends_that_are_not_scored_do_not_set_the_axis_of_the_residual(robot, estimate):
+    log = log_of(robot, 2)
+    tau = log.tau.copy()
+    tau[0] += 1e4
+    made = gather(ReportInputs(estimate, [replace(log, tau=tau)]))
+    for one in made.traces[0].joints:
+        assert np.abs(unpacked(one.residual)).max() <= 1.001 * one.greatest_miss < 100
+
+
 def test_histograms_hold_all_rows_within_reach_and_coverage_all_rows(data):
     for one in data.residuals:
         inside = float((np.array(one.density) * np.diff(one.edges)).sum())

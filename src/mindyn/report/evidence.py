@@ -73,7 +73,8 @@ def _joint_trace(made: Prediction, joint: int, buckets: int) -> JointTrace:
     shown = {
         "measured": packed_levels(extremes(measured, buckets)),
         "predicted": packed_levels(extremes(predicted, buckets)),
-        "residual": packed_levels(extremes(residual, buckets)),
+        # Rows at the ends, which are not scored, must not set the axis: a filter has one side alone there.
+        "residual": packed_levels(extremes(np.clip(residual, scored.min(), scored.max()), buckets)),
     }
     return JointTrace(
         **shown,
