@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
@@ -12,7 +13,11 @@ from numpy.typing import NDArray
 from polars.exceptions import PolarsError
 
 from mindyn.logs.findings import LogError
+from mindyn.logs.parquet_groups import group_rows
 from mindyn.logs.tables import Chunk, numbers_of
+
+LARGEST_GROUP: Final = 2_000_000
+"""Rows of a row group up to which slices of it are decoded as they are asked for; writers make groups of 1e5 to 1e6."""
 
 
 class ParquetTable:
@@ -31,6 +36,9 @@ class ParquetTable:
 
     def chunks(self, names: Collection[str], rows: int) -> Iterator[Chunk]:
         """Slices of `rows` rows; only the row groups they touch are decoded."""
+        if max(group_rows(self.path), default=0) > LARGEST_GROUP:
+            yield from self._spooled(names, rows)
+            return
         frame = pl.scan_parquet(self.path).select(list(names))
         for start in range(0, self.rows, rows):
             try:
@@ -38,6 +46,33 @@ class ParquetTable:
             except (PolarsError, OSError) as error:
                 raise _unreadable(self.path, error) from error
             yield {name: _values(piece[name], self.name) for name in names}
+
+    def _spooled(self, names: Collection[str], rows: int) -> Iterator[Chunk]:
+        """Slices out of a temporary folder with one file for each column, decoded one after another.
+
+        A slice of a row group decodes it whole: one of 10 million rows took 1.1 GB, and all of it for every slice.
+        """
+        with TemporaryDirectory(prefix="mindyn-") as folder:
+            kinds = {}
+            for number, name in enumerate(names):
+                try:
+                    column = pl.scan_parquet(self.path).select(name).collect()[name]
+                except (PolarsError, OSError) as error:
+                    raise _unreadable(self.path, error) from error
+                values = np.ascontiguousarray(_values(column, self.name))
+                kinds[name] = (Path(folder) / str(number), values.dtype, values.shape[1:])
+                values.tofile(kinds[name][0])
+                del column, values
+            for start in range(0, self.rows, rows):
+                count = min(rows, self.rows - start)
+                yield {name: _slice(*kind, start, count) for name, kind in kinds.items()}
+
+
+def _slice(file: Path, dtype: np.dtype[Any], shape: tuple[int, ...], start: int, count: int) -> NDArray[Any]:
+    """Rows of a column's file."""
+    width = int(np.prod(shape, dtype=np.int64))
+    values = np.fromfile(file, dtype, count * width, offset=start * width * dtype.itemsize)
+    return values.reshape(count, *shape)
 
 
 def _values(series: pl.Series, file: str) -> NDArray[Any]:
