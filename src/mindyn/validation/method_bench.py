@@ -20,6 +20,7 @@ from mindyn.errors import MindynError, unknown_name
 from mindyn.regression.regressor import Regressor
 from mindyn.robots.robot import Robot
 from mindyn.robots.table import text_table
+from mindyn.simulation.inputs import require_count
 from mindyn.validation.bench_methods import METHODS
 from mindyn.validation.bench_setting import Bench, BenchSetting, make_bench
 
@@ -133,6 +134,7 @@ def compare_methods(
     for name in names:
         if name not in METHODS:
             raise unknown_name("method", name, METHODS)
+    require_count(workers, "workers")
     start = perf_counter()
     bench = make_bench(robot, setting)
     found: dict[str, list[Fitted]] = {name: [] for name in names}
