@@ -131,6 +131,12 @@ def test_steps_are_recorded_with_the_noise_of_the_other_methods():
     assert compare_methods(load_robot("planar2"), setting, ["step by step"]).results[0].failed == 0
 
 
+def test_one_repetition_has_no_spread():
+    found = compare_methods(load_robot("planar2"), BenchSetting(repetitions=1, seconds=2.0), ["least squares"])
+    assert found.to_dict()["methods"][0]["spread"] == [None, None]
+    assert found.results[0].total_bias > 0
+
+
 def test_slow_recordings_keep_their_rows():
     """Below 5 Hz no row is near an end."""
     samples = make_bench(load_robot("planar2"), BenchSetting(seconds=5.0, rate_hz=4.0)).trial(0).samples

@@ -30,7 +30,7 @@ Fit = Callable[[Trial], Estimate]
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """How a method fits a trial, and how many motions of a robot a person must record for it."""
+    """How a method fits a trial, and how many tests of a robot a person makes for it; a recording is one."""
 
     fit: Fit
     tests: Callable[[Robot], int] = lambda _robot: 1
