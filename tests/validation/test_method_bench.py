@@ -178,4 +178,6 @@ def test_the_command_prints_a_table_or_json():
     assert "output error" in done.stdout
     data = json.loads(CliRunner().invoke(app, [*short, "--method", "least squares", "--json"]).stdout)
     assert data["robot"] == "planar2"
+    rates = ["--rate-hz", "300", "--control-rate-hz", "900", "--method", "output error", "--json"]
+    assert json.loads(CliRunner().invoke(app, [*short, *rates]).stdout)["methods"][0]["failed"] == 0
     assert len(data["methods"][0]["bias"]) == len(Regressor(load_robot("planar2")).columns)
