@@ -43,3 +43,10 @@ def test_imports_point_backwards(path):
     assert layer in LAYERS, f"{layer} is not a layer of the design"
     later = [name for name in imported_layers(path) if LAYERS.index(name) > LAYERS.index(layer)]
     assert not later, f"{layer} imports from {later}, which come after it"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_private_names_stay_in_their_module(path):
+    imports = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom)]
+    ours = [alias.name for node in imports if (node.module or "").startswith("mindyn") for alias in node.names]
+    assert not [name for name in ours if name.startswith("_") and not name.startswith("__")]

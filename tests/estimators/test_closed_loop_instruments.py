@@ -55,7 +55,7 @@ def test_models_that_cannot_be_simulated_are_refused():
     plain = LeastSquares().fit(robot, samples)
     with pytest.raises(InputError, match="first candidate .given. cannot be simulated"):
         ClosedLoopInstruments(controller, replace(plain, beta=-plain.base.values), **LOOP).fit(robot, samples)
-    with pytest.raises(InputError, match="passes = 0"):
+    with pytest.raises(InputError, match="passes must be a whole number of at least 1, got 0"):
         ClosedLoopInstruments(controller, passes=0)
     with pytest.raises(InputError, match="initial = 'guess'"):
         ClosedLoopInstruments(controller, initial="guess").fit(robot, samples)

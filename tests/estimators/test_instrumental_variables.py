@@ -196,7 +196,7 @@ def test_instruments_that_have_nothing_in_common_with_the_motion_are_refused():
 def test_what_it_cannot_treat_is_refused_by_name():
     robot = two_links()
     samples = exact_samples(robot)
-    with pytest.raises(InputError, match="passes = 0"):
+    with pytest.raises(InputError, match="passes must be a whole number of at least 1, got 0"):
         InstrumentalVariables(passes=0)
     other = some_robot(2)
     model = LeastSquares().fit(other, exact_samples(other))

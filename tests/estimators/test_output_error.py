@@ -148,20 +148,59 @@ def test_what_it_cannot_treat_is_refused_by_name():
         ({"compare": "energy"}, "compare = 'energy'"),
         ({"jacobian": "guess"}, "jacobian = 'guess'"),
         ({"compare": "position", "jacobian": "regressor"}, "no regressor"),
-        ({"iterations": 0}, "iterations = 0"),
+        ({"iterations": 0}, "iterations must be a whole number of at least 1, got 0"),
+        ({"iterations": 2.5}, "iterations must be a whole number"),
     ):
         with pytest.raises(InputError, match=message):
             OutputError(controller, **settings)
     with pytest.raises(InputError, match="no whole multiple"):
         OutputError(controller, control_rate_hz=130.0).fit(robot, samples)
-    with pytest.raises(InputError, match="must be an expression"):
-        OutputError(np.add).fit(robot, samples)
+    with pytest.raises(InputError, match="control_rate_hz must be a finite number above 0"):
+        OutputError(controller, control_rate_hz=0.0).fit(robot, samples)
+    for unknown in (np.add, [controller]):
+        with pytest.raises(InputError, match="must be an expression"):
+            OutputError(unknown).fit(robot, samples)
     cut = replace(samples, segments=(np.arange(len(samples)) // 50).astype(np.int64))
     with pytest.raises(InputError, match="segments"):
         OutputError(controller).fit(robot, cut)
-    with pytest.raises(InputError, match="torques, but the robot has 2 joints"):
+    with pytest.raises(InputError, match=r"one output \(2, 1\), torques of the robot's 2 joints"):
         OutputError(tracking(driven_arm(0, joints=3), sines(driven_arm(0, joints=3)))).fit(robot, samples)
     q, qd = casadi.SX.sym("q", 2), casadi.SX.sym("qd", 2)
     law = casadi.Function("law", [q, qd], [-q - qd], ["q", "qd"], ["tau"])
     with pytest.raises(InputError, match="no signals q_r"):
         OutputError(ControlLaw(law, lambda _times: {}), initial="reference").fit(robot, samples)
+
+
+@pytest.mark.parametrize(
+    ("signals", "says"),
+    [
+        (lambda _times: {"gain": 1.0}, "the law reads aim, which its signals do not give; they give: gain"),
+        (lambda times: {"aim": np.zeros((len(times), 1))}, r"'aim' has shape \(101, 1\), but \(101, 2\) is needed"),
+        (lambda times: {"aim": np.zeros(len(times))}, "'aim' has shape"),
+        (lambda times: {"aim": np.zeros((len(times) - 1, 2))}, "a row for each time"),
+        (lambda times: {"aim": np.full((len(times), 2), np.nan)}, "signal 'aim': element"),
+        (lambda times: {"aim": np.zeros((len(times), 2)), "q_r": np.zeros((1, 2))}, "'q_r' has shape"),
+    ],
+)
+def test_signals_that_do_not_fit_their_law_are_refused(signals, says):
+    """The compiled loop reads them without looking: a column or row too few would be memory of something else."""
+    robot = driven_arm(0)
+    samples = tracked(robot, tracking(robot, sines(robot)), method="fixed", seconds=1.0).samples()
+    q, qd, aim = (casadi.SX.sym(name, 2) for name in ("q", "qd", "aim"))
+    law = casadi.Function("law", [q, qd, aim], [aim - q - qd], ["q", "qd", "aim"], ["tau"])
+    with pytest.raises(InputError, match=says):
+        OutputError(ControlLaw(law, signals)).fit(robot, samples)
+
+
+def test_laws_that_the_loop_cannot_take_are_refused():
+    robot = driven_arm(0)
+    samples = tracked(robot, tracking(robot, sines(robot)), method="fixed", seconds=1.0).samples()
+    q, other = casadi.SX.sym("q", 2), casadi.SX.sym("other", 2)
+    for inputs, outputs, names, says in (
+        ([q], [-q, q], ["q"], "gives 2 outputs"),
+        ([q, other], [other - q], ["q", "held"], "'held' has a name that steps use themselves"),
+        ([other, q], [other - q], ["position", "qd"], "the law reads position"),
+    ):
+        law = casadi.Function("law", inputs, outputs, names, ["tau", "more"][: len(outputs)])
+        with pytest.raises(InputError, match=says):
+            OutputError(ControlLaw(law, lambda _times: {})).fit(robot, samples)

@@ -180,3 +180,5 @@ def test_references_and_gains():
         ProportionalDerivative(still, 1.0, -1.0)
     with pytest.raises(InputError, match="stiffness"):
         ComputedTorque(ROBOT, still, [1.0, 2.0, 3.0], 1.0)
+    with pytest.raises(InputError, match="the reference is of 3 joints, but robot .* has 2"):
+        ComputedTorque(ROBOT, SineMotion(np.zeros(3), np.zeros(3), np.zeros(3), np.zeros(3)), 1.0, 1.0)

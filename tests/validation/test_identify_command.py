@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 import mindyn
 from mindyn.cli.identify import identify
+from mindyn.errors import InputError
 from mindyn.estimators.estimate import load_estimate
 from mindyn.regression.regressor import with_estimated_drives
 
@@ -77,3 +78,9 @@ def test_a_streamed_log_gives_the_same_parameters(logs):
         printed = json.loads(CliRunner().invoke(app, [*given, *more], catch_exceptions=False).stdout)
         values.append(printed["parameters"]["value"])
     np.testing.assert_allclose(*values, rtol=1e-6, atol=1e-9)
+
+
+def test_a_log_that_is_trained_on_is_not_held_out(logs):
+    same = logs / ".." / logs.name / "run1.parquet"
+    with pytest.raises(InputError, match="run1.parquet would be trained on and judged by"):
+        identify("puma560", [logs / "run1.parquet"], held_out=[logs / "run2.parquet", same])

@@ -110,6 +110,39 @@ def test_a_method_that_fails_is_told_with_its_reason(monkeypatch):
     assert found.to_dict()["methods"][0]["total_bias"] is None
 
 
+def test_noise_of_torques_has_no_part_in_noise_of_positions():
+    """In every repetition, the first included, and as large at each joint as is stated."""
+    bench = make_bench(shoulder(), BenchSetting(seconds=5.0, counts_per_revolution=10.0, torque_noise=0.05))
+    for number in range(3):
+        log = bench.trial(number).log
+        torque, position = log.tau - bench.motion.tau, log.q - bench.motion.q
+        size = np.sqrt((bench.motion.tau**2).mean(axis=0))
+        assert np.allclose(torque.std(axis=0), 0.05 * size, rtol=0.1)
+        for joint in range(3):
+            assert abs(np.corrcoef(torque[:, joint], position[:, joint])[0, 1]) < 0.15
+
+
+def test_steps_are_recorded_with_the_noise_of_the_other_methods():
+    """The slightest joint's own noise, not that of the strong ones; and breakaways where there is no friction."""
+    setting, steps = BenchSetting(repetitions=2, seconds=5.0), METHODS["step by step"].fit
+    found = steps(make_bench(load_robot("scara"), setting).trial(0))
+    true = dict(zip(found.base.names, found.base.values, strict=True))["Izz4"]
+    assert abs(found.value("Izz4") - true) < 0.01 * true
+    assert compare_methods(load_robot("planar2"), setting, ["step by step"]).results[0].failed == 0
+
+
+def test_one_repetition_has_no_spread():
+    found = compare_methods(load_robot("planar2"), BenchSetting(repetitions=1, seconds=2.0), ["least squares"])
+    assert found.to_dict()["methods"][0]["spread"] == [None, None]
+    assert found.results[0].total_bias > 0
+
+
+def test_slow_recordings_keep_their_rows():
+    """Below 5 Hz no row is near an end."""
+    samples = make_bench(load_robot("planar2"), BenchSetting(seconds=5.0, rate_hz=4.0)).trial(0).samples
+    assert samples.usable.all()
+
+
 def test_robots_pickle_for_other_processes():
     for name in ("puma560_yoshida", "scara", "five_bar"):
         robot = load_robot(name)
@@ -122,10 +155,14 @@ def test_bad_settings_are_refused_by_name():
         ({"differentiation": "guess"}, "differentiation = 'guess'"),
         ({"repetitions": 0}, "repetitions must be"),
         ({"top_hz": 0.05}, "top_hz"),
+        ({"top_hz": float("inf")}, "top_hz = inf"),
+        ({"seed": -1}, "seed = -1"),
         ({"friction_error": -1.0}, "friction_error"),
     ):
         with pytest.raises(InputError, match=message):
             BenchSetting(**settings)
+    with pytest.raises(InputError, match="workers must be a whole number of at least 1, got -2"):
+        compare_methods(robot, SMALL, ["least squares"], workers=-2)
     with pytest.raises(MindynError, match="no method 'magic'"):
         compare_methods(robot, SMALL, ["magic"])
     with pytest.raises(InputError, match="'five_bar' has loops"):
@@ -141,4 +178,6 @@ def test_the_command_prints_a_table_or_json():
     assert "output error" in done.stdout
     data = json.loads(CliRunner().invoke(app, [*short, "--method", "least squares", "--json"]).stdout)
     assert data["robot"] == "planar2"
+    rates = ["--rate-hz", "300", "--control-rate-hz", "900", "--method", "output error", "--json"]
+    assert json.loads(CliRunner().invoke(app, [*short, *rates]).stdout)["methods"][0]["failed"] == 0
     assert len(data["methods"][0]["bias"]) == len(Regressor(load_robot("planar2")).columns)

@@ -95,3 +95,5 @@ def test_what_cannot_be_simulated_is_refused_by_name(recorded):
     other = replace(samples, joint_names=tuple(f"x{k}" for k in range(3)))
     with pytest.raises(InputError, match="the log is of joints x0"):
         simulated_against_measured(true, other)
+    with pytest.raises(InputError, match="feedback_hz = -1"):
+        simulated_against_measured(true, samples, feedback_hz=-1.0)

@@ -29,6 +29,9 @@ def compare(
     repetitions: Annotated[int, typer.Option(help="Recordings with other noise each.")] = PLAIN.repetitions,
     seconds: Annotated[float, typer.Option(help="Length of a recording.")] = PLAIN.seconds,
     rate_hz: Annotated[float, typer.Option(help="Rate of the recording.")] = PLAIN.rate_hz,
+    control_rate_hz: Annotated[
+        float, typer.Option(help="Rate of the controller: a whole multiple of --rate-hz for methods that replay it.")
+    ] = PLAIN.control_rate_hz,
     counts: Annotated[
         float, typer.Option(help="Counts of the encoders for each motor turn.")
     ] = PLAIN.counts_per_revolution,
@@ -50,6 +53,7 @@ def compare(
         repetitions=repetitions,
         seconds=seconds,
         rate_hz=rate_hz,
+        control_rate_hz=control_rate_hz,
         counts_per_revolution=counts,
         torque_noise=torque_noise,
         differentiation=cast("Differentiation", differentiation),  # refused by name where it is none

@@ -52,6 +52,7 @@ def identify(
     """Identify the dynamic parameters of a robot from its logs."""
     if prior is not None and not consistent:
         raise InputError("--prior is used only with --consistent")
+    _require_unseen(logs, held_out or ())
     start = perf_counter()
     arm, settings = load_robot(robot), _conditioning(conditioning)
     whole, others = [] if stream else _read(logs, arm), _read(held_out or (), arm)
@@ -101,6 +102,15 @@ def _read(paths: Sequence[Path], robot: Robot) -> list[Log]:
             _talk(f"note: {note}")
         made.append(log)
     return made
+
+
+def _require_unseen(training: Sequence[Path], held_out: Sequence[Path]) -> None:
+    seen = {path.resolve() for path in training}
+    if both := [str(path) for path in held_out if path.resolve() in seen]:
+        raise InputError(
+            f"{', '.join(both)} would be trained on and judged by: that says nothing about other motions",
+            hint="give --validate a log of another motion, or leave it out",
+        )
 
 
 def _conditioning(path: Path | None) -> Conditioning | None:

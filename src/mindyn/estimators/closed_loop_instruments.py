@@ -13,18 +13,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
-from mindyn.estimators.instrumental_variables import _inverse, _moved, _Products
+from mindyn.estimators.instruments import instrument_step
 from mindyn.estimators.least_squares import LeastSquares, Weights
 from mindyn.estimators.simulated_states import Initial, LoopReplay, LoopSettings
 from mindyn.estimators.told_directions import told_directions
 from mindyn.logs.samples import Samples
 from mindyn.parameters.base import BaseParameters
-from mindyn.regression.gathering import blocks
 from mindyn.robots.robot import Robot
 from mindyn.simulation.closed_loop import LONGEST_STEP_S, CandidateMotions, Controller
+from mindyn.simulation.inputs import require_count
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,8 +54,7 @@ class ClosedLoopInstruments:
     base: BaseParameters | None = None
 
     def __post_init__(self) -> None:
-        if self.passes < 1:
-            raise InputError(f"passes = {self.passes!r} must be 1 or more")
+        require_count(self.passes, "passes")
 
     def fit(self, robot: Robot, samples: Samples) -> Estimate:
         """The estimate; its status tells whether the passes settled and whether a model was indefinite."""
@@ -76,51 +74,13 @@ class ClosedLoopInstruments:
             count += 1
             _require_stable(motion, count)
             indefinite += int(motion.pivots[0] <= 0)
-            simulated = replay.samples(motion)
-            step, covariance, rms = self._pass(estimate, samples, simulated, basis)
-            moved = _moved(step, estimate.beta, covariance)
-            residuals = tuple(replace(one, rms=r) for one, r in zip(plain.residuals, rms, strict=True))
-            estimate = replace(estimate, beta=estimate.beta + step, covariance=covariance, residuals=residuals)
+            step = instrument_step(estimate, samples, replay.samples(motion), basis, self.filter_hz, self.decimation)
+            moved = step.matters(estimate.beta)
+            estimate = step.applied(estimate)
             if moved and count < self.passes:
                 motion = replay.run(estimate.beta[None])
         found = _reported(estimate, plain, count, indefinite, settled=not moved)
         return found.with_provenance(first_model=first.source)
-
-    def _pass(
-        self, estimate: Estimate, samples: Samples, simulated: Samples, basis: Array
-    ) -> tuple[Array, Array, list[float]]:
-        """The step of beta, its covariance, and the rms residuals of the joints."""
-        weights = np.array(estimate.provenance["joint_weights"])
-        weights = weights / weights.max()
-        products = self._products(estimate, samples, simulated)
-        p = len(estimate.beta)
-        A, r, meat = np.zeros((p, p)), np.zeros(p), np.zeros((p, p))
-        for weight, one in zip(weights, products, strict=True):
-            A[np.ix_(one.columns, one.columns)] += weight * one.omega_y
-            r[one.columns] += weight * one.omega_e
-        inverse = _inverse(A, basis)
-        step = inverse @ r
-        variances = [one.variance(step[one.columns]) for one in products]
-        for weight, variance, one in zip(weights, variances, products, strict=True):
-            meat[np.ix_(one.columns, one.columns)] += weight**2 * variance * one.omega_omega
-        return step, inverse @ meat @ inverse.T, [float(np.sqrt(v)) for v in variances]
-
-    def _products(self, estimate: Estimate, samples: Samples, simulated: Samples) -> list[_Products]:
-        """One pass over measured and simulated rows side by side."""
-        regressor = estimate.regressor
-        found = [_Products(c, np.zeros((2 * len(c) + 1, 2 * len(c) + 1))) for c in regressor.columns]
-        both = zip(
-            blocks(regressor, samples, self.filter_hz, self.decimation),
-            blocks(regressor, simulated, self.filter_hz, self.decimation),
-            strict=True,
-        )
-        for (measured, rows), (expected, _) in both:
-            for joint, one in enumerate(found):
-                kept = slice(None) if samples.usable is None else samples.usable[rows, joint]
-                Z = np.concatenate(measured[joint], axis=1)[kept]
-                Omega = np.concatenate(expected[joint], axis=1)[kept, :-1]
-                one.add(Omega, Z[:, :-1], Z[:, -1] - Z[:, :-1] @ estimate.beta[one.columns])
-        return found
 
 
 def _require_stable(motion: CandidateMotions, number: int) -> None:

@@ -29,6 +29,7 @@ from mindyn.regression.regressor import Regressor
 from mindyn.regression.triangles import triangle_of
 from mindyn.robots.robot import Robot
 from mindyn.simulation.closed_loop import LONGEST_STEP_S, CandidateMotions, Controller
+from mindyn.simulation.inputs import require_count
 
 Compare = Literal["torque", "position"]
 Jacobian = Literal["regressor", "exact"]
@@ -78,8 +79,7 @@ class OutputError:
             raise InputError(f"jacobian = {self.jacobian!r}; it may be: {', '.join(get_args(Jacobian))}")
         if (self.compare, self.jacobian) == ("position", "regressor"):
             raise InputError("positions have no regressor: they need the exact sensitivities")
-        if self.iterations < 1:
-            raise InputError(f"iterations = {self.iterations!r} must be 1 or more")
+        require_count(self.iterations, "iterations")
 
     def fit(self, robot: Robot, samples: Samples) -> Estimate:
         """The estimate; its status tells whether it settled, and where a candidate was indefinite or unstable."""

@@ -15,7 +15,7 @@ from mindyn.errors import InputError
 from mindyn.parameters.base import BaseParameters
 from mindyn.robots.robot import Robot
 from mindyn.simulation.candidates import CompiledStep, compiled_steps
-from mindyn.simulation.control_laws import ControlLaw, law_of
+from mindyn.simulation.control_laws import ControlLaw, law_of, require_law, signal_rows
 from mindyn.simulation.controllers import ComputedTorque, ProportionalDerivative
 from mindyn.simulation.inputs import require_positive
 from mindyn.simulation.time_loop import Series
@@ -80,15 +80,14 @@ class ClosedLoop:
         longest_step_s: float = LONGEST_STEP_S,
     ) -> None:
         law = law_of(controller)
-        _require_joints(law, robot.joint_count)
+        require_law(law.function, robot.joint_count, reserved=("lam", "held", "beta", "refresh", "dt"))
         self.base, self.rows = base, rows
-        periods = _whole_multiple(control_rate_hz or rate_hz, rate_hz)
+        periods = _whole_multiple(rate_hz if control_rate_hz is None else control_rate_hz, rate_hz)
         steps = max(1, ceil(1 / (rate_hz * periods * require_positive(longest_step_s, "longest_step_s")) - 1e-9))
         self._steps_per_row = periods * steps
         self._dt = np.array([1 / (rate_hz * self._steps_per_row)])
         times = start_s + np.arange(rows * periods) / (rate_hz * periods)
-        signals = law.signals(times)
-        self._signals = {name: np.repeat(np.asarray(v, dtype=np.float64), steps, axis=0) for name, v in signals.items()}
+        self._signals = {name: np.repeat(value, steps, axis=0) for name, value in signal_rows(law, times).items()}
         refresh = np.zeros((rows * self._steps_per_row, 1))
         refresh[::steps] = 1.0
         self._signals["refresh"] = refresh
@@ -187,8 +186,3 @@ def _whole_multiple(control_hz: float, rate_hz: float) -> int:
     if periods < 1 or abs(periods * rate_hz - control_hz) > 1e-6 * control_hz:
         raise InputError(f"control_rate_hz = {control_hz:g} is no whole multiple of the rows' rate of {rate_hz:g} Hz")
     return periods
-
-
-def _require_joints(law: ControlLaw, n: int) -> None:
-    if law.function.size_out(0) != (n, 1):
-        raise InputError(f"the control law gives {law.function.size_out(0)} torques, but the robot has {n} joints")

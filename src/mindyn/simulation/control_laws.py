@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -13,6 +13,7 @@ from mindyn.algebra.values import Array
 from mindyn.equations.catalogue import Function
 from mindyn.errors import InputError
 from mindyn.simulation.controllers import ComputedTorque, ProportionalDerivative, Reference, SineMotion
+from mindyn.simulation.inputs import real_numbers
 from mindyn.simulation.plant import KEPT
 
 Signals = Callable[[Array], Mapping[str, Array]]
@@ -31,7 +32,6 @@ class ControlLaw:
     signals: Signals
 
 
-@lru_cache(maxsize=KEPT)
 def law_of(controller: ControlLaw | ProportionalDerivative | ComputedTorque) -> ControlLaw:
     """The law of a controller."""
     if isinstance(controller, ControlLaw):
@@ -46,6 +46,40 @@ def law_of(controller: ControlLaw | ProportionalDerivative | ComputedTorque) -> 
     )
 
 
+def require_law(law: Function, n: int, reserved: Collection[str]) -> None:
+    """Refuses a function that is no law of n joints, or reads what is called like a part of the step around it."""
+    if law.n_out() != 1 or law.size_out(0) != (n, 1):
+        raise InputError(
+            f"a law has one output ({n}, 1), torques of the robot's {n} joints; {law.name()!r} gives {law.n_out()} "
+            f"outputs, the first of shape {law.size_out(0)}"
+        )
+    for k, name in enumerate(law.name_in()):
+        if name in reserved:
+            raise InputError(f"the law's input {name!r} has a name that steps use themselves; call it otherwise")
+        if name in ("q", "qd") and law.size_in(k) != (n, 1):
+            raise InputError(f"the law's input {name!r} has shape {law.size_in(k)}, but ({n}, 1) is needed")
+        if law.size_in(k)[1] != 1:
+            raise InputError(f"the law's input {name!r} has shape {law.size_in(k)}, but signals are columns")
+
+
+def signal_rows(law: ControlLaw, times: Array) -> dict[str, Array]:
+    """(N, size) of every signal that a law reads, and of q_r and qd_r where they are given, at times (N,)."""
+    given, function = law.signals(times), law.function
+    sizes = {name: function.size_out(0)[0] for name in ("q_r", "qd_r") if name in given}
+    sizes |= {name: function.size_in(k)[0] for k, name in enumerate(function.name_in()) if name not in ("q", "qd")}
+    if missing := [name for name in sizes if name not in given]:
+        told = ", ".join(given) or "none"
+        raise InputError(f"the law reads {', '.join(missing)}, which its signals do not give; they give: {told}")
+    return {name: _signal(given[name], name, (len(times), size)) for name, size in sizes.items()}
+
+
+def _signal(value: Array, name: str, shape: tuple[int, int]) -> Array:
+    array = real_numbers(value, f"signal {name!r}")
+    if array.shape != shape:
+        raise InputError(f"signal {name!r} has shape {array.shape}, but {shape} is needed: a row for each time")
+    return array
+
+
 def reference_rows(reference: Reference, times: Array) -> tuple[Array, Array, Array]:
     """q, qd, qdd (N, n) of a reference at times (N,)."""
     if isinstance(reference, SineMotion):
@@ -55,6 +89,7 @@ def reference_rows(reference: Reference, times: Array) -> tuple[Array, Array, Ar
     return q, qd, qdd
 
 
+@lru_cache(maxsize=KEPT)
 def _proportional_derivative(controller: ProportionalDerivative) -> ControlLaw:
     q, qd, q_r, qd_r = (casadi.SX.sym(name, len(controller.stiffness)) for name in ("q", "qd", "q_r", "qd_r"))
     tau = casadi.DM(controller.stiffness) * (q_r - q) + casadi.DM(controller.damping) * (qd_r - qd)
@@ -67,6 +102,7 @@ def _proportional_derivative(controller: ProportionalDerivative) -> ControlLaw:
     return ControlLaw(function, signals)
 
 
+@lru_cache(maxsize=KEPT)
 def _computed_torque(controller: ComputedTorque) -> ControlLaw:
     names = ["q", "qd", "q_r", "qd_r", "qdd_r", "friction"]
     q, qd, q_r, qd_r, qdd_r, friction = (casadi.SX.sym(name, len(controller.stiffness)) for name in names)

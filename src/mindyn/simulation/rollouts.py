@@ -16,6 +16,7 @@ from mindyn.kernels.arrays import real_array
 from mindyn.kernels.kernel import Kernel
 from mindyn.kernels.model import Precision
 from mindyn.robots.robot import Robot
+from mindyn.simulation.control_laws import require_law
 from mindyn.simulation.inputs import read_only, require_count, require_positive
 from mindyn.simulation.plant import KEPT, Plant, plant_of
 from mindyn.simulation.results import Rollouts, SimulationError
@@ -60,7 +61,7 @@ class CompiledRollout:
     def __init__(self, plant: Plant, law: Function | None, dtype: Precision) -> None:
         self.plant, self.dtype = plant, np.dtype(dtype)
         if law is not None:
-            _require_law(law, plant.smooth.joint_count)
+            require_law(law, plant.smooth.joint_count, reserved=("lam", "dt", "tau"))
         kernel = Kernel(step_function(plant, law), dtype=dtype, shared=["dt"])
         self._shapes = {one.name: one.size for one in kernel.program.arguments}
         self._inputs = [one.name for one in kernel.program.inputs]
@@ -162,19 +163,6 @@ def _compiled(robot: Robot, law: str | None, drives: bool, dtype: Precision) -> 
 
 def _is_law(tau: Any) -> bool:
     return hasattr(tau, "name_in")
-
-
-def _require_law(law: Function, n: int) -> None:
-    if law.n_out() != 1 or law.size_out(0) != (n, 1):
-        raise InputError(f"a law has one output ({n}, 1), joint torques; {law.name()!r} gives {law.n_out()} outputs, "
-                         f"the first of shape {law.size_out(0)}")  # fmt: skip
-    for k, name in enumerate(law.name_in()):
-        if name in ("lam", "dt", "tau"):
-            raise InputError(f"the law's input {name!r} has a name that steps use themselves; call it otherwise")
-        if name in ("q", "qd") and law.size_in(k) != (n, 1):
-            raise InputError(f"the law's input {name!r} has shape {law.size_in(k)}, but ({n}, 1) is needed")
-        if law.size_in(k)[1] != 1:
-            raise InputError(f"the law's input {name!r} has shape {law.size_in(k)}, but signals are columns")
 
 
 def _rollout_count(starts: list[Batch], signals: Mapping[str, Batch]) -> int:

@@ -20,14 +20,17 @@ from mindyn.excitation.step_plan import StepPlan
 from mindyn.excitation.step_planner import plan_tests
 from mindyn.excitation.step_simulation import simulate_tests
 from mindyn.robots.robot import Robot
-from mindyn.validation.bench_setting import Trial
+from mindyn.validation.bench_setting import Trial, encoders
+
+BREAKAWAY_DEVIATIONS: Final = 6.0
+"""Standard deviations of the torque by which noise may exchange two breakaways where there is no friction."""
 
 Fit = Callable[[Trial], Estimate]
 
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """How a method fits a trial, and how many motions of a robot a person must record for it."""
+    """How a method fits a trial, and how many tests of a robot a person makes for it; a recording is one."""
 
     fit: Fit
     tests: Callable[[Robot], int] = lambda _robot: 1
@@ -59,10 +62,16 @@ def _plan(robot: Robot) -> StepPlan:
 
 
 def _step_by_step(trial: Trial) -> Estimate:
-    """From motions of its own, as many as the plan asks for."""
+    """From motions of its own, as many as the plan asks for, with the encoders and the torque noise of the trial."""
     bench, plan = trial.bench, _plan(trial.bench.robot)
-    logs = simulate_tests(bench.truth, plan, rate_hz=bench.setting.rate_hz, sensors=trial.sensors, seed=trial.seed)
-    return StepByStep().fit(bench.robot, plan, logs)
+    setting = bench.setting
+    sensors = encoders(bench.robot, setting, trial.seed)
+    logs = simulate_tests(bench.truth, plan, rate_hz=setting.rate_hz, sensors=sensors, seed=trial.seed)
+    logs = {
+        name: bench.with_torque_noise(log, trial.seed, number) for number, (name, log) in enumerate(logs.items(), 1)
+    }
+    slack = BREAKAWAY_DEVIATIONS * float(bench.torque_spread.max())
+    return StepByStep(slack=slack).fit(bench.robot, plan, logs)
 
 
 METHODS: Final[dict[str, Method]] = {

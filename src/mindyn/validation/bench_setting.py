@@ -17,7 +17,7 @@ from mindyn.logs.log import Log, log_of_arrays
 from mindyn.logs.pipeline import condition
 from mindyn.logs.samples import Samples
 from mindyn.notation import DRIVE_PARAMETERS, PARAMETERS_PER_LINK
-from mindyn.robots.drive_matrices import friction_matrix, joints_of_motors, motor_torques_of_joints
+from mindyn.robots.drive_matrices import friction_matrix, joints_of_motors
 from mindyn.robots.parts import ExtraTorque
 from mindyn.robots.robot import Robot
 from mindyn.simulation.controllers import ComputedTorque, SineMotion
@@ -41,6 +41,8 @@ GEAR_WITHOUT_DRIVES: Final = 100.0
 EDGE_S: Final = 0.1
 STRIBECK_SPEED: Final = 0.1
 CLEAN_S: Final = 5.0
+TORQUE_DRAWS: Final = 1
+"""Last of the seeds of torque noise, so that its draws are not those of position noise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +79,10 @@ class BenchSetting:
         for name in ("torque_noise", "friction_error"):
             if not (np.isfinite(getattr(self, name)) and getattr(self, name) >= 0):
                 raise InputError(f"{name} = {getattr(self, name)!r} must be a number, zero or more")
-        if not self.top_hz > SLOWEST_HZ:
+        if not (np.isfinite(self.top_hz) and self.top_hz > SLOWEST_HZ):
             raise InputError(f"top_hz = {self.top_hz!r} must be above {SLOWEST_HZ:g} Hz, where the slowest sine is")
+        if not isinstance(self.seed, (int, np.integer)) or self.seed < 0:
+            raise InputError(f"seed = {self.seed!r} must be a whole number, zero or more")
         if self.differentiation not in get_args(Differentiation):
             raise InputError(
                 f"differentiation = {self.differentiation!r}; it may be: {', '.join(get_args(Differentiation))}"
@@ -118,16 +122,23 @@ class Bench:
         """One recording with its own noise."""
         setting, robot = self.setting, self.robot
         seed = 1_000 * setting.seed + number
-        rng = np.random.default_rng([setting.seed, number])
         read = measure(robot, self.motion, encoders(robot, setting, seed))
-        spread = setting.torque_noise * _rms(self.motion.tau)
-        torque = read.torque + spread * rng.standard_normal(read.torque.shape)
-        log = log_of_arrays(robot.joint_names, read.t, read.position, torque)
+        log = self.with_torque_noise(log_of_arrays(robot.joint_names, read.t, read.position, read.torque), seed)
         samples = condition(log, robot, setting.conditioning).samples
         edge = round(EDGE_S * setting.rate_hz)
-        usable = np.ones(samples.q.shape, dtype=np.bool_)
-        usable[:edge] = usable[-edge:] = False
+        usable = np.zeros(samples.q.shape, dtype=np.bool_)
+        usable[edge : len(usable) - edge] = True
         return Trial(self, log, replace(samples, usable=usable), seed)
+
+    @property
+    def torque_spread(self) -> Array:
+        """(n,) standard deviations of the noise of joint torques."""
+        return self.setting.torque_noise * _rms(self.motion.tau)
+
+    def with_torque_noise(self, log: Log, seed: int, number: int = 0) -> Log:
+        """A log with noise of its torques, drawn for its seed and number apart from noise of positions."""
+        rng = np.random.default_rng([seed, number, TORQUE_DRAWS])
+        return replace(log, tau=log.tau + self.torque_spread * rng.standard_normal(log.tau.shape))
 
     def noise(self) -> MeasurementNoise:
         """Deviations of what regressors are made of, from the resolution of the encoders through the conditioning."""
@@ -136,8 +147,7 @@ class Bench:
         log = log_of_arrays(self.robot.joint_names, self.motion.t, white, np.zeros_like(white))
         spread = condition(log, self.robot, self.setting.conditioning).samples
         position, velocity, acceleration = (tuple(array.std(axis=0)) for array in (spread.q, spread.qd, spread.qdd))
-        torque = tuple(self.setting.torque_noise * _rms(self.motion.tau))
-        return MeasurementNoise(position, velocity, acceleration, torque)
+        return MeasurementNoise(position, velocity, acceleration, tuple(self.torque_spread))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -148,14 +158,6 @@ class Trial:
     log: Log
     samples: Samples
     seed: int
-
-    @property
-    def sensors(self) -> Sensors:
-        """For methods that record motions of their own: the same encoders, torque noise that suits the median motor."""
-        bench, tau = self.bench, self.bench.motion.tau
-        size = _rms(motor_torques_of_joints(bench.robot, tau) if bench.robot.drives else tau)
-        noise = bench.setting.torque_noise * float(np.median(size))
-        return replace(encoders(bench.robot, bench.setting, self.seed), torque_noise=noise)
 
 
 def make_bench(robot: Robot, setting: BenchSetting) -> Bench:

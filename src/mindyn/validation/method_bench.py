@@ -20,6 +20,7 @@ from mindyn.errors import MindynError, unknown_name
 from mindyn.regression.regressor import Regressor
 from mindyn.robots.robot import Robot
 from mindyn.robots.table import text_table
+from mindyn.simulation.inputs import require_count
 from mindyn.validation.bench_methods import METHODS
 from mindyn.validation.bench_setting import Bench, BenchSetting, make_bench
 
@@ -40,10 +41,10 @@ class Fitted:
 class MethodResult:
     """One line of the comparison; parts of 1.
 
-    bias, spread      (n,) for each joint (see the module); NaN where no repetition succeeded
+    bias, spread      (n,) for each joint (see the module); NaN where no repetition succeeded; one has no spread
     parameter_bias    |mean beta - beta| / |beta| with parameters in units of the torque that they cause
     seconds           of processor time for one fit, the median
-    tests             motions that a person records
+    tests             that a person makes: one recording, or those of a plan, each of one or more motions
     failed, reason    repetitions without a result, and why the first of them has none
     """
 
@@ -93,7 +94,7 @@ class Comparison:
         return "\n".join([text_table(lines), "", text_table(joints), *(["", *notes] if notes else [])])
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it; null where no repetition succeeded."""
+        """As JSON can hold it; null in place of NaN."""
         return {
             "robot": self.robot,
             "joints": list(self.joint_names),
@@ -133,6 +134,7 @@ def compare_methods(
     for name in names:
         if name not in METHODS:
             raise unknown_name("method", name, METHODS)
+    require_count(workers, "workers")
     start = perf_counter()
     bench = make_bench(robot, setting)
     found: dict[str, list[Fitted]] = {name: [] for name in names}
@@ -199,7 +201,8 @@ def _judged(name: str, fits: list[Fitted], bench: Bench, regressor: Regressor) -
     Y = regressor.dense(regressor.parts(clean.q, clean.qd, clean.qdd))
     mean, size = betas.mean(axis=0), np.sqrt((clean.tau**2).mean(axis=0))
     bias = np.sqrt(((Y @ mean - clean.tau) ** 2).mean(axis=0)) / size
-    scatter = np.einsum("kip,rp->rki", Y, betas - mean)
+    scatter = betas - mean if len(betas) > 1 else np.full_like(betas, np.nan)
+    scatter = np.einsum("kip,rp->rki", Y, scatter)
     spread = np.sqrt((scatter**2).mean(axis=(0, 1))) / size
     columns = np.linalg.norm(Y / size[:, None], axis=(0, 1))
     true = regressor.base.values

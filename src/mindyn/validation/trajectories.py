@@ -91,6 +91,8 @@ def simulated_against_measured(
     control_rate_hz, start_s   as in `LoopSettings`
     feedback_hz                bandwidth of that feedback
     """
+    if not (np.isfinite(feedback_hz) and feedback_hz >= 0):
+        raise InputError(f"feedback_hz = {feedback_hz!r} must be a number, zero or more")
     samples = _samples(estimate, log)
     _require_simulable(estimate, samples)
     law = _measured_torque(estimate, samples, feedback_hz) if controller is None else law_of(controller)

@@ -1,0 +1,134 @@
+"""Steps of instrumental variables: parameters from measured rows, weighed by rows that noise has no part in.
+
+    dbeta = (sum_i w_i Omega_i^T Y_i)^-1 sum_i w_i Omega_i^T (tau_i - Y_i beta)
+
+Y is the regressor at measured samples, Omega at those that a model expects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mindyn.algebra.values import Array
+from mindyn.errors import InputError
+from mindyn.estimators.estimate import Estimate
+from mindyn.logs.samples import Samples
+from mindyn.regression.gathering import blocks
+
+SETTLED: Final = 0.01
+"""Passes end when no parameter moves by more than this part of its standard deviation ..."""
+ROUNDING: Final = 1e-10
+"""... or of the largest parameter."""
+WEAKEST: Final = 1e-12
+"""Reciprocal condition number of the scaled Omega^T Y below which instruments do not determine the parameters."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class InstrumentStep:
+    """A change of beta (p,), the covariance of where it ends, and the rms residuals (n,) of the joints there."""
+
+    change: Array
+    covariance: Array
+    rms: tuple[float, ...]
+
+    def matters(self, beta: Array) -> bool:
+        """Whether it is worth another pass."""
+        enough = SETTLED * np.sqrt(np.diag(self.covariance)) + ROUNDING * np.abs(beta).max()
+        return bool((np.abs(self.change) > enough).any())
+
+    def applied(self, estimate: Estimate) -> Estimate:
+        """The estimate after the step."""
+        residuals = tuple(replace(one, rms=r) for one, r in zip(estimate.residuals, self.rms, strict=True))
+        return replace(estimate, beta=estimate.beta + self.change, covariance=self.covariance, residuals=residuals)
+
+
+def instrument_step(
+    estimate: Estimate, measured: Samples, expected: Samples, basis: Array, cutoff_hz: float | None, decimation: int
+) -> InstrumentStep:
+    """The step from an estimate over the directions `basis` (p, r); rows not usable in `expected` are left out."""
+    weights = np.array(estimate.provenance["joint_weights"])
+    weights = weights / weights.max()
+    products = _products(estimate, measured, expected, cutoff_hz, decimation)
+    A, r, meat = np.zeros((len(basis), len(basis))), np.zeros(len(basis)), np.zeros((len(basis), len(basis)))
+    for weight, one in zip(weights, products, strict=True):
+        A[np.ix_(one.columns, one.columns)] += weight * one.omega_y
+        r[one.columns] += weight * one.omega_e
+    inverse = _inverse(A, basis)
+    change = inverse @ r
+    variances = [one.variance(change[one.columns]) for one in products]
+    for weight, variance, one in zip(weights, variances, products, strict=True):
+        meat[np.ix_(one.columns, one.columns)] += weight**2 * variance * one.omega_omega
+    return InstrumentStep(change, inverse @ meat @ inverse.T, tuple(float(np.sqrt(v)) for v in variances))
+
+
+@dataclass(slots=True, eq=False)
+class _Products:
+    """W^T W of one joint, W = [Omega | Y | e] (rows, 2 k + 1), e = tau - Y beta, for the parameters `columns` (k,).
+
+    Residuals in place of torques keep the solution exact where the start is, although W^T W squares conditions.
+    """
+
+    columns: NDArray[np.intp]
+    matrix: Array
+    rows: int = 0
+
+    def add(self, Omega: Array, Y: Array, e: Array) -> None:
+        W = np.column_stack([Omega, Y, e])
+        self.matrix += W.T @ W
+        self.rows += len(W)
+
+    @property
+    def omega_omega(self) -> Array:
+        k = len(self.columns)
+        return self.matrix[:k, :k]
+
+    @property
+    def omega_y(self) -> Array:
+        k = len(self.columns)
+        return self.matrix[:k, k:-1]
+
+    @property
+    def omega_e(self) -> Array:
+        return self.matrix[: len(self.columns), -1]
+
+    def variance(self, step: Array) -> float:
+        """Mean squared residual e - Y step."""
+        x = np.concatenate([np.zeros(len(step)), -step, [1.0]])
+        return max(0.0, float(x @ self.matrix @ x)) / max(1, self.rows)
+
+
+def _products(
+    estimate: Estimate, measured: Samples, expected: Samples, cutoff_hz: float | None, decimation: int
+) -> Sequence[_Products]:
+    """One pass over measured and expected rows side by side."""
+    regressor = estimate.regressor
+    found = [_Products(c, np.zeros((2 * len(c) + 1, 2 * len(c) + 1))) for c in regressor.columns]
+    both = zip(
+        blocks(regressor, measured, cutoff_hz, decimation),
+        blocks(regressor, expected, cutoff_hz, decimation),
+        strict=True,
+    )
+    for (seen, rows), (instruments, _) in both:
+        for joint, one in enumerate(found):
+            kept = slice(None) if expected.usable is None else expected.usable[rows, joint]
+            Z = np.concatenate(seen[joint], axis=1)[kept]
+            Omega = np.concatenate(instruments[joint], axis=1)[kept, :-1]
+            one.add(Omega, Z[:, :-1], Z[:, -1] - Z[:, :-1] @ estimate.beta[one.columns])
+    return found
+
+
+def _inverse(A: Array, basis: Array) -> Array:
+    """The inverse of Omega^T Y over the directions that the data tell."""
+    small = basis.T @ A @ basis
+    sizes = np.linalg.svd(small, compute_uv=False)
+    if not sizes[-1] > WEAKEST * sizes[0]:
+        raise InputError(
+            "the instruments do not determine the parameters: expected and measured motion have too little in common",
+            hint="give instrument_model= a better model, or record a motion with larger accelerations",
+        )
+    return np.asarray(basis @ np.linalg.inv(small) @ basis.T)
