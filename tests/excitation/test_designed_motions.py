@@ -49,7 +49,10 @@ def test_every_limit_holds_at_one_kilohertz(design):
     assert max(parts.values()) > 0.98, "no limit binds: the motion could be larger"
 
 
-def test_torque_parts_count_coulomb_friction_at_its_worst(design):
+@pytest.mark.parametrize("drives", [True, False], ids=["drives estimated", "drives known"])
+def test_torque_parts_count_drives_with_coulomb_friction_at_its_worst(design, drives):
+    if not drives:
+        design = designed(drives=False, deadline_s=0.0)
     robot, limits = design.robot, design.limits
     calm = replace(robot, drives=tuple(replace(drive, coulomb=0.0) for drive in robot.drives))
     smooth = np.abs(torques(calm, *design.sample(1000.0)[:3])).max(axis=0)

@@ -17,7 +17,9 @@ from mindyn.excitation.columns import Columns, coulomb_columns
 from mindyn.excitation.constraints import Box, Constraint, Gaps, Rates, Torques, Walls
 from mindyn.excitation.limits import MotionLimits
 from mindyn.kernels.model import compile_model
-from mindyn.robots.drive_matrices import friction_matrix
+from mindyn.parameters.base import BaseParameters
+from mindyn.parameters.structural import structural_base
+from mindyn.robots.drive_matrices import drive_parameters, friction_matrix
 from mindyn.robots.robot import Robot
 
 PROBES: Final = 500
@@ -86,10 +88,11 @@ def _rates(robot: Robot, limits: MotionLimits) -> list[Rates]:
 
 def _torques(columns: Columns, limits: MotionLimits, beta: Array) -> Torques:
     """Coulomb friction counts at its worst, whichever way the joint turns: no sign is left in the constraint."""
-    robot, smooth, worst = columns.robot, beta.copy(), np.zeros(columns.robot.joint_count)
-    if columns.base.drives:
-        numbers = coulomb_columns(robot, columns.base)
-        worst = np.abs(friction_matrix(robot)).T @ np.abs(beta[numbers])
+    robot, worst = columns.robot, np.zeros(columns.robot.joint_count)
+    base, smooth = _with_drives(columns.base, beta)
+    if base.drives:
+        numbers = coulomb_columns(robot, base)
+        worst = np.abs(friction_matrix(robot)).T @ np.abs(smooth[numbers])
         smooth[numbers] = 0.0
     joints = np.flatnonzero(np.isfinite(limits.effort))
     allowed = (limits.torque - worst)[joints]
@@ -99,10 +102,19 @@ def _torques(columns: Columns, limits: MotionLimits, beta: Array) -> Torques:
             f"the torque limits cannot be met: Coulomb friction alone takes all that {short} may use",
             hint="raise the effort limits, lower torque_margin, or check the friction of the prior model",
         )
-    model = compile_model(robot, drives=columns.base.drives, base=columns.base, parameters="base")
+    model = compile_model(robot, drives=base.drives, base=base, parameters="base")
     names = tuple(robot.joint_names[j] for j in joints)
     kernel, slopes = model.kernel("inverse_dynamics"), model.derivatives("inverse_dynamics")
     return Torques(kernel, slopes, smooth, joints, allowed, names)
+
+
+def _with_drives(base: BaseParameters, beta: Array) -> tuple[BaseParameters, Array]:
+    """The set and values that give the whole torque: drives act even where their parameters are not asked for."""
+    robot = base.robot
+    if base.drives or not (robot.drives or robot.extras):
+        return base, beta.copy()
+    whole = structural_base(robot, drives=True)
+    return whole, np.asarray(whole.matrix @ np.concatenate([base.embedding @ beta, drive_parameters(robot)]))
 
 
 def _capsule_constraints(
