@@ -122,6 +122,17 @@ def test_walls_that_leave_no_room_are_named():
         design(robot, limits, workspace=mindyn.Box((5, 5, 5)))
 
 
+def test_obstacles_and_walls_are_not_passed_over_where_links_have_no_size():
+    robot, limits = arm()
+    bare = mindyn.Capsule("base", np.zeros(3), np.ones(3), 0.1)
+    for settings in ({"obstacles": (mindyn.Capsule("", np.zeros(3), np.ones(3), 0.1),)}, {"workspace": mindyn.Box()}):
+        with pytest.raises(mindyn.MindynError, match=r"no moving link.*has a size \(link1, link2, link3"):
+            design(robot, limits, capsules=(bare,), **settings)
+    one = mindyn.Capsule("link1", np.zeros(3), np.ones(3), 0.1)
+    notes = design(robot, limits, capsules=(one,), deadline_s=0.0).notes
+    assert any("not checked" in note and note.endswith("link2, link3") for note in notes)
+
+
 def test_loops_are_refused():
     with pytest.raises(mindyn.MindynError, match="has loops"):
         mindyn.design_motion(mindyn.load_robot("five_bar"), limits=None)

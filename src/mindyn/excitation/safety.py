@@ -124,6 +124,7 @@ def _capsule_constraints(
         if robot.link_index(one.link or robot.root.name) >= 0:
             raise InputError(f"an obstacle stands still, but its capsule is fixed to the moving link {one.link!r}")
     body = around.body(robot)
+    bare = _links_without_capsules(robot, body, around)
     probes = random_positions(limits, np.random.default_rng(seed), PROBES)
     made: list[Constraint] = []
     notes: list[str] = []
@@ -134,7 +135,23 @@ def _capsule_constraints(
     if around.workspace is not None and body.capsules:
         walls = _walls(robot, body.capsules, around.workspace, around.clearance, probes)
         made += [walls] if len(walls.offsets) else []
-    return made, tuple(notes)
+    unseen = (
+        [f"not checked, since without shapes, length and given capsules: {', '.join(bare)}"] if notes and bare else []
+    )
+    return made, (*notes, *unseen)
+
+
+def _links_without_capsules(robot: Robot, body: Body, around: Surroundings) -> list[str]:
+    """Moving links that nothing is kept from; refused where that are all of them, and there is something to hit."""
+    links = {one.link for one in body.capsules}
+    bare = [name for name in robot.link_names if name not in links]
+    if len(bare) == robot.joint_count and (around.obstacles or around.workspace is not None):
+        raise InputError(
+            f"no obstacle or wall can be checked: no moving link of robot {robot.name!r} has a size "
+            f"({', '.join(bare)}: neither shapes other than meshes nor a further joint or frame)",
+            hint="give capsules=, one for each link that could hit something",
+        )
+    return bare
 
 
 def random_positions(limits: MotionLimits, rng: np.random.Generator, count: int) -> Array:
