@@ -40,6 +40,29 @@ def test_infinity_says_that_there_is_no_limit():
     assert not any("torque" in label for label in design(robot, limits, noise=1.0).used)
 
 
+def test_joints_without_position_limits_are_designed_for():
+    robot, limits = arm(lower=-np.inf, upper=np.inf)
+    found = design(robot, limits, deadline_s=0.0)
+    assert not any(label.startswith("position") for label in found.used)
+    assert max(found.used.values()) <= 1
+
+
+def test_a_joint_without_any_limit_is_named():
+    robot, limits = arm(
+        **{name: {"joint2": np.inf} for name in ("upper", "velocity", "effort")}, lower={"joint2": -np.inf}
+    )
+    with pytest.raises(mindyn.MindynError, match="nothing limits the motion of joint2"):
+        design(robot, limits, noise=1.0)
+
+
+def test_limits_of_another_robot_are_refused():
+    robot, _ = arm()
+    with pytest.raises(mindyn.MindynError, match="limits are of 6 joints.*has 3"):
+        design(robot, mindyn.MotionLimits.of(mindyn.load_robot("puma560")))
+    with pytest.raises(mindyn.MindynError, match="must be MotionLimits, got dict"):
+        design(robot, {"velocity": 2.0})
+
+
 def test_a_start_outside_the_limits_is_named():
     robot, limits = arm()
     with pytest.raises(mindyn.MindynError, match="start lies outside.*joint2 at 9"):
@@ -148,6 +171,12 @@ def test_loops_are_refused():
         ({"rate_hz": -1.0}, "rate_hz"),
         ({"starts": 0}, "starts"),
         ({"seconds": 1.5}, "leave nothing"),
+        ({"noise": "low"}, "noise must be numbers"),
+        ({"seed": -1}, "seed must be a whole number of at least 0"),
+        ({"deadline_s": float("nan")}, "deadline_s must be zero or a positive"),
+        ({"deadline_s": -1.0}, "deadline_s must be zero or a positive"),
+        ({"clearance_m": float("nan")}, "clearance_m must be zero or a positive"),
+        ({"rate_hz": 0.3}, "2 samples has 6 rows, too few for 17 parameters"),
     ],
 )
 def test_impossible_arguments_are_named(options, words):
@@ -166,6 +195,7 @@ def test_impossible_arguments_are_named(options, words):
         ({"lower": -np.inf}, "both ends or none"),
         ({"effort": float("nan")}, "effort of joint1"),
         ({"torque_margin": 1.0}, "torque_margin"),
+        ({"torque_margin": "low"}, "torque_margin must be a number"),
     ],
 )
 def test_impossible_limits_are_named(change, words):

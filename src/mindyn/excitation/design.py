@@ -18,15 +18,18 @@ from mindyn.excitation.criteria import Criterion, Name
 from mindyn.excitation.design_inputs import (
     Fitted,
     Question,
-    count_of,
+    deadline_of,
     earlier_rows,
+    limits_for,
     noise_note,
     noise_of,
     prior_values,
     require_criterion,
     require_rate,
+    require_rows,
     robot_to_estimate,
     start_of,
+    whole_number,
 )
 from mindyn.excitation.fourier import Fourier
 from mindyn.excitation.instants import Instants
@@ -92,7 +95,11 @@ def design_motion(
     """
     begin = monotonic()
     require_criterion(criterion)
-    arm, bounds = robot_to_estimate(robot, drives), limits or MotionLimits.of(robot)
+    whole_number(seed, 0, "seed")
+    whole_number(starts, 1, "starts")
+    deadline = deadline_of(begin, deadline_s)
+    arm = robot_to_estimate(robot, drives)
+    bounds = limits_for(arm, limits)
     deviations, from_there = noise_of(arm, bounds, noise), start_of(arm, bounds, start)
     columns = Columns(arm, drives=drives, speeds=bounds.velocity)
     question = Question(
@@ -107,14 +114,15 @@ def design_motion(
         earlier_rows(columns, previous, deviations),
         from_there,
     )
+    require_rows(columns, len(sample_times(question.seconds, question.rate_hz)), question.earlier)
     own = None if capsules is None else tuple(capsules)
     around = Surroundings(tuple(obstacles), workspace, self_collision, own, capsule_radius, clearance_m)
     safety = safety_of(columns, bounds, question.beta, around, seed)
     rng = np.random.default_rng(seed)
     problem = problem_of(question, safety.constraints, rng)
     dense = Instants.at(sample_times(problem.seconds, CHECK_HZ), problem.family, problem.seconds)
-    search = Search(problem, dense, None if deadline_s is None else begin + deadline_s)
-    ending = _searched(search, bounds, rng, count_of(starts), progress or (lambda _: None))
+    search = Search(problem, dense, deadline)
+    ending = _searched(search, bounds, rng, starts, progress or (lambda _: None))
     notes = (*safety.notes, *noise_note(noise))
     return _design(question, search, f"{ending} after {monotonic() - begin:.1f} s", notes)
 

@@ -45,6 +45,10 @@ class Surroundings:
     radius: float | None = None
     clearance: float = 0.01
 
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.clearance) and self.clearance >= 0):
+            raise InputError(f"clearance_m must be zero or a positive number of metres, got {self.clearance!r}")
+
     def body(self, robot: Robot) -> Body:
         """The robot's capsules."""
         if self.capsules is None:
@@ -135,10 +139,9 @@ def _capsule_constraints(
     if around.workspace is not None and body.capsules:
         walls = _walls(robot, body.capsules, around.workspace, around.clearance, probes)
         made += [walls] if len(walls.offsets) else []
-    unseen = (
-        [f"not checked, since without shapes, length and given capsules: {', '.join(bare)}"] if notes and bare else []
-    )
-    return made, (*notes, *unseen)
+    if bare and (made or notes):
+        notes.append(f"not checked, since no capsule stands for them: {', '.join(bare)}")
+    return made, tuple(notes)
 
 
 def _links_without_capsules(robot: Robot, body: Body, around: Surroundings) -> list[str]:
