@@ -90,7 +90,7 @@ def limits_for(robot: Robot, limits: MotionLimits | None) -> MotionLimits:
     if len(found.lower) != robot.joint_count:
         raise InputError(f"the limits are of {len(found.lower)} joints, robot {robot.name!r} has {robot.joint_count}")
     bounds = np.stack([found.lower, found.velocity, found.acceleration, found.jerk, found.effort])
-    free = [name for name, one in zip(robot.joint_names, np.isinf(bounds).all(axis=0), strict=True) if one]
+    free = [name for name, column in zip(robot.joint_names, bounds.T, strict=True) if np.isinf(column).all()]
     if free:
         raise InputError(
             f"nothing limits the motion of {', '.join(free)}: position, velocity, acceleration, jerk and effort are "
