@@ -9,6 +9,8 @@ import pytest
 from robots import random_robot
 
 import mindyn
+from mindyn.regression.gathering import gather
+from mindyn.regression.regressor import Regressor
 from mindyn.robots.parts import Limits, Link
 
 
@@ -84,7 +86,7 @@ def test_impossible_torque_limits_are_named():
         design(robot, limits)
 
 
-@pytest.mark.parametrize(
+CANNOT_MOVE = pytest.mark.parametrize(
     "change",
     [
         {"velocity": {"joint3": 0.0}},
@@ -92,10 +94,29 @@ def test_impossible_torque_limits_are_named():
         {"lower": {"joint3": 0.5}, "upper": {"joint3": 0.5}},
     ],
 )
+
+
+@CANNOT_MOVE
 def test_a_joint_that_cannot_move_leaves_named_parameters_untold(change):
     robot, limits = arm(**change)
     with pytest.raises(mindyn.MindynError, match="no motion within the limits tells.*fv3.*joint joint3 cannot move"):
         design(robot, limits)
+
+
+@CANNOT_MOVE
+@pytest.mark.parametrize("criterion", ["condition", "A"])
+def test_a_joint_that_cannot_move_is_no_obstacle_where_an_earlier_log_told_the_rest(change, criterion):
+    robot, free = arm()
+    first = design(robot, free, deadline_s=0.0)
+    q, qd, qdd, t = first.sample(100.0)
+    samples = mindyn.Samples(robot.joint_names, q, qd, qdd, qdd, 100.0, np.zeros(len(t), dtype=np.int64))
+    previous = gather(Regressor(first.robot), samples)
+    found = design(*arm(**change), previous=previous, criterion=criterion)
+    assert max(found.used.values()) <= 1
+    moved = np.ptp(found.sample(100.0)[0], axis=0)
+    assert moved[2] < 1e-9
+    assert (moved[:2] > 0.1).all()
+    assert found.criteria[criterion] < first.criteria[criterion]
 
 
 def test_without_inertial_parameters_a_prior_is_asked_for():
@@ -123,9 +144,6 @@ def test_information_of_other_parameters_is_refused():
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(4, 200, 3))
     samples = mindyn.Samples(other.joint_names, *rows, 100.0, np.zeros(200, dtype=np.int64))
-    from mindyn.regression.gathering import gather
-    from mindyn.regression.regressor import Regressor
-
     with pytest.raises(mindyn.MindynError, match="earlier information is of other parameters"):
         design(robot, limits, previous=gather(Regressor(other), samples))
 

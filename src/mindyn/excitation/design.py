@@ -33,7 +33,7 @@ from mindyn.excitation.design_inputs import (
 )
 from mindyn.excitation.fourier import Fourier
 from mindyn.excitation.instants import Instants
-from mindyn.excitation.limits import MotionLimits
+from mindyn.excitation.limits import STILL, MotionLimits
 from mindyn.excitation.motion_design import MotionDesign, Prediction, sample_times
 from mindyn.excitation.motions import Family, require_seconds
 from mindyn.excitation.problem import KNOTS_PER_CYCLE, SAMPLES_PER_CYCLE, Problem
@@ -131,20 +131,22 @@ def problem_of(question: Question, constraints: tuple[Constraint, ...], rng: np.
     """Criterion and constraints as functions of the unknowns; refused where parameters cannot be told at all."""
     columns, family, seconds = question.columns, question.family, question.seconds
     Y = require_excitable(columns, question.limits, question.earlier, rng)
-    reference = columns.information(Y, question.weights / len(Y))
+    earlier = question.earlier.T @ question.earlier
+    reference = np.diag(columns.information(Y, question.weights / len(Y)))
+    reference = np.where(reference > 0, reference, np.diag(earlier))
     cycles = family.cycles(seconds)
     samples = Instants.of(family, seconds, int(SAMPLES_PER_CYCLE * cycles) + 1)
     knots = Instants.of(family, seconds, int(KNOTS_PER_CYCLE * cycles) + 1)
     return Problem(
         columns,
-        Criterion(question.criterion, 1 / np.sqrt(np.diag(reference))),
+        Criterion(question.criterion, 1 / np.sqrt(reference)),
         constraints,
         family,
         seconds,
         samples,
         knots,
         question.weights / len(samples.t),
-        question.earlier.T @ question.earlier,
+        earlier,
         _scales(question.limits, knots),
         question.start,
     )
@@ -152,10 +154,10 @@ def problem_of(question: Question, constraints: tuple[Constraint, ...], rng: np.
 
 def _scales(limits: MotionLimits, knots: Instants) -> Array:
     """(1 + m, n): the amplitude at which each function alone takes each joint to its nearest limit."""
-    halves = (limits.reach, limits.velocity, limits.acceleration, limits.jerk)
+    halves = [np.maximum(h, STILL) for h in (limits.reach, limits.velocity, limits.acceleration, limits.jerk)]
     sizes = [np.abs(B[:, 1:]).max(axis=0)[:, None] for B in knots.basis]
     amplitudes = np.min([half / size for half, size in zip(halves, sizes, strict=True)], axis=0)
-    return np.vstack([np.minimum(limits.reach, 1.0), amplitudes])
+    return np.vstack([np.minimum(halves[0], 1.0), amplitudes])
 
 
 def _searched(

@@ -16,6 +16,8 @@ from mindyn.robots.robot import Robot
 BOUNDS: Final = ("lower", "upper", "velocity", "acceleration", "jerk", "effort")
 REQUIRED: Final = ("lower", "upper", "velocity", "effort")
 """Without these no motion is safe to run. One that truly does not exist is stated as infinite."""
+STILL: Final = 1e-12
+"""Stands for a limit of zero where one divides by it."""
 
 Given = ArrayLike | Mapping[str, float] | None
 

@@ -15,7 +15,7 @@ from mindyn.excitation.capsules import Body, Capsule, capsules_of
 from mindyn.excitation.clearance import Pairs, moved_by
 from mindyn.excitation.columns import Columns, coulomb_columns
 from mindyn.excitation.constraints import Box, Constraint, Gaps, Rates, Torques, Walls
-from mindyn.excitation.limits import MotionLimits
+from mindyn.excitation.limits import STILL, MotionLimits
 from mindyn.kernels.model import compile_model
 from mindyn.parameters.base import BaseParameters
 from mindyn.parameters.structural import structural_base
@@ -86,7 +86,7 @@ def _rates(robot: Robot, limits: MotionLimits) -> list[Rates]:
             continue
         middle = limits.middle[joints] if order == 0 else np.zeros(len(joints))
         names = tuple(robot.joint_names[j] for j in joints)
-        made.append(Rates(order, joints, middle, np.maximum(half[joints], 1e-12), names))
+        made.append(Rates(order, joints, middle, np.maximum(half[joints], STILL), names))
     return made
 
 
