@@ -203,7 +203,7 @@ def _design(question: Question, search: Search, ending: str, notes: tuple[str, .
     deviations, excitation = np.sqrt(np.diag(_inverse(whole))), np.sqrt(np.diag(S) / len(log.t))
     criteria = {name: Criterion(name, problem.criterion.scales).value(whole) for name in get_args(Name)}
     criteria["condition"] = float(np.exp(criteria["condition"]))
-    used = dict(zip(problem.labels, problem.greatest(motion, search.dense).tolist(), strict=True))
+    used = problem.used(motion, search.dense)
     status = (
         f"{ending}: condition number {criteria['condition']:.3g}, {columns.count} parameters, "
         f"{max(used.values()):.1%} of the nearest limit"
