@@ -174,6 +174,17 @@ def test_obstacles_and_walls_are_not_passed_over_where_links_have_no_size():
     assert any("not checked" in note and note.endswith("link2, link3") for note in notes)
 
 
+def test_an_obstacle_that_no_position_avoids_is_named_and_a_pedestal_is_not():
+    robot = mindyn.load_robot("puma560")
+
+    def on_a_ball(radius):
+        return design(robot, obstacles=(mindyn.Capsule("", np.zeros(3), np.zeros(3), radius),), deadline_s=0.0)
+
+    assert any("touch wherever the joints are: link1 - obstacle" in note for note in on_a_ball(0.1).notes)
+    with pytest.raises(mindyn.MindynError, match="cannot even stand still.*gap of link6 - obstacle"):
+        on_a_ball(9.0)
+
+
 def test_loops_are_refused():
     with pytest.raises(mindyn.MindynError, match="has loops"):
         mindyn.design_motion(mindyn.load_robot("five_bar"), limits=None)

@@ -25,6 +25,9 @@ from mindyn.robots.robot import Robot
 PROBES: Final = 500
 """Random positions at which capsules are tried: those that overlap at all of them do so by construction."""
 
+UNMOVED_M: Final = 1e-9
+"""What changes by less over these positions, no joint moves."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Surroundings:
@@ -165,7 +168,8 @@ def random_positions(limits: MotionLimits, rng: np.random.Generator, count: int)
 def _pairs(robot: Robot, body: Body, around: Surroundings, probes: Array) -> tuple[Pairs, list[str]]:
     """Pairs of links that are not neighbours, and of moving links and obstacles.
 
-    Neighbours share a joint, or are joined through links without a capsule, as those of a spherical wrist.
+    Neighbours share a joint, or are joined through links without a capsule, as those of a spherical wrist. Links that
+    always touch are left out; of an obstacle those alone that do so by the same depth, as what stands on a pedestal.
     """
     capsules = (*body.capsules, *around.obstacles)
     links, own = moved_by(robot, capsules), len(body.capsules)
@@ -179,7 +183,9 @@ def _pairs(robot: Robot, body: Body, around: Surroundings, probes: Array) -> tup
     pairs = Pairs(robot, capsules, np.array(wanted, dtype=np.intp).reshape(-1, 2))
     if not wanted:
         return pairs, []
-    always = np.asarray((pairs.gaps(probes) < around.clearance).all(axis=0))
+    gaps, with_obstacle = pairs.gaps(probes), pairs.pairs[:, 1] >= own
+    unmoved = np.ptp(gaps, axis=0) < UNMOVED_M
+    always = (gaps < around.clearance).all(axis=0) & (unmoved | ~with_obstacle)
     named = [name for name, met in zip(pairs.names(), always, strict=True) if met]
     kept = Pairs(robot, capsules, pairs.pairs[~always])
     return kept, [f"not checked, since they touch wherever the joints are: {', '.join(named)}"] if named else []
@@ -201,7 +207,7 @@ def _apart(before: dict[int, int | None], one: int, other: int) -> bool:
 def _walls(robot: Robot, capsules: Sequence[Capsule], box: Box, clearance: float, probes: Array) -> Walls:
     """Both ends of every capsule against every face; ends that no joint moves are left out."""
     pairs = Pairs(robot, capsules, np.zeros((0, 2), dtype=np.intp))
-    moving: NDArray[np.intp] = np.flatnonzero(np.ptp(pairs.points.positions(probes), axis=0).max(axis=1) > 1e-9)
+    moving: NDArray[np.intp] = np.flatnonzero(np.ptp(pairs.points.positions(probes), axis=0).max(axis=1) > UNMOVED_M)
     point, directions, offsets, names = [], [], [], []
     for axis, side, corner in ((a, s, c[a]) for s, c in ((1.0, box.lower), (-1.0, box.upper)) for a in range(3)):
         if not np.isfinite(corner):
