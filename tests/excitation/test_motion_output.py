@@ -101,6 +101,8 @@ def test_the_plot_shows_every_joint_and_parameter_and_loads_nothing(design, fold
     for name in (*design.robot.joint_names, *design.prediction.names):
         assert name in page
     assert "Predicted relative standard deviation" in page
+    units = {"revolute": "rad/s", "prismatic": "m/s"}
+    assert all(f"{joint.name}: velocity, {units[joint.kind]}<" in page for joint in design.robot.joints)
     drawings = [fromstring(text) for text in re.findall(r"<svg.*?</svg>", page, re.DOTALL)]
     assert sum(drawing.find("polyline") is not None for drawing in drawings) == 3 * design.robot.joint_count
     found = design.prediction
