@@ -12,6 +12,7 @@ from robots import random_robot
 
 import mindyn
 from mindyn.excitation.columns import Columns
+from mindyn.excitation.constraints import APPROACH_M
 from mindyn.excitation.design import problem_of
 from mindyn.excitation.design_inputs import Question
 from mindyn.excitation.safety import Surroundings, safety_of
@@ -49,7 +50,10 @@ def test_every_limit_holds_at_one_kilohertz(design):
     assert max(parts.values()) > 0.98, "no limit binds: the motion could be larger"
 
 
-def test_torque_parts_count_coulomb_friction_at_its_worst(design):
+@pytest.mark.parametrize("drives", [True, False], ids=["drives estimated", "drives known"])
+def test_torque_parts_count_drives_with_coulomb_friction_at_its_worst(design, drives):
+    if not drives:
+        design = designed(drives=False, deadline_s=0.0)
     robot, limits = design.robot, design.limits
     calm = replace(robot, drives=tuple(replace(drive, coulomb=0.0) for drive in robot.drives))
     smooth = np.abs(torques(calm, *design.sample(1000.0)[:3])).max(axis=0)
@@ -181,6 +185,18 @@ def test_workspace_and_obstacles_are_kept_clear_of():
     assert min(end[:, 2].min() for end in ends) >= floor + 0.03 + 0.01 - TOLERANCE
     gaps = smallest_gaps(design.robot, (*capsules, obstacle), design.sample(1000.0)[0], [(0, 1)])
     assert gaps[0, 1] >= 0.01 - 1e-6
+
+
+def test_the_nearest_end_of_a_capsule_says_what_is_used_of_a_wall():
+    ends, upper = (np.zeros(3), np.array([0.3, 0, 0])), (np.inf, np.inf, 3.0)
+    used, heights = [], []
+    for a, b in (ends, ends[::-1]):
+        capsule = mindyn.Capsule("link3", a, b, 0.03)
+        design = small(workspace=mindyn.Box(upper=upper), capsules=(capsule,), deadline_s=0.0)
+        X = mindyn.compile_model(design.robot).forward_kinematics(design.sample(1000.0)[0], "link3")
+        heights.append(max((X[:, 2, 3] + X[:, 2, :3] @ end).max() for end in ends))
+        used += [value for label, value in design.used.items() if "upper z wall" in label]
+    assert_close(used, 1 - (3.0 - np.array(heights) - 0.03 - 0.01) / APPROACH_M, 1e-8)
 
 
 def test_an_interrupt_gives_the_best_motion_so_far():

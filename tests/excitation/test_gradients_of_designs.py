@@ -26,7 +26,16 @@ def make_problem(family, criterion, *, start=None, seed=3):
     rng = np.random.default_rng(seed)
     earlier = 0.1 * rng.normal(size=(3, columns.count))
     question = Question(
-        columns, limits, family, 6.0, criterion, np.full(4, 2.0), 50.0, columns.base.values, earlier, start
+        columns,
+        limits,
+        family,
+        6.0,
+        criterion,
+        np.array([1.0, 2.0, 3.0, 5.0]),
+        50.0,
+        columns.base.values,
+        earlier,
+        start,
     )
     around = Surroundings(
         obstacles=(Capsule("", np.array([1.5, 0, 0]), np.array([1.5, 1, 0]), 0.1),), workspace=Box((-3, -3, -3))

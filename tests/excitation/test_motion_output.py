@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from xml.etree.ElementTree import fromstring
 
 import numpy as np
@@ -16,6 +17,7 @@ from typer.testing import CliRunner
 
 import mindyn
 from mindyn.cli.main import app
+from mindyn.excitation.c_header import c_header
 from mindyn.excitation.motion_files import ALL
 
 
@@ -80,12 +82,27 @@ def test_the_ros_trajectory_is_a_joint_trajectory(design, folder):
     assert since["sec"] + 1e-9 * since["nanosec"] == pytest.approx(t[77])
 
 
+def test_the_ros_trajectory_holds_numbers_alone(design, tmp_path):
+    yaml = pytest.importorskip("yaml")
+    motion = replace(design.motion, start=np.array([1e-5, -2e-20]), coefficients=0 * design.motion.coefficients)
+    replace(design, motion=motion).write(tmp_path / "motion.yaml", rate_hz=1.0)
+    point = yaml.safe_load((tmp_path / "motion.yaml").read_text())["points"][0]
+    assert point["positions"] == [1e-5, -2e-20]
+
+
+def test_the_c_header_holds_plain_numbers(design):
+    family = mindyn.Fourier(2, ramp_s=np.float64(1.0))
+    assert c_header(replace(design.motion, family=family), design.robot) == c_header(design.motion, design.robot)
+
+
 def test_the_plot_shows_every_joint_and_parameter_and_loads_nothing(design, folder):
     page = (folder / "motion.html").read_text()
     assert "http" not in page
     for name in (*design.robot.joint_names, *design.prediction.names):
         assert name in page
     assert "Predicted relative standard deviation" in page
+    units = {"revolute": "rad/s", "prismatic": "m/s"}
+    assert all(f"{joint.name}: velocity, {units[joint.kind]}<" in page for joint in design.robot.joints)
     drawings = [fromstring(text) for text in re.findall(r"<svg.*?</svg>", page, re.DOTALL)]
     assert sum(drawing.find("polyline") is not None for drawing in drawings) == 3 * design.robot.joint_count
     found = design.prediction
@@ -108,6 +125,16 @@ def test_unknown_formats_and_folders_are_refused(design, tmp_path):
     with pytest.raises(mindyn.MindynError, match="rate_hz"):
         design.write(tmp_path, rate_hz=0.0)
     assert not list(tmp_path.iterdir())
+    (tmp_path / "file").touch()
+    with pytest.raises(mindyn.MindynError, match="file' is a file"):
+        design.write(tmp_path / "file")
+    with pytest.raises(mindyn.MindynError, match="inside' cannot be made"):
+        design.write(tmp_path / "file" / "inside")
+
+
+def test_a_folder_may_have_a_dot_in_its_name(design, tmp_path):
+    (tmp_path / "motion.v2").mkdir()
+    assert len(design.write(tmp_path / "motion.v2", rate_hz=10.0)) == len(ALL)
 
 
 LIMITS = """
@@ -145,6 +172,28 @@ def test_the_command_writes_all_files_and_prints_data_alone(arm):
     assert data["limits"]["acceleration"] == [10.0, None]
     assert {path.name for path in (arm / "out").iterdir()} == set(ALL)
     assert "search 1 of 1" in done.stderr
+
+
+def test_the_command_refuses_a_bad_target_before_it_searches(arm):
+    done = excite(arm, "--out", str(arm / "motion.doc"))
+    assert isinstance(done.exception, mindyn.MindynError)
+    assert "search" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        ("obstacles = 3", "lists of tables"),
+        ("[[obstacles]]\na = [0, 0, 0]\nradius = 'thick'", "radius of a capsule must be numbers"),
+        ("[workspace]\nfloor = 'low'", "lower corner of a box must be three numbers"),
+        ("[workspace]\nfloor = 0\nupper = [1, 1, 1]", "a floor or corners, not both"),
+    ],
+)
+def test_the_command_refuses_impossible_surroundings(arm, table, words):
+    (arm / "limits.toml").write_text(table)
+    done = excite(arm)
+    assert isinstance(done.exception, mindyn.MindynError), done.exception
+    assert words in str(done.exception)
 
 
 def test_the_command_refuses_unknown_limits(arm):

@@ -9,6 +9,8 @@ import pytest
 from robots import random_robot
 
 import mindyn
+from mindyn.regression.gathering import gather
+from mindyn.regression.regressor import Regressor
 from mindyn.robots.parts import Limits, Link
 
 
@@ -40,6 +42,29 @@ def test_infinity_says_that_there_is_no_limit():
     assert not any("torque" in label for label in design(robot, limits, noise=1.0).used)
 
 
+def test_joints_without_position_limits_are_designed_for():
+    robot, limits = arm(lower=-np.inf, upper=np.inf)
+    found = design(robot, limits, deadline_s=0.0)
+    assert not any(label.startswith("position") for label in found.used)
+    assert max(found.used.values()) <= 1
+
+
+def test_a_joint_without_any_limit_is_named():
+    robot, limits = arm(
+        **{name: {"joint2": np.inf} for name in ("upper", "velocity", "effort")}, lower={"joint2": -np.inf}
+    )
+    with pytest.raises(mindyn.MindynError, match="nothing limits the motion of joint2"):
+        design(robot, limits, noise=1.0)
+
+
+def test_limits_of_another_robot_are_refused():
+    robot, _ = arm()
+    with pytest.raises(mindyn.MindynError, match="limits are of 6 joints.*has 3"):
+        design(robot, mindyn.MotionLimits.of(mindyn.load_robot("puma560")))
+    with pytest.raises(mindyn.MindynError, match="must be MotionLimits, got dict"):
+        design(robot, {"velocity": 2.0})
+
+
 def test_a_start_outside_the_limits_is_named():
     robot, limits = arm()
     with pytest.raises(mindyn.MindynError, match="start lies outside.*joint2 at 9"):
@@ -61,7 +86,7 @@ def test_impossible_torque_limits_are_named():
         design(robot, limits)
 
 
-@pytest.mark.parametrize(
+CANNOT_MOVE = pytest.mark.parametrize(
     "change",
     [
         {"velocity": {"joint3": 0.0}},
@@ -69,10 +94,29 @@ def test_impossible_torque_limits_are_named():
         {"lower": {"joint3": 0.5}, "upper": {"joint3": 0.5}},
     ],
 )
+
+
+@CANNOT_MOVE
 def test_a_joint_that_cannot_move_leaves_named_parameters_untold(change):
     robot, limits = arm(**change)
     with pytest.raises(mindyn.MindynError, match="no motion within the limits tells.*fv3.*joint joint3 cannot move"):
         design(robot, limits)
+
+
+@CANNOT_MOVE
+@pytest.mark.parametrize("criterion", ["condition", "A"])
+def test_a_joint_that_cannot_move_is_no_obstacle_where_an_earlier_log_told_the_rest(change, criterion):
+    robot, free = arm()
+    first = design(robot, free, deadline_s=0.0)
+    q, qd, qdd, t = first.sample(100.0)
+    samples = mindyn.Samples(robot.joint_names, q, qd, qdd, qdd, 100.0, np.zeros(len(t), dtype=np.int64))
+    previous = gather(Regressor(first.robot), samples)
+    found = design(*arm(**change), previous=previous, criterion=criterion)
+    assert max(found.used.values()) <= 1
+    moved = np.ptp(found.sample(100.0)[0], axis=0)
+    assert moved[2] < 1e-9
+    assert (moved[:2] > 0.1).all()
+    assert found.criteria[criterion] < first.criteria[criterion]
 
 
 def test_without_inertial_parameters_a_prior_is_asked_for():
@@ -100,9 +144,6 @@ def test_information_of_other_parameters_is_refused():
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(4, 200, 3))
     samples = mindyn.Samples(other.joint_names, *rows, 100.0, np.zeros(200, dtype=np.int64))
-    from mindyn.regression.gathering import gather
-    from mindyn.regression.regressor import Regressor
-
     with pytest.raises(mindyn.MindynError, match="earlier information is of other parameters"):
         design(robot, limits, previous=gather(Regressor(other), samples))
 
@@ -122,6 +163,28 @@ def test_walls_that_leave_no_room_are_named():
         design(robot, limits, workspace=mindyn.Box((5, 5, 5)))
 
 
+def test_obstacles_and_walls_are_not_passed_over_where_links_have_no_size():
+    robot, limits = arm()
+    bare = mindyn.Capsule("base", np.zeros(3), np.ones(3), 0.1)
+    for settings in ({"obstacles": (mindyn.Capsule("", np.zeros(3), np.ones(3), 0.1),)}, {"workspace": mindyn.Box()}):
+        with pytest.raises(mindyn.MindynError, match=r"no moving link.*has a size \(link1, link2, link3"):
+            design(robot, limits, capsules=(bare,), **settings)
+    one = mindyn.Capsule("link1", np.zeros(3), np.ones(3), 0.1)
+    notes = design(robot, limits, capsules=(one,), deadline_s=0.0).notes
+    assert any("not checked" in note and note.endswith("link2, link3") for note in notes)
+
+
+def test_an_obstacle_that_no_position_avoids_is_named_and_a_pedestal_is_not():
+    robot = mindyn.load_robot("puma560")
+
+    def on_a_ball(radius):
+        return design(robot, obstacles=(mindyn.Capsule("", np.zeros(3), np.zeros(3), radius),), deadline_s=0.0)
+
+    assert any("touch wherever the joints are: link1 - obstacle" in note for note in on_a_ball(0.1).notes)
+    with pytest.raises(mindyn.MindynError, match="cannot even stand still.*gap of link6 - obstacle"):
+        on_a_ball(9.0)
+
+
 def test_loops_are_refused():
     with pytest.raises(mindyn.MindynError, match="has loops"):
         mindyn.design_motion(mindyn.load_robot("five_bar"), limits=None)
@@ -137,6 +200,12 @@ def test_loops_are_refused():
         ({"rate_hz": -1.0}, "rate_hz"),
         ({"starts": 0}, "starts"),
         ({"seconds": 1.5}, "leave nothing"),
+        ({"noise": "low"}, "noise must be numbers"),
+        ({"seed": -1}, "seed must be a whole number of at least 0"),
+        ({"deadline_s": float("nan")}, "deadline_s must be zero or a positive"),
+        ({"deadline_s": -1.0}, "deadline_s must be zero or a positive"),
+        ({"clearance_m": float("nan")}, "clearance_m must be zero or a positive"),
+        ({"rate_hz": 0.3}, "2 samples has 6 rows, too few for 17 parameters"),
     ],
 )
 def test_impossible_arguments_are_named(options, words):
@@ -155,6 +224,7 @@ def test_impossible_arguments_are_named(options, words):
         ({"lower": -np.inf}, "both ends or none"),
         ({"effort": float("nan")}, "effort of joint1"),
         ({"torque_margin": 1.0}, "torque_margin"),
+        ({"torque_margin": "low"}, "torque_margin must be a number"),
     ],
 )
 def test_impossible_limits_are_named(change, words):

@@ -16,6 +16,7 @@ from mindyn.excitation.constraints import Box
 from mindyn.excitation.design import design_motion
 from mindyn.excitation.fourier import Fourier
 from mindyn.excitation.limits import MotionLimits
+from mindyn.excitation.motion_files import files_at
 from mindyn.excitation.splines import BSpline
 from mindyn.robots.loading import load_robot
 
@@ -43,6 +44,8 @@ def excite(
     arm = load_robot(robot)
     given = _table(limits)
     bounds = MotionLimits.from_dict(arm, {key: value for key, value in given.items() if key not in PLACES})
+    if out is not None:
+        files_at(out)  # refused now rather than after the search
     design = design_motion(
         arm,
         seconds=seconds,
@@ -83,6 +86,8 @@ def _table(path: Path | None) -> dict[str, Any]:
 
 def _capsules(entries: Any) -> tuple[Capsule, ...]:
     """Tables with `a`, `b` (a sphere without it), `radius`, and `link` where it moves."""
+    if not isinstance(entries, list):
+        raise InputError(f"obstacles and capsules are lists of tables, got {entries!r}", hint="[[obstacles]]")
     made = []
     for entry in entries:
         if not isinstance(entry, dict) or not {"a", "radius"} <= set(entry) <= {"link", "a", "b", "radius"}:
@@ -100,5 +105,7 @@ def _box(entry: Any) -> Box | None:
     if not isinstance(entry, dict) or not set(entry) <= {"lower", "upper", "floor"}:
         raise InputError(f"a workspace has lower and upper corners, or a floor; got {entry!r}")
     if "floor" in entry:
+        if len(entry) > 1:
+            raise InputError("a workspace has a floor or corners, not both; its lower corner may hold the floor")
         return Box(lower=(-float("inf"), -float("inf"), entry["floor"]))
     return Box(**entry)

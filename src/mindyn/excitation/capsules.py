@@ -35,7 +35,7 @@ class Capsule(Value):
     def __post_init__(self) -> None:
         for name in ("a", "b"):
             object.__setattr__(self, name, frozen_array(getattr(self, name), (3,), f"end {name} of a capsule"))
-        if not np.isfinite(self.radius) or self.radius <= 0:
+        if frozen_array(self.radius, (), "the radius of a capsule") <= 0:
             raise InputError(f"the radius of a capsule must be positive, got {self.radius!r}")
 
 

@@ -84,5 +84,5 @@ def coulomb_columns(robot: Robot, base: BaseParameters) -> list[int]:
 def _coulomb_columns(robot: Robot, base: BaseParameters, speeds: Array) -> tuple[_Coulomb, ...]:
     rows = friction_matrix(robot)
     numbers = coulomb_columns(robot, base)
-    finite = np.where(np.isfinite(speeds), speeds, 1.0)
+    finite = np.where(np.isfinite(speeds) & (speeds > 0), speeds, 1.0)
     return tuple(_Coulomb(k, row, float(TURNING * np.abs(row) @ finite)) for k, row in zip(numbers, rows, strict=True))

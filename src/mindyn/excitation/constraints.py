@@ -139,7 +139,10 @@ class Box:
 
     def __init__(self, lower: object = (-np.inf,) * 3, upper: object = (np.inf,) * 3) -> None:
         for name, given in (("lower", lower), ("upper", upper)):
-            array = np.array(given, dtype=np.float64)
+            try:
+                array = np.array(given, dtype=np.float64)
+            except (TypeError, ValueError):
+                array = np.array(np.nan)
             if array.shape != (3,) or np.isnan(array).any():
                 raise InputError(f"the {name} corner of a box must be three numbers, got {given!r}")
             object.__setattr__(self, name, array)

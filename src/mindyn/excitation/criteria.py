@@ -25,7 +25,7 @@ class Criterion:
     """f(S) and its gradient.
 
     name    "condition": logarithm of the condition number of the stack, columns scaled to unit length
-            "D": - log det S / p; half the logarithm of the volume of the confidence ellipsoid is p / 2 times this
+            "D": - log det S / p; the logarithm of the confidence ellipsoid's volume is p / 2 times this, and a constant
             "A": log of the mean variance of the parameters; "E": log of the largest variance of a combination
     scales  (p,) of the parameters, in which A and E measure variances; the others do not depend on them
     power   of the norm that stands for the largest eigenvalue of A in "condition" and "E": (sum of l^power)^(1/power),

@@ -18,19 +18,22 @@ from mindyn.excitation.criteria import Criterion, Name
 from mindyn.excitation.design_inputs import (
     Fitted,
     Question,
-    count_of,
+    deadline_of,
     earlier_rows,
+    limits_for,
     noise_note,
     noise_of,
     prior_values,
     require_criterion,
     require_rate,
+    require_rows,
     robot_to_estimate,
     start_of,
+    whole_number,
 )
 from mindyn.excitation.fourier import Fourier
 from mindyn.excitation.instants import Instants
-from mindyn.excitation.limits import MotionLimits
+from mindyn.excitation.limits import STILL, MotionLimits
 from mindyn.excitation.motion_design import MotionDesign, Prediction, sample_times
 from mindyn.excitation.motions import Family, require_seconds
 from mindyn.excitation.problem import KNOTS_PER_CYCLE, SAMPLES_PER_CYCLE, Problem
@@ -92,7 +95,11 @@ def design_motion(
     """
     begin = monotonic()
     require_criterion(criterion)
-    arm, bounds = robot_to_estimate(robot, drives), limits or MotionLimits.of(robot)
+    whole_number(seed, 0, "seed")
+    whole_number(starts, 1, "starts")
+    deadline = deadline_of(begin, deadline_s)
+    arm = robot_to_estimate(robot, drives)
+    bounds = limits_for(arm, limits)
     deviations, from_there = noise_of(arm, bounds, noise), start_of(arm, bounds, start)
     columns = Columns(arm, drives=drives, speeds=bounds.velocity)
     question = Question(
@@ -107,14 +114,15 @@ def design_motion(
         earlier_rows(columns, previous, deviations),
         from_there,
     )
+    require_rows(columns, len(sample_times(question.seconds, question.rate_hz)), question.earlier)
     own = None if capsules is None else tuple(capsules)
     around = Surroundings(tuple(obstacles), workspace, self_collision, own, capsule_radius, clearance_m)
     safety = safety_of(columns, bounds, question.beta, around, seed)
     rng = np.random.default_rng(seed)
     problem = problem_of(question, safety.constraints, rng)
     dense = Instants.at(sample_times(problem.seconds, CHECK_HZ), problem.family, problem.seconds)
-    search = Search(problem, dense, None if deadline_s is None else begin + deadline_s)
-    ending = _searched(search, bounds, rng, count_of(starts), progress or (lambda _: None))
+    search = Search(problem, dense, deadline)
+    ending = _searched(search, bounds, rng, starts, progress or (lambda _: None))
     notes = (*safety.notes, *noise_note(noise))
     return _design(question, search, f"{ending} after {monotonic() - begin:.1f} s", notes)
 
@@ -123,20 +131,22 @@ def problem_of(question: Question, constraints: tuple[Constraint, ...], rng: np.
     """Criterion and constraints as functions of the unknowns; refused where parameters cannot be told at all."""
     columns, family, seconds = question.columns, question.family, question.seconds
     Y = require_excitable(columns, question.limits, question.earlier, rng)
-    reference = columns.information(Y, question.weights / len(Y))
+    earlier = question.earlier.T @ question.earlier
+    reference = np.diag(columns.information(Y, question.weights / len(Y)))
+    reference = np.where(reference > 0, reference, np.diag(earlier))
     cycles = family.cycles(seconds)
     samples = Instants.of(family, seconds, int(SAMPLES_PER_CYCLE * cycles) + 1)
     knots = Instants.of(family, seconds, int(KNOTS_PER_CYCLE * cycles) + 1)
     return Problem(
         columns,
-        Criterion(question.criterion, 1 / np.sqrt(np.diag(reference))),
+        Criterion(question.criterion, 1 / np.sqrt(reference)),
         constraints,
         family,
         seconds,
         samples,
         knots,
         question.weights / len(samples.t),
-        question.earlier.T @ question.earlier,
+        earlier,
         _scales(question.limits, knots),
         question.start,
     )
@@ -144,10 +154,10 @@ def problem_of(question: Question, constraints: tuple[Constraint, ...], rng: np.
 
 def _scales(limits: MotionLimits, knots: Instants) -> Array:
     """(1 + m, n): the amplitude at which each function alone takes each joint to its nearest limit."""
-    halves = (limits.reach, limits.velocity, limits.acceleration, limits.jerk)
+    halves = [np.maximum(h, STILL) for h in (limits.reach, limits.velocity, limits.acceleration, limits.jerk)]
     sizes = [np.abs(B[:, 1:]).max(axis=0)[:, None] for B in knots.basis]
     amplitudes = np.min([half / size for half, size in zip(halves, sizes, strict=True)], axis=0)
-    return np.vstack([np.minimum(limits.reach, 1.0), amplitudes])
+    return np.vstack([np.minimum(halves[0], 1.0), amplitudes])
 
 
 def _searched(
@@ -193,7 +203,7 @@ def _design(question: Question, search: Search, ending: str, notes: tuple[str, .
     deviations, excitation = np.sqrt(np.diag(_inverse(whole))), np.sqrt(np.diag(S) / len(log.t))
     criteria = {name: Criterion(name, problem.criterion.scales).value(whole) for name in get_args(Name)}
     criteria["condition"] = float(np.exp(criteria["condition"]))
-    used = dict(zip(problem.labels, problem.greatest(motion, search.dense).tolist(), strict=True))
+    used = problem.used(motion, search.dense)
     status = (
         f"{ending}: condition number {criteria['condition']:.3g}, {columns.count} parameters, "
         f"{max(used.values()):.1%} of the nearest limit"

@@ -82,6 +82,24 @@ def robot_to_estimate(robot: Robot, drives: bool) -> Robot:
     return with_estimated_drives(robot) if drives else robot
 
 
+def limits_for(robot: Robot, limits: MotionLimits | None) -> MotionLimits:
+    """The limits, the robot's own if None; refused where they are not of its joints, or leave one without any."""
+    found = MotionLimits.of(robot) if limits is None else limits
+    if not isinstance(found, MotionLimits):
+        raise InputError(f"limits must be MotionLimits, got {type(found).__name__}", hint="MotionLimits.of(robot, ...)")
+    if len(found.lower) != robot.joint_count:
+        raise InputError(f"the limits are of {len(found.lower)} joints, robot {robot.name!r} has {robot.joint_count}")
+    bounds = np.stack([found.lower, found.velocity, found.acceleration, found.jerk, found.effort])
+    free = [name for name, column in zip(robot.joint_names, bounds.T, strict=True) if np.isinf(column).all()]
+    if free:
+        raise InputError(
+            f"nothing limits the motion of {', '.join(free)}: position, velocity, acceleration, jerk and effort are "
+            "all infinite",
+            hint="state one of them at least",
+        )
+    return found
+
+
 def noise_of(robot: Robot, limits: MotionLimits, noise: ArrayLike | None) -> Array:
     """(n,) standard deviations of the torque."""
     n = robot.joint_count
@@ -94,8 +112,7 @@ def noise_of(robot: Robot, limits: MotionLimits, noise: ArrayLike | None) -> Arr
                 hint="give noise=..., the standard deviation of the torque of every joint",
             )
         return np.asarray(NOISE_PART * limits.effort)
-    given = np.asarray(noise, dtype=np.float64)
-    found = frozen_array(np.full(n, float(given)) if given.ndim == 0 else given, (n,), "noise")
+    found = np.broadcast_to(frozen_array(noise, () if np.ndim(noise) == 0 else (n,), "noise"), (n,))
     if (found <= 0).any():
         raise InputError(f"noise must be positive, got {found.tolist()}")
     return found
@@ -112,6 +129,25 @@ def require_rate(rate_hz: float) -> float:
     if not np.isfinite(rate_hz) or rate_hz <= 0:
         raise InputError(f"rate_hz must be positive, got {rate_hz!r}")
     return float(rate_hz)
+
+
+def require_rows(columns: Columns, times: int, earlier: Array) -> None:
+    """Refuses a log with fewer rows than parameters."""
+    rows = times * columns.robot.joint_count
+    if rows + len(earlier) < columns.count:
+        raise InputError(
+            f"a log of {times} samples has {rows} rows, too few for {columns.count} parameters",
+            hint="raise rate_hz or seconds",
+        )
+
+
+def deadline_of(begin: float, deadline_s: float | None) -> float | None:
+    """When the search ends, on the clock that showed `begin`."""
+    if deadline_s is None:
+        return None
+    if not deadline_s >= 0:
+        raise InputError(f"deadline_s must be zero or a positive number of seconds, got {deadline_s!r}")
+    return begin + deadline_s
 
 
 def prior_values(columns: Columns, limits: MotionLimits, prior: Any) -> Array | None:
@@ -163,8 +199,8 @@ def start_of(robot: Robot, limits: MotionLimits, start: ArrayLike | None) -> Arr
     return q
 
 
-def count_of(starts: int) -> int:
-    """The number of searches."""
-    if not isinstance(starts, int) or isinstance(starts, bool) or starts < 1:
-        raise InputError(f"starts must be a whole number of at least 1, got {starts!r}")
-    return starts
+def whole_number(value: int, least: int, what: str) -> int:
+    """A count or a seed; `what` names it in the error."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise InputError(f"{what} must be a whole number of at least {least}, got {value!r}")
+    return value

@@ -38,6 +38,7 @@ class Fourier:
                 raise InputError(f"{name} must be a whole number of at least 1, got {value!r}")
         if not np.isfinite(self.ramp_s) or self.ramp_s < 0:
             raise InputError(f"ramp_s must be zero or a positive number of seconds, got {self.ramp_s!r}")
+        object.__setattr__(self, "ramp_s", float(self.ramp_s))
         if self.ramp_s == 0 and self.harmonics < 2:
             raise InputError("without ramps one harmonic cannot start at rest; take two or more, or a ramp")
 

@@ -16,6 +16,8 @@ from mindyn.robots.robot import Robot
 BOUNDS: Final = ("lower", "upper", "velocity", "acceleration", "jerk", "effort")
 REQUIRED: Final = ("lower", "upper", "velocity", "effort")
 """Without these no motion is safe to run. One that truly does not exist is stated as infinite."""
+STILL: Final = 1e-12
+"""Stands for a limit of zero where one divides by it."""
 
 Given = ArrayLike | Mapping[str, float] | None
 
@@ -50,7 +52,7 @@ class MotionLimits:
             raise InputError(f"lower limits {self.lower.tolist()} lie above upper ones {self.upper.tolist()}")
         if (np.isfinite(self.lower) != np.isfinite(self.upper)).any():
             raise InputError(f"a range has both ends or none: lower {self.lower.tolist()}, upper {self.upper.tolist()}")
-        if not 0 <= self.torque_margin < 1:
+        if not 0 <= _number(self.torque_margin, "torque_margin") < 1:
             raise InputError(f"torque_margin is a part of the effort limit, 0 to below 1; got {self.torque_margin!r}")
 
     @property
@@ -61,14 +63,13 @@ class MotionLimits:
     @property
     def middle(self) -> Array:
         """(n,) of the range; 0 where it has no end."""
-        bounded = np.isfinite(self.lower) & np.isfinite(self.upper)
-        return np.asarray(np.where(bounded, (np.where(bounded, self.lower + self.upper, 0.0)) / 2, 0.0))
+        bounded = np.isfinite(self.lower)
+        return np.asarray(np.where(bounded, self.upper, 0.0) + np.where(bounded, self.lower, 0.0)) / 2
 
     @property
     def reach(self) -> Array:
         """(n,) half the range; half a turn where it has no end."""
-        bounded = np.isfinite(self.lower) & np.isfinite(self.upper)
-        return np.asarray(np.where(bounded, (np.where(bounded, self.upper - self.lower, 0.0)) / 2, np.pi))
+        return np.asarray(np.where(np.isfinite(self.lower), (self.upper - self.lower) / 2, np.pi))
 
     @property
     def still(self) -> NDArray[np.bool_]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from mindyn.algebra.values import Array
 from mindyn.errors import ExportError, InputError
 from mindyn.excitation.c_header import c_header
 from mindyn.excitation.fourier import Fourier
@@ -27,22 +28,30 @@ def write_design(design: MotionDesign, path: Path, rate_hz: float) -> list[Path]
     """See `MotionDesign.write`."""
     if not np.isfinite(rate_hz) or rate_hz <= 0:
         raise InputError(f"rate_hz must be positive, got {rate_hz!r}")
-    if path.suffix:
-        _writer(path)(design, path, rate_hz)
-        return [path]
-    path.mkdir(parents=True, exist_ok=True)
-    made = [path / name for name in ALL]
+    made = files_at(path)
+    try:
+        made[0].parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ExportError(f"the folder {str(path)!r} cannot be made: {error.strerror}") from error
     for one in made:
-        _writer(one)(design, one, rate_hz)
+        _WRITERS[one.suffix](design, one, rate_hz)
     return made
 
 
-def _writer(path: Path) -> Callable[[MotionDesign, Path, float], None]:
-    if path.suffix not in _WRITERS:
-        raise ExportError(f"{path.name!r}: a motion is written as {', '.join(_WRITERS)}")
-    if not path.parent.is_dir():
-        raise ExportError(f"there is no folder {str(path.parent)!r} to write {path.name} into")
-    return _WRITERS[path.suffix]
+def files_at(path: Path) -> list[Path]:
+    """The files that a design is written as: the one named, or all of them in a folder."""
+    if path.suffix and not path.is_dir():
+        if path.suffix not in _WRITERS:
+            raise ExportError(
+                f"{path.name!r}: a motion is written as {', '.join(_WRITERS)}",
+                hint="a folder whose name has a dot must be there already",
+            )
+        if not path.parent.is_dir():
+            raise ExportError(f"there is no folder {str(path.parent)!r} to write {path.name} into")
+        return [path]
+    if path.exists() and not path.is_dir():
+        raise ExportError(f"{str(path)!r} is a file; a folder is needed for all of a motion's files")
+    return [path / name for name in ALL]
 
 
 def coefficients_of(design: MotionDesign) -> dict[str, Any]:
@@ -130,10 +139,16 @@ def _write_yaml(design: MotionDesign, path: Path, rate_hz: float) -> None:
     for row, time in enumerate(t):
         seconds, nanoseconds = divmod(round(float(time) * 10**9), 10**9)
         lines.append(
-            f"- {{positions: {q[row].tolist()}, velocities: {qd[row].tolist()}, accelerations: {qdd[row].tolist()}, "
+            f"- {{positions: {_floats(q[row])}, velocities: {_floats(qd[row])}, accelerations: {_floats(qdd[row])}, "
             f"time_from_start: {{sec: {seconds}, nanosec: {nanoseconds}}}}}"
         )
     write_whole(path, "\n".join(lines) + "\n")
+
+
+def _floats(values: Array) -> str:
+    """A YAML list; always with a point, since YAML 1.1 takes 1e-05 for a word."""
+    texts = (repr(value) for value in values.tolist())
+    return f"[{', '.join(text if '.' in text else text.replace('e', '.0e') for text in texts)}]"
 
 
 def _write_html(design: MotionDesign, path: Path, rate_hz: float) -> None:  # noqa: ARG001

@@ -18,7 +18,10 @@ POINTS: Final = 601
 """Points of a curve: more would not be seen."""
 SHOWN: Final = 0.01
 """Part of a limit from which on it is shown."""
-ORDERS: Final = ("position, rad or m", "velocity, rad/s or m/s", "acceleration, rad/s² or m/s²")
+TITLE: Final = 16
+"""Height above a curve for its title."""
+UNITS: Final = {"revolute": "rad", "prismatic": "m"}
+ORDERS: Final = (("position", ""), ("velocity", "/s"), ("acceleration", "/s²"))
 
 
 def html_plot(design: MotionDesign) -> str:
@@ -62,9 +65,10 @@ def _joint(design: MotionDesign, joint: int) -> str:
         (-limits.acceleration[joint], limits.acceleration[joint]),
     )
     name = design.robot.joint_names[joint]
+    unit = UNITS[design.robot.joints[joint].kind]
     drawings = [
-        curve(t, design.motion.derivative(t, order)[:, joint], bounds[order], f"{name}: {ORDERS[order]}")
-        for order in range(3)
+        curve(t, design.motion.derivative(t, order)[:, joint], bounds[order], f"{name}: {what}, {unit}{per}")
+        for order, (what, per) in enumerate(ORDERS)
     ]
     return f"<h3>{escape(name)}</h3>" + "".join(drawings)
 
@@ -77,7 +81,7 @@ def curve(t: Array, y: Array, bounds: Sequence[float], title: str) -> str:
     x_of = LEFT + (WIDTH - LEFT - 10) * (t - t[0]) / (t[-1] - t[0])
 
     def height(value: float) -> float:
-        return HEIGHT - BOTTOM - (HEIGHT - BOTTOM - TOP) * (value - low) / (high - low)
+        return HEIGHT - BOTTOM - (HEIGHT - BOTTOM - TOP - TITLE) * (value - low) / (high - low)
 
     points = " ".join(f"{x:.1f},{height(v):.1f}" for x, v in zip(x_of, y, strict=True))
     lines = [
@@ -87,7 +91,7 @@ def curve(t: Array, y: Array, bounds: Sequence[float], title: str) -> str:
     ]
     ticks = [_text(LEFT - 6, height(v) + 4, f"{v:.3g}", "end") for v in sorted({low, 0.0, high})]
     ticks += [_text(float(x), HEIGHT - 8, f"{s:.3g} s", "middle") for x, s in zip(x_of[::150], t[::150], strict=True)]
-    ticks.append(_text(LEFT + 6, TOP + 16, title, "start"))
+    ticks.append(_text(LEFT, TOP + TITLE - 8, title, "start"))
     body = "".join([*lines, f'<polyline points="{points}" fill="none" stroke="#1f5fa8" stroke-width="1.5"/>', *ticks])
     return _svg(HEIGHT, title, body)
 

@@ -97,6 +97,13 @@ class Problem:
         state = instants.state(np.vstack([motion.start, motion.coefficients]))
         return np.concatenate([greatest(one, state) for one in self.constraints])
 
+    def used(self, motion: Motion, instants: Instants) -> dict[str, float]:
+        """The largest value of all series of one label: a link has several capsules, and each two ends."""
+        found: dict[str, float] = {}
+        for label, value in zip(self.labels, self.greatest(motion, instants).tolist(), strict=True):
+            found[label] = max(value, found.get(label, -np.inf))
+        return found
+
     @property
     def labels(self) -> list[str]:
         """Of all series."""

@@ -15,13 +15,18 @@ from mindyn.excitation.capsules import Body, Capsule, capsules_of
 from mindyn.excitation.clearance import Pairs, moved_by
 from mindyn.excitation.columns import Columns, coulomb_columns
 from mindyn.excitation.constraints import Box, Constraint, Gaps, Rates, Torques, Walls
-from mindyn.excitation.limits import MotionLimits
+from mindyn.excitation.limits import STILL, MotionLimits
 from mindyn.kernels.model import compile_model
-from mindyn.robots.drive_matrices import friction_matrix
+from mindyn.parameters.base import BaseParameters
+from mindyn.parameters.structural import structural_base
+from mindyn.robots.drive_matrices import drive_parameters, friction_matrix
 from mindyn.robots.robot import Robot
 
 PROBES: Final = 500
 """Random positions at which capsules are tried: those that overlap at all of them do so by construction."""
+
+UNMOVED_M: Final = 1e-9
+"""What changes by less over these positions, no joint moves."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,6 +47,10 @@ class Surroundings:
     capsules: tuple[Capsule, ...] | None = None
     radius: float | None = None
     clearance: float = 0.01
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.clearance) and self.clearance >= 0):
+            raise InputError(f"clearance_m must be zero or a positive number of metres, got {self.clearance!r}")
 
     def body(self, robot: Robot) -> Body:
         """The robot's capsules."""
@@ -80,16 +89,17 @@ def _rates(robot: Robot, limits: MotionLimits) -> list[Rates]:
             continue
         middle = limits.middle[joints] if order == 0 else np.zeros(len(joints))
         names = tuple(robot.joint_names[j] for j in joints)
-        made.append(Rates(order, joints, middle, np.maximum(half[joints], 1e-12), names))
+        made.append(Rates(order, joints, middle, np.maximum(half[joints], STILL), names))
     return made
 
 
 def _torques(columns: Columns, limits: MotionLimits, beta: Array) -> Torques:
     """Coulomb friction counts at its worst, whichever way the joint turns: no sign is left in the constraint."""
-    robot, smooth, worst = columns.robot, beta.copy(), np.zeros(columns.robot.joint_count)
-    if columns.base.drives:
-        numbers = coulomb_columns(robot, columns.base)
-        worst = np.abs(friction_matrix(robot)).T @ np.abs(beta[numbers])
+    robot, worst = columns.robot, np.zeros(columns.robot.joint_count)
+    base, smooth = _with_drives(columns.base, beta)
+    if base.drives:
+        numbers = coulomb_columns(robot, base)
+        worst = np.abs(friction_matrix(robot)).T @ np.abs(smooth[numbers])
         smooth[numbers] = 0.0
     joints = np.flatnonzero(np.isfinite(limits.effort))
     allowed = (limits.torque - worst)[joints]
@@ -99,10 +109,19 @@ def _torques(columns: Columns, limits: MotionLimits, beta: Array) -> Torques:
             f"the torque limits cannot be met: Coulomb friction alone takes all that {short} may use",
             hint="raise the effort limits, lower torque_margin, or check the friction of the prior model",
         )
-    model = compile_model(robot, drives=columns.base.drives, base=columns.base, parameters="base")
+    model = compile_model(robot, drives=base.drives, base=base, parameters="base")
     names = tuple(robot.joint_names[j] for j in joints)
     kernel, slopes = model.kernel("inverse_dynamics"), model.derivatives("inverse_dynamics")
     return Torques(kernel, slopes, smooth, joints, allowed, names)
+
+
+def _with_drives(base: BaseParameters, beta: Array) -> tuple[BaseParameters, Array]:
+    """The set and values that give the whole torque: drives act even where their parameters are not asked for."""
+    robot = base.robot
+    if base.drives or not (robot.drives or robot.extras):
+        return base, beta.copy()
+    whole = structural_base(robot, drives=True)
+    return whole, np.asarray(whole.matrix @ np.concatenate([base.embedding @ beta, drive_parameters(robot)]))
 
 
 def _capsule_constraints(
@@ -112,6 +131,7 @@ def _capsule_constraints(
         if robot.link_index(one.link or robot.root.name) >= 0:
             raise InputError(f"an obstacle stands still, but its capsule is fixed to the moving link {one.link!r}")
     body = around.body(robot)
+    bare = _links_without_capsules(robot, body, around)
     probes = random_positions(limits, np.random.default_rng(seed), PROBES)
     made: list[Constraint] = []
     notes: list[str] = []
@@ -122,7 +142,22 @@ def _capsule_constraints(
     if around.workspace is not None and body.capsules:
         walls = _walls(robot, body.capsules, around.workspace, around.clearance, probes)
         made += [walls] if len(walls.offsets) else []
+    if bare and (made or notes):
+        notes.append(f"not checked, since no capsule stands for them: {', '.join(bare)}")
     return made, tuple(notes)
+
+
+def _links_without_capsules(robot: Robot, body: Body, around: Surroundings) -> list[str]:
+    """Moving links that nothing is kept from; refused where that are all of them, and there is something to hit."""
+    links = {one.link for one in body.capsules}
+    bare = [name for name in robot.link_names if name not in links]
+    if len(bare) == robot.joint_count and (around.obstacles or around.workspace is not None):
+        raise InputError(
+            f"no obstacle or wall can be checked: no moving link of robot {robot.name!r} has a size "
+            f"({', '.join(bare)}: neither shapes other than meshes nor a further joint or frame)",
+            hint="give capsules=, one for each link that could hit something",
+        )
+    return bare
 
 
 def random_positions(limits: MotionLimits, rng: np.random.Generator, count: int) -> Array:
@@ -133,7 +168,8 @@ def random_positions(limits: MotionLimits, rng: np.random.Generator, count: int)
 def _pairs(robot: Robot, body: Body, around: Surroundings, probes: Array) -> tuple[Pairs, list[str]]:
     """Pairs of links that are not neighbours, and of moving links and obstacles.
 
-    Neighbours share a joint, or are joined through links without a capsule, as those of a spherical wrist.
+    Neighbours share a joint, or are joined through links without a capsule, as those of a spherical wrist. Links that
+    always touch are left out; of an obstacle those alone that do so by the same depth, as what stands on a pedestal.
     """
     capsules = (*body.capsules, *around.obstacles)
     links, own = moved_by(robot, capsules), len(body.capsules)
@@ -147,7 +183,9 @@ def _pairs(robot: Robot, body: Body, around: Surroundings, probes: Array) -> tup
     pairs = Pairs(robot, capsules, np.array(wanted, dtype=np.intp).reshape(-1, 2))
     if not wanted:
         return pairs, []
-    always = np.asarray((pairs.gaps(probes) < around.clearance).all(axis=0))
+    gaps, with_obstacle = pairs.gaps(probes), pairs.pairs[:, 1] >= own
+    unmoved = np.ptp(gaps, axis=0) < UNMOVED_M
+    always = (gaps < around.clearance).all(axis=0) & (unmoved | ~with_obstacle)
     named = [name for name, met in zip(pairs.names(), always, strict=True) if met]
     kept = Pairs(robot, capsules, pairs.pairs[~always])
     return kept, [f"not checked, since they touch wherever the joints are: {', '.join(named)}"] if named else []
@@ -169,7 +207,7 @@ def _apart(before: dict[int, int | None], one: int, other: int) -> bool:
 def _walls(robot: Robot, capsules: Sequence[Capsule], box: Box, clearance: float, probes: Array) -> Walls:
     """Both ends of every capsule against every face; ends that no joint moves are left out."""
     pairs = Pairs(robot, capsules, np.zeros((0, 2), dtype=np.intp))
-    moving: NDArray[np.intp] = np.flatnonzero(np.ptp(pairs.points.positions(probes), axis=0).max(axis=1) > 1e-9)
+    moving: NDArray[np.intp] = np.flatnonzero(np.ptp(pairs.points.positions(probes), axis=0).max(axis=1) > UNMOVED_M)
     point, directions, offsets, names = [], [], [], []
     for axis, side, corner in ((a, s, c[a]) for s, c in ((1.0, box.lower), (-1.0, box.upper)) for a in range(3)):
         if not np.isfinite(corner):

@@ -56,7 +56,7 @@ def static_values(problem: Problem, q: Array) -> Array:
 def random_motion(problem: Problem, limits: MotionLimits, places: Array, rng: np.random.Generator) -> Motion:
     """Normal coefficients in units of each joint's range, then all scaled until a limit binds at some knot."""
     start = places[rng.integers(len(places))]
-    drawn = rng.normal(size=(problem.family.count, len(start))) * limits.reach
+    drawn = rng.normal(size=(problem.family.count, len(start))) * (limits.reach * ~limits.still)
     motion = feasible(problem, Motion(problem.family, problem.seconds, start, drawn), problem.knots)
     return motion or Motion(problem.family, problem.seconds, start, 1e-6 * drawn)
 
