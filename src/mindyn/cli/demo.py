@@ -10,7 +10,7 @@ from typing import Annotated, Final
 import numpy as np
 import typer
 
-from mindyn.cli.runs import motion_of
+from mindyn.cli.runs import judged_report
 from mindyn.errors import MindynError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.identify import identify
@@ -24,7 +24,6 @@ from mindyn.feasibility.physically_consistent import identify_consistent
 from mindyn.files import make_folder
 from mindyn.kernels.model import compile_model
 from mindyn.logs.log import Log, log_of_arrays
-from mindyn.report.writing import write_report
 from mindyn.robots.loading import load_robot
 from mindyn.robots.parts import Drive
 from mindyn.robots.robot import Robot
@@ -132,16 +131,8 @@ def parameter_table(truth: Robot, estimates: dict[str, Estimate]) -> str:
 
 def write_all(out: Path, found: Estimate, estimates: dict[str, Estimate], training: Log, other: Log) -> list[str]:
     """Report, estimate, URDF and C code; their names."""
-    write_report(
-        out / "report.html",
-        found,
-        validation_logs=other,
-        training_logs=training,
-        feasibility=check_feasible(found),
-        motion=motion_of(found, [other]),
-        comparison={name: one for name, one in estimates.items() if one is not found},
-        run={"command": ["mindyn", "demo"]},
-    )
+    others = {name: one for name, one in estimates.items() if one is not found}
+    judged_report(out / "report.html", found, [other], [training], {"command": ["mindyn", "demo"]}, others)
     found.save(out / "estimate.json")
     write_urdf(found, out / "puma560.urdf")
     compile_model(full_model(found), drives=True).write_c(out / "puma560.c", CONTROL)

@@ -14,18 +14,16 @@ from typing import Annotated, Any, Literal
 import typer
 
 from mindyn.cli.arguments import ROBOT
-from mindyn.cli.runs import motion_of
+from mindyn.cli.runs import judged_report
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.identify import identify as identify_logs
-from mindyn.feasibility.check import check_feasible
 from mindyn.feasibility.physically_consistent import identify_consistent
 from mindyn.files import make_folder, write_whole
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.log import Log, source_of
 from mindyn.logs.reading import read_log, scan_log
 from mindyn.report.making import package_versions
-from mindyn.report.writing import write_report
 from mindyn.robots.loading import load_robot
 from mindyn.robots.robot import Robot
 from mindyn.validation.validate import Verdict, validate
@@ -70,23 +68,9 @@ def identify(
         record = _run(found, inputs, perf_counter() - start)
         _write(out, found, verdict, record)
         if report:
-            _report(out / "report.html", found, others, whole, record)
+            judged_report(out / "report.html", found, others, whole, record)
         _talk(f"written to {out}")
     typer.echo(json.dumps(_data(found, verdict), indent=1) if as_json else _text(found, verdict))
-
-
-def _report(
-    path: Path, found: Estimate, held_out: Sequence[Log], training: Sequence[Log], record: dict[str, Any]
-) -> None:
-    write_report(
-        path,
-        found,
-        validation_logs=held_out,
-        training_logs=training,
-        feasibility=check_feasible(found),
-        motion=motion_of(found, held_out or training),
-        run=record,
-    )
 
 
 def _talk(line: str) -> None:

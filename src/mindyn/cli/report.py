@@ -9,13 +9,11 @@ from typing import Annotated, Any
 
 import typer
 
-from mindyn.cli.runs import RUN, estimate_of, motion_of
+from mindyn.cli.runs import RUN, estimate_of, judged_report
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
-from mindyn.feasibility.check import check_feasible
 from mindyn.logs.log import Log
 from mindyn.logs.reading import read_log
-from mindyn.report.writing import write_report
 from mindyn.robots.loading import load_robot
 
 
@@ -33,17 +31,8 @@ def report(
     estimate = estimate_of(run)
     others = dict(_named(entry) for entry in compare or ())
     judged_on, trained_on = _logs(held_out or (), estimate), _logs(training or (), estimate)
-    write_report(
-        out,
-        estimate,
-        validation_logs=judged_on,
-        training_logs=trained_on,
-        feasibility=check_feasible(estimate),
-        motion=motion_of(estimate, judged_on or trained_on),
-        comparison=others,
-        prior=None if prior is None else load_robot(prior),
-        run=_record(run),
-    )
+    before = None if prior is None else load_robot(prior)
+    judged_report(out, estimate, judged_on, trained_on, _record(run), others, before)
     typer.echo(f"written to {out}", err=True)
 
 

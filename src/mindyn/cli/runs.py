@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import typer
 
 from mindyn.errors import InputError, MindynError
 from mindyn.estimators.estimate import Estimate, load_estimate
+from mindyn.feasibility.check import check_feasible
 from mindyn.logs.log import Log
 from mindyn.report.inputs import MotionComparison
+from mindyn.report.writing import write_report
+from mindyn.robots.robot import Robot
 from mindyn.validation.trajectories import simulated_against_measured
 
 RUN: Final = typer.Argument(help="A folder that `mindyn identify --out` wrote, or its estimate.json.")
@@ -28,6 +31,29 @@ def estimate_of(run: Path) -> Estimate:
             f"there is no estimate {str(path)!r}", hint="mindyn identify ROBOT LOG --out FOLDER writes one"
         )
     return load_estimate(path)
+
+
+def judged_report(
+    path: Path,
+    found: Estimate,
+    held_out: Sequence[Log],
+    training: Sequence[Log],
+    run: Mapping[str, Any],
+    comparison: Mapping[str, Estimate] | None = None,
+    prior: Robot | None = None,
+) -> None:
+    """`write_report` with what a command adds: whether such a robot can exist, and its simulated motion."""
+    write_report(
+        path,
+        found,
+        validation_logs=held_out,
+        training_logs=training,
+        feasibility=check_feasible(found),
+        motion=motion_of(found, held_out or training),
+        comparison=comparison,
+        prior=prior,
+        run=run,
+    )
 
 
 def motion_of(found: Estimate, logs: Sequence[Log]) -> MotionComparison | None:

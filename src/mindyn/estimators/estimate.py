@@ -199,7 +199,9 @@ def load_estimate(path: str | Path, extra: Sequence[ExtraColumn] = ()) -> Estima
     try:
         values = json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise InputError(f"{path} cannot be read as an estimate: {error}") from error
+        raise InputError(
+            f"{path} cannot be read as an estimate: {error}", hint="Estimate.save and mindyn identify --out write them"
+        ) from error
     if not isinstance(values, dict) or values.get("format") != FORMAT:
         raise InputError(f"{path} is not an estimate of mindyn: its format is not {FORMAT!r}")
     try:
