@@ -19,8 +19,9 @@ def test_demo_identifies_what_it_simulated(tmp_path):
     assert done.returncode == 0, done.stderr
     lines = [line.split() for line in done.stdout.splitlines() if line[:2] in ("fc", "mc", "Iz")]
     for name in ("fc1", "mcx2R", "Izz2R"):
-        (true, *found) = next([float(value) for value in line[1:]] for line in lines if line[0] == name)
+        (true, *found, deviation) = next([float(value) for value in line[1:]] for line in lines if line[0] == name)
         assert len(found) == 4
+        assert abs(found[-1] - true) < 5 * deviation
         assert max(abs(value - true) for value in found) < 0.02 * true
     assert "On the second motion" in done.stdout
     written = {path.name for path in (tmp_path / "demo").iterdir()}

@@ -120,12 +120,13 @@ def identified(robot: Robot, log: Log) -> dict[str, Estimate]:
 
 
 def parameter_table(truth: Robot, estimates: dict[str, Estimate]) -> str:
-    """True and found values of every base parameter."""
-    first = next(iter(estimates.values()))
-    true = replace(first.base, robot=truth).values
-    rows = [("parameter", "true", *estimates)]
-    for k, name in enumerate(first.base.names):
-        rows.append((name, f"{true[k]:.4g}", *(f"{one.beta[k]:.4g}" for one in estimates.values())))
+    """True and found values of every base parameter, and the deviation that the last estimate states."""
+    *_, last = estimates.values()
+    true = replace(last.base, robot=truth).values
+    rows = [("parameter", "true", *estimates, "its deviation")]
+    for k, name in enumerate(last.base.names):
+        found = [f"{one.beta[k]:.4g}" for one in estimates.values()]
+        rows.append((name, f"{true[k]:.4g}", *found, f"{last.deviations[k]:.2g}"))
     return text_table(rows)
 
 
