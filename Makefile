@@ -2,10 +2,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+BENCHMARKS := $(filter-out benchmarks/gpu% benchmarks/sections.py benchmarks/timing.py, $(wildcard benchmarks/*.py))
+ifndef MINDYN_REAL_DATA
+BENCHMARKS := $(filter-out benchmarks/real_methods.py, $(BENCHMARKS))
+endif
 # Tests run one process for each core: BLAS threads on top of that only wait for each other.
 ONE_BLAS_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
-.PHONY: help setup demo test check format docs bench clean
+.PHONY: help setup demo test check format docs bench benchmarks clean
 
 help:
 	@echo "make demo    set up, run the demonstration"
@@ -13,6 +17,7 @@ help:
 	@echo "make check   formatting, lint, types, layers"
 	@echo "make docs    the documentation, in build/site"
 	@echo "make bench   speed beside Pinocchio, one table"
+	@echo "make benchmarks  everything that docs/benchmarks.md says, measured again (half an hour)"
 
 setup: $(STAMP)
 
@@ -44,7 +49,10 @@ docs: setup
 	$(BIN)/mkdocs build --strict
 
 bench: setup
-	$(BIN)/python benchmarks/kernels.py
+	@$(BIN)/python benchmarks/kernels.py
+
+benchmarks: setup
+	for one in $(BENCHMARKS); do $(ONE_BLAS_THREAD) $(BIN)/python $$one --record || exit 1; done
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache mindyn-demo

@@ -1,6 +1,6 @@
 """Time of a physically consistent fit of a 7-joint arm, friction, rotor inertia and offsets free, by length of the log.
 
-python benchmarks/consistent_fit.py
+python benchmarks/consistent_fit.py [--record]
 """
 
 from __future__ import annotations
@@ -8,6 +8,8 @@ from __future__ import annotations
 from time import perf_counter
 
 import numpy as np
+from sections import Section, arguments, publish, spaced
+from timing import this_machine
 
 import mindyn
 from mindyn import PhysicallyConsistent, Samples, compile_model, with_estimated_drives
@@ -26,16 +28,30 @@ def samples_of(robot, count):
 
 
 def main():
+    options = arguments(__doc__).parse_args()
     robot = with_estimated_drives(mindyn.load_robot("panda"))
     robot = robot.lock(dict.fromkeys(robot.joint_names[7:], 0.02))
     regressor = Regressor(robot)
-    print(f"{robot.joint_count} joints, {regressor.count} parameters")
-    for prior in ("robot", None):
+    table = [("prior", *(f"{spaced(count)} samples" for count in LENGTHS))]
+    for prior, label in ((None, "none: least mass"), ("robot", "the robot's own values")):
         fit = PhysicallyConsistent(prior=prior, prior_weight=1e-2, kinds="all")
-        for count in LENGTHS:
-            information = gather(regressor, samples_of(robot, count))
-            seconds = min(timed(fit, robot, information) for _ in range(3))
-            print(f"prior {prior}: {count} samples, {1000 * seconds:.0f} ms from R factors to estimate")
+        gathered = [gather(regressor, samples_of(robot, count)) for count in LENGTHS]
+        times = [min(timed(fit, robot, one) for _ in range(3)) for one in gathered]
+        table.append((label, *(f"{seconds:.2f} s" for seconds in times)))
+    publish(
+        Section(
+            "consistent_fit",
+            "Physically consistent fits",
+            "python benchmarks/consistent_fit.py",
+            this_machine("clarabel"),
+            [
+                f"{robot.joint_count} joints with friction, {regressor.count} parameters: time from R factors to the "
+                "estimate. The choice of the prior's weight by cross-validation comes on top."
+            ],
+            table,
+        ),
+        record=options.record,
+    )
 
 
 def timed(fit, robot, information):

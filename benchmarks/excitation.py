@@ -1,6 +1,6 @@
 """Exciting motions: designs for four robots checked from outside, promised deviations, and a peer's way to compute.
 
-    OPENBLAS_NUM_THREADS=1 python benchmarks/excitation.py [designs] [deviations] [peer]
+    python benchmarks/excitation.py [designs] [deviations] [peer] [--record]
 
 designs     20 s, 5 harmonics, for puma560, ur10, panda and stanford: wall and processor time, compiling included;
             every limit, torque and capsule at 1 kHz by tests/excitation/independent_check.py (NumPy, Pinocchio, coal);
@@ -31,6 +31,8 @@ import numpy as np
 import pinocchio as pin
 from independent_check import motion_at, neighbours, smallest_gaps, with_masses, worst_parts
 from oracles.pinocchio_oracle import body_parameter_map, pinocchio_model
+from sections import Section, arguments, publish, ratio
+from timing import this_machine
 
 import mindyn
 from mindyn.excitation.columns import Columns
@@ -50,6 +52,7 @@ ROBOTS = ("puma560", "ur10", "panda", "stanford")
 STATED = {"stanford": {"velocity": [2.0, 2.0, 0.5, 3.0, 3.0, 3.0], "effort": [60.0, 60.0, 100.0, 10.0, 10.0, 10.0]}}
 """Limits that the robot's own file does not state, chosen for this benchmark."""
 CLEARANCE_M = 0.01
+RANDOM = 200
 
 
 def limits_of(robot):
@@ -86,28 +89,45 @@ def checked(design):
 
 
 def designs():
+    table = [("robot", "time", "parameters", "condition number", "random motions", "times lower", "D of either design")]
+    largest, smallest, dropped = 0.0, np.inf, {}
     with tempfile.TemporaryDirectory() as cache:
         os.environ["MINDYN_CACHE_DIR"] = cache
         for name in ROBOTS:
             robot = mindyn.load_robot(name)
-            wall, processor = perf_counter(), process_time()
+            start = perf_counter()
             design = mindyn.design_motion(robot, limits=limits_of(robot))
-            wall, processor = perf_counter() - wall, process_time() - processor
-            random = np.median(random_condition_numbers(design, 200))
+            wall = perf_counter() - start
+            random = np.median(random_condition_numbers(design, RANDOM))
             other = mindyn.design_motion(robot, limits=limits_of(robot), criterion="D")
-            print(f"{name}: {wall:.1f} s wall, {processor:.1f} s processor; {len(design.prediction.names)} parameters")
-            print(f"  condition number {design.condition_number:.2f}, median of 200 random motions {random:.0f}: "
-                  f"{random / design.condition_number:.0f} times lower")  # fmt: skip
-            print(f"  D design: D {other.criteria['D']:.3f} (condition design {design.criteria['D']:.3f}), "
-                  f"condition number {other.condition_number:.2f}")  # fmt: skip
-            for kind, one in (("condition", design), ("D", other)):
-                parts, gap, dropped = checked(one)
-                worst = ", ".join(f"{key} {value:.6f}" for key, value in parts.items() if value > 0.05)
-                print(f"  {kind}, 1 kHz check: {worst}; smallest gap {gap:.4f} m (allowed {CLEARANCE_M}); "
-                      f"{dropped} pairs that always touch left out")  # fmt: skip
-                assert max(parts.values()) <= 1 + 1e-9
-                assert gap >= CLEARANCE_M - 1e-6
-            sys.stdout.flush()
+            for one in (design, other):
+                parts, gap, left_out = checked(one)
+                assert max(parts.values()) <= 1 + 1e-9, f"{name} breaks a limit: {parts}"
+                assert gap >= CLEARANCE_M - 1e-6, f"{name} comes as near as {gap} m to itself"
+                largest, smallest = max(largest, *parts.values()), min(smallest, gap)
+                dropped[name] = left_out
+            reached, both = design.condition_number, f"{design.criteria['D']:.2f}, {other.criteria['D']:.2f}"
+            numbers = (f"{wall:.1f} s", str(len(design.prediction.names)), f"{reached:.2f}", f"{random:.0f}")
+            table.append((name, *numbers, f"{random / reached:.0f}", both))
+    return Section(
+        "excitation_designs",
+        "Exciting motions",
+        "python benchmarks/excitation.py designs",
+        this_machine(),
+        [
+            "20 s, 5 harmonics, friction and rotor columns, one thread, compilation of the kernels included. The "
+            f"condition number is that of the column-scaled regressor, beside the median of {RANDOM} random Fourier "
+            "motions, each scaled until a limit binds. The last column has the D criterion (less is better) of this "
+            "design and of one made for it."
+        ],
+        table,
+        [
+            f"An independent check of all {2 * len(ROBOTS)} designs at 1 kHz (NumPy, Pinocchio, coal) finds at most "
+            f"{largest:.6f} of any limit of position, speed, acceleration, jerk or torque, and links no nearer than "
+            f"{smallest:.4f} m, {CLEARANCE_M} being allowed. Pairs of links that always touch are left out: "
+            f"{', '.join(f'{count} of the {name}' for name, count in dropped.items())}."
+        ],
+    )
 
 
 def deviations(repetitions=400):
@@ -127,9 +147,18 @@ def deviations(repetitions=400):
         errors.append(solve(*information.stacked(weights)).beta - design.prediction.values)
     ratios = np.std(errors, axis=0) / design.prediction.deviations
     pooled = np.sqrt(np.mean(ratios**2))
-    print(f"deviations of {len(ratios)} parameters over {repetitions} logs, by prediction: pooled {pooled:.4f}, "
-          f"{ratios.min():.3f} to {ratios.max():.3f}; {moving.sum()} of {len(moving)} rows moving, "
-          f"largest tracking error {tracking:.4f} rad")  # fmt: skip
+    return Section(
+        "excitation_deviations",
+        "Promised deviations",
+        "python benchmarks/excitation.py deviations",
+        this_machine(),
+        [
+            f"Standard deviations that a design promises, beside those of {repetitions} identifications of a "
+            f"simulated, controlled PUMA 560: pooled over {len(ratios)} parameters their ratio is {pooled:.3f}, for a "
+            f"single one {ratios.min():.2f} to {ratios.max():.2f}. {moving.sum()} of {len(moving)} rows move in all "
+            f"joints; the arm is at most {tracking:.4f} rad away from the designed motion."
+        ],
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,26 +243,46 @@ def peer(starts=2):
     begun = [ours.unknowns(motion) for motion in drawn]
     x = begun[0]
     for name in ("objective", "excess"):
-        arguments = (x,) if name == "objective" else (x, 50.0)
-        one, other = getattr(ours, name)(*arguments)[0], getattr(theirs, name)(*arguments)[0]
+        given = (x,) if name == "objective" else (x, 50.0)
+        one, other = getattr(ours, name)(*given)[0], getattr(theirs, name)(*given)[0]
         assert np.abs(one - other).max() < 1e-8, f"the two {name}s differ"
-    seconds_of = {}
+    seconds_of, table = {}, [("gradients", "processor time", "evaluations", "condition number")]
     for title, problem, count in (
-        ("exact gradients", ours, 0),
-        ("exact gradients and refinement", ours, REFINEMENTS),
-        ("differences", theirs, 0),
+        ("exact", ours, 0),
+        ("exact, with refinement", ours, REFINEMENTS),
+        ("finite differences", theirs, 0),
     ):
         search, before = Search(problem, dense), process_time()
         values = [np.exp(search.improve(x)) for x in search.first_stage(begun, starts)]
         values.append(np.exp(search.refine(np.random.default_rng(2), count)))
         seconds_of[title] = process_time() - before
-        reached = ", ".join(f"{value:.3f}" for value in values)
-        print(f"{title}: {seconds_of[title]:.2f} s processor, {search.evaluations} evaluations of {len(x)} unknowns; "
-              f"condition number {min(values):.3f}; in turn {reached}", flush=True)  # fmt: skip
-    plain, refined, slow = seconds_of.values()
-    print(f"{slow / plain:.1f} times faster; {slow / refined:.1f} times with refinement")
+        table.append((title, f"{seconds_of[title]:.1f} s", str(search.evaluations), f"{min(values):.3f}"))
+    slow = seconds_of["finite differences"]
+    lines = [(*row, ratio(slow / seconds)) for row, seconds in zip(table[1:], seconds_of.values(), strict=True)]
+    return Section(
+        "excitation_peer",
+        "Exciting motions beside finite differences",
+        "python benchmarks/excitation.py peer",
+        this_machine("pin"),
+        [
+            f"The same problem (UR10, {len(x)} unknowns, without capsules) from the same beginnings to the end: with "
+            "exact gradients, and with finite differences of Pinocchio's regressor. Searches end in local minima, "
+            "better or worse by chance; refinement of the best is what `design_motion` adds."
+        ],
+        [(*table[0], "faster by"), *lines],
+    )
+
+
+PARTS = {"designs": designs, "deviations": deviations, "peer": peer}
+
+
+def main():
+    parser = arguments(__doc__)
+    parser.add_argument("parts", nargs="*", metavar="part", help=f"one of {', '.join(PARTS)}; all if left out")
+    options = parser.parse_args()
+    for part in options.parts or PARTS:
+        publish(PARTS[part](), record=options.record)
 
 
 if __name__ == "__main__":
-    for wanted in sys.argv[1:] or ["designs", "deviations", "peer"]:
-        {"designs": designs, "deviations": deviations, "peer": peer}[wanted]()
+    main()

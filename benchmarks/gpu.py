@@ -1,15 +1,15 @@
 """The exported CUDA file on one GPU: correct, and how near to the device's own copy bandwidth.
 
-`python benchmarks/gpu.py FOLDER`, with the files that `gpu_prepare.py` wrote; needs CuPy alone.
+`python benchmarks/gpu.py FOLDER [--record]`, with the files that `gpu_prepare.py` wrote; needs CuPy alone.
 """
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import cupy
 import numpy as np
+from sections import Section, arguments, publish, spaced
 
 SAMPLES = 1 << 25
 INPUTS = {
@@ -46,8 +46,9 @@ def copy_bandwidth() -> float:
     return 2 * source.nbytes / seconds(lambda: cupy.copyto(target, source))
 
 
-def check(module, data) -> None:
-    """Every exported function equals the CPU's numbers."""
+def worst_errors(module, data) -> dict[str, float]:
+    """Largest error against the CPU's numbers, relative to the largest of them, of every exported function."""
+    worst = {}
     for name, inputs in INPUTS.items():
         for suffix, dtype, tolerance in (("f64", np.float64, 1e-12), ("f32", np.float32, 1e-4)):
             expected = data[f"out_{name}"]
@@ -56,12 +57,14 @@ def check(module, data) -> None:
             launch(module.get_function(f"{name}_{suffix}"), [*arrays, out], len(expected))()
             error = np.abs(out.get() - expected).max() / np.abs(expected).max()
             scale = 1e3 if name == "forward_dynamics" else 1.0  # times the condition number of M
-            print(f"{name}_{suffix}: relative error {error:.1e}")
-            assert error < tolerance * scale, name
+            assert error < tolerance * scale, f"{name}_{suffix}: relative error {error:.1e}"
+            worst[f"{name}_{suffix}"] = float(error)
+    return worst
 
 
-def measure(module, peak: float) -> None:
-    """Samples and bytes per second at a batch that no cache holds."""
+def measure(module, peak: float, worst: dict[str, float]) -> list[tuple[str, ...]]:
+    """Samples and bytes per second at a batch that no cache holds: lines of the table."""
+    lines = [("function", "numbers", "per second", "memory traffic", "share of copy", "asked", "error against the CPU")]
     for name, inputs in INPUTS.items():
         count = SAMPLES if name != "regressor" else SAMPLES // 8
         width = {"inverse_dynamics": 6, "inertia_matrix": 36, "forward_dynamics": 6, "regressor": 216}[name]
@@ -71,21 +74,37 @@ def measure(module, peak: float) -> None:
             out = cupy.empty((count, width), dtype)
             time = seconds(launch(module.get_function(f"{name}_{suffix}"), [*arrays, out], count))
             moved = sum(a.nbytes for a in arrays) + out.nbytes
-            share = moved / time / peak
-            asked = f"(asked >= {ASKED[suffix]:.0%})" if name == "inverse_dynamics" else ""
-            rate = count / time / 1e9
-            print(f"{name}_{suffix}: {rate:.2f}e9 per s, {moved / time / 1e12:.2f} TB/s, {share:.0%} of copy {asked}")
+            asked = f">= {ASKED[suffix]:.0%}" if name == "inverse_dynamics" else ""
+            speeds = (f"{count / time / 1e9:.1f}e9", f"{moved / time / 1e12:.2f} TB/s", f"{moved / time / peak:.0%}")
+            error = f"{worst[f'{name}_{suffix}']:.0e}"
+            lines.append((name.replace("_", " "), f"float{suffix[1:]}", *speeds, asked, error))
+    return lines
 
 
-def main(folder: Path) -> None:
+def main() -> None:
+    parser = arguments(__doc__)
+    parser.add_argument("folder", type=Path)
+    options = parser.parse_args()
     device = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
-    module = cupy.RawModule(code=(folder / "puma560.cu").read_text(), options=("-std=c++17",))
-    data = np.load(folder / "puma560.npz")
-    check(module, data)
+    module = cupy.RawModule(code=(options.folder / "puma560.cu").read_text(), options=("-std=c++17",))
+    worst = worst_errors(module, np.load(options.folder / "puma560.npz"))
     peak = copy_bandwidth()
-    print(f"{device}: copy {peak / 1e12:.2f} TB/s")
-    measure(module, peak)
+    publish(
+        Section(
+            "gpu",
+            "One GPU",
+            "python benchmarks/gpu_prepare.py FOLDER` and `python benchmarks/gpu.py FOLDER",
+            f"{device}, CuPy {cupy.__version__}",
+            [
+                f"The exported CUDA file of the PUMA 560 on {spaced(SAMPLES)} samples (base regressor: "
+                f"{spaced(SAMPLES // 8)}). The device's own copy moves {peak / 1e12:.2f} TB/s. "
+                "Errors are relative to the largest number."
+            ],
+            measure(module, peak, worst),
+        ),
+        record=options.record,
+    )
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main()

@@ -1,20 +1,23 @@
-"""Cost of inverse dynamics against the number of joints, 2 to 40: prints a table, writes docs/cost-per-joint.svg."""
+"""Cost of inverse dynamics against the number of joints, 2 to 40, with a plot.
+
+python benchmarks/joints.py [--record]
+"""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
-from timing import best_of
+from sections import PAGE, Section, arguments, publish
+from timing import best_of, this_machine
 
 import mindyn
 from mindyn.algebra.inertia import phi_about_origin
 from mindyn.algebra.poses import Pose
 from mindyn.algebra.rotations import cos_sin, rot_x
-from mindyn.robots.table import text_table
 
 COUNTS = (2, 3, 4, 6, 8, 10, 14, 20, 28, 40)
 SAMPLES = 8192
+SHORT = 20
+"""Joints up to which the straight line is drawn through the times."""
 
 
 def arm(joints: int) -> mindyn.Robot:
@@ -41,13 +44,19 @@ def measure(joints: int) -> tuple[int, float]:
     return model.operation_counts["inverse_dynamics"].total, seconds / SAMPLES * 1e9
 
 
+def line_of(rows: list[tuple[int, int, float]]) -> tuple[float, float]:
+    """Slope and start of the line through the times of arms up to SHORT joints."""
+    slope, start = np.polyfit(*zip(*((n, ns) for n, _, ns in rows if n <= SHORT), strict=True), 1)
+    return slope, start
+
+
 def svg(rows: list[tuple[int, int, float]]) -> str:
-    """A plot of nanoseconds over joints, with the straight line through them."""
+    """A plot of nanoseconds over joints, with the straight line through those of short arms."""
     width, height, left, bottom = 640, 360, 60, 40
     top_ns = max(ns for _, _, ns in rows) * 1.1
     x = lambda n: left + (width - left - 20) * n / 42  # noqa: E731
     y = lambda ns: height - bottom - (height - bottom - 20) * ns / top_ns  # noqa: E731
-    slope, start = np.polyfit([n for n, _, _ in rows], [ns for _, _, ns in rows], 1)
+    slope, start = line_of(rows)
     dots = [f'<circle cx="{x(n):.1f}" cy="{y(ns):.1f}" r="4" fill="#2563eb"/>' for n, _, ns in rows]
     ticks = [f'<text x="{x(n):.0f}" y="{height - 20}" text-anchor="middle">{n}</text>' for n in range(0, 41, 10)]
     step = 10 ** np.floor(np.log10(top_ns))
@@ -71,13 +80,34 @@ def svg(rows: list[tuple[int, int, float]]) -> str:
 
 
 def main() -> None:
+    options = arguments(__doc__).parse_args()
     rows = [(n, *measure(n)) for n in COUNTS]
-    table = [("joints", "operations", "per joint", "ns per sample")]
-    table += [(str(n), str(ops), f"{ops / n:.0f}", f"{ns:.1f}") for n, ops, ns in rows]
-    print(text_table(table))
-    path = Path(__file__).parents[1] / "docs" / "cost-per-joint.svg"
-    path.write_text(svg(rows) + "\n")
-    print(f"wrote {path.relative_to(path.parents[1])}")
+    table = [("joints", "operations", "time of a sample")]
+    table += [(str(n), str(ops), f"{ns:.1f} ns") for n, ops, ns in rows]
+    (n0, first, _), (n1, last, longest) = rows[-2:]
+    slope, start = line_of(rows)
+    beyond = longest / (start + slope * n1)
+    if options.record:
+        PAGE.with_name("cost-per-joint.svg").write_text(svg(rows) + "\n")
+    publish(
+        Section(
+            "joints",
+            "Cost against the number of joints",
+            "python benchmarks/joints.py",
+            this_machine(),
+            [
+                "Inverse dynamics of arms with general links and perpendicular axes.",
+                "![nanoseconds per sample against joints](cost-per-joint.svg)",
+            ],
+            table,
+            [
+                f"The operations grow by {(last - first) / (n1 - n0):.0f} for each joint. At {n1} joints the time is "
+                f"{beyond:.1f} times that of the line through the arms of up to {SHORT}: straight-line code of long "
+                "arms outgrows the first-level instruction cache."
+            ],
+        ),
+        record=options.record,
+    )
 
 
 if __name__ == "__main__":

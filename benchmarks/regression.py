@@ -1,6 +1,6 @@
 """One million samples of a 6-joint arm with friction: mindyn's streaming QR against chunked Pinocchio loops.
 
-    OPENBLAS_NUM_THREADS=1 python benchmarks/regression.py [samples]
+    python benchmarks/regression.py [--samples SAMPLES] [--record]
 
 The loops compute Pinocchio's joint-torque regressor sample by sample into chunks of 10 000, add friction columns, keep
 the base columns, and (a) factor the chunk with the R so far, (b) add its normal equations. q, qd, qdd, tau are in
@@ -15,14 +15,14 @@ for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
     os.environ[name] = "1"  # read when NumPy is loaded, so before the imports below
 
 # ruff: noqa: E402
-import json
-import sys
 import tempfile
 from pathlib import Path
 from time import perf_counter
 
 import numpy as np
 import pinocchio as pin
+from sections import Section, arguments, publish, ratio, spaced
+from timing import this_machine
 
 import mindyn
 from mindyn.export.urdf_writer import write_urdf
@@ -114,9 +114,12 @@ def memory_mb(field):
     return int(line.split()[1]) / 1024
 
 
-def main(count):
+def main():
+    parser = arguments(__doc__)
+    parser.add_argument("--samples", type=int, default=1_000_000)
+    options = parser.parse_args()
     robot = with_estimated_drives(mindyn.load_robot("puma560"))
-    samples = data(robot, count)
+    samples = data(robot, options.samples)
     regressor = Regressor(robot)
     gather(regressor, data(robot, 2000))
     Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
@@ -130,25 +133,32 @@ def main(count):
     left = float(np.sqrt(information.residuals(found.beta).sum()))
     model = pinocchio_model(robot)
     kept = base_columns(model, samples)
-    with_qr, left_qr = pinocchio_loop(model, samples, kept, "qr")
-    with_normal, left_normal = pinocchio_loop(model, samples, kept, "normal")
-    print(
-        json.dumps(
-            {
-                "samples": count,
-                "mindyn_s": round(ours, 3),
-                "mindyn_mb_above_data": round(above, 1),
-                "pinocchio_qr_s": round(with_qr, 2),
-                "pinocchio_normal_s": round(with_normal, 2),
-                "faster_than_qr": round(with_qr / ours, 1),
-                "faster_than_normal": round(with_normal / ours, 1),
-                "residual_norms": [left, left_qr, left_normal],
-                "recursive_update_us": round(recursive_update_us(robot, samples), 1),
-            },
-            indent=1,
-        )
+    table = [("", "time", "mindyn is faster by")]
+    table.append(("mindyn, QR", f"{ours:.2f} s", ""))
+    for label, method in (("Pinocchio loop, QR", "qr"), ("Pinocchio loop, normal equations", "normal")):
+        seconds, theirs = pinocchio_loop(model, samples, kept, method)
+        assert abs(theirs / left - 1) < 1e-6, f"{label} leaves another residual: {theirs} instead of {left}"
+        table.append((label, f"{seconds:.1f} s", ratio(seconds / ours)))
+    publish(
+        Section(
+            "regression",
+            "Regression",
+            "python benchmarks/regression.py",
+            this_machine("pin"),
+            [
+                f"{spaced(options.samples)} samples of a 6-joint arm with friction columns from memory to parameters, "
+                "one thread on both sides. The loops call Pinocchio's regressor sample by sample and solve in chunks "
+                f"of {spaced(CHUNK)} samples."
+            ],
+            table,
+            [
+                f"The fit takes {above:.0f} MB above the data. An update of `RecursiveLeastSquares` from Python takes "
+                f"{recursive_update_us(robot, samples):.1f} us."
+            ],
+        ),
+        record=options.record,
     )
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000)
+    main()

@@ -1,17 +1,18 @@
 """The report of a million-row log of six joints: seconds to write, size, and how fast a browser opens and zooms it.
 
-python benchmarks/report.py [ROWS]
+python benchmarks/report.py [--rows ROWS] [--record]
 """
 
 from __future__ import annotations
 
 import shutil
-import sys
 import tempfile
 from pathlib import Path
 from time import perf_counter
 
 import numpy as np
+from sections import Section, arguments, publish, spaced
+from timing import this_machine
 
 import mindyn
 from mindyn.logs.conditioning import AS_LOGGED
@@ -63,20 +64,39 @@ def in_browser(path: Path) -> dict[str, float]:
 
 
 def main() -> None:
-    rows = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
+    parser = arguments(__doc__)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    options = parser.parse_args()
     robot = with_estimated_drives(mindyn.load_robot("puma560"))
     estimate = mindyn.identify(robot, recording(robot, 20_000, 1), mindyn.LeastSquares(), AS_LOGGED)
-    log = recording(robot, rows, 2)
+    log = recording(robot, options.rows, 2)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "report.html"
         start = perf_counter()
         mindyn.write_report(path, estimate, validation_logs=log)
-        print(f"{'rows, joints':32} {rows}, {robot.joint_count}")
-        print(f"{'write, with the prediction':32} {perf_counter() - start:.2f} s")
-        print(f"{'size':32} {path.stat().st_size / 1e6:.2f} MB (limit {LIMIT_MB})")
-        for what, seconds in in_browser(path).items():
-            limit = f" (limit {LIMIT_S:g})" if what.startswith("open") else ""
-            print(f"{what:32} {seconds:.3f} s{limit}")
+        written = perf_counter() - start
+        size = path.stat().st_size / 1e6
+        seconds = in_browser(path)
+    table = [
+        ("", "measured", "asked"),
+        ("write, with the prediction", f"{written:.2f} s", ""),
+        ("size", f"{size:.1f} MB", f"< {LIMIT_MB} MB"),
+        *(
+            (what, f"{value:.3f} s", f"< {LIMIT_S:g} s" if what.startswith("open") else "")
+            for what, value in seconds.items()
+        ),
+    ]
+    publish(
+        Section(
+            "report",
+            "Reports",
+            "python benchmarks/report.py",
+            this_machine("playwright"),
+            [f"{spaced(options.rows)} rows of {robot.joint_count} joints, opened in headless Chromium."],
+            table,
+        ),
+        record=options.record,
+    )
 
 
 if __name__ == "__main__":

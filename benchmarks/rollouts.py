@@ -1,29 +1,25 @@
 """Rollouts beside Pinocchio in Python and MuJoCo's `rollout`, in one run: 1000 motions of 1 s at 1 kHz, Runge-Kutta 4.
 
-    python benchmarks/rollouts.py [--robot ur10] [--threads 1 2] [--json FILE]
+    python benchmarks/rollouts.py [--robot ur10] [--threads 1 2] [--record]
 
 Pinocchio is timed on fewer rollouts, one after the other, as its time is the same for each.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 from dataclasses import replace
-from pathlib import Path
 from time import perf_counter
 
 import mujoco
 import mujoco.rollout
 import numpy as np
 import pinocchio as pin
-from timing import best_of
+from sections import Section, arguments, publish, ratio, spaced
+from timing import best_of, this_machine
 
 import mindyn
 from mindyn.export.mjcf_writer import robot_to_mjcf
-from mindyn.kernels.machine import host
-from mindyn.robots.table import text_table
 from mindyn.simulation.rollouts import compiled_rollout
 
 ROLLOUTS, STEPS, DT = 1000, 1000, 1e-3
@@ -101,28 +97,35 @@ def measure(robot, threads):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
+    parser = arguments(__doc__)
     parser.add_argument("--robot", default="ur10")
     parser.add_argument("--threads", type=int, nargs="+", default=sorted({1, os.cpu_count() or 1}))
-    parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     robot = bare(mindyn.load_robot(options.robot))
-    table = [("threads", "beside", "mindyn [s]", "beside [s]", "ratio", "asked", "positions apart")]
-    record = {}
+    table = [("threads", "beside", "mindyn", "beside it", "ratio", "asked", "positions apart")]
     for threads in options.threads:
         seconds, apart = measure(robot, threads)
         for key, label in (("pin", "Pinocchio aba in Python"), ("mujoco", "mujoco.rollout")):
             if key == "pin" and threads > 1:
                 continue
-            ratio = seconds[key] / seconds["ours"]
-            numbers = (f"{seconds['ours']:.3f}", f"{seconds[key]:.2f}", f"{ratio:.1f}x", f">= {TARGETS[label]}x")
-            table.append((str(threads), label, *numbers, f"{apart[key]:.1e}"))
-            record[f"{threads} threads: {label}"] = {"s": seconds["ours"], "beside_s": seconds[key], "ratio": ratio}
-    print(f"{host().cpu}, {host().lanes(64)} float64 lanes; Pinocchio {pin.__version__}, MuJoCo {mujoco.__version__}")
-    print(f"{ROLLOUTS} rollouts of {STEPS} steps of {DT:g} s, {robot.name}")
-    print(text_table(table))
-    if options.json:
-        options.json.write_text(json.dumps(record, indent=2))
+            times = (f"{seconds['ours']:.3f} s", f"{seconds[key]:.2f} s")
+            said = ratio(seconds[key] / seconds["ours"], TARGETS[label])
+            apart_by = f"{apart[key]:.0e} rad"
+            table.append((str(threads), label, *times, said, f">= {TARGETS[label]}x", apart_by))
+    publish(
+        Section(
+            "rollouts",
+            "Rollouts",
+            "python benchmarks/rollouts.py",
+            this_machine("pin", "mujoco"),
+            [
+                f"{spaced(ROLLOUTS)} rollouts of {spaced(STEPS)} steps of {DT:g} s of the {robot.name}, classical "
+                "Runge-Kutta on all sides; Pinocchio's `aba` is called step by step from Python."
+            ],
+            table,
+        ),
+        record=options.record,
+    )
 
 
 if __name__ == "__main__":

@@ -1,13 +1,14 @@
 """10 million rows of q and tau from Parquet to parameters: filtered, differentiated and fitted in bounded memory.
 
-    python benchmarks/streaming.py [rows] [--one-group]
+    python benchmarks/streaming.py [--rows ROWS] [--record]
 
-Writes the log of a 6-joint arm to a temporary folder (about 1 GB for 10 million rows), then starts a second process
-that reads it block by block, and prints that process's peak memory.
+Writes the log of a 6-joint arm to a temporary folder (about 1 GB for 10 million rows), in row groups of the writer's
+own size and then as one single group; for each a second process reads it block by block and says its peak memory.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -17,6 +18,8 @@ from time import perf_counter
 
 import numpy as np
 import polars as pl
+from sections import Section, arguments, publish, spaced
+from timing import this_machine
 
 import mindyn
 
@@ -60,22 +63,59 @@ def fit(path: Path) -> None:
     start = perf_counter()
     stream = mindyn.condition_stream(mindyn.scan_log(path, robot, stated=STATED), robot, settings)
     found = mindyn.LeastSquares(filter_hz=10.0, decimation=10).fit(robot, stream)
-    print(found.status)
     truth = mindyn.base_parameters(robot, drives=True).values
-    print(f"largest deviation from the truth: {np.abs(found.beta - truth).max():.3g}")
-    print(f"{stream.count} samples in {perf_counter() - start:.1f} s, peak memory {peak_mb()} MB in all")
+    json.dump(
+        {
+            "samples": stream.count,
+            "seconds": perf_counter() - start,
+            "peak_mb": peak_mb(),
+            "deviation": float(np.abs(found.beta - truth).max()),
+        },
+        sys.stdout,
+    )
+
+
+def measured(folder: Path, rows: int, *, one_group: bool) -> tuple[str, ...]:
+    """A line of the table: what a process of its own needed for the file."""
+    path = folder / "long.parquet"
+    write_log(path, rows, one_group=one_group)
+    done = subprocess.run([sys.executable, __file__, "--fit", str(path)], check=True, stdout=subprocess.PIPE, text=True)
+    found = json.loads(done.stdout)
+    return (
+        "one" if one_group else "as written by default",
+        f"{path.stat().st_size / 1e6:.0f} MB",
+        f"{found['seconds']:.0f} s",
+        f"{found['peak_mb']} MB",
+        f"{found['deviation']:.2g}",
+    )
 
 
 def main() -> None:
-    if sys.argv[1:2] == ["--fit"]:
-        fit(Path(sys.argv[2]))
+    parser = arguments(__doc__)
+    parser.add_argument("--rows", type=int, default=10_000_000)
+    parser.add_argument("--fit", type=Path, help="fit this file and print what that took: the second process")
+    options = parser.parse_args()
+    if options.fit:
+        fit(options.fit)
         return
-    numbers = [int(value) for value in sys.argv[1:] if value.isdigit()]
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "long.parquet"
-        write_log(path, numbers[0] if numbers else 10_000_000, one_group="--one-group" in sys.argv)
-        print(f"{path.stat().st_size / 1e6:.0f} MB of Parquet")
-        subprocess.run([sys.executable, __file__, "--fit", str(path)], check=True)
+        table = [("row groups", "file", "time", "memory in all", "largest deviation of a parameter")]
+        table += [measured(Path(folder), options.rows, one_group=one) for one in (False, True)]
+    publish(
+        Section(
+            "streaming",
+            "Logs larger than memory",
+            "python benchmarks/streaming.py",
+            this_machine("polars"),
+            [
+                f"{spaced(options.rows)} rows of q and tau of a 6-joint arm in Parquet: filtered, differentiated, and "
+                "fitted with columns and torque filtered alike. The memory is that of the whole process, Python and "
+                "its libraries included."
+            ],
+            table,
+        ),
+        record=options.record,
+    )
 
 
 if __name__ == "__main__":

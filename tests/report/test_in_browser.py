@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from reported_arms import arm, estimate_of, everything, log_of
@@ -253,9 +255,12 @@ def _zeroed(values, rows):
     return made
 
 
-def test_the_report_of_the_demonstration(open_page, tmp_path):
+def test_the_report_of_the_demonstration(open_page, tmp_path, capsys):
     """What `make demo` writes: tabs turn, plots zoom, the robot rotates, and axe finds nothing at either width."""
-    demo(tmp_path)
+    demo(tmp_path, as_json=True)
+    said = json.loads(capsys.readouterr().out)
+    assert all(Path(name).is_file() for name in said["files"])
+    assert said["second_motion"]["physically consistent"]["total"] < 0.05
     for size in (DESKTOP, PHONE):
         page = open_page(size, path=tmp_path / "report.html")
         page.locator("#torque [role=tab]").nth(3).click()

@@ -26,3 +26,5 @@ def complete_robot(incomplete: str) -> Iterator[str]:
 
 ROBOT = typer.Argument(help="A bundled name, or a .toml, .urdf or MJCF .xml file.", autocompletion=complete_robot)
 """For `Annotated[str, ROBOT]`."""
+JSON = typer.Option("--json", help="Print JSON.")
+"""For `as_json: Annotated[bool, JSON]`."""

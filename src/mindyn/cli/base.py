@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from mindyn.cli.arguments import ROBOT
+from mindyn.cli.arguments import JSON, ROBOT
 from mindyn.errors import InputError
 from mindyn.identifiability.base_sets import FORMS, base_parameters
 from mindyn.parameters.base import BaseParameters
@@ -21,7 +21,7 @@ def base(
     robot: Annotated[str, ROBOT],
     form: Annotated[str, typer.Option(help=f"One of {', '.join(FORMS)}.")] = "structural",
     drives: Annotated[bool, typer.Option("--drives", help="With rotor inertia, friction and offsets.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Annotated[bool, JSON] = False,
     latex: Annotated[bool, typer.Option("--latex", help="Print a LaTeX align environment.")] = False,
     symbols: Annotated[bool, typer.Option("--symbols", help="Lengths as symbols in place of numbers.")] = False,
     snap: Annotated[bool, typer.Option(help="Take nearly round angles as round.")] = True,

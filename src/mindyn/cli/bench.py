@@ -12,7 +12,7 @@ import numpy as np
 import typer
 
 from mindyn.algebra.values import Array
-from mindyn.cli.arguments import ROBOT
+from mindyn.cli.arguments import JSON, ROBOT
 from mindyn.export.pinocchio_model import to_pinocchio
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.kernels.kernel import Kernel
@@ -43,7 +43,7 @@ class Speed:
 
 def bench(
     robot: Annotated[str, ROBOT] = "puma560",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Annotated[bool, JSON] = False,
     repetitions: Annotated[int, typer.Option(min=1, help="Runs of each; the fastest counts.")] = 9,
 ) -> None:
     """Time the main kernels of a robot on this machine."""

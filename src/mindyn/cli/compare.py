@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from mindyn.cli.arguments import ROBOT
+from mindyn.cli.arguments import JSON, ROBOT
 from mindyn.robots.loading import load_robot
 from mindyn.validation.bench_methods import METHODS
 from mindyn.validation.bench_setting import BenchSetting, Differentiation
@@ -46,7 +46,7 @@ def compare(
     top_hz: Annotated[float, typer.Option(help="Highest frequency of the motion.")] = PLAIN.top_hz,
     seed: Annotated[int, typer.Option(help="Of motions and noise.")] = PLAIN.seed,
     workers: Annotated[int, typer.Option(help="Processes; 0: one for each processor.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Annotated[bool, JSON] = False,
 ) -> None:
     """Compare identification methods on a simulated robot: bias, spread, time, number of tests."""
     setting = BenchSetting(

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import casadi
 import typer
 
-from mindyn.cli.arguments import ROBOT
+from mindyn.cli.arguments import JSON, ROBOT
 from mindyn.equations.catalogue import equation
 from mindyn.equations.composite_bodies import FORMULATIONS, composite_inertia_matrix
 from mindyn.equations.kane import kane_inverse_dynamics
@@ -34,7 +34,7 @@ PAPER_SIZE = 6
 def count(
     robot: Annotated[str | None, ROBOT] = None,
     papers: Annotated[bool, typer.Option("--papers", help="The seeds' tables beside ours.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Annotated[bool, JSON] = False,
     snap: Annotated[bool, typer.Option(help="Take nearly round angles as round.")] = True,
 ) -> None:
     """Multiplications and additions that one evaluation takes."""

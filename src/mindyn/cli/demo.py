@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
@@ -10,6 +11,7 @@ from typing import Annotated, Final
 import numpy as np
 import typer
 
+from mindyn.cli.arguments import JSON
 from mindyn.cli.runs import judged_report
 from mindyn.errors import MindynError
 from mindyn.estimators.estimate import Estimate
@@ -31,7 +33,7 @@ from mindyn.robots.table import text_table
 from mindyn.simulation.controllers import ComputedTorque, Reference, SineMotion
 from mindyn.simulation.sensors import Sensors
 from mindyn.simulation.simulate import simulate
-from mindyn.validation.validate import compare
+from mindyn.validation.validate import comparison_table, validate
 
 SECONDS: Final = 10.0
 RATE_HZ: Final = 200.0
@@ -44,6 +46,7 @@ TORQUE_NOISE: Final = 0.002
 
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for what the demonstration writes.")] = Path("mindyn-demo"),
+    as_json: Annotated[bool, JSON] = False,
 ) -> None:
     """Simulate a PUMA 560, identify it by three estimators, judge, mend and validate it, and write a report."""
     start = perf_counter()
@@ -57,11 +60,18 @@ def demo(
     found = estimates["physically consistent"]
     for name, one in estimates.items():
         _talk(f"{name}: is such an arm possible?\n{check_feasible(one)}")
-    typer.echo(parameter_table(truth, estimates))
-    typer.echo(f"\n{found.status}\n\nOn the second motion, which none was trained on:\n{compare(estimates, other)}\n")
+    judged = {name: validate(one, other) for name, one in estimates.items()}
     written = write_all(out, found, estimates, training, other)
-    typer.echo(f"written to {out}/: {', '.join(written)}")
-    typer.echo(f"Open {out / 'report.html'} in a browser. ({perf_counter() - start:.0f} s)")
+    if as_json:
+        errors = {name: verdict.to_dict() for name, verdict in judged.items()}
+        said = {"files": [str(out / name) for name in written], "status": found.status, "second_motion": errors}
+        typer.echo(json.dumps(said, indent=1))
+    else:
+        typer.echo(parameter_table(truth, estimates))
+        errors_beside = comparison_table({name: verdict.error for name, verdict in judged.items()})
+        typer.echo(f"\n{found.status}\n\nOn the second motion, which none was trained on:\n{errors_beside}\n")
+        typer.echo(f"written to {out}/: {', '.join(written)}")
+        typer.echo(f"Open {out / 'report.html'} in a browser. ({perf_counter() - start:.0f} s)")
 
 
 def _talk(line: str) -> None:

@@ -19,6 +19,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import typer
 
 import mindyn
+from mindyn.cli.arguments import JSON
 from mindyn.kernels.threads import usable_cores
 
 
@@ -60,7 +61,7 @@ class Finding:
     values: Mapping[str, Any] = field(default_factory=dict)
 
 
-def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+def doctor(as_json: Annotated[bool, JSON] = False) -> None:
     """Say what works on this machine and what is missing."""
     findings = [_guarded(name, check) for name, check in CHECKS.items()] + list(extras())
     works = all(one.state != "failed" for one in findings)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from mindyn.cli.arguments import ROBOT
+from mindyn.cli.arguments import JSON, ROBOT
 from mindyn.errors import InputError
 from mindyn.excitation.capsules import Capsule
 from mindyn.excitation.constraints import Box
@@ -38,7 +38,7 @@ def excite(
     starts: Annotated[int, typer.Option(help="Searches from random motions.")] = 4,
     seed: Annotated[int, typer.Option(help="Of the random motions.")] = 0,
     deadline_s: Annotated[float | None, typer.Option(help="Seconds after which the best so far is taken.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Annotated[bool, JSON] = False,
 ) -> None:
     """Design an exciting motion within a robot's limits; Ctrl-C takes the best so far."""
     arm = load_robot(robot)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from mindyn.cli.arguments import JSON
 from mindyn.cli.runs import RUN, estimate_of
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
@@ -46,6 +48,7 @@ def export(
     ] = None,
     mend: Annotated[bool, typer.Option("--mend", help="Move the values to the nearest consistent ones first.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Write values that no arm can have.")] = False,
+    as_json: Annotated[bool, JSON] = False,
 ) -> None:
     """Write a full robot model that has the estimate's dynamics, its code, or its numbers."""
     if to not in WRITERS:
@@ -59,3 +62,7 @@ def export(
     else:
         WRITERS[to](found, out, force)
     typer.echo(f"written: {out}", err=True)
+    if as_json:
+        files = sorted(str(path) for path in out.rglob("*") if path.is_file()) if out.is_dir() else [str(out)]
+        said = {"format": to, "files": files, "robot": found.robot.name, "mended": mend, "status": found.status}
+        typer.echo(json.dumps(said, indent=1))

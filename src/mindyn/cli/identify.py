@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from mindyn.cli.arguments import ROBOT
+from mindyn.cli.arguments import JSON, ROBOT
 from mindyn.cli.runs import judged_report
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
@@ -45,7 +45,7 @@ def identify(
     prior: Annotated[
         str | None, typer.Option(help="A robot with trusted inertials, for --consistent: a bundled name or a file.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Annotated[bool, JSON] = False,
 ) -> None:
     """Identify the dynamic parameters of a robot from its logs."""
     if prior is not None and not consistent:

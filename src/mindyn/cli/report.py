@@ -9,12 +9,14 @@ from typing import Annotated, Any
 
 import typer
 
+from mindyn.cli.arguments import JSON
 from mindyn.cli.runs import RUN, estimate_of, judged_report
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.logs.log import Log
 from mindyn.logs.reading import read_log
 from mindyn.robots.loading import load_robot
+from mindyn.validation.validate import validate
 
 
 def report(
@@ -26,14 +28,19 @@ def report(
     ] = None,
     prior: Annotated[str | None, typer.Option(help="The robot before: a bundled name or a file.")] = None,
     out: Annotated[Path, typer.Option(help="The file to write.")] = Path("report.html"),
+    as_json: Annotated[bool, JSON] = False,
 ) -> None:
     """Write a report: is the model good, and why. One file that opens from disk and loads nothing."""
     estimate = estimate_of(run)
     others = dict(_named(entry) for entry in compare or ())
     judged_on, trained_on = _logs(held_out or (), estimate), _logs(training or (), estimate)
     before = None if prior is None else load_robot(prior)
-    judged_report(out, estimate, judged_on, trained_on, _record(run), others, before)
+    feasibility = judged_report(out, estimate, judged_on, trained_on, _record(run), others, before)
     typer.echo(f"written to {out}", err=True)
+    if as_json:
+        verdict = validate(estimate, judged_on).to_dict() if judged_on else None
+        said = {"report": str(out), "feasibility": feasibility.to_dict(), "validation": verdict}
+        typer.echo(json.dumps(said, indent=1))
 
 
 def _record(run: Path) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from mindyn.cli.arguments import ROBOT
+from mindyn.cli.arguments import JSON, ROBOT
 from mindyn.robots.loading import bundled_robots, load_robot
 from mindyn.robots.robot import Robot
 from mindyn.robots.table import text_table
@@ -15,7 +15,7 @@ from mindyn.robots.table import text_table
 
 def robots(
     robot: Annotated[str | None, ROBOT] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Annotated[bool, JSON] = False,
     snap: Annotated[bool, typer.Option(help="Take nearly round angles as round.")] = True,
 ) -> None:
     """List the bundled robots, or show one robot."""

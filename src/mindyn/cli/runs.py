@@ -10,7 +10,7 @@ import typer
 
 from mindyn.errors import InputError, MindynError
 from mindyn.estimators.estimate import Estimate, load_estimate
-from mindyn.feasibility.check import check_feasible
+from mindyn.feasibility.check import Feasibility, check_feasible
 from mindyn.logs.log import Log
 from mindyn.report.inputs import MotionComparison
 from mindyn.report.writing import write_report
@@ -41,19 +41,21 @@ def judged_report(
     run: Mapping[str, Any],
     comparison: Mapping[str, Estimate] | None = None,
     prior: Robot | None = None,
-) -> None:
-    """`write_report` with what a command adds: whether such a robot can exist, and its simulated motion."""
+) -> Feasibility:
+    """`write_report` with what a command adds: whether such a robot can exist, which is returned, and its motion."""
+    feasibility = check_feasible(found)
     write_report(
         path,
         found,
         validation_logs=held_out,
         training_logs=training,
-        feasibility=check_feasible(found),
+        feasibility=feasibility,
         motion=motion_of(found, held_out or training),
         comparison=comparison,
         prior=prior,
         run=run,
     )
+    return feasibility
 
 
 def motion_of(found: Estimate, logs: Sequence[Log]) -> MotionComparison | None:

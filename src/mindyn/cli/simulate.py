@@ -9,7 +9,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from mindyn.cli.arguments import ROBOT
+from mindyn.cli.arguments import JSON, ROBOT
 from mindyn.errors import ExportError, InputError
 from mindyn.logs.writing import write_log
 from mindyn.robots.loading import load_robot
@@ -33,7 +33,7 @@ def simulate(
         float, typer.Option(help="Standard deviation of the position reading, rad or m; likewise.")
     ] = 0.0,
     seed: Annotated[int, typer.Option(help="Of noise and motion.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Annotated[bool, JSON] = False,
 ) -> None:
     """Simulate a motion and write what sensors would have logged."""
     if out.suffix not in (".csv", ".parquet"):

@@ -1,0 +1,110 @@
+"""The benchmarks page: each benchmark prints its own section, and `--record` puts it into docs/benchmarks.md.
+
+Sections are kept in benchmarks/records, one file each; the page is these in order. Needs nothing but Python, so that
+the benchmark of the GPU runs where mindyn is not installed.
+
+    python benchmarks/sections.py    writes the page again from the records
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from textwrap import fill
+
+RECORDS = Path(__file__).parent / "records"
+PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
+ORDER = (
+    *("kernels", "joints", "gpu", "rollouts", "regression", "streaming", "consistent_fit", "report"),
+    *("excitation_designs", "excitation_deviations", "excitation_peer", "methods", "real_methods"),
+)
+"""Names of the records in the order of the page."""
+HEAD = """# Benchmarks
+
+Every section was written by the command that it names (with `--record`), on the machine and day that it says. Where
+sides are compared, all ran in that one run, on the same inputs. `make bench` prints the first section for your machine;
+`make benchmarks` measures all of them but the GPU's and writes this page again.
+"""
+
+
+@dataclass(frozen=True)
+class Section:
+    """What one benchmark has to say.
+
+    name, title  of the record, and of the section
+    command      that measures it
+    machine      it ran on, and the versions of what it was compared with
+    text         paragraphs before the table
+    table        rows of cells, the header first; none if empty
+    notes        paragraphs after the table
+    """
+
+    name: str
+    title: str
+    command: str
+    machine: str
+    text: Sequence[str]
+    table: Sequence[Sequence[str]] = ()
+    notes: Sequence[str] = ()
+
+    def markdown(self) -> str:
+        about = f"`{self.command}`, {date.today():%Y-%m-%d}, {self.machine}."
+        parts = [f"## {self.title}", *map(_wrapped, (about, *self.text))]
+        if self.table:
+            parts.append(_table(self.table))
+        return "\n\n".join([*parts, *map(_wrapped, self.notes)]) + "\n"
+
+
+def _wrapped(paragraph: str) -> str:
+    return paragraph if paragraph.startswith("!") else fill(paragraph, 120, break_on_hyphens=False)
+
+
+def _table(rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table whose columns are aligned for readers of a terminal too."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [
+        "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |" for row in rows
+    ]
+    return "\n".join([lines[0], "|" + "|".join("-" * (width + 2) for width in widths) + "|", *lines[1:]])
+
+
+def arguments(about: str) -> argparse.ArgumentParser:
+    """A parser with what every benchmark takes."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--record", action="store_true", help="put the section into docs/benchmarks.md")
+    return parser
+
+
+def publish(section: Section, *, record: bool) -> None:
+    """Print the section; put it into the page where asked."""
+    print(section.markdown(), flush=True)
+    if record:
+        assert section.name in ORDER
+        RECORDS.mkdir(exist_ok=True)
+        (RECORDS / f"{section.name}.md").write_text(section.markdown(), encoding="utf-8")
+        PAGE.write_text(page(), encoding="utf-8")
+
+
+def page() -> str:
+    """The whole page from the records there are."""
+    kept = [RECORDS / f"{name}.md" for name in ORDER]
+    return "\n".join([HEAD, *(path.read_text(encoding="utf-8") for path in kept if path.is_file())])
+
+
+def spaced(count: int) -> str:
+    """1000000 as 1 000 000."""
+    return f"{count:,}".replace(",", " ")
+
+
+def ratio(times: float, asked: float | None = None) -> str:
+    """How many times faster, said to be short where more was asked."""
+    said = f"{times:.0f}x" if times >= 100 else f"{times:.3g}x"
+    return said if asked is None or times >= asked else f"{said} (short)"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
+    print(f"wrote {PAGE}")

@@ -1,0 +1,81 @@
+"""`Model.on_gpu` on the device that CuPy finds: the CPU's numbers, in both precisions, and the same refusals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from closeness import SAME_ALGEBRA, assert_close
+
+import mindyn
+from mindyn.errors import InputError
+
+cupy = pytest.importorskip("cupy", reason="no CuPy on this machine")
+try:
+    DEVICES = cupy.cuda.runtime.getDeviceCount()
+except cupy.cuda.runtime.CUDARuntimeError:
+    DEVICES = 0
+pytestmark = pytest.mark.skipif(DEVICES == 0, reason="CuPy finds no CUDA device")
+
+SINGLE = 1e-5
+"""float32 beside float64: some tens of its last digit."""
+NAMES = ("inverse_dynamics", "inertia_matrix", "forward_dynamics", "regressor", "standard_regressor", "coriolis")
+
+
+@pytest.fixture(scope="module", params=["puma560", "panda", "stanford", "palletiser"])
+def model(request):
+    robot = mindyn.load_robot(request.param)
+    return mindyn.compile_model(robot, base=mindyn.base_parameters(robot) if robot.loops else None)
+
+
+def batch(model, name, shape):
+    """Random inputs of the equation: moderate torques in place of accelerations where it takes those."""
+    rng = np.random.default_rng(5)
+    return [rng.uniform(-1, 1, (*shape, *one)) for one in model.kernel(name).input_shapes]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_gpu_gives_the_numbers_of_the_cpu(model, name):
+    inputs = batch(model, name, (3, 111))
+    expected = model.kernel(name)(*inputs)
+    condition = np.linalg.cond(model.inertia_matrix(inputs[0])).max() if name == "forward_dynamics" else 1.0
+    gpu = model.on_gpu()
+    double = gpu(name, *map(cupy.asarray, inputs))
+    assert double.dtype == np.float64
+    assert_close(double.get(), expected, SAME_ALGEBRA * condition)
+    single = gpu(name, *(cupy.asarray(one, dtype=cupy.float32) for one in inputs))
+    assert single.dtype == np.float32
+    assert_close(single.get(), expected, SINGLE * condition)
+
+
+def test_results_go_where_they_are_asked_to(model):
+    inputs = batch(model, "inverse_dynamics", (40,))
+    given = [cupy.asarray(one) for one in inputs]
+    out = cupy.empty_like(given[0])
+    assert model.on_gpu()("inverse_dynamics", *given, out=out) is out
+    assert_close(out.get(), model.inverse_dynamics(*inputs), SAME_ALGEBRA)
+    assert model.on_gpu()("inverse_dynamics", *(one[:0] for one in given)).shape == (0, inputs[0].shape[1])
+
+
+def test_parameters_are_given_once_for_all_samples():
+    robot = mindyn.load_robot("puma560")
+    model = mindyn.compile_model(robot, parameters="input")
+    q, qd, qdd = np.random.default_rng(1).uniform(-1, 1, (3, 50, 6))
+    phi = np.array([link.phi for link in robot.links])
+    phi = phi.reshape(model.kernel("inverse_dynamics").input_shapes[-1])
+    found = model.on_gpu()("inverse_dynamics", *map(cupy.asarray, (q, qd, qdd, phi)))
+    assert_close(found.get(), mindyn.compile_model(robot).inverse_dynamics(q, qd, qdd), SAME_ALGEBRA)
+
+
+def test_wrong_arrays_are_refused_by_name(model):
+    gpu, given = model.on_gpu(), [cupy.asarray(one) for one in batch(model, "inverse_dynamics", (4,))]
+    q, qd, qdd = given
+    for arrays, words in (
+        ((q, qd), "2 arrays given"),
+        ((q[:, 1:], qd, qdd), "q: has shape"),
+        ((q, qd[:2], qdd), "batch shapes differ"),
+        ([one.astype(cupy.int32) for one in given], "float32 or float64"),
+    ):
+        with pytest.raises(InputError, match=words):
+            gpu("inverse_dynamics", *arrays)
+    with pytest.raises(InputError, match="out must be"):
+        gpu("inverse_dynamics", *given, out=cupy.empty((4, 1)))
