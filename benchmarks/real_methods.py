@@ -24,7 +24,7 @@ from real.test_identification import SPLITS, described
 from sections import Section, arguments, publish
 from timing import this_machine
 
-from mindyn.errors import InputError, MindynError
+from mindyn.errors import MindynError
 from mindyn.estimators.energy_difference import EnergyDifference
 from mindyn.estimators.identify import identify
 from mindyn.estimators.instrumental_variables import InstrumentalVariables
@@ -51,14 +51,9 @@ IMPOSSIBLE = {
 def methods(chosen, samples):
     """For each name a fit with the settings that `identify` chose."""
     robot, regressor = chosen.robot, chosen.regressor
-    shared = {"friction": regressor.friction, "extra": regressor.extra}
+    shared = {"friction": regressor.friction}
     filtered = {**shared, "filter_hz": chosen.filter_hz, "decimation": chosen.provenance["decimation"]}
     plain = LeastSquares(**filtered)
-
-    def without_extra():
-        if regressor.extra:
-            raise InputError(f"no declared columns ({', '.join(one.name for one in regressor.extra)})")
-        return EnergyDifference("momentum", friction=regressor.friction).fit(robot, samples)
 
     @cache
     def consistent():
@@ -72,7 +67,7 @@ def methods(chosen, samples):
         "instrumental variables": lambda: InstrumentalVariables(**filtered).fit(robot, samples),
         "physically consistent": consistent,
         "instrumental variables from it": lambda: InstrumentalVariables(consistent(), **filtered).fit(robot, samples),
-        "momentum difference": without_extra,
+        "momentum difference": lambda: EnergyDifference("momentum", **shared).fit(robot, samples),
         "total least squares": lambda: TotalLeastSquares(**shared).fit(
             robot, plain.gather(plain.regressor(robot), samples)
         ),
@@ -81,10 +76,10 @@ def methods(chosen, samples):
 
 def scores(name):
     """For every held-out part of one set the total error (%) of every method, or why there is none."""
-    robot, extra = described(name)
+    robot = described(name)
     logs = [real_log(name, path).between(first, last) for path, first, last in SPLITS[name][0]]
     begin = perf_counter()
-    chosen = identify(robot, logs, extra=extra)
+    chosen = identify(robot, logs)
     print(f"{name}: settings chosen in {perf_counter() - begin:.0f} s", file=sys.stderr)
     cut = chosen.conditioning if chosen.filter_hz is None else replace(chosen.conditioning, edge_s=0.0)
     samples = condition(logs, chosen.robot, cut).samples

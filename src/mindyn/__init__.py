@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from mindyn.logs.samples import Samples
     from mindyn.parameters.base import BaseParameters
     from mindyn.regression.friction import Friction
-    from mindyn.regression.regressor import ExtraColumn, with_estimated_drives
+    from mindyn.regression.regressor import with_estimated_drives
     from mindyn.report.inputs import MotionComparison
     from mindyn.report.writing import write_report
     from mindyn.robots.loading import bundled_robots, load_robot
@@ -122,10 +122,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "mindyn.estimators.reduction": ("reduce_estimate",),
     "mindyn.estimators.recursive": ("RecursiveLeastSquares",),
     "mindyn.regression.friction": ("Friction",),
-    "mindyn.regression.regressor": (
-        "ExtraColumn",
-        "with_estimated_drives",
-    ),
+    "mindyn.regression.regressor": ("with_estimated_drives",),
     "mindyn.validation.bench_setting": ("BenchSetting",),
     "mindyn.validation.method_bench": ("Comparison", "compare_methods"),
     "mindyn.validation.trajectories": ("Trajectories", "simulated_against_measured"),
@@ -254,7 +251,6 @@ __all__ = [  # noqa: RUF022 - in the order of the work
     "read_test_logs",
     "StepByStep",
     "Friction",
-    "ExtraColumn",
     "with_estimated_drives",
     "Estimate",
     "load_estimate",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from closeness import assert_close
@@ -17,7 +19,8 @@ from mindyn.logs.conditioning import AS_LOGGED
 from mindyn.logs.log import log_of_arrays
 from mindyn.parameters.structural import structural_base
 from mindyn.regression.friction import Friction
-from mindyn.regression.regressor import ExtraColumn, with_estimated_drives
+from mindyn.regression.regressor import with_estimated_drives
+from mindyn.robots.parts import ExtraTorque
 
 
 @pytest.fixture(scope="module")
@@ -37,12 +40,12 @@ def test_a_saved_estimate_predicts_the_same(robot, tmp_path):
     assert (again.covariance == found.covariance).all()
 
 
-def test_extra_columns_must_be_given_back(robot, tmp_path):
-    spring = ExtraColumn("joint2", "spring", lambda q, *_: np.sin(3 * q[:, 1]))
-    LeastSquares(extra=(spring,)).fit(robot, exact_samples(robot)).save(tmp_path / "e.json")
-    with pytest.raises(InputError, match="extra columns spring of joint2"):
-        load_estimate(tmp_path / "e.json")
-    assert load_estimate(tmp_path / "e.json", [spring]).value("spring") == pytest.approx(0.0, abs=1e-9)
+def test_extra_torques_come_back_from_a_file(robot, tmp_path):
+    sprung = replace(robot, extras=(ExtraTorque("spring", "joint2", "sin(3 * q)", 2.0),))
+    LeastSquares().fit(sprung, exact_samples(sprung)).save(tmp_path / "e.json")
+    again = load_estimate(tmp_path / "e.json")
+    assert again.value("spring") == pytest.approx(2.0, rel=1e-9)
+    assert again.robot.extras == sprung.extras
 
 
 def test_the_table_names_every_parameter_and_the_status_is_a_sentence(robot):

@@ -21,7 +21,7 @@ from mindyn.identifiability.base_sets import base_parameters
 from mindyn.identifiability.yoshida_values import yoshida_puma
 from mindyn.kernels.model import compile_model
 from mindyn.logs.samples import Samples
-from mindyn.regression.regressor import ExtraColumn, Regressor
+from mindyn.regression.regressor import Regressor
 
 ANOTHER_SOLVER = 2e-3
 """Relative, of the distance moved: a grid's coarseness and the other solver's tolerance."""
@@ -291,8 +291,3 @@ def test_what_cannot_be_mended_is_refused_by_name():
             mend_possible(estimate, eps=eps)
     with pytest.raises(InputError, match=r"4 positive numbers.*got shape \(2,\)"):
         mend_values(TWO_LINKS, EXAMPLE, np.ones(2), eps=1e-3)
-    column = ExtraColumn(base.robot.joint_names[0], "more", lambda _q, _qd, qdd: qdd[:, 0])
-    regressor = Regressor(base.robot, extra=(column,), base=base)
-    strange = replace(estimate, regressor=regressor, beta=np.append(beta, 1.0), covariance=np.eye(len(beta) + 1))
-    with pytest.raises(InputError, match="'more' depends on acceleration"):
-        mend_possible(strange)

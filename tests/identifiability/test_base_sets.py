@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from closeness import ORACLE, assert_close, assert_negligible
 from identifiability.parallelogram_arms import REFERENCE
 
-from mindyn import equation, load_robot
+from mindyn import ExtraTorque, equation, load_robot
 from mindyn.equations.loop_dynamics import loop_dynamics
 from mindyn.errors import InputError, MissingPhysicsError, RobotError, UnknownNameError
 from mindyn.identifiability.base_sets import base_parameters
@@ -148,3 +149,12 @@ def test_the_bundled_robot_has_table_1_and_52_model_parameters():
     assert base.count - sum(name.startswith("fo") for name in base.names) == 52
     with pytest.raises(UnknownNameError, match="no table 'table4'"):
         yoshida_values("table4")
+
+
+def test_a_formula_needs_values_only_where_the_arm_moves():
+    robot = load_robot("planar2")
+    sprung = replace(robot, extras=(ExtraTorque("spring", "joint2", "sqrt(2 + q)"),))
+    assert "spring" in base_parameters(sprung, drives=True).names
+    narrow = replace(robot, extras=(ExtraTorque("spring", "joint2", "sqrt(0.001 - (q - 0.7) ** 2)"),))
+    with pytest.raises(RobotError, match="'spring' = .* has hardly ever a value: at [0-9]+ of"):
+        base_parameters(narrow, drives=True)

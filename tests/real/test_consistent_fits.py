@@ -22,9 +22,9 @@ HEAVIEST = {"staubli_tx40": 40.0, "ur10_unisa": 60.0, "kuka_lwr4": 30.0, "kuka_k
 
 
 def fits(name):
-    robot, extra = described(name)
+    robot = described(name)
     logs = [real_log(name, path).between(first, last) for path, first, last in SPLITS[name][0]]
-    plain = identify(robot, logs, extra=extra)
+    plain = identify(robot, logs)
     return plain, identify_consistent(robot, logs, start=plain)
 
 
@@ -43,7 +43,7 @@ def require_sane(found, name):
 def test_lwr4_carries_over_to_another_trajectory():
     plain, found = fits("kuka_lwr4")
     assert "prior (entropic)" in found.status
-    robot, _ = described("kuka_lwr4")
+    robot = described("kuka_lwr4")
     logs = [real_log("kuka_lwr4", "measurements_1.npz").between(500, 5027)]
     light = identify_consistent(robot, logs, prior=None, start=plain)
     assert "least total mass" in light.status

@@ -13,8 +13,7 @@ import pytest
 from logs.real_sets import real_log, real_robot
 
 from mindyn.estimators.identify import identify
-from mindyn.regression.regressor import ExtraColumn
-from mindyn.robots.parts import Drive
+from mindyn.robots.parts import Drive, ExtraTorque
 from mindyn.validation.validate import validate
 
 SPLITS = {
@@ -30,7 +29,7 @@ TX40_RATIOS = (32.0, 32.0, 45.0, -48.0, 45.0, 32.0)
 
 
 def described(name):
-    """The robot with what its NOTE says of its drives, and declared columns."""
+    """The robot with what its NOTE says of its drives and its spring."""
     robot = real_robot(name)
     if name == "staubli_tx40":
         coupling = {"joint_6": {"joint_5": 32.0}}  # motor 6 turns with joints 5 and 6
@@ -38,28 +37,26 @@ def described(name):
             Drive(joint, ratio, coupling.get(joint, {}), side="motor")
             for joint, ratio in zip(robot.joint_names, TX40_RATIOS, strict=True)
         )
-        return replace(robot, drives=tuple(drives)), ()
+        return replace(robot, drives=tuple(drives))
     if name == "kuka_kr300":
-        return robot, (ExtraColumn(robot.joint_names[1], "gas_spring", gas_spring),)
-    return robot, ()
+        return replace(robot, extras=(ExtraTorque("gas_spring", robot.joint_names[1], gas_spring()),))
+    return robot
 
 
-def gas_spring(q, qd, qdd):  # noqa: ARG001 - a declared column may depend on the whole motion
-    """Shape of the torque of the gas spring at axis 2, kN m."""
-    D, k, area = 0.8, 0.2, np.pi * (0.055**2 - 0.03**2) / 4
-    angle = q[:, 1] + np.deg2rad(95)
-    length = np.sqrt(D**2 + k**2 - 2 * D * k * np.cos(angle))
-    stroke = length - (D - k)
-    return (
-        np.sin(angle) * D * k / length * area * (1.01 * 296.8 * 328 * 2 * 0.0795) / (2 * 0.00048 - stroke * area) / 1e3
-    )
+def gas_spring():
+    """Formula of the torque of the gas spring at axis 2, kN m."""
+    D, k, area = 0.8, 0.2, float(np.pi * (0.055**2 - 0.03**2) / 4)
+    angle = f"(q + {np.deg2rad(95):.17g})"
+    length = f"sqrt({D**2 + k**2} - {2 * D * k} * cos{angle})"
+    volume = f"({2 * 0.00048} - ({length} - {D - k}) * {area})"
+    return f"{D * k * area * 1.01 * 296.8 * 328 * 2 * 0.0795 / 1e3} * sin{angle} / {length} / {volume}"
 
 
 def held_out_total(name):
-    robot, extra = described(name)
+    robot = described(name)
     training, (file, start, stop) = SPLITS[name]
     logs = [real_log(name, path).between(first, last) for path, first, last in training]
-    found = identify(robot, logs, extra=extra)
+    found = identify(robot, logs)
     return 100 * validate(found, real_log(name, file), rows=[(start, stop)]).error.total
 
 

@@ -17,7 +17,8 @@ from mindyn.parameters.structural import structural_base
 from mindyn.regression.friction import Friction
 from mindyn.regression.gathering import FILTERED_ROWS, blocks, gather
 from mindyn.regression.information import solve
-from mindyn.regression.regressor import ExtraColumn, Regressor, with_estimated_drives
+from mindyn.regression.regressor import Regressor, with_estimated_drives
+from mindyn.robots.parts import ExtraTorque
 
 
 def driven(seed, **options):
@@ -100,13 +101,13 @@ def test_parameters_that_the_data_cannot_tell_are_named():
     assert untold.condition_number() == np.inf
 
 
-def test_extra_columns_act_on_their_joint():
+def test_extra_torques_act_on_their_joint():
     robot = with_estimated_drives(random_robot(7, joints=3))
-    spring = ExtraColumn(robot.joint_names[1], "spring", lambda q, *_: np.sin(3 * q[:, 1]))
+    spring = ExtraTorque("spring", robot.joint_names[1], "sin(3 * q)")
     samples = exact_samples(robot, 800)
     tau = samples.tau.copy()
     tau[:, 1] += 2.5 * np.sin(3 * samples.q[:, 1])
-    regressor = Regressor(robot, extra=[spring])
+    regressor = Regressor(replace(robot, extras=(spring,)))
     found = solve(*gather(regressor, replace(samples, tau=tau)).stacked()).beta
     assert found[regressor.names.index("spring")] == pytest.approx(2.5, rel=1e-9)
 
@@ -156,9 +157,11 @@ class TestBadInput:
 
     def test_a_column_that_is_not_finite_is_named(self):
         robot = random_robot(3, joints=2)
-        broken = ExtraColumn("joint1", "spring", lambda q, *_: np.full(len(q), np.nan))
-        with pytest.raises(InputError, match="'spring' is not finite at sample 0"):
-            gather(Regressor(robot, extra=[broken]), exact_samples(robot, 100))
+        samples = exact_samples(robot, 100)
+        broken = replace(robot, extras=(ExtraTorque("spring", "joint1", "log(q)"),))
+        first = int(np.argmax(samples.q[:, 0] <= 0))
+        with pytest.raises(InputError, match=f"'spring' has no finite value at sample {first}, q = "):
+            gather(Regressor(broken), samples)
 
     def test_unknown_shapes_are_refused_with_the_known_ones(self):
         with pytest.raises(InputError, match="no friction shape 'quartic'; there are: asymmetric"):

@@ -11,7 +11,6 @@ from mindyn.errors import InputError
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.logs.log import log_of_arrays
 from mindyn.regression.friction import Friction
-from mindyn.regression.regressor import ExtraColumn
 from mindyn.robots.loading import load_robot
 from mindyn.validation.bench_setting import BenchSetting, make_bench
 from mindyn.validation.trajectories import simulated_against_measured
@@ -54,25 +53,22 @@ def test_wrong_models_stray_and_more_so_without_the_controller(recorded):
     assert (worse.rms > 1.5 * free.rms).all()
 
 
-def test_shapes_and_declared_columns_act_along_the_measured_motion(recorded):
-    """Split into two halves, one of them a declared column, viscous friction moves the arm as before."""
+def test_columns_beside_the_drives_act_along_the_measured_motion(recorded):
+    """Split into two halves, one of them at the joint, viscous friction moves the arm as before."""
     bench, samples, true = recorded
-    half = ExtraColumn("joint2", "half", lambda _q, qd, _qdd: qd[:, 1])
-    shaped = LeastSquares(friction=Friction(shapes=("cubic",)), extra=(half,)).fit(bench.robot, samples)
+    friction = Friction(shapes=("cubic",), joint_side=("joint2",))
+    shaped = LeastSquares(friction=friction).fit(bench.robot, samples)
     ratio = bench.robot.drives[1].ratio
     beta = np.zeros(len(shaped.names))
     beta[: len(true.beta)] = true.beta
     beta[shaped.names.index("fv2")] /= 2
-    beta[shaped.names.index("half")] = true.value("fv2") * ratio**2 / 2
     lacking = beta.copy()
-    lacking[shaped.names.index("half")] = 0.0
+    beta[shaped.names.index("fvj2")] = true.value("fv2") * ratio**2 / 2
     for controller in (bench.controller, None):
         found = simulated_against_measured(replace(shaped, beta=beta), samples, controller)
-        without = simulated_against_measured(
-            replace(shaped, beta=np.where(beta == beta[-1], 0, beta)), samples, controller
-        )
+        without = simulated_against_measured(replace(shaped, beta=lacking), samples, controller)
         assert found.rms[1] < 0.02 * without.rms[1]
-        assert "half" in found.status
+        assert "fvj2" in found.status
 
 
 def test_logs_are_conditioned_first(recorded):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from mindyn.logs.samples import Samples
 from mindyn.parameters.base import BaseParameters
 from mindyn.regression.friction import Friction
 from mindyn.regression.gathering import BLOCK_ROWS, require_joints, segment_ends
-from mindyn.regression.regressor import ExtraColumn, Regressor
+from mindyn.regression.regressor import Regressor
 from mindyn.robots.robot import Robot
 from mindyn.robots.table import text_table
 
@@ -47,7 +47,7 @@ class JointResidual:
 class Estimate:
     """Values of the parameters of a regressor.
 
-    regressor     robot, base set, friction shape and extra columns; names of the parameters
+    regressor     robot, base set and friction shape; names of the parameters
     beta          (p,) values
     covariance    (p, p); rows and columns of parameters that were left out are zero, of those untold infinite variance
     status        what came of it, as a sentence
@@ -77,7 +77,7 @@ class Estimate:
 
     @property
     def base(self) -> BaseParameters:
-        """The base set; its values are `base_values`, friction shapes and extra columns come after them."""
+        """The base set; its values are `base_values`, friction shapes come after them."""
         return self.regressor.base
 
     @property
@@ -147,14 +147,13 @@ class Estimate:
         return replace(self, provenance={**self.provenance, **entries})
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as JSON can hold it; of extra columns the names alone."""
+        """All of it as JSON can hold it."""
         return {
             "format": FORMAT,
             "robot": robot_record(self.robot),
             "drives": self.base.drives,
             "base_form": self.base.form,
             "friction": self.regressor.friction.to_dict(),
-            "extra_columns": [{"joint": one.joint, "name": one.name} for one in self.regressor.extra],
             "names": list(self.names),
             "beta": self.beta.tolist(),
             "covariance": _finite_lists(self.covariance),
@@ -194,8 +193,8 @@ def unfiltered_prediction(regressor: Regressor, beta: Array, samples: Samples) -
     return tau
 
 
-def load_estimate(path: str | Path, extra: Sequence[ExtraColumn] = ()) -> Estimate:
-    """The estimate of a JSON file; functions of extra columns are not in it and must be given."""
+def load_estimate(path: str | Path) -> Estimate:
+    """The estimate of a JSON file."""
     try:
         values = json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
@@ -205,18 +204,15 @@ def load_estimate(path: str | Path, extra: Sequence[ExtraColumn] = ()) -> Estima
     if not isinstance(values, dict) or values.get("format") != FORMAT:
         raise InputError(f"{path} is not an estimate of mindyn: its format is not {FORMAT!r}")
     try:
-        return _estimate_of(values, extra, str(path))
+        return _estimate_of(values, str(path))
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{path} is damaged: {type(error).__name__} {error}") from error
 
 
-def _estimate_of(values: dict[str, Any], extra: Sequence[ExtraColumn], path: str) -> Estimate:
-    missing = [f"{one['name']} of {one['joint']}" for one in values["extra_columns"]]
-    if [f"{one.name} of {one.joint}" for one in extra] != missing:
-        raise InputError(f"the estimate has the extra columns {', '.join(missing) or 'none'}; give them as extra=[...]")
+def _estimate_of(values: dict[str, Any], path: str) -> Estimate:
     robot = robot_from_record(values["robot"])
     base = base_parameters(robot, values["base_form"], drives=values["drives"])
-    regressor = Regressor(robot, Friction.from_dict(values["friction"]), extra, base)
+    regressor = Regressor(robot, Friction.from_dict(values["friction"]), base)
     if list(regressor.names) != values["names"]:
         raise InputError(f"{path} names other parameters than this version of mindyn finds for its robot")
     conditioning = values["conditioning"]

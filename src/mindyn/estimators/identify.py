@@ -19,7 +19,7 @@ from mindyn.logs.pipeline import condition, condition_stream
 from mindyn.logs.reading import LogScan, sparse
 from mindyn.logs.resolving import resolve
 from mindyn.regression.friction import Friction
-from mindyn.regression.regressor import ExtraColumn, Regressor, with_estimated_drives
+from mindyn.regression.regressor import Regressor, with_estimated_drives
 from mindyn.robots.robot import Robot
 
 TUNING_ROWS: Final = 60_000
@@ -30,7 +30,7 @@ START_FRICTION: Final = ("tanh", 0.05)
 class Estimator(Protocol):
     """What `identify` asks of a fit: an estimate from samples.
 
-    Its `friction`, `extra`, `filter_hz` and `base`, where it has them, say what columns it uses; where its
+    Its `friction`, `filter_hz` and `base`, where it has them, say what columns it uses; where its
     `estimates_drives` is False, the robot is not given drives that it does not state.
     """
 
@@ -45,7 +45,6 @@ def identify(
     estimator: Estimator | None = None,
     conditioning: Conditioning | None = None,
     *,
-    extra: Sequence[ExtraColumn] = (),
     progress: Callable[[str], None] = lambda line: None,  # noqa: ARG005
 ) -> Estimate:
     """The parameters that explain the logs' torque best.
@@ -53,16 +52,14 @@ def identify(
     logs          what `read_log` gives; or `scan_log`, whose rows are never in memory at once
     estimator     given: its friction, filter and left-out parameters are used as they are; None: they are chosen
     conditioning  given: its "auto" entries are chosen, the rest is used as it is; None: all is chosen
-    extra         declared columns, when no estimator is given
     progress      called with a line now and then
     """
     listed = [logs] if isinstance(logs, (Log, LogScan)) else list(logs)
     if not listed:
         raise InputError("no log was given")
     complete = with_estimated_drives(robot) if getattr(estimator, "estimates_drives", True) else robot
-    columns = tuple(extra) if estimator is None else getattr(estimator, "extra", ())
     base = getattr(estimator, "base", None)
-    regressor = Regressor(complete, _start_friction(complete, estimator), columns, base)
+    regressor = Regressor(complete, _start_friction(complete, estimator), base)
     trials = Trials(tuning_stretches(listed), regressor)
     setting, notes, score = _chosen(trials, listed, estimator, conditioning, progress)
     fit = estimator or _estimator(setting, trials)
@@ -147,7 +144,6 @@ def _estimator(setting: Setting, trials: Trials) -> LeastSquares:
     return LeastSquares(
         covariance="correlated",
         friction=setting.friction,
-        extra=trials.regressor.extra,
         filter_hz=setting.filter_hz,
         decimation=decimation_for(setting.filter_hz, rate_of(setting.conditioning)),
         left_out=trials.left_out(setting),

@@ -25,7 +25,6 @@ from mindyn.parameters.base import BaseParameters
 from mindyn.regression.friction import Friction
 from mindyn.regression.gathering import require_samples
 from mindyn.regression.information import Information
-from mindyn.regression.regressor import ExtraColumn
 from mindyn.robots.robot import Robot
 from mindyn.simulation.inputs import require_count
 
@@ -42,7 +41,6 @@ class InstrumentalVariables:
     passes            most passes; from the second on, the instruments come from the estimate of the pass before
     weights           of the joints' rows, as in `LeastSquares`; "joint" takes those of a least-squares fit
     friction          shape of the friction columns
-    extra             declared columns
     filter_hz         low pass on columns, instruments and torque alike
     decimation        of the filtered rows
     base              the base set; the structural one if left out
@@ -52,7 +50,6 @@ class InstrumentalVariables:
     passes: int = 5
     weights: Weights | tuple[float, ...] = "joint"
     friction: Friction = PLAIN
-    extra: tuple[ExtraColumn, ...] = ()
     filter_hz: float | None = None
     decimation: int = 1
     base: BaseParameters | None = None
@@ -66,7 +63,6 @@ class InstrumentalVariables:
         start = LeastSquares(
             weights=self.weights,
             friction=self.friction,
-            extra=self.extra,
             filter_hz=self.filter_hz,
             decimation=self.decimation,
             base=self.base,

@@ -51,7 +51,7 @@ class IntegratedRegressor:
         """Traced from the torque's own regressor."""
         momentum, drift = _functions(torque, 1.0 if form == "momentum" else 0.5)
         kernel = Kernel(drift, compact=["Y"], matrices=["Y"])
-        shaped = Regressor(torque.robot, torque.friction, torque.extra, torque.base, kernel)
+        shaped = Regressor(torque.robot, torque.friction, torque.base, kernel)
         return IntegratedRegressor(torque, form, Kernel(momentum, matrices=["Y"]), shaped)
 
     def row(self, samples: Samples, taken: slice, directions: Array | None, torque: Torque) -> Array:

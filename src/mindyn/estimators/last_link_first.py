@@ -31,7 +31,7 @@ from mindyn.parameters.lin_structure import LinStructure, lin_structure
 from mindyn.regression.friction import Friction
 from mindyn.regression.gathering import gather
 from mindyn.regression.information import Information, Solution, null_space, solve
-from mindyn.regression.regressor import ExtraColumn, Regressor
+from mindyn.regression.regressor import Regressor
 from mindyn.robots.robot import Robot
 
 
@@ -40,13 +40,11 @@ class LastLinkFirst:
     """Settings of Lin's recursive procedure.
 
     friction    shape of the friction columns; `joint_side` names joints with columns of their own motion
-    extra       declared columns, found together with the MLC of their joint
     filter_hz   low pass on columns and torque alike
     decimation  of the filtered rows
     """
 
     friction: Friction = PLAIN
-    extra: tuple[ExtraColumn, ...] = ()
     filter_hz: float | None = None
     decimation: int = 1
     estimates_drives: ClassVar[bool] = False
@@ -55,7 +53,7 @@ class LastLinkFirst:
         """Y with tau = Y w, w the MLC, as the derivative of Lin's own recursion."""
         base = lin_base_with_drives(robot) if robot.drives else lin_base(robot)
         kernel = Kernel(mlc_regressor(lin_structure(robot), base), compact=["Y"], matrices=["Y"])
-        return Regressor(robot, self.friction, self.extra, base, kernel)
+        return Regressor(robot, self.friction, base, kernel)
 
     def fit(self, robot: Robot, samples: Samples) -> Estimate:
         """The MLC with their covariance; `joint_conditions` of the provenance has the condition of every A_i."""

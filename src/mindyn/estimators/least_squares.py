@@ -18,7 +18,7 @@ from mindyn.parameters.base import BaseParameters
 from mindyn.regression.friction import Friction
 from mindyn.regression.gathering import gather
 from mindyn.regression.information import Information, Solution, null_space, solve
-from mindyn.regression.regressor import ExtraColumn, Regressor
+from mindyn.regression.regressor import Regressor
 from mindyn.robots.robot import Robot
 
 Weights = Literal["joint", "ordinary"]
@@ -40,7 +40,6 @@ class LeastSquares:
     robust      Huber's weights on rows, iterated (several passes over the samples)
     covariance  "white", or "correlated": residuals as an autoregressive process for each joint
     friction    shape of the friction columns
-    extra       declared columns
     filter_hz   low pass on columns and torque alike
     decimation  of the filtered rows
     left_out    names of parameters that are set to zero
@@ -51,7 +50,6 @@ class LeastSquares:
     robust: bool = False
     covariance: Literal["white", "correlated"] = "white"
     friction: Friction = PLAIN
-    extra: tuple[ExtraColumn, ...] = ()
     filter_hz: float | None = None
     decimation: int = 1
     left_out: tuple[str, ...] = ()
@@ -67,7 +65,7 @@ class LeastSquares:
 
     def regressor(self, robot: Robot) -> Regressor:
         """The columns of this fit."""
-        made = Regressor(robot, self.friction, self.extra, self.base)
+        made = Regressor(robot, self.friction, self.base)
         unknown = [name for name in self.left_out if name not in made.names]
         if unknown:
             raise InputError(f"no parameter {', '.join(unknown)} to leave out; there are: {', '.join(made.names)}")
@@ -84,7 +82,7 @@ class LeastSquares:
             _require_again(data)
         information = data if isinstance(data, Information) else self.gather(regressor, data)
         if information.names != regressor.names:
-            raise InputError("the information is of other parameters than this fit's: robot, friction or extra differ")
+            raise InputError("the information is of other parameters than this fit's: robot or friction differ")
         fitted = self._weighted(information)
         if self.robust:
             assert not isinstance(data, Information)

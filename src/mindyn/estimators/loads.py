@@ -7,6 +7,7 @@ With phi known the equations tell the gains; with gains known they tell phi [Gau
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +20,7 @@ from mindyn.logs.samples import Samples
 from mindyn.notation import LINK_PARAMETERS, PARAMETERS_PER_LINK
 from mindyn.regression.gathering import gather, require_joints
 from mindyn.regression.information import null_space, solve
-from mindyn.regression.regressor import Motion, Regressor
+from mindyn.regression.regressor import Regressor
 from mindyn.regression.triangles import triangle_of
 from mindyn.robots.robot import Robot
 
@@ -137,7 +138,7 @@ def _with_load(robot: Robot, link: str) -> Regressor:
 class _LoadRegressor(Regressor):
     """A regressor whose load columns act on every joint at once."""
 
-    def __init__(self, robot: Robot, load: Motion) -> None:
+    def __init__(self, robot: Robot, load: Callable[[Array, Array, Array], Array]) -> None:
         super().__init__(robot)
         self._load = load
         first = self.count

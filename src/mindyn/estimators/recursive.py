@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -14,7 +13,6 @@ from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.least_squares import PLAIN, LeastSquares, Weights
 from mindyn.regression.friction import Friction
 from mindyn.regression.information import Information
-from mindyn.regression.regressor import ExtraColumn
 from mindyn.regression.triangles import Triangle
 from mindyn.robots.robot import Robot
 
@@ -28,7 +26,7 @@ class RecursiveLeastSquares:
     """Online least squares in square-root form: R factors for each joint, rows weighted by forgetting^age.
 
     forgetting         weight of a sample relative to the next one; 1: none is forgotten, the result is the batch's
-    weights, friction, extra   as in `LeastSquares`; a stop operator, which remembers the motion, is refused
+    weights, friction   as in `LeastSquares`; a stop operator, which remembers the motion, is refused
     """
 
     def __init__(
@@ -38,14 +36,13 @@ class RecursiveLeastSquares:
         forgetting: float = 1.0,
         weights: Weights | tuple[float, ...] = "joint",
         friction: Friction = PLAIN,
-        extra: Sequence[ExtraColumn] = (),
     ) -> None:
         if not 0 < forgetting <= 1:
             raise InputError(f"forgetting = {forgetting!r} must lie in (0, 1]")
         if friction.direction == "stop":
             raise InputError('friction direction "stop" remembers the motion before a sample; use "tanh" or "sign"')
         self.forgetting = forgetting
-        self.settings = LeastSquares(weights=weights, friction=friction, extra=tuple(extra))
+        self.settings = LeastSquares(weights=weights, friction=friction)
         self.regressor = self.settings.regressor(robot)
         self.count = 0
         n = self.regressor.joint_count

@@ -24,7 +24,6 @@ from mindyn.parameters.base import BaseParameters
 from mindyn.regression.friction import Friction
 from mindyn.regression.gathering import require_samples
 from mindyn.regression.information import Information
-from mindyn.regression.regressor import ExtraColumn
 from mindyn.robots.robot import Robot
 
 ERROR_FREE: Final = 1e-10
@@ -42,19 +41,17 @@ class TotalLeastSquares:
               are of another kind: state the noise wherever it is known
     weights   of the joints' rows, as in `LeastSquares`; "joint" takes those of a least-squares fit
     friction  shape of the friction columns
-    extra     declared columns
     base      the base set; the structural one if left out
     """
 
     noise: MeasurementNoise | None = None
     weights: Weights | tuple[float, ...] = "joint"
     friction: Friction = PLAIN
-    extra: tuple[ExtraColumn, ...] = ()
     base: BaseParameters | None = None
 
     def fit(self, robot: Robot, data: Samples | Information) -> Estimate:
         """The estimate; errors that follow from `noise` need `Samples`."""
-        start = LeastSquares(weights=self.weights, friction=self.friction, extra=self.extra, base=self.base)
+        start = LeastSquares(weights=self.weights, friction=self.friction, base=self.base)
         regressor = start.regressor(robot)
         information = data if isinstance(data, Information) else start.gather(regressor, data)
         plain = start.fit(robot, information)

@@ -191,5 +191,4 @@ def _shape_torques(estimate: Estimate, values: dict[str, float], notes: list[str
                 made.append(ExtraTorque(name(f"{label}_{joint}"), joint, formula, float(values[label])))
     if friction.direction != "sign":
         notes.append(f"left out: friction turns over at once, not as {friction.direction} of width {friction.width:g}")
-    notes += [f"left out: the declared column {one.name!r}" for one in estimate.regressor.extra]
     return made

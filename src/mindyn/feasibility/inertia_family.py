@@ -93,7 +93,6 @@ def member_of(subject: Subject, *, drives: bool | None = None) -> Member:
     drives  None: with drives where the subject's values contain them
     """
     if isinstance(subject, Estimate):
-        _require_plain_columns(subject)
         return _member(subject.base, subject.beta, drives)
     if isinstance(subject, Robot):
         with_drives = bool(subject.drives) if drives is None else drives
@@ -140,16 +139,3 @@ def _sets_of(robot: Robot, drives: bool | None) -> list[BaseParameters]:
     """The base sets that values may be of: a chain's values serve no question with drives."""
     chain = [] if drives else [base_parameters(robot)]
     return chain + ([base_parameters(robot, drives=True)] if robot.drives else [])
-
-
-def _require_plain_columns(estimate: Estimate) -> None:
-    """Refuse declared columns that depend on acceleration: they would be part of the inertia matrix, unseen here."""
-    n = estimate.robot.joint_count
-    q, qd, qdd = np.random.default_rng(0).uniform(-1, 1, (3, 8, n))
-    for one in estimate.regressor.extra:
-        if not np.array_equal(one.function(q, qd, qdd), one.function(q, qd, 2 * qdd)):
-            raise InputError(
-                f"the extra column {one.name!r} depends on acceleration, so that it is a part of the inertia matrix "
-                "that no base parameter has",
-                hint="model it as a drive's rotor inertia",
-            )

@@ -26,7 +26,7 @@ from mindyn.logs.samples import Samples
 from mindyn.parameters.base import BaseParameters
 from mindyn.regression.friction import Friction
 from mindyn.regression.information import Information, combined
-from mindyn.regression.regressor import ExtraColumn, Regressor
+from mindyn.regression.regressor import Regressor
 from mindyn.robots.robot import Robot
 
 NO_BOUNDS: Final = Bounds()
@@ -45,8 +45,8 @@ class PhysicallyConsistent:
     kinds         "cross-validated": rotor inertias and friction shapes that held-out blocks do not miss are left out;
                   "all": they stay (the only way with Information)
 
-    weights, covariance, friction, extra, filter_hz, decimation, left_out, base are as in `LeastSquares`, but only
-    parameters of drives, friction and extra columns can be left out: a link's are never zero by themselves.
+    weights, covariance, friction, filter_hz, decimation, left_out, base are as in `LeastSquares`, but only
+    parameters of drives, friction and extra torques can be left out: a link's are never zero by themselves.
     """
 
     prior: Robot | Literal["robot"] | None = "robot"
@@ -57,7 +57,6 @@ class PhysicallyConsistent:
     weights: Literal["joint", "ordinary"] | tuple[float, ...] = "joint"
     covariance: Literal["white", "correlated"] = "white"
     friction: Friction = PLAIN
-    extra: tuple[ExtraColumn, ...] = ()
     filter_hz: float | None = None
     decimation: int = 1
     left_out: tuple[str, ...] = ()
@@ -78,7 +77,6 @@ class PhysicallyConsistent:
             weights=self.weights,
             covariance=self.covariance,
             friction=self.friction,
-            extra=self.extra,
             filter_hz=self.filter_hz,
             decimation=self.decimation,
             base=self.base,
@@ -91,7 +89,7 @@ class PhysicallyConsistent:
         folds = self._folds(regressor, data)
         information = combined(folds)
         if information.names != regressor.names:
-            raise InputError("the information is of other parameters than this fit's: robot, friction or extra differ")
+            raise InputError("the information is of other parameters than this fit's: robot or friction differ")
         problem = self._problem(regressor)
         start = self.least_squares(covariance="white").fit(robot, information)
         weights = np.array(start.provenance["joint_weights"])
@@ -205,7 +203,6 @@ def identify_consistent(
     *,
     prior: Robot | Literal["robot"] | None = "robot",
     bounds: Bounds = NO_BOUNDS,
-    extra: Sequence[ExtraColumn] = (),
     start: Estimate | None = None,
     progress: Callable[[str], None] = lambda line: None,  # noqa: ARG005
 ) -> Estimate:
@@ -214,7 +211,7 @@ def identify_consistent(
     prior, bounds  as in `PhysicallyConsistent`
     start          an estimate of `identify` from these logs, where there is one already
     """
-    found = start or identify(robot, logs, None, conditioning, extra=extra, progress=progress)
+    found = start or identify(robot, logs, None, conditioning, progress=progress)
     if found.conditioning is None:
         raise InputError("the estimate to start from was made from samples: fit them with PhysicallyConsistent(...)")
     estimator = PhysicallyConsistent(
@@ -222,7 +219,6 @@ def identify_consistent(
         bounds=bounds,
         covariance="correlated",
         friction=found.regressor.friction,
-        extra=found.regressor.extra,
         filter_hz=found.filter_hz,
         decimation=int(found.provenance["decimation"]),
     )

@@ -64,7 +64,7 @@ def data_moves(estimate: Estimate, data: Samples | Information) -> Array:
     """
     information = data if isinstance(data, Information) else _information(estimate, data)
     if information.names != estimate.names:
-        raise InputError("the data are of other parameters than the estimate's: robot, friction or extra differ")
+        raise InputError("the data are of other parameters than the estimate's: robot or friction differ")
     left = np.maximum(information.residuals(estimate.beta), EXACT**2 * information.torques())
     R, _ = information.stacked(np.array(information.counts) / np.maximum(left, 1e-300))
     scales = np.linalg.norm(R, axis=0)

@@ -22,6 +22,9 @@ from mindyn.robots.robot import Robot
 ZERO = float(np.sqrt(np.finfo(float).eps))
 """Singular values below this share of the largest are zero [Klema & Laub 1980, in Sheu & Walker]."""
 
+SCARCE = 0.1
+"""A declared formula must have a value at this share of random poses."""
+
 CLEAR_GAP, UNCLEAR_GAP = 1e-4, 0.1
 """First dropped over last kept singular value: above the one a note is due, above the other the rank is refused."""
 
@@ -89,11 +92,27 @@ def essential_space(
     """
     parameters = len(parameter_labels(robot, drives=drives))
     H = sampled_rows(regressors_of(robot, drives=drives, home=home), source, parameters=parameters, seed=seed)
+    H = _with_values(H, robot)
     if constraints is not None:
         count = np.shape(constraints)[0]
         C = frozen_array(constraints, (count, parameters), "constraints")
         H = H - H @ np.linalg.pinv(C) @ C
     return space_of_rows(H, _typical_sizes(robot, H))
+
+
+def _with_values(H: Array, robot: Robot) -> Array:
+    """The rows at which every declared formula has a value: a spring's may have none where the arm never is."""
+    lost = ~np.isfinite(H)
+    kept = H[~lost.any(axis=1)]
+    for extra, column in zip(reversed(robot.extras), reversed(range(H.shape[1])), strict=False):
+        told = int((kept[:, column] != 0).sum())
+        if lost[:, column].any() and told < SCARCE * (told + lost[:, column].sum()):
+            raise RobotError(
+                f"the extra torque {extra.name!r} = {extra.formula} has hardly ever a value: at {told} of "
+                f"{told + lost[:, column].sum()} random poses",
+                hint="write it so that it has a value wherever its joint can be",
+            )
+    return kept
 
 
 def _typical_sizes(robot: Robot, H: Array) -> Array:

@@ -1,8 +1,7 @@
-"""`Regressor`: the columns that explain the torque, joint by joint: base, drive, friction-shape and declared ones."""
+"""`Regressor`: the columns that explain the torque, joint by joint: base, drive and friction-shape ones."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
@@ -25,18 +24,8 @@ from mindyn.robots.robot import Robot
 
 KEPT: Final = 16
 """Robots whose base set and compiled regressor are kept."""
-Motion = Callable[[Array, Array, Array], Array]
 Parts = list[list[Array]]
 """For each joint, arrays (N, k) whose columns side by side are its row of the regressor."""
-
-
-@dataclass(frozen=True, slots=True)
-class ExtraColumn:
-    """A declared column: the torque of `joint` has a term `name` times function(q, qd, qdd), (N, n) in, (N,) out."""
-
-    joint: str
-    name: str
-    function: Motion
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,21 +52,19 @@ class Regressor:
     """Y (N, n, count) with tau = Y beta, kept as its structurally nonzero columns for each joint.
 
     joint_names  of the rows: the primary joints, which are all n of a robot without loops
-    names    of the parameters: the base set's, then friction shapes, joint-side friction and extra columns
-    columns  for each joint the numbers of the parameters that its torque depends on
+    names        of the parameters: the base set's, then friction shapes and joint-side friction
+    columns      for each joint the numbers of the parameters that its torque depends on
     """
 
     def __init__(
         self,
         robot: Robot,
         friction: Friction | None = None,
-        extra: Sequence[ExtraColumn] = (),
         base: BaseParameters | None = None,
         kernel: Kernel | None = None,
     ) -> None:
         self.robot = robot
         self.friction = friction or Friction()
-        self.extra = tuple(extra)
         self.joint_names = robot.primary_names
         drives = bool(robot.drives or robot.extras) if base is None else base.drives
         self.base, self.kernel = _own_base(robot, drives) if base is None else (base, kernel or _kernel(robot, base))
@@ -87,18 +74,16 @@ class Regressor:
         self._matrix = _friction_of_rows(robot) if drives else np.zeros((0, self.joint_count))
         self._scales = _joint_scales(robot) if drives else np.ones(0)
         self._coulomb = self._coulomb_places(rows, columns)
+        declared = {k for k, name in enumerate(self.base.names) if name in {one.name for one in robot.extras}}
+        self._declared = [(int(place), self.base.names[k]) for place, k in enumerate(columns) if k in declared]
         self._shaped = self._shaped_columns()
-        self.names = (
-            *self.base.names,
-            *(one.name for one in self._shaped),
-            *(one.name for one in self.extra),
-        )
+        self.names = (*self.base.names, *(one.name for one in self._shaped))
         self.columns = tuple(self._joint_columns(i, columns) for i in range(self.joint_count))
         self._require_names()
 
     def with_friction(self, friction: Friction) -> Regressor:
         """The same with other friction columns; base set and compiled kernel are shared."""
-        return Regressor(self.robot, friction, self.extra, self.base, self.kernel)
+        return Regressor(self.robot, friction, self.base, self.kernel)
 
     @property
     def joint_count(self) -> int:
@@ -124,14 +109,13 @@ class Regressor:
     ) -> Parts:
         """The columns of every joint at samples (N, n); `directions` as `directions` gives them."""
         compact = self.kernel(q, qd, qdd, out=out)
+        self._require_finite(compact, q)
         split = list(zip(self._starts, self._starts[1:], strict=False))
         found: Parts = [[compact[:, start:stop]] for start, stop in split]
         if directions is not None:
             for place, source, weight in self._coulomb:
                 compact[:, place] = weight * directions[:, source]
             self._add_shapes(found, qd, directions)
-        for one in self.extra:
-            found[self.joint_names.index(one.joint)].append(self._checked(one, q, qd, qdd))
         return found
 
     def directions(self, qd: Array, segments: NDArray[np.int64], rate_hz: float) -> Array | None:
@@ -176,22 +160,17 @@ class Regressor:
             number = self.robot.joint_index(drives[k].joint) + 1
             weights = self._matrix[k] / self._scales[k]
             made += [_FrictionColumn(f"f_{name}{number}", k, name, weights) for name in self.friction.shapes]
-        for extra, name in enumerate(self.friction.joint_side):
+        for k, name in enumerate(self.friction.joint_side, len(drives)):
             number = self.robot.joint_index(name) + 1
             unit = np.eye(self.joint_count)[self.joint_names.index(name)]
-            source = len(drives) + extra
-            made += [_FrictionColumn(f"fvj{number}", source, "speed", unit)]
-            made += [_FrictionColumn(f"fcj{number}", source, "direction", unit)]
+            made += [_FrictionColumn(f"fvj{number}", k, "speed", unit)]
+            made += [_FrictionColumn(f"fcj{number}", k, "direction", unit)]
         return made
 
     def _joint_columns(self, joint: int, columns: NDArray[np.intp]) -> NDArray[np.intp]:
         base = columns[self._starts[joint] : self._starts[joint + 1]]
-        first = self.base.count
-        shaped = [first + k for k, one in enumerate(self._shaped) if one.weights[joint]]
-        first += len(self._shaped)
-        name = self.joint_names[joint]
-        extra = [first + k for k, one in enumerate(self.extra) if one.joint == name]
-        return np.asarray([*base, *shaped, *extra], dtype=np.intp)
+        shaped = [self.base.count + k for k, one in enumerate(self._shaped) if one.weights[joint]]
+        return np.asarray([*base, *shaped], dtype=np.intp)
 
     def _add_shapes(self, found: Parts, qd: Array, directions: Array) -> None:
         u = self.friction_speeds(qd)
@@ -200,16 +179,17 @@ class Regressor:
             for joint in np.flatnonzero(one.weights):
                 found[joint].append((one.weights[joint] * values)[:, None])
 
-    def _checked(self, one: ExtraColumn, q: Array, qd: Array, qdd: Array) -> Array:
-        values = np.asarray(one.function(q, qd, qdd), dtype=np.float64)
-        if values.shape != (len(q),):
-            raise InputError(f"extra column {one.name!r} gave shape {values.shape}, but ({len(q)},) is needed")
-        if not np.isfinite(values).all():
-            raise InputError(f"extra column {one.name!r} is not finite at sample {int(np.argmin(np.isfinite(values)))}")
-        return values[:, None]
+    def _require_finite(self, compact: Array, q: Array) -> None:
+        """A declared formula may have no value somewhere."""
+        for place, name in self._declared:
+            finite = np.isfinite(compact[:, place])
+            if not finite.all():
+                sample = int(np.argmin(finite))
+                where = f"sample {sample}, q = {q[sample].tolist()}"
+                raise InputError(f"the extra torque {name!r} has no finite value at {where}")
 
     def _require_names(self) -> None:
-        for name in (*(one.joint for one in self.extra), *self.friction.joint_side):
+        for name in self.friction.joint_side:
             if name not in self.joint_names:
                 raise unknown_name("joint", name, self.joint_names)
         repeated = sorted({name for name in self.names if self.names.count(name) > 1})
