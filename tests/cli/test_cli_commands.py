@@ -114,6 +114,32 @@ def test_export_says_in_json_what_it_wrote(finished_run, to, name):
     assert any(Path(path).name == ("arm.toml" if to == "toml" else "package.xml") for path in said["files"])
 
 
+def test_export_says_what_a_format_leaves_out_and_spares_its_source(finished_run):
+    out = finished_run / "arm.urdf"
+    ended = mindyn_program("export", finished_run / "run", "--to", "urdf", "--out", out, "--mend", "--json")
+    assert "rotor inertia of the drives of 'joint1', 'joint2'" in ended.err
+    assert any("rotor inertia" in note for note in json.loads(ended.out)["notes"])
+    before = out.read_text()
+    again = mindyn_program("export", finished_run / "run", "--to", "urdf", "--out", out, "--source", out, "--mend")
+    assert (again.code, out.read_text()) == (1, before)
+    assert "hint: give --out another name" in again.err
+
+
+def test_exported_code_turns_friction_over_as_the_fit_did(finished_run):
+    robot = mindyn.load_robot("planar2")
+    fit = mindyn.LeastSquares(friction=mindyn.Friction("tanh", 0.05))
+    found = mindyn.identify(robot, mindyn.read_log(finished_run / "1.csv", robot), fit)
+    found.save(finished_run / "smooth.json")
+    code = finished_run / "arm.c"
+    given = ("export", finished_run / "smooth.json", "--to", "c", "--out", code, "--mend", "--prefix", "arm_")
+    assert mindyn_program(*given).code == 0
+    assert "void arm_inverse_dynamics(" in code.read_text()
+    assert "tanh(" in code.read_text()
+    refused = mindyn_program("export", finished_run / "run", "--to", "mat", "--out", "a.mat", "--prefix", "arm_")
+    assert refused.code == 1
+    assert "--prefix is of C functions" in refused.err
+
+
 def completed(line: str, folder: Path) -> list[str]:
     """What bash is offered after `line`."""
     asks = {"_MINDYN_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1)}

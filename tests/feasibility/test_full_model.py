@@ -25,11 +25,13 @@ from mindyn import (
     write_toml,
     write_urdf,
 )
+from mindyn.algebra.inertia import mass_com_inertia
 from mindyn.errors import ExportError, InputError
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.kernels.model import compile_model
+from mindyn.regression.friction import SHAPES
 from mindyn.regression.regressor import with_estimated_drives
-from mindyn.robots.parts import ExtraTorque, stribeck
+from mindyn.robots.parts import Drive, ExtraTorque, stribeck
 
 FILE = 1e-9
 """Torques of an exported file against the fit's."""
@@ -189,7 +191,7 @@ def test_link_parameters_come_back_from_base_values_nearest_to_a_prior(seed):
     found = LeastSquares().fit(robot, exact_samples(robot))  # exact: the robot's own values
     q, qd, qdd = motion(10, 3)
     expected = compile_model(robot, drives=True).inverse_dynamics(q, qd, qdd)
-    near, light = full_model(found, prior="robot"), full_model(found)
+    near, light = full_model(found), full_model(found, prior=None)
     for model in (near, light):
         assert_close(compile_model(model, drives=True).inverse_dynamics(q, qd, qdd), expected, IN_EQUATIONS)
         assert all(verdict.possible for verdict in model.consistency().values())
@@ -209,6 +211,48 @@ def test_friction_shapes_become_extra_torques(source):
         found.predict(samples),
         1e-10,
     )
+
+
+@pytest.mark.parametrize("coupled", [False, True])
+def test_code_of_fitted_friction_gives_the_torques_of_the_fit(source, coupled):
+    """Smooth Coulomb friction, all shapes and joint-side friction, also of a motor that both joints turn."""
+    elbow = Drive("elbow", -40.0, {"shoulder": 13.0} if coupled else {}, side="motor", coulomb=0.03, viscous=0.01)
+    robot = replace(load_robot(source), drives=(Drive("shoulder", 50.0, side="motor", coulomb=0.05), elbow))
+    friction = Friction("tanh", 0.07, tuple(SHAPES), ("elbow",))
+    samples = exact_samples(robot, 600, noise=0.5)
+    found = PhysicallyConsistent(prior_weight=1e-3, kinds="all", friction=friction).fit(robot, samples)
+    assert np.count_nonzero(np.abs(found.beta[found.base.count :]) > 1e-6) >= 4
+    fitted = compile_model(full_model(found, friction="fitted"), drives=True)
+    plain = compile_model(full_model(found), drives=True)
+    for one in (samples, replace(samples, qd=0.03 * samples.qd)):
+        expected = found.predict(one)
+        assert_close(fitted.inverse_dynamics(one.q, one.qd, one.qdd), expected, 1e-9)
+    assert np.abs(plain.inverse_dynamics(one.q, one.qd, one.qdd) - expected).max() > 0.1
+
+
+def test_links_of_which_nothing_is_known_become_balls_between_their_joints():
+    """Not points of no mass with the inertia of a wheel: the radius of gyration stays within the arm's reach."""
+    robot = load_robot("puma560")
+    bare = with_estimated_drives(replace(robot, links=tuple(replace(link, phi=None) for link in robot.links)))
+    found = PhysicallyConsistent(prior=None, kinds="all").fit(bare, exact_samples(with_estimated_drives(robot), 600))
+    full, least = full_model(found), full_model(found, prior=None)
+    for name, link in zip(full.link_names, full.links, strict=True):
+        mass, com, J = mass_com_inertia(link.phi)
+        assert mass > 0.05, name
+        assert np.linalg.norm(com) < 0.5, name
+        assert np.sqrt(np.trace(J) / 2 / mass) < 1.0, name
+    assert least.phi[::10].sum() < full.phi[::10].sum()
+    assert min(link.phi[0] for link in least.links) < 1e-2
+    q, qd, qdd = motion(20, 6)
+    one, other = (compile_model(model, drives=True).inverse_dynamics(q, qd, qdd) for model in (full, least))
+    assert_close(one, other, IN_EQUATIONS)
+
+
+def test_links_at_the_edge_are_named(source):
+    robot = load_robot(source)
+    thin = tuple(replace(link, phi=np.array([1.0, 0.1, 0, 0, 0, 0, 0.01, 0, 0, 0.01])) for link in robot.links)
+    found = LeastSquares().fit(replace(robot, links=thin), exact_samples(replace(robot, links=thin), 300))
+    assert any("at the edge of what a body can be" in note for note in full_model(mindyn.make_feasible(found)).notes)
 
 
 def test_names_of_extra_torques_that_the_robot_has_are_left_to_it(source):

@@ -146,5 +146,5 @@ def write_all(out: Path, found: Estimate, estimates: dict[str, Estimate], traini
     judged_report(out / "report.html", found, [other], [training], {"command": ["mindyn", "demo"]}, others)
     found.save(out / "estimate.json")
     write_urdf(found, out / "puma560.urdf")
-    compile_model(full_model(found), drives=True).write_c(out / "puma560.c", CONTROL)
+    compile_model(full_model(found, friction="fitted"), drives=True).write_c(out / "puma560.c", CONTROL)
     return ["report.html", "estimate.json", "puma560.urdf", "puma560.c"]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -15,37 +16,75 @@ from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.export.mat_writer import write_mat
 from mindyn.export.mjcf_writer import write_mjcf
-from mindyn.export.models import model_of
+from mindyn.export.models import Prior, model_notes
 from mindyn.export.ros2_package import CONTROL, write_ros2_package
 from mindyn.export.toml_writer import write_toml
 from mindyn.export.urdf_writer import write_urdf
+from mindyn.feasibility.full_model import full_model
 from mindyn.feasibility.make_consistent import mend_consistent
 from mindyn.kernels.model import Model, compile_model
+from mindyn.robots.loading import load_robot
 
 
-def _code(found: Estimate, force: bool) -> Model:
-    return compile_model(model_of(found, force=force), drives=True)
+@dataclass(frozen=True, slots=True)
+class Order:
+    """An estimate, where it goes, and how: what every writer is given."""
+
+    found: Estimate
+    out: Path
+    source: Path | None
+    prior: Prior
+    prefix: str
+    force: bool
 
 
-WRITERS: Mapping[str, Callable[[Estimate, Path, bool], None]] = {
-    "urdf": lambda found, out, force: write_urdf(found, out, force=force),
-    "mjcf": lambda found, out, force: write_mjcf(found, out, force=force),
-    "toml": lambda found, out, force: write_toml(found, out, force=force),
-    "c": lambda found, out, force: _code(found, force).write_c(out, CONTROL),
-    "cuda": lambda found, out, force: _code(found, force).write_cuda(out, CONTROL),
-    "ros2": lambda found, out, force: write_ros2_package(_code(found, force), out),
-    "mat": lambda found, out, force: write_mat(found, out),  # noqa: ARG005 - values as found need no force
+def _toml(order: Order) -> Sequence[str]:
+    full = full_model(order.found, order.prior, force=order.force)
+    write_toml(full, order.out, force=order.force)
+    return model_notes(order.found, full)
+
+
+def _code(order: Order, write: Callable[[Model], None]) -> Sequence[str]:
+    """Code turns friction over as the fit did, so that it gives the estimate's torques."""
+    full = full_model(order.found, order.prior, friction="fitted", force=order.force)
+    write(compile_model(full, drives=True))
+    return model_notes(order.found, full)
+
+
+def _mat(order: Order) -> Sequence[str]:
+    write_mat(order.found, order.out)
+    return ()
+
+
+WRITERS: Mapping[str, Callable[[Order], Sequence[str]]] = {
+    "urdf": lambda o: write_urdf(o.found, o.out, source=o.source, prior=o.prior, force=o.force)[1:],
+    "mjcf": lambda o: write_mjcf(o.found, o.out, prior=o.prior, force=o.force)[1:],
+    "toml": _toml,
+    "c": lambda o: _code(o, lambda model: model.write_c(o.out, CONTROL, prefix=o.prefix)),
+    "cuda": lambda o: _code(o, lambda model: model.write_cuda(o.out, CONTROL)),
+    "ros2": lambda o: _code(o, lambda model: write_ros2_package(model, o.out)),
+    "mat": _mat,
 }
-"""How each format is written: the estimate, the file (a folder for ros2), and whether impossible values may go out."""
+"""How each format is written; sentences about what the file leaves out come back."""
 
 
 def export(
     run: Annotated[Path, RUN],
-    to: Annotated[str, typer.Option("--to", help=f"One of {', '.join(WRITERS)}.")],
+    to: Annotated[
+        str, typer.Option("--to", help=f"One of {', '.join(WRITERS)}.", autocompletion=lambda: list(WRITERS))
+    ],
     out: Annotated[Path, typer.Option("--out", help="The file to write; for ros2 the folder of the package.")],
     source: Annotated[
         Path | None, typer.Option(help="The URDF to edit: visuals, meshes, limits and frames stay.")
     ] = None,
+    prior: Annotated[
+        str | None,
+        typer.Option(
+            help="Where the values leave open which link has what: near the inertials of this robot (a bundled name or "
+            "a file), or 'none' for the least mass. Left out: near the estimate's own robot."
+        ),
+    ] = None,
+    prefix: Annotated[str, typer.Option(help="Of the names of C functions, such as arm_.")] = "",
     mend: Annotated[bool, typer.Option("--mend", help="Move the values to the nearest consistent ones first.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Write values that no arm can have.")] = False,
     as_json: Annotated[bool, JSON] = False,
@@ -55,14 +94,25 @@ def export(
         raise InputError(f"--to {to}: it may be {', '.join(WRITERS)}", hint="--to urdf")
     if source is not None and to != "urdf":
         raise InputError("--source is edited only with --to urdf", hint="leave --source out, or write a URDF")
+    if source is not None and source.resolve() == out.resolve():
+        raise InputError(f"--out {out} would replace the --source it is made from", hint="give --out another name")
+    if prefix and to != "c":
+        raise InputError("--prefix is of C functions, with --to c", hint="leave --prefix out")
+    believed: Prior = "robot" if prior is None else None if prior == "none" else load_robot(prior)
     found = estimate_of(run)
     found = mend_consistent(found) if mend else found
-    if source is not None:
-        write_urdf(found, out, source=source, force=force)
-    else:
-        WRITERS[to](found, out, force)
+    notes = WRITERS[to](Order(found, out, source, believed, prefix, force))
+    for note in notes:
+        typer.echo(f"note: {note.removeprefix('Note: ')}", err=True)
     typer.echo(f"written: {out}", err=True)
     if as_json:
         files = sorted(str(path) for path in out.rglob("*") if path.is_file()) if out.is_dir() else [str(out)]
-        said = {"format": to, "files": files, "robot": found.robot.name, "mended": mend, "status": found.status}
+        said = {
+            "format": to,
+            "files": files,
+            "robot": found.robot.name,
+            "mended": mend,
+            "status": found.status,
+            "notes": list(notes),
+        }
         typer.echo(json.dumps(said, indent=1))

@@ -10,7 +10,7 @@ from mindyn.algebra.inertia import mass_com_inertia
 from mindyn.algebra.poses import Pose
 from mindyn.algebra.rotations import to_quaternion
 from mindyn.estimators.estimate import Estimate
-from mindyn.export.models import left_out_notes, model_of
+from mindyn.export.models import Prior, left_out_notes, model_of
 from mindyn.export.writing import comment_text, joint_side, losses, require_exportable, written
 from mindyn.files import write_whole
 from mindyn.robots.parts import Joint, Link
@@ -41,16 +41,22 @@ def robot_to_mjcf(robot: Robot, *, force: bool = False, notes: Sequence[str] = (
     return tostring(top, encoding="unicode") + "\n"
 
 
-def write_mjcf(model: Robot | Estimate, path: str | Path, *, force: bool = False) -> None:
+def write_mjcf(
+    model: Robot | Estimate, path: str | Path, *, prior: Prior = "robot", force: bool = False
+) -> tuple[str, ...]:
     """Write a robot, or the full model behind an estimate, as MJCF with armature, damping and dry friction.
 
+    Returns the sentences about the estimate that stand in the file's comment.
+
+    prior  as in `full_model`
     force  writes links that no body can be; of a robot also leaves out what MJCF cannot express. Of an estimate that is
            always left out (couplings, offsets, extra torques; loops only by force), and a comment in the file says so
     """
-    robot = model_of(model, force=force)
+    robot = model_of(model, prior, force=force)
     notes = left_out_notes(model, robot, losses(robot, armature=True))
     lossy = isinstance(model, Estimate) and not robot.loops
     write_whole(path, robot_to_mjcf(robot, force=force or lossy, notes=notes))
+    return tuple(notes)
 
 
 def _pose(pose: Pose) -> dict[str, str]:

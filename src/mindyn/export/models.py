@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from mindyn.estimators.estimate import Estimate
 from mindyn.robots.robot import Robot
 
+Prior = Robot | Literal["robot"] | None
+"""What `full_model` completes an estimate with."""
 
-def model_of(given: Robot | Estimate, *, force: bool) -> Robot:
+
+def model_of(given: Robot | Estimate, prior: Prior, *, force: bool) -> Robot:
     """The robot itself, or the estimate's full model; an estimate that no arm can have is refused unless forced."""
     if isinstance(given, Robot):
         return given
     from mindyn.feasibility.full_model import full_model
 
-    return full_model(given, force=force)
+    return full_model(given, prior, force=force)
 
 
 def left_out_notes(given: Robot | Estimate, model: Robot, lost: list[str]) -> list[str]:
@@ -22,4 +27,9 @@ def left_out_notes(given: Robot | Estimate, model: Robot, lost: list[str]) -> li
     told = [f"Identified: {given.status}"]
     if lost:
         told.append(f"Not part of this format, and left out: {'; '.join(lost)}.")
-    return [*told, *(f"Note: {note}." for note in model.notes if note.startswith(("left out", "forced")))]
+    return [*told, *(f"Note: {note}." for note in model_notes(given, model))]
+
+
+def model_notes(given: Estimate, model: Robot) -> tuple[str, ...]:
+    """What a full model says beyond the notes of the estimate's own robot."""
+    return model.notes[len(given.robot.notes) :]

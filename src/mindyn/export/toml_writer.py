@@ -11,7 +11,7 @@ import numpy as np
 
 from mindyn.algebra.poses import Pose
 from mindyn.estimators.estimate import Estimate
-from mindyn.export.models import model_of
+from mindyn.export.models import Prior, model_of
 from mindyn.files import write_whole
 from mindyn.notation import DRIVE_PARAMETERS
 from mindyn.robots.parts import Drive, Frame, Joint, Limits, Link, Loop, Shape
@@ -45,9 +45,9 @@ def robot_to_toml(robot: Robot) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def write_toml(model: Robot | Estimate, path: str | Path, *, force: bool = False) -> None:
-    """Write a robot, or the full model behind an estimate, in mindyn's own format; `force` as in `full_model`."""
-    write_whole(path, robot_to_toml(model_of(model, force=force)))
+def write_toml(model: Robot | Estimate, path: str | Path, *, prior: Prior = "robot", force: bool = False) -> None:
+    """Write a robot, or the full model behind an estimate (`prior` and `force` are its own), in mindyn's format."""
+    write_whole(path, robot_to_toml(model_of(model, prior, force=force)))
 
 
 def _string(text: str) -> str:

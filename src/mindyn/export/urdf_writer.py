@@ -11,7 +11,7 @@ import numpy as np
 from mindyn.algebra.poses import Pose
 from mindyn.algebra.rotations import to_rpy
 from mindyn.estimators.estimate import Estimate
-from mindyn.export.models import left_out_notes, model_of
+from mindyn.export.models import Prior, left_out_notes, model_of
 from mindyn.export.urdf_editing import edited_urdf
 from mindyn.export.writing import comment_text, inertial_of, joint_side, losses, require_exportable, written
 from mindyn.files import write_whole
@@ -48,24 +48,33 @@ def robot_to_urdf(robot: Robot, *, force: bool = False, notes: Sequence[str] = (
 
 
 def write_urdf(
-    model: Robot | Estimate, path: str | Path, *, source: str | Path | None = None, force: bool = False
-) -> None:
+    model: Robot | Estimate,
+    path: str | Path,
+    *,
+    source: str | Path | None = None,
+    prior: Prior = "robot",
+    force: bool = False,
+) -> tuple[str, ...]:
     """Write a robot, or the full model behind an estimate, as URDF.
 
+    Returns the sentences about the estimate that stand in the file's comment.
+
+    prior   as in `full_model`
     source  the URDF that the robot was loaded from: its inertials, damping and friction are replaced, the rest stays
     force   writes links that no body can be; of a robot also leaves out what URDF cannot express. Of an estimate that
             is always left out (rotor inertia, offsets, extra torques; loops only by force), and a comment in the file
             says so, as it does of gravity that is not the usual one
     """
-    robot = model_of(model, force=force)
+    robot = model_of(model, prior, force=force)
     lost = losses(robot, armature=False)
     lossy = isinstance(model, Estimate) and not robot.loops
     notes = left_out_notes(model, robot, [*lost, *_unusual_gravity(robot)])
     if source is None:
         write_whole(path, robot_to_urdf(robot, force=force or lossy, notes=notes))
-        return
-    require_exportable(robot, "URDF", [] if lossy else lost, force=force)
-    write_whole(path, edited_urdf(robot, source, notes))
+    else:
+        require_exportable(robot, "URDF", [] if lossy else lost, force=force)
+        write_whole(path, edited_urdf(robot, source, notes))
+    return tuple(notes)
 
 
 def _unusual_gravity(robot: Robot) -> list[str]:

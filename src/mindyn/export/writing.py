@@ -45,14 +45,15 @@ def losses(robot: Robot, *, armature: bool) -> list[str]:
     """What a format with joint-side damping and friction alone (and armature) cannot say of a robot."""
     lost = [f"loop {loop.name!r}" for loop in robot.loops]
     lost += [f"the extra torque {extra.name!r}" for extra in robot.extras]
+    of_drives: dict[str, list[str]] = {}
     for drive in robot.drives:
         if drive.coupling and (drive.rotor_inertia or (drive.side == "motor" and (drive.viscous or drive.coulomb))):
-            lost.append(f"the coupling of the drive of {drive.joint!r}")
+            of_drives.setdefault("coupling", []).append(repr(drive.joint))
         if drive.offset:
-            lost.append(f"the torque offset of the drive of {drive.joint!r}")
+            of_drives.setdefault("torque offset", []).append(repr(drive.joint))
         if drive.rotor_inertia and not armature:
-            lost.append(f"the rotor inertia of the drive of {drive.joint!r}")
-    return lost
+            of_drives.setdefault("rotor inertia", []).append(repr(drive.joint))
+    return [*lost, *(f"the {what} of the drives of {', '.join(joints)}" for what, joints in of_drives.items())]
 
 
 def joint_side(drive: Drive) -> tuple[float, float, float]:

@@ -2,60 +2,72 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from itertools import count
 from typing import Final, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
+from mindyn.algebra.inertia import phi_about_origin
 from mindyn.algebra.values import Array
-from mindyn.errors import ExportError
+from mindyn.errors import ExportError, InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.feasibility.conic import ConicError, Program, Rows, matrix_of_triangle
 from mindyn.feasibility.consistent import SAME, judge_consistent
+from mindyn.feasibility.friction_torques import friction_torques
 from mindyn.feasibility.nearest import relative_metric, with_values
-from mindyn.feasibility.physical_space import PhysicalSpace, space_of
+from mindyn.feasibility.physical_space import SHORTEST, PhysicalSpace, space_of
 from mindyn.feasibility.physically_consistent import physical_values
 from mindyn.feasibility.priors import Prior, prior_of
 from mindyn.notation import DRIVE_PARAMETERS, PARAMETERS_PER_LINK
-from mindyn.regression.friction import STRIBECK_SPEED
-from mindyn.robots.parts import Drive, ExtraTorque, Link
+from mindyn.robots.parts import Drive, Link
 from mindyn.robots.robot import Robot
 
-FORMULAS: Final = {
-    "asymmetric": "abs(qd)",
-    "root": "sign(qd) * sqrt(abs(qd))",
-    "square": "qd * abs(qd)",
-    "cubic": "qd ** 3",
-    "stribeck": f"sign(qd) * exp(-abs(qd) / {STRIBECK_SPEED})",
-}
-"""Friction shapes as extra torques of a robot."""
 MARGIN: Final = 1e-2
 """Part of the room that a link has which it keeps when it moves towards the prior: exact values stay physical."""
 EDGE: Final = 1e-6
 """A link whose smallest eigenvalue is a smaller part of the largest is at the edge of what is physical."""
+ROOM: Final = 1e-2
+"""Least eigenvalue that a link should have, as part of the mean mass, lengths in units of the robot's."""
+DIAGONAL: Final = [0, 2, 5, 9]
+"""Places of a 4 x 4 matrix's diagonal in its upper triangle, column by column."""
+WIDTHS: Final = (1.0, 2.0, None)
+"""Radii of gyration about the joint that a link may have, tried in turn, as multiples of its length."""
 SPANNED: Final = 1e-10
 """Singular values that are a smaller part of the largest are zero."""
 LEAST_FORCED: Final = 1e-3
 """kg; least mass of a link that is written although nothing has its values."""
 
 
-def full_model(estimate: Estimate, prior: Robot | Literal["robot"] | None = None, *, force: bool = False) -> Robot:
+def full_model(
+    estimate: Estimate,
+    prior: Robot | Literal["robot"] | None = "robot",
+    *,
+    friction: Literal["sign", "fitted"] = "sign",
+    force: bool = False,
+) -> Robot:
     """The robot with standard parameters of every link, rotor inertia and friction, whose torques are the estimate's.
 
-    prior  where base values leave open which link has what: nearest to it ("robot": the robot's own inertials; a
-           `Robot` with the same links), or with the least total mass; left out, a consistent fit's own values
+    prior  where base values leave open which link has what: nearest to the inertials of a `Robot` with the same links,
+           or of the estimate's own ("robot"; a fit near them keeps its values), and of links that state none, or a
+           placeholder, nearest to a ball between their joints. None: the least total mass
+    friction  "sign": Coulomb friction of the drives, as simulations and other formats know it; "fitted": turning over
+              as in the fit, where that was tanh, by extra torques: for code that shall give the estimate's torques
     force  an estimate that no arm can have gives links that no body can be
 
-    Friction shapes become extra torques. What has no place in a robot is named in its notes: declared columns, friction
-    that turns over as tanh or stop (it follows the sign of the speed here).
+    Friction shapes become extra torques. Notes of the robot name friction that turns over otherwise than in the fit,
+    and links at the edge of what a body can be.
     """
+    if friction not in ("sign", "fitted"):
+        raise InputError(f'friction = {friction!r}; it may be "sign" or "fitted"')
     space = space_of(estimate.regressor)
     notes: list[str] = []
     x = physical_values(estimate, space)
-    if x is None or prior is not None:
+    near = set(estimate.provenance.get("prior_links", ())) == set(estimate.robot.link_names)
+    if x is None or not (near and prior == "robot"):
         x = _standard(estimate, space, x, prior, notes, force=force)
-    return _robot(estimate, space, x, notes)
+    return _robot(estimate, space, x, notes, fitted=friction == "fitted")
 
 
 def _standard(
@@ -83,32 +95,111 @@ def _standard(
         x = space.inside(np.array(list(answer.witness["physical"].values())))
     believed = prior_of(estimate.robot, prior, "euclidean")
     notes += believed.notes
-    return space.inside(_nearest_to_prior(space, x, believed, drives_stay=own))
+    unknown = [i for i, phi in enumerate(believed.links) if phi is None and prior is not None]
+    believed = replace(believed, links=_with_balls(space, x, believed.links, unknown))
+    roomy = _with_room(space, x, drives_stay=own)
+    return space.inside(_nearest_to_prior(space, roomy, believed, unknown, drives_stay=own))
 
 
-def _nearest_to_prior(space: PhysicalSpace, x: Array, prior: Prior, *, drives_stay: bool) -> Array:
-    """Of all physical parameters with the dynamics of x those nearest to the prior; a fit's own drives stay.
+def _with_balls(
+    space: PhysicalSpace, x: Array, links: Sequence[Array | None], unknown: Sequence[int]
+) -> tuple[Array | None, ...]:
+    """The links' phi; of those of which nothing is known, a ball midway to the joints that they carry.
 
-    A link that is at the edge of what is physical stays as it is: the values leave it no room, nor a solver.
+    Its mass is the link's in x, or the mean of all links where that is more: x may have the least mass.
     """
+    masses, made = x[space.masses], list(links)
+    for i in unknown:
+        middle = np.mean([np.zeros(3), *_ends(space, i)], axis=0)
+        radius = max(SHORTEST, float(np.linalg.norm(middle)))
+        mass = max(float(masses[i]), float(masses.mean()))
+        made[i] = phi_about_origin(mass, middle, 0.4 * mass * radius**2 * np.eye(3))
+    return tuple(made)
+
+
+def _ends(space: PhysicalSpace, link: int) -> list[Array]:
+    """Where the joints that a link carries are on it."""
+    name = space.robot.links[link].name
+    return [joint.origin.translation for joint in space.robot.joints if joint.parent == name]
+
+
+def _with_room(space: PhysicalSpace, x: Array, *, drives_stay: bool) -> Array:
+    """x moved within its dynamics until every link that can be is a solid body, not a point or a plate."""
     units, cones = space.units, space.cone_rows(space.units)
-    start = x / units
-    room = [_room(rows, start) for rows in cones[: space.link_count]]
-    held = np.full(space.size, drives_stay)
-    for i, thin in enumerate(room):
-        held[space.link(i)] = thin <= 0
-    ties = _independent_rows(np.vstack([space.matrix * units, np.eye(space.size)[held]]))
+    start, enough = x / units, ROOM * float(x[space.masses].mean())
     program = Program(space.size)
+    rooms = program.add_variables(space.link_count)
+    program.cost[space.masses] = MARGIN / enough
+    program.cost[rooms] = -1.0
+    held = np.eye(space.size)[PARAMETERS_PER_LINK * space.link_count :] if drives_stay else np.zeros((0, space.size))
+    ties = _independent_rows(np.vstack([space.matrix * units, held]))
     program.add_rows(Rows("zero", ties, -ties @ start))
-    program.add_rows(*(_further_in(rows, MARGIN * thin) for rows, thin in zip(cones, room, strict=False) if thin > 0))
+    for i, rows in enumerate(cones[: space.link_count]):
+        wider = np.hstack([rows.matrix, np.zeros((len(rows.offset), space.link_count))])
+        wider[DIAGONAL, space.size + i] = -enough
+        program.add_rows(Rows(rows.kind, wider, rows.offset, rows.order))
+    one = np.hstack([np.zeros((space.link_count, space.size)), np.eye(space.link_count)])
+    program.add_rows(Rows("nonnegative", np.vstack([one, -one]), np.repeat([0.0, 1.0], space.link_count)))
     if not drives_stay:
         program.add_rows(*cones[space.link_count :])
-    prior.add_to(program, space, units, 1.0, 1.0)
     try:
-        found = program.solve().x
+        found = program.solve().x[: space.size]
     except ConicError:
         return x
     return with_values(space, units * found, space.matrix @ x)
+
+
+def _nearest_to_prior(
+    space: PhysicalSpace, x: Array, prior: Prior, unknown: Sequence[int], *, drives_stay: bool
+) -> Array:
+    """Of all physical parameters with the dynamics of x those nearest to the prior; a fit's own drives stay.
+
+    Unknown links are as compact as the values allow. Links that the values leave at the edge of what is physical leave
+    a solver no room either: where it fails, they stay as they are.
+    """
+    room = _rooms(space, x)
+    for wide in WIDTHS if unknown else (None,):
+        for thin_stay in (False, True):
+            held = np.full(space.size, drives_stay)
+            for i, thin in enumerate(room):
+                held[space.link(i)] = thin_stay and thin <= 0
+            try:
+                slim = [] if wide is None else [_no_wider(space, i, wide) for i in unknown if room[i] > 0]
+                return _nearest(space, x, prior, room, held, slim)
+            except ConicError:
+                continue
+    return x
+
+
+def _nearest(
+    space: PhysicalSpace, x: Array, prior: Prior, room: Sequence[float], held: NDArray[np.bool_], slim: Sequence[Rows]
+) -> Array:
+    """The nearest with what is held, and with further conditions on links."""
+    units, cones = space.units, space.cone_rows(space.units)
+    ties = _independent_rows(np.vstack([space.matrix * units, np.eye(space.size)[held]]))
+    program = Program(space.size)
+    program.add_rows(Rows("zero", ties, -ties @ (x / units)))
+    for i, (rows, thin) in enumerate(zip(cones, room, strict=False)):
+        if not held[space.link(i)].any():
+            program.add_rows(_further_in(rows, MARGIN * thin))
+    program.add_rows(*slim)
+    if not held[PARAMETERS_PER_LINK * space.link_count :].any():
+        program.add_rows(*cones[space.link_count :])
+    prior.add_to(program, space, units, 1.0, 1.0)
+    return with_values(space, units * program.solve().x, space.matrix @ x)
+
+
+def _no_wider(space: PhysicalSpace, link: int, wide: float) -> Rows:
+    """tr(Sigma) <= r^2 m of one link, Sigma about its frame's origin, tr(Sigma) = tr(J) / 2."""
+    r = wide * max([space.length, *(float(np.linalg.norm(end)) for end in _ends(space, link))])
+    row = np.zeros((1, space.size))
+    row[0, space.link(link)] = np.array([r**2, 0, 0, 0, -0.5, 0, -0.5, 0, 0, -0.5]) * space.link_units / r**2
+    return Rows("nonnegative", row, np.zeros(1))
+
+
+def _rooms(space: PhysicalSpace, x: Array) -> list[float]:
+    """The room of every link."""
+    return [_room(rows, x / space.units) for rows in space.cone_rows(space.units)[: space.link_count]]
 
 
 def _room(rows: Rows, v: Array) -> float:
@@ -126,7 +217,7 @@ def _independent_rows(rows: Array) -> Array:
 def _further_in(rows: Rows, margin: float) -> Rows:
     """The rows of a link with all eigenvalues at least `margin`."""
     offset = rows.offset.copy()
-    offset[[0, 2, 5, 9]] -= margin  # the diagonal
+    offset[DIAGONAL] -= margin
     return Rows(rows.kind, rows.matrix, offset, rows.order)
 
 
@@ -147,8 +238,8 @@ def _forced(estimate: Estimate, space: PhysicalSpace) -> Array:
     return np.asarray(x)
 
 
-def _robot(estimate: Estimate, space: PhysicalSpace, x: Array, notes: list[str]) -> Robot:
-    robot = estimate.robot
+def _robot(estimate: Estimate, space: PhysicalSpace, x: Array, notes: list[str], *, fitted: bool) -> Robot:
+    robot, friction = estimate.robot, estimate.regressor.friction
     links = tuple(Link(link.name, x[space.link(i)], link.shapes) for i, link in enumerate(robot.links))
     start = PARAMETERS_PER_LINK * robot.joint_count
     drives = robot.drives
@@ -160,35 +251,15 @@ def _robot(estimate: Estimate, space: PhysicalSpace, x: Array, notes: list[str])
     extras = robot.extras
     if space.base.drives:
         extras = tuple(replace(one, coefficient=float(v)) for one, v in zip(extras, x[start:], strict=False))
-    shapes = _shape_torques(estimate, dict(zip(space.labels, x, strict=True)), notes)
+    shapes = friction_torques(robot, friction, dict(zip(space.labels, x, strict=True)), fitted=fitted)
+    if fitted and friction.direction == "tanh":
+        drives = tuple(replace(drive, coulomb=0.0) for drive in drives)
+    elif friction.direction != "sign":
+        notes.append(f"left out: friction turns over at once, not as {friction.direction} of width {friction.width:g}")
+    if thin := [link.name for link, room in zip(links, _rooms(space, x), strict=True) if room <= 0]:
+        notes.append(f"at the edge of what a body can be: {', '.join(thin)}")
     return replace(robot, links=links, drives=drives, extras=(*extras, *shapes), notes=(*robot.notes, *notes))
 
 
 def _with_values(drive: Drive, rotor_inertia: float, viscous: float, coulomb: float, offset: float) -> Drive:
     return replace(drive, rotor_inertia=rotor_inertia, viscous=viscous, coulomb=coulomb, offset=offset)
-
-
-def _shape_torques(estimate: Estimate, values: dict[str, float], notes: list[str]) -> list[ExtraTorque]:
-    """Friction beyond viscous and Coulomb as extra torques; what several joints' speeds decide is named in notes."""
-    made, friction = [], estimate.regressor.friction
-    taken = {one.name for one in estimate.robot.extras}
-
-    def name(wanted: str) -> str:
-        return next(one for k in count(1) if (one := wanted if k == 1 else f"{wanted}_{k}") not in taken)
-
-    for drive in estimate.robot.drives:
-        number = estimate.robot.joint_index(drive.joint) + 1
-        for shape in friction.shapes:
-            value = float(values.get(f"f_{shape}{number}", 0.0))
-            if value and drive.coupling and drive.side == "motor":
-                notes.append(f"left out: f_{shape}{number} of a motor that several joints turn")
-            elif value:
-                made.append(ExtraTorque(name(f"{shape}_{drive.joint}"), drive.joint, FORMULAS[shape], value))
-    for joint in friction.joint_side:
-        number = estimate.robot.joint_index(joint) + 1
-        for label, formula in ((f"fvj{number}", "qd"), (f"fcj{number}", "sign(qd)")):
-            if values.get(label):
-                made.append(ExtraTorque(name(f"{label}_{joint}"), joint, formula, float(values[label])))
-    if friction.direction != "sign":
-        notes.append(f"left out: friction turns over at once, not as {friction.direction} of width {friction.width:g}")
-    return made

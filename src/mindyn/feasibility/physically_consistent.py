@@ -165,6 +165,9 @@ def _estimate(
         "estimator": "physically consistent",
         "joint_weights": weights.tolist(),
         "prior": problem.prior.sentence,
+        "prior_links": [
+            name for name, phi in zip(plain.robot.link_names, problem.prior.links, strict=True) if phi is not None
+        ],
         "prior_weight": choice.weight,
         "prior_notes": list(problem.prior.notes),
         "kinds_left_out": list(choice.without),

@@ -1,0 +1,76 @@
+"""Friction of an estimate beyond what drives state, as extra torques of a robot.
+
+Friction k acts on the speed u = w . qd (w: what the motor turns with the joints, joint side) with a direction s, the
+sign of u or what the fit took for it, and its torque on joint j is value * w_j * shape(u, s).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import count
+from typing import Final
+
+import numpy as np
+
+from mindyn.algebra.values import Array
+from mindyn.regression.friction import STRIBECK_SPEED, Friction
+from mindyn.robots.drive_matrices import friction_matrix
+from mindyn.robots.parts import ExtraTorque
+from mindyn.robots.robot import Robot
+
+FORMULAS: Final[Mapping[str, str]] = {
+    "asymmetric": "abs({u})",
+    "root": "{s} * sqrt(abs({u}))",
+    "square": "{s} * {u} ** 2",
+    "cubic": "{u} ** 3",
+    "stribeck": f"{{s}} * exp(-abs({{u}}) / {STRIBECK_SPEED})",
+    "speed": "{u}",
+    "direction": "{s}",
+}
+"""Friction shapes as formulas of speed and direction; see `mindyn.regression.friction.SHAPES`."""
+
+
+def friction_torques(
+    robot: Robot, friction: Friction, values: Mapping[str, float], *, fitted: bool
+) -> list[ExtraTorque]:
+    """Friction shapes and joint-side friction; with `fitted` Coulomb friction too, turning over as in the fit.
+
+    values  of the fit's parameters by label
+    """
+    width = friction.width if fitted and friction.direction == "tanh" else 0.0
+    made: list[ExtraTorque] = []
+    taken = {one.name for one in robot.extras}
+    for wanted, shape, weights, value in _terms(robot, friction, values, coulomb=width > 0):
+        for j in np.flatnonzero(weights) if value else ():
+            joint = robot.joint_names[j]
+            u = _speed(weights, int(j))
+            formula = FORMULAS[shape].format(u=u, s=f"tanh({u} / {width!r})" if width else f"sign({u})")
+            name = wanted if wanted.endswith(joint) else f"{wanted}_on_{joint}"
+            name = next(one for k in count(1) if (one := name if k == 1 else f"{name}_{k}") not in taken)
+            taken.add(name)
+            made.append(ExtraTorque(name, joint, formula, float(value * weights[j])))
+    return made
+
+
+def _terms(
+    robot: Robot, friction: Friction, values: Mapping[str, float], *, coulomb: bool
+) -> Iterator[tuple[str, str, Array, float]]:
+    """Name, shape, w (n,) and value of every friction."""
+    for drive, row in zip(robot.drives, friction_matrix(robot), strict=True):
+        number = robot.joint_index(drive.joint) + 1
+        scale = drive.ratio if drive.side == "motor" else 1.0
+        if coulomb:
+            yield f"coulomb_{drive.joint}", "direction", row / scale, abs(scale) * values.get(f"fc{number}", 0.0)
+        for shape in friction.shapes:
+            yield f"{shape}_{drive.joint}", shape, row / scale, values.get(f"f_{shape}{number}", 0.0)
+    for joint in friction.joint_side:
+        number, unit = robot.joint_index(joint) + 1, np.eye(robot.joint_count)[robot.joint_index(joint)]
+        yield f"fvj{number}_{joint}", "speed", unit, values.get(f"fvj{number}", 0.0)
+        yield f"fcj{number}_{joint}", "direction", unit, values.get(f"fcj{number}", 0.0)
+
+
+def _speed(weights: Array, joint: int) -> str:
+    """u as a formula of the torque's own joint: its qd, or a sum over joints by number."""
+    if np.count_nonzero(weights) == 1:
+        return "qd" if weights[joint] == 1.0 else f"({float(weights[joint])!r} * qd)"
+    return "(" + " + ".join(f"{float(w)!r} * qd{j + 1}" for j, w in enumerate(weights) if w) + ")"
