@@ -19,6 +19,7 @@ from cli.program import mindyn_program
 import mindyn
 from mindyn.cli import bench, doctor
 from mindyn.cli.arguments import complete_robot
+from mindyn.cli.exit_codes import MEANINGS, ExitCode
 from mindyn.cli.main import COMMANDS
 from mindyn.kernels import cache
 
@@ -60,6 +61,32 @@ def test_a_commands_own_help_shows_its_options(command):
     assert ended.code == 0
     options = set(inspect.signature(function_of(command)).parameters)
     assert ("--json" in ended.out) == ("as_json" in options)
+
+
+def test_exit_codes_are_those_of_the_documentation_and_of_every_help():
+    rows = [line for line in (ROOT / "docs/commands.md").read_text().splitlines() if line.startswith("| ")]
+    for code, says in MEANINGS.items():
+        assert f"| {code.value} | {says} |" in rows
+    assert set(MEANINGS) == set(ExitCode)
+    for command in ("check", "doctor", "base"):
+        shown = " ".join(mindyn_program(command, "--help").out.split())
+        assert all(f"{code.value} {says}" in shown for code, says in MEANINGS.items())
+
+
+def test_undecided_consistency_is_no_yes(monkeypatch):
+    from mindyn.cli import check
+    from mindyn.feasibility.answer import Answer
+    from mindyn.feasibility.check import Feasibility
+
+    def ended(*holds: bool | None) -> int:
+        names = ("possible", "consistent", "plausible")
+        found = Feasibility(*(Answer(name, one, "so.") for name, one in zip(names, holds, strict=True)))
+        monkeypatch.setattr(check, "estimate_of", lambda _: None)
+        monkeypatch.setattr(check, "check_feasible", lambda *_: found)
+        return mindyn_program("check", "run").code
+
+    assert ended(True, True, True) == ended(None, True, None) == ExitCode.DONE
+    assert ended(True, None, None) == ended(False, True, True) == ended(True, True, False) == ExitCode.NO
 
 
 @pytest.mark.parametrize("command", WITH_JSON)
@@ -141,7 +168,7 @@ def test_extras_are_those_of_the_project():
 
 
 @pytest.mark.parametrize("how", ["wrong numbers", "no compiler"])
-def test_doctor_ends_with_code_1_where_kernels_do_not_work(monkeypatch, how):
+def test_doctor_answers_no_where_kernels_do_not_work(monkeypatch, how):
     from mindyn.kernels.model import Model
 
     def broken(_, q, *__, **___):
@@ -151,7 +178,7 @@ def test_doctor_ends_with_code_1_where_kernels_do_not_work(monkeypatch, how):
 
     monkeypatch.setattr(Model, "inverse_dynamics", broken)
     ended = mindyn_program("doctor", "--json")
-    assert ended.code == 1
+    assert ended.code == ExitCode.NO
     assert findings(ended)["kernel"]["state"] == "failed"
     assert "hint: " in ended.err
 
