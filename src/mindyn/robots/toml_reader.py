@@ -14,7 +14,7 @@ from mindyn.algebra.inertia import phi_about_origin, tensor_from_entries
 from mindyn.algebra.poses import IDENTITY, Pose
 from mindyn.algebra.rotations import from_quaternion, rot_x, rot_z
 from mindyn.algebra.values import Array, frozen_array
-from mindyn.errors import InputError, RobotFileError
+from mindyn.errors import InputError, RobotFileError, require_choice
 from mindyn.robots.assembly import FixedJoint, assemble
 from mindyn.robots.parts import Drive, ExtraTorque, Frame, Joint, Limits, Link, Loop, Shape
 from mindyn.robots.robot import Robot, duplicates
@@ -96,8 +96,7 @@ def _holds_other_than_numbers(value: Any) -> bool:
 
 def _choice(table: Mapping[str, Any], key: str, valid: tuple[str, ...], what: str) -> str:
     value = _need(table, key, what)
-    if value not in valid:
-        raise RobotFileError(f"{key} of {what} must be one of {', '.join(valid)}; got {value!r}")
+    require_choice(value, valid, f"{key} of {what}", RobotFileError)
     return str(value)
 
 
