@@ -126,6 +126,13 @@ def test_what_a_command_cannot_do(arguments, says):
     assert_refused(mindyn_program(*arguments), says)
 
 
+def test_a_comparison_without_any_result():
+    methods = ("--method", "output error", "--method", "closed-loop instruments")
+    rates = ("--repetitions", 2, "--workers", 1, "--seconds", 2, "--rate-hz", 100, "--control-rate-hz", 150)
+    ended = mindyn_program("compare", "planar2", *methods, *rates)
+    assert_refused(ended, "no method gave a result in any of 2 repetitions", "\n  output error: ", "\n  closed-loop ")
+
+
 @pytest.mark.parametrize(
     ("module", "file", "extra"),
     [("mujoco", "arm.xml", "mjcf"), ("h5py", "run.h5", "hdf5"), ("mcap", "run.mcap", "ros")],

@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
-from mindyn.cli.runs import RUN, estimate_of, judged_report
+from mindyn.cli.runs import RUN, estimate_of, judged_report, require_unseen
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
-from mindyn.logs.log import Log
+from mindyn.logs.log import Log, Source
 from mindyn.logs.reading import read_log
 from mindyn.robots.loading import load_robot
+
+_AS_TRAINED: Final = "--train LOG shows it as what it is; give --validate a log of another motion"
 
 
 def report(
@@ -31,6 +33,8 @@ def report(
     estimate = estimate_of(run)
     others = dict(_named(entry) for entry in compare or ())
     judged_on, trained_on = _logs(held_out or (), estimate), _logs(training or (), estimate)
+    of_fit = [Source(**one) for one in estimate.provenance.get("sources", ())]
+    require_unseen([*of_fit, *(source for log in trained_on for source in log.sources)], judged_on, _AS_TRAINED)
     before = None if prior is None else load_robot(prior)
     judged_report(out, estimate, judged_on, trained_on, _record(run), others, before)
     typer.echo(f"written to {out}", err=True)

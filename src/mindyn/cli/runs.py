@@ -11,7 +11,7 @@ import typer
 from mindyn.errors import InputError, MindynError
 from mindyn.estimators.estimate import Estimate, load_estimate
 from mindyn.feasibility.check import check_feasible
-from mindyn.logs.log import Log
+from mindyn.logs.log import Log, Source
 from mindyn.report.inputs import MotionComparison
 from mindyn.report.writing import write_report
 from mindyn.robots.robot import Robot
@@ -31,6 +31,16 @@ def estimate_of(run: Path) -> Estimate:
             f"there is no estimate {str(path)!r}", hint="mindyn identify ROBOT LOG --out FOLDER writes one"
         )
     return load_estimate(path)
+
+
+def require_unseen(trained: Sequence[Source], held_out: Sequence[Log], hint: str) -> None:
+    """Refuse to judge by a log that was trained on, under whatever name: its files' bytes are compared."""
+    seen = {source.sha256 for source in trained}
+    both = [log.sources[0].path for log in held_out if log.sources and {s.sha256 for s in log.sources} <= seen]
+    if both:
+        raise InputError(
+            f"{', '.join(both)} is trained on: how it is predicted says nothing about other motions", hint=hint
+        )
 
 
 def judged_report(
