@@ -25,13 +25,13 @@ from mindyn.excitation.design_inputs import (
     noise_of,
     prior_values,
     require_criterion,
+    require_family,
     require_rate,
     require_rows,
     robot_to_estimate,
     start_of,
     whole_number,
 )
-from mindyn.excitation.fourier import Fourier
 from mindyn.excitation.instants import Instants
 from mindyn.excitation.limits import STILL, MotionLimits
 from mindyn.excitation.motion_design import MotionDesign, Prediction, sample_times
@@ -95,6 +95,7 @@ def design_motion(
     """
     begin = monotonic()
     require_criterion(criterion)
+    functions = require_family(family)
     whole_number(seed, 0, "seed")
     whole_number(starts, 1, "starts")
     deadline = deadline_of(begin, deadline_s)
@@ -105,7 +106,7 @@ def design_motion(
     question = Question(
         columns,
         bounds,
-        family or Fourier(),
+        functions,
         require_seconds(seconds),
         criterion,
         deviations,
@@ -123,7 +124,7 @@ def design_motion(
     dense = Instants.at(sample_times(problem.seconds, CHECK_HZ), problem.family, problem.seconds)
     search = Search(problem, dense, deadline)
     ending = _searched(search, bounds, rng, starts, progress or (lambda _: None))
-    notes = (*safety.notes, *noise_note(noise))
+    notes = (*bounds.notes(arm), *safety.notes, *noise_note(noise))
     return _design(question, search, f"{ending} after {monotonic() - begin:.1f} s", notes)
 
 

@@ -12,6 +12,7 @@ from mindyn.algebra.values import Array, frozen_array
 from mindyn.errors import InputError, MissingPhysicsError
 from mindyn.excitation.columns import Columns
 from mindyn.excitation.criteria import Name
+from mindyn.excitation.fourier import Fourier
 from mindyn.excitation.limits import MotionLimits
 from mindyn.excitation.motion_design import sample_times
 from mindyn.excitation.motions import Family
@@ -71,6 +72,17 @@ def require_criterion(criterion: str) -> None:
     """Refuses an unknown criterion."""
     if criterion not in get_args(Name):
         raise InputError(f"criterion = {criterion!r}; it may be: {', '.join(get_args(Name))}")
+
+
+def require_family(family: Family | None) -> Family:
+    """The family, `Fourier()` if None; refuses what is none, such as a name or a class."""
+    if family is None:
+        return Fourier()
+    if isinstance(family, type) or not isinstance(family, Family):
+        raise InputError(
+            f"family is a Fourier or a BSpline, got {family!r}", hint="family=mindyn.Fourier(5), or mindyn.BSpline(12)"
+        )
+    return family
 
 
 def robot_to_estimate(robot: Robot, drives: bool) -> Robot:

@@ -81,7 +81,10 @@ class Link(Value):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Joint limits in rad or m, rad/s or m/s, N m or N; None where a limit is not stated."""
+    """Joint limits in rad or m, rad/s or m/s, N m or N; None where a limit is not stated.
+
+    continuous  the joint is stated to turn without end, so that it has no limits of position
+    """
 
     lower: float | None = None
     upper: float | None = None
@@ -89,8 +92,11 @@ class Limits:
     acceleration: float | None = None
     jerk: float | None = None
     effort: float | None = None
+    continuous: bool = False
 
     def __post_init__(self) -> None:
+        if self.continuous and (self.lower is not None or self.upper is not None):
+            raise RobotError(f"a continuous joint has no ends, but they are stated: {self.lower} to {self.upper}")
         for name in ("lower", "upper", "velocity", "acceleration", "jerk", "effort"):
             value = getattr(self, name)
             if value is not None:
@@ -122,6 +128,8 @@ class Joint(Value):
         require_name(self.parent, f"the parent of joint {self.name!r}")
         require_name(self.child, f"the child of joint {self.name!r}")
         require_choice(self.kind, get_args(JointKind), f"the kind of joint {self.name!r}", RobotError)
+        if self.limits.continuous and self.kind != "revolute":
+            raise RobotError(f"joint {self.name!r} is {self.kind}: only a revolute joint is continuous")
         if self.parent == self.child:
             raise RobotError(f"joint {self.name!r} connects link {self.parent!r} with itself")
         axis = frozen_array(self.axis, (3,), f"the axis of joint {self.name!r}")

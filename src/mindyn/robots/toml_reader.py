@@ -214,14 +214,18 @@ class _TomlReader:
 
     def limits(self, entry: Mapping[str, Any], kind: str, what: str) -> Limits:
         keys = ("lower", "upper", "velocity", "acceleration", "jerk", "effort")
-        _require_keys(entry, set(keys), f"limits of {what}")
+        _require_keys(entry, {*keys, "continuous"}, f"limits of {what}")
+        continuous = entry.get("continuous", False)
+        if not isinstance(continuous, bool):
+            raise RobotFileError(f"limit 'continuous' of {what} must be true or false, got {continuous!r}")
         turns = kind == "revolute" and self.table["angles"] == "deg"
         return Limits(
             **{
                 key: radians(value) if turns and key != "effort" else value
                 for key in keys
                 if key in entry and (value := float(_array(entry[key], (), f"limit {key!r} of {what}"))) is not None
-            }
+            },
+            continuous=continuous,
         )
 
     def link(self, entry: Mapping[str, Any]) -> Link:
