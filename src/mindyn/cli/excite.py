@@ -37,7 +37,9 @@ def excite(
     rate_hz: Annotated[float, typer.Option(help="Rate of the samples and of the log to be recorded.")] = 100.0,
     starts: Annotated[int, typer.Option(help="Searches from random motions.")] = 4,
     seed: Annotated[int, typer.Option(help="Of the random motions.")] = 0,
-    deadline_s: Annotated[float | None, typer.Option(help="Seconds after which the best so far is taken.")] = None,
+    deadline_s: Annotated[
+        float | None, typer.Option(help="Seconds after which the best so far is taken, and checked once more.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Design an exciting motion within a robot's limits; Ctrl-C takes the best so far."""
