@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import tomllib
+from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,7 +18,7 @@ import pytest
 from cli.program import mindyn_program
 
 import mindyn
-from mindyn.cli import bench, doctor
+from mindyn.cli import bench, doctor, simulate
 from mindyn.cli.arguments import complete_robot
 from mindyn.cli.exit_codes import MEANINGS, ExitCode
 from mindyn.cli.main import COMMANDS
@@ -104,6 +105,32 @@ def test_simulate_says_in_json_what_it_wrote(tmp_path):
     assert said["samples"] == len(log)
     assert said["joints"] == list(log.joint_names)
     assert "samples of 2 joints" in ended.err
+
+
+def test_simulate_reads_with_the_sensors_of_the_library(tmp_path):
+    """Every setting of `Sensors` but the sides is an option: the log is what a hand-made run of the same gives."""
+    settings = {
+        "rate_hz": 100.0,
+        "counts_per_revolution": 500.0,
+        "position_noise": 1e-3,
+        "torque_noise": 0.02,
+        "torque_resolution": 0.05,
+        "position_delay_s": 0.03,
+        "torque_delay_s": 0.02,
+        "seed": 3,
+    }
+    assert {"position_side", "torque_side", *settings} == {one.name for one in fields(mindyn.Sensors)}
+    named = {"counts" if name == "counts_per_revolution" else name: value for name, value in settings.items()}
+    given = [word for name, value in named.items() for word in (f"--{name.replace('_', '-')}", value)]
+    assert mindyn_program("simulate", "planar2", "--seconds", 1, "--out", tmp_path / "run.parquet", *given).code == 0
+    robot = mindyn.load_robot("planar2")
+    log = mindyn.read_log(tmp_path / "run.parquet", robot)
+    reference = simulate.sine_reference(robot, 3)
+    controller = mindyn.ComputedTorque(robot, reference, 100.0, 20.0)
+    start = {"q0": reference(0.0)[0], "qd0": reference(0.0)[1]}
+    run = mindyn.simulate(robot, controller, seconds=1.0, sensors=mindyn.Sensors(**settings), **start)
+    np.testing.assert_array_equal(log.q, run.measured.position)
+    np.testing.assert_array_equal(log.tau, run.measured.torque)
 
 
 def completed(line: str, folder: Path) -> list[str]:
