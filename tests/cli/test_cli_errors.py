@@ -93,6 +93,13 @@ def test_a_missing_column(log):
     assert_refused(mindyn_program("identify", "planar2", log), "no time column 'stamp'")
 
 
+@pytest.mark.parametrize("more", [(), ("--stream",)])
+def test_joints_of_a_log_that_are_not_used_are_named(more):
+    assert mindyn_program("simulate", "puma560", "--seconds", 1, "--out", "puma.csv").code == 0
+    ended = mindyn_program("identify", "planar2", "puma.csv", *more)
+    assert "not used: joint3, joint4, joint5, joint6; is it the log of another robot?" in ended.err
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [(None, "No such file"), ("order =", "cannot be read as settings"), ("ordre = 2", "no setting ordre")],

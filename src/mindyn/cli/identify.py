@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, Literal
 import typer
 
 from mindyn.cli.arguments import ROBOT
-from mindyn.cli.runs import judged_report, require_unseen
+from mindyn.cli.runs import judged_report, read_logs, require_unseen, say_notes
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.identify import identify as identify_logs
@@ -22,8 +22,8 @@ from mindyn.estimators.identify import sources_of
 from mindyn.feasibility.physically_consistent import identify_consistent
 from mindyn.files import make_folder, remove_files, write_whole
 from mindyn.logs.conditioning import Conditioning
-from mindyn.logs.log import Log, source_of
-from mindyn.logs.reading import read_log, scan_log
+from mindyn.logs.log import source_of
+from mindyn.logs.reading import LogScan, scan_log
 from mindyn.report.making import package_versions
 from mindyn.robots.loading import load_robot
 from mindyn.robots.robot import Robot
@@ -58,8 +58,8 @@ def identify(
     start = perf_counter()
     arm, settings = load_robot(robot), _conditioning(conditioning)
     believed: Robot | Literal["robot"] = "robot" if prior is None else load_robot(prior)
-    whole, others = [] if stream else _read(logs, arm), _read(held_out or (), arm)
-    training = [scan_log(path, arm) for path in logs] if stream else whole
+    whole, others = [] if stream else read_logs(logs, arm), read_logs(held_out or (), arm)
+    training = _scanned(logs, arm) if stream else whole
     require_unseen([source for log in training for source in sources_of(log)], others, _OTHER_MOTION)
     if out is not None:
         make_folder(out)
@@ -82,14 +82,10 @@ def _talk(line: str) -> None:
     typer.echo(line, err=True)
 
 
-def _read(paths: Sequence[Path], robot: Robot) -> list[Log]:
-    made = []
-    for path in paths:
-        log = read_log(path, robot)
-        _talk(f"read {path}: {len(log)} rows")
-        for note in log.notes:
-            _talk(f"note: {note}")
-        made.append(log)
+def _scanned(paths: Sequence[Path], robot: Robot) -> list[LogScan]:
+    made = [scan_log(path, robot) for path in paths]
+    for scan in made:
+        say_notes(scan.notes)
     return made
 
 
