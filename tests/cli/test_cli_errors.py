@@ -127,6 +127,11 @@ def test_a_folder_that_cannot_be(log):
         (("base", "planar2", "--form", "magic"), "the forms are: structural, lin"),
         (("base", "planar2", "--json", "--latex"), "exclude each other"),
         (("bench", "five_bar"), "no parallelograms"),
+        (("excite", "five_bar"), "has loops"),
+        (("excite", "planar2"), "velocity = { joint1 = 2.0 }"),
+        (("excite", "planar2", "--limits", "none.toml"), "cannot be read as limits"),
+        (("simulate", "scara", "--out", "s.csv", "--counts", 100, "--seconds", 0.1), "leave the counts out"),
+        (("simulate", "panda", "--out", "s.csv", "--drives"), "drives=True (--drives)"),
     ],
 )
 def test_what_a_command_cannot_do(arguments, says):

@@ -109,10 +109,10 @@ def test_a_report_is_not_judged_by_a_log_that_was_trained_on(folder, settings, t
     copy.write_bytes(trained.read_bytes())
     (tmp_path / "renamed.parquet.toml").write_text(SIDECAR)
     for seen in (trained, copy):
-        with pytest.raises(InputError, match=rf"{seen.name} is trained on.*\nhint: --train LOG"):
+        with pytest.raises(InputError, match=rf"{seen.name} is a training log.*\nhint: --train LOG"):
             run("report", made, "--validate", folder / "run2.parquet", "--validate", seen, "--out", out)
     other = folder / "run2.parquet"
-    with pytest.raises(InputError, match="run2.parquet is trained on"):
+    with pytest.raises(InputError, match="run2.parquet is a training log"):
         run("report", made, "--validate", other, "--train", other, "--out", out)
     assert not out.exists()
     assert run("report", made, "--validate", other, "--train", trained, "--out", out).exit_code == 0

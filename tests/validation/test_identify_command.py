@@ -87,5 +87,5 @@ def test_a_log_that_is_trained_on_is_not_held_out(logs):
     copy.with_name("copy.parquet.toml").write_text(SIDECAR)
     for seen in (same, copy):
         for stream in (False, True):
-            with pytest.raises(InputError, match=rf"{seen.name} is trained on.*\nhint: give --validate"):
+            with pytest.raises(InputError, match=rf"{seen.name} is a training log.*\nhint: give --validate"):
                 identify("puma560", [logs / "run1.parquet"], held_out=[logs / "run2.parquet", seen], stream=stream)

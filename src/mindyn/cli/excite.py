@@ -14,6 +14,7 @@ from mindyn.errors import InputError
 from mindyn.excitation.capsules import Capsule
 from mindyn.excitation.constraints import Box
 from mindyn.excitation.design import design_motion
+from mindyn.excitation.design_inputs import require_open
 from mindyn.excitation.fourier import Fourier
 from mindyn.excitation.limits import MotionLimits
 from mindyn.excitation.motion_files import files_at
@@ -44,6 +45,7 @@ def excite(
 ) -> None:
     """Design an exciting motion within a robot's limits; Ctrl-C takes the best so far."""
     arm = load_robot(robot)
+    require_open(arm)
     given = _table(limits)
     bounds = MotionLimits.from_dict(arm, {key: value for key, value in given.items() if key not in PLACES})
     if out is not None:
@@ -83,7 +85,9 @@ def _table(path: Path | None) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise InputError(f"{path} cannot be read as limits: {error}") from error
+        raise InputError(
+            f"{path} cannot be read as limits: {error}", hint="a line of it is like: velocity = { joint1 = 2.0 }"
+        ) from error
 
 
 def _capsules(entries: Any) -> tuple[Capsule, ...]:

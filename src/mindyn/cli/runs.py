@@ -57,7 +57,7 @@ def require_unseen(trained: Sequence[Source], held_out: Sequence[Log], hint: str
     both = [log.sources[0].path for log in held_out if log.sources and {s.sha256 for s in log.sources} <= seen]
     if both:
         raise InputError(
-            f"{', '.join(both)} is trained on: how it is predicted says nothing about other motions", hint=hint
+            f"{', '.join(both)} is a training log: how well it is predicted says nothing about other motions", hint=hint
         )
 
 

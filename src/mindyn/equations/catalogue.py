@@ -320,8 +320,8 @@ def _require_usable(robot: Robot, entry: Equation, asked: Request, name: str) ->
         )
     if asked.drives and not (robot.drives or robot.extras):
         raise MissingPhysicsError(
-            f"robot {robot.name!r} states no drives, but drives=True asks for their torques",
-            hint="add [[drive]] tables to the robot file, or leave drives=False",
+            f"robot {robot.name!r} states no drives, but drives=True (--drives) asks for their torques",
+            hint="add [[drive]] tables to the robot file, or leave drives out",
         )
     if (asked.place is None) == (name in PLACED):
         raise InputError(f"{name} {'needs' if asked.place is None else 'takes no'} place (the name of a link or frame)")

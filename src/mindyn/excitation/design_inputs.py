@@ -85,12 +85,20 @@ def require_family(family: Family | None) -> Family:
     return family
 
 
+def require_open(robot: Robot) -> None:
+    """Refuses a robot with loops."""
+    if robot.loops:
+        raise InputError(
+            f"robot {robot.name!r} has loops; motions are designed for open chains and trees",
+            hint="robot.subchain(base, tool) gives an open chain, without the mass of what else is in the loop",
+        )
+
+
 def robot_to_estimate(robot: Robot, drives: bool) -> Robot:
     """The robot, with drives on all joints where their parameters are wanted."""
     if not isinstance(robot, Robot):
         raise InputError(f"a motion is designed for a Robot, got {type(robot).__name__}")
-    if robot.loops:
-        raise InputError(f"robot {robot.name!r} has loops; motions are designed for open chains and trees")
+    require_open(robot)
     return with_estimated_drives(robot) if drives else robot
 
 

@@ -179,5 +179,6 @@ def _require_stated(robot: Robot, bounds: Mapping[str, Array]) -> None:
             f"robot {robot.name!r} does not state the limits: {'; '.join(asked)}",
             hint="give them with MotionLimits.of(robot, "
             + ", ".join(f"{name}=..." for name, joints in missing.items() if joints)
-            + "), or --limits FILE.toml; inf says that there is none",
+            + "), or with --limits FILE.toml, a line for each: velocity = 2.0, or velocity = { joint1 = 2.0 }; "
+            "inf says that there is none",
         )

@@ -106,7 +106,8 @@ def _resolution(robot: Robot, sensors: Sensors) -> float | None:
     if sliding and not robot.drives:
         raise MissingPhysicsError(
             f"joint {sliding[0]!r} is prismatic and robot {robot.name!r} states no drives, so that counts for each "
-            "revolution of its motor say nothing about it"
+            "revolution of its motor say nothing about it",
+            hint="add [[drive]] tables to the robot file, or leave the counts out",
         )
     return 2 * pi / sensors.counts_per_revolution
 
