@@ -48,7 +48,14 @@ class ExportError(MindynError):
     """A file cannot be written: its format cannot say what is asked, the robot is not physical, no such folder."""
 
 
-def unknown_name(kind: str, given: str, valid: Iterable[str]) -> UnknownNameError:
+def unknown_name(kind: str, given: str, valid: Iterable[str], has: str = "the model has") -> UnknownNameError:
     """`no joint 'elbow2'; the model has: shoulder, elbow, wrist`."""
     names = ", ".join(valid)
-    return UnknownNameError(f"no {kind} {given!r}; the model has: {names or 'none'}")
+    return UnknownNameError(f"no {kind} {given!r}; {has}: {names or 'none'}")
+
+
+def require_choice(value: object, valid: Iterable[str], what: str, error: type[MindynError] = InputError) -> None:
+    """Refuses a value that is not one of `valid`, with an error of that class."""
+    names = tuple(valid)
+    if value not in names:
+        raise error(f"{what} must be one of {', '.join(names)}; got {value!r}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from mindyn.errors import ExportError
@@ -53,6 +53,17 @@ def write_whole_folder(path: str | Path, files: Mapping[str, str]) -> None:
     finally:
         if temporary is not None:
             shutil.rmtree(temporary, ignore_errors=True)
+
+
+def remove_files(folder: str | Path, names: Iterable[str]) -> None:
+    """Remove the named files from a folder, those that are there; whatever else it holds stays."""
+    for name in names:
+        try:
+            (Path(folder) / name).unlink(missing_ok=True)
+        except OSError as error:
+            raise ExportError(
+                f"{str(Path(folder) / name)!r} cannot be replaced: {error.strerror}", hint="name another folder"
+            ) from error
 
 
 def make_folder(path: str | Path) -> None:

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import tomllib
+from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,8 +18,9 @@ import pytest
 from cli.program import mindyn_program
 
 import mindyn
-from mindyn.cli import bench, doctor
+from mindyn.cli import bench, doctor, simulate
 from mindyn.cli.arguments import complete_robot
+from mindyn.cli.exit_codes import MEANINGS, ExitCode
 from mindyn.cli.main import COMMANDS
 from mindyn.kernels import cache
 
@@ -59,6 +61,32 @@ def test_a_commands_own_help_shows_its_options(command):
     ended = mindyn_program(command, "--help")
     assert ended.code == 0
     assert "--json" in ended.out
+
+
+def test_exit_codes_are_those_of_the_documentation_and_of_every_help():
+    rows = [line for line in (ROOT / "docs/commands.md").read_text().splitlines() if line.startswith("| ")]
+    for code, says in MEANINGS.items():
+        assert f"| {code.value} | {says} |" in rows
+    assert set(MEANINGS) == set(ExitCode)
+    for command in ("check", "doctor", "base"):
+        shown = " ".join(mindyn_program(command, "--help").out.split())
+        assert all(f"{code.value} {says}" in shown for code, says in MEANINGS.items())
+
+
+def test_undecided_consistency_is_no_yes(monkeypatch):
+    from mindyn.cli import check
+    from mindyn.feasibility.answer import Answer
+    from mindyn.feasibility.check import Feasibility
+
+    def ended(*holds: bool | None) -> int:
+        names = ("possible", "consistent", "plausible")
+        found = Feasibility(*(Answer(name, one, "so.") for name, one in zip(names, holds, strict=True)))
+        monkeypatch.setattr(check, "estimate_of", lambda _: None)
+        monkeypatch.setattr(check, "check_feasible", lambda *_: found)
+        return mindyn_program("check", "run").code
+
+    assert ended(True, True, True) == ended(None, True, None) == ExitCode.DONE
+    assert ended(True, None, None) == ended(False, True, True) == ended(True, True, False) == ExitCode.NO
 
 
 @pytest.mark.parametrize("command", WITH_JSON)
@@ -140,6 +168,32 @@ def test_exported_code_turns_friction_over_as_the_fit_did(finished_run):
     assert "--prefix is of C functions" in refused.err
 
 
+def test_simulate_reads_with_the_sensors_of_the_library(tmp_path):
+    """Every setting of `Sensors` but the sides is an option: the log is what a hand-made run of the same gives."""
+    settings = {
+        "rate_hz": 100.0,
+        "counts_per_revolution": 500.0,
+        "position_noise": 1e-3,
+        "torque_noise": 0.02,
+        "torque_resolution": 0.05,
+        "position_delay_s": 0.03,
+        "torque_delay_s": 0.02,
+        "seed": 3,
+    }
+    assert {"position_side", "torque_side", *settings} == {one.name for one in fields(mindyn.Sensors)}
+    named = {"counts" if name == "counts_per_revolution" else name: value for name, value in settings.items()}
+    given = [word for name, value in named.items() for word in (f"--{name.replace('_', '-')}", value)]
+    assert mindyn_program("simulate", "planar2", "--seconds", 1, "--out", tmp_path / "run.parquet", *given).code == 0
+    robot = mindyn.load_robot("planar2")
+    log = mindyn.read_log(tmp_path / "run.parquet", robot)
+    reference = simulate.sine_reference(robot, 3)
+    controller = mindyn.ComputedTorque(robot, reference, 100.0, 20.0)
+    start = {"q0": reference(0.0)[0], "qd0": reference(0.0)[1]}
+    run = mindyn.simulate(robot, controller, seconds=1.0, sensors=mindyn.Sensors(**settings), **start)
+    np.testing.assert_array_equal(log.q, run.measured.position)
+    np.testing.assert_array_equal(log.tau, run.measured.torque)
+
+
 def completed(line: str, folder: Path) -> list[str]:
     """What bash is offered after `line`."""
     asks = {"_MINDYN_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1)}
@@ -202,7 +256,7 @@ def test_extras_are_those_of_the_project():
 
 
 @pytest.mark.parametrize("how", ["wrong numbers", "no compiler"])
-def test_doctor_ends_with_code_1_where_kernels_do_not_work(monkeypatch, how):
+def test_doctor_answers_no_where_kernels_do_not_work(monkeypatch, how):
     from mindyn.kernels.model import Model
 
     def broken(_, q, *__, **___):
@@ -212,7 +266,7 @@ def test_doctor_ends_with_code_1_where_kernels_do_not_work(monkeypatch, how):
 
     monkeypatch.setattr(Model, "inverse_dynamics", broken)
     ended = mindyn_program("doctor", "--json")
-    assert ended.code == 1
+    assert ended.code == ExitCode.NO
     assert findings(ended)["kernel"]["state"] == "failed"
     assert "hint: " in ended.err
 

@@ -93,6 +93,13 @@ def test_a_missing_column(log):
     assert_refused(mindyn_program("identify", "planar2", log), "no time column 'stamp'")
 
 
+@pytest.mark.parametrize("more", [(), ("--stream",)])
+def test_joints_of_a_log_that_are_not_used_are_named(more):
+    assert mindyn_program("simulate", "puma560", "--seconds", 1, "--out", "puma.csv").code == 0
+    ended = mindyn_program("identify", "planar2", "puma.csv", *more)
+    assert "not used: joint3, joint4, joint5, joint6; is it the log of another robot?" in ended.err
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [(None, "No such file"), ("order =", "cannot be read as settings"), ("ordre = 2", "no setting ordre")],
@@ -120,10 +127,22 @@ def test_a_folder_that_cannot_be(log):
         (("base", "planar2", "--form", "magic"), "the forms are: structural, lin"),
         (("base", "planar2", "--json", "--latex"), "exclude each other"),
         (("bench", "five_bar"), "no parallelograms"),
+        (("excite", "five_bar"), "has loops"),
+        (("excite", "planar2"), "velocity = { joint1 = 2.0 }"),
+        (("excite", "planar2", "--limits", "none.toml"), "cannot be read as limits"),
+        (("simulate", "scara", "--out", "s.csv", "--counts", 100, "--seconds", 0.1), "leave the counts out"),
+        (("simulate", "panda", "--out", "s.csv", "--drives"), "drives=True (--drives)"),
     ],
 )
 def test_what_a_command_cannot_do(arguments, says):
     assert_refused(mindyn_program(*arguments), says)
+
+
+def test_a_comparison_without_any_result():
+    methods = ("--method", "output error", "--method", "closed-loop instruments")
+    rates = ("--repetitions", 2, "--workers", 1, "--seconds", 2, "--rate-hz", 100, "--control-rate-hz", 150)
+    ended = mindyn_program("compare", "planar2", *methods, *rates)
+    assert_refused(ended, "no method gave a result in any of 2 repetitions", "\n  output error: ", "\n  closed-loop ")
 
 
 @pytest.mark.parametrize(

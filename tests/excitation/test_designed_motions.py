@@ -15,6 +15,8 @@ from mindyn.excitation.columns import Columns
 from mindyn.excitation.constraints import APPROACH_M
 from mindyn.excitation.design import problem_of
 from mindyn.excitation.design_inputs import Question
+from mindyn.excitation.instants import Instants
+from mindyn.excitation.motion_design import check_times
 from mindyn.excitation.safety import Surroundings, safety_of
 from mindyn.excitation.solving import exact_value
 from mindyn.excitation.starts import places_to_stand, random_motion
@@ -213,6 +215,31 @@ def test_a_deadline_gives_the_best_motion_so_far():
     assert "stopped at the deadline in search 1 of 50" in design.status
     assert max(worst_parts(design.robot, design.limits, design.to_dict()).values()) <= 1 + TOLERANCE
     assert np.isfinite(design.condition_number)
+
+
+@pytest.mark.parametrize("seconds", [600.0, 6000.0])
+def test_checks_of_long_motions_do_not_grow_with_them(seconds):
+    """What ends a search at its deadline is as much work for an hour as for a minute."""
+    t = check_times(seconds, 5.0)
+    assert len(t) <= 100_002
+    assert (t[0], t[-1]) == (0.0, seconds)
+    steps = np.diff(t)
+    assert (steps > 0).all()
+    assert steps.max() <= seconds / 79_000
+    for end in (t[1:] <= 10.0, t[:-1] >= seconds - 10.0):
+        assert steps[end].max() < 1.001e-3
+    assert len(check_times(100.0, 5.0)) == 100_001
+    assert len(check_times(seconds, 1e6)) == 1000 * seconds + 1, "fast functions keep the rate"
+
+
+def test_a_deadline_is_kept_by_a_long_motion(monkeypatch):
+    checked, state = [], Instants.state
+    monkeypatch.setattr(Instants, "state", lambda self, z: (checked.append(len(self.t)), state(self, z))[1])
+    design = small(seconds=600.0, deadline_s=0.0)
+    assert sum(checked) < 800_000, "a few checks, each of 100 000 instants; sixteen at 1 kHz are 10 million"
+    assert any("every 7.25 ms between" in note for note in design.notes)
+    assert max(worst_parts(design.robot, design.limits, design.to_dict()).values()) <= 1 + 1e-6
+    assert max(design.used.values()) > 0.98
 
 
 def test_a_simulated_robot_follows_the_reference():

@@ -49,6 +49,33 @@ def test_joints_without_position_limits_are_designed_for():
     assert max(found.used.values()) <= 1
 
 
+def continuous(robot):
+    """All its joints as a URDF's continuous ones."""
+    endless = Limits(velocity=3.0, effort=200.0, continuous=True)
+    return replace(robot, joints=tuple(replace(one, kind="revolute", limits=endless) for one in robot.joints))
+
+
+def test_continuous_joints_are_not_asked_for_positions_and_stay_within_a_turn():
+    robot = continuous(arm()[0])
+    found = design(robot, deadline_s=0.0)
+    assert np.abs(found.sample(100.0)[0]).max() <= 2 * np.pi
+    assert {f"position of {name}" for name in robot.joint_names} <= set(found.used)
+    assert any("one turn either way, though continuous: joint1, joint2, joint3" in note for note in found.notes)
+    given = mindyn.MotionLimits.of(
+        robot, lower={"joint1": -1.0, "joint2": -np.inf}, upper={"joint1": 1.0, "joint2": np.inf}
+    )
+    assert given.lower.tolist() == [-1.0, -np.inf, -2 * np.pi]
+    assert any("though continuous: joint3;" in note for note in design(robot, given, deadline_s=0.0).notes)
+
+
+def test_continuous_joints_still_need_speed_and_effort():
+    robot = arm()[0]
+    endless = Limits(continuous=True)
+    bare = replace(robot, joints=tuple(replace(one, kind="revolute", limits=endless) for one in robot.joints))
+    with pytest.raises(mindyn.MindynError, match=r"the limits: velocity of joint1, joint2, joint3; effort of"):
+        design(bare)
+
+
 def test_a_joint_without_any_limit_is_named():
     robot, limits = arm(
         **{name: {"joint2": np.inf} for name in ("upper", "velocity", "effort")}, lower={"joint2": -np.inf}
@@ -195,6 +222,8 @@ def test_loops_are_refused():
     [
         ({"seconds": 0.0}, "positive number of seconds"),
         ({"criterion": "G"}, "condition, D, A, E"),
+        ({"family": "fourier"}, r"got 'fourier'\nhint: family=mindyn.Fourier"),
+        ({"family": mindyn.BSpline}, "family is a Fourier or a BSpline"),
         ({"noise": [1.0, 0.0, 1.0]}, "noise must be positive"),
         ({"noise": [1.0, 1.0]}, "noise must have shape"),
         ({"rate_hz": -1.0}, "rate_hz"),

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 from mindyn import Bounds, LeastSquares, bounds_of_shapes, check_feasible, load_robot, make_feasible, mend_possible
 from mindyn.cli.check import check
+from mindyn.cli.exit_codes import ExitCode
 from mindyn.cli.export import export
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import load_estimate
@@ -211,8 +212,12 @@ def test_commands(good, bad, arm, tmp_path):
     assert result.exit_code == 0
     assert json.loads(result.stdout)["plausible"]["holds"] is True
     result = run(check, tmp_path / "bad.json")
-    assert result.exit_code == 1
+    assert result.exit_code == ExitCode.NO
     assert "contradict" in result.stdout
+    (tmp_path / "bounds.toml").write_text("[masses]\nfore = [1000, 2000]\n")
+    result = run(check, tmp_path / "good.json", "--bounds", tmp_path / "bounds.toml")
+    assert result.exit_code == ExitCode.NO
+    assert "plausible  NO" in result.stdout
     result = run(export, tmp_path / "bad.json", "--to", "urdf", "--out", tmp_path / "x.urdf")
     assert result.exit_code != 0
     assert not (tmp_path / "x.urdf").exists()

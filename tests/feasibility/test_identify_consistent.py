@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from mindyn import Conditioning, PhysicallyConsistent, identify, identify_consistent, load_robot, read_log
 from mindyn.cli.identify import identify as identify_command
+from mindyn.errors import InputError
 from mindyn.feasibility.consistent import judge_consistent
 from mindyn.regression.regressor import with_estimated_drives
 
@@ -66,6 +67,14 @@ def test_it_is_an_estimator_like_others(folder):
     found = identify(robot, log, fit, Conditioning(position_cutoff_hz=20.0))
     assert judge_consistent(found).holds is True
     assert "prior" in found.status
+
+
+def test_another_arms_prior_is_refused_before_any_fit(folder):
+    robot = load_robot(folder / "arm.urdf")
+    log, said = read_log(folder / "run.parquet", robot), []
+    with pytest.raises(InputError, match="the prior 'puma560' has other joints"):
+        identify_consistent(robot, log, prior=load_robot("puma560"), progress=said.append)
+    assert said == []
 
 
 def test_the_command_identifies_a_consistent_arm(folder):

@@ -195,6 +195,8 @@ def test_structure_is_validated_at_birth():
         (lambda: Link("l", np.full(10, np.nan)), "finite"),
         (lambda: Limits(lower=float("nan")), "limit 'lower' must be finite"),
         (lambda: Limits(velocity=-1.0), "at least 0"),
+        (lambda: Limits(lower=-1.0, upper=1.0, continuous=True), "a continuous joint has no ends"),
+        (lambda: Joint("j", "prismatic", "a", "b", limits=Limits(continuous=True)), "only a revolute joint"),
         (lambda: Drive("j", ratio=0.0), "gear ratio .* is zero"),
         (lambda: Drive("j", viscous=-1.0), "viscous .* at least 0"),
         (lambda: Drive("j", coupling={"j": 1.0}), "coupled to its own joint"),

@@ -12,7 +12,9 @@ from robots import random_motion, random_pose, random_robot, with_random_drives
 
 from mindyn import Frame, Loop, Shape, bundled_robots, load_robot, write_mjcf, write_toml, write_urdf
 from mindyn.equations.catalogue import equation
-from mindyn.robots.parts import Link
+from mindyn.estimators.robot_record import robot_from_record, robot_record
+from mindyn.robots.parts import Limits, Link
+from mindyn.robots.table import robot_table
 
 
 def decorated(seed):
@@ -105,6 +107,20 @@ def test_urdf_keeps_friction_shapes_and_frames(tmp_path):
     assert again.locate("flange")[0] == 6
     assert_negligible(again.locate("flange")[1].translation - [0, 0, 0.107], 1.0, ROUND_TRIP)
     assert again.joints[0].limits.velocity == robot.joints[0].limits.velocity
+
+
+def test_continuous_joints_stay_continuous(tmp_path):
+    robot = random_robot(3, joints=3, tree=False)
+    endless = Limits(velocity=2.0, effort=30.0, continuous=True)
+    joints = (replace(robot.joints[0], kind="revolute", limits=endless), *robot.joints[1:])
+    robot = replace(robot, joints=joints, gravity=np.array([0, 0, -9.81]))
+    write_toml(robot, tmp_path / "robot.toml")
+    assert load_robot(tmp_path / "robot.toml", snap=False) == robot
+    write_urdf(robot, tmp_path / "robot.urdf")
+    assert 'type="continuous"' in (tmp_path / "robot.urdf").read_text()
+    assert load_robot(tmp_path / "robot.urdf", snap=False).joints[0].limits == endless
+    assert robot_from_record(robot_record(robot)).joints[0].limits == endless
+    assert "without end" in robot_table(robot)
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -10,7 +10,7 @@ from recordings import COLUMNS, NAMES, STATED, UNITS, arm, sines
 
 from mindyn.errors import MindynError
 from mindyn.logs.findings import LogError
-from mindyn.logs.reading import read_log
+from mindyn.logs.reading import read_log, scan_log
 from mindyn.robots.parts import Drive
 
 MOTION = sines(300)
@@ -48,6 +48,19 @@ def test_the_sidecar_states_what_the_call_does_not(path, name):
     assert_close(read_log(path, arm()).tau, MOTION.tau, ROUND_TRIP)
     degrees = read_log(path, arm(), units={"position": "deg", "velocity": "deg/s"})
     assert_close(degrees.q, np.deg2rad(MOTION.q), ROUND_TRIP)
+
+
+def test_logged_joints_that_the_robot_has_not_are_named(tmp_path):
+    table = MOTION.table()
+    table |= {name.replace("elbow", "gripper"): column for name, column in table.items() if "elbow" in name}
+    table |= {"q_lamp": table["t"], "tau_of": table["t"]}  # neither is a joint: one signal alone
+    pl.DataFrame(table).write_parquet(tmp_path / "run.parquet")
+    (tmp_path / "run.parquet.toml").write_text(SIDECAR)
+    said = "logged joints that the robot has not are not used: gripper; is it the log of another robot?"
+    assert read_log(tmp_path / "run.parquet", arm()).notes == (said,)
+    assert scan_log(tmp_path / "run.parquet", arm()).notes == (said,)
+    listed = {signal: [f"{mark}_{joint}" for joint in NAMES] for signal, mark in (("position", "q"), ("torque", "tau"))}
+    assert read_log(tmp_path / "run.parquet", arm(), columns=listed).notes == ()
 
 
 def test_two_sidecars_are_refused(path):

@@ -10,6 +10,7 @@ import pytest
 from reported_arms import arm, estimate_of, log_of
 from typer.testing import CliRunner
 
+from mindyn.cli.identify import FILES
 from mindyn.cli.main import app
 from mindyn.errors import InputError, MindynError
 from mindyn.export.toml_writer import write_toml
@@ -64,17 +65,57 @@ def test_a_run_becomes_a_report(folder, tmp_path):
     assert ">again</th>" in text
 
 
-def test_identify_writes_a_report_unless_told_not_to(folder, tmp_path):
-    settings = tmp_path / "settings.toml"
-    settings.write_text(
-        'position_cutoff_hz = "none"\nvelocity = "measured"\nacceleration = "measured"\nrate_hz = 200.0\n'
-    )
+def test_identify_writes_a_report_unless_told_not_to(folder, settings, tmp_path):
     given = ["identify", folder / "arm.toml", folder / "run1.parquet", "--conditioning", settings]
     done = run(*given, "--validate", folder / "run2.parquet", "--out", tmp_path / "with")
     assert done.exit_code == 0, done.stderr
     assert "The model is good" in (tmp_path / "with" / "report.html").read_text()
     assert run(*given, "--no-report", "--out", tmp_path / "without").exit_code == 0
     assert not (tmp_path / "without" / "report.html").exists()
+
+
+@pytest.fixture(scope="module")
+def settings(folder):
+    path = folder / "settings.toml"
+    path.write_text('position_cutoff_hz = "none"\nvelocity = "measured"\nacceleration = "measured"\nrate_hz = 200.0\n')
+    return path
+
+
+def test_a_folder_describes_one_run(folder, settings, tmp_path):
+    given = ["identify", folder / "arm.toml", folder / "run1.parquet", "--conditioning", settings, "--out", tmp_path]
+    (tmp_path / "notes.txt").write_text("mine")
+    assert run(*given, "--validate", folder / "run2.parquet").exit_code == 0
+    assert {path.name for path in tmp_path.iterdir()} == {*FILES, "notes.txt"}
+    assert run(*given, "--no-report").exit_code == 0
+    gone = {"validation.json", "report.html"}
+    assert {path.name for path in tmp_path.iterdir()} == {*FILES, "notes.txt"} - gone
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+def test_a_run_that_fails_leaves_the_earlier_one_as_it_is(folder, settings, tmp_path):
+    given = ["identify", folder / "arm.toml", folder / "run1.parquet", "--conditioning", settings, "--out", tmp_path]
+    assert run(*given).exit_code == 0
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(MindynError):
+        run(*given, "--consistent", "--prior", "puma560")
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_a_report_is_not_judged_by_a_log_that_was_trained_on(folder, settings, tmp_path):
+    made, trained = tmp_path / "made", folder / "run1.parquet"
+    assert run("identify", folder / "arm.toml", trained, "--conditioning", settings, "--out", made).exit_code == 0
+    out = tmp_path / "r.html"
+    copy = tmp_path / "renamed.parquet"
+    copy.write_bytes(trained.read_bytes())
+    (tmp_path / "renamed.parquet.toml").write_text(SIDECAR)
+    for seen in (trained, copy):
+        with pytest.raises(InputError, match=rf"{seen.name} is a training log.*\nhint: --train LOG"):
+            run("report", made, "--validate", folder / "run2.parquet", "--validate", seen, "--out", out)
+    other = folder / "run2.parquet"
+    with pytest.raises(InputError, match="run2.parquet is a training log"):
+        run("report", made, "--validate", other, "--train", other, "--out", out)
+    assert not out.exists()
+    assert run("report", made, "--validate", other, "--train", trained, "--out", out).exit_code == 0
 
 
 @pytest.mark.parametrize(

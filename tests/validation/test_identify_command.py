@@ -82,5 +82,10 @@ def test_a_streamed_log_gives_the_same_parameters(logs):
 
 def test_a_log_that_is_trained_on_is_not_held_out(logs):
     same = logs / ".." / logs.name / "run1.parquet"
-    with pytest.raises(InputError, match="run1.parquet would be trained on and judged by"):
-        identify("puma560", [logs / "run1.parquet"], held_out=[logs / "run2.parquet", same])
+    copy = logs / "copy.parquet"
+    copy.write_bytes(same.read_bytes())
+    copy.with_name("copy.parquet.toml").write_text(SIDECAR)
+    for seen in (same, copy):
+        for stream in (False, True):
+            with pytest.raises(InputError, match=rf"{seen.name} is a training log.*\nhint: give --validate"):
+                identify("puma560", [logs / "run1.parquet"], held_out=[logs / "run2.parquet", seen], stream=stream)

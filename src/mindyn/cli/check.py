@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from mindyn.cli.exit_codes import ExitCode
 from mindyn.cli.runs import RUN, estimate_of
 from mindyn.feasibility.bounds_file import read_bounds
 from mindyn.feasibility.check import check_feasible
@@ -18,8 +19,12 @@ def check(
     bounds: Annotated[Path | None, typer.Option(help="A .toml with bounds on masses and centres of mass.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with the witnesses.")] = False,
 ) -> None:
-    """Judge an estimate; the exit code is 1 when no arm can have its values."""
+    """Judge an estimate: possible, consistent, plausible? The exit code is 3 when the answer is no.
+
+    It is no where one of the three answers is, and where no arm was found that has the values. Whether an arm is
+    plausible may stay undecided: that asks for bounds, or for links with shapes.
+    """
     found = check_feasible(estimate_of(run), None if bounds is None else read_bounds(bounds))
     typer.echo(json.dumps(found.to_dict(), indent=1) if as_json else str(found))
-    if found.consistent.holds is False:
-        raise typer.Exit(1)
+    if not found.consistent.holds or any(one.holds is False for one in found.answers):
+        raise typer.Exit(ExitCode.NO)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from mindyn.cli.arguments import JSON, ROBOT
+from mindyn.errors import InputError
 from mindyn.robots.loading import load_robot
 from mindyn.validation.bench_methods import METHODS
 from mindyn.validation.bench_setting import BenchSetting, Differentiation
@@ -66,6 +67,12 @@ def compare(
     shared = min(workers or os.cpu_count() or 1, repetitions)
     with _shown(repetitions) as progress:
         found = compare_methods(arm, setting, method, workers=shared, progress=progress)
+    if all(one.failed == repetitions for one in found.results):
+        reasons = "\n".join(f"  {one.method}: {one.reason}" for one in found.results)
+        raise InputError(
+            f"no method gave a result in any of {repetitions} repetitions:\n{reasons}",
+            hint="mend what these reasons say, or take other methods (--method)",
+        )
     typer.echo(json.dumps(found.to_dict(), indent=1) if as_json else found.table())
     typer.echo(f"{repetitions} repetitions of {len(found.results)} methods in {found.seconds:.0f} s", err=True)
 

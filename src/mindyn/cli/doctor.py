@@ -20,6 +20,7 @@ import typer
 
 import mindyn
 from mindyn.cli.arguments import JSON
+from mindyn.cli.exit_codes import ExitCode
 from mindyn.kernels.threads import usable_cores
 
 
@@ -67,8 +68,8 @@ def doctor(as_json: Annotated[bool, JSON] = False) -> None:
     works = all(one.state != "failed" for one in findings)
     typer.echo(json.dumps(_data(findings, works=works), indent=2) if as_json else _text(findings))
     if not works:
-        typer.echo("error: the core of mindyn does not work here\nhint: the lines marked failed say why", err=True)
-        raise typer.Exit(1)
+        typer.echo("the core of mindyn does not work here\nhint: the lines marked failed say why", err=True)
+        raise typer.Exit(ExitCode.NO)
 
 
 def _guarded(name: str, check: Callable[[], Finding]) -> Finding:

@@ -14,6 +14,7 @@ from mindyn.errors import InputError
 from mindyn.excitation.capsules import Capsule
 from mindyn.excitation.constraints import Box
 from mindyn.excitation.design import design_motion
+from mindyn.excitation.design_inputs import require_open
 from mindyn.excitation.fourier import Fourier
 from mindyn.excitation.limits import MotionLimits
 from mindyn.excitation.motion_files import files_at
@@ -37,11 +38,14 @@ def excite(
     rate_hz: Annotated[float, typer.Option(help="Rate of the samples and of the log to be recorded.")] = 100.0,
     starts: Annotated[int, typer.Option(help="Searches from random motions.")] = 4,
     seed: Annotated[int, typer.Option(help="Of the random motions.")] = 0,
-    deadline_s: Annotated[float | None, typer.Option(help="Seconds after which the best so far is taken.")] = None,
+    deadline_s: Annotated[
+        float | None, typer.Option(help="Seconds after which the best so far is taken, and checked once more.")
+    ] = None,
     as_json: Annotated[bool, JSON] = False,
 ) -> None:
     """Design an exciting motion within a robot's limits; Ctrl-C takes the best so far."""
     arm = load_robot(robot)
+    require_open(arm)
     given = _table(limits)
     bounds = MotionLimits.from_dict(arm, {key: value for key, value in given.items() if key not in PLACES})
     if out is not None:
@@ -81,7 +85,9 @@ def _table(path: Path | None) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise InputError(f"{path} cannot be read as limits: {error}") from error
+        raise InputError(
+            f"{path} cannot be read as limits: {error}", hint="a line of it is like: velocity = { joint1 = 2.0 }"
+        ) from error
 
 
 def _capsules(entries: Any) -> tuple[Capsule, ...]:

@@ -9,24 +9,29 @@ from datetime import UTC, datetime
 from io import BytesIO
 from pathlib import Path
 from time import perf_counter
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import typer
 
 from mindyn.cli.arguments import JSON, ROBOT
-from mindyn.cli.runs import judged_report
+from mindyn.cli.runs import judged_report, read_logs, require_unseen, say_notes
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.identify import identify as identify_logs
+from mindyn.estimators.identify import sources_of
 from mindyn.feasibility.physically_consistent import identify_consistent
-from mindyn.files import make_folder, write_whole
+from mindyn.files import make_folder, remove_files, write_whole
 from mindyn.logs.conditioning import Conditioning
-from mindyn.logs.log import Log, source_of
-from mindyn.logs.reading import read_log, scan_log
+from mindyn.logs.log import source_of
+from mindyn.logs.reading import LogScan, scan_log
 from mindyn.report.making import package_versions
 from mindyn.robots.loading import load_robot
 from mindyn.robots.robot import Robot
 from mindyn.validation.validate import Verdict, validate
+
+FILES: Final = ("estimate.json", "parameters.parquet", "validation.json", "run.json", "report.html")
+"""What a run may write into its folder; those of an earlier run go, so that the folder describes one run."""
+_OTHER_MOTION: Final = "give --validate a log of another motion, or leave it out"
 
 
 def identify(
@@ -34,7 +39,7 @@ def identify(
     logs: Annotated[list[Path], typer.Argument(help="Training logs; a sidecar .toml beside each says what is in it.")],
     held_out: Annotated[list[Path] | None, typer.Option("--validate", help="A log that is not trained on.")] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", help="Folder for estimate.json, parameters.parquet, run.json, report.html.")
+        Path | None, typer.Option("--out", help=f"Folder for {', '.join(FILES)}; those of an earlier run are replaced.")
     ] = None,
     conditioning: Annotated[Path | None, typer.Option(help="A .toml with settings of the conditioning.")] = None,
     stream: Annotated[
@@ -49,16 +54,16 @@ def identify(
 ) -> None:
     """Identify the dynamic parameters of a robot from its logs."""
     if prior is not None and not consistent:
-        raise InputError("--prior is used only with --consistent")
-    _require_unseen(logs, held_out or ())
+        raise InputError("--prior is used only with --consistent", hint="add --consistent, or leave --prior out")
     start = perf_counter()
     arm, settings = load_robot(robot), _conditioning(conditioning)
-    whole, others = [] if stream else _read(logs, arm), _read(held_out or (), arm)
-    training = [scan_log(path, arm) for path in logs] if stream else whole
+    believed: Robot | Literal["robot"] = "robot" if prior is None else load_robot(prior)
+    whole, others = [] if stream else read_logs(logs, arm), read_logs(held_out or (), arm)
+    training = _scanned(logs, arm) if stream else whole
+    require_unseen([source for log in training for source in sources_of(log)], others, _OTHER_MOTION)
     if out is not None:
         make_folder(out)
     if consistent:
-        believed: Robot | Literal["robot"] = "robot" if prior is None else load_robot(prior)
         found = identify_consistent(arm, training, settings, prior=believed, progress=_talk)
     else:
         found = identify_logs(arm, training, conditioning=settings, progress=_talk)
@@ -77,24 +82,11 @@ def _talk(line: str) -> None:
     typer.echo(line, err=True)
 
 
-def _read(paths: Sequence[Path], robot: Robot) -> list[Log]:
-    made = []
-    for path in paths:
-        log = read_log(path, robot)
-        _talk(f"read {path}: {len(log)} rows")
-        for note in log.notes:
-            _talk(f"note: {note}")
-        made.append(log)
+def _scanned(paths: Sequence[Path], robot: Robot) -> list[LogScan]:
+    made = [scan_log(path, robot) for path in paths]
+    for scan in made:
+        say_notes(scan.notes)
     return made
-
-
-def _require_unseen(training: Sequence[Path], held_out: Sequence[Path]) -> None:
-    seen = {path.resolve() for path in training}
-    if both := [str(path) for path in held_out if path.resolve() in seen]:
-        raise InputError(
-            f"{', '.join(both)} would be trained on and judged by: that says nothing about other motions",
-            hint="give --validate a log of another motion, or leave it out",
-        )
 
 
 def _conditioning(path: Path | None) -> Conditioning | None:
@@ -137,6 +129,7 @@ def _columns(found: Estimate) -> dict[str, list[Any]]:
 def _write(out: Path, found: Estimate, verdict: Verdict | None, record: dict[str, Any]) -> None:
     import polars as pl
 
+    remove_files(out, FILES)
     found.save(out / "estimate.json")
     table = BytesIO()
     pl.DataFrame(_columns(found)).write_parquet(table)

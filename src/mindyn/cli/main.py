@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from mindyn import __version__
+from mindyn.cli.exit_codes import IN_HELP, ExitCode
 from mindyn.errors import MindynError
 
 COMMANDS: Mapping[str, str] = {
@@ -23,7 +24,7 @@ COMMANDS: Mapping[str, str] = {
     "simulate": "Simulate a motion and write what sensors would have logged.",
     "identify": "Identify the dynamic parameters of a robot from its logs.",
     "compare": "Compare identification methods on a simulated robot: bias, spread, time, number of tests.",
-    "check": "Judge an estimate; the exit code is 1 when no arm can have its values.",
+    "check": "Judge an estimate: possible, consistent, plausible? The exit code is 3 when the answer is no.",
     "export": "Write a full robot model that has the estimate's dynamics, its code, or its numbers.",
     "report": "Write a report: is the model good, and why. One file that opens from disk and loads nothing.",
     "bench": "Time the main kernels of a robot on this machine.",
@@ -44,7 +45,7 @@ class LazyCommands(TyperGroup):
 def loaded(name: str) -> Any:
     """The command of that name with its options."""
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    alone.command(name)(getattr(import_module(f"mindyn.cli.{name}"), name))
+    alone.command(name, epilog=IN_HELP)(getattr(import_module(f"mindyn.cli.{name}"), name))
     return get_command(alone)
 
 
@@ -79,9 +80,9 @@ def options(
 
 
 def run() -> None:
-    """Run a command; exit code 1 with a message and a hint for an error of ours, 2 for wrong usage, 130 for Ctrl-C."""
+    """Run a command; an error of ours ends it with a message, a hint and `ExitCode.ERROR`."""
     try:
         app()
     except MindynError as error:
         typer.echo(f"error: {error}", err=True)
-        sys.exit(1)
+        sys.exit(ExitCode.ERROR)

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
 from mindyn.cli.arguments import JSON
-from mindyn.cli.runs import RUN, estimate_of, judged_report
+from mindyn.cli.runs import RUN, estimate_of, judged_report, read_logs, require_unseen
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
-from mindyn.logs.log import Log
-from mindyn.logs.reading import read_log
+from mindyn.logs.log import Source
 from mindyn.robots.loading import load_robot
 from mindyn.validation.validate import validate
+
+_AS_TRAINED: Final = "--train LOG shows it as what it is; give --validate a log of another motion"
 
 
 def report(
@@ -33,7 +33,9 @@ def report(
     """Write a report: is the model good, and why. One file that opens from disk and loads nothing."""
     estimate = estimate_of(run)
     others = dict(_named(entry) for entry in compare or ())
-    judged_on, trained_on = _logs(held_out or (), estimate), _logs(training or (), estimate)
+    judged_on, trained_on = read_logs(held_out or (), estimate.robot), read_logs(training or (), estimate.robot)
+    of_fit = [Source(**one) for one in estimate.provenance.get("sources", ())]
+    require_unseen([*of_fit, *(source for log in trained_on for source in log.sources)], judged_on, _AS_TRAINED)
     before = None if prior is None else load_robot(prior)
     feasibility = judged_report(out, estimate, judged_on, trained_on, _record(run), others, before)
     typer.echo(f"written to {out}", err=True)
@@ -62,7 +64,3 @@ def _named(entry: str) -> tuple[str, Estimate]:
     if not (name and mark and path):
         raise InputError(f"--compare {entry!r} has no name", hint="--compare ordinary=other/estimate.json")
     return name, estimate_of(Path(path))
-
-
-def _logs(paths: Sequence[Path], estimate: Estimate) -> list[Log]:
-    return [read_log(path, estimate.robot) for path in paths]

@@ -11,7 +11,8 @@ import typer
 from mindyn.errors import InputError, MindynError
 from mindyn.estimators.estimate import Estimate, load_estimate
 from mindyn.feasibility.check import Feasibility, check_feasible
-from mindyn.logs.log import Log
+from mindyn.logs.log import Log, Source
+from mindyn.logs.reading import read_log
 from mindyn.report.inputs import MotionComparison
 from mindyn.report.writing import write_report
 from mindyn.robots.robot import Robot
@@ -31,6 +32,33 @@ def estimate_of(run: Path) -> Estimate:
             f"there is no estimate {str(path)!r}", hint="mindyn identify ROBOT LOG --out FOLDER writes one"
         )
     return load_estimate(path)
+
+
+def read_logs(paths: Sequence[Path], robot: Robot) -> list[Log]:
+    """The logs, with a line on stderr for each and for whatever is worth knowing of it."""
+    made = []
+    for path in paths:
+        log = read_log(path, robot)
+        typer.echo(f"read {path}: {len(log)} rows", err=True)
+        say_notes(log.notes)
+        made.append(log)
+    return made
+
+
+def say_notes(notes: Sequence[str]) -> None:
+    """A line on stderr for each."""
+    for note in notes:
+        typer.echo(f"note: {note}", err=True)
+
+
+def require_unseen(trained: Sequence[Source], held_out: Sequence[Log], hint: str) -> None:
+    """Refuse to judge by a log that was trained on, under whatever name: its files' bytes are compared."""
+    seen = {source.sha256 for source in trained}
+    both = [log.sources[0].path for log in held_out if log.sources and {s.sha256 for s in log.sources} <= seen]
+    if both:
+        raise InputError(
+            f"{', '.join(both)} is a training log: how well it is predicted says nothing about other motions", hint=hint
+        )
 
 
 def judged_report(

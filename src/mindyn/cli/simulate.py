@@ -27,11 +27,20 @@ def simulate(
     rate_hz: Annotated[float, typer.Option(help="Rate of the log.")] = 200.0,
     drives: Annotated[bool, typer.Option(help="With rotor inertia and friction.")] = False,
     torque_noise: Annotated[
-        float, typer.Option(help="Standard deviation of the torque reading, N m; at the motor where drives are stated.")
+        float,
+        typer.Option(help="Standard deviation of the torque reading, N m; at the motor where the robot has drives."),
     ] = 0.0,
     position_noise: Annotated[
         float, typer.Option(help="Standard deviation of the position reading, rad or m; likewise.")
     ] = 0.0,
+    counts: Annotated[
+        float | None, typer.Option(help="Counts of the encoders for each motor turn, joint turn without drives.")
+    ] = None,
+    torque_resolution: Annotated[
+        float | None, typer.Option(help="Step of the torque reading, N m; likewise at the motor.")
+    ] = None,
+    position_delay_s: Annotated[float, typer.Option(help="By which position readings are late.")] = 0.0,
+    torque_delay_s: Annotated[float, typer.Option(help="By which torque readings are late.")] = 0.0,
     seed: Annotated[int, typer.Option(help="Of noise and motion.")] = 0,
     as_json: Annotated[bool, JSON] = False,
 ) -> None:
@@ -45,7 +54,16 @@ def simulate(
     loaded = load_robot(robot)
     reference = sine_reference(loaded, seed)
     start = reference(0.0)
-    sensors = Sensors(rate_hz=rate_hz, position_noise=position_noise, torque_noise=torque_noise, seed=seed)
+    sensors = Sensors(
+        rate_hz=rate_hz,
+        counts_per_revolution=counts,
+        position_noise=position_noise,
+        torque_noise=torque_noise,
+        torque_resolution=torque_resolution,
+        position_delay_s=position_delay_s,
+        torque_delay_s=torque_delay_s,
+        seed=seed,
+    )
     controller = ComputedTorque(loaded, reference, 100.0, 20.0, drives=drives)
     run = run_simulation(loaded, controller, seconds=seconds, q0=start[0], qd0=start[1], drives=drives, sensors=sensors)
     assert run.measured is not None

@@ -19,7 +19,7 @@ from mindyn.equations.inertia_matrix import coriolis_matrix, inertia_matrix
 from mindyn.equations.kinematics import forward_kinematics, geometric_jacobian
 from mindyn.equations.lean_dynamics import LeanChain, lean_chain
 from mindyn.equations.newton_euler import inverse_dynamics
-from mindyn.errors import InputError, MissingPhysicsError, RobotError, unknown_name
+from mindyn.errors import InputError, MissingPhysicsError, RobotError, require_choice, unknown_name
 from mindyn.notation import PARAMETERS_PER_LINK
 from mindyn.parameters.base import BaseParameters, same_mechanism
 from mindyn.parameters.structural import structural_base
@@ -311,8 +311,7 @@ def _formulated(t: Trace, name: str, asked: Request, formulation: str) -> SX:
 
 
 def _require_usable(robot: Robot, entry: Equation, asked: Request, name: str) -> None:
-    if asked.parameters not in get_args(Parameters):
-        raise InputError(f"parameters must be one of {', '.join(get_args(Parameters))}; got {asked.parameters!r}")
+    require_choice(asked.parameters, get_args(Parameters), "parameters")
     if robot.loops and entry.needs != "nothing":
         raise RobotError(
             f"robot {robot.name!r} has closed loops ({', '.join(loop.name for loop in robot.loops)}); "
@@ -321,8 +320,8 @@ def _require_usable(robot: Robot, entry: Equation, asked: Request, name: str) ->
         )
     if asked.drives and not (robot.drives or robot.extras):
         raise MissingPhysicsError(
-            f"robot {robot.name!r} states no drives, but drives=True asks for their torques",
-            hint="add [[drive]] tables to the robot file, or leave drives=False",
+            f"robot {robot.name!r} states no drives, but drives=True (--drives) asks for their torques",
+            hint="add [[drive]] tables to the robot file, or leave drives out",
         )
     if (asked.place is None) == (name in PLACED):
         raise InputError(f"{name} {'needs' if asked.place is None else 'takes no'} place (the name of a link or frame)")

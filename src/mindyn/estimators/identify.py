@@ -75,7 +75,7 @@ def identify(
             "setting": setting.to_dict(),
             "cross_validated": score,
             "notes": [*notes, *made_notes],
-            "sources": [{"path": s.path, "sha256": s.sha256} for log in listed for s in _sources(log)],
+            "sources": [{"path": s.path, "sha256": s.sha256} for log in listed for s in sources_of(log)],
             "rows": rows,
         },
     )
@@ -93,7 +93,8 @@ def _fitted(
     return fit.fit(robot, made.samples), len(made.samples), made.notes
 
 
-def _sources(log: Log | LogScan) -> tuple[Source, ...]:
+def sources_of(log: Log | LogScan) -> tuple[Source, ...]:
+    """The files of a log, read or scanned."""
     return log.sources if isinstance(log, Log) else log.sources()
 
 

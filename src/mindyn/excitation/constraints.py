@@ -208,5 +208,15 @@ def aggregated(
 
 def greatest(constraint: Constraint, state: State) -> Array:
     """(c,) maxima over time."""
+    return np.asarray(sizes(constraint, state).max(axis=0))
+
+
+def worst(constraint: Constraint, state: State) -> Array:
+    """(N,) maxima over the series."""
+    return np.asarray(sizes(constraint, state).max(axis=1))
+
+
+def sizes(constraint: Constraint, state: State) -> Array:
+    """(N, c), whichever sign is bound."""
     v = constraint.values(state)
-    return np.asarray(np.abs(v).max(axis=0) if constraint.two_sided else v.max(axis=0))
+    return np.abs(v) if constraint.two_sided else v

@@ -9,6 +9,7 @@ from typing import Final, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
+from mindyn.algebra.blas import on_one_blas_thread
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.excitation.capsules import Capsule
@@ -25,16 +26,16 @@ from mindyn.excitation.design_inputs import (
     noise_of,
     prior_values,
     require_criterion,
+    require_family,
     require_rate,
     require_rows,
     robot_to_estimate,
     start_of,
     whole_number,
 )
-from mindyn.excitation.fourier import Fourier
 from mindyn.excitation.instants import Instants
 from mindyn.excitation.limits import STILL, MotionLimits
-from mindyn.excitation.motion_design import MotionDesign, Prediction, sample_times
+from mindyn.excitation.motion_design import MotionDesign, Prediction, check_note, check_times, sample_times
 from mindyn.excitation.motions import Family, require_seconds
 from mindyn.excitation.problem import KNOTS_PER_CYCLE, SAMPLES_PER_CYCLE, Problem
 from mindyn.excitation.safety import Surroundings, safety_of
@@ -43,14 +44,13 @@ from mindyn.excitation.starts import good_starts, places_to_stand, random_motion
 from mindyn.regression.information import Information
 from mindyn.robots.robot import Robot
 
-CHECK_HZ: Final = 1000.0
-"""Rate at which a motion is checked against every limit."""
 BEGINNINGS: Final = 3
 """First stages for every search that is carried to its end."""
 REFINEMENTS: Final = 4
 """Searches from near the best motion, at the end."""
 
 
+@on_one_blas_thread
 def design_motion(
     robot: Robot,
     *,
@@ -90,11 +90,13 @@ def design_motion(
     workspace       a `Box` that the moving links stay in
     self_collision  whether links must keep apart; by `capsules`, or those made of shapes and joints (`capsules_of`)
     starts          how many searches are carried to their end, out of three times as many random beginnings by `seed`
-    deadline_s      seconds after which the best motion so far is returned
+    deadline_s      seconds after which the search ends; the best motion so far is then checked and judged, which takes
+                    up to a second or two more for a motion of ten minutes
     progress        called with a sentence now and then
     """
     begin = monotonic()
     require_criterion(criterion)
+    functions = require_family(family)
     whole_number(seed, 0, "seed")
     whole_number(starts, 1, "starts")
     deadline = deadline_of(begin, deadline_s)
@@ -105,7 +107,7 @@ def design_motion(
     question = Question(
         columns,
         bounds,
-        family or Fourier(),
+        functions,
         require_seconds(seconds),
         criterion,
         deviations,
@@ -120,10 +122,11 @@ def design_motion(
     safety = safety_of(columns, bounds, question.beta, around, seed)
     rng = np.random.default_rng(seed)
     problem = problem_of(question, safety.constraints, rng)
-    dense = Instants.at(sample_times(problem.seconds, CHECK_HZ), problem.family, problem.seconds)
+    checked = check_times(problem.seconds, problem.family.cycles(problem.seconds))
+    dense = Instants.at(checked, problem.family, problem.seconds)
     search = Search(problem, dense, deadline)
     ending = _searched(search, bounds, rng, starts, progress or (lambda _: None))
-    notes = (*safety.notes, *noise_note(noise))
+    notes = (*bounds.notes(arm), *safety.notes, *noise_note(noise), *check_note(checked))
     return _design(question, search, f"{ending} after {monotonic() - begin:.1f} s", notes)
 
 

@@ -12,6 +12,7 @@ from mindyn.algebra.values import Array, frozen_array
 from mindyn.errors import InputError, MissingPhysicsError
 from mindyn.excitation.columns import Columns
 from mindyn.excitation.criteria import Name
+from mindyn.excitation.fourier import Fourier
 from mindyn.excitation.limits import MotionLimits
 from mindyn.excitation.motion_design import sample_times
 from mindyn.excitation.motions import Family
@@ -73,12 +74,31 @@ def require_criterion(criterion: str) -> None:
         raise InputError(f"criterion = {criterion!r}; it may be: {', '.join(get_args(Name))}")
 
 
+def require_family(family: Family | None) -> Family:
+    """The family, `Fourier()` if None; refuses what is none, such as a name or a class."""
+    if family is None:
+        return Fourier()
+    if isinstance(family, type) or not isinstance(family, Family):
+        raise InputError(
+            f"family is a Fourier or a BSpline, got {family!r}", hint="family=mindyn.Fourier(5), or mindyn.BSpline(12)"
+        )
+    return family
+
+
+def require_open(robot: Robot) -> None:
+    """Refuses a robot with loops."""
+    if robot.loops:
+        raise InputError(
+            f"robot {robot.name!r} has loops; motions are designed for open chains and trees",
+            hint="robot.subchain(base, tool) gives an open chain, without the mass of what else is in the loop",
+        )
+
+
 def robot_to_estimate(robot: Robot, drives: bool) -> Robot:
     """The robot, with drives on all joints where their parameters are wanted."""
     if not isinstance(robot, Robot):
         raise InputError(f"a motion is designed for a Robot, got {type(robot).__name__}")
-    if robot.loops:
-        raise InputError(f"robot {robot.name!r} has loops; motions are designed for open chains and trees")
+    require_open(robot)
     return with_estimated_drives(robot) if drives else robot
 
 

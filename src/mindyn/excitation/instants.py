@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.excitation.motions import Family
@@ -34,6 +35,10 @@ class Instants:
         ones = [np.full((len(t), 1), 1.0 if order == 0 else 0.0) for order in range(4)]
         basis = (np.hstack([one, family.basis(t, seconds, order)]) for order, one in enumerate(ones))
         return Instants(t, tuple(basis))
+
+    def taken(self, rows: NDArray[np.intp]) -> Instants:
+        """Some of the instants."""
+        return Instants(self.t[rows], tuple(B[rows] for B in self.basis))
 
     def state(self, z: Array) -> State:
         """Motion at the instants."""

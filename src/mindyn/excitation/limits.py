@@ -11,11 +11,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError, MissingPhysicsError, unknown_name
+from mindyn.robots.parts import Limits
 from mindyn.robots.robot import Robot
 
 BOUNDS: Final = ("lower", "upper", "velocity", "acceleration", "jerk", "effort")
 REQUIRED: Final = ("lower", "upper", "velocity", "effort")
 """Without these no motion is safe to run. One that truly does not exist is stated as infinite."""
+ONE_TURN: Final = 2 * np.pi
+"""rad: ends of a motion of a continuous joint. Beyond them nothing new is told, since the dynamics repeat, but cables
+wind up."""
 STILL: Final = 1e-12
 """Stands for a limit of zero where one divides by it."""
 
@@ -91,7 +95,8 @@ class MotionLimits:
     ) -> MotionLimits:
         """The robot's limits, with those given in their place: a number, one for each joint, or by joint name.
 
-        Positions, velocity and effort must be stated by one or the other; acceleration and jerk need not.
+        Positions, velocity and effort must be stated by one or the other; acceleration and jerk need not. A joint that
+        is stated to be continuous keeps within `ONE_TURN` either way, unless ends or infinity are given.
         """
         given = (lower, upper, velocity, acceleration, jerk, effort)
         bounds = {name: _bound(robot, name, value) for name, value in zip(BOUNDS, given, strict=True)}
@@ -108,6 +113,16 @@ class MotionLimits:
                 raise InputError(f"no limit {key!r}; there are: {', '.join(known)}")
         return MotionLimits.of(robot, **values)
 
+    def notes(self, robot: Robot) -> tuple[str, ...]:
+        """Says which continuous joints keep to ends that nobody gave."""
+        ends = zip(robot.joints, self.lower, self.upper, strict=True)
+        kept = [j.name for j, low, high in ends if j.limits.continuous and (low, high) == (-ONE_TURN, ONE_TURN)]
+        if not kept:
+            return ()
+        return (
+            f"kept within one turn either way, though continuous: {', '.join(kept)}; lower and upper say otherwise",
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """As JSON can hold it; null for infinite."""
         made: dict[str, Any] = {}
@@ -121,8 +136,7 @@ class MotionLimits:
 
 def _bound(robot: Robot, name: str, given: Given) -> Array:
     """(n,) NaN where it is not stated."""
-    stated = [getattr(joint.limits, name) for joint in robot.joints]
-    bound = np.array([np.nan if value is None else value for value in stated], dtype=np.float64)
+    bound = np.array([_stated(joint.limits, name) for joint in robot.joints])
     if given is None:
         return bound
     if isinstance(given, Mapping):
@@ -138,6 +152,14 @@ def _bound(robot: Robot, name: str, given: Given) -> Array:
     if array.shape not in ((), (robot.joint_count,)):
         raise InputError(f"limit {name} has shape {array.shape}, but one number or {robot.joint_count} are needed")
     return np.array(np.broadcast_to(array, (robot.joint_count,)))
+
+
+def _stated(limits: Limits, name: str) -> float:
+    """NaN where it is not."""
+    if limits.continuous and name in ("lower", "upper"):
+        return -ONE_TURN if name == "lower" else ONE_TURN
+    value = getattr(limits, name)
+    return np.nan if value is None else float(value)
 
 
 def _number(value: object, name: str) -> float:
@@ -157,5 +179,6 @@ def _require_stated(robot: Robot, bounds: Mapping[str, Array]) -> None:
             f"robot {robot.name!r} does not state the limits: {'; '.join(asked)}",
             hint="give them with MotionLimits.of(robot, "
             + ", ".join(f"{name}=..." for name, joints in missing.items() if joints)
-            + "), or --limits FILE.toml; inf says that there is none",
+            + "), or with --limits FILE.toml, a line for each: velocity = 2.0, or velocity = { joint1 = 2.0 }; "
+            "inf says that there is none",
         )

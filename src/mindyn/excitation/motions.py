@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,6 +12,7 @@ from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 
 
+@runtime_checkable
 class Family(Protocol):
     """Functions of time that start and end at zero, at rest: value, velocity and acceleration zero at both ends."""
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.excitation.columns import Columns
-from mindyn.excitation.constraints import Constraint, aggregated, greatest
+from mindyn.excitation.constraints import Constraint, aggregated, greatest, worst
 from mindyn.excitation.criteria import Criterion
 from mindyn.excitation.instants import Instants
 from mindyn.excitation.motions import Family, Motion
@@ -96,6 +96,11 @@ class Problem:
         """(c,) largest value of every series at the instants."""
         state = instants.state(np.vstack([motion.start, motion.coefficients]))
         return np.concatenate([greatest(one, state) for one in self.constraints])
+
+    def worst(self, motion: Motion, instants: Instants) -> Array:
+        """(N,) largest value of all series at every instant."""
+        state = instants.state(np.vstack([motion.start, motion.coefficients]))
+        return np.asarray(np.max([worst(one, state) for one in self.constraints], axis=0))
 
     def used(self, motion: Motion, instants: Instants) -> dict[str, float]:
         """The largest value of all series of one label: a link has several capsules, and each two ends."""

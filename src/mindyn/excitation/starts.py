@@ -9,6 +9,7 @@ import numpy as np
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.excitation.columns import Columns
+from mindyn.excitation.constraints import sizes
 from mindyn.excitation.instants import State
 from mindyn.excitation.limits import MotionLimits
 from mindyn.excitation.motions import Motion
@@ -46,11 +47,7 @@ def static_values(problem: Problem, q: Array) -> Array:
     """(N, c) the parts of their limits that all series take at rest."""
     rest = np.zeros_like(q)
     state: State = (q, rest, rest, rest)
-    parts = []
-    for one in problem.constraints:
-        v = one.values(state)
-        parts.append(np.abs(v) if one.two_sided else v)
-    return np.concatenate(parts, axis=1)
+    return np.concatenate([sizes(one, state) for one in problem.constraints], axis=1)
 
 
 def random_motion(problem: Problem, limits: MotionLimits, places: Array, rng: np.random.Generator) -> Motion:

@@ -58,6 +58,8 @@ def _string(text: str) -> str:
 def _value(value: Any) -> str:
     if isinstance(value, str):
         return _string(value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
     if isinstance(value, Mapping):
         return "{ " + ", ".join(f"{_key(key)} = {_value(item)}" for key, item in value.items()) + " }"
     if isinstance(value, (np.ndarray, list, tuple)):
@@ -99,9 +101,9 @@ def _joint(joint: Joint) -> dict[str, Any]:
     return table
 
 
-def _stated(limits: Limits) -> Iterable[tuple[str, float]]:
+def _stated(limits: Limits) -> Iterable[tuple[str, float | bool]]:
     for name in limits.__slots__:
-        if (value := getattr(limits, name)) is not None:
+        if (value := getattr(limits, name)) is not None and value is not False:
             yield name, value
 
 

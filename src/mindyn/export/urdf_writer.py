@@ -87,7 +87,8 @@ def _unstated_limits(robot: Robot) -> list[str]:
     """Joints whose range URDF cannot say: a <limit> needs both ends, a speed and an effort."""
     found = []
     for joint in robot.joints:
-        stated = [getattr(joint.limits, name) is not None for name in ("lower", "upper", "velocity", "effort")]
+        needed = ("velocity", "effort") if joint.limits.continuous else ("lower", "upper", "velocity", "effort")
+        stated = [getattr(joint.limits, name) is not None for name in needed]
         if (any(stated) and not all(stated)) or (joint.kind == "prismatic" and not all(stated)):
             found.append(f"a range of joint {joint.name!r} without both ends, speed and effort")
     return found

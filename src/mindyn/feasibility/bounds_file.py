@@ -17,7 +17,9 @@ def read_bounds(path: str | Path) -> Bounds:
     try:
         stated = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise InputError(f"{path} cannot be read as bounds: {error}") from error
+        raise InputError(
+            f"{path} cannot be read as bounds: {error}", hint="a line of it is like: total_mass = [20.0, 30.0]"
+        ) from error
     unknown = [name for name in stated if name not in TABLES]
     if unknown:
         raise InputError(f"{path} states {', '.join(unknown)}; bounds are: {', '.join(TABLES)}")

@@ -214,6 +214,7 @@ def identify_consistent(
     prior, bounds  as in `PhysicallyConsistent`
     start          an estimate of `identify` from these logs, where there is one already
     """
+    prior_of(robot, prior)  # refused now rather than after the first fit
     found = start or identify(robot, logs, None, conditioning, progress=progress)
     if found.conditioning is None:
         raise InputError("the estimate to start from was made from samples: fit them with PhysicallyConsistent(...)")

@@ -6,7 +6,7 @@ The state of a robot with loops is that of its primary joints.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,7 +15,7 @@ from mindyn.algebra.values import Array
 from mindyn.equations.catalogue import equation
 from mindyn.equations.loop_batches import evaluated
 from mindyn.equations.loop_dynamics import LoopDynamics, loop_dynamics
-from mindyn.errors import InputError, RobotError
+from mindyn.errors import InputError, RobotError, require_choice
 from mindyn.robots.robot import Robot
 
 Source = Literal["energy", "torque"]
@@ -119,8 +119,7 @@ def regressors_of(robot: Robot, *, drives: bool = False, home: ArrayLike | None 
 
 def sampled_rows(rows: Regressors, source: Source, *, parameters: int, seed: int) -> Array:
     """(m, p) rows at random states that all of the dynamics satisfies: energy differences, or torques."""
-    if source not in ("energy", "torque"):
-        raise InputError(f"source must be one of energy, torque; got {source!r}")
+    require_choice(source, get_args(Source), "source")
     if source == "energy" and rows.drives:
         raise InputError("the energy does not show friction and offsets; with drives=True use source='torque'")
     rng = np.random.default_rng(seed)

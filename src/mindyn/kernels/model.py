@@ -12,7 +12,7 @@ import numpy as np
 from mindyn.algebra.values import Array
 from mindyn.equations.catalogue import EQUATIONS, PLACED, Function, Parameters, equation
 from mindyn.equations.loop_equations import loop_equation
-from mindyn.errors import InputError, unknown_name
+from mindyn.errors import InputError, require_choice, unknown_name
 from mindyn.files import write_whole
 from mindyn.kernels.binding import BoundKernel
 from mindyn.kernels.c_source import c_source
@@ -88,10 +88,8 @@ class Model:
             raise InputError(
                 f"a model is made of a Robot, got {type(robot).__name__}", hint="load_robot(...) gives one"
             )
-        if parameters not in get_args(Parameters):
-            raise InputError(f"parameters must be one of {', '.join(get_args(Parameters))}; got {parameters!r}")
-        if dtype not in get_args(Precision):
-            raise InputError(f"dtype must be one of {', '.join(get_args(Precision))}; got {dtype!r}")
+        require_choice(parameters, get_args(Parameters), "parameters")
+        require_choice(dtype, get_args(Precision), "dtype")
         self.robot = robot
         self._formulations = {"inverse_dynamics": inverse_dynamics, "inertia_matrix": inertia_matrix}
         self._base = base

@@ -58,6 +58,24 @@ def pick_signal(signal: str, statement: Statement, robot: Robot, table: Table) -
     return Pick(signal, names)
 
 
+def further_joints(statement: Statement, robot: Robot, tables: Mapping[str, Table]) -> list[str]:
+    """Joints that the log has by name, in all of the signals of `tables`, and the robot has not."""
+    around = [_around_name(statement.columns[signal]) for signal in tables]
+    if None in around or not around:
+        return []
+    named = [
+        {name[len(a) : len(name) - len(b)] for name in table.names if name.startswith(a) and name.endswith(b)}
+        for (a, b), table in zip(filter(None, around), tables.values(), strict=True)
+    ]
+    return sorted(set.intersection(*named) - {"", *robot.joint_names})
+
+
+def _around_name(stated: ColumnNames) -> tuple[str, str] | None:
+    """What a pattern has before and after {joint}; None where it is another."""
+    before, mark, after = stated.partition("{joint}") if isinstance(stated, str) else ("", "", "")
+    return (before, after) if mark and "{" not in before + after else None
+
+
 def both_lists(columns: Collection[str], robot: Robot) -> str:
     """`the file has: a, b; the robot has the joints: c, d`."""
     shown = list(columns)[:60]

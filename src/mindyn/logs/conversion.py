@@ -11,7 +11,7 @@ from mindyn.algebra.values import Array, frozen_array
 from mindyn.logs.findings import LogError
 from mindyn.logs.statement import PerJoint, Statement
 from mindyn.logs.units import factor, is_current
-from mindyn.robots.drive_matrices import gear_matrix
+from mindyn.robots.drive_matrices import SINGULAR, gear_condition, gear_matrix
 from mindyn.robots.robot import Robot
 
 
@@ -58,8 +58,11 @@ def motor_gears(statement: Statement, robot: Robot) -> Array:
         G = frozen_array(np.diag(stated) if stated.shape == (n,) else stated, (n, n), "gears")
     else:
         G = _gears_of_drives(robot)
-    if np.linalg.matrix_rank(G) < n:
-        raise LogError(f"the gear matrix is singular: joint positions do not follow from motor positions: {G.tolist()}")
+    if gear_condition(G) > SINGULAR:
+        raise LogError(
+            f"the gear matrix is singular: joint positions do not follow from motor positions: {G.tolist()}",
+            hint="check `gears` of the log, or ratios and couplings of the robot's drives",
+        )
     return G
 
 

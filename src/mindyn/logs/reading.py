@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -12,7 +12,7 @@ import numpy as np
 from mindyn.algebra.values import Array
 from mindyn.logs.checks import unit_notes
 from mindyn.logs.cleaning import Cleaner
-from mindyn.logs.columns import Pick, both_lists, pick_signal
+from mindyn.logs.columns import Pick, both_lists, further_joints, pick_signal
 from mindyn.logs.conversion import Conversion, conversion_of
 from mindyn.logs.findings import LogError
 from mindyn.logs.log import Log, Source, joined, source_of
@@ -29,7 +29,7 @@ NEEDED: Final = ("position", "torque")
 class LogScan:
     """The chunks of one log, read anew by every iteration; each is a `Log`.
 
-    notes    after an iteration, what was left out or is worth knowing
+    notes    what is worth knowing of its columns; after an iteration, of its rows as well
     """
 
     def __init__(self, path: Path, robot: Robot, stated: Mapping[str, Any], chunk_rows: int) -> None:
@@ -45,7 +45,8 @@ class LogScan:
         self.time_column = _time_column(self.statement, main, robot)
         self.conversion: Conversion = conversion_of(self.statement, robot, self.signals)
         self.main = main
-        self.notes: tuple[str, ...] = ()
+        self.known_notes = _further_note(further_joints(self.statement, robot, {s: self.tables[s] for s in NEEDED}))
+        self.notes = self.known_notes
 
     def _table(self, signal: str, main: Table) -> Table:
         file = self.statement.files.get(signal)
@@ -67,7 +68,7 @@ class LogScan:
             if cleaner.kept == len(cleaned):
                 notes = unit_notes(cleaned, self.robot, self.statement.accept)
             yield cleaned
-        self.notes = (*notes, *cleaner.notes(self.robot.primary_names, tuple(self.statement.accept)))
+        self.notes = (*self.known_notes, *notes, *cleaner.notes(self.robot.primary_names, tuple(self.statement.accept)))
 
     def _converted(self) -> Iterator[Log]:
         first_row, start = 0, None
@@ -136,6 +137,12 @@ def _logged_signals(statement: Statement, table: Table, robot: Robot) -> tuple[s
             f"in {table.name}.toml beside the log, or in the call",
         )
     return tuple(signal for signal in SIGNALS if signal in statement.columns)
+
+
+def _further_note(joints: Sequence[str]) -> tuple[str, ...]:
+    if not joints:
+        return ()
+    return (f"logged joints that the robot has not are not used: {', '.join(joints)}; is it the log of another robot?",)
 
 
 def _time_column(statement: Statement, table: Table, robot: Robot) -> str | None:

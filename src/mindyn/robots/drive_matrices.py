@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError, RobotError
+from mindyn.errors import InputError, MissingPhysicsError, RobotError
 from mindyn.notation import DRIVE_PARAMETERS
 from mindyn.robots.robot import Robot
+
+SINGULAR: Final = 1e12
+"""`gear_condition` above which motors do not determine joints."""
 
 
 def gear_matrix(robot: Robot) -> Array:
@@ -50,7 +55,7 @@ def motors_of_joints(robot: Robot, joints: ArrayLike) -> Array:
 
 def joints_of_motors(robot: Robot, motors: ArrayLike) -> Array:
     """Joint positions, velocities or accelerations (..., n) of motor ones (..., n): G^-1 q_motor."""
-    G = _regular_gears(robot)
+    G = regular_gears(robot)
     return np.asarray(np.linalg.solve(G, _columns(motors, len(G), "motors")[..., None])[..., 0])
 
 
@@ -61,7 +66,7 @@ def joint_torques_of_motors(robot: Robot, motors: ArrayLike) -> Array:
 
 def motor_torques_of_joints(robot: Robot, joints: ArrayLike) -> Array:
     """Motor torques (..., n) that give joint torques (..., n): G^-T tau [Yoshida 1996, eq. 3.7]."""
-    G = _regular_gears(robot)
+    G = regular_gears(robot)
     return np.asarray(np.linalg.solve(G.T, _columns(joints, len(G), "joint torques")[..., None])[..., 0])
 
 
@@ -72,17 +77,26 @@ def _columns(values: ArrayLike, count: int, what: str) -> Array:
     return array
 
 
-def _regular_gears(robot: Robot) -> Array:
-    """G, refused where it does not determine the joints from the motors."""
-    G = gear_matrix(robot)
-    if len(G) != robot.joint_count:
-        raise RobotError(
-            f"robot {robot.name!r} has {len(G)} drives for {robot.joint_count} joints: not every joint is driven"
+def regular_gears(robot: Robot) -> Array:
+    """G (n, n), refused where it does not determine the joints from the motors."""
+    driven = {drive.joint for drive in robot.drives}
+    missing = [name for name in robot.joint_names if name not in driven]
+    if missing:
+        raise MissingPhysicsError(
+            f"robot {robot.name!r} states no drive of: {', '.join(missing)}",
+            hint="add a [[drive]] table for each joint to the robot file",
         )
-    condition = float(np.linalg.cond(G / np.abs(G).max(axis=1, keepdims=True)))
-    if condition > 1e12:
+    G = gear_matrix(robot)
+    condition = gear_condition(G)
+    if condition > SINGULAR:
         raise RobotError(
             f"the gear matrix of robot {robot.name!r} is singular (condition {condition:.1e}): "
-            "its motors do not determine its joints; check the couplings"
+            "its motors do not determine its joints",
+            hint="check the couplings",
         )
     return G
+
+
+def gear_condition(G: Array) -> float:
+    """Condition number of a gear matrix (n, n) whose rows are scaled to 1: ratios alone do not make it large."""
+    return float(np.linalg.cond(G / np.maximum(np.abs(G).max(axis=1, keepdims=True), np.finfo(float).tiny)))

@@ -14,7 +14,7 @@ import numpy as np
 from mindyn.algebra.inertia import Consistency, consistency_of
 from mindyn.algebra.poses import IDENTITY, Pose
 from mindyn.algebra.values import Array, Value, frozen_array
-from mindyn.errors import RobotError
+from mindyn.errors import RobotError, require_choice
 from mindyn.notation import DRIVE_PARAMETERS, LINK_PARAMETERS, PARAMETERS_PER_LINK
 from mindyn.robots.expressions import parse_formula
 
@@ -30,12 +30,6 @@ def require_name(name: object, what: str) -> None:
     """Refuse a name that is not a non-empty string."""
     if not isinstance(name, str) or not name.strip():
         raise RobotError(f"{what} needs a name, got {name!r}")
-
-
-def require_choice(value: object, valid: tuple[str, ...], what: str) -> None:
-    """Refuse a value that is not one of `valid`."""
-    if value not in valid:
-        raise RobotError(f"{what} must be one of {', '.join(valid)}; got {value!r}")
 
 
 def require_number(value: object, what: str, *, least: float = -inf) -> None:
@@ -56,7 +50,7 @@ class Shape(Value):
     filename: str = ""
 
     def __post_init__(self) -> None:
-        require_choice(self.kind, get_args(ShapeKind), "shape kind")
+        require_choice(self.kind, get_args(ShapeKind), "shape kind", RobotError)
         if len(self.dimensions) != SHAPE_DIMENSIONS[self.kind]:
             raise RobotError(f"a {self.kind} has {SHAPE_DIMENSIONS[self.kind]} dimensions, got {self.dimensions}")
         for value in self.dimensions:
@@ -87,7 +81,10 @@ class Link(Value):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Joint limits in rad or m, rad/s or m/s, N m or N; None where a limit is not stated."""
+    """Joint limits in rad or m, rad/s or m/s, N m or N; None where a limit is not stated.
+
+    continuous  the joint is stated to turn without end, so that it has no limits of position
+    """
 
     lower: float | None = None
     upper: float | None = None
@@ -95,8 +92,11 @@ class Limits:
     acceleration: float | None = None
     jerk: float | None = None
     effort: float | None = None
+    continuous: bool = False
 
     def __post_init__(self) -> None:
+        if self.continuous and (self.lower is not None or self.upper is not None):
+            raise RobotError(f"a continuous joint has no ends, but they are stated: {self.lower} to {self.upper}")
         for name in ("lower", "upper", "velocity", "acceleration", "jerk", "effort"):
             value = getattr(self, name)
             if value is not None:
@@ -127,7 +127,9 @@ class Joint(Value):
         require_name(self.name, "a joint")
         require_name(self.parent, f"the parent of joint {self.name!r}")
         require_name(self.child, f"the child of joint {self.name!r}")
-        require_choice(self.kind, get_args(JointKind), f"the kind of joint {self.name!r}")
+        require_choice(self.kind, get_args(JointKind), f"the kind of joint {self.name!r}", RobotError)
+        if self.limits.continuous and self.kind != "revolute":
+            raise RobotError(f"joint {self.name!r} is {self.kind}: only a revolute joint is continuous")
         if self.parent == self.child:
             raise RobotError(f"joint {self.name!r} connects link {self.parent!r} with itself")
         axis = frozen_array(self.axis, (3,), f"the axis of joint {self.name!r}")
@@ -167,7 +169,7 @@ class Drive(Value):
 
     def __post_init__(self) -> None:
         require_name(self.joint, "the joint of a drive")
-        require_choice(self.side, get_args(Side), f"the friction side of the drive of joint {self.joint!r}")
+        require_choice(self.side, get_args(Side), f"the friction side of the drive of joint {self.joint!r}", RobotError)
         for name in ("ratio", *DRIVE_PARAMETERS):
             least = 0.0 if name in ("rotor_inertia", "viscous", "coulomb") else -inf
             require_number(getattr(self, name), f"{name} of the drive of joint {self.joint!r}", least=least)

@@ -79,6 +79,8 @@ def _range(joint: Joint) -> str:
         "?" if end is None else f"{degrees(end) if angle else end:.4g}"
         for end in (joint.limits.lower, joint.limits.upper)
     ]
+    if joint.limits.continuous:
+        return "without end"
     return "not stated" if ends == ["?", "?"] else f"{ends[0]} .. {ends[1]} {'deg' if angle else 'm'}"
 
 

@@ -14,7 +14,7 @@ from mindyn.algebra.inertia import phi_about_origin, tensor_from_entries
 from mindyn.algebra.poses import IDENTITY, Pose
 from mindyn.algebra.rotations import from_quaternion, rot_x, rot_z
 from mindyn.algebra.values import Array, frozen_array
-from mindyn.errors import InputError, RobotFileError
+from mindyn.errors import InputError, RobotFileError, require_choice
 from mindyn.robots.assembly import FixedJoint, assemble
 from mindyn.robots.parts import Drive, ExtraTorque, Frame, Joint, Limits, Link, Loop, Shape
 from mindyn.robots.robot import Robot, duplicates
@@ -96,8 +96,7 @@ def _holds_other_than_numbers(value: Any) -> bool:
 
 def _choice(table: Mapping[str, Any], key: str, valid: tuple[str, ...], what: str) -> str:
     value = _need(table, key, what)
-    if value not in valid:
-        raise RobotFileError(f"{key} of {what} must be one of {', '.join(valid)}; got {value!r}")
+    require_choice(value, valid, f"{key} of {what}", RobotFileError)
     return str(value)
 
 
@@ -215,14 +214,18 @@ class _TomlReader:
 
     def limits(self, entry: Mapping[str, Any], kind: str, what: str) -> Limits:
         keys = ("lower", "upper", "velocity", "acceleration", "jerk", "effort")
-        _require_keys(entry, set(keys), f"limits of {what}")
+        _require_keys(entry, {*keys, "continuous"}, f"limits of {what}")
+        continuous = entry.get("continuous", False)
+        if not isinstance(continuous, bool):
+            raise RobotFileError(f"limit 'continuous' of {what} must be true or false, got {continuous!r}")
         turns = kind == "revolute" and self.table["angles"] == "deg"
         return Limits(
             **{
                 key: radians(value) if turns and key != "effort" else value
                 for key in keys
                 if key in entry and (value := float(_array(entry[key], (), f"limit {key!r} of {what}"))) is not None
-            }
+            },
+            continuous=continuous,
         )
 
     def link(self, entry: Mapping[str, Any]) -> Link:

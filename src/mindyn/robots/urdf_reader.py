@@ -137,13 +137,13 @@ class _UrdfReader:
     def limits(self, element: Element, what: str, *, ranged: bool) -> Limits:
         limit = element.find("limit")
         if limit is None:
-            return Limits()
+            return Limits(continuous=not ranged)
         stated = {
             key: number(limit.get(key), f"limit {key!r} of {what}")
             for key in ("lower", "upper", "velocity", "effort")
             if limit.get(key) is not None and (ranged or key in ("velocity", "effort"))
         }
-        return Limits(**stated)
+        return Limits(**stated, continuous=not ranged)
 
     def friction(self, element: Element) -> Drive | None:
         dynamics = element.find("dynamics")

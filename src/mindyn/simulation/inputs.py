@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import isfinite
 from typing import Any, TypeVar
 
@@ -27,12 +26,6 @@ def require_count(value: int, what: str) -> int:
     if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
         raise InputError(f"{what} must be a whole number of at least 1, got {value!r}")
     return int(value)
-
-
-def require_choice(value: str, valid: Sequence[str], what: str) -> None:
-    """Refuses a value that is not one of `valid`."""
-    if value not in valid:
-        raise InputError(f"{what} must be one of {', '.join(valid)}; got {value!r}")
 
 
 def read_only(array: AnyArray) -> AnyArray:

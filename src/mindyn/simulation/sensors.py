@@ -14,15 +14,12 @@ from typing import get_args
 import numpy as np
 
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError, MissingPhysicsError, RobotError
-from mindyn.robots.drive_matrices import gear_matrix
+from mindyn.errors import InputError, MissingPhysicsError, require_choice
+from mindyn.robots.drive_matrices import regular_gears
 from mindyn.robots.parts import Side
 from mindyn.robots.robot import Robot
-from mindyn.simulation.inputs import read_only, require_choice, require_positive
+from mindyn.simulation.inputs import read_only, require_positive
 from mindyn.simulation.results import Measurement, Simulation
-
-_SINGULAR = 1e12
-"""Condition number from which a gear matrix counts as singular."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,23 +88,14 @@ def measure(robot: Robot, motion: Simulation, sensors: Sensors) -> Measurement:
 
 def _gears(robot: Robot, sensors: Sensors) -> Array:
     """G (n, n), or the identity for a robot without drives."""
-    n = robot.joint_count
-    if not robot.drives:
-        if "motor" in (sensors.position_side, sensors.torque_side):
-            raise MissingPhysicsError(
-                f"robot {robot.name!r} states no drives, but readings at the motors are asked for",
-                hint="add [[drive]] tables to the robot file, or ask for the joint side",
-            )
-        return np.eye(n)
-    if len(robot.drives) < n:
-        driven = {drive.joint for drive in robot.drives}
-        missing = [name for name in robot.joint_names if name not in driven]
-        raise MissingPhysicsError(f"robot {robot.name!r} states no drive of: {', '.join(missing)}")
-    order = np.argsort([robot.joint_index(drive.joint) for drive in robot.drives])
-    G = gear_matrix(robot)[order]
-    if np.linalg.cond(G) > _SINGULAR:
-        raise RobotError(f"the gear matrix of robot {robot.name!r} is singular: motors do not determine the joints")
-    return G
+    if robot.drives:
+        return regular_gears(robot)
+    if "motor" in (sensors.position_side, sensors.torque_side):
+        raise MissingPhysicsError(
+            f"robot {robot.name!r} states no drives, but readings at the motors are asked for",
+            hint="add [[drive]] tables to the robot file, or ask for the joint side",
+        )
+    return np.eye(robot.joint_count)
 
 
 def _resolution(robot: Robot, sensors: Sensors) -> float | None:
@@ -118,7 +106,8 @@ def _resolution(robot: Robot, sensors: Sensors) -> float | None:
     if sliding and not robot.drives:
         raise MissingPhysicsError(
             f"joint {sliding[0]!r} is prismatic and robot {robot.name!r} states no drives, so that counts for each "
-            "revolution of its motor say nothing about it"
+            "revolution of its motor say nothing about it",
+            hint="add [[drive]] tables to the robot file, or leave the counts out",
         )
     return 2 * pi / sensors.counts_per_revolution
 

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mindyn.algebra.values import Array, frozen_array
-from mindyn.errors import InputError
+from mindyn.errors import InputError, require_choice
 from mindyn.robots.robot import Robot
 from mindyn.simulation.adaptive import AdaptiveMotion
 from mindyn.simulation.dormand_prince import Tolerance
 from mindyn.simulation.fixed import FixedMotion
-from mindyn.simulation.inputs import read_only, require_choice, require_positive
+from mindyn.simulation.inputs import read_only, require_positive
 from mindyn.simulation.plant import Plant, plant_of
 from mindyn.simulation.results import Simulation, TorqueLog
 from mindyn.simulation.sensors import Sensors, measure
