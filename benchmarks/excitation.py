@@ -96,7 +96,7 @@ def designs():
         for name in ROBOTS:
             robot = mindyn.load_robot(name)
             start = perf_counter()
-            design = mindyn.design_motion(robot, limits=limits_of(robot))
+            design = mindyn.design_motion(robot, limits=limits_of(robot), criterion="condition")
             wall = perf_counter() - start
             random = np.median(random_condition_numbers(design, RANDOM))
             other = mindyn.design_motion(robot, limits=limits_of(robot), criterion="D")

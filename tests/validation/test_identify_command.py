@@ -89,3 +89,16 @@ def test_a_log_that_is_trained_on_is_not_held_out(logs):
         for stream in (False, True):
             with pytest.raises(InputError, match=rf"{seen.name} is a training log.*\nhint: give --validate"):
                 identify("puma560", [logs / "run1.parquet"], held_out=[logs / "run2.parquet", seen], stream=stream)
+
+
+def test_values_that_no_arm_can_have_are_called_so(logs):
+    """Torques of the wrong sign are explained as well as the right ones; the answer must not be that all is well."""
+    table = pl.read_parquet(logs / "run1.parquet")
+    table.with_columns(-pl.col(f"tau{j}") for j in range(1, 7)).write_parquet(logs / "run1.parquet")
+    app = typer.Typer()
+    app.command()(identify)
+    result = CliRunner().invoke(app, ["puma560", str(logs / "run1.parquet")], catch_exceptions=False)
+    assert result.exit_code == 0
+    assert "Can an arm have these values?\npossible   NO" in result.stdout
+    assert "no arm can have these values" in result.stderr
+    assert "wrong sign" in result.stderr

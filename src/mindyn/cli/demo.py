@@ -143,7 +143,9 @@ def parameter_table(truth: Robot, estimates: dict[str, Estimate]) -> str:
 def write_all(out: Path, found: Estimate, estimates: dict[str, Estimate], training: Log, other: Log) -> list[str]:
     """Report, estimate, URDF and C code; their names."""
     others = {name: one for name, one in estimates.items() if one is not found}
-    judged_report(out / "report.html", found, [other], [training], {"command": ["mindyn", "demo"]}, others)
+    judged_report(
+        out / "report.html", found, check_feasible(found), [other], [training], {"command": ["mindyn", "demo"]}, others
+    )
     found.save(out / "estimate.json")
     write_urdf(found, out / "puma560.urdf")
     compile_model(full_model(found, friction="fitted"), drives=True).write_c(out / "puma560.c", CONTROL)

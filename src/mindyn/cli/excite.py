@@ -5,24 +5,31 @@ from __future__ import annotations
 import json
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final, get_args
 
+import numpy as np
 import typer
 
 from mindyn.cli.arguments import JSON, ROBOT
 from mindyn.errors import InputError
 from mindyn.excitation.capsules import Capsule
 from mindyn.excitation.constraints import Box
+from mindyn.excitation.criteria import Name
 from mindyn.excitation.design import design_motion
 from mindyn.excitation.design_inputs import require_open
 from mindyn.excitation.fourier import Fourier
 from mindyn.excitation.limits import MotionLimits
+from mindyn.excitation.motion_design import Prediction
 from mindyn.excitation.motion_files import files_at
 from mindyn.excitation.splines import BSpline
 from mindyn.robots.loading import load_robot
 
 PLACES = ("workspace", "obstacles", "capsules", "noise", "start")
 """Tables of a limits file beside the limits themselves."""
+UNCLEAR: Final = 0.3
+"""Predicted deviations that are a larger part of the value are said."""
+SAID: Final = 6
+"""Parameters that are named at most."""
 
 
 def excite(
@@ -30,7 +37,14 @@ def excite(
     seconds: Annotated[float, typer.Option(help="Length of the motion.")] = 20.0,
     harmonics: Annotated[int, typer.Option(help="Of the Fourier series.")] = 5,
     splines: Annotated[int, typer.Option(help="Free control points of B-splines, in place of a Fourier series.")] = 0,
-    criterion: Annotated[str, typer.Option(help="condition, D, A or E.")] = "condition",
+    criterion: Annotated[
+        str,
+        typer.Option(
+            help="D: volume of the parameters' confidence region; A: their mean variance; E: the largest; "
+            "condition: the condition number.",
+            autocompletion=lambda: list(get_args(Name)),
+        ),
+    ] = "D",
     limits: Annotated[
         Path | None, typer.Option(help="A .toml with limits, workspace, obstacles, capsules, noise and start.")
     ] = None,
@@ -67,12 +81,23 @@ def excite(
         deadline_s=deadline_s,
         progress=_talk,
     )
-    for note in design.notes:
+    for note in (*design.notes, *_hardly_told(design.prediction)):
         _talk(f"note: {note}")
     if out is not None:
         written = design.write(out, rate_hz=rate_hz)
         _talk(f"written to {out}: {', '.join(path.name for path in written)}")
     typer.echo(json.dumps(design.to_dict(), indent=1) if as_json else design.table())
+
+
+def _hardly_told(prediction: Prediction) -> list[str]:
+    """A sentence where a log will leave parameters unclear."""
+    parts = () if prediction.relative is None else zip(prediction.names, prediction.relative, strict=True)
+    names = [f"{name} (to {100 * part:.0f} %)" for name, part in parts if UNCLEAR < part < np.inf]
+    if not names:
+        return []
+    more = f" and {len(names) - SAID} more" if len(names) > SAID else ""
+    told = f"{', '.join(names[:SAID])}{more}"
+    return [f"one log will hardly tell {told}: record the motion several times, or design a longer one"]
 
 
 def _talk(line: str) -> None:

@@ -19,6 +19,7 @@ from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.identify import identify as identify_logs
 from mindyn.estimators.identify import sources_of
+from mindyn.feasibility.check import Feasibility, check_feasible
 from mindyn.feasibility.physically_consistent import identify_consistent
 from mindyn.files import make_folder, remove_files, write_whole
 from mindyn.logs.conditioning import Conditioning
@@ -31,6 +32,10 @@ from mindyn.validation.validate import Verdict, validate
 
 FILES: Final = ("estimate.json", "parameters.parquet", "validation.json", "run.json", "report.html")
 """What a run may write into its folder; those of an earlier run go, so that the folder describes one run."""
+NOT_AN_ARM: Final = (
+    "no arm can have these values, though they may predict the torque: --consistent finds only values that one can "
+    "have, `mindyn check` says more; where many are negative, the torques may have the wrong sign"
+)
 _OTHER_MOTION: Final = "give --validate a log of another motion, or leave it out"
 
 
@@ -67,15 +72,18 @@ def identify(
         found = identify_consistent(arm, training, settings, prior=believed, progress=_talk)
     else:
         found = identify_logs(arm, training, conditioning=settings, progress=_talk)
-    verdict = validate(found, others) if others else None
+    verdict, feasibility = validate(found, others) if others else None, check_feasible(found)
     if out is not None:
         inputs = [*logs, *(held_out or []), *([conditioning] if conditioning else []), *_robot_files(robot, prior)]
         record = _run(found, inputs, perf_counter() - start)
         _write(out, found, verdict, record)
         if report:
-            judged_report(out / "report.html", found, others, whole, record)
+            judged_report(out / "report.html", found, feasibility, others, whole, record)
         _talk(f"written to {out}")
-    typer.echo(json.dumps(_data(found, verdict), indent=1) if as_json else _text(found, verdict))
+    if feasibility.consistent.holds is False:
+        _talk(f"note: {NOT_AN_ARM}")
+    data, text = _data(found, verdict, feasibility), _text(found, verdict, feasibility)
+    typer.echo(json.dumps(data, indent=1) if as_json else text)
 
 
 def _talk(line: str) -> None:
@@ -107,17 +115,19 @@ def _robot_files(*robots: str | None) -> list[Path]:
     return [Path(one) for one in robots if one is not None and Path(one).is_file()]
 
 
-def _text(found: Estimate, verdict: Verdict | None) -> str:
-    return found.table() if verdict is None else f"{found.table()}\n\n{verdict}"
+def _text(found: Estimate, verdict: Verdict | None, feasibility: Feasibility) -> str:
+    judged = [] if verdict is None else [str(verdict)]
+    return "\n\n".join([found.table(), *judged, f"Can an arm have these values?\n{feasibility}"])
 
 
-def _data(found: Estimate, verdict: Verdict | None) -> dict[str, Any]:
+def _data(found: Estimate, verdict: Verdict | None, feasibility: Feasibility) -> dict[str, Any]:
     return {
         "parameters": _columns(found),
         "status": found.status,
         "settings": found.provenance["setting"],
         "cross_validated": found.provenance["cross_validated"],
         "validation": None if verdict is None else verdict.to_dict(),
+        "feasibility": feasibility.to_dict(),
     }
 
 

@@ -12,6 +12,7 @@ from mindyn.cli.arguments import JSON
 from mindyn.cli.runs import RUN, estimate_of, judged_report, read_logs, require_unseen
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
+from mindyn.feasibility.check import check_feasible
 from mindyn.logs.log import Source
 from mindyn.robots.loading import load_robot
 from mindyn.validation.validate import validate
@@ -37,7 +38,8 @@ def report(
     of_fit = [Source(**one) for one in estimate.provenance.get("sources", ())]
     require_unseen([*of_fit, *(source for log in trained_on for source in log.sources)], judged_on, _AS_TRAINED)
     before = None if prior is None else load_robot(prior)
-    feasibility = judged_report(out, estimate, judged_on, trained_on, _record(run), others, before)
+    feasibility = check_feasible(estimate)
+    judged_report(out, estimate, feasibility, judged_on, trained_on, _record(run), others, before)
     typer.echo(f"written to {out}", err=True)
     if as_json:
         verdict = validate(estimate, judged_on).to_dict() if judged_on else None

@@ -10,7 +10,7 @@ import typer
 
 from mindyn.errors import InputError, MindynError
 from mindyn.estimators.estimate import Estimate, load_estimate
-from mindyn.feasibility.check import Feasibility, check_feasible
+from mindyn.feasibility.check import Feasibility
 from mindyn.logs.log import Log, Source
 from mindyn.logs.reading import read_log
 from mindyn.report.inputs import MotionComparison
@@ -64,14 +64,14 @@ def require_unseen(trained: Sequence[Source], held_out: Sequence[Log], hint: str
 def judged_report(
     path: Path,
     found: Estimate,
+    feasibility: Feasibility,
     held_out: Sequence[Log],
     training: Sequence[Log],
     run: Mapping[str, Any],
     comparison: Mapping[str, Estimate] | None = None,
     prior: Robot | None = None,
-) -> Feasibility:
-    """`write_report` with what a command adds: whether such a robot can exist, which is returned, and its motion."""
-    feasibility = check_feasible(found)
+) -> None:
+    """`write_report` with what a command adds: whether such a robot can exist, and its simulated motion."""
     write_report(
         path,
         found,
@@ -83,7 +83,6 @@ def judged_report(
         prior=prior,
         run=run,
     )
-    return feasibility
 
 
 def motion_of(found: Estimate, logs: Sequence[Log]) -> MotionComparison | None:

@@ -56,7 +56,7 @@ def design_motion(
     *,
     seconds: float = 20.0,
     family: Family | None = None,
-    criterion: Name = "condition",
+    criterion: Name = "D",
     limits: MotionLimits | None = None,
     prior: Fitted | ArrayLike | None = None,
     drives: bool = True,
@@ -78,7 +78,8 @@ def design_motion(
     """A motion within all limits that makes the criterion small; the best so far when it is interrupted.
 
     family          `Fourier()` if left out, or a `BSpline`
-    criterion       "condition", "D", "A" or "E" of the base regressor, rows weighted by 1 / noise^2
+    criterion       "D", "A", "E" or "condition" of the base regressor, rows weighted by 1 / noise^2; a small condition
+                    number makes all parameters equally clear, which a slow motion does as well as a fast one
     limits          the robot's own if left out; limits that it does not state are asked for
     prior           base values for the torque limits: an estimate or (p,) numbers; the robot's own if left out
     drives          rotor inertia and friction of every joint are parameters as well
