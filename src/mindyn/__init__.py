@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from mindyn.estimators.least_squares import LeastSquares
     from mindyn.estimators.loads import drive_gains, payload
     from mindyn.estimators.measurement_noise import MeasurementNoise
+    from mindyn.estimators.other_methods import identify_by
     from mindyn.estimators.output_error import OutputError
     from mindyn.estimators.recursive import RecursiveLeastSquares
     from mindyn.estimators.reduction import reduce_estimate
@@ -119,6 +120,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "drive_gains",
         "payload",
     ),
+    "mindyn.estimators.other_methods": ("identify_by",),
     "mindyn.estimators.reduction": ("reduce_estimate",),
     "mindyn.estimators.recursive": ("RecursiveLeastSquares",),
     "mindyn.regression.friction": ("Friction",),
@@ -260,6 +262,7 @@ __all__ = [  # noqa: RUF022 - in the order of the work
     "drive_gains",
     "consistent_drive_gains",
     "PhysicallyConsistent",
+    "identify_by",
     "identify_consistent",
     "Bounds",
     "bounds_of_shapes",

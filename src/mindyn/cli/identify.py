@@ -15,10 +15,11 @@ import typer
 
 from mindyn.cli.arguments import JSON, ROBOT
 from mindyn.cli.runs import judged_report, read_logs, require_unseen, say_notes
-from mindyn.errors import InputError
+from mindyn.errors import InputError, require_choice
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.identify import identify as identify_logs
 from mindyn.estimators.identify import sources_of
+from mindyn.estimators.other_methods import OTHER_METHODS, identify_by
 from mindyn.feasibility.check import Feasibility, check_feasible
 from mindyn.feasibility.physically_consistent import identify_consistent
 from mindyn.files import make_folder, remove_files, write_whole
@@ -52,6 +53,13 @@ def identify(
     ] = False,
     report: Annotated[bool, typer.Option("--report/--no-report", help="Write report.html into the folder.")] = True,
     consistent: Annotated[bool, typer.Option("--consistent", help="Only values that a physical arm can have.")] = False,
+    method: Annotated[
+        str | None,
+        typer.Option(
+            help=f"In place of weighted least squares: {', '.join(OTHER_METHODS)}.",
+            autocompletion=lambda: list(OTHER_METHODS),
+        ),
+    ] = None,
     prior: Annotated[
         str | None, typer.Option(help="A robot with trusted inertials, for --consistent: a bundled name or a file.")
     ] = None,
@@ -60,6 +68,11 @@ def identify(
     """Identify the dynamic parameters of a robot from its logs."""
     if prior is not None and not consistent:
         raise InputError("--prior is used only with --consistent", hint="add --consistent, or leave --prior out")
+    if method is not None and (consistent or stream):
+        other = "--consistent" if consistent else "--stream"
+        raise InputError(f"--method {method} and {other} exclude each other", hint="leave one of them out")
+    if method is not None:
+        require_choice(method, OTHER_METHODS, "--method")
     start = perf_counter()
     arm, settings = load_robot(robot), _conditioning(conditioning)
     believed: Robot | Literal["robot"] = "robot" if prior is None else load_robot(prior)
@@ -70,6 +83,8 @@ def identify(
         make_folder(out)
     if consistent:
         found = identify_consistent(arm, training, settings, prior=believed, progress=_talk)
+    elif method is not None:
+        found = identify_by(method, arm, whole, settings, progress=_talk)
     else:
         found = identify_logs(arm, training, conditioning=settings, progress=_talk)
     verdict, feasibility = validate(found, others) if others else None, check_feasible(found)

@@ -1,0 +1,44 @@
+"""`identify_by`: every method finds the arm from a log, with the settings that `identify` chose."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from cli.program import mindyn_program
+from estimators.recovered import smooth_samples
+
+import mindyn
+from mindyn.errors import InputError
+from mindyn.estimators.other_methods import OTHER_METHODS
+from mindyn.logs.log import log_of_arrays
+
+
+@pytest.fixture(scope="module")
+def recorded():
+    robot = mindyn.with_estimated_drives(mindyn.load_robot("planar2"))
+    samples = smooth_samples(robot, 3000, 3)
+    noise = 0.01 * samples.tau.std(axis=0) * np.random.default_rng(0).standard_normal(samples.tau.shape)
+    log = log_of_arrays(robot.joint_names, np.arange(3000) / samples.rate_hz, samples.q, samples.tau + noise)
+    return robot, log, samples, mindyn.identify(robot, log)
+
+
+@pytest.mark.parametrize("method", OTHER_METHODS)
+def test_every_method_explains_the_log_with_the_chosen_settings(recorded, method):
+    robot, log, samples, start = recorded
+    found = mindyn.identify_by(method, robot, log, start=start)
+    assert found.conditioning == start.conditioning
+    assert found.regressor.friction == start.regressor.friction
+    inside = slice(200, -200)
+    missed = (found.predict(samples) - samples.tau)[inside]
+    assert np.linalg.norm(missed) < 0.02 * np.linalg.norm(samples.tau[inside])
+    assert found.status != start.status
+
+
+def test_unknown_methods_are_refused_with_the_known_ones(recorded, tmp_path):
+    robot, log, _, start = recorded
+    with pytest.raises(InputError, match="method must be one of ordinary, robust.*; got 'magic'"):
+        mindyn.identify_by("magic", robot, log, start=start)
+    for options, words in ((("--method", "magic"), "got 'magic'"), (("--method", "total", "--stream"), "exclude each")):
+        ended = mindyn_program("identify", "planar2", tmp_path / "none.csv", *options)
+        assert ended.code == 1
+        assert words in ended.err
