@@ -7,7 +7,8 @@ continued from the home configuration so that the assembly is kept, for whole ba
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
+from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,7 +19,11 @@ from mindyn.equations.loop_constraints import PinConstraints, dependent_joints, 
 from mindyn.equations.loop_newton import CLOSED, SINGULAR, Mask, Newton, home_configuration
 from mindyn.errors import RobotError
 from mindyn.parameters.parallelogram import parallelogram_relations
+from mindyn.robots.drive_matrices import friction_matrix, gear_matrix
 from mindyn.robots.robot import Robot
+
+KEPT: Final = 16
+"""Robots whose exact closure is kept: finding it takes 15 ms, an equation asks for it each time it is traced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +140,38 @@ def loop_closure(robot: Robot, home: ArrayLike | None = None) -> LoopClosure:
     if closure.affine is None:
         _require_freedom(closure)
     return closure
+
+
+def affine_closure(robot: Robot, home: ArrayLike | None = None) -> AffineClosure:
+    """q = A p + b of a robot whose loops are parallelograms; q = p where it has none."""
+    if not robot.loops:
+        return AffineClosure(np.eye(robot.joint_count), np.zeros(robot.joint_count))
+    return _affine(robot, None if home is None else tuple(np.asarray(home, dtype=np.float64).ravel()))
+
+
+@lru_cache(maxsize=KEPT)
+def _affine(robot: Robot, home: tuple[float, ...] | None) -> AffineClosure:
+    affine = loop_closure(robot, home).affine
+    if affine is None:
+        raise RobotError(
+            f"the loops of robot {robot.name!r} are no parallelograms: their closure has no closed form",
+            hint="use loop_dynamics, which solves it numerically",
+        )
+    return affine
+
+
+def primary_friction(robot: Robot) -> Array:
+    """F A (drives, k): the speeds that friction acts on are F A pd."""
+    return np.asarray(friction_matrix(robot) @ affine_closure(robot).matrix)
+
+
+def primary_gears(robot: Robot) -> Array:
+    """(k, k) whose row j has the turns of the motor of primary joint j; every one must have a drive."""
+    driven = [drive.joint for drive in robot.drives]
+    rows = gear_matrix(robot)[[driven.index(name) for name in robot.primary_names]]
+    if robot.loops and rows[:, dependent_joints(robot)].any():
+        return np.asarray(rows @ affine_closure(robot).matrix)
+    return np.asarray(rows[:, primary_joints(robot)])
 
 
 def _require_freedom(closure: LoopClosure) -> None:

@@ -14,8 +14,8 @@ from typing import get_args
 import numpy as np
 
 from mindyn.algebra.values import Array
+from mindyn.equations.loop_closure import primary_gears
 from mindyn.errors import InputError, MissingPhysicsError, RobotError
-from mindyn.robots.drive_matrices import gear_matrix
 from mindyn.robots.parts import Side
 from mindyn.robots.robot import Robot
 from mindyn.simulation.inputs import read_only, require_choice, require_positive
@@ -79,7 +79,7 @@ def measure(robot: Robot, motion: Simulation, sensors: Sensors) -> Measurement:
     if sensors.torque_side == "joint":
         torque = torque @ G
     return Measurement(
-        robot.joint_names,
+        robot.primary_names,
         sensors.rate_hz,
         read_only(times),
         read_only(np.ascontiguousarray(position)),
@@ -91,7 +91,7 @@ def measure(robot: Robot, motion: Simulation, sensors: Sensors) -> Measurement:
 
 def _gears(robot: Robot, sensors: Sensors) -> Array:
     """G (n, n), or the identity for a robot without drives."""
-    n = robot.joint_count
+    n = len(robot.primary_names)
     if not robot.drives:
         if "motor" in (sensors.position_side, sensors.torque_side):
             raise MissingPhysicsError(
@@ -99,12 +99,10 @@ def _gears(robot: Robot, sensors: Sensors) -> Array:
                 hint="add [[drive]] tables to the robot file, or ask for the joint side",
             )
         return np.eye(n)
-    if len(robot.drives) < n:
-        driven = {drive.joint for drive in robot.drives}
-        missing = [name for name in robot.joint_names if name not in driven]
+    driven = {drive.joint for drive in robot.drives}
+    if missing := [name for name in robot.primary_names if name not in driven]:
         raise MissingPhysicsError(f"robot {robot.name!r} states no drive of: {', '.join(missing)}")
-    order = np.argsort([robot.joint_index(drive.joint) for drive in robot.drives])
-    G = gear_matrix(robot)[order]
+    G = primary_gears(robot)
     if np.linalg.cond(G) > _SINGULAR:
         raise RobotError(f"the gear matrix of robot {robot.name!r} is singular: motors do not determine the joints")
     return G
@@ -114,7 +112,7 @@ def _resolution(robot: Robot, sensors: Sensors) -> float | None:
     """Radians (of the motor) of one count."""
     if sensors.counts_per_revolution is None:
         return None
-    sliding = [joint.name for joint in robot.joints if joint.kind == "prismatic"]
+    sliding = [joint.name for joint in robot.primary_joints if joint.kind == "prismatic"]
     if sliding and not robot.drives:
         raise MissingPhysicsError(
             f"joint {sliding[0]!r} is prismatic and robot {robot.name!r} states no drives, so that counts for each "
