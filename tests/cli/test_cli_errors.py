@@ -120,6 +120,7 @@ def test_a_folder_that_cannot_be(log):
         (("base", "planar2", "--form", "magic"), "the forms are: structural, lin"),
         (("base", "planar2", "--json", "--latex"), "exclude each other"),
         (("bench", "five_bar"), "no parallelograms"),
+        (("count", "five_bar"), "no parallelograms"),
     ],
 )
 def test_what_a_command_cannot_do(arguments, says):

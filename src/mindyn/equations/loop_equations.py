@@ -48,7 +48,7 @@ def loop_equation(
     """
     if name not in EQUATIONS:
         raise unknown_name("equation", name, EQUATIONS)
-    if unknown := set(EQUATIONS[name].inputs) - {"q", "qd", "qdd", "tau", "wrenches"}:
+    if unknown := _without_projection(name):
         raise RobotError(f"{name} is not made for robots with loops: {', '.join(sorted(unknown))} has no projection")
     if base is None and (name == "regressor" or parameters == "base"):
         raise InputError(f"{name} of a robot with loops needs base=, a base set made with its loops")
@@ -63,6 +63,15 @@ def loop_equation(
     kept = name == "energy_regressor" or output not in _PROJECTED
     projected = result if kept else _PROJECTED[output](A, result)
     return casadi.Function(name, [*inputs.values()], [casadi.cse(projected)], [*inputs], [output])
+
+
+def has_projection(name: str) -> bool:
+    """Whether `loop_equation` makes an equation."""
+    return not _without_projection(name)
+
+
+def _without_projection(name: str) -> set[str]:
+    return set(EQUATIONS[name].inputs) - {"q", "qd", "qdd", "tau", "wrenches"}
 
 
 def _inputs(tree: Any, affine: AffineClosure) -> dict[str, SX]:

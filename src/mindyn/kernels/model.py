@@ -11,7 +11,7 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.equations.catalogue import EQUATIONS, PLACED, Function, Parameters, equation
-from mindyn.equations.loop_equations import loop_equation
+from mindyn.equations.loop_equations import has_projection, loop_equation
 from mindyn.errors import InputError, unknown_name
 from mindyn.files import write_whole
 from mindyn.kernels.binding import BoundKernel
@@ -236,7 +236,8 @@ class Model:
     @property
     def operation_counts(self) -> dict[str, OperationCounts]:
         """Multiplications, additions, ... that one evaluation of each equation takes (see kernels/counts.py)."""
-        return {name: operation_counts(self.kernel(name).program) for name in CORE}
+        made = [name for name in CORE if not self.robot.loops or has_projection(name)]
+        return {name: operation_counts(self.kernel(name).program) for name in made}
 
     def bind(self, name: str, link: str | None = None) -> BoundKernel:
         """Bound buffers for a control loop: no allocation, no checks for each call."""
