@@ -25,6 +25,11 @@ from mindyn.robots.robot import Robot
 KEPT: Final = 16
 """Robots whose exact closure is kept: finding it takes 15 ms, an equation asks for it each time it is traced."""
 
+OTHER_HOME: Final = (
+    "pass home=, a closed configuration in the assembly that is meant, to what takes it (compile_model, loop_dynamics, "
+    "base_parameters), or move the zeros of the joints in the robot file"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class AffineClosure:
@@ -155,7 +160,7 @@ def _affine(robot: Robot, home: tuple[float, ...] | None) -> AffineClosure:
     if affine is None:
         raise RobotError(
             f"the loops of robot {robot.name!r} are no parallelograms: their closure has no closed form",
-            hint="use loop_dynamics, which solves it numerically",
+            hint=f"use loop_dynamics, which solves it numerically; if they are in another assembly, {OTHER_HOME}",
         )
     return affine
 
@@ -180,7 +185,7 @@ def _require_freedom(closure: LoopClosure) -> None:
     J_d, J_p = J[:, list(closure.dependent)], J[:, list(closure.primary)]
     smallest = float(np.linalg.svd(J_d, compute_uv=False)[-1])
     if len(closure.dependent) > len(J_d) or smallest < SINGULAR:
-        raise closure.newton.singular(closure.home, smallest)
+        raise closure.newton.singular(closure.home, smallest, OTHER_HOME)
     free = J_p - J_d @ (np.linalg.pinv(J_d) @ J_p)
     if np.abs(free).max() > np.sqrt(CLOSED):
         names = ", ".join(closure.robot.joint_names[i] for i in closure.dependent)

@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 
 import casadi
 import numpy as np
+from numpy.typing import ArrayLike
 
 from mindyn.algebra.values import Array
 from mindyn.equations.catalogue import EQUATIONS, PLACED, Function, Parameters, equation
@@ -83,6 +84,7 @@ class Model:
         dtype: Precision = "float64",
         inverse_dynamics: str | None = None,
         inertia_matrix: str | None = None,
+        home: ArrayLike | None = None,
     ) -> None:
         if not isinstance(robot, Robot):
             raise InputError(
@@ -92,7 +94,10 @@ class Model:
             raise InputError(f"parameters must be one of {', '.join(get_args(Parameters))}; got {parameters!r}")
         if dtype not in get_args(Precision):
             raise InputError(f"dtype must be one of {', '.join(get_args(Precision))}; got {dtype!r}")
+        if home is not None and not robot.loops:
+            raise InputError(f"robot {robot.name!r} has no loops: home= has no meaning")
         self.robot = robot
+        self._home = home
         self._formulations = {"inverse_dynamics": inverse_dynamics, "inertia_matrix": inertia_matrix}
         self._base = base
         self.drives = drives
@@ -190,7 +195,15 @@ class Model:
         if self.robot.loops:
             if self._formulations.get(name) is not None:
                 raise InputError(f"formulations are of open chains, and robot {self.robot.name!r} has loops")
-            return loop_equation(self.robot, name, drives=self.drives, parameters=parameters, base=base, place=link)
+            return loop_equation(
+                self.robot,
+                name,
+                drives=self.drives,
+                parameters=parameters,
+                base=base,
+                place=link,
+                home=self._home,
+            )
         return equation(
             self.robot,
             name,
@@ -303,12 +316,14 @@ def compile_model(
     dtype: Precision = "float64",
     inverse_dynamics: str | None = None,
     inertia_matrix: str | None = None,
+    home: ArrayLike | None = None,
 ) -> Model:
     """The kernels of a robot.
 
     drives      rotor inertia, friction and offsets take part, and have columns in the regressors
     base        the base set of `regressor`; the structural one if left out
     parameters  "constant" bakes the robot's values in; "input" passes phi at run time, "base" passes beta
+    home        (n,) of a robot with loops: a closed configuration in the assembly that is meant; near q = 0 without
 
     inverse_dynamics, inertia_matrix  a formulation by name (equations/formulations.py), or "auto": the cheapest of all
     """
@@ -320,6 +335,7 @@ def compile_model(
         dtype=dtype,
         inverse_dynamics=inverse_dynamics,
         inertia_matrix=inertia_matrix,
+        home=home,
     )
 
 
