@@ -17,6 +17,7 @@ from mindyn.equations.loop_closure import affine_closure, primary_friction, prim
 from mindyn.errors import InputError, MissingPhysicsError, RobotError
 from mindyn.robots.drive_matrices import drive_parameters, motors_of_joints
 from mindyn.robots.parts import Drive, Limits
+from mindyn.simulation.candidates import CandidatePlant
 from mindyn.simulation.controllers import ComputedTorque, SineMotion
 from mindyn.simulation.rollouts import rollout
 from mindyn.simulation.sensors import Sensors
@@ -105,6 +106,12 @@ def test_friction_that_is_not_determined_is_refused():
     drives = (*robot.drives, Drive("joint3", coulomb=1.0))
     with pytest.raises(RobotError, match="drives of primary and of dependent joints have Coulomb friction"):
         simulate(replace(robot, drives=drives), nothing, seconds=0.1, q0=np.zeros(4), drives=True)
+
+
+def test_candidates_of_robots_with_loops_are_refused():
+    robot = mindyn.load_robot("palletiser")
+    with pytest.raises(RobotError, match="'palletiser' has loops; candidates are simulated of open chains"):
+        CandidatePlant.of(robot, mindyn.base_parameters(robot))
 
 
 def test_rollouts_end_where_fixed_steps_end():
