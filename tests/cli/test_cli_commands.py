@@ -194,6 +194,21 @@ def test_simulate_reads_with_the_sensors_of_the_library(tmp_path):
     np.testing.assert_array_equal(log.tau, run.measured.torque)
 
 
+def test_counts_of_a_parallelogram_are_those_of_its_kernels():
+    ended = mindyn_program("count", "palletiser", "--json")
+    robot = mindyn.load_robot("palletiser")
+    kernels = mindyn.compile_model(robot, base=mindyn.base_parameters(robot)).operation_counts
+    counted = {one["equation"]: one for one in json.loads(ended.out)["counts"] if one["formulation"][0] != "s"}
+    for title in ("inverse dynamics", "inertia matrix", "forward dynamics", "regressor"):
+        made = kernels[title.replace(" ", "_")]
+        assert (counted[title]["multiplications"], counted[title]["additions"]) == (
+            made.multiplications,
+            made.additions,
+        )
+    assert "in the primary joints" in ended.err
+    assert "other formulations are of open chains, and left out" in ended.err
+
+
 def completed(line: str, folder: Path) -> list[str]:
     """What bash is offered after `line`."""
     asks = {"_MINDYN_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1)}

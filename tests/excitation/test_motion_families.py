@@ -73,8 +73,7 @@ class Named:
     """What a header needs of a robot."""
 
     name: str = "arm"
-    joint_count: int = 3
-    joint_names: tuple[str, ...] = ("a", "b", "c")
+    primary_names: tuple[str, ...] = ("a", "b", "c")
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")

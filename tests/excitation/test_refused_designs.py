@@ -212,11 +212,6 @@ def test_an_obstacle_that_no_position_avoids_is_named_and_a_pedestal_is_not():
         on_a_ball(9.0)
 
 
-def test_loops_are_refused():
-    with pytest.raises(mindyn.MindynError, match="has loops"):
-        mindyn.design_motion(mindyn.load_robot("five_bar"), limits=None)
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [

@@ -10,9 +10,9 @@ from closeness import DERIVATIVE, ORACLE, SAME_ALGEBRA, assert_close, assert_neg
 from identifiability.loop_oracle import LoopOracle
 from robots import random_phi
 
-from mindyn import load_robot
+from mindyn import base_parameters, compile_model, load_robot
 from mindyn.algebra.poses import Pose
-from mindyn.algebra.rotations import rot_x
+from mindyn.algebra.rotations import rot_x, rot_z
 from mindyn.equations.loop_closure import loop_closure
 from mindyn.equations.loop_dynamics import loop_dynamics
 from mindyn.equations.loop_equations import loop_equation
@@ -180,6 +180,47 @@ def test_parallelograms_close_exactly_and_as_casadi_functions(name):
         assert function.size_in(0) == (len(dynamics.primary_names), 1)
         values = [np.array(function(*row)) for row in zip(*inputs, strict=True)]
         assert_close(np.reshape(values, reference.shape), reference, ORACLE)
+
+
+def test_regressors_of_parallelograms_carry_no_rounding_noise():
+    """Entries of 1e-17 where the embedding has zeros would make the palletiser's regressor ten times as long."""
+    robot = load_robot("palletiser")
+    counts = compile_model(robot, base=base_parameters(robot)).operation_counts
+    assert counts["regressor"].total < 3.5 * counts["standard_regressor"].total
+
+
+def moved_zeros(robot: Robot, angles) -> Robot:
+    """The same mechanism with q' = q - angles."""
+    turns = [Pose(rot_z(np.cos(angle), np.sin(angle))) for angle in angles]
+    joints = [replace(joint, origin=joint.origin @ turn) for joint, turn in zip(robot.joints, turns, strict=True)]
+    return replace(robot, joints=tuple(joints))
+
+
+@pytest.mark.parametrize(
+    ("angles", "says"),
+    [([np.pi / 2, 0.0, 0.0, 0.0], "is singular at joint1 = 0"), ([0.0, 2.0, 0.0, -2.0], "no parallelograms")],
+    ids=["flat at zero", "crossed near zero"],
+)
+def test_compiled_models_take_a_home(angles, says):
+    plain = load_robot("parallelogram_planar", gravity=(2.0, 1.0, -9.0))
+    robot = moved_zeros(plain, angles)
+    with pytest.raises(RobotError, match=says) as refused:
+        compile_model(robot).inverse_dynamics(*np.zeros((3, 2)))
+    assert "pass home=" in str(refused.value.hint)
+    home = loop_closure(plain).positions(np.array([[0.3, 0.1]]))[0] - angles
+    base = base_parameters(robot, home=home)
+    model = compile_model(robot, base=base, home=home)
+    q, qd, qdd = np.random.default_rng(0).uniform(-0.5, 0.5, (3, 10, 2))
+    there = q - np.array(angles)[[0, 2]]
+    expected = compile_model(plain).inverse_dynamics(q, qd, qdd)
+    assert_close(model.inverse_dynamics(there, qd, qdd), expected, ORACLE)
+    assert_close(model.regressor(there, qd, qdd) @ base.values, expected, ORACLE)
+    assert_close(loop_dynamics(robot, home=home).inverse_dynamics(there, qd, qdd), expected, ORACLE)
+
+
+def test_a_home_without_loops_has_no_meaning():
+    with pytest.raises(InputError, match="'puma560' has no loops: home= has no meaning"):
+        compile_model(load_robot("puma560"), home=np.zeros(6))
 
 
 def test_a_crossed_parallelogram_is_none():

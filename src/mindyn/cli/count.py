@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import casadi
 import typer
@@ -19,7 +19,9 @@ from mindyn.equations.mlc_dynamics import mlc_inverse_dynamics
 from mindyn.equations.mlc_inertia import MLC_FORMULATIONS, mlc_inertia_matrix
 from mindyn.equations.paper_tables import PaperRow, paper_rows, plain_counts
 from mindyn.errors import InputError
+from mindyn.identifiability.base_sets import base_parameters
 from mindyn.kernels.counts import OperationCounts, operation_counts
+from mindyn.kernels.model import compile_model
 from mindyn.kernels.tracing import trace
 from mindyn.parameters.lin import lin_base
 from mindyn.parameters.lin_structure import lin_structure
@@ -29,6 +31,13 @@ from mindyn.robots.table import text_table
 
 PAPER_SIZE = 6
 """n at which formulas in n are shown as numbers."""
+
+DYNAMICS: Final = {
+    "inverse dynamics": "inverse_dynamics",
+    "inertia matrix": "inertia_matrix",
+    "forward dynamics": "forward_dynamics",
+}
+REGRESSORS: Final = {"base parameters": "regressor", "standard parameters": "standard_regressor"}
 
 
 def count(
@@ -47,7 +56,12 @@ def count(
     loaded = load_robot(robot, snap=snap)
     counted = list(robot_counts(loaded))
     typer.echo(json.dumps(_robot_data(loaded, counted), indent=2) if as_json else _robot_text(loaded, counted))
-    if not loaded.is_serial:
+    if loaded.loops:
+        typer.echo(
+            "note: counted are the kernels of compile_model, in the primary joints: the open tree's equations", err=True
+        )
+        typer.echo("  projected through the loops; the other formulations are of open chains, and left out", err=True)
+    elif not loaded.is_serial:
         typer.echo("note: MLC, Kane's equations and formulations 1-5 are for serial robots; left out", err=True)
 
 
@@ -62,12 +76,10 @@ class Counted:
 
 def robot_counts(robot: Robot) -> Iterator[Counted]:
     """Every formulation for a robot, with its parameters as constants, equal expressions computed once."""
-    named = {
-        "inverse dynamics": "inverse_dynamics",
-        "inertia matrix": "inertia_matrix",
-        "forward dynamics": "forward_dynamics",
-    }
-    for title, name in named.items():
+    if robot.loops:
+        yield from _loop_counts(robot)
+        return
+    for title, name in DYNAMICS.items():
         method = "Newton-Euler" if title == "inverse dynamics" else "composite bodies"
         method = "cheapest" if title == "forward dynamics" else method
         yield _of_equation(robot, title, f"{method}, standard parameters", name, "standard")
@@ -75,8 +87,17 @@ def robot_counts(robot: Robot) -> Iterator[Counted]:
         yield _of_equation(robot, title, f"{shortest}, base values", name, "constant")
         if robot.is_serial and title in SERIAL:
             yield from SERIAL[title](robot)
-    yield _of_equation(robot, "regressor", "base parameters", "regressor", "constant")
-    yield _of_equation(robot, "regressor", "standard parameters", "standard_regressor", "constant")
+    for formulation, name in REGRESSORS.items():
+        yield _of_equation(robot, "regressor", formulation, name, "constant")
+
+
+def _loop_counts(robot: Robot) -> Iterator[Counted]:
+    """The kernels of a robot with parallelograms."""
+    model = compile_model(robot, base=base_parameters(robot))
+    for title, name in DYNAMICS.items():
+        yield Counted(title, "projected, base values", operation_counts(trace(model.casadi(name))))
+    for formulation, name in REGRESSORS.items():
+        yield Counted("regressor", formulation, operation_counts(trace(model.casadi(name))))
 
 
 def _of_equation(robot: Robot, title: str, formulation: str, name: str, parameters: Any) -> Counted:

@@ -11,12 +11,12 @@ import numpy as np
 import typer
 
 from mindyn.cli.arguments import JSON, ROBOT
+from mindyn.equations.loop_closure import affine_closure
 from mindyn.errors import InputError
 from mindyn.excitation.capsules import Capsule
 from mindyn.excitation.constraints import Box
 from mindyn.excitation.criteria import Name
 from mindyn.excitation.design import design_motion
-from mindyn.excitation.design_inputs import require_open
 from mindyn.excitation.fourier import Fourier
 from mindyn.excitation.limits import MotionLimits
 from mindyn.excitation.motion_design import Prediction
@@ -59,7 +59,7 @@ def excite(
 ) -> None:
     """Design an exciting motion within a robot's limits; Ctrl-C takes the best so far."""
     arm = load_robot(robot)
-    require_open(arm)
+    affine_closure(arm)  # loops that are no parallelograms are refused before limits are asked for
     given = _table(limits)
     bounds = MotionLimits.from_dict(arm, {key: value for key, value in given.items() if key not in PLACES})
     if out is not None:

@@ -9,7 +9,9 @@ from typing import Annotated
 import numpy as np
 import typer
 
+from mindyn.algebra.values import Array
 from mindyn.cli.arguments import JSON, ROBOT
+from mindyn.equations.loop_closure import affine_closure
 from mindyn.errors import ExportError, InputError
 from mindyn.logs.writing import write_log
 from mindyn.robots.loading import load_robot
@@ -68,7 +70,7 @@ def simulate(
     run = run_simulation(loaded, controller, seconds=seconds, q0=start[0], qd0=start[1], drives=drives, sensors=sensors)
     assert run.measured is not None
     write_measurement(run.measured, loaded, out)
-    typer.echo(f"{len(run.measured.t)} samples of {loaded.joint_count} joints in {out}", err=True)
+    typer.echo(f"{len(run.measured.t)} samples of {len(run.measured.joint_names)} joints in {out}", err=True)
     if as_json:
         joints = list(run.measured.joint_names)
         said = {"log": str(out), "samples": len(run.measured.t), "rate_hz": rate_hz, "joints": joints, "drives": drives}
@@ -76,13 +78,34 @@ def simulate(
 
 
 def sine_reference(robot: Robot, seed: int) -> SineMotion:
-    """Every joint on a sine of its own from the middle of its range, or from zero where no range is stated."""
+    """Every primary joint on a sine of its own from the middle of its range, or from zero where no range is stated."""
     rng = np.random.default_rng(seed)
-    lower = np.array([-1.0 if j.limits.lower is None else j.limits.lower for j in robot.joints])
-    upper = np.array([1.0 if j.limits.upper is None else j.limits.upper for j in robot.joints])
-    reach = np.minimum((upper - lower) / 4, 0.8)
-    frequency = 0.15 + 0.25 * rng.random(robot.joint_count)
-    return SineMotion((lower + upper) / 2, reach, frequency, np.zeros(robot.joint_count))
+    joints = robot.primary_joints
+    lower = np.array([-1.0 if j.limits.lower is None else j.limits.lower for j in joints])
+    upper = np.array([1.0 if j.limits.upper is None else j.limits.upper for j in joints])
+    centre, reach = (lower + upper) / 2, np.minimum((upper - lower) / 4, 0.8)
+    reach = _share_of_reach(robot, centre, reach) * reach
+    frequency = 0.15 + 0.25 * rng.random(len(joints))
+    return SineMotion(centre, reach, frequency, np.zeros(len(joints)))
+
+
+def _share_of_reach(robot: Robot, centre: Array, reach: Array) -> float:
+    """How much of the sines keeps the dependent joints within their ranges too."""
+    affine, share = affine_closure(robot), 1.0
+    middles, reaches = affine.matrix @ centre + affine.offset, np.abs(affine.matrix) @ reach
+    for joint, middle, wanted in zip(robot.joints, middles, reaches, strict=True):
+        if joint.name in robot.primary_names:
+            continue
+        lower, upper = joint.limits.lower, joint.limits.upper
+        room = min(np.inf if lower is None else middle - lower, np.inf if upper is None else upper - middle)
+        if room <= 0:
+            raise InputError(
+                f"the dependent joint {joint.name!r} would be at {middle:g}, outside its range, with the others in the "
+                "middle of theirs",
+                hint="mindyn.simulate, in Python, takes any motion",
+            )
+        share = min(share, room / wanted)
+    return float(share)
 
 
 def write_measurement(measured: Measurement, robot: Robot, path: Path) -> None:

@@ -7,7 +7,8 @@ continued from the home configuration so that the assembly is kept, for whole ba
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
+from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,7 +19,16 @@ from mindyn.equations.loop_constraints import PinConstraints, dependent_joints, 
 from mindyn.equations.loop_newton import CLOSED, SINGULAR, Mask, Newton, home_configuration
 from mindyn.errors import RobotError
 from mindyn.parameters.parallelogram import parallelogram_relations
+from mindyn.robots.drive_matrices import friction_matrix, gear_matrix
 from mindyn.robots.robot import Robot
+
+KEPT: Final = 16
+"""Robots whose exact closure is kept: finding it takes 15 ms, an equation asks for it each time it is traced."""
+
+OTHER_HOME: Final = (
+    "pass home=, a closed configuration in the assembly that is meant, to what takes it (compile_model, loop_dynamics, "
+    "base_parameters), or move the zeros of the joints in the robot file"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,13 +147,45 @@ def loop_closure(robot: Robot, home: ArrayLike | None = None) -> LoopClosure:
     return closure
 
 
+def affine_closure(robot: Robot, home: ArrayLike | None = None) -> AffineClosure:
+    """q = A p + b of a robot whose loops are parallelograms; q = p where it has none."""
+    if not robot.loops:
+        return AffineClosure(np.eye(robot.joint_count), np.zeros(robot.joint_count))
+    return _affine(robot, None if home is None else tuple(np.asarray(home, dtype=np.float64).ravel()))
+
+
+@lru_cache(maxsize=KEPT)
+def _affine(robot: Robot, home: tuple[float, ...] | None) -> AffineClosure:
+    affine = loop_closure(robot, home).affine
+    if affine is None:
+        raise RobotError(
+            f"the loops of robot {robot.name!r} are no parallelograms: their closure has no closed form",
+            hint=f"use loop_dynamics, which solves it numerically; if they are in another assembly, {OTHER_HOME}",
+        )
+    return affine
+
+
+def primary_friction(robot: Robot) -> Array:
+    """F A (drives, k): the speeds that friction acts on are F A pd."""
+    return np.asarray(friction_matrix(robot) @ affine_closure(robot).matrix)
+
+
+def primary_gears(robot: Robot) -> Array:
+    """(k, k) whose row j has the turns of the motor of primary joint j; every one must have a drive."""
+    driven = [drive.joint for drive in robot.drives]
+    rows = gear_matrix(robot)[[driven.index(name) for name in robot.primary_names]]
+    if robot.loops and rows[:, dependent_joints(robot)].any():
+        return np.asarray(rows @ affine_closure(robot).matrix)
+    return np.asarray(rows[:, primary_joints(robot)])
+
+
 def _require_freedom(closure: LoopClosure) -> None:
     """Refuse a choice of dependent joints that the loops do not determine, or that cannot keep them closed."""
     J = evaluated(closure.constraints.jacobian, closure.home[None])[0]
     J_d, J_p = J[:, list(closure.dependent)], J[:, list(closure.primary)]
     smallest = float(np.linalg.svd(J_d, compute_uv=False)[-1])
     if len(closure.dependent) > len(J_d) or smallest < SINGULAR:
-        raise closure.newton.singular(closure.home, smallest)
+        raise closure.newton.singular(closure.home, smallest, OTHER_HOME)
     free = J_p - J_d @ (np.linalg.pinv(J_d) @ J_p)
     if np.abs(free).max() > np.sqrt(CLOSED):
         names = ", ".join(closure.robot.joint_names[i] for i in closure.dependent)

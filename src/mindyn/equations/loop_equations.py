@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from mindyn.equations.catalogue import EQUATIONS, Parameters, equation
 from mindyn.equations.chain import SX, constant
 from mindyn.equations.forward_dynamics import factor, solve
-from mindyn.equations.loop_closure import AffineClosure, loop_closure
+from mindyn.equations.loop_closure import AffineClosure, affine_closure
 from mindyn.equations.loop_constraints import open_tree
 from mindyn.errors import InputError, RobotError, unknown_name
 from mindyn.parameters.base import BaseParameters
@@ -48,26 +48,30 @@ def loop_equation(
     """
     if name not in EQUATIONS:
         raise unknown_name("equation", name, EQUATIONS)
-    if unknown := set(EQUATIONS[name].inputs) - {"q", "qd", "qdd", "tau", "wrenches"}:
+    if unknown := _without_projection(name):
         raise RobotError(f"{name} is not made for robots with loops: {', '.join(sorted(unknown))} has no projection")
     if base is None and (name == "regressor" or parameters == "base"):
         raise InputError(f"{name} of a robot with loops needs base=, a base set made with its loops")
-    closure = loop_closure(robot, home)
-    if closure.affine is None:
-        raise RobotError(
-            f"the loops of robot {robot.name!r} are no parallelograms: their closure has no closed form",
-            hint="use LoopDynamics, which solves it numerically",
-        )
+    affine = affine_closure(robot, home)
     if name == "forward_dynamics":
-        return _forward_dynamics(robot, closure.affine, drives=drives, parameters=parameters, base=base)
+        return _forward_dynamics(robot, affine, drives=drives, parameters=parameters, base=base)
     tree = equation(open_tree(robot), name, drives=drives, parameters=parameters, base=base, place=place)
-    inputs = _inputs(tree, closure.affine)
-    result = tree(*_on_tree(inputs, closure.affine))
+    inputs = _inputs(tree, affine)
+    result = tree(*_on_tree(inputs, affine))
     output = tree.name_out(0)
-    A = constant(closure.affine.matrix)
+    A = constant(affine.matrix)
     kept = name == "energy_regressor" or output not in _PROJECTED
     projected = result if kept else _PROJECTED[output](A, result)
     return casadi.Function(name, [*inputs.values()], [casadi.cse(projected)], [*inputs], [output])
+
+
+def has_projection(name: str) -> bool:
+    """Whether `loop_equation` makes an equation."""
+    return not _without_projection(name)
+
+
+def _without_projection(name: str) -> set[str]:
+    return set(EQUATIONS[name].inputs) - {"q", "qd", "qdd", "tau", "wrenches"}
 
 
 def _inputs(tree: Any, affine: AffineClosure) -> dict[str, SX]:

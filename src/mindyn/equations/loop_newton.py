@@ -184,7 +184,7 @@ class Newton:
             )
         return RobotError(f"loop {loop.name!r} cannot close at {where}: its pin stays open by {gaps.max():.3g} m")
 
-    def singular(self, q: Array, smallest: float) -> RobotError:
+    def singular(self, q: Array, smallest: float, hint: str = "") -> RobotError:
         """The error that names a singular configuration."""
         robot = self.constraints.robot
         J = evaluated(self.constraints.jacobian, q[None])[0]
@@ -196,7 +196,8 @@ class Newton:
         loop = robot.loops[int(np.argmin(sizes))]
         return RobotError(
             f"loop {loop.name!r} is singular at {self._where(q[list(self.primary)])}: it does not determine "
-            f"{', '.join(loop.dependent)} there (smallest singular value {smallest:.1e})"
+            f"{', '.join(loop.dependent)} there (smallest singular value {smallest:.1e})",
+            hint=hint,
         )
 
     def _where(self, p: Array) -> str:

@@ -24,17 +24,17 @@ def c_header(motion: Motion, robot: Robot) -> str:
         body = _spline(motion, family)
     else:
         raise ExportError(f"a motion of {type(family).__name__} has no C form; Fourier and BSpline have")
-    joints = ", ".join(robot.joint_names)
+    joints = ", ".join(robot.primary_names)
     return f"""/* Motion of robot {robot.name}: {motion.seconds:g} s, from rest to rest.
    Joints: {joints}. Positions rad or m, times s. */
 #ifndef MOTION_H
 #define MOTION_H
 #include <math.h>
 
-#define MOTION_JOINTS {robot.joint_count}
+#define MOTION_JOINTS {len(robot.primary_names)}
 #define MOTION_SECONDS {motion.seconds!r}
 
-static const double motion_start[{robot.joint_count}] = {_braces(motion.start)};
+static const double motion_start[{len(robot.primary_names)}] = {_braces(motion.start)};
 {body}
 #endif
 """

@@ -85,9 +85,11 @@ def _placed(pose: Pose, link: str, end: Array, radius: float) -> Capsule:
 
 
 def _segments(robot: Robot, number: int) -> list[tuple[Array, Array]]:
-    """From the joint that moves a link to those that it carries, or to its frames; in the link frame."""
+    """From the joint that moves a link to those and the pins that it carries, or to its frames; in the link frame."""
     begin = np.zeros(3) if number < 0 else _own_joint(robot.joints[number])
     carried = [joint.origin.translation for joint in robot.joints if joint.parent == _name(robot, number)]
+    pins = [pin for loop in robot.loops for pin in ((loop.first, loop.first_pose), (loop.second, loop.second_pose))]
+    carried += [pose.translation for link, pose in pins if link == _name(robot, number)]
     if not carried:
         carried = [frame.pose.translation for frame in robot.frames if frame.link == _name(robot, number)]
     ends = carried or ([] if number < 0 else [np.zeros(3)])

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from mindyn.algebra.values import Array
 from mindyn.equations.chain import constant, kinematic_chain
 from mindyn.equations.kinematics import frame_placements
+from mindyn.equations.loop_closure import affine_closure
 from mindyn.excitation.capsules import Capsule
 from mindyn.kernels.kernel import Kernel
 from mindyn.robots.robot import Robot
@@ -21,12 +22,16 @@ _TINY = 1e-12
 
 
 class Points:
-    """Points fixed to links, in the root frame: positions (N, k, 3), and their derivatives (N, k, 3, n) by q."""
+    """Points fixed to links, in the root frame: positions (N, k, 3), and their derivatives (N, k, 3, n) by q.
+
+    q are the primary joints of a robot with loops.
+    """
 
     def __init__(self, robot: Robot, links: Sequence[int], points: Array) -> None:
         chain = kinematic_chain(robot)
-        q = casadi.SX.sym("q", robot.joint_count)
-        placed = frame_placements(chain, chain.at(q))
+        affine = affine_closure(robot)
+        q = casadi.SX.sym("q", affine.matrix.shape[1])
+        placed = frame_placements(chain, chain.at(constant(affine.matrix) @ q + constant(affine.offset)))
         root = chain.frames.root
         made = []
         for link, point in zip(links, points, strict=True):

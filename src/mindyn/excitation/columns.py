@@ -8,12 +8,13 @@ from typing import Final
 import numpy as np
 
 from mindyn.algebra.values import Array
+from mindyn.equations.loop_closure import primary_friction
+from mindyn.identifiability.base_sets import base_parameters
 from mindyn.kernels.model import Model, compile_model
 from mindyn.notation import DRIVE_PARAMETERS, PARAMETERS_PER_LINK
 from mindyn.parameters.base import BaseParameters
 from mindyn.parameters.labels import parameter_labels
 from mindyn.parameters.structural import structural_base
-from mindyn.robots.drive_matrices import friction_matrix
 from mindyn.robots.robot import Robot
 
 TURNING: Final = 0.05
@@ -37,7 +38,7 @@ class Columns:
 
     def __init__(self, robot: Robot, *, drives: bool, speeds: Array) -> None:
         self.robot = robot
-        self.base: BaseParameters = structural_base(robot, drives=drives)
+        self.base: BaseParameters = base_of(robot, drives=drives)
         self.model: Model = compile_model(robot, drives=drives, base=self.base)
         self._kernel = self.model.kernel("regressor")
         self._adjoint = self.model.adjoint("regressor")
@@ -74,15 +75,24 @@ class Columns:
         return np.asarray(rows.T @ rows)
 
 
-def coulomb_columns(robot: Robot, base: BaseParameters) -> list[int]:
-    """Numbers of the Coulomb parameters of every drive."""
+def base_of(robot: Robot, *, drives: bool) -> BaseParameters:
+    """The base set that identification takes: the structural one, through loops the one that covers them."""
+    return base_parameters(robot, drives=drives) if robot.loops else structural_base(robot, drives=drives)
+
+
+def coulomb_columns(robot: Robot, base: BaseParameters) -> tuple[list[int], Array]:
+    """Numbers of the Coulomb parameters, and the rows (c, n) of their drives: the speeds they act on are rows @ qd.
+
+    Drives that a loop keeps in step have one parameter, in place of the first and named after it.
+    """
     labels = parameter_labels(robot, drives=True)
     first = PARAMETERS_PER_LINK * robot.joint_count + DRIVE_PARAMETERS.index("coulomb")
-    return [base.names.index(labels[first + len(DRIVE_PARAMETERS) * k]) for k in range(len(robot.drives))]
+    own = [labels[first + len(DRIVE_PARAMETERS) * k] for k in range(len(robot.drives))]
+    found = [(k, name) for k, label in enumerate(own) for name in (label, f"{label}R") if name in base.names]
+    return [base.names.index(name) for _, name in found], primary_friction(robot)[[k for k, _ in found]]
 
 
 def _coulomb_columns(robot: Robot, base: BaseParameters, speeds: Array) -> tuple[_Coulomb, ...]:
-    rows = friction_matrix(robot)
-    numbers = coulomb_columns(robot, base)
+    numbers, rows = coulomb_columns(robot, base)
     finite = np.where(np.isfinite(speeds) & (speeds > 0), speeds, 1.0)
     return tuple(_Coulomb(k, row, float(TURNING * np.abs(row) @ finite)) for k, row in zip(numbers, rows, strict=True))

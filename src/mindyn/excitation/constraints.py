@@ -71,6 +71,36 @@ class Rates:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class LinkedRates:
+    """Rates of what follows from several joints, as dependent joints do: (rows @ rate - middle) / half.
+
+    rows  (c, n)
+    """
+
+    order: int
+    rows: Array
+    middle: Array
+    half: Array
+    names: tuple[str, ...]
+
+    two_sided = True
+
+    @property
+    def labels(self) -> list[str]:
+        """See `Constraint`."""
+        return list(self.names)
+
+    def values(self, state: State) -> Array:
+        """See `Constraint`."""
+        return np.asarray((state[self.order] @ self.rows.T - self.middle) / self.half)
+
+    def pulled_back(self, instants: Instants, state: State, weights: Array) -> Array:  # noqa: ARG002 - linear
+        """See `Constraint`."""
+        summed = instants.basis[self.order].T @ (weights / self.half)
+        return np.asarray(summed.T[:, :, None] * self.rows[:, None, :])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Torques:
     """Torques without Coulomb friction, as parts of what the limits leave when it acts against the motor.
 

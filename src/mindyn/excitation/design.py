@@ -77,6 +77,8 @@ def design_motion(
 ) -> MotionDesign:
     """A motion within all limits that makes the criterion small; the best so far when it is interrupted.
 
+    Robots with parallelograms move by their primary joints, and n counts these.
+
     family          `Fourier()` if left out, or a `BSpline`
     criterion       "D", "A", "E" or "condition" of the base regressor, rows weighted by 1 / noise^2; a small condition
                     number makes all parameters equally clear, which a slow motion does as well as a fast one

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from mindyn.algebra.values import Array, frozen_array
+from mindyn.equations.loop_closure import affine_closure
 from mindyn.errors import InputError, MissingPhysicsError
 from mindyn.excitation.columns import Columns
 from mindyn.excitation.criteria import Name
 from mindyn.excitation.fourier import Fourier
-from mindyn.excitation.limits import MotionLimits
+from mindyn.excitation.limits import MotionLimits, dependent_limits
 from mindyn.excitation.motion_design import sample_times
 from mindyn.excitation.motions import Family
 from mindyn.regression.information import Information
@@ -85,20 +86,11 @@ def require_family(family: Family | None) -> Family:
     return family
 
 
-def require_open(robot: Robot) -> None:
-    """Refuses a robot with loops."""
-    if robot.loops:
-        raise InputError(
-            f"robot {robot.name!r} has loops; motions are designed for open chains and trees",
-            hint="robot.subchain(base, tool) gives an open chain, without the mass of what else is in the loop",
-        )
-
-
 def robot_to_estimate(robot: Robot, drives: bool) -> Robot:
     """The robot, with drives on all joints where their parameters are wanted."""
     if not isinstance(robot, Robot):
         raise InputError(f"a motion is designed for a Robot, got {type(robot).__name__}")
-    require_open(robot)
+    affine_closure(robot)  # refuses loops that are no parallelograms
     return with_estimated_drives(robot) if drives else robot
 
 
@@ -107,10 +99,13 @@ def limits_for(robot: Robot, limits: MotionLimits | None) -> MotionLimits:
     found = MotionLimits.of(robot) if limits is None else limits
     if not isinstance(found, MotionLimits):
         raise InputError(f"limits must be MotionLimits, got {type(found).__name__}", hint="MotionLimits.of(robot, ...)")
-    if len(found.lower) != robot.joint_count:
-        raise InputError(f"the limits are of {len(found.lower)} joints, robot {robot.name!r} has {robot.joint_count}")
+    names = robot.primary_names
+    if len(found.lower) != len(names):
+        raise InputError(f"the limits are of {len(found.lower)} joints, robot {robot.name!r} has {len(names)}")
+    if robot.loops and found.dependent is None:
+        found = replace(found, dependent=dependent_limits(robot, {}))
     bounds = np.stack([found.lower, found.velocity, found.acceleration, found.jerk, found.effort])
-    free = [name for name, column in zip(robot.joint_names, bounds.T, strict=True) if np.isinf(column).all()]
+    free = [name for name, column in zip(names, bounds.T, strict=True) if np.isinf(column).all()]
     if free:
         raise InputError(
             f"nothing limits the motion of {', '.join(free)}: position, velocity, acceleration, jerk and effort are "
@@ -122,9 +117,9 @@ def limits_for(robot: Robot, limits: MotionLimits | None) -> MotionLimits:
 
 def noise_of(robot: Robot, limits: MotionLimits, noise: ArrayLike | None) -> Array:
     """(n,) standard deviations of the torque."""
-    n = robot.joint_count
+    n = len(robot.primary_names)
     if noise is None:
-        unknown = [name for name, one in zip(robot.joint_names, limits.effort, strict=True) if not np.isfinite(one)]
+        unknown = [name for name, one in zip(robot.primary_names, limits.effort, strict=True) if not np.isfinite(one)]
         if unknown:
             raise MissingPhysicsError(
                 f"the torque noise of {', '.join(unknown)} is not known: these joints have no effort limit to take "
@@ -153,7 +148,7 @@ def require_rate(rate_hz: float) -> float:
 
 def require_rows(columns: Columns, times: int, earlier: Array) -> None:
     """Refuses a log with fewer rows than parameters."""
-    rows = times * columns.robot.joint_count
+    rows = times * len(columns.robot.primary_names)
     if rows + len(earlier) < columns.count:
         raise InputError(
             f"a log of {times} samples has {rows} rows, too few for {columns.count} parameters",
@@ -208,10 +203,10 @@ def start_of(robot: Robot, limits: MotionLimits, start: ArrayLike | None) -> Arr
     """The prescribed start, within its limits."""
     if start is None:
         return None
-    q = frozen_array(start, (robot.joint_count,), "start")
+    q = frozen_array(start, (len(robot.primary_names),), "start")
     outside = [
         f"{name} at {value:g} ({low:g} to {high:g})"
-        for name, value, low, high in zip(robot.joint_names, q, limits.lower, limits.upper, strict=True)
+        for name, value, low, high in zip(robot.primary_names, q, limits.lower, limits.upper, strict=True)
         if not low <= value <= high
     ]
     if outside:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError, MissingPhysicsError, unknown_name
-from mindyn.robots.parts import Limits
+from mindyn.robots.parts import Joint, Limits
 from mindyn.robots.robot import Robot
 
 BOUNDS: Final = ("lower", "upper", "velocity", "acceleration", "jerk", "effort")
@@ -30,6 +30,9 @@ Given = ArrayLike | Mapping[str, float] | None
 class MotionLimits:
     """Limits (n,) of every joint: rad or m, and per s, s^2, s^3; N m or N. Infinite where there is none.
 
+    Of a robot with loops they are those of its primary joints, in the order of `primary_names`.
+
+    dependent      those of the dependent joints of its loops, whose efforts do not count; None without loops
     torque_margin  part of `effort` that is kept in reserve for the error of the model and the controller
     """
 
@@ -40,6 +43,7 @@ class MotionLimits:
     jerk: Array
     effort: Array
     torque_margin: float = 0.1
+    dependent: MotionLimits | None = None
 
     def __post_init__(self) -> None:
         for name in BOUNDS:
@@ -96,13 +100,15 @@ class MotionLimits:
         """The robot's limits, with those given in their place: a number, one for each joint, or by joint name.
 
         Positions, velocity and effort must be stated by one or the other; acceleration and jerk need not. A joint that
-        is stated to be continuous keeps within `ONE_TURN` either way, unless ends or infinity are given.
+        is stated to be continuous keeps within `ONE_TURN` either way, unless ends or infinity are given. Numbers are
+        for the primary joints of a robot with loops; limits of dependent ones are given by name, and need not be.
         """
-        given = (lower, upper, velocity, acceleration, jerk, effort)
-        bounds = {name: _bound(robot, name, value) for name, value in zip(BOUNDS, given, strict=True)}
+        given = dict(zip(BOUNDS, (lower, upper, velocity, acceleration, jerk, effort), strict=True))
+        bounds = {name: _bound(robot, name, value) for name, value in given.items()}
         _require_stated(robot, bounds)
         filled = {name: np.where(np.isnan(bound), np.inf, bound) for name, bound in bounds.items()}
-        return MotionLimits(**filled, torque_margin=torque_margin)
+        dependent = dependent_limits(robot, given) if robot.loops else None
+        return MotionLimits(**filled, torque_margin=torque_margin, dependent=dependent)
 
     @staticmethod
     def from_dict(robot: Robot, values: Mapping[str, Any]) -> MotionLimits:
@@ -128,30 +134,57 @@ class MotionLimits:
         made: dict[str, Any] = {}
         for one in fields(self):
             value = getattr(self, one.name)
+            if one.name == "dependent":
+                if value is not None:
+                    made[one.name] = value.to_dict()
+                continue
             made[one.name] = (
                 [float(v) if np.isfinite(v) else None for v in value] if isinstance(value, np.ndarray) else value
             )
         return made
 
 
+def dependent_limits(robot: Robot, given: Mapping[str, Given]) -> MotionLimits:
+    """Limits of the dependent joints, in the order of q: the robot's, or those given by joint name; infinite else."""
+    joints = [joint for joint in robot.joints if joint.name not in robot.primary_names]
+    bounds = {}
+    for name in BOUNDS:
+        by_name = given.get(name)
+        stated = _stated_of(joints, name, by_name if isinstance(by_name, Mapping) else {})
+        unlimited = -np.inf if name == "lower" else np.inf
+        bounds[name] = np.where(np.isnan(stated), unlimited, stated)
+    bounds["effort"] = np.full(len(joints), np.inf)
+    return MotionLimits(**bounds, torque_margin=0.0, dependent=None)
+
+
+def _stated_of(joints: Sequence[Joint], name: str, given: Mapping[str, float]) -> Array:
+    """(joints,) NaN where it is not stated."""
+    bound = np.array([_stated(joint.limits, name) for joint in joints])
+    for k, joint in enumerate(joints):
+        if joint.name in given:
+            bound[k] = _number(given[joint.name], name)
+    return bound
+
+
 def _bound(robot: Robot, name: str, given: Given) -> Array:
     """(n,) NaN where it is not stated."""
-    bound = np.array([_stated(joint.limits, name) for joint in robot.joints])
+    joints = robot.primary_joints
     if given is None:
-        return bound
+        return _stated_of(joints, name, {})
     if isinstance(given, Mapping):
-        for joint, value in given.items():
+        for joint in given:
             if joint not in robot.joint_names:
                 raise unknown_name("joint", joint, robot.joint_names)
-            bound[robot.joint_index(joint)] = _number(value, name)
-        return bound
+            if name == "effort" and joint not in robot.primary_names:
+                raise InputError(f"limit effort names {joint!r}, a dependent joint, which no motor drives")
+        return _stated_of(joints, name, given)
     try:
         array = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(f"limit {name} must be numbers, got {given!r}") from error
-    if array.shape not in ((), (robot.joint_count,)):
-        raise InputError(f"limit {name} has shape {array.shape}, but one number or {robot.joint_count} are needed")
-    return np.array(np.broadcast_to(array, (robot.joint_count,)))
+    if array.shape not in ((), (len(joints),)):
+        raise InputError(f"limit {name} has shape {array.shape}, but one number or {len(joints)} are needed")
+    return np.array(np.broadcast_to(array, (len(joints),)))
 
 
 def _stated(limits: Limits, name: str) -> float:
@@ -170,7 +203,7 @@ def _number(value: object, name: str) -> float:
 
 def _require_stated(robot: Robot, bounds: Mapping[str, Array]) -> None:
     missing = {
-        name: [joint for joint, value in zip(robot.joint_names, bounds[name], strict=True) if np.isnan(value)]
+        name: [joint for joint, value in zip(robot.primary_names, bounds[name], strict=True) if np.isnan(value)]
         for name in REQUIRED
     }
     asked = [f"{name} of {', '.join(joints)}" for name, joints in missing.items() if joints]

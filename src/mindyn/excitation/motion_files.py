@@ -58,7 +58,7 @@ def coefficients_of(design: MotionDesign) -> dict[str, Any]:
     """Family, start and coefficients as JSON can hold them; q(t) follows from them alone."""
     motion = design.motion
     made = {
-        "joints": list(design.robot.joint_names),
+        "joints": list(design.robot.primary_names),
         "seconds": motion.seconds,
         "start": motion.start.tolist(),
         "family": motion.family.to_dict(),
@@ -79,7 +79,7 @@ def _columns(design: MotionDesign, rate_hz: float) -> dict[str, Any]:
     q, qd, qdd, t = design.sample(rate_hz)
     columns: dict[str, Any] = {"time": t}
     for signal, values in (("position", q), ("velocity", qd), ("acceleration", qdd)):
-        columns |= {f"{name}.{signal}": values[:, k] for k, name in enumerate(design.robot.joint_names)}
+        columns |= {f"{name}.{signal}": values[:, k] for k, name in enumerate(design.robot.primary_names)}
     return columns
 
 
@@ -98,7 +98,7 @@ def _write_parquet(design: MotionDesign, path: Path, rate_hz: float) -> None:
 
 def _write_npz(design: MotionDesign, path: Path, rate_hz: float) -> None:
     q, qd, qdd, t = design.sample(rate_hz)
-    names = np.array(design.robot.joint_names)
+    names = np.array(design.robot.primary_names)
 
     def write(temporary: Path) -> None:
         with temporary.open("wb") as file:
@@ -133,7 +133,7 @@ def _write_yaml(design: MotionDesign, path: Path, rate_hz: float) -> None:
     lines = [
         "# trajectory_msgs/msg/JointTrajectory",
         'header: {stamp: {sec: 0, nanosec: 0}, frame_id: ""}',
-        f"joint_names: {json.dumps(list(design.robot.joint_names))}",
+        f"joint_names: {json.dumps(list(design.robot.primary_names))}",
         "points:",
     ]
     for row, time in enumerate(t):

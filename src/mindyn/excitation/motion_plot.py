@@ -34,7 +34,7 @@ def html_plot(design: MotionDesign) -> str:
         *(f"<p>Note: {escape(note)}.</p>" for note in design.notes),
         "<h2>Joint motion</h2>",
         "<p>Dashed: limits.</p>",
-        *(_joint(design, k) for k in range(design.robot.joint_count)),
+        *(_joint(design, k) for k in range(len(design.robot.primary_names))),
         "<h2>Part of every limit used</h2>",
         f"<p>Those below {100 * SHOWN:g} % are left out.</p>",
         bars({label: value for label, value in design.used.items() if value > SHOWN}, "part of the limit"),
@@ -64,8 +64,8 @@ def _joint(design: MotionDesign, joint: int) -> str:
         (-limits.velocity[joint], limits.velocity[joint]),
         (-limits.acceleration[joint], limits.acceleration[joint]),
     )
-    name = design.robot.joint_names[joint]
-    unit = UNITS[design.robot.joints[joint].kind]
+    name = design.robot.primary_names[joint]
+    unit = UNITS[design.robot.primary_joints[joint].kind]
     drawings = [
         curve(t, design.motion.derivative(t, order)[:, joint], bounds[order], f"{name}: {what}, {unit}{per}")
         for order, (what, per) in enumerate(ORDERS)

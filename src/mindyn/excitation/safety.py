@@ -13,13 +13,13 @@ from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.excitation.capsules import Body, Capsule, capsules_of
 from mindyn.excitation.clearance import Pairs, moved_by
-from mindyn.excitation.columns import Columns, coulomb_columns
+from mindyn.excitation.columns import Columns, base_of, coulomb_columns
 from mindyn.excitation.constraints import Box, Constraint, Gaps, Rates, Torques, Walls
 from mindyn.excitation.limits import STILL, MotionLimits
+from mindyn.excitation.loop_limits import loop_constraints
 from mindyn.kernels.model import compile_model
 from mindyn.parameters.base import BaseParameters
-from mindyn.parameters.structural import structural_base
-from mindyn.robots.drive_matrices import drive_parameters, friction_matrix
+from mindyn.robots.drive_matrices import drive_parameters
 from mindyn.robots.robot import Robot
 
 PROBES: Final = 500
@@ -72,7 +72,7 @@ class Safety:
 def safety_of(columns: Columns, limits: MotionLimits, beta: Array | None, around: Surroundings, seed: int) -> Safety:
     """The constraints of a robot within limits, torques by the base parameters `beta`."""
     robot = columns.robot
-    made: list[Constraint] = [*_rates(robot, limits)]
+    made: list[Constraint] = [*_rates(robot, limits), *loop_constraints(robot, limits)]
     if np.isfinite(limits.effort).any():
         assert beta is not None
         made.append(_torques(columns, limits, beta))
@@ -88,29 +88,29 @@ def _rates(robot: Robot, limits: MotionLimits) -> list[Rates]:
         if not len(joints):
             continue
         middle = limits.middle[joints] if order == 0 else np.zeros(len(joints))
-        names = tuple(robot.joint_names[j] for j in joints)
+        names = tuple(robot.primary_names[j] for j in joints)
         made.append(Rates(order, joints, middle, np.maximum(half[joints], STILL), names))
     return made
 
 
 def _torques(columns: Columns, limits: MotionLimits, beta: Array) -> Torques:
     """Coulomb friction counts at its worst, whichever way the joint turns: no sign is left in the constraint."""
-    robot, worst = columns.robot, np.zeros(columns.robot.joint_count)
+    robot, worst = columns.robot, np.zeros(len(limits.effort))
     base, smooth = _with_drives(columns.base, beta)
     if base.drives:
-        numbers = coulomb_columns(robot, base)
-        worst = np.abs(friction_matrix(robot)).T @ np.abs(smooth[numbers])
+        numbers, rows = coulomb_columns(robot, base)
+        worst = np.abs(rows).T @ np.abs(smooth[numbers])
         smooth[numbers] = 0.0
     joints = np.flatnonzero(np.isfinite(limits.effort))
     allowed = (limits.torque - worst)[joints]
     if (allowed <= 0).any():
-        short = ", ".join(robot.joint_names[j] for j in joints[allowed <= 0])
+        short = ", ".join(robot.primary_names[j] for j in joints[allowed <= 0])
         raise InputError(
             f"the torque limits cannot be met: Coulomb friction alone takes all that {short} may use",
             hint="raise the effort limits, lower torque_margin, or check the friction of the prior model",
         )
     model = compile_model(robot, drives=base.drives, base=base, parameters="base")
-    names = tuple(robot.joint_names[j] for j in joints)
+    names = tuple(robot.primary_names[j] for j in joints)
     kernel, slopes = model.kernel("inverse_dynamics"), model.derivatives("inverse_dynamics")
     return Torques(kernel, slopes, smooth, joints, allowed, names)
 
@@ -120,7 +120,7 @@ def _with_drives(base: BaseParameters, beta: Array) -> tuple[BaseParameters, Arr
     robot = base.robot
     if base.drives or not (robot.drives or robot.extras):
         return base, beta.copy()
-    whole = structural_base(robot, drives=True)
+    whole = base_of(robot, drives=True)
     return whole, np.asarray(whole.matrix @ np.concatenate([base.embedding @ beta, drive_parameters(robot)]))
 
 

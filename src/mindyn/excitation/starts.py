@@ -87,7 +87,7 @@ def require_excitable(columns: Columns, limits: MotionLimits, earlier_rows: Arra
     touched = np.asarray((np.abs(open_directions) > 1e-6).any(axis=1))
     if touched.any():
         names = [name for name, one in zip(columns.base.names, touched, strict=True) if one]
-        still = [name for name, one in zip(columns.robot.joint_names, limits.still, strict=True) if one]
+        still = [name for name, one in zip(columns.robot.primary_names, limits.still, strict=True) if one]
         cause = f": joint {', '.join(still)} cannot move" if still else ""
         raise InputError(
             f"no motion within the limits tells these parameters: {', '.join(names)}{cause}",

@@ -8,10 +8,11 @@ from typing import Any, Literal, get_args
 
 import casadi
 import numpy as np
+from numpy.typing import ArrayLike
 
 from mindyn.algebra.values import Array
 from mindyn.equations.catalogue import EQUATIONS, PLACED, Function, Parameters, equation
-from mindyn.equations.loop_equations import loop_equation
+from mindyn.equations.loop_equations import has_projection, loop_equation
 from mindyn.errors import InputError, require_choice, unknown_name
 from mindyn.files import write_whole
 from mindyn.kernels.binding import BoundKernel
@@ -83,6 +84,7 @@ class Model:
         dtype: Precision = "float64",
         inverse_dynamics: str | None = None,
         inertia_matrix: str | None = None,
+        home: ArrayLike | None = None,
     ) -> None:
         if not isinstance(robot, Robot):
             raise InputError(
@@ -90,7 +92,10 @@ class Model:
             )
         require_choice(parameters, get_args(Parameters), "parameters")
         require_choice(dtype, get_args(Precision), "dtype")
+        if home is not None and not robot.loops:
+            raise InputError(f"robot {robot.name!r} has no loops: home= has no meaning")
         self.robot = robot
+        self._home = home
         self._formulations = {"inverse_dynamics": inverse_dynamics, "inertia_matrix": inertia_matrix}
         self._base = base
         self.drives = drives
@@ -188,7 +193,15 @@ class Model:
         if self.robot.loops:
             if self._formulations.get(name) is not None:
                 raise InputError(f"formulations are of open chains, and robot {self.robot.name!r} has loops")
-            return loop_equation(self.robot, name, drives=self.drives, parameters=parameters, base=base, place=link)
+            return loop_equation(
+                self.robot,
+                name,
+                drives=self.drives,
+                parameters=parameters,
+                base=base,
+                place=link,
+                home=self._home,
+            )
         return equation(
             self.robot,
             name,
@@ -234,7 +247,8 @@ class Model:
     @property
     def operation_counts(self) -> dict[str, OperationCounts]:
         """Multiplications, additions, ... that one evaluation of each equation takes (see kernels/counts.py)."""
-        return {name: operation_counts(self.kernel(name).program) for name in CORE}
+        made = [name for name in CORE if not self.robot.loops or has_projection(name)]
+        return {name: operation_counts(self.kernel(name).program) for name in made}
 
     def bind(self, name: str, link: str | None = None) -> BoundKernel:
         """Bound buffers for a control loop: no allocation, no checks for each call."""
@@ -300,12 +314,14 @@ def compile_model(
     dtype: Precision = "float64",
     inverse_dynamics: str | None = None,
     inertia_matrix: str | None = None,
+    home: ArrayLike | None = None,
 ) -> Model:
     """The kernels of a robot.
 
     drives      rotor inertia, friction and offsets take part, and have columns in the regressors
     base        the base set of `regressor`; the structural one if left out
     parameters  "constant" bakes the robot's values in; "input" passes phi at run time, "base" passes beta
+    home        (n,) of a robot with loops: a closed configuration in the assembly that is meant; near q = 0 without
 
     inverse_dynamics, inertia_matrix  a formulation by name (equations/formulations.py), or "auto": the cheapest of all
     """
@@ -317,6 +333,7 @@ def compile_model(
         dtype=dtype,
         inverse_dynamics=inverse_dynamics,
         inertia_matrix=inertia_matrix,
+        home=home,
     )
 
 

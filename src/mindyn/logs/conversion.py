@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from mindyn.algebra.values import Array, frozen_array
+from mindyn.equations.loop_closure import primary_gears
 from mindyn.logs.findings import LogError
 from mindyn.logs.statement import PerJoint, Statement
 from mindyn.logs.units import factor, is_current
-from mindyn.robots.drive_matrices import SINGULAR, gear_condition, gear_matrix
+from mindyn.robots.drive_matrices import SINGULAR, gear_condition
 from mindyn.robots.robot import Robot
 
 
@@ -74,8 +75,7 @@ def _gears_of_drives(robot: Robot) -> Array:
             f"the log is motor side, but the robot states no gears for: {', '.join(missing)}",
             hint="state gears = [n ratios] or an n x n matrix in the sidecar file, or drives in the robot file",
         )
-    rows = [driven.index(name) for name in robot.primary_names]
-    return np.asarray(gear_matrix(robot)[np.ix_(rows, [robot.joint_index(name) for name in robot.primary_names])])
+    return primary_gears(robot)
 
 
 def _scales(signal: str, statement: Statement, robot: Robot) -> Array:

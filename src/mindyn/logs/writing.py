@@ -27,7 +27,7 @@ def write_log(
     """The file, its columns named by joint, and beside it what they mean.
 
     time     (N,) s
-    signals  position, velocity, torque: (N, n) in SI units
+    signals  position, velocity, torque: (N, n) in SI units, of the primary joints
     side     of every signal: "joint" or "motor"
     accept   findings of `read_log` that are right in this log
     """
@@ -37,7 +37,7 @@ def write_log(
         raise InputError(f"a log is written as .csv or .parquet, not as {path.name!r}")
     columns = {"time": time}
     for signal, values in signals.items():
-        columns |= {f"{name}.{signal}": values[:, k] for k, name in enumerate(robot.joint_names)}
+        columns |= {f"{name}.{signal}": values[:, k] for k, name in enumerate(robot.primary_names)}
     table = polars.DataFrame(columns)
     content = BytesIO()
     table.write_csv(content) if path.suffix == ".csv" else table.write_parquet(content)
@@ -61,4 +61,4 @@ def _sidecar(robot: Robot, signals: Sequence[str], side: Mapping[str, str], acce
 
 
 def _by_joint(robot: Robot, pair: tuple[str, str]) -> str:
-    return ", ".join(f'"{joint.name}" = "{pair[joint.kind == "prismatic"]}"' for joint in robot.joints)
+    return ", ".join(f'"{joint.name}" = "{pair[joint.kind == "prismatic"]}"' for joint in robot.primary_joints)

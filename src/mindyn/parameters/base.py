@@ -10,7 +10,7 @@ import numpy as np
 from mindyn.algebra.values import Array, content
 from mindyn.errors import InputError, RobotError
 from mindyn.parameters.labels import parameter_labels
-from mindyn.parameters.reading import Coefficients, expression
+from mindyn.parameters.reading import Coefficients, cleaned, expression
 from mindyn.robots.drive_matrices import drive_parameters
 from mindyn.robots.robot import Robot
 
@@ -85,7 +85,8 @@ class BaseParameters:
     def embedding(self) -> Array:
         """E (p, count) with K E = 1: phi = E beta has the same dynamics; survivors in place where the form has them."""
         if self.survivors is None:
-            return np.asarray(np.linalg.pinv(self.matrix))
+            # Rounding noise in place of zeros would make a regressor several times as long.
+            return cleaned(np.asarray(np.linalg.pinv(self.matrix), dtype=np.float64), noise=1e-13)
         E = np.zeros(self.matrix.shape[::-1])
         E[list(self.survivors), range(self.count)] = 1.0
         return E

@@ -110,13 +110,19 @@ def parallelogram_relations(robot: Robot, loop: Loop, home: Array) -> Array | No
     polygon = polygon_of(robot, loop, home)
     if polygon is None or not polygon.is_parallelogram:
         return None
+    turns = link_turns(robot, polygon)
+    a, b, c, d = polygon.corners
+    return np.array([turns[a] - turns[c], turns[b] - turns[d]])
+
+
+def link_turns(robot: Robot, polygon: Polygon) -> Array:
+    """(m, n): by how much each link of a polygon turns about its normal with every joint of the loop."""
     turns = np.zeros((len(polygon.links), robot.joint_count))
     for i, link in enumerate(polygon.links[1:], start=1):
         for hinge in polygon.hinges:
             if hinge.joint is not None and hinge.joint in robot.path(link):
                 turns[i, hinge.joint] = np.sign(hinge.axis @ polygon.normal)
-    a, b, c, d = polygon.corners
-    return np.array([turns[a] - turns[c], turns[b] - turns[d]])
+    return turns
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,15 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
-from mindyn.equations.loop_closure import loop_closure
-from mindyn.errors import InputError, RobotError, unknown_name
+from mindyn.equations.loop_closure import primary_friction
+from mindyn.errors import InputError, unknown_name
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.kernels.kernel import Kernel
 from mindyn.kernels.model import compile_model
 from mindyn.parameters.base import BaseParameters
 from mindyn.parameters.labels import parameter_labels
 from mindyn.regression.friction import SHAPES, Friction
-from mindyn.robots.drive_matrices import friction_matrix
 from mindyn.robots.parts import Drive
 from mindyn.robots.robot import Robot
 
@@ -71,7 +70,7 @@ class Regressor:
         nonzeros = self.kernel.nonzeros("Y")
         rows, columns = np.divmod(nonzeros, self.base.count)
         self._starts = np.searchsorted(rows, np.arange(self.joint_count + 1))
-        self._matrix = _friction_of_rows(robot) if drives else np.zeros((0, self.joint_count))
+        self._matrix = primary_friction(robot) if drives else np.zeros((0, self.joint_count))
         self._scales = _joint_scales(robot) if drives else np.ones(0)
         self._coulomb = self._coulomb_places(rows, columns)
         declared = {k for k, name in enumerate(self.base.names) if name in {one.name for one in robot.extras}}
@@ -212,17 +211,6 @@ def _shape_values(shape: str, u: Array, s: Array) -> Array:
     if shape == "speed":
         return u
     return s if shape == "direction" else SHAPES[shape](u, s)
-
-
-def _friction_of_rows(robot: Robot) -> Array:
-    """F (drives, rows): the speeds that friction acts on are F qd, qd of the primary joints."""
-    F = friction_matrix(robot)
-    if not robot.loops:
-        return F
-    affine = loop_closure(robot).affine
-    if affine is None:
-        raise RobotError(f"the loops of {robot.name!r} are no parallelograms: their friction has no constant shape")
-    return np.asarray(F @ affine.matrix)
 
 
 def _joint_scales(robot: Robot) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -79,14 +80,23 @@ def _columns(values: ArrayLike, count: int, what: str) -> Array:
 
 def regular_gears(robot: Robot) -> Array:
     """G (n, n), refused where it does not determine the joints from the motors."""
+    require_drives(robot, robot.joint_names)
+    return require_regular(robot, gear_matrix(robot))
+
+
+def require_drives(robot: Robot, joints: Sequence[str]) -> None:
+    """Refuses a robot that states no drive of one of the joints."""
     driven = {drive.joint for drive in robot.drives}
-    missing = [name for name in robot.joint_names if name not in driven]
+    missing = [name for name in joints if name not in driven]
     if missing:
         raise MissingPhysicsError(
             f"robot {robot.name!r} states no drive of: {', '.join(missing)}",
             hint="add a [[drive]] table for each joint to the robot file",
         )
-    G = gear_matrix(robot)
+
+
+def require_regular(robot: Robot, G: Array) -> Array:
+    """G itself, refused where it does not determine the joints from the motors."""
     condition = gear_condition(G)
     if condition > SINGULAR:
         raise RobotError(

@@ -39,7 +39,7 @@ class AdaptiveMotion:
 
     def __init__(self, plant: Plant, q0: Array, qd0: Array, tolerance: Tolerance) -> None:
         self._plant, self._tolerance = plant, tolerance
-        self._n = plant.smooth.joint_count
+        self._n = plant.joint_count
         kernel, self._inertia = _kernels(plant)
         self._acceleration = kernel.bind()
         self._size = _FIRST_STEP

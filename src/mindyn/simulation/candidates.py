@@ -51,7 +51,9 @@ class CandidatePlant:
     @staticmethod
     def of(robot: Robot, base: BaseParameters) -> CandidatePlant:
         """The plant of symbols; refuses friction that does not determine its torques."""
-        plant_of(robot, drives=base.drives)  # refuses loops and jumping extra torques, by name
+        if robot.loops:
+            raise RobotError(f"robot {robot.name!r} has loops; candidates are simulated of open chains and trees")
+        plant_of(robot, drives=base.drives)  # refuses jumping extra torques, by name
         rows = friction_matrix(robot) if base.drives else np.zeros((0, robot.joint_count))
         if np.linalg.matrix_rank(rows) < len(rows):
             raise RobotError(f"the friction speeds of robot {robot.name!r} depend on each other: gears are singular")

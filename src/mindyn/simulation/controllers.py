@@ -81,7 +81,7 @@ class ComputedTorque:
         self, robot: Robot, reference: Reference, stiffness: ArrayLike, damping: ArrayLike, *, drives: bool = False
     ) -> None:
         self.reference, self.plant = reference, plant_of(robot, drives=drives)
-        n, wanted = robot.joint_count, len(reference(0.0)[0])
+        n, wanted = self.plant.joint_count, len(reference(0.0)[0])
         if wanted != n:
             raise InputError(f"the reference is of {wanted} joints, but robot {robot.name!r} has {n}")
         self.stiffness, self.damping = _gains(stiffness, n, "stiffness"), _gains(damping, n, "damping")

@@ -4,7 +4,8 @@
     F    (m, n) rows of the friction matrix whose drive has Coulomb friction; s = F qd are the speeds it acts on
     lam  (m,) friction torques, each at its drive's own side: lam = c sign(s) where s is not 0, |lam| <= c where it is
 
-F is the gear matrix's row for friction at the motor, so coupled drives need nothing special.
+F is the gear matrix's row for friction at the motor, so coupled drives need nothing special. A robot with
+parallelograms moves by its n primary joints: M, h and F are those of all its joints, projected.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ from mindyn.algebra.values import Array
 from mindyn.equations.catalogue import Function, equation
 from mindyn.equations.chain import SX, constant
 from mindyn.equations.forward_dynamics import factor, solve
+from mindyn.equations.loop_closure import primary_friction
+from mindyn.equations.loop_equations import loop_equation
 from mindyn.errors import RobotError
-from mindyn.robots.drive_matrices import friction_matrix, reflected_inertia
+from mindyn.robots.drive_matrices import reflected_inertia
 from mindyn.robots.robot import Robot
 
 
@@ -54,6 +57,16 @@ class Plant:
     levels: Array
 
     @property
+    def joint_names(self) -> tuple[str, ...]:
+        """Of q: the primary joints."""
+        return self.smooth.primary_names
+
+    @property
+    def joint_count(self) -> int:
+        """n."""
+        return len(self.joint_names)
+
+    @property
     def has_friction(self) -> bool:
         """Whether some drive has Coulomb friction."""
         return len(self.levels) > 0
@@ -66,7 +79,8 @@ class Plant:
 
     def equation(self, name: str) -> Function:
         """An equation of the robot without Coulomb friction."""
-        return equation(self.smooth, name, drives=self.drives)
+        traced = loop_equation if self.smooth.loops else equation
+        return traced(self.smooth, name, drives=self.drives)
 
 
 KEPT = 16
@@ -76,8 +90,6 @@ KEPT = 16
 @lru_cache(maxsize=KEPT)
 def plant_of(robot: Robot, *, drives: bool) -> Plant:
     """The plant of a robot; refuses friction that does not determine its torques."""
-    if robot.loops:
-        equation(robot, "forward_dynamics")  # refuses loops, by name
     for extra in robot.extras if drives else ():
         if "sign" in extra.formula:
             raise RobotError(
@@ -85,17 +97,46 @@ def plant_of(robot: Robot, *, drives: bool) -> Plant:
                 "what sticks: only the Coulomb friction of drives is handled so",
                 hint="write it smoothly, with tanh(qd / speed), or leave it out of the simulated robot",
             )
+    F = primary_friction(robot)
     if not drives:
-        return Plant(replace(robot, drives=()), False, np.zeros((0, robot.joint_count)), np.zeros(0))
+        return Plant(replace(robot, drives=()), False, F[:0], np.zeros(0))
     levels = np.array([drive.coulomb for drive in robot.drives])
-    rows = friction_matrix(robot)[levels > 0]
+    rows, levels = F[levels > 0], levels[levels > 0]
+    if robot.loops:
+        rows, levels = _together(rows, levels)
     if np.linalg.matrix_rank(rows) < len(rows):
-        raise RobotError(
-            f"the friction speeds of robot {robot.name!r} depend on each other: its gear matrix is singular, "
-            "so that dry friction at rest has no unique torques"
-        )
+        raise _dependent_friction(robot)
     smooth = replace(robot, drives=tuple(replace(drive, coulomb=0.0) for drive in robot.drives))
-    return Plant(smooth, True, rows, levels[levels > 0])
+    return Plant(smooth, True, rows, levels)
+
+
+def _together(rows: Array, levels: Array) -> tuple[Array, Array]:
+    """Frictions that a loop keeps in step as one: c1 at r and c2 at a r act as c1 + |a| c2 at r."""
+    kept: list[Array] = []
+    sums: list[float] = []
+    for row, level in zip(rows, levels, strict=True):
+        for k, other in enumerate(kept):
+            share = float(row @ other / (other @ other))
+            if np.array_equal(row, share * other):
+                sums[k] += abs(share) * level
+                break
+        else:
+            kept.append(row)
+            sums.append(float(level))
+    return np.array(kept).reshape(-1, rows.shape[1]), np.array(sums)
+
+
+def _dependent_friction(robot: Robot) -> RobotError:
+    if robot.loops:
+        return RobotError(
+            f"the friction speeds of robot {robot.name!r} depend on each other: drives of primary and of dependent "
+            "joints have Coulomb friction, so that dry friction at rest has no unique torques",
+            hint="state Coulomb friction at the drives of the primary joints alone",
+        )
+    return RobotError(
+        f"the friction speeds of robot {robot.name!r} depend on each other: its gear matrix is singular, "
+        "so that dry friction at rest has no unique torques"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +168,9 @@ def response(plant: Mechanism, q: SX, qd: SX, tau: SX) -> Response:
 
 
 def coupled_joints(robot: Robot, *, coupled: bool) -> list[list[int]]:
-    """Earlier joints of each joint, nearest first: those it hangs on, or all where drives couple branches."""
+    """Earlier joints of each joint, nearest first: those it hangs on, or all where drives or loops couple branches."""
+    if robot.loops:
+        return [list(reversed(range(i))) for i in range(len(robot.primary_names))]
     return [list(reversed(range(i) if coupled else robot.path(i)[:-1])) for i in range(robot.joint_count)]
 
 
@@ -136,7 +179,7 @@ def acceleration(plant: Plant) -> Function:
 
     Friction k slips with torque slip[k] where stuck[k] is 0; where it is 1, lam[k] is what keeps its speed constant.
     """
-    n, m = plant.smooth.joint_count, len(plant.levels)
+    n, m = plant.joint_count, len(plant.levels)
     q, qd, tau = (casadi.SX.sym(name, n) for name in ("q", "qd", "tau"))
     if not m:
         qdd = plant.equation("forward_dynamics")(q, qd, tau)

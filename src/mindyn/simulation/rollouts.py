@@ -61,7 +61,7 @@ class CompiledRollout:
     def __init__(self, plant: Plant, law: Function | None, dtype: Precision) -> None:
         self.plant, self.dtype = plant, np.dtype(dtype)
         if law is not None:
-            require_law(law, plant.smooth.joint_count, reserved=("lam", "dt", "tau"))
+            require_law(law, plant.joint_count, reserved=("lam", "dt", "tau"))
         kernel = Kernel(step_function(plant, law), dtype=dtype, shared=["dt"])
         self._shapes = {one.name: one.size for one in kernel.program.arguments}
         self._inputs = [one.name for one in kernel.program.inputs]
@@ -111,7 +111,7 @@ class CompiledRollout:
         return array if array.ndim == 3 else array[None]
 
     def _start(self, value: Any, name: str) -> Batch:
-        array, n = real_array(value, self.dtype, name), self.plant.smooth.joint_count
+        array, n = real_array(value, self.dtype, name), self.plant.joint_count
         if array.ndim not in (1, 2) or array.shape[-1] != n:
             raise InputError(f"{name} has shape {array.shape}, but (B, {n}) or ({n},) is needed")
         if not np.isfinite(array).all():

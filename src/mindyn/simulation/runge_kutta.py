@@ -51,7 +51,7 @@ def step_function(plant: Plant, law: Function | None = None) -> Function:
     With a `law`, tau is its value at the beginning of the step; the law's inputs besides q and qd take tau's place
     among the inputs, and tau is a further output.
     """
-    n, m = plant.smooth.joint_count, len(plant.levels)
+    n, m = plant.joint_count, len(plant.levels)
     symbols = {"q": casadi.SX.sym("q", n), "qd": casadi.SX.sym("qd", n)}
     if m:
         symbols["lam"] = casadi.SX.sym("lam", m)
@@ -72,7 +72,7 @@ def step_function(plant: Plant, law: Function | None = None) -> Function:
 
 def slope_function(plant: Plant) -> Function:
     """qdd and lam of (q, qd, lam, tau, dt): what the first stage of a step sees."""
-    n, m = plant.smooth.joint_count, len(plant.levels)
+    n, m = plant.joint_count, len(plant.levels)
     q, qd, tau = (casadi.SX.sym(name, n) for name in ("q", "qd", "tau"))
     lam, dt = casadi.SX.sym("lam", m), casadi.SX.sym("dt")
     (_, qdd), after = slope(plant, State(q, qd, lam), tau, dt)

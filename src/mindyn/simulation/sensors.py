@@ -14,8 +14,9 @@ from typing import get_args
 import numpy as np
 
 from mindyn.algebra.values import Array
+from mindyn.equations.loop_closure import primary_gears
 from mindyn.errors import InputError, MissingPhysicsError, require_choice
-from mindyn.robots.drive_matrices import regular_gears
+from mindyn.robots.drive_matrices import require_drives, require_regular
 from mindyn.robots.parts import Side
 from mindyn.robots.robot import Robot
 from mindyn.simulation.inputs import read_only, require_positive
@@ -76,7 +77,7 @@ def measure(robot: Robot, motion: Simulation, sensors: Sensors) -> Measurement:
     if sensors.torque_side == "joint":
         torque = torque @ G
     return Measurement(
-        robot.joint_names,
+        robot.primary_names,
         sensors.rate_hz,
         read_only(times),
         read_only(np.ascontiguousarray(position)),
@@ -89,20 +90,21 @@ def measure(robot: Robot, motion: Simulation, sensors: Sensors) -> Measurement:
 def _gears(robot: Robot, sensors: Sensors) -> Array:
     """G (n, n), or the identity for a robot without drives."""
     if robot.drives:
-        return regular_gears(robot)
+        require_drives(robot, robot.primary_names)
+        return require_regular(robot, primary_gears(robot))
     if "motor" in (sensors.position_side, sensors.torque_side):
         raise MissingPhysicsError(
             f"robot {robot.name!r} states no drives, but readings at the motors are asked for",
             hint="add [[drive]] tables to the robot file, or ask for the joint side",
         )
-    return np.eye(robot.joint_count)
+    return np.eye(len(robot.primary_names))
 
 
 def _resolution(robot: Robot, sensors: Sensors) -> float | None:
     """Radians (of the motor) of one count."""
     if sensors.counts_per_revolution is None:
         return None
-    sliding = [joint.name for joint in robot.joints if joint.kind == "prismatic"]
+    sliding = [joint.name for joint in robot.primary_joints if joint.kind == "prismatic"]
     if sliding and not robot.drives:
         raise MissingPhysicsError(
             f"joint {sliding[0]!r} is prismatic and robot {robot.name!r} states no drives, so that counts for each "

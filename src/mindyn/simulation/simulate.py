@@ -71,7 +71,8 @@ def simulate(
     """
     seconds, rate_hz = require_positive(seconds, "seconds"), require_positive(rate_hz, "rate_hz")
     require_choice(method, get_args(Method), "method")
-    plant, n = plant_of(robot, drives=drives), robot.joint_count
+    plant = plant_of(robot, drives=drives)
+    n = plant.joint_count
     q = frozen_array(q0, (n,), "q0")
     qd = frozen_array(np.zeros(n) if qd0 is None else qd0, (n,), "qd0")
     longest = require_positive(1 / rate_hz if longest_step_s is None else longest_step_s, "longest_step_s")
@@ -118,7 +119,7 @@ def _log_source(log: TorqueLog, seconds: float, n: int) -> Source:
 
 
 def _run(motion: Motion, source: Source, plant: Plant, seconds: float, rate_hz: float) -> Simulation:
-    n, times = plant.smooth.joint_count, np.arange(int(seconds * rate_hz + 1e-6) + 1) / rate_hz
+    n, times = plant.joint_count, np.arange(int(seconds * rate_hz + 1e-6) + 1) / rate_hz
     instants, is_row, is_change = _schedule(times, source.instants[source.instants <= times[-1] + _TICK])
     rows = {name: np.empty((len(times), n)) for name in ("q", "qd", "qdd", "tau", "friction")}
     stuck = np.zeros((len(times), len(plant.levels)), dtype=np.bool_)
@@ -135,7 +136,7 @@ def _run(motion: Motion, source: Source, plant: Plant, seconds: float, rate_hz: 
             stuck[row] = motion.stuck
             row += 1
     q, qd, qdds, taus, friction = (read_only(array) for array in rows.values())
-    names = plant.smooth.joint_names
+    names = plant.joint_names
     return Simulation(names, rate_hz, read_only(times), q, qd, qdds, taus, friction, read_only(stuck), motion.events)
 
 
@@ -147,7 +148,7 @@ def _schedule(times: Array, changes: Array) -> tuple[list[float], NDArray[np.boo
 
 
 def _checked(value: ArrayLike, t: float, plant: Plant) -> Array:
-    tau, names = np.asarray(value, dtype=np.float64), plant.smooth.joint_names
+    tau, names = np.asarray(value, dtype=np.float64), plant.joint_names
     if tau.shape != (len(names),):
         raise InputError(
             f"the controller gave torques of shape {tau.shape} at {t:.6g} s, but ({len(names)},) is needed"

@@ -165,7 +165,7 @@ def make_bench(robot: Robot, setting: BenchSetting) -> Bench:
     if robot.loops:
         raise InputError(
             f"robot {robot.name!r} has loops ({', '.join(loop.name for loop in robot.loops)}); methods are compared on "
-            "open chains and trees, which can be simulated"
+            "open chains and trees"
         )
     truth = _with_friction_error(robot, setting.friction_error)
     reference = _sines(robot, setting, 0)

@@ -1,0 +1,200 @@
+"""Motions of robots with parallelograms: every limit of primary and dependent joints holds, by Pinocchio with pins."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from cli.program import mindyn_program
+from closeness import DERIVATIVE, SAME_ALGEBRA, assert_close, assert_negligible
+from excitation.independent_check import motion_at, smallest_gaps
+from excitation.test_gradients_of_designs import differences
+from identifiability.loop_oracle import LoopOracle
+
+import mindyn
+from mindyn.errors import InputError, RobotError
+from mindyn.excitation.columns import Columns
+from mindyn.excitation.constraints import aggregated
+from mindyn.excitation.design_inputs import limits_for, robot_to_estimate
+from mindyn.excitation.instants import Instants
+from mindyn.excitation.loop_limits import loop_constraints
+from mindyn.excitation.safety import Surroundings, safety_of
+from mindyn.robots.parts import Drive
+
+SECONDS = 8.0
+FAMILY = mindyn.Fourier(3, ramp_s=1.0)
+TOLERANCE = 1e-8
+MARGIN = 0.9
+BOUNDS = {"lower": -1.5, "upper": 1.5, "velocity": 3.0, "acceleration": 20.0, "effort": 150.0}
+
+
+def palletiser() -> mindyn.Robot:
+    """With a drive on every primary joint, and friction on both dependent ones, which turn in step."""
+    robot = mindyn.load_robot("palletiser")
+    drives = [Drive(name, 20.0, rotor_inertia=1e-4, viscous=1.0, coulomb=2.0) for name in robot.primary_names]
+    passive = [Drive(name, viscous=0.5, coulomb=level) for name, level in (("joint3", 1.0), ("joint_rod", 2.0))]
+    return replace(robot, drives=(*drives, *passive))
+
+
+def limits_of(robot, **dependent):
+    by_name = {key: dict.fromkeys(robot.primary_names, value) | dependent.get(key, {}) for key, value in BOUNDS.items()}
+    return mindyn.MotionLimits.of(robot, **by_name)
+
+
+@pytest.fixture(scope="module")
+def design():
+    robot = palletiser()
+    limits = limits_of(
+        robot,
+        lower={"joint3": -0.4},
+        upper={"joint3": 0.9},
+        velocity={"joint3": 1.5},
+        acceleration={"joint_rod": 6.0},
+    )
+    return mindyn.design_motion(robot, seconds=SECONDS, family=FAMILY, limits=limits, starts=1, self_collision=False)
+
+
+def through_pins(robot, p, pd, pdd):
+    """q, qd, qdd (N, n) of all joints: closed by hand, moved by Pinocchio's constraints."""
+    oracle = LoopOracle(robot)
+    q = np.zeros((len(p), robot.joint_count))
+    q[:, oracle.primary] = p
+    one, other = (q[:, robot.joint_index(name)] for name in ("joint2", "joint_crank"))
+    q[:, robot.joint_index("joint3")] = other - one
+    q[:, robot.joint_index("joint_rod")] = one - other
+    moved = [oracle.projection(*row)[1:] for row in zip(q, pd, pdd, strict=True)]
+    assert_negligible([oracle.gaps(row)[0] for row in q[::100]], 1.0, SAME_ALGEBRA)
+    return q, *(np.array(part) for part in zip(*moved, strict=True))
+
+
+def test_limits_of_all_joints_hold_at_one_kilohertz(design):
+    robot, limits = design.robot, design.limits
+    p, pd, pdd, _ = motion_at(design.to_dict(), np.arange(0, SECONDS, 1e-3))
+    q, qd, qdd = through_pins(robot, p, pd, pdd)
+    third, rod = robot.joint_index("joint3"), robot.joint_index("joint_rod")
+    parts = {
+        "position": np.abs(p).max() / 1.5,
+        "velocity": np.abs(pd).max() / 3.0,
+        "acceleration": np.abs(pdd).max() / 20.0,
+        "position of joint3": np.abs(q[:, third] - 0.25).max() / 0.65,
+        "velocity of joint3": np.abs(qd[:, third]).max() / 1.5,
+        "acceleration of joint_rod": np.abs(qdd[:, rod]).max() / 6.0,
+    }
+    assert max(parts.values()) <= 1 + TOLERANCE, parts
+    for name in ("position of joint3", "velocity of joint3", "acceleration of joint_rod"):
+        assert_close(design.used[name], parts[name], TOLERANCE)
+    assert max(parts["position of joint3"], parts["velocity of joint3"]) > 0.95, "no dependent limit binds"
+    assert limits.dependent is not None
+
+
+def test_torques_hold_through_the_pins_at_one_kilohertz(design):
+    robot = design.robot
+    p, pd, pdd, _ = motion_at(design.to_dict(), np.arange(0, SECONDS, 1e-3))
+    q, qd, qdd = through_pins(robot, p, pd, pdd)
+    oracle = LoopOracle(robot)
+    tau = np.array([oracle.torque_rows(*row) @ robot.phi for row in zip(q, pd, pdd, strict=True)])
+    worst = np.zeros(len(robot.primary_names))
+    for drive in robot.drives:
+        joint = robot.joint_index(drive.joint)
+        own = oracle.projection(q[0], pd[0], pdd[0])[0][joint]
+        motor = drive.ratio if drive.side == "motor" else 1.0
+        torque = drive.ratio**2 * drive.rotor_inertia * qdd[:, joint] + motor**2 * drive.viscous * qd[:, joint]
+        tau += np.outer(torque, own)
+        worst += np.abs(own) * abs(motor) * drive.coulomb
+    used = np.abs(tau).max(axis=0) / (MARGIN * BOUNDS["effort"] - worst)
+    assert used.max() <= 1 + TOLERANCE
+    assert_close([design.used[f"torque of {name}"] for name in robot.primary_names], used, TOLERANCE)
+
+
+def test_a_parallelogram_stays_open():
+    """Without ranges of dependent joints nothing else keeps crank and lower arm from folding over."""
+    robot = mindyn.load_robot("semi_direct_drive")
+    limits = mindyn.MotionLimits.of(robot, **BOUNDS)
+    found = mindyn.design_motion(robot, seconds=SECONDS, family=FAMILY, limits=limits, starts=1, self_collision=False)
+    p = motion_at(found.to_dict(), np.arange(0, SECONDS, 1e-3))[0]
+    from_square = np.degrees(np.abs(p[:, 2] - p[:, 1])).max()
+    assert 75 < from_square <= 80 * (1 + TOLERANCE)
+    assert_close(found.used["opening of parallelogram"], from_square / 80, TOLERANCE)
+
+
+def test_capsules_of_a_loop_keep_their_distance():
+    robot = mindyn.load_robot("semi_direct_drive")
+    limits = mindyn.MotionLimits.of(robot, **BOUNDS)
+    found = mindyn.design_motion(robot, seconds=SECONDS, family=FAMILY, limits=limits, starts=1, capsule_radius=0.03)
+    capsules = mindyn.capsules_of(robot, 0.03).capsules
+    links = [one.link for one in capsules]
+    assert "rod" in links
+    p, pd, pdd, _ = motion_at(found.to_dict(), np.arange(0, SECONDS, 1e-2))
+    tree = replace(robot, loops=())
+    q = through_pins(robot, p, pd, pdd)[0]
+    pair = (links.index("link2"), links.index("rod"))
+    gap = smallest_gaps(tree, capsules, q, [pair])[pair]
+    assert gap >= 0.01 * (1 - 1e-6)
+    assert "gap of link2 - rod" in found.used
+
+
+def test_constraints_of_loops_have_exact_derivatives():
+    robot = robot_to_estimate(palletiser(), True)
+    limits = limits_of(robot, velocity={"joint3": 2.0}, lower={"joint_rod": -1.0}, upper={"joint_rod": 0.5})
+    columns = Columns(robot, drives=True, speeds=limits.velocity)
+    rng = np.random.default_rng(0)
+    instants = Instants.of(FAMILY, SECONDS, 40)
+    z, along = 0.3 * rng.normal(size=(2, 1 + FAMILY.count, 4))
+    safety = safety_of(columns, limits, columns.base.values, Surroundings(radius=0.02), 0)
+    assert len(loop_constraints(robot, limits)) == 3
+    for one in safety.constraints:
+        slopes = aggregated(one, instants, instants.state(z), 20.0)[1]()
+        value = lambda x, one=one: aggregated(one, instants, instants.state(x), 20.0)[0]  # noqa: E731
+        assert_close(np.einsum("cij,ij->c", slopes, along), differences(value, z, along, h=1e-4), 10 * DERIVATIVE)
+
+
+def test_a_log_of_the_motion_tells_what_was_promised():
+    """Identified from it with noise, the parameters lie within five predicted deviations."""
+    robot = palletiser()
+    robot = replace(robot, drives=tuple(one for one in robot.drives if one.joint in robot.primary_names))
+    found = mindyn.design_motion(
+        robot, seconds=SECONDS, family=FAMILY, limits=limits_of(robot), starts=1, noise=0.1, deadline_s=5.0
+    )
+    q, qd, qdd, _ = found.sample(100.0)
+    model = mindyn.compile_model(found.robot, drives=True)
+    tau = model.inverse_dynamics(q, qd, qdd)
+    tau += 0.1 * np.random.default_rng(0).normal(size=tau.shape)
+    samples = mindyn.Samples(robot.primary_names, q, qd, qdd, tau, 100.0, np.zeros(len(q), dtype=np.int64))
+    fit = mindyn.LeastSquares().fit(found.robot, samples)
+    assert fit.regressor.base.names == found.prediction.names
+    error = np.abs(fit.base_values - found.prediction.values) / found.prediction.deviations
+    assert error.max() < 5
+    assert error.max() > 0.5
+
+
+def test_the_program_designs_for_a_parallelogram(tmp_path):
+    file = tmp_path / "limits.toml"
+    file.write_text(
+        "velocity = 2.0\neffort = 100.0\nnoise = 0.1\n[lower]\n"
+        + "".join(f"{name} = -1.0\n" for name in ("joint1", "joint2", "joint_crank", "joint3"))
+        + "[upper]\n"
+        + "".join(f"{name} = 1.0\n" for name in ("joint1", "joint2", "joint_crank", "joint3"))
+    )
+    options = ("--seconds", 6, "--limits", file, "--deadline-s", 1, "--starts", 1, "--json")
+    ended = mindyn_program("excite", "semi_direct_drive", *options, "--out", tmp_path / "motion")
+    assert ended.code == 0, ended.err
+    said = json.loads(ended.out)
+    assert said["joints"] == ["joint1", "joint2", "joint_crank"]
+    assert said["limits"]["dependent"]["upper"] == [1.0, None]
+    assert (tmp_path / "motion" / "motion.csv").read_text().splitlines()[0].count("position") == 3
+    assert "#define MOTION_JOINTS 3" in (tmp_path / "motion" / "motion.h").read_text()
+
+
+def test_limits_that_a_loop_does_not_have():
+    robot = mindyn.load_robot("semi_direct_drive")
+    with pytest.raises(InputError, match="effort names 'joint3', a dependent joint, which no motor drives"):
+        mindyn.MotionLimits.of(robot, effort={"joint3": 5.0})
+    with pytest.raises(InputError, match=r"velocity has shape \(5,\), but one number or 3 are needed"):
+        mindyn.MotionLimits.of(robot, velocity=np.ones(5))
+    limits = mindyn.MotionLimits.of(robot, **BOUNDS)
+    plain = limits_for(robot, replace(limits, dependent=None))
+    assert plain.dependent is not None
+    with pytest.raises(RobotError, match="no parallelograms"):
+        mindyn.design_motion(mindyn.load_robot("five_bar"))

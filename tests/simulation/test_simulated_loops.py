@@ -1,0 +1,188 @@
+"""Robots with parallelograms are simulated in their primary joints, as the pins of the whole tree make them move."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from cli.program import mindyn_program
+from closeness import ORACLE, SAME_ALGEBRA, assert_close, assert_negligible
+from identifiability.loop_oracle import LoopOracle
+from scipy.integrate import solve_ivp
+from simulation.plants import CONSERVED, INTEGRATED, WEAK, constant, nothing, swinging
+
+import mindyn
+from mindyn.equations.loop_closure import affine_closure, primary_friction, primary_gears
+from mindyn.errors import InputError, MissingPhysicsError, RobotError
+from mindyn.robots.drive_matrices import drive_parameters, motors_of_joints
+from mindyn.robots.parts import Drive, Limits
+from mindyn.simulation.candidates import CandidatePlant
+from mindyn.simulation.controllers import ComputedTorque, SineMotion
+from mindyn.simulation.rollouts import rollout
+from mindyn.simulation.sensors import Sensors
+from mindyn.simulation.simulate import simulate
+
+PARALLELOGRAMS = ["parallelogram_planar", "parallelogram_scara", "semi_direct_drive", "palletiser", "parallelogram_arm"]
+GRAVITY = (2.0, 1.0, -9.0)
+CONSTRAINED = 1e-8
+"""Against a solver of constraints that iterates."""
+
+
+def driven(name: str, **dependent: float) -> mindyn.Robot:
+    """With drives on the primary joints, and Coulomb friction of them, or of the dependent ones that are named."""
+    robot = mindyn.load_robot(name, gravity=WEAK)
+    drives = [
+        Drive(one, 30.0 + 5 * k, rotor_inertia=2e-4, viscous=0.5, coulomb=0.0 if dependent else 2.0 + k, side="joint")
+        for k, one in enumerate(robot.primary_names)
+    ]
+    drives += [Drive(one, coulomb=level, side="joint") for one, level in dependent.items()]
+    return replace(robot, drives=tuple(drives))
+
+
+def whole(robot, p):
+    """(N, n) positions of all joints."""
+    affine = affine_closure(robot)
+    return p @ affine.matrix.T + affine.offset
+
+
+@pytest.mark.parametrize("name", PARALLELOGRAMS)
+def test_energy_is_conserved_without_friction(name):
+    robot = mindyn.load_robot(name, gravity=GRAVITY)
+    start = np.full(len(robot.primary_names), 0.3)
+    motion = simulate(robot, nothing, seconds=3, q0=start, rate_hz=50)
+    assert motion.joint_names == robot.primary_names
+    energy = mindyn.compile_model(robot).energy(motion.q, motion.qd)
+    assert np.ptp(energy[:, 0]) > 1.0
+    assert_negligible(np.ptp(energy.sum(axis=1)), np.abs(energy).max(), CONSERVED)
+
+
+@pytest.mark.parametrize("name", ["parallelogram_planar", "semi_direct_drive"])
+def test_motions_are_those_of_pinocchio_with_pins(name):
+    robot = mindyn.load_robot(name, gravity=GRAVITY)
+    oracle, n = LoopOracle(robot), len(robot.primary_names)
+    tau, start = np.linspace(5, 12, n), np.linspace(0.3, -0.2, n)
+
+    def slope(_t, y):
+        return np.concatenate([y[n:], oracle.forward_dynamics(whole(robot, y[:n]), y[n:], tau)])
+
+    motion = simulate(robot, constant(tau), seconds=0.3, q0=start)
+    y = solve_ivp(slope, (0, 0.3), np.concatenate([start, np.zeros(n)]), "DOP853", rtol=1e-10, atol=1e-11).y[:, -1]
+    assert_close(np.concatenate([motion.q[-1], motion.qd[-1]]), y, INTEGRATED)
+
+
+@pytest.mark.parametrize(
+    "robot",
+    [
+        pytest.param(driven("palletiser"), id="friction of primary joints"),
+        pytest.param(driven("palletiser", joint3=3.0), id="friction of a dependent joint"),
+        pytest.param(driven("palletiser", joint3=1.0, joint_rod=2.0), id="friction of joints in step"),
+    ],
+)
+def test_friction_sticks_and_slips_through_the_pins(robot):
+    n = len(robot.primary_names)
+    push = swinging(np.array([6.0, 8.0, 9.0, 12.0]), 6.0)
+    motion = simulate(robot, push, seconds=1.5, q0=np.linspace(0.2, -0.2, n), drives=True, rate_hz=200)
+    assert motion.stuck.any() and not motion.stuck.all() and motion.events > 3  # noqa: PT018 - one premise
+    levels = drive_parameters(robot)[2::4]
+    F, levels = primary_friction(robot)[levels > 0], levels[levels > 0]
+    speeds = motion.qd @ F.T
+    slipping = (np.abs(speeds) > 1e-9).all(axis=1)
+    expected = (np.sign(speeds) * levels) @ F
+    assert_close(motion.friction[slipping], expected[slipping], SAME_ALGEBRA)
+    assert (np.abs(motion.friction) <= np.abs(F).T @ levels * (1 + 1e-8)).all()
+    oracle = LoopOracle(robot)
+    drives = [one for one in robot.drives if one.joint in robot.primary_names]
+    rotor = np.diag([one.ratio**2 * one.rotor_inertia for one in drives])
+    viscous = np.array([one.viscous for one in drives])
+    for k in range(0, len(motion.t), 25):
+        tau = motion.tau[k] - motion.friction[k] - viscous * motion.qd[k] - rotor @ motion.qdd[k]
+        found = oracle.forward_dynamics(whole(robot, motion.q[k]), motion.qd[k], tau)
+        assert_negligible(found - motion.qdd[k], np.abs(motion.qdd).max(), CONSTRAINED)
+
+
+def test_friction_that_is_not_determined_is_refused():
+    robot = driven("palletiser")
+    drives = (*robot.drives, Drive("joint3", coulomb=1.0))
+    with pytest.raises(RobotError, match="drives of primary and of dependent joints have Coulomb friction"):
+        simulate(replace(robot, drives=drives), nothing, seconds=0.1, q0=np.zeros(4), drives=True)
+
+
+def test_candidates_of_robots_with_loops_are_refused():
+    robot = mindyn.load_robot("palletiser")
+    with pytest.raises(RobotError, match="'palletiser' has loops; candidates are simulated of open chains"):
+        CandidatePlant.of(robot, mindyn.base_parameters(robot))
+
+
+def test_rollouts_end_where_fixed_steps_end():
+    robot = driven("semi_direct_drive")
+    q0 = np.array([0.1, 0.2, -0.1])
+    tau = np.array([5.0, 30.0, 10.0])
+    motion = simulate(
+        robot, constant(tau), seconds=0.1, q0=q0, drives=True, method="fixed", longest_step_s=1e-3, rate_hz=1000
+    )
+    many = rollout(robot, np.tile(q0, (5, 1)), np.zeros(3), tau, dt=1e-3, steps=100, drives=True)
+    assert_close(many.q[3], motion.q, ORACLE)
+
+
+def test_sensors_read_the_motors_of_primary_joints():
+    """A motor that a dependent joint turns as well counts that joint's turns."""
+    robot = driven("semi_direct_drive")
+    drives = (*robot.drives[:2], replace(robot.drives[2], coupling={"joint3": 4.0}), Drive("joint3", 7.0))
+    robot = replace(robot, drives=drives)
+    reference = SineMotion(np.zeros(3), np.full(3, 0.4), np.array([0.5, 0.7, 0.9]), np.zeros(3))
+    controller = ComputedTorque(robot, reference, 100.0, 20.0, drives=True)
+    sensors = Sensors(rate_hz=1000, position_side="motor", torque_side="motor")
+    motion = simulate(robot, controller, seconds=0.3, q0=np.zeros(3), drives=True, sensors=sensors)
+    read = motion.measured
+    assert read.joint_names == robot.primary_names
+    motors = motors_of_joints(robot, whole(robot, motion.q))[:, [0, 1, 3]]  # drives are in the order of the joints
+    assert_close(read.position, motors, SAME_ALGEBRA)
+    work = (read.torque * np.gradient(motors, motion.t, axis=0)).sum()
+    assert_close(work, (motion.tau * np.gradient(motion.q, motion.t, axis=0)).sum(), SAME_ALGEBRA)
+    assert primary_gears(robot)[2, 1] != 0
+    with pytest.raises(MissingPhysicsError, match="states no drive of: joint_crank"):
+        simulate(replace(robot, drives=drives[:2]), nothing, seconds=0.01, q0=np.zeros(3), sensors=sensors)
+
+
+def test_a_simulated_log_identifies_the_parallelogram(tmp_path):
+    """The program's log of a driven arm, taken back by identification, gives its base parameters."""
+    truth = driven("semi_direct_drive")
+    mindyn.write_toml(truth, tmp_path / "arm.toml")
+    logs = [tmp_path / f"run{seed}.parquet" for seed in (1, 2)]
+    for seed, log in enumerate(logs, 1):
+        options = ("--seconds", 12, "--drives", "--torque-noise", 1e-4, "--seed", seed)
+        ended = mindyn_program("simulate", tmp_path / "arm.toml", "--out", log, *options)
+        assert ended.code == 0, ended.err
+        assert "samples of 3 joints" in ended.err
+    robot = mindyn.load_robot(tmp_path / "arm.toml")
+    unknown = replace(
+        robot,
+        links=tuple(replace(link, phi=None) for link in robot.links),
+        drives=tuple(Drive(one.joint, one.ratio, side=one.side) for one in robot.drives),
+    )
+    read = [mindyn.read_log(log, unknown) for log in logs]
+    fit = mindyn.identify(unknown, read)
+    base = mindyn.base_parameters(robot, drives=True)
+    assert fit.regressor.base.names == base.names
+    assert_close(fit.base_values, base.values, 0.005)
+
+
+def test_the_default_motion_respects_dependent_limits():
+    from mindyn.cli.simulate import sine_reference
+
+    robot = mindyn.load_robot("palletiser")
+    tight = tuple(
+        replace(joint, limits=Limits(lower=-0.1, upper=0.3)) if joint.name == "joint3" else joint
+        for joint in robot.joints
+    )
+    q, _, _ = sine_reference(replace(robot, joints=tight), 0).rows(np.linspace(0, 60, 5000))
+    third = whole(robot, q)[:, robot.joint_index("joint3")]
+    assert -0.1 <= third.min() < -0.05
+    assert third.max() <= 0.3
+    away = tuple(
+        replace(joint, limits=Limits(lower=0.2, upper=0.3)) if joint.name == "joint3" else joint
+        for joint in robot.joints
+    )
+    with pytest.raises(InputError, match="dependent joint 'joint3' would be at 0, outside its range"):
+        sine_reference(replace(robot, joints=away), 0)
