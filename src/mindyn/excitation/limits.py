@@ -121,7 +121,7 @@ class MotionLimits:
 
     def notes(self, robot: Robot) -> tuple[str, ...]:
         """Says which continuous joints keep to ends that nobody gave."""
-        ends = zip(robot.joints, self.lower, self.upper, strict=True)
+        ends = zip(robot.primary_joints, self.lower, self.upper, strict=True)
         kept = [j.name for j, low, high in ends if j.limits.continuous and (low, high) == (-ONE_TURN, ONE_TURN)]
         if not kept:
             return ()
