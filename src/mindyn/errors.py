@@ -48,7 +48,7 @@ class ExportError(MindynError):
     """A file cannot be written: its format cannot say what is asked, the robot is not physical, no such folder."""
 
 
-def unknown_name(kind: str, given: str, valid: Iterable[str]) -> UnknownNameError:
+def unknown_name(kind: str, given: str, valid: Iterable[str], *, owner: str = "the model has") -> UnknownNameError:
     """`no joint 'elbow2'; the model has: shoulder, elbow, wrist`."""
     names = ", ".join(valid)
-    return UnknownNameError(f"no {kind} {given!r}; the model has: {names or 'none'}")
+    return UnknownNameError(f"no {kind} {given!r}; {owner}: {names or 'none'}")

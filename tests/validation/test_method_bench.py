@@ -163,7 +163,7 @@ def test_bad_settings_are_refused_by_name():
             BenchSetting(**settings)
     with pytest.raises(InputError, match="workers must be a whole number of at least 1, got -2"):
         compare_methods(robot, SMALL, ["least squares"], workers=-2)
-    with pytest.raises(MindynError, match="no method 'magic'"):
+    with pytest.raises(MindynError, match="no method 'magic'; there are: "):
         compare_methods(robot, SMALL, ["magic"])
     with pytest.raises(InputError, match="'five_bar' has loops"):
         compare_methods(load_robot("five_bar"), SMALL)

@@ -14,8 +14,7 @@ from mindyn.estimators.estimate import Estimate
 from mindyn.feasibility.conic import ConicError, Program, Rows, matrix_of_triangle
 from mindyn.feasibility.consistent import SAME, judge_consistent
 from mindyn.feasibility.nearest import relative_metric, with_values
-from mindyn.feasibility.physical_space import PhysicalSpace, space_of
-from mindyn.feasibility.physically_consistent import physical_values
+from mindyn.feasibility.physical_space import PhysicalSpace, physical_values, space_of
 from mindyn.feasibility.priors import Prior, prior_of
 from mindyn.notation import DRIVE_PARAMETERS, PARAMETERS_PER_LINK
 from mindyn.regression.friction import STRIBECK_SPEED

@@ -82,7 +82,7 @@ class Comparison:
         for one in self.results:
             if one.method == method:
                 return one
-        raise unknown_name("method", method, (one.method for one in self.results))
+        raise unknown_name("method", method, (one.method for one in self.results), owner="there are")
 
     def table(self) -> str:
         """A line for each method, then the biases joint by joint."""
@@ -133,7 +133,7 @@ def compare_methods(
     setting, names = setting or BenchSetting(), tuple(METHODS if methods is None else methods)
     for name in names:
         if name not in METHODS:
-            raise unknown_name("method", name, METHODS)
+            raise unknown_name("method", name, METHODS, owner="there are")
     require_count(workers, "workers")
     start = perf_counter()
     bench = make_bench(robot, setting)
