@@ -21,6 +21,7 @@ from mindyn.report.judgement import (
     FLATTERED,
     IMPOSSIBLE,
     IMPOSSIBLE_FIT,
+    IMPOSSIBLE_UNEVEN,
     UNCHECKED,
     UNEVEN,
     UNJUDGED,
@@ -81,7 +82,10 @@ def test_a_poor_model_stays_poor_whatever_else_is_known(good):
     assert headline(poor) == ("The model is poor.", "hardly")
     assert UNCHECKED in said(verdict_section(poor))
     joints = (replace(good.verdict.joints[0], grade="not"), *good.verdict.joints[1:])
-    assert headline(replace(good, verdict=replace(good.verdict, joints=joints)))[0] == UNEVEN
+    uneven = replace(good, verdict=replace(good.verdict, joints=joints))
+    assert headline(uneven) == (UNEVEN, "roughly")
+    refuted = (Answer("possible", False, "It is not.").to_dict(),)
+    assert headline(replace(uneven, feasibility=refuted)) == (IMPOSSIBLE_UNEVEN, "roughly")
 
 
 def test_the_errors_over_all_joints_in_the_mean_and_at_the_weakest_are_told_and_defined(good):

@@ -99,8 +99,8 @@ MILLIGRAM: Final = 1e-6
 """kg; what a solver leaves of a link without mass is less."""
 SHARE: Final = 0.05
 """Entries of a unit vector that are told."""
-SILENT: Final = ("certificate", "braking", "value", "slack", "masses")
-"""Numbers for programs: a certificate is checked by one; the masses are in the sentence."""
+SILENT: Final = ("certificate", "braking", "value", "slack", "nearest", "masses")
+"""Numbers for programs, which check certificates; what matters of nearest values and masses is in the sentence."""
 LABELS: Final[Mapping[str, str]] = {
     "inertia_matrix": "Inertia matrix",
     "smallest_eigenvalue": "Its smallest eigenvalue",
@@ -115,7 +115,6 @@ LABELS: Final[Mapping[str, str]] = {
     "margin": "Room to the edge of what is physical",
     "physical": "Masses of one such arm, of many that move alike",
     "contradicting": "Values that contradict",
-    "nearest": "Nearest values that an arm can have",
     "most": "Values that move most",
 }
 FACTS: Final[Mapping[str, Callable[[Any], str]]] = {

@@ -35,6 +35,7 @@ USEFUL: Final = ("well", "roughly")
 UNEVEN: Final = "The model is good for some joints, not for all."
 UNJUDGED: Final = "Fits its own training data; not yet judged on other motion."
 IMPOSSIBLE: Final = "It predicts the torque, but no arm can have these values."
+IMPOSSIBLE_UNEVEN: Final = "It predicts the torque of some joints only, and no arm can have these values."
 IMPOSSIBLE_FIT: Final = "Fits its own training data, but no arm can have these values."
 FLATTERED: Final = "No held-out log was given. The errors below are those of the fit itself, and flatter."
 UNCHECKED: Final = "Whether an arm can have these values was not checked."
@@ -61,13 +62,12 @@ def headline(data: ReportData) -> tuple[str, Grade]:
     found = data.verdict
     if found.grade not in USEFUL:
         return HEADLINES[found.grade], found.grade
-    if refuted(data):
-        return IMPOSSIBLE if found.held_out else IMPOSSIBLE_FIT, "roughly"
+    possible, even = not refuted(data), all(joint.grade in USEFUL for joint in found.joints)
     if not found.held_out:
-        return UNJUDGED, "roughly"
-    if any(joint.grade not in USEFUL for joint in found.joints):
-        return UNEVEN, "roughly"
-    return HEADLINES[found.grade], found.grade
+        return UNJUDGED if possible else IMPOSSIBLE_FIT, "roughly"
+    if not even:
+        return UNEVEN if possible else IMPOSSIBLE_UNEVEN, "roughly"
+    return (HEADLINES[found.grade], found.grade) if possible else (IMPOSSIBLE, "roughly")
 
 
 def refuted(data: ReportData) -> bool:
