@@ -9,6 +9,7 @@ import sys
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from shutil import which
 
 import pytest
 import typer
@@ -48,6 +49,33 @@ def test_pages_fetch_nothing(site):
         assert not fetched, f"{path.name} fetches {fetched}"
     for path in site.rglob("*.css"):
         assert not re.search(r"@import|url\(\s*['\"]?(?:https?:)?//", path.read_text()), path.name
+
+
+def test_pages_search_from_disk_and_fit_a_phone(site):
+    """Search finds a page without a server; no page is wider than a phone, and no path in a table is broken."""
+    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    chromium = next(filter(None, map(which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if chromium is None:
+        pytest.skip("no chromium is found on the path")
+    with api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        page = browser.new_page()
+        page.goto((site / "index.html").as_uri())
+        page.fill("[data-md-component=search-query]", "payload")
+        page.locator(".md-search-result__item").first.wait_for(state="attached")
+        page.set_viewport_size({"width": 390, "height": 844})
+        for name in ("index", "papers", "benchmarks"):
+            page.goto((site / f"{name}.html").as_uri())
+            assert page.evaluate("document.documentElement.scrollWidth") <= 390
+            assert page.evaluate(
+                "[...document.querySelectorAll('td code')].every((c) => c.getClientRects().length < 2)"
+            )
+        page.goto((site / "index.html").as_uri())
+        heights = page.locator("figure.flow text").evaluate_all(
+            "all => all.map((t) => t.getBoundingClientRect().height)"
+        )
+        assert min(heights) > 10
+        browser.close()
 
 
 def test_links_of_built_pages_resolve(site):

@@ -10,6 +10,7 @@ from closeness import assert_close
 from estimators.recovered import exact_samples, smooth_samples
 from robots import random_robot, with_random_drives
 
+from mindyn.algebra.spread import relative_deviation
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import load_estimate
 from mindyn.estimators.identify import identify
@@ -56,6 +57,17 @@ def test_the_table_names_every_parameter_and_the_status_is_a_sentence(robot):
     assert np.diag(found.correlations) == pytest.approx(1.0)
     assert np.abs(found.correlations).max() <= 1 + 1e-12
     assert "%" in found.status
+
+
+def test_no_deviation_is_told_relative_to_a_value_that_may_be_zero(robot):
+    found = LeastSquares().fit(robot, exact_samples(robot, noise=0.1))
+    beta = np.where(np.arange(len(found.beta)) == 0, 1e-16, found.beta)
+    line = replace(found, beta=beta).table().splitlines()[2]
+    assert line.split()[0] == found.names[0]
+    assert "%" not in line
+    parts = relative_deviation([1.0, 1.0, 1e-16, 0.0, 5.0], [0.1, 0.6, 1e-3, 0.0, np.inf])
+    assert parts[0] == pytest.approx(0.1)
+    assert np.isnan(parts[1:]).all()
 
 
 def test_what_the_data_cannot_tell_is_said_with_infinite_variance(robot):

@@ -12,8 +12,8 @@ from identifiability.parallelogram_arms import arm, closed_at_zero, home_of, ran
 from robots import random_robot, with_random_drives
 from scipy.signal import lfilter
 
+from mindyn.algebra.spread import NORMAL_95
 from mindyn.estimators.essential import essential
-from mindyn.estimators.estimate import NORMAL_95
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.estimators.loads import drive_gains, payload
 from mindyn.estimators.recursive import RecursiveLeastSquares

@@ -46,3 +46,12 @@ def test_parameters_that_exact_data_support_are_all_kept():
     found = tuned(trials, Setting(c, None, Friction()), only_parameters, lambda line: None)  # noqa: ARG005
     assert found.dropped == 0
     assert trials.left_out(found) == ()
+
+
+def test_notes_tell_the_cut_off_that_was_used():
+    robot = mindyn.load_robot("planar2")
+    found = mindyn.identify(robot, exact_log(robot, 1601))
+    told = [note for note in found.provenance["notes"] if "cut-off" in note]
+    used = found.conditioning.position_cutoff_hz
+    assert len(told) == 1
+    assert told[0].endswith("no filter" if used is None else f"{used:.4g} Hz")

@@ -117,6 +117,13 @@ def test_the_table_names_every_parameter_and_the_nearest_limits(design):
     assert design.status in text
 
 
+def test_no_deviation_is_predicted_relative_to_a_value_that_may_be_zero(design):
+    found = design.prediction
+    tiny = replace(found, values=np.full(len(found.names), 1e-14))
+    assert np.isnan(tiny.relative).all()
+    assert "e+" not in replace(design, prediction=tiny).table()
+
+
 def test_unknown_formats_and_folders_are_refused(design, tmp_path):
     with pytest.raises(mindyn.MindynError, match=".csv, .parquet"):
         design.write(tmp_path / "motion.doc")

@@ -159,6 +159,17 @@ def _without_shapes(robot):
     return replace(robot, links=tuple(replace(link, shapes=()) for link in robot.links))
 
 
+def test_links_that_a_consistent_estimate_states_are_those_of_the_answers(good):
+    mended = make_feasible(good)
+    own = dict(zip(*mended.provenance["physical"].values(), strict=True))
+    masses = [own[f"m{i + 1}"] for i in range(good.robot.joint_count)]
+    assert judge_consistent(mended).witness["physical"] == own
+    wide = judge_plausible(mended, Bounds(masses={"fore": (0.0, 100.0)}))
+    assert list(wide.witness["masses"].values()) == masses
+    symmetric = judge_plausible(mended, Bounds(masses={"upper": (masses[0] + 1.0, 100.0)}))
+    assert symmetric.witness["masses"]["upper"] >= masses[0] + 0.999
+
+
 def test_plausible_within_bounds_and_not_outside(good):
     wide = Bounds(masses={"fore": (0.5, 5.0)}, total_mass=(1.0, 50.0))
     assert judge_plausible(good, wide).holds is True

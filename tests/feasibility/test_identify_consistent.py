@@ -55,7 +55,9 @@ def test_settings_of_identify_are_used_and_said(folder):
     assert found.filter_hz == plain.filter_hz
     assert found.regressor.friction == plain.regressor.friction
     assert found.conditioning == plain.conditioning
-    assert found.provenance["setting"] == plain.provenance["setting"]
+    own = {"dropped": 0, "without": found.provenance["kinds_left_out"]}
+    assert found.provenance["setting"] == {**plain.provenance["setting"], **own}
+    assert "least squares" in found.provenance["cross_validated"]["of"]
     assert found.provenance["tried"]
     assert found.predict_log(log).shape == (len(log), 2)
 

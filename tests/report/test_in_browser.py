@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -211,6 +212,42 @@ def test_print_shows_every_tab_with_its_plots(open_page, tmp_path):
     page.emulate_media(media="print")
     assert all(panel.is_visible() for panel in page.locator("[role=tabpanel]").all())
     assert not page.locator("nav").is_visible()
+
+
+def test_print_is_short_and_leaves_raw_settings_out(open_page, tmp_path):
+    page = open_page()
+    page.pdf(path=str(tmp_path / "report.pdf"), format="A4")
+    pages = len(re.findall(rb"/Type\s*/Page[^s]", (tmp_path / "report.pdf").read_bytes()))
+    assert pages <= 12
+    page.emulate_media(media="print")
+    assert not page.locator("details.raw").first.is_visible()
+    assert page.locator("#torque figure[data-log='0']").nth(3).is_visible()
+    assert not page.locator("#torque figure[data-log='1']").first.is_visible()
+
+
+def test_a_phone_shows_value_and_interval_and_that_there_is_more(open_page):
+    page = open_page(PHONE)
+    frame = page.locator("#parameter-table")
+    frame.scroll_into_view_if_needed()
+    heads = [head.bounding_box() for head in frame.locator("thead th").all()[:3]]
+    assert heads[-1]["x"] + heads[-1]["width"] <= PHONE[0]
+    assert "wider" in frame.get_attribute("class")
+    cue = frame.evaluate("one => getComputedStyle(one, '::before').content")
+    assert "Scroll sideways" in cue
+
+
+def test_a_desktop_shows_every_parameter_at_once_under_a_head_that_stays(open_page):
+    page = open_page()
+    frame = page.locator("#parameter-table")
+    assert frame.evaluate("one => one.scrollHeight - one.clientHeight") <= 1
+    frame.locator("tbody").last.scroll_into_view_if_needed()
+    assert frame.locator("thead th").first.bounding_box()["y"] >= 0
+
+
+def test_ends_that_are_not_scored_are_shaded(open_page):
+    page = open_page()
+    drawn_curves(page, "#torque-panel-0")
+    assert page.locator("#torque-panel-0 figure:not([hidden]) rect.shaded").count() == 4
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -258,7 +258,7 @@ def test_feasibility_answers_are_shown_with_their_witness(data):
     for answer in ANSWERS:
         assert answer.sentence in text
     assert "link2" in text
-    assert "2.5000" in text
+    assert quantity(2.5, "kg") in text
 
 
 def test_the_command_to_repeat_it_is_as_typed(data):

@@ -1,4 +1,4 @@
-"""`mindyn count`: operations of every formulation for a robot, or the seeds' tables beside counts of the equations."""
+"""`mindyn count`: operations of every formulation for a robot, or the literature's tables beside counted equations."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ REGRESSORS: Final = {"base parameters": "regressor", "standard parameters": "sta
 
 def count(
     robot: Annotated[str | None, ROBOT] = None,
-    papers: Annotated[bool, typer.Option("--papers", help="The seeds' tables beside ours.")] = False,
+    papers: Annotated[bool, typer.Option("--papers", help="The literature's tables beside ours.")] = False,
     as_json: Annotated[bool, JSON] = False,
     snap: Annotated[bool, typer.Option(help="Take nearly round angles as round.")] = True,
 ) -> None:

@@ -94,4 +94,4 @@ def motion_of(found: Estimate, logs: Sequence[Log]) -> MotionComparison | None:
     except MindynError as refused:
         typer.echo(f"note: no simulated motion in the report: {refused.message}", err=True)
         return None
-    return MotionComparison(made.t, made.measured, made.simulated)
+    return MotionComparison(made.t, made.measured, made.simulated, made.status)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from mindyn.algebra.spread import NORMAL_95, relative_deviation
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.estimators.robot_record import robot_from_record, robot_record
@@ -28,13 +29,12 @@ from mindyn.robots.robot import Robot
 from mindyn.robots.table import text_table
 
 FORMAT = "mindyn estimate 1"
-NORMAL_95 = 1.959963984540054
-"""Half width of a 95 % interval in standard deviations."""
+UNBOUNDED = " Intervals are of the fit without physical bounds and may reach beyond them."
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JointResidual:
-    """Residuals of one joint in the fit: rows, rms residual and rms torque (N m or N), correlation of neighbours."""
+    """Residuals of one joint: equations (rows), rms residual and rms torque (N m or N), correlation of neighbours."""
 
     joint: str
     rows: int
@@ -114,12 +114,18 @@ class Estimate:
         rows: list[tuple[str, ...]] = [("parameter", "value", "std. dev.", "relative", "95 % interval")]
         for name, value, deviation in zip(self.names, self.beta, self.deviations, strict=True):
             rows.append((name, f"{value:.5g}", *self._spread(name, value, deviation)))
-        return f"{text_table(rows)}\n\n{self.status}"
+        return f"{text_table(rows)}\n\n{self.status}{UNBOUNDED if self.constrained else ''}"
+
+    @property
+    def constrained(self) -> bool:
+        """Whether the values were held to what is physical; the covariance is then that of the fit without bounds."""
+        return "unconstrained" in self.provenance
 
     def _spread(self, name: str, value: float, deviation: float) -> tuple[str, str, str]:
         if name in self.left_out or name in self.untold:
             return "-", "-", "left out" if name in self.left_out else "the data cannot tell"
-        relative = f"{100 * deviation / abs(value):.2g} %" if value else "-"
+        part = float(relative_deviation(value, deviation))
+        relative = "-" if np.isnan(part) else f"{100 * part:.2g} %"
         low, high = value - NORMAL_95 * deviation, value + NORMAL_95 * deviation
         return f"{deviation:.2g}", relative, f"{low:.5g} to {high:.5g}"
 

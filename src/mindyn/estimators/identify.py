@@ -25,6 +25,8 @@ from mindyn.robots.robot import Robot
 TUNING_ROWS: Final = 60_000
 """Rows of the logs that settings are chosen on; of longer logs, evenly spread stretches."""
 START_FRICTION: Final = ("tanh", 0.05)
+CUTOFF_NOTE: Final = "position cut-off"
+"""How the note on it begins."""
 
 
 class Estimator(Protocol):
@@ -129,7 +131,15 @@ def _chosen(
         return setting, tuple(notes), None
     setting = tuned(trials, setting, freedom, progress)
     score = trials.score(setting)
-    return setting, tuple(notes), {"mean": score.mean, "total": score.total, "settings_tried": trials.count}
+    told = [*notes] if not freedom.cutoff else _with_cutoff(notes, setting.conditioning)
+    return setting, tuple(told), {"mean": score.mean, "total": score.total, "settings_tried": trials.count}
+
+
+def _with_cutoff(notes: Sequence[str], chosen: Conditioning) -> list[str]:
+    """Notes with the cut-off that trials chose in place of the one they started from."""
+    cutoff = "no filter" if chosen.position_cutoff_hz is None else f"{chosen.position_cutoff_hz:.4g} Hz"
+    others = [note for note in notes if not note.startswith(CUTOFF_NOTE)]
+    return [f"{CUTOFF_NOTE} chosen by cross-validation: {cutoff}", *others]
 
 
 def _start_friction(robot: Robot, estimator: Estimator | None) -> Friction:

@@ -205,7 +205,7 @@ def _estimate(settings: LeastSquares, regressor: Regressor, information: Informa
         regressor,
         fitted.beta,
         covariance,
-        _status(information, fitted, untold),
+        _status(settings, information, fitted, untold),
         residuals,
         settings.filter_hz,
         settings.left_out,
@@ -235,10 +235,19 @@ def _untold(R: Array, kept: NDArray[np.bool_], names: tuple[str, ...]) -> tuple[
     return tuple(names[k] for k in np.flatnonzero(kept)[open_ones])
 
 
-def _status(information: Information, fitted: Fitted, untold: tuple[str, ...]) -> str:
-    rows = sum(information.counts)
+def told_from(information: Information, filter_hz: float | None, decimation: int) -> str:
+    """`1200 equations (600 samples of 2 joints, low-passed at 5 Hz, one of 4 kept)`."""
+    joints = f"{len(information.counts)} joints" if len(information.counts) > 1 else "1 joint"
+    samples = f"{max(information.counts)} samples of {joints}"
+    filtered = [] if filter_hz is None else [f"low-passed at {filter_hz:.3g} Hz"]
+    thinned = [f"one of {decimation} kept"] if decimation > 1 else []
+    return f"{sum(information.counts)} equations ({', '.join([samples, *filtered, *thinned])})"
+
+
+def _status(settings: LeastSquares, information: Information, fitted: Fitted, untold: tuple[str, ...]) -> str:
+    source = told_from(information, settings.filter_hz, settings.decimation)
     error = 100 * np.sqrt(information.residuals(fitted.beta).sum() / information.torques().sum())
-    told = f"{int(fitted.kept.sum())} parameters from {rows} rows leave {error:.3g} % of the torque unexplained"
+    told = f"{int(fitted.kept.sum())} parameters from {source} leave {error:.3g} % of the torque unexplained"
     if not untold:
         return f"{told}."
     open_count = int(fitted.kept.sum()) - fitted.rank

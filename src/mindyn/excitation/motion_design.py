@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from mindyn.algebra.spread import relative_deviation
 from mindyn.algebra.values import Array
 from mindyn.excitation.limits import MotionLimits
 from mindyn.excitation.motions import Motion
@@ -42,11 +43,8 @@ class Prediction:
 
     @property
     def relative(self) -> Array | None:
-        """(p,) standard deviation by value; infinite where the value is zero."""
-        if self.values is None:
-            return None
-        sizes = np.abs(self.values)
-        return np.where(sizes > 0, self.deviations / np.where(sizes > 0, sizes, 1.0), np.inf)
+        """(p,) standard deviation by value; NaN where the value will not be told from zero."""
+        return None if self.values is None else relative_deviation(self.values, self.deviations)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

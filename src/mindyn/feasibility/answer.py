@@ -1,4 +1,4 @@
-"""`Answer`: yes, no or undecided to one question about parameter values, with what proves it."""
+"""`Answer`: yes, no or undecided to one question about parameter values, with what it rests on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Answer:
     question  "possible", "consistent" or "plausible"
     holds     True, False, or None where it could not be decided
     sentence  the answer as a person reads it
-    witness   numbers that prove it, as JSON can hold them: a configuration, a mass distribution, a contradiction
+    witness   numbers that it rests on, as JSON can hold them: a configuration, a mass distribution, a contradiction
     """
 
     question: str

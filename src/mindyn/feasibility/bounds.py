@@ -80,6 +80,13 @@ class Bounds:
         made = [Rows("nonnegative", np.array(not_negative), np.array(offsets))] if not_negative else []
         return (*made, *([Rows("zero", np.array(zero), np.zeros(len(zero)))] if zero else ()))
 
+    def hold(self, space: PhysicalSpace, x: Array) -> bool:
+        """Whether x keeps to them all."""
+        rows = self.rows(space)
+        return all((one.matrix @ x + one.offset >= 0).all() for one in rows if one.kind == "nonnegative") and all(
+            np.allclose(one.matrix @ x, 0.0) for one in rows if one.kind == "zero"
+        )
+
     def _unit(self, space: PhysicalSpace, link: str, k: int) -> Array:
         i = space.robot.link_index(link)
         if i < 0:

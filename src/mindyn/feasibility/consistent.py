@@ -5,6 +5,7 @@ Judged by the nearest consistent values in relative terms; the way to them is th
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -23,7 +24,7 @@ from mindyn.feasibility.nearest import (
     relative_metric,
     with_values,
 )
-from mindyn.feasibility.physical_space import PhysicalSpace, space_of, space_of_base
+from mindyn.feasibility.physical_space import PhysicalSpace, physical_values, space_of, space_of_base
 from mindyn.parameters.base import BaseParameters
 
 SAME: Final = 1e-5
@@ -37,8 +38,12 @@ QUESTION: Final = "consistent"
 
 
 def judge_consistent(estimate: Estimate) -> Answer:
-    """The answer for an estimate, friction and further columns included."""
-    return judge_values(space_of(estimate.regressor), estimate.beta)
+    """The answer for an estimate, friction and further columns included; a consistent fit's own links prove it."""
+    space = space_of(estimate.regressor)
+    answer, own = judge_values(space, estimate.beta), physical_values(estimate, space)
+    if not answer.holds or own is None:
+        return answer
+    return replace(answer, witness={**answer.witness, "physical": dict(zip(space.labels, own.tolist(), strict=True))})
 
 
 def judge_base(base: BaseParameters, values: Array) -> Answer:

@@ -17,8 +17,7 @@ from mindyn.feasibility.conic import ConicError, Program, Rows, matrix_of_triang
 from mindyn.feasibility.consistent import SAME, judge_consistent
 from mindyn.feasibility.friction_torques import friction_torques
 from mindyn.feasibility.nearest import relative_metric, with_values
-from mindyn.feasibility.physical_space import SHORTEST, PhysicalSpace, space_of
-from mindyn.feasibility.physically_consistent import physical_values
+from mindyn.feasibility.physical_space import SHORTEST, PhysicalSpace, physical_values, space_of
 from mindyn.feasibility.priors import Prior, prior_of
 from mindyn.notation import DRIVE_PARAMETERS, PARAMETERS_PER_LINK
 from mindyn.robots.parts import Drive, Link

@@ -16,6 +16,7 @@ import numpy as np
 
 from mindyn.algebra.inertia import phi_of_pseudo_inertia, pseudo_inertia
 from mindyn.algebra.values import Array
+from mindyn.estimators.estimate import Estimate
 from mindyn.feasibility.conic import Rows, triangle
 from mindyn.notation import DRIVE_PARAMETERS, PARAMETERS_PER_LINK
 from mindyn.parameters.base import BaseParameters
@@ -222,3 +223,12 @@ def _brakes(base: BaseParameters, friction: Friction, size: int, first: int) -> 
                 row[first + k * len(friction.shapes) + m] = np.sign(u) * value
             rows.append(row / np.abs(row).max())
     return np.array(rows)
+
+
+def physical_values(estimate: Estimate, space: PhysicalSpace) -> Array | None:
+    """x of a physically consistent fit, where the estimate carries it and still has its beta."""
+    held = estimate.provenance.get("physical")
+    if held is None or list(space.labels) != held["labels"]:
+        return None
+    x = np.array(held["values"])
+    return x if np.allclose(space.matrix @ x, estimate.beta, rtol=1e-9, atol=1e-12) else None

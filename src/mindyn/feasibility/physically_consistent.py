@@ -12,11 +12,11 @@ from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.identify import identify
-from mindyn.estimators.least_squares import PLAIN, LeastSquares
+from mindyn.estimators.least_squares import PLAIN, LeastSquares, told_from
 from mindyn.feasibility.bounds import Bounds
 from mindyn.feasibility.constrained_fit import FitProblem, joint_weights
 from mindyn.feasibility.folds import fold_information
-from mindyn.feasibility.physical_space import PhysicalSpace, space_of
+from mindyn.feasibility.physical_space import space_of
 from mindyn.feasibility.prior_weight import MIDDLE, Choice, choose
 from mindyn.feasibility.priors import Divergence, prior_of, require_known
 from mindyn.logs.conditioning import Conditioning
@@ -187,15 +187,16 @@ def _estimate(
 def _status(plain: Estimate, problem: FitProblem, information: Information, beta: Array, choice: Choice) -> str:
     torque = information.torques().sum()
     error, least = (100 * np.sqrt(information.residuals(b).sum() / torque) for b in (beta, plain.beta))
-    kept, rows = len(beta) - len(plain.left_out), sum(information.counts)
+    kept = len(beta) - len(plain.left_out)
+    source = told_from(information, plain.filter_hz, int(plain.provenance["decimation"]))
     weight = f", weight {choice.weight:.2g}" if problem.prior.believed else ""
     kinds = [word for kind, word in (("Im", "rotor inertias"), ("f_", "friction shapes")) if kind in choice.without]
     gone = [f"{' and '.join(kinds)} were left out, since held-out blocks do not miss them"] if kinds else []
     wide = [] if problem.compact else [f"links are wider than the robot's known reach of {problem.space.reach:.2g} m"]
     notes = "".join(f" Note: {note}." for note in (*gone, *wide, *problem.prior.notes))
     return (
-        f"{kept} physically consistent parameters from {rows} rows leave {error:.3g} % of the torque unexplained "
-        f"({least:.3g} % without the constraint); {problem.prior.sentence}{weight}.{notes}"
+        f"{kept} physically consistent parameters from {source} leave {error:.3g} % of the torque "
+        f"unexplained ({least:.3g} % without the constraint); {problem.prior.sentence}{weight}.{notes}"
     )
 
 
@@ -228,14 +229,7 @@ def identify_consistent(
     )
     progress("physically consistent fit of all training rows")
     made = identify(robot, logs, estimator, found.conditioning, progress=progress)
-    kept = {key: found.provenance[key] for key in ("setting", "cross_validated") if key in found.provenance}
-    return made.with_provenance(**kept)
-
-
-def physical_values(estimate: Estimate, space: PhysicalSpace) -> Array | None:
-    """x of a physically consistent fit, where the estimate carries it and still has its beta."""
-    held = estimate.provenance.get("physical")
-    if held is None or list(space.labels) != held["labels"]:
-        return None
-    x = np.array(held["values"])
-    return x if np.allclose(space.matrix @ x, estimate.beta, rtol=1e-9, atol=1e-12) else None
+    setting = {**made.provenance["setting"], "without": made.provenance["kinds_left_out"]}
+    score = found.provenance.get("cross_validated")
+    of_start = score and {**score, "of": "least squares, which chose the settings"}
+    return made.with_provenance(setting=setting, cross_validated=of_start)

@@ -12,7 +12,7 @@ from mindyn.feasibility.bounds import Bounds, bounds_of_shapes
 from mindyn.feasibility.conic import ConicError, ContradictionError
 from mindyn.feasibility.consistent import SAME
 from mindyn.feasibility.nearest import nearest_compact, relative_metric
-from mindyn.feasibility.physical_space import space_of
+from mindyn.feasibility.physical_space import physical_values, space_of
 
 QUESTION: Final = "plausible"
 
@@ -30,8 +30,10 @@ def judge_plausible(estimate: Estimate, bounds: Bounds | None = None) -> Answer:
     except ConicError as error:
         return Answer(QUESTION, None, f"undecided: {error.message}.")
     distance = found.distance / np.sqrt(len(estimate.beta))
-    masses = dict(zip(space.robot.link_names, found.x[space.masses].tolist(), strict=True))
     if distance <= SAME:
+        own = physical_values(estimate, space)
+        x = found.x if own is None or not stated.hold(space, own) else own
+        masses = dict(zip(space.robot.link_names, x[space.masses].tolist(), strict=True))
         listed = ", ".join(f"{name} {mass:.3g} kg" for name, mass in masses.items())
         return Answer(
             QUESTION,
@@ -40,7 +42,7 @@ def judge_plausible(estimate: Estimate, bounds: Bounds | None = None) -> Answer:
             {
                 "distance": distance,
                 "masses": masses,
-                "physical": dict(zip(space.labels, found.x.tolist(), strict=True)),
+                "physical": dict(zip(space.labels, x.tolist(), strict=True)),
             },
         )
     moves = np.abs(found.beta - estimate.beta) * np.diag(relative_metric(space, estimate.beta))

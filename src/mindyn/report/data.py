@@ -34,7 +34,7 @@ class JointVerdict:
 
 @dataclass(frozen=True, slots=True)
 class VerdictData:
-    """The answer to "is the model good?"; `held_out`: on rows that it was not fitted to."""
+    """The answer to "is the model good?" by torque alone; `held_out`: on samples that it was not fitted to."""
 
     held_out: bool
     grade: Grade
@@ -59,7 +59,11 @@ class JointTrace:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Torques of one log; `bucket`: of how many rows the least and the greatest are kept."""
+    """Torques of one log.
+
+    bucket    of how many samples the least and the greatest are kept
+    unscored  times (from, to), s, that the errors leave out: ends of stretches
+    """
 
     name: str
     role: Literal["held out", "training"]
@@ -68,19 +72,26 @@ class Trace:
     bucket: int
     time: Packed
     joints: tuple[JointTrace, ...]
+    unscored: tuple[tuple[float, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ParameterRow:
-    """One parameter: what it stands for, its value and how sure it is, and what the prior model says."""
+    """One parameter: what it stands for, its value and how sure it is, and what the prior model says.
+
+    relative  standard deviation as part of the value; None where the interval holds zero
+    cut       whether the interval was cut at zero, since the fit lets the value be no less
+    """
 
     name: str
     formula: str
     unit: str
     value: float
     deviation: float | None
+    relative: float | None
     low: float | None
     high: float | None
+    cut: bool
     state: State
     prior: float | None
 
@@ -137,9 +148,10 @@ class ResidualData:
 
 @dataclass(frozen=True, slots=True)
 class MotionData:
-    """Simulated beside measured joint positions."""
+    """Simulated beside measured joint positions; `how` it was simulated, a sentence, empty where that is not known."""
 
     seconds: float
+    how: str
     time: Packed
     measured: tuple[Packed, ...]
     simulated: tuple[Packed, ...]
@@ -194,6 +206,7 @@ class ReportData:
     robot: str
     estimator: str
     status: str
+    constrained: bool
     joints: tuple[JointData, ...]
     verdict: VerdictData
     traces: tuple[Trace, ...]

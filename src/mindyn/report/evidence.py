@@ -63,7 +63,20 @@ def _trace(one: Evidence, buckets: int) -> Trace:
     time, count = one.prediction.time, len(one.prediction.time)
     joints = tuple(_joint_trace(one.prediction, joint, buckets) for joint in range(one.prediction.measured.shape[1]))
     times = packed_exactly(bucket_times(time, buckets))
-    return Trace(one.name, one.role, count, float(time[-1] - time[0]), bucket_rows(count, buckets), times, joints)
+    seconds, bucket = float(time[-1] - time[0]), bucket_rows(count, buckets)
+    return Trace(one.name, one.role, count, seconds, bucket, times, joints, _unscored(one.prediction))
+
+
+def _unscored(made: Prediction) -> tuple[tuple[float, float], ...]:
+    """Times from the last scored sample before to the first one after."""
+    left_out = np.ones(len(made.time), dtype=bool)
+    left_out[made.scored] = False
+    marks = np.flatnonzero(np.diff(np.concatenate([[False], left_out, [False]]).astype(int)))
+    last = len(made.time) - 1
+    return tuple(
+        (float(made.time[max(start - 1, 0)]), float(made.time[min(stop, last)]))
+        for start, stop in zip(marks[::2], marks[1::2], strict=True)
+    )
 
 
 def _joint_trace(made: Prediction, joint: int, buckets: int) -> JointTrace:
@@ -73,7 +86,7 @@ def _joint_trace(made: Prediction, joint: int, buckets: int) -> JointTrace:
     shown = {
         "measured": packed_levels(extremes(measured, buckets)),
         "predicted": packed_levels(extremes(predicted, buckets)),
-        # Rows at the ends, which are not scored, must not set the axis: a filter has one side alone there.
+        # Ends that are not scored, and shaded, must not set the axis: a filter has one side alone there.
         "residual": packed_levels(extremes(np.clip(residual, scored.min(), scored.max()), buckets)),
     }
     return JointTrace(
@@ -170,4 +183,4 @@ def motion(given: MotionComparison | None) -> MotionData | None:
     )
     rms = np.sqrt(np.mean((given.measured - given.simulated) ** 2, axis=0))
     times = packed_exactly(bucket_times(given.time, MOST))
-    return MotionData(float(given.time[-1] - given.time[0]), times, measured, simulated, short(rms))
+    return MotionData(float(given.time[-1] - given.time[0]), given.how, times, measured, simulated, short(rms))

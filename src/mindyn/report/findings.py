@@ -9,7 +9,9 @@ from typing import Final
 
 import numpy as np
 
-from mindyn.estimators.estimate import NORMAL_95, Estimate
+from mindyn.algebra.spread import NORMAL_95, relative_deviation
+from mindyn.estimators.estimate import Estimate
+from mindyn.feasibility.physical_space import space_of
 from mindyn.logs.log import Log
 from mindyn.notation import LINK_PARAMETER_UNITS, LINK_PARAMETERS
 from mindyn.report.data import (
@@ -52,16 +54,29 @@ def verdict_data(verdict: Verdict, *, held_out: bool) -> VerdictData:
 def parameter_rows(estimate: Estimate, prior: Estimate | None) -> tuple[ParameterRow, ...]:
     """Every parameter; those that were left out or could not be told have no interval."""
     formulas = [*estimate.base.expressions, *[""] * (len(estimate.names) - estimate.base.count)]
-    rows = []
+    rows, not_negative = [], _not_negative(estimate)
     for k, name in enumerate(estimate.names):
         value, deviation = float(estimate.beta[k]), float(estimate.deviations[k])
         state = _state(estimate, name, value, deviation)
         spread = deviation if state in ("clear", "rough", "near zero") else None
         low, high = (None, None) if spread is None else (value - NORMAL_95 * spread, value + NORMAL_95 * spread)
+        cut = low is not None and low < 0 and name in not_negative
+        part = np.nan if spread is None else float(relative_deviation(value, spread))
+        sure = (spread, None if np.isnan(part) else part, 0.0 if cut else low, high, cut)
         formula = "" if formulas[k] == name else formulas[k]
         before = None if prior is None else float(prior.beta[k])
-        rows.append(ParameterRow(name, formula, _unit(estimate, k), value, spread, low, high, state, before))
+        rows.append(ParameterRow(name, formula, _unit(estimate, k), value, *sure, state, before))
     return tuple(rows)
+
+
+def _not_negative(estimate: Estimate) -> tuple[str, ...]:
+    """Names of parameters that a constrained fit keeps from being negative: rotor inertias and friction."""
+    if not estimate.constrained:
+        return ()
+    space = space_of(estimate.regressor)
+    others = np.delete(space.matrix, list(space.signed), axis=1)
+    kept = (others == 0).all(axis=1) & (space.matrix >= 0).all(axis=1)
+    return tuple(name for name, bounded in zip(estimate.names, kept, strict=True) if bounded)
 
 
 def _state(estimate: Estimate, name: str, value: float, deviation: float) -> State:
@@ -120,12 +135,19 @@ def comparison_data(
     logs: Sequence[Log],
 ) -> tuple[ErrorColumn, ...]:
     """Errors of this estimate, of others and of the prior on the same logs; of the fits where there are none."""
-    columns = [_column("this estimate", error, str(estimate.provenance.get("estimator", "")))]
+    columns = [_column("this estimate", error, _about(estimate))]
     for name, other in others.items():
-        columns.append(_column(name, _error(other, estimate, logs), str(other.provenance.get("estimator", ""))))
+        columns.append(_column(name, _error(other, estimate, logs), _about(other)))
     if prior is not None and logs:
         columns.append(_column("prior", _error(prior, estimate, logs), prior.status))
     return tuple(columns) if len(columns) > 1 else ()
+
+
+def _about(estimate: Estimate) -> str:
+    mended = (
+        ", then mended: moved to the nearest values that an arm can have" if "mended" in estimate.provenance else ""
+    )
+    return f"{estimate.provenance.get('estimator', '')}{mended}"
 
 
 def _error(other: Estimate, estimate: Estimate, logs: Sequence[Log]) -> TorqueError:

@@ -26,6 +26,7 @@ def gather(inputs: ReportInputs) -> ReportData:
         robot=estimate.robot.name,
         estimator=str(estimate.provenance.get("estimator", "")),
         status=estimate.status,
+        constrained=estimate.constrained,
         joints=_joints(estimate),
         verdict=verdict_data(judged(estimate, error), held_out=bool(held_out)),
         traces=traces(evidence),

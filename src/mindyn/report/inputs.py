@@ -16,11 +16,15 @@ from mindyn.robots.robot import Robot
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MotionComparison:
-    """Measured joint positions (N, n), rad or m, and those of a simulation, at the same times (N,), s."""
+    """Measured joint positions (N, n), rad or m, and those of a simulation, at the same times (N,), s.
+
+    how  a sentence on how it was simulated: in open or closed loop, under which torque
+    """
 
     time: Array
     measured: Array
     simulated: Array
+    how: str = ""
 
     def __post_init__(self) -> None:
         if self.measured.ndim != 2 or self.measured.shape != self.simulated.shape or not len(self.measured):

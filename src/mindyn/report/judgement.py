@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mindyn.report.data import JointTrace, ReportData
+from mindyn.report.data import JointTrace, ReportData, Trace
 from mindyn.report.markup import (
     Html,
     Section,
@@ -19,8 +19,10 @@ from mindyn.report.markup import (
     quantity,
     tabs,
     tag,
+    typeset,
 )
 from mindyn.report.plots import axis, pane, plot, series
+from mindyn.validation.errors import EDGE_S
 from mindyn.validation.validate import BOUNDS, Grade
 
 HEADLINES: Final[dict[Grade, str]] = {
@@ -29,42 +31,96 @@ HEADLINES: Final[dict[Grade, str]] = {
     "hardly": "The model is poor.",
     "not": "The model does not explain the torque.",
 }
-FLATTERED: Final = "No held-out log was given. The errors below are those of the fit itself, and flatter."
 USEFUL: Final = ("well", "roughly")
 UNEVEN: Final = "The model is good for some joints, not for all."
+UNJUDGED: Final = "Fits its own training data; not yet judged on other motion."
+IMPOSSIBLE: Final = "It predicts the torque, but no arm can have these values."
+IMPOSSIBLE_UNEVEN: Final = "It predicts the torque of some joints only, and no arm can have these values."
+IMPOSSIBLE_FIT: Final = "Fits its own training data, but no arm can have these values."
+FLATTERED: Final = "No held-out log was given. The errors below are those of the fit itself, and flatter."
+UNCHECKED: Final = "Whether an arm can have these values was not checked."
+MEASURE: Final = (
+    "Torque missed: root mean square of measured less predicted torque, as part of that of the measured torque; over "
+    "all joints together, strong joints weigh most."
+)
+WORTH_TELLING: Final = 0.95
+"""Another model is said to predict better when its error is less than this part."""
+SHADED: Final = (
+    f" Shaded: not scored, {EDGE_S:g} s at the ends of every stretch, where a filter has one side alone; the residual "
+    "is cut there to its range elsewhere."
+)
 WORDS: Final[dict[Grade, str]] = {"well": "good", "roughly": "rough", "hardly": "poor", "not": "none"}
+
+
+def headline(data: ReportData) -> tuple[str, Grade]:
+    """The headline and the grade that colours it.
+
+    The rule: the grade of the total torque error; but no better than "roughly", with a sentence that says why, where
+    (1) the values are said not to be possible or not to be consistent, (2) no held-out log was given, (3) some joint
+    is hardly explained or not at all.
+    """
+    found = data.verdict
+    if found.grade not in USEFUL:
+        return HEADLINES[found.grade], found.grade
+    possible, even = not refuted(data), all(joint.grade in USEFUL for joint in found.joints)
+    if not found.held_out:
+        return UNJUDGED if possible else IMPOSSIBLE_FIT, "roughly"
+    if not even:
+        return UNEVEN if possible else IMPOSSIBLE_UNEVEN, "roughly"
+    return (HEADLINES[found.grade], found.grade) if possible else (IMPOSSIBLE, "roughly")
+
+
+def refuted(data: ReportData) -> bool:
+    """Whether no arm can have the values: an answer to "possible" or "consistent" is no."""
+    return any(one["holds"] is False for one in data.feasibility if one["question"] in ("possible", "consistent"))
 
 
 def verdict_section(data: ReportData) -> Section:
     """A headline, and a sentence for each joint."""
     found = data.verdict
-    uneven = found.grade in USEFUL and any(joint.grade not in USEFUL for joint in found.joints)
-    headline, colour = (UNEVEN, "roughly") if uneven else (HEADLINES[found.grade], found.grade)
-    seen = "motion that it was not fitted to" if found.held_out else "the motion that it was fitted to"
-    lead = p(
-        tag("strong", {}, headline),
-        f" On {seen} it misses {percent(found.total)} of the torque ({count(found.rows)} rows). {_weakest(data)}",
-    )
+    said, colour = headline(data)
+    lead = p(tag("strong", {}, said), f" {_missed(data)}")
     warnings = [] if found.held_out else [classed("p", "note", FLATTERED)]
-    warnings += _bettered(data)
+    warnings += _physics(data) + _bettered(data)
     rows = [
         tag(
             "li",
             {"class": f"grade-{joint.grade}"},
             classed("span", "badge", WORDS[joint.grade]),
-            classed("span", "words", joint.sentence),
+            classed("span", "words", typeset(joint.sentence)),
             tag("span", {"class": "meter", "aria-hidden": "true"}, _meter(joint.relative)),
         )
         for joint in found.joints
     ]
     body = [classed("div", f"lead grade-{colour}", lead), *warnings]
     listed = tag("ul", {"class": "verdicts", "aria-label": "Verdict for each joint"}, rows)
-    return Section("verdict", "Is the model good?", markup([*body, listed, classed("p", "fine", _scale())]))
+    return Section("verdict", "Is the model good?", markup([*body, listed, classed("p", "fine", _scale(data))]))
 
 
-def _scale() -> str:
+def _missed(data: ReportData) -> str:
+    """The errors over all joints, in the mean and at the weakest."""
+    found, parts = data.verdict, [joint.relative for joint in data.verdict.joints]
+    seen = "motion that it was not fitted to" if found.held_out else "the motion that it was fitted to"
+    worst = max(range(len(parts)), key=parts.__getitem__)
+    several = f" over all joints together, {percent(sum(parts) / len(parts))} in the mean over joints, and "
+    weakest = f"{several}{percent(parts[worst])} at {data.joints[worst].name}, the weakest" if len(parts) > 1 else ""
+    return f"On {seen} it misses {percent(found.total)} of the torque{weakest}."
+
+
+def _scale(data: ReportData) -> str:
     bounds = ", ".join(f"{WORDS[grade]} up to {percent(bound)}" for bound, grade in BOUNDS)
-    return f"Torque missed: {bounds}, {WORDS['not']} beyond, where predicting zero would do better."
+    scored = f"Scored: {plural(data.verdict.rows, 'sample')}."
+    return f"{MEASURE} It is {bounds}, {WORDS['not']} beyond, where predicting zero would do better. {scored}"
+
+
+def _physics(data: ReportData) -> list[Html]:
+    """What the questions of feasibility add, or that they were not asked."""
+    if not data.feasibility:
+        return [classed("p", "fine", UNCHECKED)]
+    if not refuted(data):
+        return []
+    link = tag("a", {"href": "#feasibility"}, "Can such a robot exist?")
+    return [classed("p", "note", "Do not simulate with it, or control by it, before it is mended: see ", link)]
 
 
 def _bettered(data: ReportData) -> list[Html]:
@@ -72,16 +128,10 @@ def _bettered(data: ReportData) -> list[Html]:
     if not data.comparison:
         return []
     best = min(data.comparison, key=lambda column: column.total)
-    if best is data.comparison[0]:
+    if best.total >= WORTH_TELLING * data.comparison[0].total:
         return []
     link = tag("a", {"href": "#comparison"}, "another model")
-    return [classed("p", "note", "On the same rows ", link, f", {best.name}, misses less: {percent(best.total)}.")]
-
-
-def _weakest(data: ReportData) -> str:
-    joints = data.verdict.joints
-    worst = max(range(len(joints)), key=lambda k: joints[k].relative)
-    return f"The weakest joint is {data.joints[worst].name}, with {percent(joints[worst].relative)}."
+    return [classed("p", "note", "On the same samples ", link, f", {best.name}, misses less: {percent(best.total)}.")]
 
 
 def _meter(relative: float) -> Html:
@@ -94,7 +144,7 @@ def torque_section(data: ReportData) -> Section | None:
     if not data.traces:
         return None
     plots = {
-        f"torque-{k}-{joint}": _torque_plot(k, one, data.joints[joint].torque_unit)
+        f"torque-{k}-{joint}": _torque_plot(k, trace, one, data.joints[joint].torque_unit)
         for k, trace in enumerate(data.traces)
         for joint, one in enumerate(trace.joints)
     }
@@ -110,30 +160,35 @@ def torque_section(data: ReportData) -> Section | None:
 
 def _log_choice(data: ReportData) -> Html:
     options = [
-        tag("option", {"value": str(k)}, f"{trace.name}, {trace.role}: {count(trace.rows)} rows, {trace.seconds:.4g} s")
+        tag(
+            "option",
+            {"value": str(k)},
+            f"{trace.name}, {trace.role}: {count(trace.rows)} samples, {trace.seconds:.4g} s",
+        )
         for k, trace in enumerate(data.traces)
     ]
     if len(options) > 1:
         return classed("label", "choice", "Log", tag("select", {"id": "log"}, options))
     only = data.traces[0]
-    return p(f"{only.name} ({only.role}): {count(only.rows)} rows over {only.seconds:.4g} s.")
+    return p(f"{only.name} ({only.role}): {count(only.rows)} samples over {only.seconds:.4g} s.")
 
 
-def _torque_plot(k: int, one: JointTrace, unit: str) -> object:
+def _torque_plot(k: int, trace: Trace, one: JointTrace, unit: str) -> object:
     time = f"time-{k}"
     both = [series("measured", "measured", time, one.measured), series("predicted", "predicted", time, one.predicted)]
     left = [series("measured − predicted", "residual", time, one.residual)]
     panes = [pane(axis("torque", unit), both, height=250), pane(axis("residual", unit), left, height=110, zero=True)]
-    return plot(axis("time", "s"), panes, group=time)
+    return plot(axis("time", "s"), panes, group=time, shaded=trace.unscored)
 
 
 def _torque_figure(data: ReportData, k: int, joint: int) -> Html:
     trace, unit, name = data.traces[k], data.joints[joint].torque_unit, data.joints[joint].name
     one = trace.joints[joint]
-    thinned = f" Shown: least and greatest of every {plural(trace.bucket, 'row')}." if trace.bucket > 1 else ""
+    thinned = f" Shown: least and greatest of every {plural(trace.bucket, 'sample')}." if trace.bucket > 1 else ""
+    shaded = SHADED if trace.unscored else ""
     caption = (
         f"{name} in {trace.name} ({trace.role}): the torque runs from {number(one.low, 3)} to "
         f"{quantity(one.high, unit)}; the prediction misses {quantity(one.rms_miss, unit)} rms, at most "
-        f"{quantity(one.greatest_miss, unit)} (at {quantity(one.greatest_at, 's', 4)}).{thinned}"
+        f"{quantity(one.greatest_miss, unit)} (at {quantity(one.greatest_at, 's', 4)}).{shaded}{thinned}"
     )
     return figure(f"torque-{k}-{joint}", f"Torque of {name} over time, log {trace.name}", caption, log=k)

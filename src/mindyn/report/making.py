@@ -14,12 +14,15 @@ from mindyn.report.inputs import ReportInputs
 
 PACKAGES: Final = ("mindyn", "numpy", "scipy", "casadi", "llvmlite", "polars")
 SHOWN_ELSEWHERE: Final = ("sources", "notes", "condition_number", "joint_weights")
+RECORDS: Final = ("physical", "unconstrained", "tried")
+"""Of the provenance: no settings but what came of them; they are in the estimate's file."""
 
 
 def made_data(inputs: ReportInputs) -> MadeData:
     """From the estimate's provenance and, where it is given, the record of the run."""
     provenance, run = inputs.estimate.provenance, inputs.run
-    kept = {key: value for key, value in provenance.items() if key not in SHOWN_ELSEWHERE}
+    kept = {key: value for key, value in provenance.items() if key not in (*SHOWN_ELSEWHERE, *RECORDS)}
+    kept = {"samples" if key == "rows" else key: value for key, value in kept.items()}
     return MadeData(
         _command(run.get("command", ())),
         tuple(_flat(kept)),

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from math import floor, isfinite, log10
+from re import sub
 from typing import Any, Final
 
 Attributes = Mapping[str, str | bool]
@@ -163,12 +164,22 @@ def number(value: float | None, digits: int = 4) -> str:
     if -4 <= exponent < 6:
         return f"{value:.{max(0, digits - 1 - exponent)}f}".replace("-", MINUS)
     mantissa, power = f"{value:.{digits - 1}e}".split("e")
-    return f"{mantissa}·10{str(int(power)).translate(SUPERSCRIPTS)}".replace("-", MINUS)
+    return f"{mantissa}·10{_raised(int(power))}".replace("-", MINUS)
 
 
 def quantity(value: float | None, unit: str, digits: int = 3) -> str:
     """A number and its unit, which stay on one line."""
     return f"{number(value, digits)} {unit}".replace(" ", SPACE)
+
+
+def typeset(text: str) -> str:
+    """Plain text with minus signs, powers and units as they are printed: `-1e-05 kg m^2` is `−1·10⁻⁵ kg m²`."""
+    powers = sub(r"(?<![\w.])(-?\d+(?:\.\d+)?)e([+-]?\d+)\b", lambda m: f"{m[1]}·10{_raised(int(m[2]))}", text)
+    return sub(r"\^(\d)", lambda m: _raised(int(m[1])), sub(r"(?<![^\s(=,])-(?=\d)", MINUS, powers))
+
+
+def _raised(exponent: int) -> str:
+    return str(exponent).translate(SUPERSCRIPTS)
 
 
 def percent(value: float) -> str:

@@ -8,6 +8,7 @@ from importlib.resources import files
 from typing import Any, Final
 
 from mindyn.report.data import ReportData
+from mindyn.report.existence import feasibility_section
 from mindyn.report.judgement import torque_section, verdict_section
 from mindyn.report.markup import Html, Section, classed, plural, tag
 from mindyn.report.parameter_table import parameter_section
@@ -15,7 +16,6 @@ from mindyn.report.remains import making_section, motion_section, residual_secti
 from mindyn.report.values import (
     comparison_section,
     excitation_section,
-    feasibility_section,
     friction_section,
 )
 

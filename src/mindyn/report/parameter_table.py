@@ -23,6 +23,7 @@ from mindyn.report.markup import (
     percent,
     plural,
     tag,
+    typeset,
 )
 
 MEANINGS: Final[dict[State, str]] = {
@@ -32,6 +33,14 @@ MEANINGS: Final[dict[State, str]] = {
     "left out": "set to zero: without it the model predicts no worse",
     "untold": "the data cannot tell it",
 }
+DEVIATION: Final = "Deviation: standard deviation relative to the value; none where the interval holds zero."
+BOUNDED: Final = (
+    "The values are held to what is physical; the intervals about them are those of the fit without bounds, and may "
+    "hold values that no arm has."
+)
+CUT: Final = "*"
+DUST: Final = 0.01
+"""A value that is a smaller part of its standard deviation is printed as zero."""
 
 
 def parameter_section(data: ReportData) -> Section:
@@ -42,27 +51,25 @@ def parameter_section(data: ReportData) -> Section:
     )
     untold = [row.name for row in data.parameters if row.state == "untold"]
     prior = any(row.prior is not None for row in data.parameters)
-    columns = [Column("Parameter", sortable=True), Column("Value", number=True, sortable=True), Column("Unit")]
-    columns += [Column("95 % interval", number=True), Column("Deviation", number=True, sortable=True)]
+    columns = [Column("Parameter", sortable=True), Column("Value", number=True, sortable=True)]
+    columns += [Column("95 % interval", number=True), Column("Unit"), Column("State", sortable=True)]
+    columns += [Column("Deviation", number=True, sortable=True)]
     columns += [Column("Prior", number=True, sortable=True)] if prior else []
-    columns += [Column("State", sortable=True)]
     rows = [(_parameter(row, prior), row.formula.replace("-", MINUS)) for row in data.parameters]
     shown = annotated_table(columns, rows, "All parameters", "parameter-table")
     told = classed("p", "note", f"The data cannot tell {', '.join(untold)}: a richer motion would.") if untold else ""
-    parts: list[Content] = [p(f"{lead}."), told, _filters(counts), shown, _legend(counts)]
+    parts: list[Content] = [p(f"{lead}."), told, _filters(counts), shown, _legend(data, counts)]
     return Section("parameters", "Parameters", markup(parts))
 
 
 def _parameter(row: ParameterRow, prior: bool) -> list[Content]:
     digits = _digits(row)
-    interval = "–" if row.low is None else f"{number(row.low, digits)} to {number(row.high, digits)}"
-    relative = "–" if row.deviation is None or row.value == 0 else percent(row.deviation / abs(row.value))
-    unit = row.unit.replace("^2", "²").replace(" ", SPACE)
-    cells: list[Content] = [tag("code", {}, row.name), _value(row.value, digits), unit]
-    cells += [interval, _sorted_by(row.deviation, row.value, relative)]
-    cells += [_value(row.prior, 4)] if prior else []
+    low = f"0{CUT}" if row.cut else number(row.low, digits)
+    interval = "–" if row.low is None else f"{low} to{SPACE}{number(row.high, digits)}"
     state = tag("span", {"class": f"state state-{row.state.replace(' ', '-')}"}, row.state)
-    return [*cells, state]
+    cells: list[Content] = [tag("code", {}, row.name), _value(row.value, row.deviation, digits), interval]
+    cells += [typeset(row.unit).replace(" ", SPACE), state, _relative(row.relative)]
+    return [*cells, _value(row.prior, row.deviation, 4)] if prior else cells
 
 
 def _digits(row: ParameterRow) -> int:
@@ -72,13 +79,14 @@ def _digits(row: ParameterRow) -> int:
     return min(8, max(2, 2 + len(str(int(abs(row.value) / row.deviation))) - 1))
 
 
-def _value(value: float | None, digits: int) -> Html:
-    return tag("span", {"data-sort": repr(value)} if value is not None else {}, number(value, digits))
+def _value(value: float | None, deviation: float | None, digits: int) -> Html:
+    """What is far below its deviation is what a solver leaves of zero."""
+    dust = value is not None and abs(value) < DUST * (deviation or 0.0)
+    return tag("span", {"data-sort": repr(value)} if value is not None else {}, "0" if dust else number(value, digits))
 
 
-def _sorted_by(deviation: float | None, value: float, shown: str) -> Html:
-    known = deviation is not None and value != 0
-    return tag("span", {"data-sort": repr((deviation or 0.0) / abs(value))} if known else {}, shown)
+def _relative(part: float | None) -> Html:
+    return tag("span", {}, "–") if part is None else tag("span", {"data-sort": repr(part)}, percent(part))
 
 
 def _filters(counts: Mapping[State, int]) -> Html:
@@ -90,6 +98,10 @@ def _filters(counts: Mapping[State, int]) -> Html:
     return classed("div", "filters", search, state, status)
 
 
-def _legend(counts: Mapping[State, int]) -> Html:
+def _legend(data: ReportData, counts: Mapping[State, int]) -> Html:
     said = "; ".join(f"{state}: {meaning}" for state, meaning in MEANINGS.items() if counts[state])
-    return classed("p", "fine", f"{said[0].upper()}{said[1:]}. Deviation: standard deviation relative to the value.")
+    bounded = [BOUNDED] if data.constrained else []
+    bounded += (
+        [f"{CUT} Cut at zero: the fit allows nothing negative."] if any(row.cut for row in data.parameters) else []
+    )
+    return classed("p", "fine", " ".join([f"{said[0].upper()}{said[1:]}. {DEVIATION}", *bounded]))

@@ -34,6 +34,11 @@ def pane(y: dict[str, Any], curves: Sequence[Any], *, height: int, zero: bool = 
     return {"y": y, "series": list(curves), "height": height, "zero": zero}
 
 
-def plot(x: dict[str, Any], panes: Sequence[dict[str, Any]], *, group: str = "") -> dict[str, Any]:
-    """Panes below one another on a common x axis; plots of one group are zoomed together, those of none are not."""
-    return {"x": x, "panes": list(panes), "group": group}
+def plot(
+    x: dict[str, Any], panes: Sequence[dict[str, Any]], *, group: str = "", shaded: Sequence[tuple[float, float]] = ()
+) -> dict[str, Any]:
+    """Panes below one another on a common x axis; plots of one group are zoomed together, those of none are not.
+
+    shaded  ranges of x behind which the ground is grey
+    """
+    return {"x": x, "panes": list(panes), "group": group, "shaded": list(shaded)}

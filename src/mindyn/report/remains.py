@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from statistics import median
+from typing import Final
+
 from mindyn.report.data import ReportData, ResidualData
 from mindyn.report.markup import (
     Column,
@@ -18,8 +21,16 @@ from mindyn.report.markup import (
     table,
     tabs,
     tag,
+    typeset,
 )
 from mindyn.report.plots import axis, pane, plot, series
+
+PEAK: Final = 8.0
+"""Power, in multiples of the median over frequencies, from which on a residual has a strongest frequency."""
+HOW_TO_READ: Final = (
+    "A level residual is noise; a hump where the torque is strong means that something is missing in the model."
+)
+UNTOLD_DRIVE: Final = "How it was driven is not stated."
 
 
 def residual_section(data: ReportData) -> Section | None:
@@ -59,16 +70,15 @@ def _spread(one: ResidualData, unit: str) -> str:
     normal = "0.27 % of a normal spread would be"
     return (
         f"Mean {quantity(one.mean, unit, 2)}, standard deviation {quantity(one.deviation, unit)}; "
-        f"{percent(one.beyond_three)} of the rows lie beyond three deviations, where {normal}."
+        f"{percent(one.beyond_three)} of the samples lie beyond three deviations, where {normal}."
     )
 
 
 def _bands(one: ResidualData) -> str:
     strongest = max(range(len(one.frequency)), key=lambda k: one.residual_power[k])
-    return (
-        f"The residual is strongest near {quantity(one.frequency[strongest], 'Hz', 2)}. A level residual is noise; "
-        "a hump where the torque is strong means that something is missing in the model."
-    )
+    peak = one.residual_power[strongest] > PEAK * median(one.residual_power)
+    told = f"The residual is strongest near {quantity(one.frequency[strongest], 'Hz', 2)}. " if peak else ""
+    return f"{told}{HOW_TO_READ}"
 
 
 def motion_section(data: ReportData) -> Section | None:
@@ -88,7 +98,8 @@ def motion_section(data: ReportData) -> Section | None:
         plots[f"motion-{k}"] = plot(axis("time", "s"), [y], group="motion")
         words = f"{joint.name}: simulated and measured differ by {quantity(found.rms[k], unit)} rms."
         panels.append((joint.name, figure(f"motion-{k}", f"Position of {joint.name} over time", words)))
-    words = f"The model, driven as the robot was, over {found.seconds:.4g} s."
+    how = f"{found.how[:1].upper()}{found.how[1:]}" if found.how else UNTOLD_DRIVE
+    words = f"The model's motion beside the measured one over {found.seconds:.4g} s. {typeset(how)}"
     return Section(
         "motion", "Simulated and measured motion", markup([p(words), tabs("motion", "Joint", panels)]), plots
     )
@@ -118,17 +129,27 @@ def making_section(data: ReportData) -> Section:
         if made.command
         else p("Made from Python; the files and settings below repeat it.")
     )
-    parts: list[Content] = [p(data.status), tag("h3", {}, "To repeat it"), repeat]
+    parts: list[Content] = [p(typeset(data.status)), tag("h3", {}, "To repeat it"), repeat]
     if made.sources:
         rows = [[tag("code", {}, path), tag("code", {"class": "hash"}, digest)] for path, digest in made.sources]
         parts += [tag("h3", {}, "Files"), table([Column("File"), Column("SHA-256")], rows, "Files and their hashes")]
     if made.notes:
-        parts += [tag("h3", {}, "Notes"), tag("ul", {}, [tag("li", {}, note) for note in made.notes])]
+        parts += [tag("h3", {}, "Notes"), tag("ul", {}, [tag("li", {}, typeset(note)) for note in made.notes])]
     settings = [[tag("code", {}, name), value] for name, value in made.settings]
     versions = [[name, value] for name, value in made.versions]
     parts += [
-        tag("details", {}, tag("summary", {}, "Settings"), _pairs("Setting", settings, "Settings of the fit")),
-        tag("details", {}, tag("summary", {}, "Versions"), _pairs("Package", versions, "Versions of the packages")),
+        tag(
+            "details",
+            {"class": "raw"},
+            tag("summary", {}, "Settings"),
+            _pairs("Setting", settings, "Settings of the fit"),
+        ),
+        tag(
+            "details",
+            {"class": "raw"},
+            tag("summary", {}, "Versions"),
+            _pairs("Package", versions, "Versions of the packages"),
+        ),
     ]
     return Section("making", "How it was made", markup(parts))
 

@@ -1,16 +1,14 @@
-"""Sections of what was found: condition and excitation, friction, comparison, feasibility."""
+"""Sections of what was found: condition and excitation, friction, comparison."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from typing import Any, Final
 
 from mindyn.report.data import FrictionData, JointMotion, ReportData
 from mindyn.report.markup import (
+    SPACE,
     Column,
     Content,
-    Html,
     Section,
     classed,
     count,
@@ -30,6 +28,10 @@ GOOD_CONDITION: Final = 100.0
 """A condition number up to this is the usual aim of exciting motions [Gautier & Khalil 1992]."""
 SLOW: Final = 0.1
 """Part of the fastest speed at which friction is told besides: a smooth sign has no value just above rest."""
+
+
+ABSURD: Final = 10.0
+"""Part from which on decimals say nothing."""
 
 
 def excitation_section(data: ReportData) -> Section | None:
@@ -61,21 +63,23 @@ def excitation_section(data: ReportData) -> Section | None:
         for k, ((name, _), one) in enumerate(zip(units, found.joints, strict=True))
     ]
     logs = "training" if found.role == "training" else "held-out"
-    parts: list[Content] = [p(_condition_words(found.condition_number)), listed]
+    left_out = sum(row.state == "left out" for row in data.parameters)
+    parts: list[Content] = [p(_condition_words(found.condition_number, left_out, len(data.parameters))), listed]
     parts += [table(columns, rows, f"Motion of the joints in the {logs} logs")]
     parts += [p("Where each joint went: position across, speed upwards, darker where it spent longer.")]
     parts += [classed("div", "grid", figures)]
     return Section("excitation", "Condition and excitation", markup(parts), plots)
 
 
-def _condition_words(condition: float | None) -> str:
+def _condition_words(condition: float | None, left_out: int, total: int) -> str:
+    gone = f" {left_out} of {total} were left out of the fit; the condition number counts them in." if left_out else ""
     if condition is None:
-        return "This estimator states no condition number."
+        return f"This estimator states no condition number, or the data leave parameters open.{gone}"
     if condition <= GOOD_CONDITION:
-        return "The motion tells the parameters apart well: errors of the torque are hardly magnified."
+        return f"The motion tells the parameters apart well: errors of the torque are hardly magnified.{gone}"
     return (
         f"The motion tells some parameters apart badly: a condition number up to {GOOD_CONDITION:g} is usual for "
-        "exciting motions. Look at the deviations, and consider a richer motion."
+        f"exciting motions. Look at the deviations, and consider a richer motion.{gone}"
     )
 
 
@@ -107,7 +111,8 @@ def friction_section(data: ReportData) -> Section | None:
         figure(f"friction-{k}", f"Friction of {joint.name} over its speed", _friction_words(data, k), shape="small")
         for k, joint in enumerate(data.joints)
     ]
-    words = "Friction torque of each joint at steady speed, without its constant offset; the band is the 95 % interval."
+    words = "Friction torque of each joint at steady speed, without its constant offset; the band is the 95 % interval"
+    words += " of the fit without physical bounds." if data.constrained else "."
     keys = [("found", "predicted", "line"), ("95 % interval", "band", "band")]
     keys += [("prior", "prior", "line")] if any(one.prior and any(one.prior) for one in data.friction) else []
     return Section("friction", "Friction", markup([p(words), legend(*keys), classed("div", "grid", figures)]), plots)
@@ -140,11 +145,16 @@ def comparison_section(data: ReportData) -> Section | None:
         return None
     columns = [Column("Relative error"), *(Column(one.name, number=True) for one in data.comparison)]
     rows = [_compared(joint.name, [one.relative[k] for one in data.comparison]) for k, joint in enumerate(data.joints)]
-    rows.append(_compared("total", [one.total for one in data.comparison]))
+    rows.append(_compared("all joints together", [one.total for one in data.comparison]))
+    rows.append(_compared("mean over joints", [sum(one.relative) / len(one.relative) for one in data.comparison]))
     kind = "the held-out logs" if data.verdict.held_out else "their own fits"
     best = min(data.comparison, key=lambda one: one.total)
-    words = f"Least in total on {kind}: {best.name}, with {percent(best.total)}. The least of every row is bold."
-    about = [tag("li", {}, tag("strong", {}, one.name), f": {one.about}") for one in data.comparison if one.about]
+    words = f"Least in total on {kind}: {best.name}, with {_fine(best.total)}. The least of every row is bold."
+    about = [
+        tag("li", {}, tag("strong", {}, one.name), f": {one.about}")
+        for one in data.comparison
+        if one.about not in ("", one.name)
+    ]
     shown = table(columns, rows, f"Relative torque errors on {kind}")
     return Section(
         "comparison", "Comparison with other models", markup([p(words), shown, tag("ul", {"class": "fine"}, about)])
@@ -152,45 +162,10 @@ def comparison_section(data: ReportData) -> Section | None:
 
 
 def _compared(name: str, values: list[float]) -> list[Content]:
-    least = min(values)
-    return [name, *(tag("strong", {}, percent(v)) if v == least else percent(v) for v in values)]
+    shown, least = [_fine(value) for value in values], _fine(min(values))
+    return [name, *(tag("strong", {}, one) if one == least else one for one in shown)]
 
 
-def feasibility_section(data: ReportData) -> Section | None:
-    """Answers to whether such a robot can exist, each with what proves it."""
-    if not data.feasibility:
-        return None
-    words = {True: ("yes", "well"), False: ("no", "hardly"), None: ("undecided", "roughly")}
-    items = []
-    for answer in data.feasibility:
-        word, grade = words[answer["holds"]]
-        head = [
-            classed("span", "badge", word),
-            classed("span", "words", tag("strong", {}, _asked(answer["question"])), answer["sentence"]),
-        ]
-        items.append(tag("li", {"class": f"grade-{grade}"}, head, _witness(answer["witness"])))
-    return Section("feasibility", "Can such a robot exist?", tag("ul", {"class": "verdicts answers"}, items))
-
-
-def _asked(question: str) -> str:
-    return f"{question[:1].upper()}{question[1:]}? "
-
-
-def _witness(witness: Mapping[str, Any]) -> Html:
-    if not witness:
-        return Html("")
-    facts = [tag("div", {}, tag("dt", {}, key), tag("dd", {}, _fact(value))) for key, value in witness.items()]
-    return tag("details", {}, tag("summary", {}, "What proves it"), tag("dl", {"class": "witness"}, facts))
-
-
-def _fact(value: Any) -> Html:
-    if isinstance(value, bool) or value is None or isinstance(value, str):
-        return markup(str(value))
-    if isinstance(value, (int, float)):
-        return markup(number(float(value), 5))
-    if isinstance(value, Mapping):
-        pairs = [tag("div", {}, tag("dt", {}, str(key)), tag("dd", {}, _fact(one))) for key, one in value.items()]
-        return tag("dl", {"class": "witness"}, pairs)
-    if isinstance(value, (list, tuple)) and all(isinstance(one, (int, float)) for one in value):
-        return tag("code", {}, ", ".join(number(float(one), 5) for one in value))
-    return tag("code", {}, json.dumps(value))
+def _fine(value: float) -> str:
+    """Percent with two decimals, so that near ones differ."""
+    return f"{100 * value:.2f}{SPACE}%" if value < ABSURD else percent(value)

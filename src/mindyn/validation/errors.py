@@ -24,7 +24,7 @@ EDGE_S: Final = 0.1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TorqueError:
-    """The measure: rmse (n,) N m or N, relative (n,), total, and the number of rows scored."""
+    """The measure: rmse (n,) N m or N, relative (n,), total, and the number of samples (rows) scored."""
 
     joint_names: tuple[str, ...]
     rmse: Array
@@ -37,7 +37,7 @@ class TorqueError:
         shown = [("joint", "RMSE [N m or N]", "relative [%]")]
         for name, rmse, relative in zip(self.joint_names, self.rmse, self.relative, strict=True):
             shown.append((name, f"{rmse:.4g}", f"{100 * relative:.2f}"))
-        return text_table([*shown, (f"total, {self.rows} rows", "", f"{100 * self.total:.2f}")])
+        return text_table([*shown, (f"total, {self.rows} samples", "", f"{100 * self.total:.2f}")])
 
 
 def torque_error(joint_names: Sequence[str], tau: ArrayLike, predicted: ArrayLike) -> TorqueError:

@@ -122,12 +122,13 @@ def simulated_against_measured(
 
 def _status(estimate: Estimate, rows: int, feedback_hz: float | None) -> str:
     replayed = feedback_hz is None
-    told = ["the controller replayed" if replayed else f"measured torque applied, feedback of {feedback_hz:g} Hz"]
+    weak = f"with a weak feedback of {feedback_hz:g} Hz to the measured motion" if feedback_hz else "in open loop"
+    told = ["the controller replayed in closed loop" if replayed else f"measured torque applied, {weak}"]
     if estimate.regressor.friction.direction != "sign":
         told.append(f"{estimate.regressor.friction.direction} friction simulated as dry friction")
     if beyond := estimate.names[estimate.base.count :]:
         told.append(f"torques along the measured motion: {', '.join(beyond)}")
-    return f"{'; '.join(told)}; {rows} rows."
+    return f"{'; '.join(told)}; {rows} samples."
 
 
 def _torque_beyond(estimate: Estimate, samples: Samples) -> Array | None:

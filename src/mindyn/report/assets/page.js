@@ -84,6 +84,19 @@ const Table = {
   },
 };
 
+/* Tables that are wider than their frame say so; the head of a long one stays below the page's. */
+const Frames = {
+  start() {
+    const head = document.querySelector("body > header");
+    const look = () => {
+      document.documentElement.style.setProperty("--head", `${head.offsetHeight}px`);
+      for (const one of document.querySelectorAll(".scroll")) one.classList.toggle("wider", one.scrollWidth > one.clientWidth + 1);
+    };
+    new ResizeObserver(look).observe(document.body);
+    document.addEventListener("toggle", look, true); /* tables inside of details */
+  },
+};
+
 const Navigation = {
   start() {
     const links = new Map([...document.querySelectorAll("nav a")].map((link) => [link.hash.slice(1), link]));
@@ -100,6 +113,6 @@ const Navigation = {
 
 Plot.start();
 if (Numbers.skeleton) new RobotView(document.getElementById("robot-view"), Numbers.skeleton);
-for (const part of [Tabs, Theme, Logs, Table, Navigation]) part.start();
-addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((one) => { one.dataset.was = one.open; one.open = true; }));
-addEventListener("afterprint", () => document.querySelectorAll("details").forEach((one) => { one.open = one.dataset.was === "true"; }));
+for (const part of [Tabs, Theme, Logs, Table, Frames, Navigation]) part.start();
+addEventListener("beforeprint", () => document.querySelectorAll("details:not(.raw)").forEach((one) => { one.dataset.was = one.open; one.open = true; }));
+addEventListener("afterprint", () => document.querySelectorAll("details:not(.raw)").forEach((one) => { one.open = one.dataset.was === "true"; }));

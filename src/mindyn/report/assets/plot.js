@@ -134,6 +134,10 @@ class Plot {
     Svg.add(this.svg, "text", { class: "axis", transform: `translate(13 ${top + height / 2}) rotate(-90)`, "text-anchor": "middle" }, title);
     if (last) Svg.add(this.svg, "text", { class: "axis", x: (LEFT + width - RIGHT) / 2, y: top + height + 35, "text-anchor": "middle" }, this.spec.x.unit ? `${this.spec.x.label}, ${this.spec.x.unit}` : this.spec.x.label);
     const inside = Svg.add(this.svg, "g", { "clip-path": `url(#${clip})` });
+    for (const [from, to] of this.spec.shaded) {
+      const left = this.x.at(from);
+      Svg.add(inside, "rect", { class: "shaded", x: left, y: top, width: Math.max(1, this.x.at(to) - left), height });
+    }
     for (const series of pane.series) this.drawSeries(inside, series, y);
   }
 
@@ -296,7 +300,7 @@ class Plot {
       if (plot.seen && width && width !== plot.width) { plot.width = width; plot.draw(); }
     }));
     for (const area of byArea.keys()) { seen.observe(area); sized.observe(area); }
-    addEventListener("beforeprint", () => Plot.all.forEach((plot) => plot.draw(plot.figure.closest(".grid, .pair") ? PRINT_WIDTH / 2 : PRINT_WIDTH)));
+    addEventListener("beforeprint", () => Plot.all.forEach((plot) => plot.draw(PRINT_WIDTH / 2)));
     addEventListener("afterprint", () => Plot.all.forEach((plot) => plot.refresh()));
   }
 }

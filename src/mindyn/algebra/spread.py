@@ -1,0 +1,20 @@
+"""How sure a number is: half its 95 % interval, and its standard deviation relative to it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from mindyn.algebra.values import Array
+
+NORMAL_95: Final = 1.959963984540054
+"""Half width of a 95 % interval in standard deviations."""
+
+
+def relative_deviation(values: ArrayLike, deviations: ArrayLike) -> Array:
+    """deviation / |value|; NaN where the 95 % interval holds zero, since the quotient then says nothing."""
+    sizes, spread = np.abs(np.asarray(values, dtype=np.float64)), np.asarray(deviations, dtype=np.float64)
+    told = sizes > NORMAL_95 * spread
+    return np.asarray(np.where(told, spread / np.where(told, sizes, 1.0), np.nan))

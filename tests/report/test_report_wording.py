@@ -1,0 +1,220 @@
+"""What a report says in words: no praise that physics or missing logs forbid, one meaning for each word and number."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from html import unescape
+
+import numpy as np
+import pytest
+from reported_arms import FEASIBLE, arm, estimate_of, everything, log_of
+
+import mindyn
+from mindyn.feasibility.answer import Answer
+from mindyn.feasibility.possible import judge_possible
+from mindyn.report.data import ErrorColumn, ResidualData
+from mindyn.report.existence import SAMPLED, feasibility_section
+from mindyn.report.gathering import gather
+from mindyn.report.inputs import MotionComparison, ReportInputs
+from mindyn.report.judgement import (
+    FLATTERED,
+    IMPOSSIBLE,
+    IMPOSSIBLE_FIT,
+    IMPOSSIBLE_UNEVEN,
+    UNCHECKED,
+    UNEVEN,
+    UNJUDGED,
+    headline,
+    torque_section,
+    verdict_section,
+)
+from mindyn.report.markup import percent, typeset
+from mindyn.report.parameter_table import BOUNDED, parameter_section
+from mindyn.report.remains import making_section, motion_section, residual_section
+from mindyn.report.values import comparison_section, excitation_section
+from mindyn.validation.errors import EDGE_S
+
+
+@pytest.fixture(scope="module")
+def robot():
+    return arm()
+
+
+@pytest.fixture(scope="module")
+def estimate(robot):
+    return estimate_of(robot, left_out=("fo1",))
+
+
+@pytest.fixture(scope="module")
+def good(robot, estimate):
+    return gather(ReportInputs(estimate, [log_of(robot, 2)], [log_of(robot, 1)], FEASIBLE))
+
+
+def said(section):
+    """The text of a section without its tags."""
+    return unescape(re.sub(r"<[^>]*>", " ", section.body)).replace("\u00a0", " ")
+
+
+@pytest.mark.parametrize("question", ["possible", "consistent"])
+def test_a_model_that_no_arm_can_be_is_not_good(good, question):
+    assert headline(good) == ("The model is good.", "well")
+    refuted = replace(good, feasibility=(Answer(question, False, "It is not.").to_dict(),))
+    assert headline(refuted) == (IMPOSSIBLE, "roughly")
+    assert "grade-well" not in verdict_section(refuted).body.split("<ul")[0]
+    unjudged = replace(refuted, verdict=replace(good.verdict, held_out=False))
+    assert headline(unjudged) == (IMPOSSIBLE_FIT, "roughly")
+
+
+def test_what_is_undecided_or_implausible_is_no_refutation(good):
+    answers = Answer("possible", None, "?").to_dict(), Answer("plausible", False, "Too heavy.").to_dict()
+    assert headline(replace(good, feasibility=answers)) == ("The model is good.", "well")
+
+
+def test_a_fit_without_held_out_logs_is_never_good(estimate):
+    own = gather(ReportInputs(estimate, feasibility=FEASIBLE))
+    assert headline(own) == (UNJUDGED, "roughly")
+    assert FLATTERED in said(verdict_section(own))
+
+
+def test_a_poor_model_stays_poor_whatever_else_is_known(good):
+    poor = replace(good, verdict=replace(good.verdict, grade="hardly", held_out=False), feasibility=())
+    assert headline(poor) == ("The model is poor.", "hardly")
+    assert UNCHECKED in said(verdict_section(poor))
+    joints = (replace(good.verdict.joints[0], grade="not"), *good.verdict.joints[1:])
+    uneven = replace(good, verdict=replace(good.verdict, joints=joints))
+    assert headline(uneven) == (UNEVEN, "roughly")
+    refuted = (Answer("possible", False, "It is not.").to_dict(),)
+    assert headline(replace(uneven, feasibility=refuted)) == (IMPOSSIBLE_UNEVEN, "roughly")
+
+
+def test_the_errors_over_all_joints_in_the_mean_and_at_the_weakest_are_told_and_defined(good):
+    text, parts = said(verdict_section(good)), [joint.relative for joint in good.verdict.joints]
+    shown = (good.verdict.total, float(np.mean(parts)), max(parts))
+    assert all(percent(value).replace("\u00a0", " ") in text for value in shown)
+    assert f"at {good.joints[int(np.argmax(parts))].name}, the weakest" in text
+    assert "root mean square of measured less predicted torque" in text
+
+
+def test_a_hair_better_is_not_worth_a_warning(good):
+    total = good.verdict.total
+    for part, told in ((0.997, False), (0.8, True)):
+        columns = (ErrorColumn("this estimate", (total,), total, ""), ErrorColumn("other", (total,), part * total, ""))
+        assert ("misses less" in said(verdict_section(replace(good, comparison=columns)))) == told
+
+
+def test_near_errors_can_be_told_apart_and_mending_is_explained(robot, estimate, good):
+    close = tuple(ErrorColumn(f"model {k}", (0.12 + k * 1e-4,) * 4, 0.12, "") for k in range(3))
+    text = said(comparison_section(replace(good, comparison=close)))
+    assert all(f"12.0{k} %" in text for k in range(3))
+    assert "mean over joints" in text
+    mended = estimate.with_provenance(mended={"level": "consistent"})
+    data = gather(ReportInputs(estimate, [log_of(robot, 2)], comparison={"mended": mended}))
+    assert "moved to the nearest values that an arm can have" in said(comparison_section(data))
+
+
+def test_parameters_that_may_be_zero_have_no_relative_deviation(estimate):
+    dust = replace(estimate, beta=np.where(np.arange(len(estimate.beta)) == 0, 1e-15, estimate.beta))
+    data = gather(ReportInputs(dust))
+    near = [row for row in data.parameters if row.state == "near zero"]
+    assert near
+    assert all(row.relative is None for row in near)
+    assert max(row.relative for row in data.parameters if row.relative is not None) < 0.52
+    row = re.search(rf"<code>{data.parameters[0].name}</code>.*?</tr>", parameter_section(data).body)[0]
+    assert ">0</span>" in row
+    assert "10⁻" not in row.split("<td")[2]
+
+
+@pytest.fixture(scope="module")
+def consistent(robot):
+    log = log_of(robot, 1, noise=3.0)
+    return mindyn.identify(robot, log, mindyn.PhysicallyConsistent(kinds="all", prior=None), mindyn.Conditioning())
+
+
+def test_intervals_of_a_constrained_fit_end_where_nothing_negative_is_allowed(consistent):
+    at_zero = replace(consistent, beta=np.where(np.array(consistent.names) == "fv1", 0.0, consistent.beta))
+    data = gather(ReportInputs(at_zero))
+    row = next(row for row in data.parameters if row.name == "fv1")
+    assert (row.low, row.cut) == (0.0, True)
+    assert row.high > 0
+    offset = next(row for row in data.parameters if row.name == "fo1")
+    assert not offset.cut
+    text = said(parameter_section(data))
+    assert BOUNDED in text
+    assert "0* to" in text
+    free = gather(ReportInputs(replace(at_zero, provenance={"estimator": "least squares"})))
+    assert not any(row.cut for row in free.parameters)
+    assert "without physical bounds" in consistent.table()
+
+
+def test_links_are_told_once(consistent):
+    """The masses of a consistent fit are the same in its answer and in its record, and the settings repeat neither."""
+    own = dict(zip(*consistent.provenance["physical"].values(), strict=True))
+    answer = mindyn.check_feasible(consistent).consistent
+    assert answer.witness["physical"] == own
+    names = [name for name, _ in gather(ReportInputs(consistent)).made.settings]
+    assert not [name for name in names if name.startswith(("physical", "unconstrained", "tried"))]
+
+
+def test_parameters_left_out_are_counted_beside_the_condition_number(good):
+    assert f"1 of {len(good.parameters)} were left out" in said(excitation_section(good))
+
+
+def test_ends_that_are_not_scored_are_shaded_and_told(good):
+    trace = good.traces[0]
+    (first, second), end = trace.unscored, trace.seconds
+    assert first == pytest.approx((0.0, EDGE_S), abs=0.006)
+    assert second == pytest.approx((end - EDGE_S, end), abs=0.006)
+    section = torque_section(good)
+    assert section.plots["torque-0-0"]["shaded"] == list(trace.unscored)
+    assert "Shaded: not scored, 0.1 s" in said(section)
+
+
+def test_samples_are_samples_and_equations_are_equations(robot, good):
+    filtered = estimate_of(robot, filter_hz=5.0, decimation=4)
+    counts = [one.rows for one in filtered.residuals]
+    told = f"{sum(counts)} equations ({max(counts)} samples of 4 joints, low-passed at 5 Hz, one of 4 kept)"
+    assert told in filtered.status
+    assert told in filtered.table()
+    everywhere = (verdict_section, torque_section, residual_section, excitation_section, making_section)
+    assert not [make.__name__ for make in everywhere if re.search(r"\d\s+rows", said(make(good)))]
+
+
+def test_details_are_for_people_and_a_sample_is_no_proof(good, estimate):
+    answer = judge_possible(estimate, drives=True, ranges={"joint3": (-0.1, 0.1)}, count=200)
+    text = said(feasibility_section(replace(good, feasibility=(answer.to_dict(),))))
+    assert "Details" in text
+    assert "proves" not in text
+    assert not re.search(r"[a-z]_[a-z]|\{|\^|e-\d", text)
+    assert (SAMPLED in text) == bool(answer.holds)
+
+
+def test_text_is_typeset():
+    assert typeset("-1.5e-05 kg m^2 at q = -0.1 (-3)") == "−1.5·10⁻⁵ kg m² at q = −0.1 (−3)"
+    assert typeset("run-1.csv, joint-2, 1e3") == "run-1.csv, joint-2, 1·10³"
+
+
+def test_a_strongest_frequency_is_told_where_there_is_a_peak_alone(good):
+    frequency = tuple(np.linspace(1.0, 100.0, 50))
+    for peak, told in ((1.5, False), (50.0, True)):
+        power = tuple(np.where(np.arange(50) == 20, peak, 1.0))
+        one = ResidualData(0.0, 1.0, 0.0, (0.0, 1.0), (1.0,), (1.0, 1.0), frequency, power, power)
+        shown = said(residual_section(replace(good, residuals=(one,) * len(good.joints))))
+        assert ("strongest near" in shown) == told
+
+
+def test_how_the_motion_was_simulated_is_told(robot, estimate):
+    log = log_of(robot, 2, count=400)
+    for how, told in (
+        ("the controller replayed in closed loop.", "The controller replayed in closed loop."),
+        ("", "not stated"),
+    ):
+        motion = MotionComparison(log.time, log.q, log.q, how)
+        assert told in said(motion_section(gather(ReportInputs(estimate, motion=motion))))
+
+
+def test_a_report_of_everything_has_one_style_of_units(robot, estimate):
+    given = everything(robot)
+    data = gather(ReportInputs(estimate, **given | {"validation_logs": [given["validation_logs"]]}))
+    for make in (verdict_section, parameter_section, excitation_section, feasibility_section, making_section):
+        assert not re.search(r"\^\d|(?<=[\s(])-\d", said(make(data))), make.__name__
