@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from mindyn.cli.arguments import JSON, ROBOT
+from mindyn.cli.robot_edits import edited_robot
 from mindyn.cli.runs import judged_report
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
@@ -45,6 +46,12 @@ def identify(
     prior: Annotated[
         str | None, typer.Option(help="A robot with trusted inertials, for --consistent: a bundled name or a file.")
     ] = None,
+    drives: Annotated[
+        Path | None, typer.Option(help="A .toml with [[drive]] tables, for a robot file without.")
+    ] = None,
+    lock: Annotated[
+        list[str] | None, typer.Option(help="JOINT=VALUE: hold an unlogged joint there, rad or m. Repeatable.")
+    ] = None,
     as_json: Annotated[bool, JSON] = False,
 ) -> None:
     """Identify the dynamic parameters of a robot from its logs."""
@@ -52,7 +59,7 @@ def identify(
         raise InputError("--prior is used only with --consistent")
     _require_unseen(logs, held_out or ())
     start = perf_counter()
-    arm, settings = load_robot(robot), _conditioning(conditioning)
+    arm, settings = edited_robot(load_robot(robot), drives, lock or ()), _conditioning(conditioning)
     whole, others = [] if stream else _read(logs, arm), _read(held_out or (), arm)
     training = [scan_log(path, arm) for path in logs] if stream else whole
     if out is not None:
@@ -62,9 +69,18 @@ def identify(
         found = identify_consistent(arm, training, settings, prior=believed, progress=_talk)
     else:
         found = identify_logs(arm, training, conditioning=settings, progress=_talk)
+    said = {note for log in whole for note in log.notes}
+    for note in dict.fromkeys(found.provenance["notes"]):
+        if note not in said:
+            _talk(f"note: {note}")
     verdict = validate(found, others) if others else None
     if out is not None:
-        inputs = [*logs, *(held_out or []), *([conditioning] if conditioning else []), *_robot_files(robot, prior)]
+        inputs = [
+            *logs,
+            *(held_out or []),
+            *(one for one in (conditioning, drives) if one),
+            *_robot_files(robot, prior),
+        ]
         record = _run(found, inputs, perf_counter() - start)
         _write(out, found, verdict, record)
         if report:
