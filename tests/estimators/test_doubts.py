@@ -36,6 +36,14 @@ def test_a_sound_log_raises_no_doubt(name):
     assert notes(*sound(name)) == []
 
 
+def test_noise_above_the_torque_of_a_wrist_is_not_taken_for_a_mistake():
+    robot, log = sound()
+    noise = np.random.default_rng(1).standard_normal(log.tau.shape) * np.array([0, 0, 0, 1, 1, 3])
+    found = mindyn.identify(robot, replace(log, tau=log.tau + noise * log.tau.std(axis=0)), FIT, PLAIN)
+    assert found.residuals[5].rms > 0.9 * found.residuals[5].rms_torque
+    assert found.provenance["notes"] == []
+
+
 @pytest.mark.parametrize("name", ["puma560", "scara"])
 @pytest.mark.parametrize("joint", range(4))
 def test_a_reversed_torque_is_named(name, joint):

@@ -141,6 +141,7 @@ def _data(found: Estimate, verdict: Verdict | None) -> dict[str, Any]:
         "status": found.status,
         "settings": found.provenance["setting"],
         "cross_validated": found.provenance["cross_validated"],
+        "notes": found.provenance["notes"],
         "validation": None if verdict is None else verdict.to_dict(),
     }
 

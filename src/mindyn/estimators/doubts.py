@@ -14,7 +14,7 @@ from mindyn.estimators.estimate import Estimate, unfiltered_prediction
 from mindyn.logs.samples import Samples
 
 UNEXPLAINED: Final = 1 / 3
-"""Share of a joint's rms torque that is too much: fits of sound logs of four real arms leave 0.5 to 31 %, of logs with
+"""Share of a joint's rms torque that is too much: fits of sound logs of four real arms leave 1 to 31 %, of logs with
 a torque reversed mostly 40 % or more at that joint or a neighbour."""
 NOTICEABLE: Final = 0.1
 """Share of the joint's power that friction gives or takes, or of its torque that inertia makes. Sound logs of real and
@@ -35,7 +35,7 @@ def doubts(found: Estimate, samples: Samples) -> list[str]:
     """
     few = _thinned(samples)
     reverse = _reversed_notes(found, few) if len(samples) > FEWEST_ROWS * len(found.beta) else []
-    return [*reverse, *_unexplained_notes(found), *_unit_notes(found, few)]
+    return [*reverse, *_unexplained_notes(found, samples), *_unit_notes(found, few)]
 
 
 def _thinned(samples: Samples) -> Samples:
@@ -44,12 +44,9 @@ def _thinned(samples: Samples) -> Samples:
     return replace(samples, **arrays, usable=None)
 
 
-def _unexplained_notes(found: Estimate) -> list[str]:
-    large = [
-        f"{one.joint} ({100 * one.rms / one.rms_torque:.0f} %)"
-        for one in found.residuals
-        if one.rms > UNEXPLAINED * one.rms_torque > 0
-    ]
+def _unexplained_notes(found: Estimate, samples: Samples) -> list[str]:
+    shares = zip(samples.joint_names, _unexplained(found, samples), strict=True)
+    large = [f"{name} ({100 * share:.0f} %)" for name, share in shares if share > UNEXPLAINED]
     if not large:
         return []
     return [
@@ -57,6 +54,14 @@ def _unexplained_notes(found: Estimate) -> list[str]:
         "columns, units, side and gears, whether the log is of this robot, and whether it carried a load or has a "
         "spring that the robot does not state"
     ]
+
+
+def _unexplained(found: Estimate, samples: Samples) -> Array:
+    """(n,) rms of what lasts from row to row in the residuals, so that white noise has no part, to the rms torque."""
+    residuals = samples.tau - unfiltered_prediction(found.regressor, found.beta, samples)
+    same = samples.segments[1:] == samples.segments[:-1]
+    lasting = np.maximum(0.0, (residuals[1:] * residuals[:-1])[same].mean(axis=0))
+    return np.asarray(np.sqrt(lasting / np.maximum((samples.tau**2).mean(axis=0), 1e-300)))
 
 
 def _reversed_notes(found: Estimate, samples: Samples) -> list[str]:

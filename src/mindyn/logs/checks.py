@@ -70,7 +70,7 @@ def _limit_notes(log: Log, robot: Robot) -> list[str]:
         if low is not None and high is not None and high > low and (q.min() < low - margin or q.max() > high + margin):
             notes.append(
                 f"joint {joint.name} moves from {q.min():.4g} to {q.max():.4g}, beyond its limits "
-                f"{low:.4g} to {high:.4g}: another zero, sign or side?"
+                f"{low:.4g} to {high:.4g}: another zero, sign or side, or the log of another robot?"
             )
     return notes
 
