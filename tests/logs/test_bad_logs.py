@@ -14,7 +14,7 @@ from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.findings import LogError
 from mindyn.logs.log import log_of_arrays
 from mindyn.logs.pipeline import condition
-from mindyn.logs.reading import read_log
+from mindyn.logs.reading import read_log, scan_log
 
 MOTION = sines(1000)
 
@@ -33,7 +33,10 @@ def test_rows_with_nan_are_left_out_and_reported(tmp_path):
     tau[400:403] = np.nan
     log = read(tmp_path, changed(tau_elbow=tau))
     assert len(log) == 997
-    assert "3 of 1000 rows of run.parquet hold NaN or infinity: torque of elbow (3); left out" in log.notes
+    assert (
+        "3 of 1000 rows of run.parquet hold NaN, infinity or more than 1e+30: torque of elbow (3); left out"
+        in log.notes
+    )
     made = condition(log, arm(), Conditioning(position_cutoff_hz=20.0))
     assert any("gap of 0.008 s after row 399" in note for note in made.notes)
     assert set(made.samples.segments) == {0, 1}
@@ -181,3 +184,55 @@ def test_torque_out_of_step_is_reported():
     assert not any("out of step" in note for note in good.notes)
     assert_close(good.samples.tau, MOTION.tau[good.rows], EXACT)
     assert good.samples.rate_hz == RATE
+
+
+def test_microseconds_stated_as_milliseconds_are_named(tmp_path):
+    table = {name: values for name, values in changed(t=1e6 * MOTION.t).items() if not name.startswith("v_")}
+    stated = {"columns": {k: v for k, v in STATED["columns"].items() if k != "velocity"}}
+    with pytest.raises(LogError, match=r'taken as ms, are 0.5 Hz: .*\nhint: units.time = "us" would give 500 Hz'):
+        read(tmp_path, table, **stated, units={**UNITS, "time": "ms"})
+    assert any("accepted" in note for note in read(tmp_path, table, **stated, accept=["rate"]).notes)
+    assert not read(tmp_path, table, **stated, units={**UNITS, "time": "us"}).notes
+
+
+@pytest.mark.parametrize("chunk_rows", [64, 2000])
+def test_a_jump_is_reported_with_joint_time_and_size(tmp_path, chunk_rows):
+    q = MOTION.q[:, 1].copy()
+    q[640] += np.deg2rad(1000)
+    pl.DataFrame(changed(q_elbow=q)).write_parquet(tmp_path / "run.parquet")
+    stated = {**STATED, "accept": ["velocity", "degrees"]}
+    scan = scan_log(tmp_path / "run.parquet", arm(), stated=stated, chunk_rows=chunk_rows)
+    list(scan)
+    (note,) = [note for note in scan.notes if "jumps" in note]
+    assert note.startswith("joint elbow jumps by ")
+    assert "at 1.28 s (row 640), the largest of 2 such steps" in note or "at 1.282 s (row 641)" in note
+
+
+def test_noise_is_no_jump(tmp_path):
+    noisy = {f"q_{name}": MOTION.q[:, j] for j, name in enumerate(NAMES)}
+    noise = np.random.default_rng(0).standard_normal((3, 1000))
+    for amplitude in (1e-4, 1e-2):  # at 500 Hz, speeds of 0.07 and 7 rad/s
+        columns = {key: q + amplitude * e for (key, q), e in zip(noisy.items(), noise, strict=True)}
+        assert not any("jumps" in note for note in read(tmp_path, changed(**columns), accept=["velocity"]).notes)
+
+
+def test_dead_channels_are_named_by_column(tmp_path):
+    log = read(tmp_path, changed(tau_elbow=np.full(1000, 2.0), v_wrist=np.zeros(1000)))
+    assert any("velocity of joint wrist never changes: column 'v_wrist' holds 0" in note for note in log.notes)
+    assert any("torque of joint elbow never changes: column 'tau_elbow' holds 2" in note for note in log.notes)
+
+
+def test_numbers_that_stand_for_nothing_are_left_out(tmp_path):
+    tau = MOTION.tau[:, 1].copy()
+    tau[400:403] = np.finfo(np.float32).max
+    log = read(tmp_path, changed(tau_elbow=tau))
+    assert len(log) == 997
+    assert any("more than 1e+30: torque of elbow (3); left out" in note for note in log.notes)
+
+
+def test_many_gaps_are_counted(tmp_path):
+    keep = np.r_[0:300, 310:600, 700:1000]
+    log = read(tmp_path, {name: column[keep] for name, column in MOTION.table().items()})
+    made = condition(log, arm(), Conditioning(position_cutoff_hz=50.0, edge_s=0.1))
+    said = "2 gaps, the longest of 0.202 s after row 589: the log is split into 3 segments"
+    assert said in made.notes

@@ -57,6 +57,81 @@ def test_csv_without_header(tmp_path):
     assert_same(read_log(tmp_path / "run.csv", ROBOT, stated={**STATED, "columns": columns}))
 
 
+SPACED = {"time": "time", "position": "{joint} pos", "velocity": "{joint} speed", "torque": "{joint}, torque"}
+
+
+def spaced_text(separator, decimal=".", units=""):
+    """Names with spaces and commas, quoted where a CSV writer would."""
+    table = {"time": MOTION.t}
+    for j, name in enumerate(NAMES):
+        table |= {f"{name} pos": MOTION.q[:, j], f"{name} speed": MOTION.qd[:, j], f"{name}, torque": MOTION.tau[:, j]}
+    names = separator.join(f'"{name}"' if separator in name else name for name in table)
+    rows = np.column_stack(list(table.values()))
+    lines = [separator.join(repr(float(v)).replace(".", decimal) for v in row) for row in rows]
+    return "\n".join([names, *([units] if units else []), *lines]) + "\n"
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+@pytest.mark.parametrize("stated", [{}, {"separator": None}])
+def test_names_may_hold_spaces_and_separators(tmp_path, separator, stated):
+    (tmp_path / "run.csv").write_text(spaced_text(separator))
+    stated = dict.fromkeys(stated, separator)
+    assert_same(read_log(tmp_path / "run.csv", ROBOT, columns=SPACED, stated={**STATED, **stated}))
+
+
+@pytest.mark.parametrize("separator", [";", "\t", " "])
+@pytest.mark.parametrize("header", [True, False])
+def test_decimal_commas_are_read(tmp_path, separator, header):
+    text = spaced_text(separator, ",").replace("0,0", "0,000", 1)
+    columns: dict[str, object] = dict(SPACED)
+    if separator == " ":
+        text = text.replace(", torque", "_torque").replace(" pos", "_pos").replace(" speed", "_speed").replace('"', "")
+        columns = {key: one.replace(", ", "_").replace(" ", "_") for key, one in SPACED.items()}
+    if not header:
+        text = text.partition("\n")[2]
+        columns = {"time": "column_1"}
+        for k, signal in enumerate(("position", "velocity", "torque")):
+            columns[signal] = [f"column_{2 + 3 * j + k}" for j in range(3)]
+    (tmp_path / "run.csv").write_text(text)
+    assert_same(read_log(tmp_path / "run.csv", ROBOT, columns=columns, stated=STATED))
+
+
+def test_quoted_decimal_commas_are_read_when_stated(tmp_path):
+    header, *lines = spaced_text(";", ",").splitlines()
+    quoted = [",".join(f'"{cell}"' for cell in line.split(";")) for line in (header, *lines)]
+    (tmp_path / "run.csv").write_text("\n".join(quoted))
+    assert_same(read_log(tmp_path / "run.csv", ROBOT, columns=SPACED, stated={**STATED, "decimal": ","}))
+
+
+def test_a_decimal_comma_that_the_first_row_does_not_show_is_named(tmp_path):
+    header, *lines = spaced_text(";", ",").splitlines()
+    (tmp_path / "run.csv").write_text("\n".join([header, ";".join(["0"] * 10), *lines[1:]]))
+    with pytest.raises(LogError, match=r"holds '.*,.*' in row 1, not a number\nhint: .* decimal = \",\""):
+        read_log(tmp_path / "run.csv", ROBOT, columns=SPACED, stated=STATED)
+
+
+def test_a_thousands_separator_is_not_taken_for_a_decimal_comma(tmp_path):
+    header, *lines = spaced_text(";").splitlines()
+    first = lines[0].replace("0.0", "1,234", 1)
+    (tmp_path / "run.csv").write_text("\n".join([header, first, *lines[1:]]))
+    with pytest.raises(LogError, match="holds '1,234' in row 0, not a number"):
+        read_log(tmp_path / "run.csv", ROBOT, columns=SPACED, stated=STATED)
+
+
+def test_a_line_of_units_is_skipped_when_stated(tmp_path):
+    (tmp_path / "run.csv").write_text(spaced_text(";", ",", units=";".join(["s", *["rad", "rad/s", "Nm"] * 3])))
+    with pytest.raises(LogError, match=r"holds 's' in row 0, not a number\nhint: .* skip_rows = 1"):
+        read_log(tmp_path / "run.csv", ROBOT, columns=SPACED, stated=STATED)
+    assert_same(read_log(tmp_path / "run.csv", ROBOT, columns=SPACED, stated={**STATED, "skip_rows": 1}))
+
+
+@pytest.mark.parametrize(("key", "value"), [("separator", "|"), ("decimal", ";"), ("skip_rows", -1)])
+def test_text_keys_are_checked(tmp_path, key, value):
+    (tmp_path / "run.csv").write_text(spaced_text(","))
+    with pytest.raises(LogError, match=f"{key} = "):
+        read_log(tmp_path / "run.csv", ROBOT, columns=SPACED, stated={**STATED, key: value})
+
+
 def test_csv_is_read_in_blocks(tmp_path, monkeypatch):
     monkeypatch.setattr("mindyn.logs.text_table._BLOCK_BYTES", 1000)
     write_csv(tmp_path / "run.csv")

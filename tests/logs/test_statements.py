@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 import pytest
-from closeness import ROUND_TRIP, SAME_ALGEBRA, assert_close
+from closeness import EXACT, ROUND_TRIP, SAME_ALGEBRA, assert_close
 from recordings import COLUMNS, NAMES, STATED, UNITS, arm, sines
 
 from mindyn.errors import MindynError
@@ -138,3 +138,16 @@ def test_torque_may_be_in_another_file(tmp_path):
     pl.DataFrame(MOTION.tau[:290], schema=[f"Joint_{i + 1}" for i in range(3)]).write_csv(tmp_path / "cur.csv")
     with pytest.raises(LogError, match=r"different numbers of rows: pos.csv 300, cur.csv 290"):
         read_log(tmp_path / "pos.csv", arm(), stated=stated)
+
+
+def test_joints_name_what_a_numbered_pattern_counts(tmp_path):
+    order = ("wrist", "shoulder", "elbow")
+    table = {"t": MOTION.t}
+    for i, name in enumerate(order, 1):
+        j = NAMES.index(name)
+        table |= {f"q{i}": MOTION.q[:, j], f"v{i}": MOTION.qd[:, j], f"tau{i}": MOTION.tau[:, j]}
+    pl.DataFrame(table).write_parquet(tmp_path / "run.parquet")
+    stated = {**STATED, "columns": {"time": "t", "position": "q{i}", "velocity": "v{i}", "torque": "tau{i}"}}
+    assert_close(read_log(tmp_path / "run.parquet", arm(), stated={**stated, "joints": order}).q, MOTION.q, EXACT)
+    with pytest.raises(LogError, match=r"joints names pan, lift, elbow, but the robot has .*\nhint: .*--lock"):
+        read_log(tmp_path / "run.parquet", arm(), stated={**stated, "joints": ("pan", "lift", "elbow")})

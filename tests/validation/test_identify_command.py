@@ -13,8 +13,9 @@ from typer.testing import CliRunner
 
 import mindyn
 from mindyn.cli.identify import identify
-from mindyn.errors import InputError
+from mindyn.errors import InputError, RobotFileError
 from mindyn.estimators.estimate import load_estimate
+from mindyn.logs.findings import LogError
 from mindyn.regression.regressor import with_estimated_drives
 
 SIDECAR = """
@@ -102,3 +103,65 @@ def test_values_that_no_arm_can_have_are_called_so(logs):
     assert "Can an arm have these values?\npossible   NO" in result.stdout
     assert "no arm can have these values" in result.stderr
     assert "wrong sign" in result.stderr
+
+
+DRIVES = """
+[[drive]]
+joint = "joint6"
+ratio = 50.0
+coupling = { joint5 = 20.0 }
+side = "motor"
+"""
+
+
+def invoked(*given):
+    app = typer.Typer()
+    app.command()(identify)
+    return CliRunner().invoke(app, [*map(str, given), "--json"], catch_exceptions=False)
+
+
+@pytest.fixture
+def fixed(logs):
+    """Settings that leave nothing to choose but the friction."""
+    (logs / "conditioning.toml").write_text("position_cutoff_hz = 20.0\ndelay_s = 0.0\n")
+    return logs / "conditioning.toml"
+
+
+def test_drives_come_from_a_file(logs, fixed):
+    (logs / "drives.toml").write_text(DRIVES)
+    given = ("puma560_fgl", logs / "run1.parquet", "--conditioning", fixed, "--drives", logs / "drives.toml")
+    result = invoked(*given, "--out", logs / "out", "--no-report")
+    assert "fvj6" in json.loads(result.stdout)["parameters"]["name"]  # friction behind the coupling
+    drive = {one.joint: one for one in load_estimate(logs / "out" / "estimate.json").robot.drives}["joint6"]
+    assert (drive.ratio, dict(drive.coupling), drive.side) == (50.0, {"joint5": 20.0}, "motor")
+    run = json.loads((logs / "out" / "run.json").read_text())
+    assert any(one["path"].endswith("drives.toml") for one in run["inputs"])
+    (logs / "drives.toml").write_text(DRIVES.replace("ratio", "ration"))
+    with pytest.raises(RobotFileError, match="a drive has unknown keys ration"):
+        invoked(*given)
+    (logs / "drives.toml").write_text(f"{DRIVES}{DRIVES}")
+    with pytest.raises(RobotFileError, match="a joint has one drive; repeated: joint6"):
+        invoked(*given)
+
+
+def test_unlogged_joints_are_locked(logs, fixed):
+    table = pl.read_parquet(logs / "run1.parquet").drop("q6", "tau6")
+    table.write_parquet(logs / "five.parquet")
+    (logs / "five.parquet.toml").write_text(SIDECAR)
+    given = ("puma560_fgl", logs / "five.parquet", "--conditioning", fixed)
+    with pytest.raises(LogError, match=r"no position column q6 \(joint joint6\).*\nhint: .*--lock JOINT=VALUE"):
+        invoked(*given)
+    names = json.loads(invoked(*given, "--lock", "joint6=0.5").stdout)["parameters"]["name"]
+    assert "fv5" in names
+    assert "fv6" not in names
+    with pytest.raises(InputError, match="--lock 'joint6' is not JOINT=VALUE"):
+        invoked(*given, "--lock", "joint6")
+
+
+def test_notes_of_the_fit_are_said_once(logs, fixed):
+    table = pl.read_parquet(logs / "run1.parquet").with_columns(pl.lit(2.0).alias("tau4"))
+    table.with_columns(-pl.col("tau1")).write_parquet(logs / "odd.parquet")
+    (logs / "odd.parquet.toml").write_text(SIDECAR)
+    said = invoked("puma560", logs / "odd.parquet", "--conditioning", fixed).stderr.splitlines()
+    assert len([line for line in said if line.startswith("note: the torque of joint joint4 never changes")]) == 1
+    assert any(line.startswith("note: the torque of joint joint1 may have the wrong sign") for line in said)

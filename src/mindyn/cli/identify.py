@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final, Literal
 import typer
 
 from mindyn.cli.arguments import JSON, ROBOT
+from mindyn.cli.robot_edits import edited_robot
 from mindyn.cli.runs import judged_report, read_logs, require_unseen, say_notes
 from mindyn.errors import InputError, require_choice
 from mindyn.estimators.estimate import Estimate
@@ -63,6 +64,12 @@ def identify(
     prior: Annotated[
         str | None, typer.Option(help="A robot with trusted inertials, for --consistent: a bundled name or a file.")
     ] = None,
+    drives: Annotated[
+        Path | None, typer.Option(help="A .toml with [[drive]] tables, for a robot file without.")
+    ] = None,
+    lock: Annotated[
+        list[str] | None, typer.Option(help="JOINT=VALUE: hold an unlogged joint there, rad or m. Repeatable.")
+    ] = None,
     as_json: Annotated[bool, JSON] = False,
 ) -> None:
     """Identify the dynamic parameters of a robot from its logs."""
@@ -74,7 +81,7 @@ def identify(
     if method is not None:
         require_choice(method, OTHER_METHODS, "--method")
     start = perf_counter()
-    arm, settings = load_robot(robot), _conditioning(conditioning)
+    arm, settings = edited_robot(load_robot(robot), drives, lock or ()), _conditioning(conditioning)
     believed: Robot | Literal["robot"] = "robot" if prior is None else load_robot(prior)
     whole, others = [] if stream else read_logs(logs, arm), read_logs(held_out or (), arm)
     training = _scanned(logs, arm) if stream else whole
@@ -87,9 +94,16 @@ def identify(
         found = identify_by(method, arm, whole, settings, progress=_talk)
     else:
         found = identify_logs(arm, training, conditioning=settings, progress=_talk)
+    said = {note for log in whole for note in log.notes}
+    say_notes([note for note in dict.fromkeys(found.provenance["notes"]) if note not in said])
     verdict, feasibility = validate(found, others) if others else None, check_feasible(found)
     if out is not None:
-        inputs = [*logs, *(held_out or []), *([conditioning] if conditioning else []), *_robot_files(robot, prior)]
+        inputs = [
+            *logs,
+            *(held_out or []),
+            *(one for one in (conditioning, drives) if one),
+            *_robot_files(robot, prior),
+        ]
         record = _run(found, inputs, perf_counter() - start)
         _write(out, found, verdict, record)
         if report:
@@ -141,6 +155,7 @@ def _data(found: Estimate, verdict: Verdict | None, feasibility: Feasibility) ->
         "status": found.status,
         "settings": found.provenance["setting"],
         "cross_validated": found.provenance["cross_validated"],
+        "notes": found.provenance["notes"],
         "validation": None if verdict is None else verdict.to_dict(),
         "feasibility": feasibility.to_dict(),
     }

@@ -6,12 +6,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final, Protocol
 
+import numpy as np
+
 from mindyn.algebra.blas import on_one_blas_thread
 from mindyn.errors import InputError
+from mindyn.estimators.doubts import doubts
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.least_squares import PLAIN, LeastSquares
+from mindyn.estimators.logged_gears import with_logged_gears
 from mindyn.estimators.trials import Setting, Trials, decimation_for, rate_of
 from mindyn.estimators.tuning import Freedom, tuned
+from mindyn.logs.cleaning import LARGEST, STILL
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.cutoffs import noise_floor_cutoff
 from mindyn.logs.log import Log, Source
@@ -59,16 +64,22 @@ def identify(
     listed = [logs] if isinstance(logs, (Log, LogScan)) else list(logs)
     if not listed:
         raise InputError("no log was given")
-    complete = with_estimated_drives(robot) if getattr(estimator, "estimates_drives", True) else robot
+    complete = robot
+    gear_notes: list[str] = []
+    if getattr(estimator, "estimates_drives", True):
+        geared, gear_notes = with_logged_gears(robot, [log.statement for log in listed])
+        complete = with_estimated_drives(geared)
     base = getattr(estimator, "base", None)
     regressor = Regressor(complete, _start_friction(complete, estimator), base)
     trials = Trials(tuning_stretches(listed), regressor)
+    _require_signals(trials.logs)
     setting, notes, score = _chosen(trials, listed, estimator, conditioning, progress)
     fit = estimator or _estimator(setting, trials)
     progress("fitting all training rows")
     # The parallel filter cuts the ends of segments itself.
     cut = setting.conditioning if getattr(fit, "filter_hz", None) is None else replace(setting.conditioning, edge_s=0.0)
     found, rows, made_notes = _fitted(fit, complete, listed, cut)
+    doubtful = doubts(found, trials.samples(setting.conditioning))
     return replace(
         found,
         conditioning=setting.conditioning,
@@ -76,11 +87,27 @@ def identify(
             **found.provenance,
             "setting": setting.to_dict(),
             "cross_validated": score,
-            "notes": [*notes, *made_notes],
+            "notes": [*doubtful, *gear_notes, *notes, *made_notes],
             "sources": [{"path": s.path, "sha256": s.sha256} for log in listed for s in sources_of(log)],
             "rows": rows,
         },
     )
+
+
+def _require_signals(logs: Sequence[Log]) -> None:
+    """Refuses logs without motion, without torque, or with numbers whose squares overflow."""
+    if not all((np.abs(array) < LARGEST).all() for log in logs for array in (log.q, log.tau)):
+        raise InputError(
+            f"positions or torques reach {LARGEST:g}", hint="are missing values written so? leave them out"
+        )
+    lowest, highest = (end([end(log.q, axis=0) for log in logs], axis=0) for end in (np.min, np.max))
+    if (reach := float((highest - lowest).max())) < STILL:
+        raise InputError(
+            f"nothing moves: positions vary by {reach:.2g} rad or m at most, so there is nothing to identify",
+            hint="was the right log given, and do columns.position and units.position say what it holds?",
+        )
+    if not any(log.tau.any() for log in logs):
+        raise InputError("the torque is zero in every row", hint="was the drive's torque logged, or another column?")
 
 
 def _fitted(
@@ -130,6 +157,8 @@ def _chosen(
     if freedom == Freedom(*([False] * 6)):
         return setting, tuple(notes), None
     setting = tuned(trials, setting, freedom, progress)
+    # What was resolved to start from, tuning has chosen anew; the time base stays.
+    _, notes = resolve(replace(setting.conditioning, rate_hz=given.rate_hz, stamps=given.stamps), list(logs), _no_rule)
     score = trials.score(setting)
     told = [*notes] if not freedom.cutoff else _with_cutoff(notes, setting.conditioning)
     return setting, tuple(told), {"mean": score.mean, "total": score.total, "settings_tried": trials.count}
@@ -140,6 +169,10 @@ def _with_cutoff(notes: Sequence[str], chosen: Conditioning) -> list[str]:
     cutoff = "no filter" if chosen.position_cutoff_hz is None else f"{chosen.position_cutoff_hz:.4g} Hz"
     others = [note for note in notes if not note.startswith(CUTOFF_NOTE)]
     return [f"{CUTOFF_NOTE} chosen by cross-validation: {cutoff}", *others]
+
+
+def _no_rule(stretches: Sequence[Log], rate_hz: float) -> None:
+    """No cut-off is left to choose."""
 
 
 def _start_friction(robot: Robot, estimator: Estimator | None) -> Friction:

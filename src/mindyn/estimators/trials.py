@@ -210,6 +210,7 @@ def _fitted(folds: Sequence[_Fold], kept: list[int], regressor: Regressor) -> tu
     n, p = len(regressor.columns), regressor.count
     matrices = [np.asarray(sum(fold.fit[j] for fold in folds)) for j in range(n)]
     counts = [sum(fold.rows[j] for fold in folds) for j in range(n)]
+    least = 1e-18 * max(float(matrix[-1, -1]) for matrix in matrices) + 1e-300
     weights, beta = np.ones(n), np.zeros(p)
     for _ in range(REWEIGHTINGS + 1):
         whole = np.zeros((p + 1, p + 1))
@@ -219,7 +220,8 @@ def _fitted(folds: Sequence[_Fold], kept: list[int], regressor: Regressor) -> tu
         matrix, right = whole[np.ix_(kept, kept)], whole[kept, -1]
         beta[kept] = _solve(matrix, right)
         vectors = [np.append(beta[columns], -1.0) for columns in regressor.columns]
-        left = [float(v @ M @ v) + 1e-12 * M[-1, -1] for v, M in zip(vectors, matrices, strict=True)]
+        # Rounding may leave less than nothing of a torque that is explained in full, or zero throughout.
+        left = [max(float(v @ M @ v), 1e-12 * M[-1, -1], least) for v, M in zip(vectors, matrices, strict=True)]
         weights = np.array([count / rest for count, rest in zip(counts, left, strict=True)])
     return matrix, right, beta
 

@@ -40,8 +40,8 @@ def write_test_logs(folder: str | Path, robot: Robot, plan: StepPlan, logs: Mapp
         raise InputError(f"the plan has no motion {unknown[0]!r}; it has: {', '.join(plan.motions)}")
     for name, log in logs.items():
         signals = {"position": log.q, "torque": log.tau} | ({} if log.qd is None else {"velocity": log.qd})
-        # The velocity of a breakaway says its direction alone.
-        accept = ["velocity"] if isinstance(plan.motions[name], Breakaways) else []
+        # A breakaway is one row, whose velocity says its direction alone.
+        accept = ["velocity", "rate"] if isinstance(plan.motions[name], Breakaways) else []
         write_log(target / f"{name}.csv", robot, log.time, signals, dict.fromkeys(signals, "joint"), accept)
     named = {**plan.to_dict(), "logs": {name: f"{name}.csv" for name in logs}}
     write_whole(target / PLAN, json.dumps(named, indent=1) + "\n")

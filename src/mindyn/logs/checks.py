@@ -11,6 +11,7 @@ import numpy as np
 from mindyn.algebra.values import Array
 from mindyn.logs.findings import refuse_unless_accepted
 from mindyn.logs.log import Log
+from mindyn.logs.units import UNITS
 from mindyn.robots.robot import Robot
 
 UNLIMITED_TURN: Final = 4 * pi
@@ -20,12 +21,19 @@ EFFORT_EXCESS: Final = 20.0
 more, while a placeholder limit (1000 N m for a 1 t robot) is exceeded by 3."""
 EFFORT_SHORTFALL: Final = 5e-4
 """Peak torque below this part of every effort limit is suspect when the log states mN m."""
+RATES_HZ: Final = (5.0, 40_000.0)
+"""Rates at and beyond these are suspect: robots are logged at 40 to 5000 Hz, and units of time are a thousand apart."""
 VELOCITY_FACTORS: Final = {57.29578: "deg/s", 1 / 57.29578: "rad/s for deg/s", 1000.0: "ms for s", 1e-3: "s for ms"}
 
 
 def unit_notes(log: Log, robot: Robot, accepted: Collection[str]) -> tuple[str, ...]:
     """Notes on what looks odd; refuses what looks like a unit mix-up unless it is accepted."""
-    found = (_degree_note(log, robot, accepted), _torque_note(log, robot, accepted), _velocity_note(log, accepted))
+    found = (
+        _degree_note(log, robot, accepted),
+        _torque_note(log, robot, accepted),
+        _velocity_note(log, accepted),
+        _rate_note(log, accepted),
+    )
     return tuple(note for note in (*found, *_limit_notes(log, robot)) if note)
 
 
@@ -62,7 +70,7 @@ def _limit_notes(log: Log, robot: Robot) -> list[str]:
         if low is not None and high is not None and high > low and (q.min() < low - margin or q.max() > high + margin):
             notes.append(
                 f"joint {joint.name} moves from {q.min():.4g} to {q.max():.4g}, beyond its limits "
-                f"{low:.4g} to {high:.4g}: another zero, sign or side?"
+                f"{low:.4g} to {high:.4g}: another zero, sign or side, or the log of another robot?"
             )
     return notes
 
@@ -104,3 +112,22 @@ def _velocity_note(log: Log, accepted: Collection[str]) -> str:
     message = f"logged velocity is {slope:.4g} times the derivative of the position{cause}"
     hint = "check units.velocity, units.position, units.time and side"
     return refuse_unless_accepted("velocity", accepted, message, hint)
+
+
+def _rate_note(log: Log, accepted: Collection[str]) -> str:
+    """The rate of a log that has stamps."""
+    stated = log.statement.units.get("time")
+    if log.statement.rate_hz is not None or not isinstance(stated, str) or len(log) < 2:
+        return ""
+    rate = 1 / float(np.median(np.diff(log.time)))
+    if _is_usual(rate):
+        return ""
+    known = UNITS["time"]
+    others = {unit: rate * known[stated] / size for unit, size in known.items()}
+    fitting = [f'units.time = "{unit}" would give {other:.4g} Hz' for unit, other in others.items() if _is_usual(other)]
+    message = f"the stamps, taken as {stated}, are {rate:.4g} Hz: robots are logged at 40 to 5000 Hz"
+    return refuse_unless_accepted("rate", accepted, message, "; ".join(fitting) or "check columns.time and units.time")
+
+
+def _is_usual(rate_hz: float) -> bool:
+    return RATES_HZ[0] < rate_hz < RATES_HZ[1]

@@ -12,6 +12,8 @@ from mindyn.logs.log import Log
 
 LARGEST_SHARE: Final = 0.1
 """Share of rows that may be left out before the log is refused."""
+LARGEST: Final = 1e30
+"""Numbers beyond stand for missing values (the largest float, 1e300, ...), and their squares for infinity."""
 STILL: Final = 1e-3
 """A joint whose position stays within this range (rad or m) never moves."""
 
@@ -48,7 +50,7 @@ class Cleaner:
         for signal, array in signals.items():
             if array is None:
                 continue
-            wrong = ~np.isfinite(array)
+            wrong = ~(np.abs(array) < LARGEST)
             for joint in np.flatnonzero(wrong.any(axis=0)):
                 key = f"{signal} of {chunk.joint_names[joint]}"
                 self.not_numbers[key] = self.not_numbers.get(key, 0) + int(wrong[:, joint].sum())
@@ -81,7 +83,8 @@ class Cleaner:
         if not self.not_number_rows:
             return []
         listed = ", ".join(f"{key} ({count})" for key, count in self.not_numbers.items()) or "time"
-        message = f"{self.not_number_rows} of {self.row_count} rows of {self.name} hold NaN or infinity: {listed}"
+        rows = f"{self.not_number_rows} of {self.row_count} rows of {self.name}"
+        message = f"{rows} hold NaN, infinity or more than {LARGEST:g}: {listed}"
         if self.not_number_rows > LARGEST_SHARE * self.row_count:
             raise LogError(message, hint="is a sensor missing, or a column of another kind?")
         return [f"{message}; left out"]

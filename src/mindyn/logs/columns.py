@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -12,6 +13,8 @@ from mindyn.logs.findings import LogError
 from mindyn.logs.statement import ColumnNames, Statement
 from mindyn.logs.tables import Chunk, Table
 from mindyn.robots.robot import Robot
+
+_UNLOGGED: Final = "unlogged joints are locked by --lock JOINT=VALUE of mindyn identify, in Python by robot.lock({...})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +49,13 @@ def pick_signal(signal: str, statement: Statement, robot: Robot, table: Table) -
     stated = statement.columns[signal]
     if isinstance(stated, str) and "{" not in stated:
         return _pick_array(signal, stated, statement.joints, robot, table)
-    names = _column_names(signal, stated, robot)
+    names = _column_names(signal, stated, statement.joints, robot)
     pairs = zip(names, robot.primary_names, strict=True)
     missing = [f"{name} (joint {joint})" for name, joint in pairs if name not in table.names]
     if missing:
         raise LogError(
             f"{table.name} has no {signal} column {', '.join(missing)}; {both_lists(table.names, robot)}",
-            hint="is it the log of another robot, or is the pattern another? robot.lock({...}) removes unlogged joints",
+            hint=f"is it the log of another robot, or is the pattern another? {_UNLOGGED}",
         )
     _refuse_further_joint(signal, stated, robot, table)
     return Pick(signal, names)
@@ -83,9 +86,12 @@ def both_lists(columns: Collection[str], robot: Robot) -> str:
     return f"the file has: {', '.join(shown)}{rest}; the robot has the joints: {', '.join(robot.primary_names)}"
 
 
-def _column_names(signal: str, stated: ColumnNames, robot: Robot) -> tuple[str, ...]:
+def _column_names(signal: str, stated: ColumnNames, joints: Sequence[str] | None, robot: Robot) -> tuple[str, ...]:
+    if joints is not None:
+        _require_joints("joints", joints, robot)
     if isinstance(stated, str):
-        return tuple(_from_pattern(stated, signal, i, name) for i, name in enumerate(robot.primary_names))
+        order = list(joints or robot.primary_names)
+        return tuple(_from_pattern(stated, signal, order.index(name), name) for name in robot.primary_names)
     if isinstance(stated, Mapping):
         _require_joints(f"columns.{signal}", list(stated), robot)
         return tuple(stated[name] for name in robot.primary_names)
@@ -123,7 +129,7 @@ def _require_joints(what: str, given: Sequence[str], robot: Robot) -> None:
     if sorted(given) != sorted(robot.primary_names):
         raise LogError(
             f"{what} names {', '.join(given)}, but the robot has the joints {', '.join(robot.primary_names)}",
-            hint="is it the log of another robot? robot.lock({...}) removes unlogged joints",
+            hint=f"is it the log of another robot? {_UNLOGGED}",
         )
 
 

@@ -7,9 +7,10 @@ from typing import Final
 
 from mindyn.errors import MindynError
 
-FINDINGS: Final = ("degrees", "milli", "velocity", "stamps")
+FINDINGS: Final = ("degrees", "milli", "velocity", "stamps", "rate")
 """Suspicions that refuse a log unless the caller accepts them: positions that look like degrees, torques a thousand
-times too large or too small, velocities that are not the derivative of the positions, many repeated stamps."""
+times too large or too small, velocities that are not the derivative of the positions, many repeated stamps, a rate that
+no robot is logged at."""
 
 
 class LogError(MindynError):

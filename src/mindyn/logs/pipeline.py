@@ -115,11 +115,17 @@ class SampleStream:
         return uniform_pieces(parts, rate) if c.stamps == "measured" else parts
 
     def _noted(self, parts: Iterator[Piece]) -> Iterator[Piece]:
+        gaps: list[tuple[float, int]] = []
         for part in parts:
             if part.is_last and part.gap_s:
-                after = part.rows.rows[-1]
-                self.notes.append(f"a gap of {part.gap_s:.4g} s after row {after}: the log is split there")
+                gaps.append((part.gap_s, int(part.rows.rows[-1])))
             yield part
+        if gaps:
+            (longest, after), count = max(gaps), len(gaps)
+            lead = "a gap" if count == 1 else f"{count} gaps, the longest"
+            self.notes.append(
+                f"{lead} of {longest:.4g} s after row {after}: the log is split into {count + 1} segments"
+            )
 
     def _number_segments(
         self, index: NDArray[np.int64], segment: int, last: tuple[int, int] | None

@@ -16,6 +16,7 @@ from mindyn.logs.columns import Pick, both_lists, further_joints, pick_signal
 from mindyn.logs.conversion import Conversion, conversion_of
 from mindyn.logs.findings import LogError
 from mindyn.logs.log import Log, Source, joined, source_of
+from mindyn.logs.oddities import Oddities
 from mindyn.logs.row_blocks import in_step
 from mindyn.logs.statement import SIGNALS, ColumnNames, Statement, read_sidecar
 from mindyn.logs.tables import Table, open_table, row_count
@@ -37,7 +38,7 @@ class LogScan:
         self.robot = robot
         self.chunk_rows = chunk_rows
         said = Statement().merged(read_sidecar(path)).merged(stated)
-        main = open_table(path, robot, said.topic)
+        main = open_table(path, robot, said)
         self.statement = Statement().merged(main.stated).merged(read_sidecar(path)).merged(stated)
         self.signals = _logged_signals(self.statement, main, robot)
         self.tables = {signal: self._table(signal, main) for signal in self.signals}
@@ -50,7 +51,7 @@ class LogScan:
 
     def _table(self, signal: str, main: Table) -> Table:
         file = self.statement.files.get(signal)
-        return main if file is None else open_table(self.path.parent / file, self.robot, self.statement.topic)
+        return main if file is None else open_table(self.path.parent / file, self.robot, self.statement)
 
     def sources(self) -> tuple[Source, ...]:
         """The files read, with their hashes."""
@@ -59,26 +60,29 @@ class LogScan:
         return tuple(source for path in paths for source in source_of(path))
 
     def __iter__(self) -> Iterator[Log]:
-        cleaner = Cleaner(self.path.name)
+        cleaner, oddities = Cleaner(self.path.name), Oddities(self.robot)
         notes: tuple[str, ...] = ()
-        for chunk in self._converted():
+        for chunk in self._converted(oddities):
             cleaned = cleaner.clean(chunk)
             if not len(cleaned):
                 continue
             if cleaner.kept == len(cleaned):
                 notes = unit_notes(cleaned, self.robot, self.statement.accept)
+            oddities.see(cleaned)
             yield cleaned
-        self.notes = (*self.known_notes, *notes, *cleaner.notes(self.robot.primary_names, tuple(self.statement.accept)))
+        left_out = cleaner.notes(self.robot.primary_names, tuple(self.statement.accept))
+        self.notes = (*self.known_notes, *notes, *left_out, *oddities.notes())
 
-    def _converted(self) -> Iterator[Log]:
+    def _converted(self, oddities: Oddities) -> Iterator[Log]:
         first_row, start = 0, None
         for parts in in_step(self._wanted(), self.chunk_rows, self.path.name):
             rows = np.arange(first_row, first_row + row_count(parts[0]), dtype=np.int64)
             chunks = dict(zip(map(id, self._distinct()), parts, strict=True))
-            values = {
-                signal: self.conversion.apply(signal, pick.take(chunks[id(self.tables[signal])]))
-                for signal, pick in self.picks.items()
-            }
+            values = {}
+            for signal, pick in self.picks.items():
+                logged = pick.take(chunks[id(self.tables[signal])])
+                oddities.see_columns(pick, logged)
+                values[signal] = self.conversion.apply(signal, logged)
             if self.time_column is None:
                 time: Array = rows / float(self.statement.rate_hz or np.nan)
             else:

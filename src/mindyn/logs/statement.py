@@ -13,6 +13,8 @@ from mindyn.logs.units import UNITS
 
 SIGNALS: Final = ("position", "velocity", "acceleration", "torque")
 ColumnNames = str | Sequence[str] | Mapping[str, str]
+SEPARATORS: Final = (",", ";", "\t", " ")
+"""Of text files, in the order in which they are tried: names may hold spaces."""
 PerJoint = Mapping[str, float] | Sequence[float]
 
 
@@ -25,13 +27,16 @@ class Statement:
                      table joint -> column, or the name of one array with a column for each of `joints`
     units            unit of time and of each signal (see `units.UNITS`); for one signal, also a table joint -> unit
     side             "motor" or "joint", for all signals or for each in a table; column j is then the motor of joint j
-    joints           joint names in the order of an array's columns
+    joints           joint names in the order of an array's columns, or in that in which patterns count
     files            signal -> another file, beside the log, that holds its columns row by row
     gears            G of q_motor = G q_joint: n ratios or an n x n matrix in the robot's order; else the robot's drives
     current_gains    N m/A (N/A) at the torque's side, in the robot's order or by joint
     position_offset  added to the joint's position, in the position's unit, in the robot's order or by joint
     rate_hz          rows are uniform at this rate (then no time column is read)
     topic            JointState topic of a bag
+    separator        between the cells of a text file: ",", ";", "\\t" or " " (any number of blanks); else told from it
+    decimal          of the numbers of a text file: "." or ","; else told from its first row
+    skip_rows        lines of a text file after its line of names that are left out, such as one of units
     accept           findings that are right in this log (see `findings.FINDINGS`)
     """
 
@@ -45,6 +50,9 @@ class Statement:
     position_offset: PerJoint | None = None
     rate_hz: float | None = None
     topic: str | None = None
+    separator: str | None = None
+    decimal: str | None = None
+    skip_rows: int = 0
     accept: Sequence[str] = ()
 
     def __post_init__(self) -> None:
@@ -56,6 +64,12 @@ class Statement:
             _require_known("side", [signal] if signal else [], SIGNALS)
             if side not in (None, "motor", "joint"):
                 raise LogError(f'side = {side!r}: state "motor" or "joint"')
+        if self.separator not in (None, *SEPARATORS):
+            raise LogError(f"separator = {self.separator!r}; it may be: {', '.join(map(repr, SEPARATORS))}")
+        if self.decimal not in (None, ".", ","):
+            raise LogError(f'decimal = {self.decimal!r}; it may be: ".", ","')
+        if type(self.skip_rows) is not int or self.skip_rows < 0:
+            raise LogError(f"skip_rows = {self.skip_rows!r} must be a number of lines")
         if self.rate_hz is not None and not self.rate_hz > 0:
             raise LogError(f"rate_hz = {self.rate_hz!r} must be positive")
 
@@ -68,7 +82,7 @@ class Statement:
             example = next(iter(UNITS[signal]))
             raise LogError(
                 f"no unit is stated for {signal}" + (f" of joint {joint!r}" if joint else ""),
-                hint=f'state units.{signal} = "{example}" (or {", ".join(list(UNITS[signal])[1:])}) {_WHERE}',
+                hint=f'state units.{signal} = "{example}" (or {", ".join(list(UNITS[signal])[1:])}) {WHERE}',
             )
         return stated
 
@@ -78,7 +92,7 @@ class Statement:
         if side is None:
             raise LogError(
                 f"the side of {signal} is not stated: motor values differ from joint values by the gears",
-                hint=f'state side = "motor" or "joint", or side.{signal} = ..., {_WHERE}',
+                hint=f'state side = "motor" or "joint", or side.{signal} = ..., {WHERE}',
             )
         return side
 
@@ -93,7 +107,7 @@ class Statement:
         return Statement(**values)
 
 
-_WHERE: Final = "in the log's sidecar file or in the call"
+WHERE: Final = "in the log's sidecar file or in the call"
 
 
 def _require_known(what: str, given: Mapping[str, Any] | Sequence[str], valid: Sequence[str]) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.logs.findings import LogError
+from mindyn.logs.statement import Statement
 from mindyn.robots.robot import Robot
 
 Chunk = Mapping[str, NDArray[Any]]
@@ -40,7 +41,7 @@ class Table(Protocol):
         ...
 
 
-def open_table(path: Path, robot: Robot, topic: str | None = None) -> Table:
+def open_table(path: Path, robot: Robot, said: Statement) -> Table:
     """The table of a log file; the suffix says the format, a folder is a rosbag2."""
     if not path.exists():
         raise LogError(f"there is no log {str(path)!r}", hint=f"paths are taken from {str(Path.cwd())!r}")
@@ -50,11 +51,11 @@ def open_table(path: Path, robot: Robot, topic: str | None = None) -> Table:
     if path.is_dir() or suffix in (".mcap", ".db3"):
         from mindyn.logs.bag_table import BagTable
 
-        return BagTable(path, robot, topic)
+        return BagTable(path, robot, said.topic)
     if suffix in (".csv", ".txt"):
         from mindyn.logs.text_table import TextTable
 
-        return TextTable(path)
+        return TextTable(path, said.separator, said.decimal, said.skip_rows)
     if suffix == ".parquet":
         from mindyn.logs.parquet_table import ParquetTable
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
@@ -11,33 +12,45 @@ import polars as pl
 from polars.exceptions import PolarsError
 
 from mindyn.logs.findings import LogError
+from mindyn.logs.statement import SEPARATORS, WHERE
 from mindyn.logs.tables import Chunk
 
 _BLOCK_BYTES: Final = 16 * 2**20
 _MISSING: Final = ("", "nan", "NaN", "NAN", "NA", "null", "-nan", "-nan(ind)")
-_SEPARATORS: Final = ",;\t "
 
 
 class TextTable:
-    """Rows of numbers after a header line; without a header the columns are column_1, column_2, ...."""
+    """Rows of numbers after a header line; without a header the columns are column_1, column_2, ....
 
-    def __init__(self, path: Path) -> None:
+    separator  between cells; None: the first of comma, semicolon, tab, space that divides names and numbers alike
+    decimal    "." or ","; None: a comma where the first row is numbers only with it
+    skip_rows  lines after the header that are left out (units)
+    """
+
+    def __init__(
+        self, path: Path, separator: str | None = None, decimal: str | None = None, skip_rows: int = 0
+    ) -> None:
         self.path = path
         self.name = path.name
         self.stated: Mapping[str, Any] = {}
         with path.open("rb") as file:
-            first = file.readline()
-        try:
-            header = first.decode("utf-8-sig").strip()
-        except UnicodeDecodeError as error:
-            raise LogError(f"{path.name} is not UTF-8 text (byte {error.start}); is it a binary log?") from error
-        self.separator = max(_SEPARATORS, key=header.count)
-        words = [word.strip().strip('"') for word in header.split(self.separator) if word or self.separator != " "]
-        self.data_start = 0 if all(map(_is_number, words)) else len(first)
-        self.names = tuple(words) if self.data_start else tuple(f"column_{k + 1}" for k in range(len(words)))
+            lines = [file.readline() for _ in range(2 + skip_rows)]
+        header, *_, first = [self._text(line) for line in lines]
+        self.separator = separator or _separator(header, first)
+        words = split_line(header, self.separator)
+        self.decimal = decimal or _decimal(split_line(first, self.separator), self.separator)
+        named = not all(_is_number(word, self.decimal) for word in words)
+        self.names = tuple(words) if named else tuple(f"column_{k + 1}" for k in range(len(words)))
+        self.data_start = sum(map(len, lines[: named + skip_rows]))
         repeated = sorted({name for name in self.names if self.names.count(name) > 1})
         if repeated:
             raise LogError(f"{path.name} has more than one column named {', '.join(repeated)}")
+
+    def _text(self, line: bytes) -> str:
+        try:
+            return line.decode("utf-8-sig").strip("\r\n")
+        except UnicodeDecodeError as error:
+            raise LogError(f"{self.name} is not UTF-8 text (byte {error.start}); is it a binary log?") from error
 
     def chunks(self, names: Collection[str], rows: int) -> Iterator[Chunk]:
         """Blocks of whole lines; a block has at most about `rows` rows."""
@@ -68,13 +81,15 @@ class TextTable:
             return self._read(block, pl.Float64).select(names)
         except PolarsError:  # a cell with blanks around its number, or one that is no number: slower, and names it
             frame = self._read(block, pl.String).select(pl.col(names).str.strip_chars())
-        numbers = frame.with_columns(pl.col(names).cast(pl.Float64, strict=False))
+        texts = pl.col(names) if self.decimal == "." else pl.col(names).str.replace(",", ".", literal=True)
+        numbers = frame.with_columns(texts.cast(pl.Float64, strict=False))
         for name in names:
             wrong = (numbers[name].is_null() & frame[name].is_not_null() & ~frame[name].is_in(_MISSING)).arg_true()
             if len(wrong):
                 text = frame[name][wrong[0]]
                 row = before + wrong[0]
-                raise LogError(f"column {name!r} of {self.name} holds {text!r} in row {row}, not a number")
+                message = f"column {name!r} of {self.name} holds {text!r} in row {row}, not a number"
+                raise LogError(message, hint=_hint(text, row))
         return numbers.fill_null(float("nan"))
 
     def _read(self, block: bytes, kind: type[pl.DataType]) -> pl.DataFrame:
@@ -85,19 +100,53 @@ class TextTable:
                 io.BytesIO(block),
                 has_header=False,
                 separator=self.separator,
+                decimal_comma=self.decimal == "," != self.separator,
                 schema=dict.fromkeys(self.names, kind),
                 null_values=list(_MISSING) if kind is pl.Float64 else None,
             )
         except PolarsError as error:
             if kind is pl.Float64:
                 raise
-            raise LogError(f"{self.name} is not a table of {len(self.names)} columns: {error}") from error
+            raise LogError(
+                f"{self.name} is not a table of {len(self.names)} columns separated by {self.separator!r}: {error}",
+                hint=f'state separator = ";" (or ",", "\\t", " ") {WHERE}, if it is another',
+            ) from error
         return frame.fill_null(float("nan")) if kind is pl.Float64 else frame
 
 
-def _is_number(word: str) -> bool:
+def split_line(line: str, separator: str) -> list[str]:
+    """The cells of a line, without quotes and the blanks around."""
+    if separator == " " and '"' not in line:
+        return line.split()
+    cells = next(csv.reader([line], delimiter=separator, skipinitialspace=True), [])
+    return [cell.strip() for cell in cells]
+
+
+def _separator(header: str, first: str) -> str:
+    """The separator that divides header and first row into the same number of cells, numbers in the row if possible."""
+    divided = [(one, split_line(header, one), split_line(first, one)) for one in SEPARATORS]
+    alike = [(one, row) for one, names, row in divided if len(names) == len(row) > 1]
+    numeric = [one for one, row in alike if all(_is_number(cell, _decimal(row, one)) for cell in row)]
+    found = numeric or [one for one, _ in alike] or [one for one, names, _ in divided if len(names) > 1]
+    return found[0] if found else ","
+
+
+def _decimal(row: list[str], separator: str) -> str:
+    """A comma where it makes numbers of all cells and a point does not; "1,234" beside "5.6" stays a doubt."""
+    if separator == "," or any("." in cell for cell in row) or all(_is_number(cell, ".") for cell in row):
+        return "."
+    return "," if all(_is_number(cell, ",") for cell in row) else "."
+
+
+def _hint(text: str, row: int) -> str:
+    if _is_number(text, ","):
+        return f'if that is a decimal comma, state decimal = "," {WHERE}'
+    return f"if that is a line of units, state skip_rows = 1 {WHERE}" if row == 0 else ""
+
+
+def _is_number(word: str, decimal: str) -> bool:
     try:
-        float(word)
+        float(word if decimal == "." else word.replace(",", ".", 1))
     except ValueError:
-        return False
+        return word in _MISSING
     return True

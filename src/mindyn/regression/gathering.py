@@ -243,7 +243,7 @@ def require_enough(regressor: Regressor, counts: tuple[int, ...], reach: Array |
     if still:
         raise InputError(
             f"joint {', '.join(still)} never moves: its friction and inertia cannot be told",
-            hint=f"lock it: robot.lock({{{still[0]!r}: position}}), or record a motion of it",
+            hint=f"record a motion of it, or lock it: --lock {still[0]}=..., in code robot.lock({{{still[0]!r}: ...}})",
         )
     short = [
         f"{name} ({count} rows for {regressor.width(i)} parameters)"

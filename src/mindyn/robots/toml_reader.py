@@ -39,16 +39,31 @@ _REQUIRED = ("format", "name", "convention", "angles", "gravity", "root", "joint
 
 def read_toml(text: str, snap: Snapper) -> Robot:
     """The robot of a TOML text; every key is checked, so that a typing error is an error."""
-    try:
-        table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise RobotFileError(f"not valid TOML: {error}") from error
+    table = _parsed(text)
     _require_keys(table, _TOP, "the robot file")
     for key in _REQUIRED:
         _need(table, key, "the robot file")
     if table["format"] != FORMAT:
         raise RobotFileError(f"format is {table['format']!r}; this version reads {FORMAT!r}")
     return _TomlReader(table, snap).robot()
+
+
+def read_drives(text: str) -> tuple[Drive, ...]:
+    """The drives of a TOML text of [[drive]] tables alone, written as in a robot file."""
+    table = _parsed(text)
+    _require_keys(table, {"drive"}, "the file of drives")
+    reader = _TomlReader(table, Snapper(active=False))
+    drives = tuple(reader.drive(entry) for entry in _tables(table, "drive", "the file of drives"))
+    if repeated := duplicates(drive.joint for drive in drives):
+        raise RobotFileError(f"a joint has one drive; repeated: {', '.join(repeated)}")
+    return drives
+
+
+def _parsed(text: str) -> Mapping[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise RobotFileError(f"not valid TOML: {error}") from error
 
 
 def _require_keys(table: Mapping[str, Any], known: set[str], what: str) -> None:

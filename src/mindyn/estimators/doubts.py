@@ -1,0 +1,120 @@
+"""What an estimate says against its own log: torque left unexplained, energy from friction, inertia below zero."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mindyn.algebra.values import Array
+from mindyn.errors import MissingPhysicsError
+from mindyn.estimators.estimate import Estimate, unfiltered_prediction
+from mindyn.logs.samples import Samples
+
+UNEXPLAINED: Final = 1 / 3
+"""Share of a joint's rms torque that is too much: fits of sound logs of four real arms leave 1 to 31 %, of logs with
+a torque reversed mostly 40 % or more at that joint or a neighbour."""
+NOTICEABLE: Final = 0.1
+"""Share of the joint's power that friction gives or takes, or of its torque that inertia makes. Sound logs of real and
+simulated arms: friction takes power, or gives 2 % of it; with a torque reversed it gives 14 to 100 %. Negative inertia
+alone is weaker evidence: a wrist held by gravity shows -14 % in a sound log."""
+THOUSAND: Final = (200.0, 5000.0)
+"""Torque this many times that of the robot's own masses, or so many times less, is a unit a thousand times off:
+friction and inaccurate masses explain a factor of 10 or so."""
+COMPARED_ROWS: Final = 2000
+FEWEST_ROWS: Final = 10
+"""Rows for each parameter below which signs of friction and inertia say nothing."""
+
+
+def doubts(found: Estimate, samples: Samples) -> list[str]:
+    """Sentences on what looks wrong with the log, or with what was stated of it and of the robot.
+
+    samples  of the training logs, or of stretches of them: motion, and torque as logged
+    """
+    few = _thinned(samples)
+    reverse = _reversed_notes(found, few) if len(samples) > FEWEST_ROWS * len(found.beta) else []
+    return [*reverse, *_unexplained_notes(found, samples), *_unit_notes(found, few)]
+
+
+def _thinned(samples: Samples) -> Samples:
+    rows = np.arange(0, len(samples), 1 + len(samples) // COMPARED_ROWS)
+    arrays = {name: getattr(samples, name)[rows] for name in ("q", "qd", "qdd", "tau", "segments")}
+    return replace(samples, **arrays, usable=None)
+
+
+def _unexplained_notes(found: Estimate, samples: Samples) -> list[str]:
+    shares = zip(samples.joint_names, _unexplained(found, samples), strict=True)
+    large = [f"{name} ({100 * share:.0f} %)" for name, share in shares if share > UNEXPLAINED]
+    if not large:
+        return []
+    return [
+        f"much of the torque stays unexplained at {', '.join(large)}; check the sign of the torque, the order of the "
+        "columns, units, side and gears, whether the log is of this robot, and whether it carried a load or has a "
+        "spring that the robot does not state"
+    ]
+
+
+def _unexplained(found: Estimate, samples: Samples) -> Array:
+    """(n,) rms of what lasts from row to row in the residuals, so that white noise has no part, to the rms torque."""
+    residuals = samples.tau - unfiltered_prediction(found.regressor, found.beta, samples)
+    same = samples.segments[1:] == samples.segments[:-1]
+    lasting = np.maximum(0.0, (residuals[1:] * residuals[:-1])[same].mean(axis=0))
+    return np.asarray(np.sqrt(lasting / np.maximum((samples.tau**2).mean(axis=0), 1e-300)))
+
+
+def _reversed_notes(found: Estimate, samples: Samples) -> list[str]:
+    """Joints that friction drives, or whose inertia is negative while no friction vouches for the torque's sign."""
+    given, negative = _friction_gives(found, samples), _inertia_is_negative(found, samples)
+    driven = given > NOTICEABLE
+    against = driven | (negative & (given > -NOTICEABLE))
+    return [
+        f"the torque of joint {name} may have the wrong sign, or its columns be another joint's: "
+        + ("friction drives it instead of braking it" if driven[j] else "its inertia comes out negative")
+        for j, name in enumerate(samples.joint_names)
+        if against[j]
+    ]
+
+
+def _friction_gives(found: Estimate, samples: Samples) -> Array:
+    """(n,) power that the friction found gives to the joint, as a share of the power of its torque."""
+    of_friction = [name.startswith(("fv", "fc", "f_")) for name in found.names]
+    friction = unfiltered_prediction(found.regressor, np.where(of_friction, found.beta, 0.0), samples)
+    power = np.abs(samples.tau * samples.qd).sum(axis=0)
+    return np.asarray(-(friction * samples.qd).sum(axis=0) / np.maximum(power, 1e-300))
+
+
+def _inertia_is_negative(found: Estimate, samples: Samples) -> NDArray[np.bool_]:
+    """(n,) whether the diagonal entry of the inertia matrix is below zero at every sample, by a noticeable torque."""
+    still = replace(samples, qd=np.zeros_like(samples.q), qdd=np.zeros_like(samples.q))
+    weight = unfiltered_prediction(found.regressor, found.beta, still)
+    flags = []
+    for j in range(samples.q.shape[1]):
+        moved = still.qdd.copy()
+        moved[:, j] = 1.0
+        M_jj = (unfiltered_prediction(found.regressor, found.beta, replace(still, qdd=moved)) - weight)[:, j]
+        torque, least = np.linalg.norm(M_jj * samples.qdd[:, j]), NOTICEABLE * np.linalg.norm(samples.tau[:, j])
+        flags.append(bool(M_jj.max() < 0 and torque > least))
+    return np.array(flags)
+
+
+def _unit_notes(found: Estimate, samples: Samples) -> list[str]:
+    """The log's torque beside that of the robot's own parameters, where no effort limit has judged it before."""
+    if any(joint.limits.effort for joint in found.robot.primary_joints):
+        return []
+    try:
+        values = found.base.values
+    except MissingPhysicsError:
+        return []
+    beta = np.concatenate([values, np.zeros(len(found.beta) - len(values))])
+    own = np.linalg.norm(unfiltered_prediction(found.regressor, beta, samples))
+    ratio = float(np.linalg.norm(samples.tau) / own) if own > 0 else 1.0
+    if THOUSAND[0] < ratio < THOUSAND[1]:
+        return [f"the torque is {ratio:.3g} times that of the robot's own masses on this motion: mN m taken for N m?"]
+    if THOUSAND[0] < 1 / max(ratio, 1e-300) < THOUSAND[1]:
+        return [
+            f"the torque is {ratio:.2g} of that of the robot's own masses on this motion: "
+            "N m taken for mN m, or motor side taken for joint side?"
+        ]
+    return []
