@@ -10,6 +10,7 @@ from mindyn.algebra.blas import on_one_blas_thread
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.least_squares import PLAIN, LeastSquares
+from mindyn.estimators.systematic import with_systematic_errors
 from mindyn.estimators.trials import Setting, Trials, decimation_for, rate_of
 from mindyn.estimators.tuning import Freedom, tuned
 from mindyn.logs.conditioning import Conditioning
@@ -67,6 +68,8 @@ def identify(
     # The parallel filter cuts the ends of segments itself.
     cut = setting.conditioning if getattr(fit, "filter_hz", None) is None else replace(setting.conditioning, edge_s=0.0)
     found, rows, made_notes = _fitted(fit, complete, listed, cut)
+    judged = condition(trials.logs, complete, cut).samples
+    found = with_systematic_errors(found, judged, getattr(fit, "decimation", 1))
     return replace(
         found,
         conditioning=setting.conditioning,
