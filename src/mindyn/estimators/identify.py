@@ -69,7 +69,7 @@ def identify(
     cut = setting.conditioning if getattr(fit, "filter_hz", None) is None else replace(setting.conditioning, edge_s=0.0)
     found, rows, made_notes = _fitted(fit, complete, listed, cut)
     judged = condition(trials.logs, complete, cut).samples
-    found = with_systematic_errors(found, judged, getattr(fit, "decimation", 1))
+    found = with_systematic_errors(found, judged, cut, getattr(fit, "decimation", 1))
     return replace(
         found,
         conditioning=setting.conditioning,
