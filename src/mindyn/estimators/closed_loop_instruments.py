@@ -15,7 +15,7 @@ import numpy as np
 
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
-from mindyn.estimators.instruments import instrument_step
+from mindyn.estimators.instruments import coloured_covariance, instrument_step
 from mindyn.estimators.least_squares import LeastSquares, Weights
 from mindyn.estimators.simulated_states import Initial, LoopReplay, LoopSettings
 from mindyn.estimators.told_directions import told_directions
@@ -74,11 +74,14 @@ class ClosedLoopInstruments:
             count += 1
             _require_stable(motion, count)
             indefinite += int(motion.pivots[0] <= 0)
-            step = instrument_step(estimate, samples, replay.samples(motion), basis, self.filter_hz, self.decimation)
+            expected = replay.samples(motion)
+            step = instrument_step(estimate, samples, expected, basis, self.filter_hz, self.decimation)
             moved = step.matters(estimate.beta)
             estimate = step.applied(estimate)
             if moved and count < self.passes:
                 motion = replay.run(estimate.beta[None])
+        covariance = coloured_covariance(step, estimate, samples, expected, self.filter_hz, self.decimation)
+        estimate = replace(estimate, covariance=covariance)
         found = _reported(estimate, plain, count, indefinite, settled=not moved)
         return found.with_provenance(first_model=first.source)
 

@@ -40,7 +40,7 @@ def colouring_of(
     lags = np.zeros((n, LONGEST_MEMORY + 1))
     counts = np.zeros(n)
     history = [np.zeros(LONGEST_MEMORY) for _ in range(n)]
-    for joint, rows, starts in _rows(regressor, samples, cutoff_hz, decimation):
+    for joint, rows, starts in joint_rows(regressor, samples, cutoff_hz, decimation):
         e = rows @ np.append(-beta[regressor.columns[joint]], 1.0)
         before = np.zeros(LONGEST_MEMORY) if starts else history[joint]
         longer = np.concatenate([before, e])
@@ -64,7 +64,7 @@ def coloured_spread(
     n, p = regressor.joint_count, regressor.count
     grams = [np.zeros((regressor.width(i), regressor.width(i))) for i in range(n)]
     states: list[Array] = [np.zeros((len(a) - 1, regressor.width(i))) for i, a in enumerate(colouring.coefficients)]
-    for joint, rows, starts in _rows(regressor, samples, cutoff_hz, decimation):
+    for joint, rows, starts in joint_rows(regressor, samples, cutoff_hz, decimation):
         a, Y = colouring.coefficients[joint], rows[:, :-1]
         if starts:
             states[joint][:] = 0.0
@@ -80,7 +80,7 @@ def coloured_spread(
     return found
 
 
-def _rows(
+def joint_rows(
     regressor: Regressor, samples: Samples | Iterable[Samples], cutoff_hz: float | None, decimation: int
 ) -> Iterator[tuple[int, Array, bool]]:
     """Joint, its rows [Y | tau] with unusable ones zero, and whether they start a segment."""

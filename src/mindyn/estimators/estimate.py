@@ -57,6 +57,8 @@ class Estimate:
     untold        names of parameters that the data cannot tell
     conditioning  how logs became samples; None when samples were given
     provenance    settings, choices, sources
+    shifts        (k, p) what the covariance contains besides noise: shifts of all values together, of one standard
+                  deviation each, by timing and differences; None: nothing
     """
 
     regressor: Regressor
@@ -69,6 +71,7 @@ class Estimate:
     untold: tuple[str, ...] = ()
     conditioning: Conditioning | None = None
     provenance: Mapping[str, Any] = field(default_factory=dict)
+    shifts: Array | None = None
 
     @property
     def robot(self) -> Robot:
@@ -102,6 +105,12 @@ class Estimate:
         told = np.isfinite(deviations) & (deviations > 0)
         scale = np.where(told, 1 / np.where(told, deviations, 1.0), 0.0)
         return np.asarray(np.where(np.isfinite(self.covariance), self.covariance, 0.0) * scale * scale[:, None])
+
+    def by_noise_alone(self) -> Estimate:
+        """The same with the covariance of noise alone: how sharply the data tell the parameters among each other."""
+        if self.shifts is None:
+            return self
+        return replace(self, covariance=self.covariance - self.shifts.T @ self.shifts, shifts=None)
 
     def value(self, name: str) -> float:
         """One parameter by name."""
@@ -179,6 +188,7 @@ class Estimate:
             "untold": list(self.untold),
             "conditioning": None if self.conditioning is None else self.conditioning.to_dict(),
             "provenance": dict(self.provenance),
+            "shifts": None if self.shifts is None else self.shifts.tolist(),
         }
 
     def save(self, path: str | Path) -> None:
@@ -221,7 +231,7 @@ def _estimate_of(values: dict[str, Any], path: str) -> Estimate:
     regressor = Regressor(robot, Friction.from_dict(values["friction"]), base)
     if list(regressor.names) != values["names"]:
         raise InputError(f"{path} names other parameters than this version of mindyn finds for its robot")
-    conditioning = values["conditioning"]
+    conditioning, shifts = values["conditioning"], values.get("shifts")
     return Estimate(
         regressor,
         np.array(values["beta"]),
@@ -233,6 +243,7 @@ def _estimate_of(values: dict[str, Any], path: str) -> Estimate:
         tuple(values["untold"]),
         None if conditioning is None else Conditioning.from_dict(conditioning),
         values["provenance"],
+        None if shifts is None else np.array(shifts),
     )
 
 

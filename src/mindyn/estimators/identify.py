@@ -14,6 +14,7 @@ from mindyn.estimators.doubts import doubts
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.least_squares import PLAIN, LeastSquares
 from mindyn.estimators.logged_gears import with_logged_gears
+from mindyn.estimators.systematic import with_systematic_errors
 from mindyn.estimators.trials import Setting, Trials, decimation_for, rate_of
 from mindyn.estimators.tuning import Freedom, tuned
 from mindyn.logs.cleaning import LARGEST, STILL
@@ -79,7 +80,9 @@ def identify(
     # The parallel filter cuts the ends of segments itself.
     cut = setting.conditioning if getattr(fit, "filter_hz", None) is None else replace(setting.conditioning, edge_s=0.0)
     found, rows, made_notes = _fitted(fit, complete, listed, cut)
-    doubtful = doubts(found, trials.samples(setting.conditioning))
+    judged = condition(trials.logs, complete, cut).samples
+    found = with_systematic_errors(found, judged, cut, getattr(fit, "decimation", 1))
+    doubtful = doubts(found, judged)
     return replace(
         found,
         conditioning=setting.conditioning,

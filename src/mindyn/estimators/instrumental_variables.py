@@ -4,7 +4,7 @@
 
 Y is the regressor at the measured motion, Omega the same with the accelerations that a model expects under the
 measured torque. Noise of accelerations is in Y alone, so that Omega^T times it averages out. Noise of the torque is in
-Omega too, and leaves a bias of its own: it must be small beside the torque.
+Omega too: what it adds to Omega^T tau on average is taken off again (see `torque_noise`).
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ import numpy as np
 
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
-from mindyn.estimators.instruments import instrument_step
+from mindyn.estimators.instruments import coloured_covariance, instrument_step
 from mindyn.estimators.least_squares import PLAIN, LeastSquares, Weights
 from mindyn.estimators.model_acceleration import ModelAcceleration, model_acceleration
 from mindyn.estimators.told_directions import told_directions
+from mindyn.estimators.torque_noise import noise_in_both
 from mindyn.logs.samples import Samples
 from mindyn.parameters.base import BaseParameters
 from mindyn.regression.friction import Friction
@@ -82,9 +83,12 @@ class InstrumentalVariables:
             _require_definite(instrument, len(shares) + 1)
             shares.append(instrument.indefinite_part)
             expected = _expected(samples, instrument)
-            step = instrument_step(estimate, samples, expected, basis, self.filter_hz, self.decimation)
+            common = noise_in_both(estimate, expected, instrument.M, self.filter_hz)
+            step = instrument_step(estimate, samples, expected, basis, self.filter_hz, self.decimation, common)
             moved = step.matters(estimate.beta)
             estimate = model = step.applied(estimate)
+        covariance = coloured_covariance(step, estimate, samples, expected, self.filter_hz, self.decimation)
+        estimate = replace(estimate, covariance=covariance)
         left = model_acceleration(estimate.regressor, estimate.beta, samples).indefinite_part
         return _reported(estimate, plain, shares, left, settled=not moved)
 

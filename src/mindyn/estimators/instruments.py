@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
+from mindyn.estimators.covariance import coloured_spread, colouring_of
 from mindyn.estimators.estimate import Estimate
 from mindyn.logs.samples import Samples
 from mindyn.regression.gathering import blocks
@@ -30,11 +31,17 @@ WEAKEST: Final = 1e-12
 
 @dataclass(frozen=True, slots=True, eq=False)
 class InstrumentStep:
-    """A change of beta (p,), the covariance of where it ends, and the rms residuals (n,) of the joints there."""
+    """A change of beta (p,), the covariance of where it ends, and the rms residuals (n,) of the joints there.
+
+    inverse   (p, p) of sum_i w_i Omega_i^T Y_i
+    weights   (n,) w_i
+    """
 
     change: Array
     covariance: Array
     rms: tuple[float, ...]
+    inverse: Array
+    weights: Array
 
     def matters(self, beta: Array) -> bool:
         """Whether it is worth another pass."""
@@ -48,22 +55,48 @@ class InstrumentStep:
 
 
 def instrument_step(
-    estimate: Estimate, measured: Samples, expected: Samples, basis: Array, cutoff_hz: float | None, decimation: int
+    estimate: Estimate,
+    measured: Samples,
+    expected: Samples,
+    basis: Array,
+    cutoff_hz: float | None,
+    decimation: int,
+    common: Sequence[Array] | None = None,
 ) -> InstrumentStep:
-    """The step from an estimate over the directions `basis` (p, r); rows not usable in `expected` are left out."""
+    """The step from an estimate over the directions `basis` (p, r); rows not usable in `expected` are left out.
+
+    common   for each joint the mean of Omega_i^T e_i (p,) that noise common to Omega and e makes; None: it makes none
+    """
     weights = np.array(estimate.provenance["joint_weights"])
     weights = weights / weights.max()
     products = _products(estimate, measured, expected, cutoff_hz, decimation)
     A, r, meat = np.zeros((len(basis), len(basis))), np.zeros(len(basis)), np.zeros((len(basis), len(basis)))
-    for weight, one in zip(weights, products, strict=True):
+    for joint, (weight, one) in enumerate(zip(weights, products, strict=True)):
         A[np.ix_(one.columns, one.columns)] += weight * one.omega_y
         r[one.columns] += weight * one.omega_e
+        if common is not None:
+            r -= weight * common[joint]
     inverse = _inverse(A, basis)
     change = inverse @ r
     variances = [one.variance(change[one.columns]) for one in products]
     for weight, variance, one in zip(weights, variances, products, strict=True):
         meat[np.ix_(one.columns, one.columns)] += weight**2 * variance * one.omega_omega
-    return InstrumentStep(change, inverse @ meat @ inverse.T, tuple(float(np.sqrt(v)) for v in variances))
+    rms = tuple(float(np.sqrt(v)) for v in variances)
+    return InstrumentStep(change, inverse @ meat @ inverse.T, rms, inverse, weights)
+
+
+def coloured_covariance(
+    step: InstrumentStep,
+    estimate: Estimate,
+    measured: Samples,
+    expected: Samples,
+    cutoff_hz: float | None,
+    decimation: int,
+) -> Array:
+    """The covariance (p, p) after a step, for residuals that are correlated in time (see `covariance`)."""
+    colouring = colouring_of(estimate.regressor, estimate.beta, measured, cutoff_hz, decimation)
+    spread = coloured_spread(estimate.regressor, expected, colouring, step.weights, cutoff_hz, decimation)
+    return np.asarray(step.inverse @ sum(spread) @ step.inverse.T)
 
 
 @dataclass(slots=True, eq=False)

@@ -19,10 +19,11 @@ DEFINITE: Final = 1e-6
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModelAcceleration:
-    """qdd (N, n), and where (N,) the inertia matrix of the model is positive definite; qdd is zero elsewhere."""
+    """qdd (N, n) and where (N,) the model's inertia matrix M (N, n, n) is positive definite; qdd is zero elsewhere."""
 
     qdd: Array
     definite: NDArray[np.bool_]
+    M: Array
 
     @property
     def indefinite_part(self) -> float:
@@ -42,7 +43,7 @@ def model_acceleration(regressor: Regressor, beta: Array, samples: Samples) -> M
     qdd = np.zeros_like(samples.q)
     qdd[definite] = np.linalg.solve(M[definite], left[definite, :, None])[..., 0]
     largest = np.abs(samples.qdd).max(axis=0)
-    return ModelAcceleration(np.clip(qdd, -largest, largest), definite)
+    return ModelAcceleration(np.clip(qdd, -largest, largest), definite, M)
 
 
 def inertia_matrices(regressor: Regressor, beta: Array, samples: Samples) -> Array:

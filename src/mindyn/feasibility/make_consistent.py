@@ -19,11 +19,12 @@ SHARPEST: Final = 1e-9
 
 
 def covariance_metric(estimate: Estimate, space: PhysicalSpace) -> Array:
-    """W (p, p) with W^T W the inverse of the covariance.
+    """W (p, p) with W^T W the inverse of the covariance of noise alone.
 
     A parameter that was left out has no covariance: it may move by its kind's size. One that the data cannot tell may
     move freely.
     """
+    estimate = estimate.by_noise_alone()
     sizes = 1 / np.diag(relative_metric(space, estimate.beta))
     deviations = np.where(np.isfinite(estimate.deviations), estimate.deviations, UNTOLD * sizes)
     deviations = np.where(deviations > 0, deviations, sizes)

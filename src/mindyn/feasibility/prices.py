@@ -25,7 +25,8 @@ EXACT: Final = 1e-6
 
 
 def covariance_moves(estimate: Estimate) -> Array:
-    """Of the parameters that have a variance: independent directions of their covariance."""
+    """Of the parameters that have a variance: independent directions of their covariance by noise alone."""
+    estimate = estimate.by_noise_alone()
     deviations = estimate.deviations
     told = np.flatnonzero(np.isfinite(deviations) & (deviations > 0))
     correlations = estimate.correlations[np.ix_(told, told)]

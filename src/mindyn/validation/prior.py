@@ -38,6 +38,7 @@ def prior_estimate(estimate: Estimate, prior: Robot | None = None) -> Estimate |
         status=f"the values that {robot.name} states",
         left_out=(),
         untold=(),
+        shifts=None,
     )
 
 

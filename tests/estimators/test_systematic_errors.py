@@ -1,0 +1,81 @@
+"""Shifts by timing, differences and parameters left out: each beside the fit that does not have that error."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from closeness import assert_close
+from estimators.recovered import smooth_samples
+from robots import random_robot, with_random_drives
+
+from mindyn.estimators.least_squares import LeastSquares
+from mindyn.estimators.systematic import FitRows, difference_shift, left_out_shift, timing_error, with_systematic_errors
+from mindyn.logs.conditioning import AS_LOGGED, Conditioning
+from mindyn.logs.derivatives import central
+from mindyn.logs.interpolation import delayed
+
+ROBOT = with_random_drives(random_robot(21, joints=2, tree=False, gravity=(0.0, 0.0, -9.81)), 21)
+INNER = slice(50, -50)
+EXACT = smooth_samples(ROBOT, 3000, seed=1)
+FIT = LeastSquares(weights="ordinary")
+
+
+def with_noise(samples, sigma=0.05):
+    noise = np.random.default_rng(4).standard_normal(samples.tau.shape)
+    return replace(samples, tau=samples.tau + sigma * noise)
+
+
+def moved(samples, seconds):
+    """The samples with their motion later by so much."""
+    rows = seconds * samples.rate_hz
+    late = {name: delayed(getattr(samples, name), rows) for name in ("q", "qd", "qdd")}
+    return replace(samples, **late).take(INNER)
+
+
+@pytest.mark.parametrize("filter_hz", [None, 20.0])
+@pytest.mark.parametrize("seconds", [-0.001, 0.0, 0.0015])
+def test_a_delay_is_found_within_its_deviation(seconds, filter_hz):
+    samples = with_noise(moved(EXACT, seconds))
+    found = LeastSquares(filter_hz=filter_hz).fit(ROBOT, samples)
+    _, asked, deviation = timing_error(FitRows(found, samples, 1))
+    assert asked == pytest.approx(-seconds, abs=4 * deviation)
+    assert 0 < deviation < 5e-4
+
+
+def test_the_estimate_moves_with_the_timing_as_said():
+    base = with_noise(EXACT)
+    fits = {t: FIT.fit(ROBOT, moved(base, t)) for t in (-2e-4, 0.0, 2e-4)}
+    samples = moved(base, 0.0)
+    said, _, _ = timing_error(FitRows(fits[0.0], samples, 1))
+    smooth = [k for k, name in enumerate(fits[0.0].names) if not name.startswith("fc")]
+    measured = (fits[2e-4].beta - fits[-2e-4].beta) / 4e-4
+    assert_close(said[smooth], measured[smooth], 0.1)
+
+
+def test_better_differences_move_the_estimate_as_said():
+    exact = with_noise(EXACT)
+    qd = central(exact.q, exact.rate_hz)
+    rough = replace(exact, qd=qd, qdd=central(qd, exact.rate_hz)).take(INNER)
+    found, better = FIT.fit(ROBOT, rough), FIT.fit(ROBOT, exact.take(INNER))
+    said = difference_shift(FitRows(found, rough, 1), Conditioning())
+    assert_close(said, better.beta - found.beta, 0.1)
+    assert not difference_shift(FitRows(found, rough, 1), AS_LOGGED).any()
+
+
+def test_what_was_left_out_moves_the_rest_as_said_and_is_told():
+    samples = with_noise(EXACT)
+    full = LeastSquares().fit(ROBOT, samples)
+    heaviest = full.names[int(np.argmax(np.abs(full.beta) / full.deviations))]
+    weights = tuple(full.provenance["joint_weights"])
+    found = LeastSquares(weights=weights, left_out=(heaviest,)).fit(ROBOT, samples)
+    rows = FitRows(found, samples, 1)
+    kept = [k for k, name in enumerate(found.names) if name != heaviest]
+    full = LeastSquares(weights=tuple(rows.weights)).fit(ROBOT, samples)
+    own = LeastSquares(weights=tuple(rows.weights), left_out=(heaviest,)).fit(ROBOT, samples)
+    assert_close(left_out_shift(rows)[kept], (full.beta - own.beta)[kept], 1e-6)
+    told = with_systematic_errors(found, samples, AS_LOGGED, 1)
+    assert "Intervals take what was left out for zero" in told.status
+    assert told.deviations[found.names.index(heaviest)] == 0.0
+    np.testing.assert_array_equal(told.beta, found.beta)
