@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final, Literal
 
 import typer
 
+from mindyn.algebra.spread import NORMAL_95
 from mindyn.cli.arguments import JSON, ROBOT
 from mindyn.cli.robot_edits import edited_robot
 from mindyn.cli.runs import judged_report, read_logs, require_unseen, say_notes
@@ -162,8 +163,19 @@ def _data(found: Estimate, verdict: Verdict | None, feasibility: Feasibility) ->
 
 
 def _columns(found: Estimate) -> dict[str, list[Any]]:
-    deviations = [float(d) if d < float("inf") else None for d in found.deviations]
-    return {"name": list(found.names), "value": found.beta.tolist(), "deviation": deviations}
+    """Every parameter; deviation and ends of the 95 % interval are None where it was left out or cannot be told."""
+    state = {**dict.fromkeys(found.untold, "cannot be told"), **dict.fromkeys(found.left_out, "left out")}
+    told = zip(found.names, found.beta.tolist(), found.deviations.tolist(), strict=True)
+    spread = [(value, None if name in state else deviation) for name, value, deviation in told]
+    return {
+        "name": list(found.names),
+        "value": [value for value, _ in spread],
+        "unit": list(found.units),
+        "deviation": [deviation for _, deviation in spread],
+        "low": [None if deviation is None else value - NORMAL_95 * deviation for value, deviation in spread],
+        "high": [None if deviation is None else value + NORMAL_95 * deviation for value, deviation in spread],
+        "state": [state.get(name, "found") for name in found.names],
+    }
 
 
 def _write(out: Path, found: Estimate, verdict: Verdict | None, record: dict[str, Any]) -> None:

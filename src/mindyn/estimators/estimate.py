@@ -13,6 +13,7 @@ import numpy as np
 from mindyn.algebra.spread import NORMAL_95, relative_deviation
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
+from mindyn.estimators.parameter_units import parameter_units
 from mindyn.estimators.robot_record import robot_from_record, robot_record
 from mindyn.files import write_whole
 from mindyn.identifiability.base_sets import base_parameters
@@ -99,6 +100,11 @@ class Estimate:
         return np.asarray(np.sqrt(np.diag(self.covariance)))
 
     @property
+    def units(self) -> tuple[str, ...]:
+        """Of the parameters; empty where a parameter has none of the usual ones."""
+        return parameter_units(self.base, self.names)
+
+    @property
     def correlations(self) -> Array:
         """(p, p) correlation of the parameters' errors; zero for those left out or untold."""
         deviations = self.deviations
@@ -120,9 +126,9 @@ class Estimate:
 
     def table(self) -> str:
         """Every parameter with its value, standard deviation and 95 % interval."""
-        rows: list[tuple[str, ...]] = [("parameter", "value", "std. dev.", "relative", "95 % interval")]
-        for name, value, deviation in zip(self.names, self.beta, self.deviations, strict=True):
-            rows.append((name, f"{value:.5g}", *self._spread(name, value, deviation)))
+        rows: list[tuple[str, ...]] = [("parameter", "value", "unit", "std. dev.", "relative", "95 % interval")]
+        for name, value, unit, deviation in zip(self.names, self.beta, self.units, self.deviations, strict=True):
+            rows.append((name, f"{value:.5g}", unit, *self._spread(name, value, deviation)))
         return f"{text_table(rows)}\n\n{self.status}{UNBOUNDED if self.constrained else ''}"
 
     @property

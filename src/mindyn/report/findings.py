@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
@@ -13,7 +12,6 @@ from mindyn.algebra.spread import NORMAL_95, relative_deviation
 from mindyn.estimators.estimate import Estimate
 from mindyn.feasibility.physical_space import space_of
 from mindyn.logs.log import Log
-from mindyn.notation import LINK_PARAMETER_UNITS, LINK_PARAMETERS
 from mindyn.report.data import (
     ErrorColumn,
     ExcitationData,
@@ -32,13 +30,6 @@ CLEAR: Final = 0.1
 """A parameter whose standard deviation is a smaller part of its value is clear."""
 CURVE_POINTS: Final = 25
 """Of one direction, so many closer towards rest and as many evenly spread."""
-TORQUE_UNITS: Final[Mapping[str, tuple[str, str]]] = {
-    "Im": ("kg m^2", "kg"),
-    "fv": ("N m s", "N s/m"),
-    "fc": ("N m", "N"),
-    "fo": ("N m", "N"),
-}
-"""Of drive parameters, by the kind of joint: revolute, prismatic."""
 
 
 def verdict_data(verdict: Verdict, *, held_out: bool) -> VerdictData:
@@ -54,7 +45,7 @@ def verdict_data(verdict: Verdict, *, held_out: bool) -> VerdictData:
 def parameter_rows(estimate: Estimate, prior: Estimate | None) -> tuple[ParameterRow, ...]:
     """Every parameter; those that were left out or could not be told have no interval."""
     formulas = [*estimate.base.expressions, *[""] * (len(estimate.names) - estimate.base.count)]
-    rows, not_negative = [], _not_negative(estimate)
+    rows, not_negative, units = [], _not_negative(estimate), estimate.units
     for k, name in enumerate(estimate.names):
         value, deviation = float(estimate.beta[k]), float(estimate.deviations[k])
         state = _state(estimate, name, value, deviation)
@@ -65,7 +56,7 @@ def parameter_rows(estimate: Estimate, prior: Estimate | None) -> tuple[Paramete
         sure = (spread, None if np.isnan(part) else part, 0.0 if cut else low, high, cut)
         formula = "" if formulas[k] == name else formulas[k]
         before = None if prior is None else float(prior.beta[k])
-        rows.append(ParameterRow(name, formula, _unit(estimate, k), value, *sure, state, before))
+        rows.append(ParameterRow(name, formula, units[k], value, *sure, state, before))
     return tuple(rows)
 
 
@@ -87,23 +78,6 @@ def _state(estimate: Estimate, name: str, value: float, deviation: float) -> Sta
     if abs(value) <= NORMAL_95 * deviation:
         return "near zero"
     return "clear" if deviation <= CLEAR * abs(value) else "rough"
-
-
-def _unit(estimate: Estimate, k: int) -> str:
-    """Of the standard parameter that carries a base parameter; empty where none does."""
-    base = estimate.base
-    label = estimate.names[k]
-    if k < base.count and base.survivors is not None:
-        label = base.labels[base.survivors[k]]
-    found = re.fullmatch(r"([A-Za-z]+?)(\d+)", label)
-    if found is None:
-        return ""
-    if found[1] in LINK_PARAMETERS:
-        return LINK_PARAMETER_UNITS[LINK_PARAMETERS.index(found[1])]
-    joint = int(found[2]) - 1
-    if found[1] not in TORQUE_UNITS or joint >= estimate.robot.joint_count:
-        return ""
-    return TORQUE_UNITS[found[1]][estimate.robot.joints[joint].kind == "prismatic"]
 
 
 def friction_data(
