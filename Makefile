@@ -17,7 +17,7 @@ help:
 	@echo "make check   formatting, lint, types, layers"
 	@echo "make docs    the documentation, in build/site"
 	@echo "make bench   speed beside Pinocchio, one table"
-	@echo "make benchmarks  everything that docs/benchmarks.md says, measured again (half an hour)"
+	@echo "make benchmarks   all of docs/benchmarks.md, measured again (half an hour)"
 
 setup: $(STAMP)
 

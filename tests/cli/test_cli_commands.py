@@ -226,6 +226,9 @@ def test_a_shell_completes_commands_and_robots(tmp_path):
     assert completed("mindyn do", tmp_path) == ["doctor"]
     assert completed("mindyn robots pum", tmp_path) == ["puma560", "puma560_fgl", "puma560_yoshida"]
     assert completed("mindyn robots ar", tmp_path) == ["arm.urdf", "arms/"]
+    assert completed("mindyn base puma560 --form m", tmp_path) == ["mayeda"]
+    assert completed("mindyn export run --to m", tmp_path) == ["mjcf", "mat"]
+    assert completed("mindyn identify arm log --method in", tmp_path) == ["instruments"]
 
 
 def test_robot_files_complete_in_folders_below(tmp_path, monkeypatch):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import typer
@@ -26,5 +26,13 @@ def complete_robot(incomplete: str) -> Iterator[str]:
 
 ROBOT = typer.Argument(help="A bundled name, or a .toml, .urdf or MJCF .xml file.", autocompletion=complete_robot)
 """For `Annotated[str, ROBOT]`."""
+
+
+def one_of(names: Iterable[str]) -> Callable[[str], list[str]]:
+    """For `autocompletion=`: the names that begin with what was typed."""
+    known = list(names)
+    return lambda incomplete: [name for name in known if name.startswith(incomplete)]
+
+
 JSON = typer.Option("--json", help="Print JSON.")
 """For `as_json: Annotated[bool, JSON]`."""

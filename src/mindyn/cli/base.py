@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from mindyn.cli.arguments import JSON, ROBOT
+from mindyn.cli.arguments import JSON, ROBOT, one_of
 from mindyn.errors import InputError
 from mindyn.identifiability.base_sets import FORMS, base_parameters
 from mindyn.parameters.base import BaseParameters
@@ -19,7 +19,7 @@ from mindyn.robots.table import text_table
 
 def base(
     robot: Annotated[str, ROBOT],
-    form: Annotated[str, typer.Option(help=f"One of {', '.join(FORMS)}.")] = "structural",
+    form: Annotated[str, typer.Option(help=f"One of {', '.join(FORMS)}.", autocompletion=one_of(FORMS))] = "structural",
     drives: Annotated[bool, typer.Option("--drives", help="With rotor inertia, friction and offsets.")] = False,
     as_json: Annotated[bool, JSON] = False,
     latex: Annotated[bool, typer.Option("--latex", help="Print a LaTeX align environment.")] = False,

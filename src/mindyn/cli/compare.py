@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from mindyn.cli.arguments import JSON, ROBOT
+from mindyn.cli.arguments import JSON, ROBOT, one_of
 from mindyn.errors import InputError
 from mindyn.robots.loading import load_robot
 from mindyn.validation.bench_methods import METHODS
@@ -25,7 +25,10 @@ PLAIN = BenchSetting()
 def compare(
     robot: Annotated[str, ROBOT],
     method: Annotated[
-        list[str] | None, typer.Option(help=f"One of: {', '.join(METHODS)}. May be repeated; all if left out.")
+        list[str] | None,
+        typer.Option(
+            help=f"One of: {', '.join(METHODS)}. May be repeated; all if left out.", autocompletion=one_of(METHODS)
+        ),
     ] = None,
     repetitions: Annotated[int, typer.Option(help="Recordings with other noise each.")] = PLAIN.repetitions,
     seconds: Annotated[float, typer.Option(help="Length of a recording.")] = PLAIN.seconds,

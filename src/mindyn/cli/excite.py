@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, get_args
 import numpy as np
 import typer
 
-from mindyn.cli.arguments import JSON, ROBOT
+from mindyn.cli.arguments import JSON, ROBOT, one_of
 from mindyn.equations.loop_closure import affine_closure
 from mindyn.errors import InputError
 from mindyn.excitation.capsules import Capsule
@@ -42,7 +42,7 @@ def excite(
         typer.Option(
             help="D: volume of the parameters' confidence region; A: their mean variance; E: the largest; "
             "condition: the condition number.",
-            autocompletion=lambda: list(get_args(Name)),
+            autocompletion=one_of(get_args(Name)),
         ),
     ] = "D",
     limits: Annotated[

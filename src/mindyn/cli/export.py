@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from mindyn.cli.arguments import JSON
+from mindyn.cli.arguments import JSON, one_of
 from mindyn.cli.runs import RUN, estimate_of
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
@@ -70,9 +70,7 @@ WRITERS: Mapping[str, Callable[[Order], Sequence[str]]] = {
 
 def export(
     run: Annotated[Path, RUN],
-    to: Annotated[
-        str, typer.Option("--to", help=f"One of {', '.join(WRITERS)}.", autocompletion=lambda: list(WRITERS))
-    ],
+    to: Annotated[str, typer.Option("--to", help=f"One of {', '.join(WRITERS)}.", autocompletion=one_of(WRITERS))],
     out: Annotated[Path, typer.Option("--out", help="The file to write; for ros2 the folder of the package.")],
     source: Annotated[
         Path | None, typer.Option(help="The URDF to edit: visuals, meshes, limits and frames stay.")

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, Literal
 import typer
 
 from mindyn.algebra.spread import NORMAL_95
-from mindyn.cli.arguments import JSON, ROBOT
+from mindyn.cli.arguments import JSON, ROBOT, one_of
 from mindyn.cli.robot_edits import edited_robot
 from mindyn.cli.runs import judged_report, read_logs, require_unseen, say_notes
 from mindyn.errors import InputError, require_choice
@@ -59,7 +59,7 @@ def identify(
         str | None,
         typer.Option(
             help=f"In place of weighted least squares: {', '.join(OTHER_METHODS)}.",
-            autocompletion=lambda: list(OTHER_METHODS),
+            autocompletion=one_of(OTHER_METHODS),
         ),
     ] = None,
     prior: Annotated[
