@@ -171,3 +171,22 @@ def test_notes_of_the_fit_are_said_once(logs, fixed):
     said = invoked("puma560", logs / "odd.parquet", "--conditioning", fixed).stderr.splitlines()
     assert len([line for line in said if line.startswith("note: the torque of joint joint4 never changes")]) == 1
     assert any(line.startswith("note: the torque of joint joint1 may have the wrong sign") for line in said)
+
+
+def test_the_end_of_a_log_is_held_out(logs, fixed):
+    """As good as two logs: trained on the first rows alone, judged by the others."""
+    given = ("puma560", logs / "run1.parquet", "--conditioning", fixed)
+    said = json.loads(invoked(*given, "--hold-out", 0.25).stdout)
+    robot = mindyn.load_robot("puma560")
+    log = mindyn.read_log(logs / "run1.parquet", robot)
+    settings = mindyn.Conditioning(position_cutoff_hz=20.0, delay_s=0.0)
+    alone = mindyn.identify(robot, log.between(0, 1800), conditioning=settings)
+    assert said["parameters"]["value"] == alone.beta.tolist()
+    assert said["validation"] == mindyn.validate(alone, log.between(1800, 2400)).to_dict()
+    for more, words in (
+        ((1.0,), "is not a part"),
+        ((0.2, "--stream"), "exclude"),
+        ((0.2, "--validate", "x"), "exclude"),
+    ):
+        with pytest.raises(InputError, match=words):
+            invoked(*given, "--hold-out", *more)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from io import BytesIO
 from pathlib import Path
@@ -26,7 +26,7 @@ from mindyn.feasibility.check import Feasibility, check_feasible
 from mindyn.feasibility.physically_consistent import identify_consistent
 from mindyn.files import make_folder, remove_files, write_whole
 from mindyn.logs.conditioning import Conditioning
-from mindyn.logs.log import source_of
+from mindyn.logs.log import Log, source_of
 from mindyn.logs.reading import LogScan, scan_log
 from mindyn.report.making import package_versions
 from mindyn.robots.loading import load_robot
@@ -46,6 +46,10 @@ def identify(
     robot: Annotated[str, ROBOT],
     logs: Annotated[list[Path], typer.Argument(help="Training logs; a sidecar .toml beside each says what is in it.")],
     held_out: Annotated[list[Path] | None, typer.Option("--validate", help="A log that is not trained on.")] = None,
+    hold_out: Annotated[
+        float,
+        typer.Option(help="Part of every log, at its end, that is judged by, not trained on: such as 0.3."),
+    ] = 0.0,
     out: Annotated[
         Path | None, typer.Option("--out", help=f"Folder for {', '.join(FILES)}; those of an earlier run are replaced.")
     ] = None,
@@ -76,17 +80,20 @@ def identify(
     """Identify the dynamic parameters of a robot from its logs."""
     if prior is not None and not consistent:
         raise InputError("--prior is used only with --consistent", hint="add --consistent, or leave --prior out")
-    if method is not None and (consistent or stream):
-        other = "--consistent" if consistent else "--stream"
-        raise InputError(f"--method {method} and {other} exclude each other", hint="leave one of them out")
     if method is not None:
         require_choice(method, OTHER_METHODS, "--method")
+        _require_apart(f"--method {method}", {"--consistent": consistent, "--stream": stream})
+    if hold_out:
+        _require_apart("--hold-out", {"--validate": bool(held_out), "--stream": stream})
     start = perf_counter()
     arm, settings = edited_robot(load_robot(robot), drives, lock or ()), _conditioning(conditioning)
     believed: Robot | Literal["robot"] = "robot" if prior is None else load_robot(prior)
     whole, others = [] if stream else read_logs(logs, arm), read_logs(held_out or (), arm)
     training = _scanned(logs, arm) if stream else whole
     require_unseen([source for log in training for source in sources_of(log)], others, _OTHER_MOTION)
+    if hold_out:
+        training, others = _split(whole, hold_out)
+        whole = training
     if out is not None:
         make_folder(out)
     if consistent:
@@ -114,6 +121,21 @@ def identify(
         _talk(f"note: {NOT_AN_ARM}")
     data, text = _data(found, verdict, feasibility), _text(found, verdict, feasibility)
     typer.echo(json.dumps(data, indent=1) if as_json else text)
+
+
+def _require_apart(one: str, others: Mapping[str, bool]) -> None:
+    for other, given in others.items():
+        if given:
+            raise InputError(f"{one} and {other} exclude each other", hint="leave one of them out")
+
+
+def _split(logs: Sequence[Log], part: float) -> tuple[list[Log], list[Log]]:
+    """Every log without its last part, and those parts."""
+    if not 0 < part < 1:
+        raise InputError(f"--hold-out {part:g} is not a part of a log", hint="--hold-out 0.3 keeps the last 30 % apart")
+    ends = [round((1 - part) * len(log)) for log in logs]
+    cut = list(zip(logs, ends, strict=True))
+    return [log.take(slice(0, end)) for log, end in cut], [log.take(slice(end, len(log))) for log, end in cut]
 
 
 def _talk(line: str) -> None:
