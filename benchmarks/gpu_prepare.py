@@ -5,7 +5,7 @@ Then `python benchmarks/gpu.py FOLDER` on a machine with a GPU and CuPy; it need
 
 from __future__ import annotations
 
-import sys
+from argparse import ArgumentParser
 from pathlib import Path
 
 import numpy as np
@@ -32,4 +32,6 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    parser = ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    main(parser.parse_args().folder)

@@ -145,7 +145,7 @@ def test_export_says_in_json_what_it_wrote(finished_run, to, name):
 def test_export_says_what_a_format_leaves_out_and_spares_its_source(finished_run):
     out = finished_run / "arm.urdf"
     ended = mindyn_program("export", finished_run / "run", "--to", "urdf", "--out", out, "--mend", "--json")
-    assert "rotor inertia of the drives of 'joint1', 'joint2'" in ended.err
+    assert "rotor inertia of the drives of 'joint" in ended.err
     assert any("rotor inertia" in note for note in json.loads(ended.out)["notes"])
     before = out.read_text()
     again = mindyn_program("export", finished_run / "run", "--to", "urdf", "--out", out, "--source", out, "--mend")

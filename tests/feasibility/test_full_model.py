@@ -31,7 +31,7 @@ from mindyn.identifiability.base_sets import base_parameters
 from mindyn.kernels.model import compile_model
 from mindyn.regression.friction import SHAPES
 from mindyn.regression.regressor import with_estimated_drives
-from mindyn.robots.parts import Drive, ExtraTorque, stribeck
+from mindyn.robots.parts import Drive, ExtraTorque, Link, stribeck
 
 FILE = 1e-9
 """Torques of an exported file against the fit's."""
@@ -246,6 +246,17 @@ def test_links_of_which_nothing_is_known_become_balls_between_their_joints():
     q, qd, qdd = motion(20, 6)
     one, other = (compile_model(model, drives=True).inverse_dynamics(q, qd, qdd) for model in (full, least))
     assert_close(one, other, IN_EQUATIONS)
+
+
+@pytest.mark.parametrize("seed", [100, 102, 103, 110])
+def test_unknown_links_of_exact_values_are_not_heavy(seed):
+    """Values inside of what is physical have witnesses of any mass: the lightest is where balls begin."""
+    robot = random_robot(seed, joints=3)
+    bare = replace(robot, links=tuple(Link(link.name) for link in robot.links))
+    full = full_model(LeastSquares().fit(bare, exact_samples(robot, 400)))
+    assert full.phi[::10].sum() < 3 * robot.phi[::10].sum()
+    q, qd, qdd = motion(10, 3)
+    assert_close(rigid_torques(full, q, qd, qdd), rigid_torques(robot, q, qd, qdd), IN_EQUATIONS)
 
 
 def test_links_at_the_edge_are_named(source):

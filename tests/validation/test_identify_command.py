@@ -190,3 +190,8 @@ def test_the_end_of_a_log_is_held_out(logs, fixed):
     ):
         with pytest.raises(InputError, match=words):
             invoked(*given, "--hold-out", *more)
+
+
+def test_a_log_counts_once(logs):
+    with pytest.raises(InputError, match="given more than once: .*run1.parquet"):
+        invoked("puma560", logs / "run1.parquet", logs / ".." / logs.name / "run1.parquet")

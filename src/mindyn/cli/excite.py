@@ -91,13 +91,14 @@ def excite(
 
 def _hardly_told(prediction: Prediction) -> list[str]:
     """A sentence where a log will leave parameters unclear."""
-    parts = () if prediction.relative is None else zip(prediction.names, prediction.relative, strict=True)
-    names = [f"{name} (to {100 * part:.0f} %)" for name, part in parts if UNCLEAR < part < np.inf]
+    values = () if prediction.values is None else np.abs(prediction.values)
+    told = [(n, d / v) for n, v, d in zip(prediction.names, values, prediction.deviations, strict=False) if v > 0]
+    names = [f"{name} (to {100 * part:.0f} %)" for name, part in told if part > UNCLEAR]
     if not names:
         return []
     more = f" and {len(names) - SAID} more" if len(names) > SAID else ""
-    told = f"{', '.join(names[:SAID])}{more}"
-    return [f"one log will hardly tell {told}: record the motion several times, or design a longer one"]
+    unclear = f"one log will hardly tell {', '.join(names[:SAID])}{more}"
+    return [f"{unclear}: record the motion several times, or design a longer one"]
 
 
 def _talk(line: str) -> None:

@@ -85,6 +85,8 @@ def identify(
         _require_apart(f"--method {method}", {"--consistent": consistent, "--stream": stream})
     if hold_out:
         _require_apart("--hold-out", {"--validate": bool(held_out), "--stream": stream})
+    if twice := [str(path) for k, path in enumerate(logs) if path.resolve() in {one.resolve() for one in logs[:k]}]:
+        raise InputError(f"given more than once: {', '.join(twice)}", hint="a log counts once")
     start = perf_counter()
     arm, settings = edited_robot(load_robot(robot), drives, lock or ()), _conditioning(conditioning)
     believed: Robot | Literal["robot"] = "robot" if prior is None else load_robot(prior)

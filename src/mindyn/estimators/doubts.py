@@ -60,8 +60,9 @@ def _unexplained(found: Estimate, samples: Samples) -> Array:
     """(n,) rms of what lasts from row to row in the residuals, so that white noise has no part, to the rms torque."""
     residuals = samples.tau - unfiltered_prediction(found.regressor, found.beta, samples)
     same = samples.segments[1:] == samples.segments[:-1]
-    lasting = np.maximum(0.0, (residuals[1:] * residuals[:-1])[same].mean(axis=0))
-    return np.asarray(np.sqrt(lasting / np.maximum((samples.tau**2).mean(axis=0), 1e-300)))
+    lasting = np.maximum(0.0, (residuals[1:] * residuals[:-1])[same].sum(axis=0) / max(1, same.sum()))
+    power = (samples.tau**2).mean(axis=0)
+    return np.asarray(np.sqrt(np.where(power > 0, lasting / np.where(power > 0, power, 1.0), 0.0)))
 
 
 def _reversed_notes(found: Estimate, samples: Samples) -> list[str]:
@@ -82,18 +83,19 @@ def _friction_gives(found: Estimate, samples: Samples) -> Array:
     of_friction = [name.startswith(("fv", "fc", "f_")) for name in found.names]
     friction = unfiltered_prediction(found.regressor, np.where(of_friction, found.beta, 0.0), samples)
     power = np.abs(samples.tau * samples.qd).sum(axis=0)
-    return np.asarray(-(friction * samples.qd).sum(axis=0) / np.maximum(power, 1e-300))
+    given = -(friction * samples.qd).sum(axis=0)
+    return np.asarray(np.where(power > 0, given / np.where(power > 0, power, 1.0), 0.0))
 
 
 def _inertia_is_negative(found: Estimate, samples: Samples) -> NDArray[np.bool_]:
     """(n,) whether the diagonal entry of the inertia matrix is below zero at every sample, by a noticeable torque."""
-    still = replace(samples, qd=np.zeros_like(samples.q), qdd=np.zeros_like(samples.q))
-    weight = unfiltered_prediction(found.regressor, found.beta, still)
+    coasting = replace(samples, qdd=np.zeros_like(samples.q))
+    rest = unfiltered_prediction(found.regressor, found.beta, coasting)
     flags = []
     for j in range(samples.q.shape[1]):
-        moved = still.qdd.copy()
-        moved[:, j] = 1.0
-        M_jj = (unfiltered_prediction(found.regressor, found.beta, replace(still, qdd=moved)) - weight)[:, j]
+        pushed = np.zeros_like(samples.q)
+        pushed[:, j] = 1.0
+        M_jj = (unfiltered_prediction(found.regressor, found.beta, replace(samples, qdd=pushed)) - rest)[:, j]
         torque, least = np.linalg.norm(M_jj * samples.qdd[:, j]), NOTICEABLE * np.linalg.norm(samples.tau[:, j])
         flags.append(bool(M_jj.max() < 0 and torque > least))
     return np.array(flags)

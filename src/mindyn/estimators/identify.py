@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 
 from mindyn.algebra.blas import on_one_blas_thread
-from mindyn.errors import InputError
+from mindyn.errors import InputError, MindynError
 from mindyn.estimators.doubts import doubts
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.least_squares import PLAIN, LeastSquares
@@ -18,12 +18,12 @@ from mindyn.estimators.systematic import with_systematic_errors
 from mindyn.estimators.trials import Setting, Trials, decimation_for, rate_of
 from mindyn.estimators.tuning import Freedom, tuned
 from mindyn.logs.cleaning import LARGEST, STILL
-from mindyn.logs.conditioning import Conditioning
+from mindyn.logs.conditioning import Conditioning, number
 from mindyn.logs.cutoffs import noise_floor_cutoff
 from mindyn.logs.log import Log, Source
 from mindyn.logs.pipeline import condition, condition_stream
 from mindyn.logs.reading import LogScan, sparse
-from mindyn.logs.resolving import resolve
+from mindyn.logs.resolving import CUTOFF_NOTE, DELAY_NOTE, resolve
 from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import Regressor, with_estimated_drives
 from mindyn.robots.robot import Robot
@@ -31,8 +31,6 @@ from mindyn.robots.robot import Robot
 TUNING_ROWS: Final = 60_000
 """Rows of the logs that settings are chosen on; of longer logs, evenly spread stretches."""
 START_FRICTION: Final = ("tanh", 0.05)
-CUTOFF_NOTE: Final = "position cut-off"
-"""How the note on it begins."""
 
 
 class Estimator(Protocol):
@@ -80,9 +78,7 @@ def identify(
     # The parallel filter cuts the ends of segments itself.
     cut = setting.conditioning if getattr(fit, "filter_hz", None) is None else replace(setting.conditioning, edge_s=0.0)
     found, rows, made_notes = _fitted(fit, complete, listed, cut)
-    judged = condition(trials.logs, complete, cut).samples
-    found = with_systematic_errors(found, judged, cut, getattr(fit, "decimation", 1))
-    doubtful = doubts(found, judged)
+    found, doubtful = _judged(found, trials.logs, rows, cut, getattr(fit, "decimation", 1))
     return replace(
         found,
         conditioning=setting.conditioning,
@@ -95,6 +91,18 @@ def identify(
             "rows": rows,
         },
     )
+
+
+def _judged(
+    found: Estimate, logs: Sequence[Log], rows: int, conditioning: Conditioning, decimation: int
+) -> tuple[Estimate, list[str]]:
+    """The estimate with systematic errors, and doubts in the logs; stretches too short to judge by say nothing."""
+    try:
+        samples = condition(logs, found.robot, conditioning).samples
+        return with_systematic_errors(found, samples, conditioning, decimation, rows), doubts(found, samples)
+    except MindynError as error:
+        why = error.message.splitlines()[0][:200]
+        return found, [f"intervals are of noise alone, and the log was not doubted: {why}"]
 
 
 def _require_signals(logs: Sequence[Log]) -> None:
@@ -146,7 +154,7 @@ def _chosen(
     logged_speed = all(map(_logs_speed, logs))
     if conditioning is None and logged_speed:
         given = replace(given, velocity="measured")
-    resolved, notes = resolve(given, list(logs), noise_floor_cutoff)
+    resolved, begun = resolve(given, list(logs), noise_floor_cutoff)
     freedom = Freedom(
         cutoff=given.position_cutoff_hz == "auto",
         velocity=conditioning is None and logged_speed,
@@ -158,24 +166,24 @@ def _chosen(
     filter_hz = getattr(estimator, "filter_hz", None)
     setting = Setting(resolved, filter_hz, trials.regressor.friction)
     if freedom == Freedom(*([False] * 6)):
-        return setting, tuple(notes), None
+        return setting, tuple(begun), None
     setting = tuned(trials, setting, freedom, progress)
-    # What was resolved to start from, tuning has chosen anew; the time base stays.
-    _, notes = resolve(replace(setting.conditioning, rate_hz=given.rate_hz, stamps=given.stamps), list(logs), _no_rule)
     score = trials.score(setting)
-    told = [*notes] if not freedom.cutoff else _with_cutoff(notes, setting.conditioning)
+    told = _with_choices(begun, setting.conditioning, freedom)
     return setting, tuple(told), {"mean": score.mean, "total": score.total, "settings_tried": trials.count}
 
 
-def _with_cutoff(notes: Sequence[str], chosen: Conditioning) -> list[str]:
-    """Notes with the cut-off that trials chose in place of the one they started from."""
-    cutoff = "no filter" if chosen.position_cutoff_hz is None else f"{chosen.position_cutoff_hz:.4g} Hz"
-    others = [note for note in notes if not note.startswith(CUTOFF_NOTE)]
-    return [f"{CUTOFF_NOTE} chosen by cross-validation: {cutoff}", *others]
-
-
-def _no_rule(stretches: Sequence[Log], rate_hz: float) -> None:
-    """No cut-off is left to choose."""
+def _with_choices(notes: Sequence[str], chosen: Conditioning, freedom: Freedom) -> list[str]:
+    """Notes with the cut-off and delay that trials chose in place of those they started from."""
+    told = list(notes)
+    if freedom.cutoff:
+        cutoff = "no filter" if chosen.position_cutoff_hz is None else f"{chosen.position_cutoff_hz:.4g} Hz"
+        told = [f"{CUTOFF_NOTE} chosen by cross-validation: {cutoff}"]
+        told += [note for note in notes if not note.startswith(CUTOFF_NOTE)]
+    if freedom.delay and chosen.delay_s:
+        told = [note for note in told if not note.startswith(DELAY_NOTE)]
+        told.append(f"{DELAY_NOTE} chosen by cross-validation: {1e3 * number(chosen.delay_s, 'delay_s'):.3g} ms")
+    return told
 
 
 def _start_friction(robot: Robot, estimator: Estimator | None) -> Friction:

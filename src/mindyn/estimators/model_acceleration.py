@@ -47,12 +47,11 @@ def model_acceleration(regressor: Regressor, beta: Array, samples: Samples) -> M
 
 
 def inertia_matrices(regressor: Regressor, beta: Array, samples: Samples) -> Array:
-    """M (N, n, n): column j is what unit acceleration of joint j adds to the torque at rest."""
+    """M (N, n, n): column j is what unit acceleration of joint j adds to the torque."""
     rest = np.zeros_like(samples.q)
-    still = replace(samples, qd=rest, qdd=rest)
-    held = unfiltered_prediction(regressor, beta, still)
+    held = unfiltered_prediction(regressor, beta, replace(samples, qdd=rest))
     units = np.eye(regressor.joint_count)
-    columns = [unfiltered_prediction(regressor, beta, replace(still, qdd=rest + unit)) - held for unit in units]
+    columns = [unfiltered_prediction(regressor, beta, replace(samples, qdd=rest + unit)) - held for unit in units]
     M = np.stack(columns, axis=2)
     return np.asarray((M + M.transpose(0, 2, 1)) / 2)
 

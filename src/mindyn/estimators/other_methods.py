@@ -46,8 +46,7 @@ def identify_by(
     found = start or identify(robot, logs, None, conditioning, progress=progress)
     progress(f"fitting by the method {method!r}")
     made = identify(robot, logs, OTHER_METHODS[method](found), found.conditioning, progress=progress)
-    kept = {key: found.provenance[key] for key in ("setting", "cross_validated") if key in found.provenance}
-    return made.with_provenance(**kept)
+    return made.with_provenance(method=method, notes=[*found.provenance["notes"], *made.provenance["notes"]])
 
 
 def _filtered(found: Estimate) -> dict[str, Any]:

@@ -17,6 +17,7 @@ import numpy as np
 from scipy.signal import lfilter
 
 from mindyn.algebra.values import Array
+from mindyn.errors import InputError
 from mindyn.estimators.covariance import Colouring, colouring_of, joint_rows
 from mindyn.estimators.estimate import Estimate, unfiltered_prediction
 from mindyn.logs.conditioning import Conditioning
@@ -37,9 +38,10 @@ class FitRows:
     def __init__(self, found: Estimate, samples: Samples, decimation: int) -> None:
         self.found, self.samples, self.decimation = found, samples, decimation
         self.residuals = self.rest(samples.tau, found.beta)
-        floors = 1e-24 * np.maximum((samples.tau**2).mean(axis=0), 1e-300)
-        squares = [float(e @ e) / len(e) for e in self.residuals]
-        self.weights = 1 / np.maximum(squares, floors)
+        squares = np.array([float(e @ e) / len(e) for e in self.residuals])
+        power = (samples.tau**2).mean(axis=0)
+        # A joint without any torque says nothing.
+        self.weights = np.where(power > 0, 1 / np.maximum(squares, np.where(power > 0, 1e-24 * power, 1.0)), 0.0)
 
     def explained(self, tau: Array, *, all_columns: bool = False) -> Array:
         """(p,) the least-squares solution of Y x = tau, zero for parameters that were left out."""
@@ -58,6 +60,8 @@ class FitRows:
         parts: list[list[Array]] = [[] for _ in found.regressor.columns]
         for joint, block, _ in joint_rows(found.regressor, data, found.filter_hz, self.decimation):
             parts[joint].append(block @ np.append(-x[found.regressor.columns[joint]], 1.0))
+        if not all(parts):
+            raise InputError("no rows are left to judge by")
         return [np.concatenate(one) for one in parts]
 
     def colouring(self) -> Colouring:
@@ -66,14 +70,21 @@ class FitRows:
         return colouring_of(found.regressor, found.beta, self.samples, found.filter_hz, self.decimation)
 
 
-def with_systematic_errors(found: Estimate, samples: Samples, conditioning: Conditioning, decimation: int) -> Estimate:
+def with_systematic_errors(
+    found: Estimate, samples: Samples, conditioning: Conditioning, decimation: int, fitted: int | None = None
+) -> Estimate:
     """The estimate with a covariance that includes the shifts by timing and differences.
 
-    samples, conditioning   what it was fitted to, and how that was made
+    samples, conditioning   what it was fitted to, or stretches of that, and how it was made
     decimation              of the rows of the samples in the fit
+    fitted                  number of samples of the fit; that of `samples` if left out
     """
     rows = FitRows(found, samples, decimation)
     moved, seconds, deviation = timing_error(rows)
+    # Of stretches alone the timing is told less well than by the whole: their own noise is taken out of it.
+    share = min(1.0, len(samples) / fitted) if fitted else 1.0
+    seconds = float(np.sign(seconds) * np.sqrt(max(0.0, seconds**2 - (1 - share) * deviation**2)))
+    deviation *= float(np.sqrt(share))
     told = np.isfinite(found.deviations) & np.array([name not in found.left_out for name in found.names])
     shifts = np.array([moved * np.hypot(seconds, deviation), difference_shift(rows, conditioning)]) * told
     wider = replace(found, covariance=found.covariance + shifts.T @ shifts, shifts=shifts)

@@ -49,20 +49,20 @@ def noise_in_both(estimate: Estimate, expected: Samples, M: Array, cutoff_hz: fl
     for joint, (variance, residual) in enumerate(zip(variances, estimate.residuals, strict=True)):
         usable = some.usable[:, joint]
         push = np.asarray(np.linalg.inv(M[usable])[:, :, joint], dtype=np.float64)
-        mean = _mean_change(estimate.regressor, some.q[usable], push, joint)
+        mean = _mean_change(estimate.regressor, some.q[usable], some.qd[usable], push, joint)
+        rows = residual.rows * float(usable.mean())
         # Noise is not more than what the fit leaves: second differences of rough rows would say so.
-        found.append(residual.rows * min(variance, residual.rms**2) * mean)
+        found.append(rows * min(variance, residual.rms**2) * mean)
     return found
 
 
-def _mean_change(regressor: Regressor, q: Array, push: Array, joint: int) -> Array:
-    """(p,) by how much accelerations `push` (N, n) at rest change the columns of a joint, on average."""
+def _mean_change(regressor: Regressor, q: Array, qd: Array, push: Array, joint: int) -> Array:
+    """(p,) by how much accelerations `push` (N, n) change the columns of a joint, on average."""
     if not len(push):
         return np.zeros(regressor.count)
-    rest = np.zeros_like(push)
-    directions = regressor.directions(rest, np.zeros(len(push), dtype=np.int64), 1.0)
-    pushed, still = (regressor.dense(regressor.parts(q, rest, qdd, directions)) for qdd in (push, rest))
-    return np.asarray((pushed - still)[:, joint].mean(axis=0))
+    directions = regressor.directions(qd, np.zeros(len(push), dtype=np.int64), 1.0)
+    pushed, coasting = (regressor.dense(regressor.parts(q, qd, qdd, directions)) for qdd in (push, np.zeros_like(push)))
+    return np.asarray((pushed - coasting)[:, joint].mean(axis=0))
 
 
 def _passed(cutoff_hz: float | None, rate_hz: float) -> float:

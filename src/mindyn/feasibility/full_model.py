@@ -49,8 +49,8 @@ def full_model(
     """The robot with standard parameters of every link, rotor inertia and friction, whose torques are the estimate's.
 
     prior  where base values leave open which link has what: nearest to the inertials of a `Robot` with the same links,
-           or of the estimate's own ("robot"; a fit near them keeps its values), and of links that state none, or a
-           placeholder, nearest to a ball between their joints. None: the least total mass
+           or of the estimate's own ("robot"; a fit near a prior of all links keeps its values), and of links that
+           state none, or a placeholder, nearest to a ball between their joints. None: the least total mass
     friction  "sign": Coulomb friction of the drives, as simulations and other formats know it; "fitted": turning over
               as in the fit, where that was tanh, by extra torques: for code that shall give the estimate's torques
     force  an estimate that no arm can have gives links that no body can be
@@ -92,11 +92,14 @@ def _standard(
             notes.append(f"forced: {answer.sentence}")
             return _forced(estimate, space)
         x = space.inside(np.array(list(answer.witness["physical"].values())))
+    light = _nearest_to_prior(space, x, prior_of(estimate.robot, None, "euclidean"), [], drives_stay=own)
+    if prior is None:
+        return space.inside(light)
     believed = prior_of(estimate.robot, prior, "euclidean")
     notes += believed.notes
-    unknown = [i for i, phi in enumerate(believed.links) if phi is None and prior is not None]
-    believed = replace(believed, links=_with_balls(space, x, believed.links, unknown))
-    roomy = _with_room(space, x, drives_stay=own)
+    unknown = [i for i, phi in enumerate(believed.links) if phi is None]
+    believed = replace(believed, links=_with_balls(space, light, believed.links, unknown))
+    roomy = _with_room(space, light, drives_stay=own)
     return space.inside(_nearest_to_prior(space, roomy, believed, unknown, drives_stay=own))
 
 
@@ -105,7 +108,7 @@ def _with_balls(
 ) -> tuple[Array | None, ...]:
     """The links' phi; of those of which nothing is known, a ball midway to the joints that they carry.
 
-    Its mass is the link's in x, or the mean of all links where that is more: x may have the least mass.
+    Its mass is the link's in x, parameters of the least total mass, or the mean of all links where that is more.
     """
     masses, made = x[space.masses], list(links)
     for i in unknown:

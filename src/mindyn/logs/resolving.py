@@ -22,6 +22,8 @@ HEAD_ROWS: Final = 200_000
 JITTER: Final = 0.05
 """Stamps whose steps vary by less than this part of the period are uniform."""
 SHORTEST_EDGE_S: Final = 0.1
+CUTOFF_NOTE, DELAY_NOTE = "position cut-off", "delay of the torque"
+"""How the notes on these choices begin."""
 NEARLY_ALL: Final = 0.95
 GAP: Final = 2.5
 
@@ -38,13 +40,13 @@ def resolve(
     if c.position_cutoff_hz == "auto":
         c = replace(c, position_cutoff_hz=cutoff_rule(parts, number(c.rate_hz, "rate_hz")))
         chosen = "no filter" if c.position_cutoff_hz is None else f"{c.position_cutoff_hz:.4g} Hz"
-        notes.append(f"position cut-off chosen from the data: {chosen}")
+        notes.append(f"{CUTOFF_NOTE} chosen from the data: {chosen}")
     if c.edge_s == "auto":
         c = replace(c, edge_s=automatic_edge(c))
         notes.append(f"{number(c.edge_s, 'edge_s'):.4g} s cut at both ends of every segment")
     if c.delay_s == "auto":
         c = c.with_delay(chosen_delay(parts, c))
-        notes.append(f"delay of the torque estimated from the data: {1e3 * number(c.delay_s, 'delay_s'):.3g} ms")
+        notes.append(f"{DELAY_NOTE} estimated from the data: {1e3 * number(c.delay_s, 'delay_s'):.3g} ms")
     return c, tuple(notes)
 
 

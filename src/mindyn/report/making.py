@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from mindyn.report.data import MadeData
 from mindyn.report.inputs import ReportInputs
+from mindyn.report.markup import typeset
 
 PACKAGES: Final = ("mindyn", "numpy", "scipy", "casadi", "llvmlite", "polars")
 SHOWN_ELSEWHERE: Final = ("sources", "notes", "condition_number", "joint_weights")
@@ -74,5 +75,5 @@ def _text(value: Any) -> str:
     if value is None or value == [] or value == ():
         return "none"
     if isinstance(value, float):
-        return f"{value:.6g}"
+        return typeset(f"{value:.6g}")
     return ", ".join(map(_text, value)) if isinstance(value, (list, tuple)) else str(value)
