@@ -52,7 +52,7 @@ def check_feasible(estimate: Estimate, bounds: Bounds | None = None) -> Feasibil
 
 
 def make_feasible(estimate: Estimate, level: Level = "consistent") -> Estimate:
-    """The estimate moved the least, in the metric of its covariance, to where `level` holds."""
+    """The estimate moved the least, in the metric of its covariance by noise alone, to where `level` holds."""
     if level == "consistent":
         return mend_consistent(estimate)
     if level == "possible":

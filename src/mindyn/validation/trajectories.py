@@ -162,10 +162,16 @@ def _samples(estimate: Estimate, log: Log | Samples) -> Samples:
 
 
 def _require_simulable(estimate: Estimate, samples: Samples) -> None:
-    if samples.joint_names != estimate.robot.joint_names:
+    if samples.joint_names != estimate.robot.primary_names:
         raise InputError(
             f"the log is of joints {', '.join(samples.joint_names)}; "
-            f"the estimate of {', '.join(estimate.robot.joint_names)}"
+            f"the estimate of {', '.join(estimate.robot.primary_names)}"
+        )
+    if estimate.robot.loops:
+        raise InputError(
+            f"the robot has closed loops ({', '.join(loop.name for loop in estimate.robot.loops)}): "
+            "these are not simulated along a log",
+            hint="validate(estimate, logs) compares torques; simulate(robot, ...) simulates closed loops",
         )
     if (np.diff(samples.segments) != 0).any():
         raise InputError("the log has gaps: simulate one uninterrupted stretch of it")
