@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from mindyn.feasibility.answer import can_exist
 from mindyn.report.data import JointTrace, ReportData, Trace
 from mindyn.report.markup import (
     Html,
@@ -37,6 +38,7 @@ UNJUDGED: Final = "Fits its own training data; not yet judged on other motion."
 IMPOSSIBLE: Final = "It predicts the torque, but no arm can have these values."
 IMPOSSIBLE_UNEVEN: Final = "It predicts the torque of some joints only, and no arm can have these values."
 IMPOSSIBLE_FIT: Final = "Fits its own training data, but no arm can have these values."
+UNDECIDED: Final = "It predicts the torque; whether an arm can have these values could not be decided."
 FLATTERED: Final = "No held-out log was given. The errors below are those of the fit itself, and flatter."
 UNCHECKED: Final = "Whether an arm can have these values was not checked."
 MEASURE: Final = (
@@ -56,23 +58,24 @@ def headline(data: ReportData) -> tuple[str, Grade]:
     """The headline and the grade that colours it.
 
     The rule: the grade of the total torque error; but no better than "roughly", with a sentence that says why, where
-    (1) the values are said not to be possible or not to be consistent, (2) no held-out log was given, (3) some joint
-    is hardly explained or not at all.
+    (1) no arm can have the values, or that could not be decided, (2) no held-out log was given, (3) some joint is
+    hardly explained or not at all.
     """
     found = data.verdict
     if found.grade not in USEFUL:
         return HEADLINES[found.grade], found.grade
-    possible, even = not refuted(data), all(joint.grade in USEFUL for joint in found.joints)
+    exists, even = _exists(data), all(joint.grade in USEFUL for joint in found.joints)
     if not found.held_out:
-        return UNJUDGED if possible else IMPOSSIBLE_FIT, "roughly"
+        return IMPOSSIBLE_FIT if exists is False else UNJUDGED, "roughly"
     if not even:
-        return UNEVEN if possible else IMPOSSIBLE_UNEVEN, "roughly"
-    return (HEADLINES[found.grade], found.grade) if possible else (IMPOSSIBLE, "roughly")
+        return IMPOSSIBLE_UNEVEN if exists is False else UNEVEN, "roughly"
+    if exists:
+        return HEADLINES[found.grade], found.grade
+    return UNDECIDED if exists is None else IMPOSSIBLE, "roughly"
 
 
-def refuted(data: ReportData) -> bool:
-    """Whether no arm can have the values: an answer to "possible" or "consistent" is no."""
-    return any(one["holds"] is False for one in data.feasibility if one["question"] in ("possible", "consistent"))
+def _exists(data: ReportData) -> bool | None:
+    return can_exist({one["question"]: one["holds"] for one in data.feasibility})
 
 
 def verdict_section(data: ReportData) -> Section:
@@ -117,9 +120,12 @@ def _physics(data: ReportData) -> list[Html]:
     """What the questions of feasibility add, or that they were not asked."""
     if not data.feasibility:
         return [classed("p", "fine", UNCHECKED)]
-    if not refuted(data):
+    exists = _exists(data)
+    if exists:
         return []
     link = tag("a", {"href": "#feasibility"}, "Can such a robot exist?")
+    if exists is None:
+        return [classed("p", "note", "Whether an arm can have these values could not be decided: see ", link)]
     return [classed("p", "note", "Do not simulate with it, or control by it, before it is mended: see ", link)]
 
 
