@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from mindyn.feasibility.answer import can_exist
-from mindyn.report.data import JointTrace, ReportData, Trace
+from mindyn.report.data import JointTrace, ReportData, Trace, VerdictData
 from mindyn.report.markup import (
     Html,
     Section,
@@ -35,11 +35,16 @@ HEADLINES: Final[dict[Grade, str]] = {
 USEFUL: Final = ("well", "roughly")
 UNEVEN: Final = "The model is good for some joints, not for all."
 UNJUDGED: Final = "Fits its own training data; not yet judged on other motion."
+JUDGED_BEFORE: Final = "Fits its own training data; judged on other motion when it was made."
 IMPOSSIBLE: Final = "It predicts the torque, but no arm can have these values."
 IMPOSSIBLE_UNEVEN: Final = "It predicts the torque of some joints only, and no arm can have these values."
 IMPOSSIBLE_FIT: Final = "Fits its own training data, but no arm can have these values."
 UNDECIDED: Final = "It predicts the torque; whether an arm can have these values could not be decided."
 FLATTERED: Final = "No held-out log was given. The errors below are those of the fit itself, and flatter."
+SHOWN_BEFORE: Final = (
+    "When the model was made it missed {} of the torque of held-out logs, which this report was not given: "
+    "mindyn report RUN --validate LOG shows them. The errors below are those of the fit itself, and flatter."
+)
 UNCHECKED: Final = "Whether an arm can have these values was not checked."
 MEASURE: Final = (
     "Torque missed: root mean square of measured less predicted torque, as part of that of the measured torque; over "
@@ -66,7 +71,8 @@ def headline(data: ReportData) -> tuple[str, Grade]:
         return HEADLINES[found.grade], found.grade
     exists, even = _exists(data), all(joint.grade in USEFUL for joint in found.joints)
     if not found.held_out:
-        return IMPOSSIBLE_FIT if exists is False else UNJUDGED, "roughly"
+        unjudged = UNJUDGED if found.before is None else JUDGED_BEFORE
+        return IMPOSSIBLE_FIT if exists is False else unjudged, "roughly"
     if not even:
         return IMPOSSIBLE_UNEVEN if exists is False else UNEVEN, "roughly"
     if exists:
@@ -83,7 +89,7 @@ def verdict_section(data: ReportData) -> Section:
     found = data.verdict
     said, colour = headline(data)
     lead = p(tag("strong", {}, said), f" {_missed(data)}")
-    warnings = [] if found.held_out else [classed("p", "note", FLATTERED)]
+    warnings = [] if found.held_out else [classed("p", "note", _flattered(found))]
     warnings += _physics(data) + _bettered(data)
     rows = [
         tag(
@@ -98,6 +104,10 @@ def verdict_section(data: ReportData) -> Section:
     body = [classed("div", f"lead grade-{colour}", lead), *warnings]
     listed = tag("ul", {"class": "verdicts", "aria-label": "Verdict for each joint"}, rows)
     return Section("verdict", "Is the model good?", markup([*body, listed, classed("p", "fine", _scale(data))]))
+
+
+def _flattered(found: VerdictData) -> str:
+    return FLATTERED if found.before is None else SHOWN_BEFORE.format(percent(found.before))
 
 
 def _missed(data: ReportData) -> str:
