@@ -208,7 +208,7 @@ def _signed(base: BaseParameters) -> list[int]:
 def _brakes(base: BaseParameters, friction: Friction, labels: tuple[str, ...]) -> Array:
     """Rows viscous |u| + coulomb + shapes * sign(u) >= 0 of every drive with shapes at u = +-SPEEDS, joint side.
 
-    Of drives that a loop keeps in step, only the first has shapes.
+    Of drives that a loop keeps in step, one alone has shapes.
     """
     start, rows = PARAMETERS_PER_LINK * base.robot.joint_count, []
     for k, drive in enumerate(base.robot.drives if base.drives else ()):
