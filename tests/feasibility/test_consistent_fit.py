@@ -24,7 +24,7 @@ from mindyn.feasibility.priors import placeholders, prior_of
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.regression.gathering import gather
 from mindyn.regression.regressor import Regressor, with_estimated_drives
-from mindyn.robots.parts import Joint, Link
+from mindyn.robots.parts import Drive, Joint, Link
 from mindyn.robots.robot import Robot
 
 RECOVERED = 1e-4
@@ -256,3 +256,22 @@ def test_settings_are_checked_at_once(wrong):
 def test_bounds_are_checked_at_once(wrong):
     with pytest.raises(InputError):
         Bounds(**wrong)
+
+
+def test_shapes_of_drives_that_a_loop_keeps_in_step_are_constrained_by_name():
+    robot = mindyn.load_robot("parallelogram_planar")
+    drives = tuple(Drive(name, 1.0, viscous=0.5, coulomb=0.4) for name in robot.joint_names)
+    friction = Friction("tanh", 0.05, ("square",), joint_side=(robot.primary_names[-1],))
+    space = space_of(Regressor(replace(robot, drives=drives), friction))
+    shaped = [label for label in space.labels if label.startswith("f_")]
+    assert 0 < len(shaped) < len(drives)
+    number = robot.joint_index(robot.primary_names[-1]) + 1
+    named = {space.labels[k] for k in space.signed}
+    assert {f"fvj{number}", f"fcj{number}"} <= named
+    assert not named & set(shaped)
+    for row in space.brakes:
+        touched = {space.labels[k] for k in np.flatnonzero(row)}
+        (shape,) = touched & set(shaped)
+        joint = shape.removeprefix("f_square")
+        assert touched == {f"fv{joint}", f"fc{joint}", shape}
+    assert {space.labels[k] for row in space.brakes for k in np.flatnonzero(row)} >= set(shaped)

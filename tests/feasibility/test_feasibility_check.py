@@ -63,7 +63,7 @@ def test_mending_moves_the_least_in_the_estimates_own_metric(bad):
     for other in (truth, 2 * truth, (mended.beta + truth) / 2, 0.99 * mended.beta + 0.01 * truth, 1.01 * mended.beta):
         assert moved(other) > moved(mended.beta) * (1 - 1e-6)
     assert mended.provenance["mended"]["distance"] == pytest.approx(np.sqrt(moved(mended.beta)), rel=1e-3)
-    assert "nearest physically consistent" in mended.status
+    assert "standard deviations of noise alone to the nearest physically consistent" in mended.status
 
 
 def test_consistent_values_stay_where_they_are(good):

@@ -182,7 +182,11 @@ def test_what_moved_and_how_far_is_told(tmp_path):
         assert move["to"] == mended.beta[k]
         assert move["deviations"] == pytest.approx((mended.beta[k] - beta[k]) / estimate.deviations[k])
     most = max(record["moves"], key=lambda name: abs(record["moves"][name]["deviations"]))
-    assert f"moved most: {most} " in mended.status
+    assert f"moved most, in deviations of noise alone: {most} " in mended.status
+    shifts = 5 * np.diag(estimate.deviations)
+    widened = replace(estimate, covariance=estimate.covariance + shifts.T @ shifts, shifts=shifts)
+    for name, move in mend_possible(widened, eps=0.02).provenance["mended"]["moves"].items():
+        assert move["deviations"] == pytest.approx(record["moves"][name]["deviations"], rel=1e-3, abs=1e-6)
     mended.save(tmp_path / "mended.json")
     assert load_estimate(tmp_path / "mended.json").provenance["mended"] == record
 

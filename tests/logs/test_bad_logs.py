@@ -43,6 +43,39 @@ def test_rows_with_nan_are_left_out_and_reported(tmp_path):
     assert not ({400, 401, 402} & set(made.rows))
 
 
+def written(tmp_path, header, rows):
+    (tmp_path / "run.csv").write_text("\n".join([*header, *rows]) + "\n")
+    return read_log(tmp_path / "run.csv", arm(), stated=STATED)
+
+
+@pytest.mark.parametrize("kind", ["blank after", "trailing ,", "trailing ;", "# and spaces", "# and commas", "#tight"])
+def test_headers_and_rows_of_doubtful_csv_files_are_matched(tmp_path, kind):
+    separator = {"trailing ;": ";", "# and spaces": " "}.get(kind, ",")
+    header, *rows = pl.DataFrame(MOTION.table()).write_csv(separator=separator).splitlines()
+    lines = [f"# {header}" if kind.startswith("# ") else f"#{header}" if kind == "#tight" else header]
+    end = separator if kind.startswith("trailing") else ""
+    log = written(tmp_path, [*lines, *(["", "  "] if kind == "blank after" else [])], [row + end for row in rows])
+    assert not log.notes
+    assert_close(log.tau, MOTION.tau, EXACT)
+    assert_close(log.q, MOTION.q, EXACT)
+
+
+def test_rows_of_other_lengths_are_told_in_our_words(tmp_path):
+    header, *rows = pl.DataFrame(MOTION.table()).write_csv().splitlines()
+    with pytest.raises(
+        LogError, match="not a table of 10 columns separated by ',': row 5 has 11 cells\n.*state separator"
+    ):
+        written(tmp_path, [header], [*rows[:5], rows[5] + ",1.0", *rows[6:]])
+    with pytest.raises(LogError, match="row 0 has 9 cells"):
+        written(tmp_path, [header], [row.rpartition(",")[0] for row in rows])
+    numbered = [f"{k},{row}" for k, row in enumerate(rows)]
+    numbered[0] = numbered[0].rpartition(",")[0] + ","  # its last cell is missing: the rows do not all end so
+    with pytest.raises(LogError, match="row 1 of run.csv has 11 cells, its header 10 names"):
+        written(tmp_path, [header], numbered)
+    with pytest.raises(LogError, match="run.csv is empty or begins with an empty line"):
+        written(tmp_path, ["", header], rows)
+
+
 def test_a_column_of_nan_is_refused(tmp_path):
     with pytest.raises(LogError, match=r"1000 of 1000 rows .* torque of elbow \(1000\)"):
         read(tmp_path, changed(tau_elbow=np.full(1000, np.nan)))

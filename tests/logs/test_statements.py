@@ -50,6 +50,18 @@ def test_the_sidecar_states_what_the_call_does_not(path, name):
     assert_close(degrees.q, np.deg2rad(MOTION.q), ROUND_TRIP)
 
 
+def test_the_time_in_files_of_one_signal_each_is_no_joint(tmp_path):
+    names = arm().joint_names
+    for file, values in (("run.csv", MOTION.q), ("torque.csv", MOTION.tau)):
+        table = {"t": MOTION.t, **{name: values[:, k] for k, name in enumerate(names)}, "gripper": MOTION.t}
+        pl.DataFrame(table).write_csv(tmp_path / file)
+    columns = {"time": "t", "position": "{joint}", "torque": "{joint}"}
+    log = read_log(
+        tmp_path / "run.csv", arm(), stated={**STATED, "columns": columns, "files": {"torque": "torque.csv"}}
+    )
+    assert "logged joints that the robot has not are not used: gripper; is it the log of another robot?" in log.notes
+
+
 def test_logged_joints_that_the_robot_has_not_are_named(tmp_path):
     table = MOTION.table()
     table |= {name.replace("elbow", "gripper"): column for name, column in table.items() if "elbow" in name}

@@ -65,6 +65,27 @@ def test_a_run_becomes_a_report(folder, tmp_path):
     assert ">again</th>" in text
 
 
+def test_a_run_judged_before_is_not_called_unjudged(folder, tmp_path):
+    made, out = tmp_path / "made", tmp_path / "r.html"
+    made.mkdir()
+    (made / "estimate.json").write_bytes((folder / "run" / "estimate.json").read_bytes())
+    said = {"total": 0.0432, "rows": 100}
+    (made / "validation.json").write_text(json.dumps(said))
+    done = run("report", made, "--out", out, "--json")
+    assert done.exit_code == 0, done.stderr
+    assert json.loads(done.stdout)["validation"] == said
+    assert "missed 4.32 % of the torque of held-out logs; --validate LOG" in done.stderr
+    assert "missed 4.32 % of the torque of held-out logs" in out.read_text().replace("\u00a0", " ")
+    assert "not yet judged" not in out.read_text()
+    assert "No held-out log was given" not in out.read_text()
+    done = run("report", made, "--validate", folder / "run2.parquet", "--out", out, "--json")
+    assert json.loads(done.stdout)["validation"]["total"] != said["total"]
+    assert "4.32" not in done.stderr
+    (made / "validation.json").write_text('{"total": null}')
+    with pytest.raises(InputError, match="no number `total`"):
+        run("report", made, "--out", out)
+
+
 def test_identify_writes_a_report_unless_told_not_to(folder, settings, tmp_path):
     given = ["identify", folder / "arm.toml", folder / "run1.parquet", "--conditioning", settings]
     done = run(*given, "--validate", folder / "run2.parquet", "--out", tmp_path / "with")

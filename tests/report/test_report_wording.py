@@ -23,6 +23,7 @@ from mindyn.report.judgement import (
     IMPOSSIBLE_FIT,
     IMPOSSIBLE_UNEVEN,
     UNCHECKED,
+    UNDECIDED,
     UNEVEN,
     UNJUDGED,
     headline,
@@ -66,9 +67,21 @@ def test_a_model_that_no_arm_can_be_is_not_good(good, question):
     assert headline(unjudged) == (IMPOSSIBLE_FIT, "roughly")
 
 
-def test_what_is_undecided_or_implausible_is_no_refutation(good):
-    answers = Answer("possible", None, "?").to_dict(), Answer("plausible", False, "Too heavy.").to_dict()
+def test_what_is_consistent_but_implausible_is_no_refutation(good):
+    holds = {"possible": None, "consistent": True, "plausible": False}
+    answers = tuple(Answer(question, answer, "?").to_dict() for question, answer in holds.items())
     assert headline(replace(good, feasibility=answers)) == ("The model is good.", "well")
+
+
+def test_what_could_not_be_decided_is_not_called_good(good):
+    holds = {"possible": True, "consistent": None, "plausible": None}
+    answers = [Answer(question, answer, "?") for question, answer in holds.items()]
+    assert mindyn.Feasibility(*answers).refuted is None
+    undecided = replace(good, feasibility=tuple(one.to_dict() for one in answers))
+    assert headline(undecided) == (UNDECIDED, "roughly")
+    unjudged = replace(undecided, verdict=replace(good.verdict, held_out=False))
+    assert headline(unjudged) == (UNJUDGED, "roughly")
+    assert "could not be decided" in said(verdict_section(unjudged))
 
 
 def test_a_fit_without_held_out_logs_is_never_good(estimate):

@@ -127,6 +127,13 @@ def test_a_filtered_fit_is_not_held_against_unfiltered_rows(robot):
     assert all("times the error of the fit" in one for one in mindyn.validate(flattered, other).sentences)
 
 
+def test_a_fit_to_means_over_intervals_is_not_held_against_torques(robot):
+    training, other = log_of(robot, 1, 0.5), log_of(robot, 2, 0.5)
+    found = mindyn.identify(robot, training, mindyn.EnergyDifference("momentum", reversals="within"), AS_LOGGED)
+    flattered = replace(found, residuals=tuple(replace(one, rms=one.rms / 50) for one in found.residuals))
+    assert not any("error of the fit" in one for one in mindyn.validate(flattered, other).sentences)
+
+
 @pytest.mark.parametrize("gaps", [(), (700,), (700, 712)])
 def test_rows_beside_a_gap_are_not_scored(robot, estimate, gaps):
     log = log_of(robot, 2, 0.01)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from estimators.recovered import exact_samples
 
 from mindyn.errors import InputError
 from mindyn.estimators.least_squares import LeastSquares
@@ -91,5 +92,9 @@ def test_what_cannot_be_simulated_is_refused_by_name(recorded):
     other = replace(samples, joint_names=tuple(f"x{k}" for k in range(3)))
     with pytest.raises(InputError, match="the log is of joints x0"):
         simulated_against_measured(true, other)
+    loop = load_robot("parallelogram_planar")
+    along = exact_samples(loop, 300)
+    with pytest.raises(InputError, match="has closed loops .* not simulated along a log"):
+        simulated_against_measured(LeastSquares().fit(loop, along), along)
     with pytest.raises(InputError, match="feedback_hz = -1"):
         simulated_against_measured(true, samples, feedback_hz=-1.0)

@@ -21,10 +21,10 @@ def check(
 ) -> None:
     """Judge an estimate: possible, consistent, plausible? The exit code is 3 when the answer is no.
 
-    It is no where one of the three answers is, and where no arm was found that has the values. Whether an arm is
-    plausible may stay undecided: that asks for bounds, or for links with shapes.
+    It is no where one of the three answers is, and where it could not be decided whether an arm has the values.
+    Whether an arm is plausible may stay undecided: that asks for bounds, or for links with shapes.
     """
     found = check_feasible(estimate_of(run), None if bounds is None else read_bounds(bounds))
     typer.echo(json.dumps(found.to_dict(), indent=1) if as_json else str(found))
-    if not found.consistent.holds or any(one.holds is False for one in found.answers):
+    if found.refuted is not False or found.plausible.holds is False:
         raise typer.Exit(ExitCode.NO)

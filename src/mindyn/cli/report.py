@@ -39,26 +39,43 @@ def report(
     require_unseen([*of_fit, *(source for log in trained_on for source in log.sources)], judged_on, _AS_TRAINED)
     before = None if prior is None else load_robot(prior)
     feasibility = check_feasible(estimate)
-    judged_report(out, estimate, feasibility, judged_on, trained_on, _record(run), others, before)
+    earlier = None if judged_on else _validation(run)
+    record = {**_read(run / "run.json", "record"), "validation": earlier}
+    judged_report(out, estimate, feasibility, judged_on, trained_on, record, others, before)
     typer.echo(f"written to {out}", err=True)
     if as_json:
-        verdict = validate(estimate, judged_on).to_dict() if judged_on else None
+        verdict = validate(estimate, judged_on).to_dict() if judged_on else earlier
         said = {"report": str(out), "feasibility": feasibility.to_dict(), "validation": verdict}
         typer.echo(json.dumps(said, indent=1))
 
 
-def _record(run: Path) -> dict[str, Any]:
-    """What the run says of itself; nothing where it is an estimate alone."""
-    path = run / "run.json"
+def _read(path: Path, what: str) -> dict[str, Any]:
+    """The table in a file of a run; empty where there is no file."""
     if not path.is_file():
         return {}
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise InputError(f"{path} cannot be read as the record of a run: {error}") from error
+        raise InputError(f"{path} cannot be read as the {what} of a run: {error}") from error
     if not isinstance(record, dict):
-        raise InputError(f"{path} is not the record of a run: it holds no table")
+        raise InputError(f"{path} is not the {what} of a run: it holds no table")
     return record
+
+
+def _validation(run: Path) -> dict[str, Any] | None:
+    """What held-out logs said when the run was made, also told on stderr; None where nothing is known."""
+    path = run / "validation.json"
+    said = _read(path, "validation")
+    if not said:
+        return None
+    if not isinstance(said.get("total"), float):
+        raise InputError(f"{path} is not the validation of a run: it has no number `total`")
+    typer.echo(
+        f"note: when the run was made it missed {100 * said['total']:.3g} % of the torque of held-out logs; "
+        "--validate LOG shows them in the report",
+        err=True,
+    )
+    return said
 
 
 def _named(entry: str) -> tuple[str, Estimate]:

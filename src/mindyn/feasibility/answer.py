@@ -30,3 +30,15 @@ class Answer:
             "sentence": self.sentence,
             "witness": dict(self.witness),
         }
+
+
+def can_exist(holds: Mapping[str, bool | None]) -> bool | None:
+    """Whether an arm can have the values, from what holds of each question that was asked.
+
+    No where "possible" or "consistent" is no; undecided, None, where "consistent" is, or "possible" if that alone was
+    asked: what is consistent is possible.
+    """
+    asked = [holds[question] for question in ("consistent", "possible") if question in holds]
+    if False in asked:
+        return False
+    return asked[0] if asked else True

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from mindyn.errors import InputError, MissingPhysicsError, RobotError
 from mindyn.estimators.estimate import Estimate
-from mindyn.feasibility.answer import Answer
+from mindyn.feasibility.answer import Answer, can_exist
 from mindyn.feasibility.bounds import Bounds
 from mindyn.feasibility.consistent import judge_consistent
 from mindyn.feasibility.make_consistent import mend_consistent
@@ -37,6 +37,12 @@ class Feasibility:
         """The three, the weakest first."""
         return self.possible, self.consistent, self.plausible
 
+    @property
+    def refuted(self) -> bool | None:
+        """Whether no arm can have the values; None where that could not be decided."""
+        exists = can_exist({one.question: one.holds for one in self.answers})
+        return None if exists is None else not exists
+
     def __str__(self) -> str:
         return "\n".join(f"{one.question:<10} {_WORDS[one.holds]:<3} {one.sentence}" for one in self.answers)
 
@@ -52,7 +58,7 @@ def check_feasible(estimate: Estimate, bounds: Bounds | None = None) -> Feasibil
 
 
 def make_feasible(estimate: Estimate, level: Level = "consistent") -> Estimate:
-    """The estimate moved the least, in the metric of its covariance, to where `level` holds."""
+    """The estimate moved the least, in the metric of its covariance by noise alone, to where `level` holds."""
     if level == "consistent":
         return mend_consistent(estimate)
     if level == "possible":

@@ -41,7 +41,7 @@ def mend_consistent(estimate: Estimate) -> Estimate:
     x = space.inside(nearest_compact(space, estimate.beta, W).x)
     beta = space.matrix @ x
     distance = float(np.linalg.norm(W @ (beta - estimate.beta)))
-    told = f"moved by {distance:.3g} standard deviations to the nearest physically consistent values"
+    told = f"moved by {distance:.3g} standard deviations of noise alone to the nearest physically consistent values"
     return replace(
         estimate,
         beta=beta,

@@ -1,4 +1,4 @@
-"""`mend_possible`: the nearest estimate, in its own metric, whose inertia matrix is positive definite everywhere."""
+"""`mend_possible`: the nearest estimate, as noise measures it, whose inertia matrix is positive definite everywhere."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def mend_possible(
     within_limits: bool = False,
     seed: int = 0,
 ) -> Estimate:
-    """The nearest estimate, in the metric of its covariance or of the data, with M(q) >= eps at all configurations.
+    """The nearest estimate, by the covariance of noise alone or by the data, with M(q) >= eps at all configurations.
 
     eps      least eigenvalue, kg m^2 (prismatic joints in units of the robot's length); None: 1 % of the smallest
              typical inertia of a joint
@@ -135,9 +135,9 @@ def _reported(estimate: Estimate, member: Member, found: Nearest, eps: float) ->
     status = estimate.status
     if found.rounds:
         status = (
-            f"{estimate.status.rstrip('.')}; then mended by {found.distance:.3g} standard deviations in all, so that "
-            f"the smallest eigenvalue of the {matrix} is {found.after:.3g} in place of {found.before:.3g} kg m^2; "
-            f"moved most: {told}."
+            f"{estimate.status.rstrip('.')}; then mended by {found.distance:.3g} standard deviations of noise alone "
+            f"in all, so that the smallest eigenvalue of the {matrix} is {found.after:.3g} in place of "
+            f"{found.before:.3g} kg m^2; moved most, in deviations of noise alone: {told}."
         )
     freed = tuple(name for name in estimate.left_out if name in moves)
     return replace(
@@ -159,9 +159,10 @@ def _with_untold(estimate: Estimate, names: tuple[str, ...]) -> Array:
 
 
 def _moves(estimate: Estimate, found: Nearest) -> dict[str, dict[str, Any]]:
-    """For each parameter that moved: from, to, and how many standard deviations; None where the data tell none."""
+    """For each parameter that moved: from, to, and how many deviations of noise alone; None where untold."""
     moves: dict[str, dict[str, Any]] = {}
-    for name, old, new, deviation in zip(estimate.names, estimate.beta, found.beta, estimate.deviations, strict=True):
+    deviations = estimate.by_noise_alone().deviations
+    for name, old, new, deviation in zip(estimate.names, estimate.beta, found.beta, deviations, strict=True):
         if old != new:
             known = np.isfinite(deviation) and deviation > 0
             by = float((new - old) / deviation) if known else None
@@ -170,4 +171,4 @@ def _moves(estimate: Estimate, found: Nearest) -> dict[str, dict[str, Any]]:
 
 
 def _by(move: dict[str, Any]) -> str:
-    return " (untold)" if move["deviations"] is None else f" ({move['deviations']:+.2g} deviations)"
+    return " (untold)" if move["deviations"] is None else f" ({move['deviations']:+.2g})"

@@ -1,8 +1,8 @@
 """`PhysicalSpace`: the standard, drive and friction parameters x behind beta = B x, and which are physical.
 
-x = (phi of every link, four parameters of every drive, extra torques, friction shapes, joint-side friction, declared
-columns). Physical x: every link's pseudo-inertia positive semidefinite, rotor inertia, viscous and Coulomb friction not
-negative, and friction with further shapes never driving the joint it should brake.
+x = (phi of every link, four parameters of every drive, extra torques, friction shapes, joint-side friction). Physical
+x: every link's pseudo-inertia positive semidefinite, rotor inertia, viscous and Coulomb friction not negative, and
+friction with further shapes never driving the joint it should brake.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ def space_of_base(base: BaseParameters) -> PhysicalSpace:
 
 
 def space_of(regressor: Regressor) -> PhysicalSpace:
-    """The space behind all parameters of a regressor: friction shapes, joint-side friction, declared columns too."""
+    """The space behind all parameters of a regressor: friction shapes and joint-side friction too."""
     base = regressor.base
     inner = space_of_base(base)
     tail = regressor.names[base.count :]
@@ -189,10 +189,9 @@ def space_of(regressor: Regressor) -> PhysicalSpace:
     matrix = np.zeros((len(regressor.names), len(labels)))
     matrix[: base.count, : inner.size] = base.matrix
     matrix[base.count :, inner.size :] = np.eye(len(tail))
-    drives = len(base.robot.drives) if base.drives else 0
-    first = inner.size + drives * len(regressor.friction.shapes)
-    joint_side = range(first, first + 2 * len(regressor.friction.joint_side))
-    brakes = _brakes(base, regressor.friction, len(labels), inner.size)
+    numbers = [base.robot.joint_index(name) + 1 for name in regressor.friction.joint_side]
+    joint_side = [labels.index(f"{kind}{number}") for number in numbers for kind in ("fvj", "fcj")]
+    brakes = _brakes(base, regressor.friction, labels)
     return PhysicalSpace(base.robot, base, regressor.names, labels, matrix, (*inner.signed, *joint_side), brakes)
 
 
@@ -206,23 +205,25 @@ def _signed(base: BaseParameters) -> list[int]:
     ]
 
 
-def _brakes(base: BaseParameters, friction: Friction, size: int, first: int) -> Array:
-    """Rows viscous |u| + coulomb + shapes * sign(u) >= 0 of every drive at speeds u = +-SPEEDS, joint side."""
-    if not friction.shapes or not base.drives:
-        return np.zeros((0, size))
+def _brakes(base: BaseParameters, friction: Friction, labels: tuple[str, ...]) -> Array:
+    """Rows viscous |u| + coulomb + shapes * sign(u) >= 0 of every drive with shapes at u = +-SPEEDS, joint side.
+
+    Of drives that a loop keeps in step, one alone has shapes.
+    """
     start, rows = PARAMETERS_PER_LINK * base.robot.joint_count, []
-    for k, drive in enumerate(base.robot.drives):
+    for k, drive in enumerate(base.robot.drives if base.drives else ()):
+        number = base.robot.joint_index(drive.joint) + 1
+        places = {name: labels.index(f"f_{name}{number}") for name in friction.shapes if f"f_{name}{number}" in labels}
         ratio = drive.ratio if drive.side == "motor" else 1.0
         at = start + len(DRIVE_PARAMETERS) * k
-        for u in np.concatenate([-SPEEDS, SPEEDS]):
-            row = np.zeros(size)
+        for u in np.concatenate([-SPEEDS, SPEEDS]) if places else ():
+            row = np.zeros(len(labels))
             row[at + DRIVE_PARAMETERS.index("viscous")] = ratio**2 * abs(u)
             row[at + DRIVE_PARAMETERS.index("coulomb")] = abs(ratio)
-            for m, name in enumerate(friction.shapes):
-                value = SHAPES[name](np.array([u]), np.array([np.sign(u)]))[0]
-                row[first + k * len(friction.shapes) + m] = np.sign(u) * value
+            for name, place in places.items():
+                row[place] = np.sign(u) * SHAPES[name](np.array([u]), np.array([np.sign(u)]))[0]
             rows.append(row / np.abs(row).max())
-    return np.array(rows)
+    return np.array(rows).reshape(-1, len(labels))
 
 
 def physical_values(estimate: Estimate, space: PhysicalSpace) -> Array | None:

@@ -61,13 +61,22 @@ def pick_signal(signal: str, statement: Statement, robot: Robot, table: Table) -
     return Pick(signal, names)
 
 
-def further_joints(statement: Statement, robot: Robot, tables: Mapping[str, Table]) -> list[str]:
-    """Joints that the log has by name, in all of the signals of `tables`, and the robot has not."""
+def further_joints(
+    statement: Statement, robot: Robot, tables: Mapping[str, Table], used: Collection[str] = ()
+) -> list[str]:
+    """Joints that the log has by name, in all of the signals of `tables`, and the robot has not.
+
+    used  columns of known meaning, as of time: they name no joint
+    """
     around = [_around_name(statement.columns[signal]) for signal in tables]
     if None in around or not around:
         return []
     named = [
-        {name[len(a) : len(name) - len(b)] for name in table.names if name.startswith(a) and name.endswith(b)}
+        {
+            name[len(a) : len(name) - len(b)]
+            for name in table.names
+            if name.startswith(a) and name.endswith(b) and name not in used
+        }
         for (a, b), table in zip(filter(None, around), tables.values(), strict=True)
     ]
     return sorted(set.intersection(*named) - {"", *robot.joint_names})

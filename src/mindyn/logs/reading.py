@@ -46,7 +46,9 @@ class LogScan:
         self.time_column = _time_column(self.statement, main, robot)
         self.conversion: Conversion = conversion_of(self.statement, robot, self.signals)
         self.main = main
-        self.known_notes = _further_note(further_joints(self.statement, robot, {s: self.tables[s] for s in NEEDED}))
+        used = {str(self.statement.columns.get("time")), *(one for pick in self.picks.values() for one in pick.names)}
+        needed = {signal: self.tables[signal] for signal in NEEDED}
+        self.known_notes = _further_note(further_joints(self.statement, robot, needed, used))
         self.notes = self.known_notes
 
     def _table(self, signal: str, main: Table) -> Table:

@@ -22,6 +22,9 @@ _MISSING: Final = ("", "nan", "NaN", "NAN", "NA", "null", "-nan", "-nan(ind)")
 class TextTable:
     """Rows of numbers after a header line; without a header the columns are column_1, column_2, ....
 
+    A `#` before the header is no name, empty lines after it are no rows, and a separator that ends the rows alone
+    divides off a column without a name.
+
     separator  between cells; None: the first of comma, semicolon, tab, space that divides names and numbers alike
     decimal    "." or ","; None: a comma where the first row is numbers only with it
     skip_rows  lines after the header that are left out (units)
@@ -34,14 +37,23 @@ class TextTable:
         self.name = path.name
         self.stated: Mapping[str, Any] = {}
         with path.open("rb") as file:
-            lines = [file.readline() for _ in range(2 + skip_rows)]
-        header, *_, first = [self._text(line) for line in lines]
+            lines, blank = [file.readline() for _ in range(1 + skip_rows)], 0
+            while (after := file.readline()) and not after.strip():
+                blank += len(after)
+        header, first = self._text(lines[0]), self._text(after)
+        if not header.strip():
+            raise LogError(
+                f"{path.name} is empty or begins with an empty line", hint="its first line must be the names of columns"
+            )
         self.separator = separator or _separator(header, first)
-        words = split_line(header, self.separator)
-        self.decimal = decimal or _decimal(split_line(first, self.separator), self.separator)
+        row = split_line(first, self.separator)
+        given = _without_mark(split_line(header, self.separator), row)
+        self.open_ended = len(row) == len(given) + 1 and row[-1] == ""
+        words = [*given, ""] if self.open_ended else given
+        self.decimal = decimal or _decimal(row, self.separator)
         named = not all(_is_number(word, self.decimal) for word in words)
         self.names = tuple(words) if named else tuple(f"column_{k + 1}" for k in range(len(words)))
-        self.data_start = sum(map(len, lines[: named + skip_rows]))
+        self.data_start = sum(map(len, lines[: named + skip_rows])) + (blank if named else 0)
         repeated = sorted({name for name in self.names if self.names.count(name) > 1})
         if repeated:
             raise LogError(f"{path.name} has more than one column named {', '.join(repeated)}")
@@ -78,9 +90,9 @@ class TextTable:
 
     def _parsed(self, block: bytes, names: list[str], before: int) -> pl.DataFrame:
         try:
-            return self._read(block, pl.Float64).select(names)
+            return self._read(block, pl.Float64, before).select(names)
         except PolarsError:  # a cell with blanks around its number, or one that is no number: slower, and names it
-            frame = self._read(block, pl.String).select(pl.col(names).str.strip_chars())
+            frame = self._read(block, pl.String, before).select(pl.col(names).str.strip_chars())
         texts = pl.col(names) if self.decimal == "." else pl.col(names).str.replace(",", ".", literal=True)
         numbers = frame.with_columns(texts.cast(pl.Float64, strict=False))
         for name in names:
@@ -92,7 +104,7 @@ class TextTable:
                 raise LogError(message, hint=_hint(text, row))
         return numbers.fill_null(float("nan"))
 
-    def _read(self, block: bytes, kind: type[pl.DataType]) -> pl.DataFrame:
+    def _read(self, block: bytes, kind: type[pl.DataType], before: int) -> pl.DataFrame:
         if self.separator == " ":
             block = b"\n".join(b" ".join(line.split()) for line in block.splitlines())
         try:
@@ -108,10 +120,24 @@ class TextTable:
             if kind is pl.Float64:
                 raise
             raise LogError(
-                f"{self.name} is not a table of {len(self.names)} columns separated by {self.separator!r}: {error}",
+                f"{self.name} is not a table of {len(self.names)} columns separated by {self.separator!r}: "
+                f"{self._odd_row(block, before)}",
                 hint=f'state separator = ";" (or ",", "\\t", " ") {WHERE}, if it is another',
             ) from error
+        if self.open_ended and frame[""].is_not_null().any():
+            row = before + int(frame[""].is_not_null().arg_true()[0])
+            message = f"row {row} of {self.name} has {len(self.names)} cells, its header {len(self.names) - 1} names"
+            raise LogError(message, hint="name all columns in the header, that of row numbers too")
         return frame.fill_null(float("nan")) if kind is pl.Float64 else frame
+
+    def _odd_row(self, block: bytes, before: int) -> str:
+        """The first row that cannot be read: one with too many cells, or a first one with too few."""
+        count = len(self.names)
+        for k, line in enumerate(block.splitlines()):
+            cells = len(split_line(line.decode("utf-8", "replace"), self.separator))
+            if cells > count or (k == 0 and cells < count):
+                return f"row {before + k} has {cells} cells"
+        return "its quotes are not in pairs"
 
 
 def split_line(line: str, separator: str) -> list[str]:
@@ -120,6 +146,13 @@ def split_line(line: str, separator: str) -> list[str]:
         return line.split()
     cells = next(csv.reader([line], delimiter=separator, skipinitialspace=True), [])
     return [cell.strip() for cell in cells]
+
+
+def _without_mark(words: list[str], row: list[str]) -> list[str]:
+    """The header's words without the mark of a comment; `#` alone is a name where the row has a cell for it."""
+    if words[0] == "#" and len(words) == len(row) + 1:
+        return words[1:]
+    return [words[0].removeprefix("#").strip() or words[0], *words[1:]]
 
 
 def _separator(header: str, first: str) -> str:

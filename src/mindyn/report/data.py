@@ -34,13 +34,17 @@ class JointVerdict:
 
 @dataclass(frozen=True, slots=True)
 class VerdictData:
-    """The answer to "is the model good?" by torque alone; `held_out`: on samples that it was not fitted to."""
+    """The answer to "is the model good?" by torque alone; `held_out`: on samples that it was not fitted to.
+
+    before  where it is not held out: total error on held-out logs by an earlier verdict; None: there is none
+    """
 
     held_out: bool
     grade: Grade
     total: float
     rows: int
     joints: tuple[JointVerdict, ...]
+    before: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -32,14 +32,15 @@ CURVE_POINTS: Final = 25
 """Of one direction, so many closer towards rest and as many evenly spread."""
 
 
-def verdict_data(verdict: Verdict, *, held_out: bool) -> VerdictData:
-    """The verdict, joint by joint and as a whole."""
+def verdict_data(verdict: Verdict, *, held_out: bool, before: Mapping[str, Any] | None = None) -> VerdictData:
+    """The verdict, joint by joint and as a whole; `before`: an earlier one on held-out logs, as `Verdict.to_dict`."""
     e = verdict.error
     joints = tuple(
         JointVerdict(grade, sentence, float(rmse), float(relative))
         for grade, sentence, rmse, relative in zip(verdict.grades, verdict.sentences, e.rmse, e.relative, strict=True)
     )
-    return VerdictData(held_out, grade_of(e.total), e.total, e.rows, joints)
+    total = None if held_out or not before else float(before["total"])
+    return VerdictData(held_out, grade_of(e.total), e.total, e.rows, joints, total)
 
 
 def parameter_rows(estimate: Estimate, prior: Estimate | None) -> tuple[ParameterRow, ...]:

@@ -28,7 +28,7 @@ def gather(inputs: ReportInputs) -> ReportData:
         status=estimate.status,
         constrained=estimate.constrained,
         joints=_joints(estimate),
-        verdict=verdict_data(judged(estimate, error), held_out=bool(held_out)),
+        verdict=verdict_data(judged(estimate, error), held_out=bool(held_out), before=inputs.run.get("validation")),
         traces=traces(evidence),
         parameters=parameter_rows(estimate, prior),
         excitation=moved,

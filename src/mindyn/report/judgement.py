@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from mindyn.report.data import JointTrace, ReportData, Trace
+from mindyn.feasibility.answer import can_exist
+from mindyn.report.data import JointTrace, ReportData, Trace, VerdictData
 from mindyn.report.markup import (
     Html,
     Section,
@@ -34,10 +35,16 @@ HEADLINES: Final[dict[Grade, str]] = {
 USEFUL: Final = ("well", "roughly")
 UNEVEN: Final = "The model is good for some joints, not for all."
 UNJUDGED: Final = "Fits its own training data; not yet judged on other motion."
+JUDGED_BEFORE: Final = "Fits its own training data; judged on other motion when it was made."
 IMPOSSIBLE: Final = "It predicts the torque, but no arm can have these values."
 IMPOSSIBLE_UNEVEN: Final = "It predicts the torque of some joints only, and no arm can have these values."
 IMPOSSIBLE_FIT: Final = "Fits its own training data, but no arm can have these values."
+UNDECIDED: Final = "It predicts the torque; whether an arm can have these values could not be decided."
 FLATTERED: Final = "No held-out log was given. The errors below are those of the fit itself, and flatter."
+SHOWN_BEFORE: Final = (
+    "When the model was made it missed {} of the torque of held-out logs, which this report was not given: "
+    "mindyn report RUN --validate LOG shows them. The errors below are those of the fit itself, and flatter."
+)
 UNCHECKED: Final = "Whether an arm can have these values was not checked."
 MEASURE: Final = (
     "Torque missed: root mean square of measured less predicted torque, as part of that of the measured torque; over "
@@ -56,23 +63,25 @@ def headline(data: ReportData) -> tuple[str, Grade]:
     """The headline and the grade that colours it.
 
     The rule: the grade of the total torque error; but no better than "roughly", with a sentence that says why, where
-    (1) the values are said not to be possible or not to be consistent, (2) no held-out log was given, (3) some joint
-    is hardly explained or not at all.
+    (1) no arm can have the values, or that could not be decided, (2) no held-out log was given, (3) some joint is
+    hardly explained or not at all.
     """
     found = data.verdict
     if found.grade not in USEFUL:
         return HEADLINES[found.grade], found.grade
-    possible, even = not refuted(data), all(joint.grade in USEFUL for joint in found.joints)
+    exists, even = _exists(data), all(joint.grade in USEFUL for joint in found.joints)
     if not found.held_out:
-        return UNJUDGED if possible else IMPOSSIBLE_FIT, "roughly"
+        unjudged = UNJUDGED if found.before is None else JUDGED_BEFORE
+        return IMPOSSIBLE_FIT if exists is False else unjudged, "roughly"
     if not even:
-        return UNEVEN if possible else IMPOSSIBLE_UNEVEN, "roughly"
-    return (HEADLINES[found.grade], found.grade) if possible else (IMPOSSIBLE, "roughly")
+        return IMPOSSIBLE_UNEVEN if exists is False else UNEVEN, "roughly"
+    if exists:
+        return HEADLINES[found.grade], found.grade
+    return UNDECIDED if exists is None else IMPOSSIBLE, "roughly"
 
 
-def refuted(data: ReportData) -> bool:
-    """Whether no arm can have the values: an answer to "possible" or "consistent" is no."""
-    return any(one["holds"] is False for one in data.feasibility if one["question"] in ("possible", "consistent"))
+def _exists(data: ReportData) -> bool | None:
+    return can_exist({one["question"]: one["holds"] for one in data.feasibility})
 
 
 def verdict_section(data: ReportData) -> Section:
@@ -80,7 +89,7 @@ def verdict_section(data: ReportData) -> Section:
     found = data.verdict
     said, colour = headline(data)
     lead = p(tag("strong", {}, said), f" {_missed(data)}")
-    warnings = [] if found.held_out else [classed("p", "note", FLATTERED)]
+    warnings = [] if found.held_out else [classed("p", "note", _flattered(found))]
     warnings += _physics(data) + _bettered(data)
     rows = [
         tag(
@@ -95,6 +104,10 @@ def verdict_section(data: ReportData) -> Section:
     body = [classed("div", f"lead grade-{colour}", lead), *warnings]
     listed = tag("ul", {"class": "verdicts", "aria-label": "Verdict for each joint"}, rows)
     return Section("verdict", "Is the model good?", markup([*body, listed, classed("p", "fine", _scale(data))]))
+
+
+def _flattered(found: VerdictData) -> str:
+    return FLATTERED if found.before is None else SHOWN_BEFORE.format(percent(found.before))
 
 
 def _missed(data: ReportData) -> str:
@@ -117,9 +130,12 @@ def _physics(data: ReportData) -> list[Html]:
     """What the questions of feasibility add, or that they were not asked."""
     if not data.feasibility:
         return [classed("p", "fine", UNCHECKED)]
-    if not refuted(data):
+    exists = _exists(data)
+    if exists:
         return []
     link = tag("a", {"href": "#feasibility"}, "Can such a robot exist?")
+    if exists is None:
+        return [classed("p", "note", "Whether an arm can have these values could not be decided: see ", link)]
     return [classed("p", "note", "Do not simulate with it, or control by it, before it is mended: see ", link)]
 
 

@@ -135,7 +135,7 @@ def making_section(data: ReportData) -> Section:
         parts += [tag("h3", {}, "Files"), table([Column("File"), Column("SHA-256")], rows, "Files and their hashes")]
     if made.notes:
         parts += [tag("h3", {}, "Notes"), tag("ul", {}, [tag("li", {}, typeset(note)) for note in made.notes])]
-    settings = [[tag("code", {}, name), value] for name, value in made.settings]
+    settings = [[tag("code", {}, name), typeset(value)] for name, value in made.settings]
     versions = [[name, value] for name, value in made.versions]
     parts += [
         tag(

@@ -37,7 +37,8 @@ def write_report(
     motion           simulated beside measured positions
     comparison       other estimates by name, judged on the same logs
     prior            the robot as its maker describes it; the estimate's own robot if left out
-    run              how it was made: command, inputs, versions, as in run.json of `mindyn identify`
+    run              how it was made: command, inputs, versions, as in run.json of `mindyn identify`; `validation`: what
+                     held-out logs that are not given said then, as `Verdict.to_dict`
     """
     inputs = ReportInputs(
         estimate,

@@ -83,8 +83,8 @@ def simulated_against_measured(
 ) -> Trajectories:
     """The estimate's motion from the log's first row.
 
-    Torques of friction shapes and declared columns, which forward dynamics does not know, act as they would along the
-    measured motion.
+    Torques of friction shapes and joint-side friction, which forward dynamics does not know, act as they would along
+    the measured motion.
 
     controller                 replayed with its reference, as in the recording; None: the measured torque is applied,
                                with a weak feedback to the measured motion, without which any model drifts away
@@ -132,7 +132,7 @@ def _status(estimate: Estimate, rows: int, feedback_hz: float | None) -> str:
 
 
 def _torque_beyond(estimate: Estimate, samples: Samples) -> Array | None:
-    """(N, n) torques of friction shapes and declared columns along the measured motion; None where there are none."""
+    """(N, n) torques of friction shapes and joint-side friction along the measured motion; None without any."""
     alone = estimate.beta.copy()
     alone[: estimate.base.count] = 0.0
     return unfiltered_prediction(estimate.regressor, alone, samples) if alone.any() else None
@@ -162,10 +162,16 @@ def _samples(estimate: Estimate, log: Log | Samples) -> Samples:
 
 
 def _require_simulable(estimate: Estimate, samples: Samples) -> None:
-    if samples.joint_names != estimate.robot.joint_names:
+    if samples.joint_names != estimate.robot.primary_names:
         raise InputError(
             f"the log is of joints {', '.join(samples.joint_names)}; "
-            f"the estimate of {', '.join(estimate.robot.joint_names)}"
+            f"the estimate of {', '.join(estimate.robot.primary_names)}"
+        )
+    if estimate.robot.loops:
+        raise InputError(
+            f"the robot has closed loops ({', '.join(loop.name for loop in estimate.robot.loops)}): "
+            "these are not simulated along a log",
+            hint="validate(estimate, logs) compares torques; simulate(robot, ...) simulates closed loops",
         )
     if (np.diff(samples.segments) != 0).any():
         raise InputError("the log has gaps: simulate one uninterrupted stretch of it")

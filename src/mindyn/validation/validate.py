@@ -32,6 +32,8 @@ WORDS: Final[Mapping[Grade, str]] = {
 }
 OVERFIT: Final = 2.0
 """A held-out error above this multiple of the training error is said to be one."""
+NO_TORQUES: Final = ("energy difference", "momentum difference", "step by step", "output error, position")
+"""Estimators whose residuals are not of torque samples but of means over intervals or tests, or of positions."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -123,7 +125,9 @@ def _sentence(estimate: Estimate, error: TorqueError, joint: int) -> str:
 
 
 def _comparable_fit_error(estimate: Estimate, joint: str) -> float:
-    """Relative error of a joint in the fit; NaN where that was of a filtered torque, while held-out rows are not."""
+    """Relative error of a joint in the fit; NaN where that was not of torques as logged, as held-out rows are."""
+    if estimate.provenance.get("estimator") in NO_TORQUES:
+        return float("nan")
     if estimate.filter_hz is not None or (estimate.conditioning and torque_cutoff(estimate.conditioning) is not None):
         return float("nan")
     fits = (one.rms / one.rms_torque for one in estimate.residuals if one.joint == joint and one.rms_torque > 0)
