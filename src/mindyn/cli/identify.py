@@ -119,7 +119,7 @@ def identify(
         if report:
             judged_report(out / "report.html", found, feasibility, others, whole, record)
         _talk(f"written to {out}")
-    if feasibility.consistent.holds is False:
+    if feasibility.refuted:
         _talk(f"note: {NOT_AN_ARM}")
     data, text = _data(found, verdict, feasibility), _text(found, verdict, feasibility)
     typer.echo(json.dumps(data, indent=1) if as_json else text)
