@@ -288,7 +288,7 @@ class Model:
     def title(self) -> str:
         """What the model is of, in one line."""
         drives = "with drives" if self.drives else "without drives"
-        joints = ", ".join(self.robot.joint_names)
+        joints = ", ".join(self.robot.primary_names)
         gravity = " ".join(f"{value:g}" for value in self.robot.gravity)
         return f"Robot {self.robot.name}, joints {joints}; gravity {gravity} m/s^2; {drives}."
 
