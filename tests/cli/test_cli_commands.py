@@ -142,6 +142,22 @@ def test_export_says_in_json_what_it_wrote(finished_run, to, name):
     assert any(Path(path).name == ("arm.toml" if to == "toml" else "package.xml") for path in said["files"])
 
 
+@pytest.mark.parametrize("name", ["arm_code", "arm_code.c"])
+def test_export_names_the_code_and_its_header(finished_run, name):
+    out = finished_run / name
+    ended = mindyn_program("export", finished_run / "run", "--to", "c", "--out", out, "--mend", "--json")
+    files = [str(finished_run / "arm_code.c"), str(finished_run / "arm_code.h")]
+    assert json.loads(ended.out)["files"] == files
+    assert f"written: {', '.join(files)}" in ended.err
+
+
+def test_notes_of_an_export_are_the_same_in_text_and_json(finished_run):
+    out = finished_run / "noted.urdf"
+    ended = mindyn_program("export", finished_run / "run", "--to", "urdf", "--out", out, "--mend", "--json")
+    notes = json.loads(ended.out)["notes"]
+    assert notes == [line.removeprefix("note: ") for line in ended.err.splitlines() if line.startswith("note: ")] != []
+
+
 def test_export_says_what_a_format_leaves_out_and_spares_its_source(finished_run):
     out = finished_run / "arm.urdf"
     ended = mindyn_program("export", finished_run / "run", "--to", "urdf", "--out", out, "--mend", "--json")
