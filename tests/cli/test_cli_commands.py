@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import tomllib
-from dataclasses import fields
+from dataclasses import fields, replace
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
@@ -208,6 +208,26 @@ def test_simulate_reads_with_the_sensors_of_the_library(tmp_path):
     run = mindyn.simulate(robot, controller, seconds=1.0, sensors=mindyn.Sensors(**settings), **start)
     np.testing.assert_array_equal(log.q, run.measured.position)
     np.testing.assert_array_equal(log.tau, run.measured.torque)
+
+
+def test_simulate_takes_a_urdf_with_friction_on_some_joints_only(tmp_path):
+    robot = mindyn.load_robot("planar2")
+    some = replace(robot, drives=(mindyn.Drive("joint1", viscous=0.1),))
+    mindyn.write_urdf(some, tmp_path / "arm.urdf", force=True)
+    given = ("simulate", tmp_path / "arm.urdf", "--seconds", 0.2, "--out", tmp_path / "run.csv")
+    assert mindyn_program(*given).code == 0
+    assert "leave the counts out" in mindyn_program(*given, "--counts", 500).err
+
+
+@pytest.mark.parametrize("ends", [{"lower": 2.0}, {"upper": -3.0}, {"lower": 0.5, "upper": 0.7}, {}])
+def test_simulated_motions_stay_within_ends_that_are_stated(ends):
+    robot = mindyn.load_robot("planar2")
+    joints = tuple(replace(joint, limits=mindyn.Limits(**ends)) for joint in robot.joints)
+    motion = simulate.sine_reference(replace(robot, joints=joints), 0)
+    q = np.array([motion(t)[0] for t in np.linspace(0, 10, 500)])
+    assert q.min() >= ends.get("lower", -np.inf)
+    assert q.max() <= ends.get("upper", np.inf)
+    assert np.ptp(q, axis=0).min() > 0.05
 
 
 def test_counts_of_a_parallelogram_are_those_of_its_kernels():

@@ -132,6 +132,7 @@ def test_a_folder_that_cannot_be(log):
         (("excite", "planar2"), "velocity = { joint1 = 2.0 }"),
         (("excite", "planar2", "--limits", "none.toml"), "cannot be read as limits"),
         (("simulate", "scara", "--out", "s.csv", "--counts", 100, "--seconds", 0.1), "leave the counts out"),
+        (("simulate", "planar2", "--out", "s.csv", "--seed", -1), "seed = -1 must be a whole number, zero or more"),
         (("simulate", "panda", "--out", "s.csv", "--drives"), "drives=True (--drives)"),
     ],
 )
