@@ -61,6 +61,7 @@ def test_a_commands_own_help_shows_its_options(command):
     ended = mindyn_program(command, "--help")
     assert ended.code == 0
     assert "--json" in ended.out
+    assert "[]" not in ended.out  # what is left of [[...]] where it is taken for markup
 
 
 def test_exit_codes_are_those_of_the_documentation_and_of_every_help():
