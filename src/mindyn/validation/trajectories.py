@@ -83,8 +83,7 @@ def simulated_against_measured(
 ) -> Trajectories:
     """The estimate's motion from the log's first row.
 
-    Torques of friction shapes and declared columns, which forward dynamics does not know, act as they would along the
-    measured motion.
+    Torques of friction shapes, which forward dynamics does not know, act as they would along the measured motion.
 
     controller                 replayed with its reference, as in the recording; None: the measured torque is applied,
                                with a weak feedback to the measured motion, without which any model drifts away
@@ -132,7 +131,7 @@ def _status(estimate: Estimate, rows: int, feedback_hz: float | None) -> str:
 
 
 def _torque_beyond(estimate: Estimate, samples: Samples) -> Array | None:
-    """(N, n) torques of friction shapes and declared columns along the measured motion; None where there are none."""
+    """(N, n) torques of friction shapes along the measured motion; None where there are none."""
     alone = estimate.beta.copy()
     alone[: estimate.base.count] = 0.0
     return unfiltered_prediction(estimate.regressor, alone, samples) if alone.any() else None
