@@ -53,14 +53,14 @@ class Sensors:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        require_positive(self.rate_hz, "rate_hz of the sensors")
+        require_positive(self.rate_hz, "rate_hz of the sensors", "such as 1000.0")
         for name in ("counts_per_revolution", "torque_resolution"):
             if getattr(self, name) is not None:
-                require_positive(getattr(self, name), name)
+                require_positive(getattr(self, name), name, "leave it out for readings that are not rounded")
         for name in ("position_noise", "torque_noise", "position_delay_s", "torque_delay_s"):
             value = getattr(self, name)
             if not isfinite(value) or value < 0:
-                raise InputError(f"{name} must be finite and not negative, got {value!r}")
+                raise InputError(f"{name} must be finite and not negative, got {value!r}", hint="0 is a perfect sensor")
         for name in ("position_side", "torque_side"):
             require_choice(getattr(self, name), get_args(Side), name)
         if not isinstance(self.seed, (int, np.integer)) or self.seed < 0:
