@@ -6,6 +6,7 @@ A message says what was given, what would do, and the likeliest cause.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from difflib import get_close_matches
 
 
 class MindynError(Exception):
@@ -48,14 +49,24 @@ class ExportError(MindynError):
     """A file cannot be written: its format cannot say what is asked, the robot is not physical, no such folder."""
 
 
+LISTED = "take one of those listed, as it is written there"
+
+
+def did_you_mean(given: object, valid: Iterable[str], otherwise: str = LISTED) -> str:
+    """A hint: the name that is most like the given one, or `otherwise` where none is."""
+    near = get_close_matches(str(given), list(valid), n=1)
+    return f"did you mean {near[0]!r}?" if near else otherwise
+
+
 def unknown_name(kind: str, given: str, valid: Iterable[str], has: str = "the model has") -> UnknownNameError:
     """`no joint 'elbow2'; the model has: shoulder, elbow, wrist`."""
-    names = ", ".join(valid)
-    return UnknownNameError(f"no {kind} {given!r}; {has}: {names or 'none'}")
+    names = tuple(valid)
+    hint = did_you_mean(given, names) if names else ""
+    return UnknownNameError(f"no {kind} {given!r}; {has}: {', '.join(names) or 'none'}", hint=hint)
 
 
 def require_choice(value: object, valid: Iterable[str], what: str, error: type[MindynError] = InputError) -> None:
     """Refuses a value that is not one of `valid`, with an error of that class."""
     names = tuple(valid)
     if value not in names:
-        raise error(f"{what} must be one of {', '.join(names)}; got {value!r}")
+        raise error(f"{what} must be one of {', '.join(names)}; got {value!r}", hint=did_you_mean(value, names))

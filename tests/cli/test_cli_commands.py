@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import tomllib
-from dataclasses import fields
+from dataclasses import fields, replace
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
@@ -61,6 +61,7 @@ def test_a_commands_own_help_shows_its_options(command):
     ended = mindyn_program(command, "--help")
     assert ended.code == 0
     assert "--json" in ended.out
+    assert "[]" not in ended.out  # what is left of [[...]] where it is taken for markup
 
 
 def test_exit_codes_are_those_of_the_documentation_and_of_every_help():
@@ -142,6 +143,22 @@ def test_export_says_in_json_what_it_wrote(finished_run, to, name):
     assert any(Path(path).name == ("arm.toml" if to == "toml" else "package.xml") for path in said["files"])
 
 
+@pytest.mark.parametrize("name", ["arm_code", "arm_code.c"])
+def test_export_names_the_code_and_its_header(finished_run, name):
+    out = finished_run / name
+    ended = mindyn_program("export", finished_run / "run", "--to", "c", "--out", out, "--mend", "--json")
+    files = [str(finished_run / "arm_code.c"), str(finished_run / "arm_code.h")]
+    assert json.loads(ended.out)["files"] == files
+    assert f"written: {', '.join(files)}" in ended.err
+
+
+def test_notes_of_an_export_are_the_same_in_text_and_json(finished_run):
+    out = finished_run / "noted.urdf"
+    ended = mindyn_program("export", finished_run / "run", "--to", "urdf", "--out", out, "--mend", "--json")
+    notes = json.loads(ended.out)["notes"]
+    assert notes == [line.removeprefix("note: ") for line in ended.err.splitlines() if line.startswith("note: ")] != []
+
+
 def test_export_says_what_a_format_leaves_out_and_spares_its_source(finished_run):
     out = finished_run / "arm.urdf"
     ended = mindyn_program("export", finished_run / "run", "--to", "urdf", "--out", out, "--mend", "--json")
@@ -192,6 +209,26 @@ def test_simulate_reads_with_the_sensors_of_the_library(tmp_path):
     run = mindyn.simulate(robot, controller, seconds=1.0, sensors=mindyn.Sensors(**settings), **start)
     np.testing.assert_array_equal(log.q, run.measured.position)
     np.testing.assert_array_equal(log.tau, run.measured.torque)
+
+
+def test_simulate_takes_a_urdf_with_friction_on_some_joints_only(tmp_path):
+    robot = mindyn.load_robot("planar2")
+    some = replace(robot, drives=(mindyn.Drive("joint1", viscous=0.1),))
+    mindyn.write_urdf(some, tmp_path / "arm.urdf", force=True)
+    given = ("simulate", tmp_path / "arm.urdf", "--seconds", 0.2, "--out", tmp_path / "run.csv")
+    assert mindyn_program(*given).code == 0
+    assert "leave the counts out" in mindyn_program(*given, "--counts", 500).err
+
+
+@pytest.mark.parametrize("ends", [{"lower": 2.0}, {"upper": -3.0}, {"lower": 0.5, "upper": 0.7}, {}])
+def test_simulated_motions_stay_within_ends_that_are_stated(ends):
+    robot = mindyn.load_robot("planar2")
+    joints = tuple(replace(joint, limits=mindyn.Limits(**ends)) for joint in robot.joints)
+    motion = simulate.sine_reference(replace(robot, joints=joints), 0)
+    q = np.array([motion(t)[0] for t in np.linspace(0, 10, 500)])
+    assert q.min() >= ends.get("lower", -np.inf)
+    assert q.max() <= ends.get("upper", np.inf)
+    assert np.ptp(q, axis=0).min() > 0.05
 
 
 def test_counts_of_a_parallelogram_are_those_of_its_kernels():

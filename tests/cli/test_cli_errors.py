@@ -32,6 +32,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "broken.urdf").write_text("<robot")
     (tmp_path / "table.csv").write_text("q1,q2\n1,2\n")
+    (tmp_path / "drives.toml").write_text('[[drive]]\njoint = "joint1"\nratoi = 3\n')
     (tmp_path / "folder.toml").mkdir()
     return tmp_path
 
@@ -132,6 +133,20 @@ def test_a_folder_that_cannot_be(log):
         (("excite", "planar2"), "velocity = { joint1 = 2.0 }"),
         (("excite", "planar2", "--limits", "none.toml"), "cannot be read as limits"),
         (("simulate", "scara", "--out", "s.csv", "--counts", 100, "--seconds", 0.1), "leave the counts out"),
+        (("simulate", "planar2", "--out", "s.csv", "--seed", -1), "seed = -1 must be a whole number, zero or more"),
+        (("simulate", "planar2", "--out", "s.csv", "--seconds", 0), "hint: such as 10.0"),
+        (("simulate", "planar2", "--out", "s.csv", "--rate-hz", 0), "hint: such as 1000.0"),
+        (("simulate", "planar2", "--out", "s.csv", "--counts", 0), "hint: leave it out"),
+        (("simulate", "planar2", "--out", "s.csv", "--torque-noise", -1), "hint: 0 is a perfect sensor"),
+        (("excite", "panda", "--seconds", -1), "hint: such as 20.0"),
+        (("excite", "panda", "--rate-hz", 0), "hint: such as 100.0"),
+        (("excite", "panda", "--criterion", "Q"), "hint: "),
+        (("excite", "panda", "--starts", 0), "hint: such as 1"),
+        (("identify", "planar2", "table.csv", "--method", "robots"), "hint: did you mean 'robust'?"),
+        (("identify", "planar2", "table.csv", "--lock", "jiont1=0"), "hint: did you mean 'joint1'?"),
+        (("identify", "planar2", "table.csv", "--lock", "joint1=nan"), "hint: like --lock gripper=0.02"),
+        (("identify", "planar2", "table.csv", "--lock", "joint1=0", "--lock", "joint2=0"), "hint: leave one joint"),
+        (("identify", "planar2", "table.csv", "--drives", "drives.toml"), "hint: did you mean 'ratio'?"),
         (("simulate", "panda", "--out", "s.csv", "--drives"), "drives=True (--drives)"),
     ],
 )

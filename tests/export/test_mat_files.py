@@ -53,6 +53,16 @@ def test_a_robot_without_parameters_has_no_values(tmp_path):
     assert not {"standard_values", "base_values"} & set(found)
 
 
+def test_joints_of_a_robot_with_loops_are_its_primary_ones(tmp_path):
+    robot = mindyn.load_robot("palletiser")
+    mindyn.write_mat(robot, tmp_path / "arm.mat")
+    found = loadmat(tmp_path / "arm.mat")
+    assert texts(found["joint_names"]) == list(robot.primary_names) != list(robot.joint_names)
+    assert len(found["joint_kinds"]) == len(robot.primary_names)
+    title = mindyn.compile_model(robot).title()
+    assert f"joints {', '.join(robot.primary_names)};" in title
+
+
 def test_an_estimate(tmp_path, estimate):
     mindyn.write_mat(estimate, tmp_path / "fit.mat")
     found = loadmat(tmp_path / "fit.mat")

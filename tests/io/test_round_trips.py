@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -41,6 +42,20 @@ def test_toml_is_exact(seed, tmp_path):
     assert again == robot
     assert again.source == robot.source
     assert hash(again) == hash(robot)
+
+
+def test_the_record_of_an_estimate_is_exact_and_earlier_ones_load():
+    robot = decorated(0)
+    robot = replace(robot, root=Link("base", robot.links[0].phi, robot.links[4].shapes))
+    record = json.loads(json.dumps(robot_record(robot)))
+    again = robot_from_record(record)
+    assert again == robot
+    assert again.source == robot.source
+    del record["frames"], record["source"]
+    links = [{"name": link["name"], "phi": link["phi"]} for link in record["links"]]
+    earlier = robot_from_record({**record, "root": "base", "links": links})
+    bare = tuple(Link(link.name, link.phi) for link in robot.links)
+    assert earlier == replace(robot, root=Link("base"), links=bare, frames=())
 
 
 @pytest.mark.parametrize("name", bundled_robots())

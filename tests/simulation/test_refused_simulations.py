@@ -169,7 +169,7 @@ def test_sensors_that_the_robot_has_no_drives_for():
     robot = arm(0, joints=3)
     robot = replace(robot, drives=robot.drives[1:])
     with pytest.raises(MissingPhysicsError, match="states no drive of: joint1"):
-        measure(robot, simulate(robot, nothing, seconds=0.1, q0=np.zeros(3)), Sensors())
+        measure(robot, simulate(robot, nothing, seconds=0.1, q0=np.zeros(3)), Sensors(torque_side="motor"))
 
 
 def test_references_and_gains():

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from closeness import SAME_ALGEBRA, assert_close, assert_negligible
 from robots import random_robot
 from simulation.plants import arm
 
+from mindyn.errors import MissingPhysicsError
 from mindyn.robots.drive_matrices import gear_matrix
+from mindyn.robots.parts import Drive
 from mindyn.simulation.controllers import ComputedTorque, SineMotion
 from mindyn.simulation.sensors import Sensors, measure
 from mindyn.simulation.simulate import simulate
@@ -87,6 +91,16 @@ def test_a_robot_without_drives_is_read_at_its_joints():
     robot = random_robot(8, joints=2)
     motion = simulate(robot, lambda _t, _q, qd: -qd, seconds=0.2, q0=np.ones(2), sensors=Sensors(rate_hz=250))
     assert_close(motion.measured.position, motion.q[::4], SAME_ALGEBRA)
+
+
+def test_drives_on_some_joints_are_asked_for_only_at_the_motors():
+    robot = random_robot(8, joints=2)
+    robot = replace(robot, drives=(Drive(robot.joint_names[0], 50.0),))
+    motion = simulate(robot, lambda _t, _q, qd: -qd, seconds=0.2, q0=np.ones(2), sensors=Sensors(rate_hz=250))
+    assert_close(motion.measured.position, motion.q[::4], SAME_ALGEBRA)
+    for asked in ({"torque_side": "motor"}, {"counts_per_revolution": 500.0}):
+        with pytest.raises(MissingPhysicsError, match=f"no drive of: {robot.joint_names[1]}"):
+            measure(robot, motion, Sensors(**asked))
 
 
 def test_current_is_read_in_steps(robot, motion):

@@ -38,34 +38,43 @@ class Order:
     force: bool
 
 
-def _toml(order: Order) -> Sequence[str]:
+Written = tuple[Sequence[str], Sequence[Path]]
+"""Sentences about what was left out, and the files, or the folder, that were written."""
+
+
+def _toml(order: Order) -> Written:
     full = full_model(order.found, order.prior, force=order.force)
     write_toml(full, order.out, force=order.force)
-    return model_notes(order.found, full)
+    return model_notes(order.found, full), [order.out]
 
 
-def _code(order: Order, write: Callable[[Model], None]) -> Sequence[str]:
+def _code(order: Order, write: Callable[[Model], Sequence[Path]]) -> Written:
     """Code turns friction over as the fit did, so that it gives the estimate's torques."""
     full = full_model(order.found, order.prior, friction="fitted", force=order.force)
-    write(compile_model(full, drives=True))
-    return model_notes(order.found, full)
+    files = write(compile_model(full, drives=True))
+    return model_notes(order.found, full), files
 
 
-def _mat(order: Order) -> Sequence[str]:
+def _ros2(model: Model, folder: Path) -> Sequence[Path]:
+    write_ros2_package(model, folder)
+    return [folder]
+
+
+def _mat(order: Order) -> Written:
     write_mat(order.found, order.out)
-    return ()
+    return (), [order.out]
 
 
-WRITERS: Mapping[str, Callable[[Order], Sequence[str]]] = {
-    "urdf": lambda o: write_urdf(o.found, o.out, source=o.source, prior=o.prior, force=o.force)[1:],
-    "mjcf": lambda o: write_mjcf(o.found, o.out, prior=o.prior, force=o.force)[1:],
+WRITERS: Mapping[str, Callable[[Order], Written]] = {
+    "urdf": lambda o: (write_urdf(o.found, o.out, source=o.source, prior=o.prior, force=o.force)[1:], [o.out]),
+    "mjcf": lambda o: (write_mjcf(o.found, o.out, prior=o.prior, force=o.force)[1:], [o.out]),
     "toml": _toml,
     "c": lambda o: _code(o, lambda model: model.write_c(o.out, CONTROL, prefix=o.prefix)),
-    "cuda": lambda o: _code(o, lambda model: model.write_cuda(o.out, CONTROL)),
-    "ros2": lambda o: _code(o, lambda model: write_ros2_package(model, o.out)),
+    "cuda": lambda o: _code(o, lambda model: [model.write_cuda(o.out, CONTROL)]),
+    "ros2": lambda o: _code(o, lambda model: _ros2(model, o.out)),
     "mat": _mat,
 }
-"""How each format is written; sentences about what the file leaves out come back."""
+"""How each format is written."""
 
 
 def export(
@@ -99,18 +108,19 @@ def export(
     believed: Prior = "robot" if prior is None else None if prior == "none" else load_robot(prior)
     found = estimate_of(run)
     found = mend_consistent(found) if mend else found
-    notes = WRITERS[to](Order(found, out, source, believed, prefix, force))
+    said_of_it, written = WRITERS[to](Order(found, out, source, believed, prefix, force))
+    notes = [note.removeprefix("Note: ") for note in said_of_it]
     for note in notes:
-        typer.echo(f"note: {note.removeprefix('Note: ')}", err=True)
-    typer.echo(f"written: {out}", err=True)
+        typer.echo(f"note: {note}", err=True)
+    typer.echo(f"written: {', '.join(map(str, written))}", err=True)
     if as_json:
-        files = sorted(str(path) for path in out.rglob("*") if path.is_file()) if out.is_dir() else [str(out)]
+        files = sorted(str(path) for place in written for path in (place, *place.rglob("*")) if path.is_file())
         said = {
             "format": to,
             "files": files,
             "robot": found.robot.name,
             "mended": mend,
             "status": found.status,
-            "notes": list(notes),
+            "notes": notes,
         }
         typer.echo(json.dumps(said, indent=1))

@@ -69,9 +69,7 @@ def identify(
     prior: Annotated[
         str | None, typer.Option(help="A robot with trusted inertials, for --consistent: a bundled name or a file.")
     ] = None,
-    drives: Annotated[
-        Path | None, typer.Option(help="A .toml with [[drive]] tables, for a robot file without.")
-    ] = None,
+    drives: Annotated[Path | None, typer.Option(help="A .toml with drive tables, for a robot file without.")] = None,
     lock: Annotated[
         list[str] | None, typer.Option(help="JOINT=VALUE: hold an unlogged joint there, rad or m. Repeatable.")
     ] = None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import isfinite
 from pathlib import Path
 
 from mindyn.errors import InputError
@@ -23,6 +24,9 @@ def edited_robot(robot: Robot, drives: Path | None, locked: Sequence[str]) -> Ro
 def _held(text: str) -> tuple[str, float]:
     name, _, value = text.rpartition("=")
     try:
-        return name, float(value)
+        position = float(value)
+        if not isfinite(position):
+            raise ValueError(value)
+        return name, position
     except ValueError as error:
         raise InputError(f"--lock {text!r} is not JOINT=VALUE", hint="like --lock gripper=0.02, in rad or m") from error

@@ -15,6 +15,7 @@ from mindyn.equations.loop_closure import affine_closure
 from mindyn.errors import ExportError, InputError
 from mindyn.logs.writing import write_log
 from mindyn.robots.loading import load_robot
+from mindyn.robots.parts import Limits
 from mindyn.robots.robot import Robot
 from mindyn.simulation.controllers import ComputedTorque, SineMotion
 from mindyn.simulation.results import Measurement
@@ -30,7 +31,7 @@ def simulate(
     drives: Annotated[bool, typer.Option(help="With rotor inertia and friction.")] = False,
     torque_noise: Annotated[
         float,
-        typer.Option(help="Standard deviation of the torque reading, N m; at the motor where the robot has drives."),
+        typer.Option(help="Standard deviation of the torque reading, N m; at the motors if all have drives."),
     ] = 0.0,
     position_noise: Annotated[
         float, typer.Option(help="Standard deviation of the position reading, rad or m; likewise.")
@@ -54,8 +55,6 @@ def simulate(
             f"there is no folder {str(out.parent)!r} to write {out.name} into", hint="make the folder first"
         )
     loaded = load_robot(robot)
-    reference = sine_reference(loaded, seed)
-    start = reference(0.0)
     sensors = Sensors(
         rate_hz=rate_hz,
         counts_per_revolution=counts,
@@ -66,6 +65,8 @@ def simulate(
         torque_delay_s=torque_delay_s,
         seed=seed,
     )
+    reference = sine_reference(loaded, seed)
+    start = reference(0.0)
     controller = ComputedTorque(loaded, reference, 100.0, 20.0, drives=drives)
     run = run_simulation(loaded, controller, seconds=seconds, q0=start[0], qd0=start[1], drives=drives, sensors=sensors)
     assert run.measured is not None
@@ -78,15 +79,21 @@ def simulate(
 
 
 def sine_reference(robot: Robot, seed: int) -> SineMotion:
-    """Every primary joint on a sine of its own from the middle of its range, or from zero where no range is stated."""
+    """Every primary joint on a sine of its own from the middle of its range: see `_range`."""
     rng = np.random.default_rng(seed)
     joints = robot.primary_joints
-    lower = np.array([-1.0 if j.limits.lower is None else j.limits.lower for j in joints])
-    upper = np.array([1.0 if j.limits.upper is None else j.limits.upper for j in joints])
+    lower, upper = np.array([_range(joint.limits) for joint in joints]).T
     centre, reach = (lower + upper) / 2, np.minimum((upper - lower) / 4, 0.8)
     reach = _share_of_reach(robot, centre, reach) * reach
     frequency = 0.15 + 0.25 * rng.random(len(joints))
     return SineMotion(centre, reach, frequency, np.zeros(len(joints)))
+
+
+def _range(limits: Limits) -> tuple[float, float]:
+    """The stated ends; 2 rad or m from the one that is stated; about zero where none is."""
+    if limits.lower is None:
+        return (-1.0, 1.0) if limits.upper is None else (limits.upper - 2.0, limits.upper)
+    return limits.lower, limits.lower + 2.0 if limits.upper is None else limits.upper
 
 
 def _share_of_reach(robot: Robot, centre: Array, reach: Array) -> float:

@@ -47,7 +47,6 @@ class Triple:
 
 
 ZERO = Triple(0.0, 0.0, 0.0)
-UNIT_Z = Triple(0.0, 0.0, 1.0)
 
 
 def dot(a: Triple, b: Triple) -> Scalar:

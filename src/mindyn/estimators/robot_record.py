@@ -9,36 +9,56 @@ from typing import Any
 import numpy as np
 
 from mindyn.algebra.poses import Pose
-from mindyn.robots.parts import Drive, ExtraTorque, Joint, Limits, Link, Loop
+from mindyn.robots.parts import Drive, ExtraTorque, Frame, Joint, Limits, Link, Loop, Shape
 from mindyn.robots.robot import Robot
 
 
 def robot_record(robot: Robot) -> dict[str, Any]:
-    """Kinematics, parameters where known, gravity, drives, loops and extra torques; frames and shapes are left out."""
+    """All of a robot but its notes."""
     return {
         "name": robot.name,
-        "root": robot.root.name,
+        "root": _link_record(robot.root),
         "gravity": robot.gravity.tolist(),
         "joints": [_joint_record(joint) for joint in robot.joints],
-        "links": [{"name": k.name, "phi": None if k.phi is None else k.phi.tolist()} for k in robot.links],
+        "links": [_link_record(link) for link in robot.links],
+        "frames": [{"name": k.name, "link": k.link, "pose": _pose_record(k.pose)} for k in robot.frames],
         "drives": [{**_drive_fields(drive), "coupling": dict(drive.coupling)} for drive in robot.drives],
         "loops": [_loop_record(loop) for loop in robot.loops],
         "extras": [asdict(extra) for extra in robot.extras],
+        "source": robot.source,
     }
 
 
 def robot_from_record(record: Mapping[str, Any]) -> Robot:
-    """The inverse of `robot_record`."""
+    """The inverse of `robot_record`; keys that files of earlier versions do not have are taken as empty."""
+    root = record["root"]
     return Robot(
         record["name"],
-        Link(record["root"]),
+        Link(root) if isinstance(root, str) else _link(root),
         tuple(_joint(one) for one in record["joints"]),
-        tuple(Link(k["name"], None if k["phi"] is None else np.array(k["phi"])) for k in record["links"]),
+        tuple(_link(one) for one in record["links"]),
         np.array(record["gravity"]),
+        frames=tuple(Frame(k["name"], k["link"], _pose(k["pose"])) for k in record.get("frames", ())),
         drives=tuple(Drive(**one) for one in record["drives"]),
         loops=tuple(_loop(one) for one in record.get("loops", ())),
         extras=tuple(ExtraTorque(**one) for one in record.get("extras", ())),
+        source=record.get("source", ""),
     )
+
+
+def _link_record(link: Link) -> dict[str, Any]:
+    shapes = [
+        {"kind": k.kind, "dimensions": list(k.dimensions), "pose": _pose_record(k.pose), "filename": k.filename}
+        for k in link.shapes
+    ]
+    return {"name": link.name, "phi": None if link.phi is None else link.phi.tolist(), "shapes": shapes}
+
+
+def _link(record: Mapping[str, Any]) -> Link:
+    shapes = tuple(
+        Shape(k["kind"], tuple(k["dimensions"]), _pose(k["pose"]), k["filename"]) for k in record.get("shapes", ())
+    )
+    return Link(record["name"], None if record["phi"] is None else np.array(record["phi"]), shapes)
 
 
 def _drive_fields(drive: Drive) -> dict[str, Any]:

@@ -72,7 +72,9 @@ class Question:
 def require_criterion(criterion: str) -> None:
     """Refuses an unknown criterion."""
     if criterion not in get_args(Name):
-        raise InputError(f"criterion = {criterion!r}; it may be: {', '.join(get_args(Name))}")
+        raise InputError(
+            f"criterion = {criterion!r}; it may be: {', '.join(get_args(Name))}", hint='"D" is the default'
+        )
 
 
 def require_family(family: Family | None) -> Family:
@@ -142,7 +144,7 @@ def noise_note(noise: ArrayLike | None) -> tuple[str, ...]:
 def require_rate(rate_hz: float) -> float:
     """Refuses a rate that is not positive."""
     if not np.isfinite(rate_hz) or rate_hz <= 0:
-        raise InputError(f"rate_hz must be positive, got {rate_hz!r}")
+        raise InputError(f"rate_hz must be positive, got {rate_hz!r}", hint="such as 100.0")
     return float(rate_hz)
 
 
@@ -217,5 +219,5 @@ def start_of(robot: Robot, limits: MotionLimits, start: ArrayLike | None) -> Arr
 def whole_number(value: int, least: int, what: str) -> int:
     """A count or a seed; `what` names it in the error."""
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise InputError(f"{what} must be a whole number of at least {least}, got {value!r}")
+        raise InputError(f"{what} must be a whole number of at least {least}, got {value!r}", hint=f"such as {least}")
     return value

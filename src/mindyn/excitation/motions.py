@@ -66,5 +66,5 @@ class Motion:
 def require_seconds(seconds: float) -> float:
     """Refuses a duration that is not positive and finite."""
     if not np.isfinite(seconds) or seconds <= 0:
-        raise InputError(f"a motion lasts a positive number of seconds, got {seconds!r}")
+        raise InputError(f"a motion lasts a positive number of seconds, got {seconds!r}", hint="such as 20.0")
     return float(seconds)

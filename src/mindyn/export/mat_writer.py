@@ -22,6 +22,7 @@ def write_mat(source: Robot | Estimate, path: str | Path, *, drives: bool = Fals
 
     Both: robot, joint_names, joint_kinds, link_names, gravity, base_names, base_expressions, base_matrix with
     beta = base_matrix * standard parameters, standard_names.
+    Joints are those of q: with loops, the primary ones.
     A robot: standard_values and base_values, where its links state them; `drives` adds those of the drives.
     An estimate: names, values, covariance, deviations (Inf: the data cannot tell), left_out, untold, status, residual
     rms of each joint; prior_standard_values where the robot states them.
@@ -63,8 +64,8 @@ def _structure(base: BaseParameters) -> dict[str, Any]:
     robot = base.robot
     return {
         "robot": robot.name,
-        "joint_names": _cells(robot.joint_names),
-        "joint_kinds": _cells([joint.kind for joint in robot.joints]),
+        "joint_names": _cells(robot.primary_names),
+        "joint_kinds": _cells([joint.kind for joint in robot.primary_joints]),
         "link_names": _cells(robot.link_names),
         "gravity": robot.gravity,
         "standard_names": _cells(base.labels),

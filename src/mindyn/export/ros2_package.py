@@ -98,7 +98,7 @@ def write_ros2_package(
     if not _NAME.fullmatch(called):
         raise InputError(
             f"{called!r} cannot name a ROS package: lower-case letters, digits and single underscores can",
-            hint='name="my_arm_dynamics"',
+            hint='name="my_arm_dynamics", or a folder that is called so (--out my_arm_dynamics)',
         )
     model = compile_model(source) if isinstance(source, Robot) else source
     title = comment_text(model.title())

@@ -33,11 +33,12 @@ def require_exportable(robot: Robot, file_format: str, lost: list[str], *, force
     if impossible:
         raise ExportError(
             f"links of {robot.name!r} are not physically consistent: {'; '.join(impossible)}",
-            hint="force=True writes them as they are",
+            hint="force=True (--force) writes them as they are",
         )
     if lost:
         raise ExportError(
-            f"{file_format} cannot express: {'; '.join(lost)}", hint="force=True leaves them out, TOML keeps everything"
+            f"{file_format} cannot express: {'; '.join(lost)}",
+            hint="force=True (--force) leaves them out, TOML keeps everything",
         )
 
 

@@ -254,20 +254,25 @@ class Model:
         """Bound buffers for a control loop: no allocation, no checks for each call."""
         return self.kernel(name, link).bind()
 
-    def write_c(self, path: str | Path, functions: Exported = ("inverse_dynamics",), *, prefix: str = "") -> None:
-        """Write `path` (.c) and its header: C99 that needs nothing but libm.
+    def write_c(
+        self, path: str | Path, functions: Exported = ("inverse_dynamics",), *, prefix: str = ""
+    ) -> tuple[Path, Path]:
+        """Write `path` (.c) and its header: C99 that needs nothing but libm; the paths of both.
 
         functions  names of equations; of forward_kinematics and geometric_jacobian, pairs (name, link)
         prefix     of the C functions' names, so that exports of several robots can be linked together
         """
         target = Path(path) if Path(path).suffix == ".c" else Path(f"{path}.c")
         written = c_source(self.described(functions, prefix), target.stem, self.title())
-        write_whole(target.with_suffix(".h"), written.header)
+        header = target.with_suffix(".h")
+        write_whole(header, written.header)
         write_whole(target, written.source)
+        return target, header
 
-    def write_cuda(self, path: str | Path, functions: Exported = ("inverse_dynamics",)) -> None:
-        """Write a CUDA file of kernels and launchers that nvcc or CuPy alone can use."""
+    def write_cuda(self, path: str | Path, functions: Exported = ("inverse_dynamics",)) -> Path:
+        """Write a CUDA file of kernels and launchers that nvcc or CuPy alone can use; its path."""
         write_whole(Path(path), self.cuda_source(functions))
+        return Path(path)
 
     def cuda_source(self, functions: Exported = ("inverse_dynamics",)) -> str:
         """The text that `write_cuda` writes."""
@@ -288,7 +293,7 @@ class Model:
     def title(self) -> str:
         """What the model is of, in one line."""
         drives = "with drives" if self.drives else "without drives"
-        joints = ", ".join(self.robot.joint_names)
+        joints = ", ".join(self.robot.primary_names)
         gravity = " ".join(f"{value:g}" for value in self.robot.gravity)
         return f"Robot {self.robot.name}, joints {joints}; gravity {gravity} m/s^2; {drives}."
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from importlib import resources
 from pathlib import Path
 
 from numpy.typing import ArrayLike
 
-from mindyn.errors import RobotFileError, UnknownNameError
+from mindyn.errors import RobotFileError, UnknownNameError, did_you_mean
 from mindyn.robots.edits import with_gravity
 from mindyn.robots.files import parse_xml, read_text
 from mindyn.robots.mjcf_reader import read_mjcf
@@ -49,8 +48,7 @@ def load_robot(
 
 
 def _meant(given: str) -> str:
-    near = get_close_matches(given, bundled_robots(), n=1)
-    return f"did you mean {near[0]!r}?" if near else f"a robot of your own is a file: {', '.join(SUFFIXES)}"
+    return did_you_mean(given, bundled_robots(), f"a robot of your own is a file: {', '.join(SUFFIXES)}")
 
 
 def _read_file(path: Path, snapper: Snapper) -> Robot:

@@ -62,7 +62,10 @@ class Robot(Value):
 
     def _require_tree(self) -> None:
         if not self.joints:
-            raise RobotError(f"robot {self.name!r} has no moving joint: there is no motion to compute")
+            raise RobotError(
+                f"robot {self.name!r} has no moving joint: there is no motion to compute",
+                hint="leave one joint at least that is neither fixed nor locked",
+            )
         if repeated := duplicates(self.joint_names):
             raise RobotError(f"joint names must be unique; repeated: {', '.join(repeated)}")
         places = [self.root.name, *self.link_names, *(frame.name for frame in self.frames)]

@@ -14,7 +14,7 @@ from mindyn.algebra.inertia import phi_about_origin, tensor_from_entries
 from mindyn.algebra.poses import IDENTITY, Pose
 from mindyn.algebra.rotations import from_quaternion, rot_x, rot_z
 from mindyn.algebra.values import Array, frozen_array
-from mindyn.errors import InputError, RobotFileError, require_choice
+from mindyn.errors import InputError, RobotFileError, did_you_mean, require_choice
 from mindyn.robots.assembly import FixedJoint, assemble
 from mindyn.robots.parts import Drive, ExtraTorque, Frame, Joint, Limits, Link, Loop, Shape
 from mindyn.robots.robot import Robot, duplicates
@@ -70,12 +70,15 @@ def _require_keys(table: Mapping[str, Any], known: set[str], what: str) -> None:
     if not isinstance(table, Mapping):
         raise RobotFileError(f"{what} must be a table, got {table!r}")
     if unknown := sorted(set(table) - known):
-        raise RobotFileError(f"{what} has unknown keys {', '.join(unknown)}; known: {', '.join(sorted(known))}")
+        raise RobotFileError(
+            f"{what} has unknown keys {', '.join(unknown)}; known: {', '.join(sorted(known))}",
+            hint=did_you_mean(unknown[0], sorted(known), f"take {unknown[0]!r} out, or call it by a known key"),
+        )
 
 
 def _need(table: Mapping[str, Any], key: str, what: str) -> Any:
     if key not in table:
-        raise RobotFileError(f"{what} states no {key!r}; nothing is assumed in its place")
+        raise RobotFileError(f"{what} states no {key!r}; nothing is assumed in its place", hint=f"state {key} = ...")
     return table[key]
 
 

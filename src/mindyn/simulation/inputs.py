@@ -14,17 +14,17 @@ from mindyn.errors import InputError
 AnyArray = TypeVar("AnyArray", bound=NDArray[Any])
 
 
-def require_positive(value: float, what: str) -> float:
-    """`value` as a float; refuses what is not a finite number above zero."""
+def require_positive(value: float, what: str, hint: str = "any number above 0, in SI units") -> float:
+    """`value` as a float; refuses what is not a finite number above zero, with that hint."""
     if not isinstance(value, (int, float, np.floating, np.integer)) or not isfinite(value) or value <= 0:
-        raise InputError(f"{what} must be a finite number above 0, got {value!r}")
+        raise InputError(f"{what} must be a finite number above 0, got {value!r}", hint=hint)
     return float(value)
 
 
 def require_count(value: int, what: str) -> int:
     """`value` as an int of at least one."""
     if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
-        raise InputError(f"{what} must be a whole number of at least 1, got {value!r}")
+        raise InputError(f"{what} must be a whole number of at least 1, got {value!r}", hint="such as 10")
     return int(value)
 
 

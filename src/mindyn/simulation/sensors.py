@@ -16,7 +16,7 @@ import numpy as np
 from mindyn.algebra.values import Array
 from mindyn.equations.loop_closure import primary_gears
 from mindyn.errors import InputError, MissingPhysicsError, require_choice
-from mindyn.robots.drive_matrices import require_drives, require_regular
+from mindyn.robots.drive_matrices import require_regular
 from mindyn.robots.parts import Side
 from mindyn.robots.robot import Robot
 from mindyn.simulation.inputs import read_only, require_positive
@@ -25,7 +25,9 @@ from mindyn.simulation.results import Measurement, Simulation
 
 @dataclass(frozen=True, slots=True)
 class Sensors:
-    """Sensors of one robot, the same on every axis. They sit at the motors of a robot with drives, else at its joints.
+    """Sensors of one robot, the same on every axis.
+
+    They sit at the motors where every axis has a drive, else at the joints.
 
     rate_hz                  of the readings
     counts_per_revolution    of the encoders, at the motor (4 x its lines); None: no rounding
@@ -51,16 +53,18 @@ class Sensors:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        require_positive(self.rate_hz, "rate_hz of the sensors")
+        require_positive(self.rate_hz, "rate_hz of the sensors", "such as 1000.0")
         for name in ("counts_per_revolution", "torque_resolution"):
             if getattr(self, name) is not None:
-                require_positive(getattr(self, name), name)
+                require_positive(getattr(self, name), name, "leave it out for readings that are not rounded")
         for name in ("position_noise", "torque_noise", "position_delay_s", "torque_delay_s"):
             value = getattr(self, name)
             if not isfinite(value) or value < 0:
-                raise InputError(f"{name} must be finite and not negative, got {value!r}")
+                raise InputError(f"{name} must be finite and not negative, got {value!r}", hint="0 is a perfect sensor")
         for name in ("position_side", "torque_side"):
             require_choice(getattr(self, name), get_args(Side), name)
+        if not isinstance(self.seed, (int, np.integer)) or self.seed < 0:
+            raise InputError(f"seed = {self.seed!r} must be a whole number, zero or more", hint="leave it out for 0")
 
 
 def measure(robot: Robot, motion: Simulation, sensors: Sensors) -> Measurement:
@@ -88,14 +92,21 @@ def measure(robot: Robot, motion: Simulation, sensors: Sensors) -> Measurement:
 
 
 def _gears(robot: Robot, sensors: Sensors) -> Array:
-    """G (n, n), or the identity for a robot without drives."""
-    if robot.drives:
-        require_drives(robot, robot.primary_names)
+    """G (n, n), or the identity for a robot that does not have a drive on every axis."""
+    driven = {drive.joint for drive in robot.drives}
+    missing = [name for name in robot.primary_names if name not in driven]
+    if not missing:
         return require_regular(robot, primary_gears(robot))
+    undriven = f"robot {robot.name!r} states no drive of: {', '.join(missing)}"
     if "motor" in (sensors.position_side, sensors.torque_side):
         raise MissingPhysicsError(
-            f"robot {robot.name!r} states no drives, but readings at the motors are asked for",
+            f"{undriven}, but readings at the motors are asked for",
             hint="add [[drive]] tables to the robot file, or ask for the joint side",
+        )
+    if robot.drives and sensors.counts_per_revolution is not None:
+        raise MissingPhysicsError(
+            f"{undriven}, so that counts for each revolution of their motors say nothing about them",
+            hint="add [[drive]] tables to the robot file, or leave the counts out",
         )
     return np.eye(len(robot.primary_names))
 

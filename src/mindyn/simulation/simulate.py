@@ -69,7 +69,7 @@ def simulate(
                     "fixed": Runge-Kutta steps of at most longest_step_s (1 / rate_hz if left out; see `runge_kutta`)
     sensors         what they would read becomes `measured` of the result
     """
-    seconds, rate_hz = require_positive(seconds, "seconds"), require_positive(rate_hz, "rate_hz")
+    seconds, rate_hz = require_positive(seconds, "seconds", "such as 10.0"), require_positive(rate_hz, "rate_hz")
     require_choice(method, get_args(Method), "method")
     plant = plant_of(robot, drives=drives)
     n = plant.joint_count
