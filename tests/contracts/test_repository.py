@@ -89,32 +89,3 @@ def test_readme_count_of_the_general_puma_is_the_counted_one():
     said = re.search(r"(\d+) multiplications and (\d+) additions", (ROOT / "README.md").read_text())
     assert said is not None
     assert (counts.multiplications, counts.additions) == (int(said[1]), int(said[2]))
-
-
-def test_readme_errors_on_real_logs_are_those_of_the_benchmark_page():
-    page, readme = (ROOT / "docs" / "benchmarks.md").read_text(), (ROOT / "README.md").read_text()
-    measured = {
-        kind: [float(cell) for cell in re.findall(r"\| ([\d.]+) %", re.search(rf"\n\| {name}[^\n]*", page)[0])]
-        for kind, name in (("plain", "`identify`"), ("consistent", "physically consistent"))
-    }
-    rows = [re.search(rf"\| {name} \| ([\d.]+) % \| ([\d.]+) %", readme) for name in ("Staubli TX40", "UR10")]
-    rows += [
-        re.search(r"repeated \| ([\d.]+) % \| ([\d.]+) %", readme),
-        re.search(r"KR300 \| ([\d.]+) % \| ([\d.]+) %", readme),
-    ]
-    for k, row in enumerate(rows):
-        assert abs(float(row[1]) - measured["plain"][k]) <= 0.051
-        assert abs(float(row[2]) - measured["consistent"][k]) <= 0.051
-
-
-def test_readme_speeds_are_those_of_the_benchmark_page():
-    row = re.search(
-        r"puma560 \| inverse dynamics \| ([\d.]+) ns \| ([\d.]+) ns", (ROOT / "docs" / "benchmarks.md").read_text()
-    )
-    said = re.search(
-        r"in (\d+) ns a sample\s+on one core where Pinocchio takes (\d+)", (ROOT / "README.md").read_text()
-    )
-    assert row is not None
-    assert said is not None
-    assert int(said[1]) == round(float(row[1]))
-    assert abs(int(said[2]) - float(row[2])) < 10

@@ -1,0 +1,86 @@
+"""The benchmarks page is what the benchmarks wrote, and README says the same figures."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "benchmarks.md").read_text()
+README = " ".join((ROOT / "README.md").read_text().split())
+
+
+def sections_module():
+    spec = importlib.util.spec_from_file_location("sections", ROOT / "benchmarks" / "sections.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+SECTIONS = sections_module()
+
+
+def cells(*start: str) -> list[str]:
+    """The further cells of the row of the page that begins with these."""
+    lead = r"\s*\|\s*".join(map(re.escape, start))
+    row = re.search(rf"^\| {lead}\s*\|(.*)\|$", PAGE, re.MULTILINE)
+    assert row is not None, f"no row {start}"
+    return [cell.strip() for cell in row[1].split("|")]
+
+
+def number(cell: str) -> float:
+    return float(re.match(r"[\d.]+(e\d+)?", cell)[0])
+
+
+def test_the_page_is_what_the_benchmarks_wrote():
+    assert SECTIONS.page() == PAGE
+
+
+@pytest.mark.parametrize("name", SECTIONS.ORDER)
+def test_every_section_was_recorded_by_a_command_that_exists(name):
+    record = (SECTIONS.RECORDS / f"{name}.md").read_text()
+    scripts = re.findall(r"python (benchmarks/\w+\.py)", record.split("\n\n")[1])
+    assert scripts or "`make bench`" in record
+    assert all((ROOT / script).is_file() for script in scripts)
+
+
+def test_no_record_is_left_out_of_the_page():
+    assert {path.stem for path in SECTIONS.RECORDS.glob("*.md")} == set(SECTIONS.ORDER)
+
+
+def test_sections_are_aligned_and_say_where_more_was_asked():
+    section = SECTIONS.Section("kernels", "T", "make x", "a machine", ["text " * 40], [("a", "bb"), ("ccc", "d")])
+    assert "| a   | bb |\n|-----|----|\n| ccc | d  |" in section.markdown()
+    assert max(map(len, section.markdown().splitlines())) <= 120
+    assert SECTIONS.ratio(1.78, 1.8) == "1.78x (short)"
+    assert SECTIONS.ratio(64.93, 40) == "64.9x"
+    assert SECTIONS.spaced(1_000_000) == "1 000 000"
+
+
+def test_readme_speeds_are_those_of_the_page():
+    ours, theirs = map(number, cells("puma560", "inverse dynamics")[:2])
+    said = re.search(r"in (\d+) ns a sample on one core where Pinocchio takes (\d+), and (\d+)e9 a second", README)
+    assert said is not None
+    assert int(said[1]) == round(ours)
+    assert abs(int(said[2]) - theirs) < 10
+    assert int(said[3]) == int(number(cells("inverse dynamics", "float64")[0]) / 1e9)
+
+
+def test_readme_errors_on_real_logs_are_those_of_the_page():
+    plain = [number(cell) for cell in cells("`identify`, parameters left out")]
+    consistent = [number(cell) for cell in cells("physically consistent")]
+    rows = ("Staubli TX40", "UR10", "KUKA LWR4+, the same motion repeated", "KUKA LWR4+, another motion", "KUKA KR300")
+    for k, name in enumerate(rows):
+        said = re.search(rf"\| {re.escape(name)} \| ([\d.]+) % \| ([\d.]+) %", README)
+        assert said is not None, name
+        assert abs(float(said[1]) - plain[k]) <= 0.051
+        assert abs(float(said[2]) - consistent[k]) <= 0.051
+
+
+def test_readme_memory_of_long_logs_is_that_of_the_page():
+    said = re.search(r"10 million rows in ([\d.]+) GB", README)
+    assert said is not None
+    assert float(said[1]) == round(number(cells("as written by default")[2]) / 1000, 1)
