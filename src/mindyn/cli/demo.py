@@ -53,7 +53,8 @@ def demo(
     make_folder(out)
     truth = with_wrist_coupling(load_robot("puma560"))
     _talk(f"designing a motion of {SECONDS:g} s that tells the parameters, within the robot's limits")
-    design = design_motion(truth, seconds=SECONDS, starts=1, progress=_talk)
+    # All parameters equally clear: in 10 s the fastest motion has many reversals, whose rows mislead the timing.
+    design = design_motion(truth, seconds=SECONDS, criterion="condition", starts=1, progress=_talk)
     _talk("recording it, and another motion: friction, coupled wrist, encoder counts, torque noise")
     training, other = recorded(truth, design.reference, seed=1), recorded(truth, sines(truth), seed=2)
     estimates = identified(without_parameters(truth), training)
