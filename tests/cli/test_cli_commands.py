@@ -183,6 +183,12 @@ def test_exported_code_turns_friction_over_as_the_fit_did(finished_run):
     refused = mindyn_program("export", finished_run / "run", "--to", "mat", "--out", "a.mat", "--prefix", "arm_")
     assert refused.code == 1
     assert "--prefix is of C functions" in refused.err
+    spoilt = mindyn_program(
+        "export", finished_run / "run", "--to", "c", "--out", finished_run / "no.c", "--prefix", "9 a"
+    )
+    assert spoilt.code == 1
+    assert "hint: --prefix arm_" in spoilt.err
+    assert not (finished_run / "no.c").exists()
 
 
 def test_simulate_reads_with_the_sensors_of_the_library(tmp_path):

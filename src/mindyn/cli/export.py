@@ -105,6 +105,8 @@ def export(
         raise InputError(f"--out {out} would replace the --source it is made from", hint="give --out another name")
     if prefix and to != "c":
         raise InputError("--prefix is of C functions, with --to c", hint="leave --prefix out")
+    if prefix and not (prefix.isascii() and prefix.isidentifier()):
+        raise InputError(f"--prefix {prefix!r} cannot begin the name of a C function", hint="--prefix arm_")
     believed: Prior = "robot" if prior is None else None if prior == "none" else load_robot(prior)
     found = estimate_of(run)
     found = mend_consistent(found) if mend else found
