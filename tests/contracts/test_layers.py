@@ -12,6 +12,7 @@ LAYERS = (
     *(
         "notation",
         "errors",
+        "notes",
         "files",
         "algebra",
         "robots",
