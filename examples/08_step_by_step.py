@@ -3,7 +3,7 @@
 import numpy as np
 
 import mindyn
-from mindyn.identifiability.yoshida_values import yoshida_puma
+from mindyn.papers.yoshida_values import yoshida_puma
 
 robot = yoshida_puma("table1")
 plan = mindyn.plan_tests(robot)

@@ -7,7 +7,7 @@ such a model expects no accelerations. The nearest possible model does [Yoshida 
 import numpy as np
 
 import mindyn
-from mindyn.identifiability.yoshida_values import yoshida_puma
+from mindyn.papers.yoshida_values import yoshida_puma
 from mindyn.robots.drive_matrices import gear_matrix
 
 robot = yoshida_puma("table3")

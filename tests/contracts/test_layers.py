@@ -22,7 +22,8 @@ LAYERS = (
         "identifiability",
         "logs",
     ),
-    *("simulation", "regression", "excitation", "estimators", "feasibility", "validation", "export", "report", "cli"),
+    *("simulation", "regression", "excitation", "estimators", "feasibility", "validation", "export"),
+    *("report", "papers", "cli"),
 )
 FILES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")
 

@@ -6,7 +6,7 @@ import pytest
 
 from mindyn.excitation.step_planner import plan_tests
 from mindyn.excitation.step_simulation import simulate_tests
-from mindyn.identifiability.yoshida_values import yoshida_puma
+from mindyn.papers.yoshida_values import yoshida_puma
 
 
 @pytest.fixture(scope="session")

@@ -15,8 +15,8 @@ from mindyn.estimators.step_by_step import StepByStep
 from mindyn.excitation.step_files import read_test_logs, write_test_logs
 from mindyn.excitation.step_planner import plan_tests
 from mindyn.excitation.step_simulation import simulate_tests
-from mindyn.identifiability.yoshida_values import TABLES, yoshida_puma, yoshida_values
 from mindyn.kernels.model import compile_model
+from mindyn.papers.yoshida_values import TABLES, yoshida_puma, yoshida_values
 from mindyn.regression.regressor import with_estimated_drives
 from mindyn.robots.drive_matrices import gear_matrix
 from mindyn.robots.loading import load_robot

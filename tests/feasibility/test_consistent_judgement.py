@@ -14,8 +14,8 @@ from mindyn.errors import InputError
 from mindyn.feasibility.consistent import judge_base
 from mindyn.feasibility.nearest import nearest_consistent
 from mindyn.feasibility.physical_space import space_of_base
-from mindyn.identifiability.yoshida_values import yoshida_puma
 from mindyn.kernels.model import compile_model
+from mindyn.papers.yoshida_values import yoshida_puma
 from mindyn.parameters.structural import structural_base
 
 CERTIFIED = 1e-6

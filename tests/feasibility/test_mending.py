@@ -18,9 +18,9 @@ from mindyn.feasibility.inertia_family import InertiaFamily
 from mindyn.feasibility.mending import mend_possible, mend_values
 from mindyn.feasibility.possible import judge_possible
 from mindyn.identifiability.base_sets import base_parameters
-from mindyn.identifiability.yoshida_values import yoshida_puma
 from mindyn.kernels.model import compile_model
 from mindyn.logs.samples import Samples
+from mindyn.papers.yoshida_values import yoshida_puma
 from mindyn.regression.regressor import Regressor
 
 ANOTHER_SOLVER = 2e-3

@@ -16,8 +16,8 @@ from mindyn.feasibility.inertia_family import InertiaFamily
 from mindyn.feasibility.possible import judge_possible
 from mindyn.feasibility.worst_configurations import smallest_eigenvalues
 from mindyn.identifiability.base_sets import base_parameters
-from mindyn.identifiability.yoshida_values import yoshida_puma
 from mindyn.kernels.model import compile_model
+from mindyn.papers.yoshida_values import yoshida_puma
 from mindyn.robots.loading import load_robot
 from mindyn.robots.parts import Limits
 

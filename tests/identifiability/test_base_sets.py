@@ -16,7 +16,7 @@ from mindyn.errors import InputError, MissingPhysicsError, RobotError, UnknownNa
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.identifiability.design_questions import added_body, added_point_mass
 from mindyn.identifiability.reduction import reduce_model
-from mindyn.identifiability.yoshida_values import TABLES, yoshida_puma, yoshida_values
+from mindyn.papers.yoshida_values import TABLES, yoshida_puma, yoshida_values
 from mindyn.robots.drive_matrices import gear_matrix
 
 YOSHIDA = json.loads((REFERENCE / "yoshida_puma.json").read_text())

@@ -9,10 +9,10 @@ import typer
 from typer.testing import CliRunner
 
 from mindyn.cli.count import count
-from mindyn.equations.counting import Counts, Tape
-from mindyn.equations.lin_table import table_ii
-from mindyn.equations.paper_tables import paper_rows, plain_counts
-from mindyn.equations.traced_robots import kane_chain, lin_chain
+from mindyn.papers.counting import Counts, Tape
+from mindyn.papers.lin_table import table_ii
+from mindyn.papers.operation_tables import paper_rows, plain_counts
+from mindyn.papers.traced_robots import kane_chain, lin_chain
 
 ROWS = {f"{row.table}, {row.name}": row for row in paper_rows()}
 NOT_REPRODUCED = "Lin 1995, Table III, Stanford arm, simplified (13 MLC)"

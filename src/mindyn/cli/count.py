@@ -14,15 +14,15 @@ from mindyn.cli.arguments import JSON, ROBOT
 from mindyn.equations.catalogue import equation
 from mindyn.equations.composite_bodies import FORMULATIONS, composite_inertia_matrix
 from mindyn.equations.kane import kane_inverse_dynamics
-from mindyn.equations.lin_table import TableLine, table_ii
 from mindyn.equations.mlc_dynamics import mlc_inverse_dynamics
 from mindyn.equations.mlc_inertia import MLC_FORMULATIONS, mlc_inertia_matrix
-from mindyn.equations.paper_tables import PaperRow, paper_rows, plain_counts
 from mindyn.errors import InputError
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.kernels.counts import OperationCounts, operation_counts
 from mindyn.kernels.model import compile_model
 from mindyn.kernels.tracing import trace
+from mindyn.papers.lin_table import TableLine, table_ii
+from mindyn.papers.operation_tables import PaperRow, paper_rows, plain_counts
 from mindyn.parameters.lin import lin_base
 from mindyn.parameters.lin_structure import lin_structure
 from mindyn.robots.loading import load_robot

@@ -1,7 +1,7 @@
 """Vectors and symmetric tensors of plain scalars, for formulas that numbers, CasADi and the operation counter all run.
 
-A scalar is whatever has +, - and *: float, casadi.SX, or `Traced` of counting.py. The seeds' recursions are written on
-these, so that the equations that are evaluated and the equations that are counted are one text.
+A scalar is whatever has +, - and *: float, casadi.SX, or `Traced` of papers/counting.py. The seeds' recursions are
+written on these, so that the equations that are evaluated and the equations that are counted are one text.
 """
 
 from __future__ import annotations

@@ -13,9 +13,9 @@ from functools import partial
 
 import numpy as np
 
-from mindyn.equations.counting import Counts
 from mindyn.equations.mlc_links import mlc_links
-from mindyn.equations.traced_robots import (
+from mindyn.papers.counting import Counts
+from mindyn.papers.traced_robots import (
     ON_HAND,
     Trace,
     formulation_chain,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mindyn.equations.counting import Counts
-from mindyn.equations.paper_tables import LIN_DENSE
-from mindyn.equations.traced_robots import lin_chain
+from mindyn.papers.counting import Counts
+from mindyn.papers.operation_tables import LIN_DENSE
+from mindyn.papers.traced_robots import lin_chain
 
 LINES = ("w", "wd", "Omega", "Psi", "h", "a", "rho", "mub", "zetab", "mu", "zeta", "tau")
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from mindyn.algebra.rotations import cos_sin
 from mindyn.equations import composite_bodies, kane, mlc_dynamics, mlc_inertia
-from mindyn.equations.counting import Counts, Tape
 from mindyn.equations.dh_joints import DhJoint, EndWrench, dh_joint
 from mindyn.equations.mlc_links import MlcLink, lin_joints
 from mindyn.equations.triples import Scalar, Symmetric, Triple, mapped
+from mindyn.papers.counting import Counts, Tape
 from mindyn.parameters.lin_structure import LinStructure
 
 ON_HAND = ("R", "R_n", "first moment")
