@@ -1,0 +1,94 @@
+"""Rows get equal times on the line of motions where, and only where, they make the same motion."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from closeness import ORACLE, assert_close
+
+from mindyn.logs.periods import _changes, motion_timeline
+
+STEP_S = 0.004
+
+
+def fourier_motion(seed, period_s, seconds, approach_s=0.0, noise=1e-3):
+    """Stamps and positions (N, 6): a straight way from a random pose, then a random Fourier series; encoder noise."""
+    rng = np.random.default_rng(seed)
+    time = np.arange(0, approach_s + seconds, STEP_S)
+    angles = 2 * np.pi * np.outer(time - approach_s, np.arange(1, 6)) / period_s
+    q = np.sin(angles) @ rng.normal(size=(5, 6)) + np.cos(angles) @ rng.normal(size=(5, 6))
+    before = time < approach_s
+    if before.any():
+        home = rng.normal(size=6)
+        q[before] = home + (q[before.sum()] - home) * (time[before] / approach_s)[:, None]
+    return time, q + noise * rng.normal(size=q.shape)
+
+
+def timeline(*motions):
+    return motion_timeline([time for time, _ in motions], [q for _, q in motions])
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize(("periods", "approach_s"), [(1.3, 0.0), (2.0, 0.0), (3.4, 4.0), (5.0, 8.0)])
+def test_a_period_is_found_behind_an_approach(seed, periods, approach_s):
+    found = timeline(fourier_motion(seed, 10.0, periods * 10.0, approach_s))
+    assert found.period_s == pytest.approx(10.0, abs=0.03)
+    assert found.length_s == pytest.approx(10.0 + approach_s, abs=0.5)
+    assert "repeats" in found.sentence
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_rows_of_one_phase_have_one_time(seed):
+    time, q = fourier_motion(seed, 8.0, 20.0)
+    (line,) = timeline((time, q)).times
+    later = round(8.0 / STEP_S)
+    apart = np.abs(line[later:] - line[:-later])
+    assert np.minimum(apart, 8.0 - apart).max() < 0.05
+    assert len(np.unique(line.round(1))) == pytest.approx(80, abs=2)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_motions_seen_once_follow_each_other(seed):
+    one, two = fourier_motion(seed, 30.0, 20.0), fourier_motion(seed + 100, 30.0, 25.0)
+    found = timeline(one, two)
+    assert found.period_s is None
+    assert not found.repeated
+    assert not found.sentence
+    assert np.abs(np.concatenate(found.times) - np.concatenate([one[0], one[0][-1] + two[0]])).max() < 0.05
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_log_that_does_the_same_as_another_is_placed_on_it(seed):
+    time, q = fourier_motion(seed, 30.0, 20.0)
+    skipped = 500
+    other = fourier_motion(seed + 100, 30.0, 12.0)
+    found = timeline((time, q), other, (time[skipped:] + 77.0, q[skipped:]))
+    assert np.abs(found.times[2] - found.times[0][skipped:]).max() < 0.05
+    assert found.times[1].min() >= found.times[0].max() - 0.05
+    assert found.repeated
+
+
+def test_rest_at_both_ends_is_no_period():
+    time = np.arange(0, 20, STEP_S)
+    bump = np.where((time > 6) & (time < 14), np.sin((time - 6) * np.pi / 8) ** 2, 0.0)
+    q = bump[:, None] * np.array([1.0, -0.5, 0.3])
+    assert timeline((time, q)).period_s is None
+
+
+def test_joints_at_rest_say_nothing():
+    time, q = fourier_motion(3, 10.0, 25.0)
+    q[:, 2] = 0.5 + 1e-5 * np.random.default_rng(0).normal(size=len(q))
+    assert timeline((time, q)).period_s == pytest.approx(10.0, abs=0.03)
+    assert timeline((time, np.zeros_like(q))).period_s is None
+
+
+def test_changes_are_sums_over_the_overlap():
+    rng = np.random.default_rng(5)
+    x, y = rng.normal(size=(40, 3)), rng.normal(size=(25, 3))
+    change, deviation = _changes(x, y)
+    for place, lag in enumerate(range(1 - len(x), len(y))):
+        rows = [i for i in range(len(x)) if 0 <= i + lag < len(y)]
+        moved = y[[i + lag for i in rows]] - x[rows]
+        assert_close(change[place], np.sqrt((moved**2).mean(axis=0)).max(), ORACLE)
+        if len(rows) > 1:
+            assert_close(deviation[place], x[rows].std(axis=0).max(), ORACLE)
