@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from mindyn.regression.regressor import with_estimated_drives
     from mindyn.report.inputs import MotionComparison
     from mindyn.report.writing import write_report
+    from mindyn.robots.friction_laws import asymmetric_coulomb, asymmetric_viscous, stribeck
     from mindyn.robots.loading import bundled_robots, load_robot
     from mindyn.robots.parts import (
         Drive,
@@ -75,9 +76,6 @@ if TYPE_CHECKING:
         Link,
         Loop,
         Shape,
-        asymmetric_coulomb,
-        asymmetric_viscous,
-        stribeck,
     )
     from mindyn.robots.robot import Robot
     from mindyn.simulation.control_laws import ControlLaw
@@ -168,10 +166,8 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "mindyn.report.inputs": ("MotionComparison",),
     "mindyn.report.writing": ("write_report",),
     "mindyn.robots.loading": ("bundled_robots", "load_robot"),
-    "mindyn.robots.parts": (
-        *("Drive", "ExtraTorque", "Frame", "Joint", "Limits", "Link", "Loop", "Shape"),
-        *("asymmetric_coulomb", "asymmetric_viscous", "stribeck"),
-    ),
+    "mindyn.robots.parts": (*("Drive", "ExtraTorque", "Frame", "Joint", "Limits", "Link", "Loop", "Shape"),),
+    "mindyn.robots.friction_laws": ("asymmetric_coulomb", "asymmetric_viscous", "stribeck"),
     "mindyn.robots.robot": ("Robot",),
     "mindyn.simulation.control_laws": ("ControlLaw",),
     "mindyn.simulation.controllers": ("ComputedTorque", "ProportionalDerivative", "SineMotion"),

@@ -31,7 +31,8 @@ from mindyn.identifiability.base_sets import base_parameters
 from mindyn.kernels.model import compile_model
 from mindyn.regression.friction import SHAPES
 from mindyn.regression.regressor import with_estimated_drives
-from mindyn.robots.parts import Drive, ExtraTorque, Link, stribeck
+from mindyn.robots.friction_laws import stribeck
+from mindyn.robots.parts import Drive, ExtraTorque, Link
 
 FILE = 1e-9
 """Torques of an exported file against the fit's."""

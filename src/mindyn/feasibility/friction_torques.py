@@ -1,33 +1,23 @@
 """Friction of an estimate beyond what drives state, as extra torques of a robot.
 
 Friction k acts on the speed u = w . qd (w: what the motor turns with the joints, joint side) with a direction s, the
-sign of u or what the fit took for it, and its torque on joint j is value * w_j * shape(u, s).
+sign of u or what the fit took for it, and its torque on joint j is value * w_j * law(u, s)
+(`mindyn.robots.friction_laws`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import count
-from typing import Final
 
 import numpy as np
 
 from mindyn.algebra.values import Array
-from mindyn.regression.friction import STRIBECK_SPEED, Friction
+from mindyn.regression.friction import Friction
 from mindyn.robots.drive_matrices import friction_matrix
+from mindyn.robots.friction_laws import FRICTION_LAWS
 from mindyn.robots.parts import ExtraTorque
 from mindyn.robots.robot import Robot
-
-FORMULAS: Final[Mapping[str, str]] = {
-    "asymmetric": "abs({u})",
-    "root": "{s} * sqrt(abs({u}))",
-    "square": "{s} * {u} ** 2",
-    "cubic": "{u} ** 3",
-    "stribeck": f"{{s}} * exp(-abs({{u}}) / {STRIBECK_SPEED})",
-    "speed": "{u}",
-    "direction": "{s}",
-}
-"""Friction shapes as formulas of speed and direction; see `mindyn.regression.friction.SHAPES`."""
 
 
 def friction_torques(
@@ -44,7 +34,7 @@ def friction_torques(
         for j in np.flatnonzero(weights) if value else ():
             joint = robot.joint_names[j]
             u = _speed(weights, int(j))
-            formula = FORMULAS[shape].format(u=u, s=f"tanh({u} / {width!r})" if width else f"sign({u})")
+            formula = FRICTION_LAWS[shape].text(u, f"tanh({u} / {width!r})" if width else f"sign({u})")
             name = wanted if wanted.endswith(joint) else f"{wanted}_on_{joint}"
             name = next(one for k in count(1) if (one := name if k == 1 else f"{name}_{k}") not in taken)
             taken.add(name)

@@ -11,20 +11,14 @@ from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
+from mindyn.robots.friction_laws import FITTED_SHAPES, FRICTION_LAWS
 
 Direction = Literal["sign", "tanh", "stop"]
 
 SHAPES: Final[Mapping[str, Callable[[Array, Array], Array]]] = {
-    "asymmetric": lambda u, s: np.abs(u),  # noqa: ARG005 - one signature for all shapes
-    "root": lambda u, s: s * np.sqrt(np.abs(u)),
-    "square": lambda u, s: s * u * u,
-    "cubic": lambda u, s: u**3,  # noqa: ARG005
-    "stribeck": lambda u, s: s * np.exp(-np.abs(u) / STRIBECK_SPEED),
+    name: FRICTION_LAWS[name].values for name in FITTED_SHAPES
 }
-"""Further friction columns as functions of the speed u (rad/s, joint side) and the direction s in [-1, 1]."""
-
-STRIBECK_SPEED: Final = 0.1
-"""rad/s (m/s), joint side, over which the Stribeck column decays."""
+"""Further friction columns as functions of the speed u and the direction s; formulas: `mindyn.robots.friction_laws`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +28,7 @@ class Friction:
     direction  "sign"; "tanh": tanh(u / width); "stop": the stop operator z' = u / width while |z| < 1, which keeps its
                value at rest and turns over within 2 width of travel, as presliding friction does [Dahl 1968]
     width      rad/s (tanh) or rad (stop) at the joint; not used by "sign"
-    shapes     names out of `SHAPES`, one more column each for every drive
+    shapes     friction laws out of `FITTED_SHAPES`, one more column each for every drive
     joint_side joints with viscous and Coulomb columns of their own motion besides those of their (coupled) motor
     """
 
@@ -49,8 +43,8 @@ class Friction:
         if self.direction != "sign" and not self.width > 0:
             raise InputError(f"direction {self.direction!r} needs a positive width, got {self.width!r}")
         for name in self.shapes:
-            if name not in SHAPES:
-                raise InputError(f"no friction shape {name!r}; there are: {', '.join(SHAPES)}")
+            if name not in FITTED_SHAPES:
+                raise InputError(f"no friction shape {name!r}; there are: {', '.join(FITTED_SHAPES)}")
 
     def directions(self, u: Array, segments: NDArray[np.int64], rate_hz: float) -> Array:
         """s (N, k) of speeds u (N, k), rad/s at the joint side; a stop operator starts at 0 with every segment."""

@@ -1,17 +1,20 @@
-"""Formulas that a user declares for extra torques: `sin(q) * 3.0`, `sign(qd) * exp(-(qd / 0.1) ** 2)`.
+"""Formulas of extra torques, `sin(q) * 3.0`, `sign(qd) * exp(-(qd / 0.1) ** 2)`, and of friction laws.
 
-Variables are q and qd of the torque's own joint, and q1, qd2, ... of joints by number. Accelerations are not among
+Variables of a torque are q and qd of its own joint, and q1, qd2, ... of joints by number. Accelerations are not among
 them, so that forward dynamics stays linear. Nothing else of Python is allowed.
 """
 
 from __future__ import annotations
 
 import ast
+import copy
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
+
+import numpy as np
 
 from mindyn.errors import RobotError
 
@@ -20,7 +23,13 @@ ARITY = {"sin": 1, "cos": 1, "tan": 1, "sqrt": 1, "exp": 1, "log": 1, "tanh": 1,
 LONGEST = 1000
 """Characters of a formula."""
 
-_VARIABLE = re.compile(r"(q|qd)([1-9][0-9]*)?")
+NUMPY_FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
+    **{name: getattr(np, name) for name in ARITY if name != "atan2"},
+    "atan2": np.arctan2,
+}
+"""What the functions of a formula are over arrays."""
+
+_MOTION = re.compile(r"(q|qd)([1-9][0-9]*)?")
 _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
     ast.Add: lambda a, b: a + b,
     ast.Sub: lambda a, b: a - b,
@@ -54,9 +63,25 @@ class Formula:
         """The value, over whatever numbers, arrays or symbols the variables are."""
         return _value(self.tree, variables, functions)
 
+    def substituted(self, texts: Mapping[str, str], variables: Collection[str] | None = None) -> Formula:
+        """The formula with texts in place of variables; `variables` as `parse_formula` takes them, of the result."""
+        trees = {name: ast.parse(text, mode="eval").body for name, text in texts.items()}
+        return parse_formula(ast.unparse(_Substitution(trees).visit(copy.deepcopy(self.tree))), variables)
 
-def parse_formula(text: str) -> Formula:
-    """The formula of a text; refuses everything but arithmetic, numbers, variables and known functions."""
+
+class _Substitution(ast.NodeTransformer):
+    def __init__(self, trees: Mapping[str, ast.expr]) -> None:
+        self.trees = trees
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return self.trees.get(node.id, node)
+
+
+def parse_formula(text: str, variables: Collection[str] | None = None) -> Formula:
+    """The formula of a text; refuses everything but arithmetic, numbers, variables and known functions.
+
+    variables  names that may stand in it; q, qd, q1, qd2, ... where none are given
+    """
     if not isinstance(text, str) or not text.strip() or len(text) > LONGEST:
         raise RobotError(f"a formula is a text of at most {LONGEST} characters, got {text!r:.60}")
     try:
@@ -64,7 +89,7 @@ def parse_formula(text: str) -> Formula:
     except (SyntaxError, RecursionError, MemoryError, ValueError) as error:
         raise RobotError(f"the formula {text!r} cannot be read", hint="an example: 2.5 * sin(q) + 0.1 * qd") from error
     try:
-        formula = Formula(text, tree, frozenset(_variables(tree, text)))
+        formula = Formula(text, tree, frozenset(_variables(tree, text, variables)))
         trial = formula.evaluate(dict.fromkeys(formula.variables, _TRIAL), _TRIAL_FUNCTIONS)
     except (ArithmeticError, ValueError, RecursionError, TypeError) as error:
         raise RobotError(f"the formula {text!r} has no value at q = qd = {_TRIAL}: {error}") from error
@@ -73,20 +98,21 @@ def parse_formula(text: str) -> Formula:
     return formula
 
 
-def _variables(node: ast.expr, text: str) -> list[str]:
+def _variables(node: ast.expr, text: str, known: Collection[str] | None) -> list[str]:
     match node:
         case ast.Constant(value=int() | float()) if not isinstance(node.value, bool):
             return []
-        case ast.Name(id=name) if _VARIABLE.fullmatch(name):
+        case ast.Name(id=name) if _MOTION.fullmatch(name) if known is None else name in known:
             return [name]
         case ast.UnaryOp(op=op, operand=operand) if type(op) in _OPERATORS:
-            return _variables(operand, text)
+            return _variables(operand, text, known)
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
-            return _variables(left, text) + _variables(right, text)
+            return _variables(left, text, known) + _variables(right, text, known)
         case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if len(arguments) == ARITY.get(name):
-            return [variable for argument in arguments for variable in _variables(argument, text)]
-    known = f"numbers, + - * / **, q qd (or q1, qd2, ...), {', '.join(ARITY)} with their arguments"
-    raise RobotError(f"{ast.unparse(node)!r} in the formula {text!r} is not known; a formula has {known}")
+            return [variable for argument in arguments for variable in _variables(argument, text, known)]
+    names = "q qd (or q1, qd2, ...)" if known is None else " ".join(known)
+    parts = f"numbers, + - * / **, {names}, {', '.join(ARITY)} with their arguments"
+    raise RobotError(f"{ast.unparse(node)!r} in the formula {text!r} is not known; a formula has {parts}")
 
 
 def _value(node: ast.AST, variables: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]) -> Any:

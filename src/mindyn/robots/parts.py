@@ -207,22 +207,6 @@ class ExtraTorque:
         parse_formula(self.formula)
 
 
-def stribeck(joint: str, torque: float, speed: float) -> ExtraTorque:
-    """Friction that falls from standstill: torque * sign(qd) * exp(-(qd / speed)^2), on top of Coulomb friction."""
-    require_number(speed, "the Stribeck speed", least=1e-12)
-    return ExtraTorque(f"stribeck_{joint}", joint, f"sign(qd) * exp(-(qd / {speed!r}) ** 2)", torque)
-
-
-def asymmetric_coulomb(joint: str, torque: float) -> ExtraTorque:
-    """Half the difference of Coulomb friction forwards and backwards, while the joint moves."""
-    return ExtraTorque(f"coulomb_difference_{joint}", joint, "abs(sign(qd))", torque)
-
-
-def asymmetric_viscous(joint: str, coefficient: float) -> ExtraTorque:
-    """Half the difference of viscous friction forwards and backwards: coefficient * |qd|."""
-    return ExtraTorque(f"viscous_difference_{joint}", joint, "abs(qd)", coefficient)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Loop(Value):
     """A pin that closes a kinematic loop: origins and z axes of the two poses coincide.

@@ -18,6 +18,7 @@ from mindyn.logs.pipeline import condition
 from mindyn.logs.samples import Samples
 from mindyn.notation import DRIVE_PARAMETERS, PARAMETERS_PER_LINK
 from mindyn.robots.drive_matrices import friction_matrix, joints_of_motors
+from mindyn.robots.friction_laws import FRICTION_LAWS
 from mindyn.robots.parts import ExtraTorque
 from mindyn.robots.robot import Robot
 from mindyn.simulation.controllers import ComputedTorque, SineMotion
@@ -226,7 +227,8 @@ def _with_friction_error(robot: Robot, part: float) -> Robot:
             f"friction_error is a part of the Coulomb friction, but robot {robot.name!r} states none",
             hint="add [[drive]] tables with coulomb to the robot file, or leave friction_error at 0",
         )
-    formula = f"tanh(qd / {STRIBECK_SPEED / 10!r}) * exp(-(qd / {STRIBECK_SPEED!r}) ** 2)"
+    law = FRICTION_LAWS["stribeck"].with_constants(speed=STRIBECK_SPEED, exponent=2.0)
+    formula = law.text("qd", f"tanh(qd / {STRIBECK_SPEED / 10!r})")
     extras = [
         ExtraTorque(f"stribeck_{name}", name, formula, float(part * level))
         for name, level in zip(robot.joint_names, levels, strict=True)

@@ -1,0 +1,82 @@
+"""One table of friction laws: the same torque as array, as compiled code and as text."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from closeness import SAME_ALGEBRA, assert_close
+
+import mindyn
+from mindyn.errors import InputError, RobotError
+from mindyn.regression.friction import SHAPES
+from mindyn.robots.friction_laws import FITTED_SHAPES, FRICTION_LAWS, FrictionLaw
+
+WRITTEN_OUT = {
+    "speed": lambda u: u,
+    "direction": lambda u: np.sign(u),
+    "difference": lambda u: np.where(u == 0, 0.0, 1.0),
+    "asymmetric": lambda u: np.where(u < 0, -u, u),
+    "root": lambda u: np.sign(u) * abs(u) ** 0.5,
+    "square": lambda u: u * abs(u),
+    "cubic": lambda u: u * u * u,
+    "stribeck": lambda u: np.sign(u) * np.exp(-10 * abs(u)),
+}
+SPEEDS = np.concatenate([np.linspace(-2, 2, 41), [0.0, 1e-3, -1e-3, 0.1]])
+
+
+@pytest.mark.parametrize("name", FRICTION_LAWS)
+def test_a_law_is_the_same_in_arrays_and_in_compiled_code(name):
+    law = FRICTION_LAWS[name]
+    expected = WRITTEN_OUT[name](SPEEDS)
+    assert_close(law.values(SPEEDS, np.sign(SPEEDS)), expected, SAME_ALGEBRA)
+    torque = mindyn.ExtraTorque("friction", "joint1", law.text("qd", "sign(qd)"), 1.0)
+    robot = replace(mindyn.load_robot("planar2"), gravity=np.zeros(3), drives=(), extras=(torque,))
+    still = np.zeros((len(SPEEDS), 2))
+    qd = np.column_stack([SPEEDS, 0 * SPEEDS])
+    tau = mindyn.compile_model(robot, drives=True).inverse_dynamics(still, qd, still)
+    assert_close(tau[:, 0], expected, SAME_ALGEBRA)
+
+
+def test_columns_of_a_fit_are_laws_of_the_table():
+    assert tuple(SHAPES) == FITTED_SHAPES
+    smooth = np.tanh(SPEEDS / 0.05)
+    for name, column in SHAPES.items():
+        assert_close(column(SPEEDS, smooth), FRICTION_LAWS[name].values(SPEEDS, smooth), 0.0)
+    assert_close(SHAPES["root"](SPEEDS, smooth), smooth * np.sqrt(np.abs(SPEEDS)), SAME_ALGEBRA)
+
+
+@pytest.mark.parametrize("exponent", [0.5, 1.0, 2.0])
+def test_stribeck_friction_is_one_law_with_a_stated_exponent(exponent):
+    extra = mindyn.stribeck("joint1", 3.0, 0.2, exponent)
+    robot = replace(mindyn.load_robot("planar2"), gravity=np.zeros(3), drives=(), extras=(extra,))
+    qd = np.array([-0.13, 0.0])
+    tau = mindyn.compile_model(robot, drives=True).inverse_dynamics(0 * qd, qd, 0 * qd)
+    assert_close(tau[0], -3.0 * np.exp(-((0.13 / 0.2) ** exponent)), SAME_ALGEBRA)
+    column = FRICTION_LAWS["stribeck"].with_constants(speed=0.2, exponent=exponent)
+    assert_close(column.values(np.array([-0.13]), np.array([-1.0])), [tau[0] / 3.0], SAME_ALGEBRA)
+
+
+def test_a_speed_of_several_joints_stands_in_the_text():
+    assert FRICTION_LAWS["root"].text("(2.0 * qd1 - qd3)", "sign(2.0 * qd1 - qd3)") == (
+        "sign(2.0 * qd1 - qd3) * sqrt(abs(2.0 * qd1 - qd3))"
+    )
+
+
+def test_a_law_that_depends_on_the_load_asks_for_it():
+    law = FrictionLaw("s * abs(load)", ("1", "1"), "grows with the load")
+    u, load = np.array([0.3, -0.2]), np.array([-5.0, 7.0])
+    assert law.needs_load
+    assert_close(law.values(u, np.sign(u), load), [5.0, -7.0], 0.0)
+    with pytest.raises(InputError, match="depends on the load, which was not given"):
+        law.values(u, np.sign(u))
+    with pytest.raises(InputError, match="no formula of q and qd says it"):
+        law.text("qd", "sign(qd)")
+
+
+def test_names_that_a_law_does_not_have_are_refused():
+    with pytest.raises(RobotError, match=r"'w' in the formula 's \* w' is not known; a formula has numbers.*u s load"):
+        _ = FrictionLaw("s * w", ("N m", "N"), "of nothing").parsed
+    with pytest.raises(RobotError, match="Stribeck exponent"):
+        mindyn.stribeck("joint1", 1.0, 0.1, 0.0)
