@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import graphlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -28,15 +30,45 @@ LAYERS = (
 FILES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")
 
 
-def imported_layers(path: Path) -> set[str]:
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-        if isinstance(node, ast.ImportFrom):
+def module_name(path: Path) -> str:
+    return ".".join(("mindyn", *path.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__")
+
+
+MODULES = {module_name(path) for path in FILES}
+
+
+def imported_modules(path: Path, walk: Callable[[ast.AST], Iterator[ast.AST]] = ast.walk) -> set[str]:
+    """Modules of mindyn that a file imports: by statement, wherever it stands, or by `import_module` and its name.
+
+    A module's name counts wherever it stands as a text, since such a text is there to be imported; of an f-string, the
+    text before the first value counts with every module that begins so.
+    """
+    found: set[str] = set()
+    for node in walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path} uses a relative import"
-            names = [node.module or ""]
-        found |= {name.split(".")[1] for name in names if name.startswith("mindyn.")}
-    return found
+            inner = {f"{node.module}.{alias.name}" for alias in node.names} & MODULES
+            found |= inner or {node.module or ""}
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            found |= {node.value} & MODULES
+        elif isinstance(node, ast.JoinedStr) and isinstance(node.values[0], ast.Constant):
+            begin = str(node.values[0].value)
+            found |= {name for name in MODULES if begin.startswith("mindyn.") and name.startswith(begin)}
+    return {name for name in found if name.startswith("mindyn.")}
+
+
+def walked(tree: ast.AST) -> Iterator[ast.AST]:
+    """All nodes but those under `if TYPE_CHECKING`, which import nothing when the program runs."""
+    for node in ast.iter_child_nodes(tree):
+        if not (isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"):
+            yield node
+            yield from walked(node)
+
+
+def imported_layers(path: Path) -> set[str]:
+    return {name.split(".")[1] for name in imported_modules(path)}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
@@ -45,6 +77,36 @@ def test_imports_point_backwards(path):
     assert layer in LAYERS, f"{layer} is not a layer of the design"
     later = [name for name in imported_layers(path) if LAYERS.index(name) > LAYERS.index(layer)]
     assert not later, f"{layer} imports from {later}, which come after it"
+
+
+def test_modules_of_a_layer_import_one_another_without_a_circle():
+    """Not even by an import inside a function: what needs one another is one idea.
+
+    `Robot` alone may: its methods name what other modules make of a robot.
+    """
+    graph = {module_name(path): imported_modules(path, walked) - {module_name(path)} for path in FILES}
+    graph["mindyn.robots.robot"] -= {f"mindyn.robots.{name}" for name in ("edits", "table")}
+    try:
+        graphlib.TopologicalSorter(graph).prepare()
+    except graphlib.CycleError as circle:
+        pytest.fail(f"modules import one another: {' -> '.join(circle.args[1])}")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from importlib import import_module\nimport_module('mindyn.cli.demo')",
+        "TABLE = {'demo': ('mindyn.cli.demo', 'demo')}",
+        "import importlib\nname = 'demo'\nimportlib.import_module(f'mindyn.cli.{name}')",
+        "def late():\n    from mindyn.cli.demo import demo",
+        "from mindyn.cli import demo",
+        "import mindyn.cli.demo",
+    ],
+)
+def test_an_import_is_seen_however_it_is_written(text, tmp_path):
+    path = tmp_path / "module.py"
+    path.write_text(text)
+    assert "mindyn.cli.demo" in imported_modules(path)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))

@@ -15,11 +15,12 @@ from mindyn.logs.cleaning import Cleaner
 from mindyn.logs.columns import Pick, both_lists, further_joints, pick_signal
 from mindyn.logs.conversion import Conversion, conversion_of
 from mindyn.logs.findings import LogError
+from mindyn.logs.formats import open_table
 from mindyn.logs.log import Log, Source, joined, source_of
 from mindyn.logs.oddities import Oddities
 from mindyn.logs.row_blocks import in_step
 from mindyn.logs.statement import SIGNALS, ColumnNames, Statement, read_sidecar
-from mindyn.logs.tables import Table, open_table, row_count
+from mindyn.logs.tables import Table, row_count
 from mindyn.logs.units import factor
 from mindyn.robots.robot import Robot
 

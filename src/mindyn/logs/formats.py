@@ -1,0 +1,62 @@
+"""Formats of log files: for each suffix the function that opens a file as a `Table`.
+
+A new format is one function and one entry of `FORMATS`, also of a program that uses mindyn:
+`FORMATS[".dat"] = open_dat`. Readers are imported when a file of their format is opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from mindyn.logs.findings import LogError
+from mindyn.logs.statement import Statement
+from mindyn.logs.tables import Table
+from mindyn.robots.robot import Robot
+
+Opener = Callable[[Path, Robot, Statement], Table]
+
+
+def _text(path: Path, robot: Robot, said: Statement) -> Table:  # noqa: ARG001 - one signature for all formats
+    from mindyn.logs.text_table import TextTable
+
+    return TextTable(path, said.separator, said.decimal, said.skip_rows)
+
+
+def _parquet(path: Path, robot: Robot, said: Statement) -> Table:  # noqa: ARG001
+    from mindyn.logs.parquet_table import ParquetTable
+
+    return ParquetTable(path)
+
+
+def _arrays(path: Path, robot: Robot, said: Statement) -> Table:  # noqa: ARG001
+    from mindyn.logs.array_table import open_arrays
+
+    return open_arrays(path, len(robot.primary_names))
+
+
+def _bag(path: Path, robot: Robot, said: Statement) -> Table:
+    from mindyn.logs.bag_table import BagTable
+
+    return BagTable(path, robot, said.topic)
+
+
+FORMATS: Final[dict[str, Opener]] = {
+    **dict.fromkeys((".csv", ".txt"), _text),
+    ".parquet": _parquet,
+    **dict.fromkeys((".h5", ".hdf5", ".npz", ".mat"), _arrays),
+    **dict.fromkeys((".mcap", ".db3"), _bag),
+}
+
+
+def open_table(path: Path, robot: Robot, said: Statement) -> Table:
+    """The table of a log file; the suffix says the format, a folder is a rosbag2."""
+    if not path.exists():
+        raise LogError(f"there is no log {str(path)!r}", hint=f"paths are taken from {str(Path.cwd())!r}")
+    if path.is_file() and path.stat().st_size == 0:
+        raise LogError(f"{path.name} is empty (0 bytes)", hint="did the recording or the copy fail?")
+    opener = _bag if path.is_dir() else FORMATS.get(path.suffix.lower())
+    if opener is None:
+        raise LogError(f"{path.name}: mindyn reads {', '.join(FORMATS)}, and rosbag2 folders")
+    return opener(path, robot, said)
