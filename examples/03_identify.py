@@ -5,12 +5,8 @@ from dataclasses import replace
 import numpy as np
 
 import mindyn
-from mindyn.estimators.identify import identify
-from mindyn.logs.log import log_of_arrays
-from mindyn.regression.regressor import with_estimated_drives
-from mindyn.validation.validate import validate
 
-robot = with_estimated_drives(mindyn.load_robot("puma560"))
+robot = mindyn.with_estimated_drives(mindyn.load_robot("puma560"))
 robot = replace(robot, drives=tuple(replace(drive, viscous=2.0) for drive in robot.drives))
 model = mindyn.compile_model(robot, drives=True)
 
@@ -23,10 +19,10 @@ def recording(seed: int, rows: int = 4000, rate: float = 200.0):
     a, angle = rng.uniform(0.1, 0.3, (5, 6)), t[:, None, None] * w + rng.uniform(0, 2 * np.pi, (5, 6))
     q, qd, qdd = (a * np.sin(angle)).sum(1), (a * w * np.cos(angle)).sum(1), -(a * w**2 * np.sin(angle)).sum(1)
     tau = model.inverse_dynamics(q, qd, qdd) + 0.1 * rng.standard_normal((rows, 6))
-    return log_of_arrays(robot.joint_names, t, np.round(q / 2e-5) * 2e-5, tau)
+    return mindyn.log_of_arrays(robot.joint_names, t, np.round(q / 2e-5) * 2e-5, tau)
 
 
-found = identify(robot, recording(1), progress=print)
+found = mindyn.identify(robot, recording(1), progress=print)
 print(found.status)
 
 truth = dict(zip(found.base.names, found.base.values, strict=True))
@@ -36,4 +32,4 @@ for name in ("Izz1R", "mcx2R", "mcy2", "Izz2R", "mcy3R", "fv1", "fc1", "fv2", "f
     print(f"{name:8} {truth[name]:9.4f} {found.value(name):9.4f} {deviation:9.4f}")
 
 print()
-print(validate(found, recording(2)))
+print(mindyn.validate(found, recording(2)))

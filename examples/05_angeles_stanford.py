@@ -6,15 +6,12 @@ share: |f3(10)| = 29.9205 N, |tau4(10)| = 0.22938 N m, |tau5(0)| = 0.35316 N m.
 
 from pathlib import Path
 
-import casadi
 import numpy as np
 
 import mindyn
-from mindyn.equations.kane import kane_inverse_dynamics
 
 robot = mindyn.load_robot("stanford")
-symbols = [casadi.SX.sym(name, 6) for name in ("q", "qd", "qdd")]
-torque = casadi.Function("tau", symbols, [kane_inverse_dynamics(robot, *symbols)])
+torque = mindyn.equation(robot, "inverse_dynamics", formulation="kane")
 
 start = np.array([0, np.pi / 2, 0, 0, 0, 0])  # joint 3 is the paper's b3
 A, B = np.array([np.pi / 30, -np.pi / 60, 0.01, np.pi / 30, np.pi / 30, np.pi / 30]), 2 * np.pi / 10

@@ -7,11 +7,9 @@ Writes angeles_line.toml (the robot) and angeles_line.svg.
 
 from pathlib import Path
 
-import casadi
 import numpy as np
 
 import mindyn
-from mindyn.equations.kane import kane_inverse_dynamics
 
 ALPHA, A, B = (0, 90, 0, 0, 90, 90), (0, 0, 1.02, 1.02, 0.2, 0), (-1.5, 0, 0, 0, 0, -0.41)
 MASS = (680, 360, 180, 55, 36, 68)
@@ -46,8 +44,7 @@ def solved(q, R, p):
     raise SystemExit("inverse kinematics did not converge")
 
 
-symbols = [casadi.SX.sym(name, 6) for name in ("q", "qd", "qdd")]
-torque = casadi.Function("tau", symbols, [kane_inverse_dynamics(robot, *symbols)])
+torque = mindyn.equation(robot, "inverse_dynamics", formulation="kane")
 R, q, tau, times = np.array(pose(mended))[:3, :3], mended, [], np.linspace(0, 1, 51)
 for t in times:
     s, v, a = (0.5 * np.polyval(c, t) for c in ([6, -15, 10, 0, 0, 0], [30, -60, 30, 0, 0], [120, -180, 60, 0]))

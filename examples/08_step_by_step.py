@@ -3,9 +3,8 @@
 import numpy as np
 
 import mindyn
-from mindyn.papers.yoshida_values import yoshida_puma
 
-robot = yoshida_puma("table1")
+robot = mindyn.load_robot("puma560_yoshida")
 plan = mindyn.plan_tests(robot)
 print(plan.table())
 

@@ -8,11 +8,10 @@ import numpy as np
 
 import mindyn
 from mindyn.papers.yoshida_values import yoshida_puma
-from mindyn.robots.drive_matrices import gear_matrix
 
 robot = yoshida_puma("table3")
 rate, rows = 200.0, 4000
-G = gear_matrix(robot)
+G = robot.gear_matrix
 
 
 def recording(seed: int) -> mindyn.Samples:

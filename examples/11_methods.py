@@ -9,10 +9,9 @@ from pathlib import Path
 import numpy as np
 
 import mindyn
-from mindyn.validation.bench_setting import make_bench
 
 robot = mindyn.load_robot("puma560_yoshida")
-bench = make_bench(robot, mindyn.BenchSetting(seconds=10.0, torque_noise=0.01))
+bench = mindyn.BenchSetting(seconds=10.0, torque_noise=0.01).bench(robot)
 recording = bench.trial(0).samples
 loop = {"control_rate_hz": bench.setting.control_rate_hz, "initial": "reference"}
 

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from mindyn.kernels.model import Model, compile_model
     from mindyn.kernels.observer import MomentumObserver
     from mindyn.logs.conditioning import AS_LOGGED, Conditioning
+    from mindyn.logs.log import Log, log_of_arrays
     from mindyn.logs.pipeline import condition, condition_stream
     from mindyn.logs.reading import read_log, scan_log
     from mindyn.logs.samples import Samples
@@ -159,6 +160,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "mindyn.kernels.observer": ("MomentumObserver",),
     "mindyn.kernels.model": ("Model", "compile_model"),
     "mindyn.logs.conditioning": ("AS_LOGGED", "Conditioning"),
+    "mindyn.logs.log": ("Log", "log_of_arrays"),
     "mindyn.logs.pipeline": ("condition", "condition_stream"),
     "mindyn.logs.reading": ("read_log", "scan_log"),
     "mindyn.logs.samples": ("Samples",),
@@ -225,6 +227,8 @@ __all__ = [  # noqa: RUF022 - in the order of the work
     "Box",
     "read_log",
     "scan_log",
+    "Log",
+    "log_of_arrays",
     "Conditioning",
     "AS_LOGGED",
     "condition",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -37,6 +38,29 @@ def test_examples_run_and_are_short(path, tmp_path):
 
 def code_blocks(path: Path) -> list[str]:
     return re.findall(r"```python\n(.*?)```", path.read_text(), re.DOTALL)
+
+
+def programs(path: Path) -> str:
+    """The Python of an example, a notebook or a page."""
+    if path.suffix == ".ipynb":
+        cells = json.loads(path.read_text())["cells"]
+        return "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+    return path.read_text() if path.suffix == ".py" else "\n".join(code_blocks(path))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *EXAMPLES,
+        *sorted((ROOT / "examples" / "notebooks").glob("*.ipynb")),
+        *(path for path in DOCUMENTS if path.name != "architecture.md"),  # which tells where things are inside
+    ],
+    ids=lambda path: str(path.relative_to(ROOT)),
+)
+def test_users_are_shown_public_names_alone(path):
+    """`mindyn` itself, and `mindyn.papers` for what reproduces a paper."""
+    imports = re.findall(r"^\s*(?:from|import) (mindyn\.\S+)", programs(path), re.MULTILINE)
+    assert not [name for name in imports if not name.startswith("mindyn.papers.")]
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))

@@ -221,6 +221,13 @@ class Robot(Value):
 
         return with_payload(self, mass, com, inertia, at)
 
+    @property
+    def gear_matrix(self) -> Array:
+        """G (drives, n): motor positions are G q, joint torques G^T times motor torques."""
+        from mindyn.robots.drive_matrices import gear_matrix
+
+        return gear_matrix(self)
+
     def __str__(self) -> str:
         from mindyn.robots.table import robot_table
 

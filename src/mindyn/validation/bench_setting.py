@@ -89,6 +89,10 @@ class BenchSetting:
                 f"differentiation = {self.differentiation!r}; it may be: {', '.join(get_args(Differentiation))}"
             )
 
+    def bench(self, robot: Robot) -> Bench:
+        """Recordings of a robot whose values are known, made so."""
+        return make_bench(robot, self)
+
     @property
     def conditioning(self) -> Conditioning:
         """From recordings to samples."""
