@@ -135,7 +135,7 @@ def test_unknown_formats_and_folders_are_refused(design, tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(mindyn.MindynError, match="file' is a file"):
         design.write(tmp_path / "file")
-    with pytest.raises(mindyn.MindynError, match="inside' cannot be made"):
+    with pytest.raises(mindyn.MindynError, match="inside' cannot be a folder"):
         design.write(tmp_path / "file" / "inside")
 
 

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import mindyn
 from mindyn.cli.identify import identify
-from mindyn.errors import InputError, RobotFileError
+from mindyn.errors import ExportError, InputError, RobotFileError
 from mindyn.estimators.estimate import load_estimate
 from mindyn.logs.findings import LogError
 from mindyn.regression.regressor import with_estimated_drives
@@ -148,6 +148,24 @@ def test_drives_come_from_a_file(logs, fixed):
     (logs / "drives.toml").write_text(f"{DRIVES}{DRIVES}")
     with pytest.raises(RobotFileError, match="a joint has one drive; repeated: joint6"):
         invoked(*given)
+
+
+def test_an_earlier_run_stays_whole_until_the_new_one_is(logs, fixed, monkeypatch):
+    (logs / "out").mkdir()
+    earlier = {"estimate.json": "earlier", "validation.json": "earlier", "report.html": "earlier"}
+    for name, text in earlier.items():
+        (logs / "out" / name).write_text(text)
+
+    def no_space(*_):
+        raise ExportError("no space left")
+
+    monkeypatch.setattr("mindyn.cli.identify.judged_report", no_space)
+    given = ("puma560", logs / "run1.parquet", "--conditioning", fixed, "--out", logs / "out")
+    with pytest.raises(ExportError, match="no space left"):
+        invoked(*given)
+    assert {one.name: one.read_text() for one in (logs / "out").iterdir()} == earlier
+    invoked(*given, "--no-report")
+    assert {one.name for one in (logs / "out").iterdir()} == {"estimate.json", "parameters.parquet", "run.json"}
 
 
 def test_unlogged_joints_are_locked(logs, fixed):

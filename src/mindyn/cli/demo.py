@@ -23,7 +23,7 @@ from mindyn.export.urdf_writer import write_urdf
 from mindyn.feasibility.check import check_feasible, make_feasible
 from mindyn.feasibility.full_model import full_model
 from mindyn.feasibility.physically_consistent import identify_consistent
-from mindyn.files import make_folder
+from mindyn.files import make_folder, replacing
 from mindyn.kernels.model import compile_model
 from mindyn.logs.log import Log, log_of_arrays
 from mindyn.robots.loading import load_robot
@@ -35,6 +35,8 @@ from mindyn.simulation.sensors import Sensors
 from mindyn.simulation.simulate import simulate
 from mindyn.validation.validate import comparison_table, validate
 
+FILES: Final = ("report.html", "estimate.json", "puma560.urdf", "puma560.c", "puma560.h")
+"""What the demonstration writes."""
 SECONDS: Final = 10.0
 RATE_HZ: Final = 200.0
 WRIST: Final = {"joint5": {"joint4": 0.981}, "joint6": {"joint4": 1.005, "joint5": 13.89}}
@@ -62,16 +64,17 @@ def demo(
     for name, one in estimates.items():
         _talk(f"{name}: is such an arm possible?\n{check_feasible(one)}")
     judged = {name: validate(one, other) for name, one in estimates.items()}
-    written = write_all(out, found, estimates, training, other)
+    with replacing(out, FILES) as folder:
+        write_all(folder, found, estimates, training, other)
     if as_json:
         errors = {name: verdict.to_dict() for name, verdict in judged.items()}
-        said = {"files": [str(out / name) for name in written], "status": found.status, "second_motion": errors}
+        said = {"files": [str(out / name) for name in FILES], "status": found.status, "second_motion": errors}
         typer.echo(json.dumps(said, indent=1))
     else:
         typer.echo(parameter_table(truth, estimates))
         errors_beside = comparison_table({name: verdict.error for name, verdict in judged.items()})
         typer.echo(f"\n{found.status}\n\nOn the second motion, which none was trained on:\n{errors_beside}\n")
-        typer.echo(f"written to {out}/: {', '.join(written)}")
+        typer.echo(f"written to {out}/: {', '.join(FILES)}")
         typer.echo(f"Open {out / 'report.html'} in a browser. ({perf_counter() - start:.0f} s)")
 
 
@@ -141,8 +144,8 @@ def parameter_table(truth: Robot, estimates: dict[str, Estimate]) -> str:
     return text_table(rows)
 
 
-def write_all(out: Path, found: Estimate, estimates: dict[str, Estimate], training: Log, other: Log) -> list[str]:
-    """Report, estimate, URDF and C code; their names."""
+def write_all(out: Path, found: Estimate, estimates: dict[str, Estimate], training: Log, other: Log) -> None:
+    """Report, estimate, URDF and C code: `FILES`."""
     others = {name: one for name, one in estimates.items() if one is not found}
     judged_report(
         out / "report.html", found, check_feasible(found), [other], [training], {"command": ["mindyn", "demo"]}, others
@@ -150,4 +153,3 @@ def write_all(out: Path, found: Estimate, estimates: dict[str, Estimate], traini
     found.save(out / "estimate.json")
     write_urdf(found, out / "puma560.urdf")
     compile_model(full_model(found, friction="fitted"), drives=True).write_c(out / "puma560.c", CONTROL)
-    return ["report.html", "estimate.json", "puma560.urdf", "puma560.c"]

@@ -24,7 +24,7 @@ from mindyn.estimators.identify import sources_of
 from mindyn.estimators.other_methods import OTHER_METHODS, identify_by
 from mindyn.feasibility.check import Feasibility, check_feasible
 from mindyn.feasibility.physically_consistent import identify_consistent
-from mindyn.files import make_folder, remove_files, write_whole
+from mindyn.files import make_folder, replacing, write_whole
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.log import Log, source_of
 from mindyn.logs.reading import LogScan, scan_log
@@ -34,7 +34,7 @@ from mindyn.robots.robot import Robot
 from mindyn.validation.validate import Verdict, validate
 
 FILES: Final = ("estimate.json", "parameters.parquet", "validation.json", "run.json", "report.html")
-"""What a run may write into its folder; those of an earlier run go, so that the folder describes one run."""
+"""What a run may write into its folder; all of an earlier run are replaced at once: the folder describes one run."""
 NOT_AN_ARM: Final = (
     "no arm can have these values, though they may predict the torque: --consistent finds only values that one can "
     "have, `mindyn check` says more; where many are negative, the torques may have the wrong sign"
@@ -113,9 +113,10 @@ def identify(
             *_robot_files(robot, prior),
         ]
         record = _run(found, inputs, perf_counter() - start)
-        _write(out, found, verdict, record)
-        if report:
-            judged_report(out / "report.html", found, feasibility, others, whole, record)
+        with replacing(out, FILES) as folder:
+            _write(folder, found, verdict, record)
+            if report:
+                judged_report(folder / "report.html", found, feasibility, others, whole, record)
         _talk(f"written to {out}")
     if feasibility.refuted:
         _talk(f"note: {NOT_AN_ARM}")
@@ -203,7 +204,6 @@ def _columns(found: Estimate) -> dict[str, list[Any]]:
 def _write(out: Path, found: Estimate, verdict: Verdict | None, record: dict[str, Any]) -> None:
     import polars as pl
 
-    remove_files(out, FILES)
     found.save(out / "estimate.json")
     table = BytesIO()
     pl.DataFrame(_columns(found)).write_parquet(table)

@@ -11,6 +11,7 @@ import typer
 from mindyn.errors import InputError, MindynError
 from mindyn.estimators.estimate import Estimate, load_estimate
 from mindyn.feasibility.check import Feasibility
+from mindyn.files import finish_replacing
 from mindyn.logs.log import Log, Source
 from mindyn.logs.reading import read_log
 from mindyn.report.inputs import MotionComparison
@@ -26,6 +27,7 @@ MOTION_ROWS: Final = 20_000
 
 def estimate_of(run: Path) -> Estimate:
     """The estimate of a folder or file."""
+    finish_replacing(run if run.is_dir() else run.parent)
     path = run / "estimate.json" if run.is_dir() else run
     if not path.is_file():
         raise InputError(

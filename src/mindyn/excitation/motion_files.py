@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,7 +16,7 @@ from mindyn.excitation.c_header import c_header
 from mindyn.excitation.fourier import Fourier
 from mindyn.excitation.motion_plot import html_plot
 from mindyn.excitation.splines import BSpline
-from mindyn.files import write_whole
+from mindyn.files import make_folder, replacing, write_whole
 
 if TYPE_CHECKING:
     from mindyn.excitation.motion_design import MotionDesign
@@ -29,12 +30,13 @@ def write_design(design: MotionDesign, path: Path, rate_hz: float) -> list[Path]
     if not np.isfinite(rate_hz) or rate_hz <= 0:
         raise InputError(f"rate_hz must be positive, got {rate_hz!r}")
     made = files_at(path)
-    try:
-        made[0].parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ExportError(f"the folder {str(path)!r} cannot be made: {error.strerror}") from error
-    for one in made:
-        _WRITERS[one.suffix](design, one, rate_hz)
+    if made == [path]:
+        _WRITERS[path.suffix](design, path, rate_hz)
+        return made
+    make_folder(path)
+    with replacing(path, ALL) as folder:
+        for name in ALL:
+            _WRITERS[Path(name).suffix](design, folder / name, rate_hz)
     return made
 
 
@@ -92,31 +94,17 @@ def _write_csv(design: MotionDesign, path: Path, rate_hz: float) -> None:
 def _write_parquet(design: MotionDesign, path: Path, rate_hz: float) -> None:
     import polars
 
-    table = polars.DataFrame(_columns(design, rate_hz))
-    _moved(path, lambda temporary: table.write_parquet(temporary))
+    content = BytesIO()
+    polars.DataFrame(_columns(design, rate_hz)).write_parquet(content)
+    write_whole(path, content.getvalue())
 
 
 def _write_npz(design: MotionDesign, path: Path, rate_hz: float) -> None:
     q, qd, qdd, t = design.sample(rate_hz)
+    content = BytesIO()
     names = np.array(design.robot.primary_names)
-
-    def write(temporary: Path) -> None:
-        with temporary.open("wb") as file:
-            np.savez(file, time=t, position=q, velocity=qd, acceleration=qdd, joint_names=names)
-
-    _moved(path, write)
-
-
-def _moved(path: Path, write: Callable[[Path], None]) -> None:
-    """Writes under a temporary name, then moves it in place."""
-    temporary = path.with_name(f".{path.name}.part")
-    try:
-        write(temporary)
-        temporary.replace(path)
-    except OSError as error:
-        raise ExportError(f"{str(path)!r} cannot be written: {error.strerror or error}") from error
-    finally:
-        temporary.unlink(missing_ok=True)
+    np.savez(content, time=t, position=q, velocity=qd, acceleration=qdd, joint_names=names)
+    write_whole(path, content.getvalue())
 
 
 def _write_json(design: MotionDesign, path: Path, rate_hz: float) -> None:  # noqa: ARG001 - one signature for all

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
 
 from mindyn.errors import ExportError, InputError
 from mindyn.excitation.step_motions import Breakaways
 from mindyn.excitation.step_plan import StepPlan, load_plan
-from mindyn.files import write_whole
+from mindyn.files import finish_replacing, replacing, write_whole
 from mindyn.logs.log import Log
 from mindyn.logs.reading import read_log
 from mindyn.logs.writing import write_log
@@ -22,29 +23,29 @@ PLAN: Final = "plan.json"
 
 def write_motions(folder: str | Path, plan: StepPlan, *, rate_hz: float = 200.0) -> None:
     """The plan, and for every motion a CSV file of time, positions and velocities to be commanded, in SI units."""
-    target = _folder(folder)
-    heads = [*(f"{name}.position" for name in plan.joints), *(f"{name}.velocity" for name in plan.joints)]
-    for name, motion in plan.motions.items():
-        path = motion.trajectory(rate_hz)
-        rows = [[t, *q, *qd] for t, q, qd in zip(path.t, path.q, path.qd, strict=True)]
-        lines = [",".join(["time", *heads]), *(",".join(repr(float(value)) for value in row) for row in rows)]
-        write_whole(target / f"{name}.motion.csv", "\n".join(lines) + "\n")
-    plan.save(target / PLAN)
+    with _replacing(folder, [f"{name}.motion.csv" for name in plan.motions]) as target:
+        heads = [*(f"{name}.position" for name in plan.joints), *(f"{name}.velocity" for name in plan.joints)]
+        for name, motion in plan.motions.items():
+            path = motion.trajectory(rate_hz)
+            rows = [[t, *q, *qd] for t, q, qd in zip(path.t, path.q, path.qd, strict=True)]
+            lines = [",".join(["time", *heads]), *(",".join(repr(float(value)) for value in row) for row in rows)]
+            write_whole(target / f"{name}.motion.csv", "\n".join(lines) + "\n")
+        plan.save(target / PLAN)
 
 
 def write_test_logs(folder: str | Path, robot: Robot, plan: StepPlan, logs: Mapping[str, Log]) -> None:
     """The logs, each as a CSV file with its sidecar, and the plan, which says of which motion each is."""
-    target = _folder(folder)
     unknown = [name for name in logs if name not in plan.motions]
     if unknown:
         raise InputError(f"the plan has no motion {unknown[0]!r}; it has: {', '.join(plan.motions)}")
-    for name, log in logs.items():
-        signals = {"position": log.q, "torque": log.tau} | ({} if log.qd is None else {"velocity": log.qd})
-        # A breakaway is one row, whose velocity says its direction alone.
-        accept = ["velocity", "rate"] if isinstance(plan.motions[name], Breakaways) else []
-        write_log(target / f"{name}.csv", robot, log.time, signals, dict.fromkeys(signals, "joint"), accept)
-    named = {**plan.to_dict(), "logs": {name: f"{name}.csv" for name in logs}}
-    write_whole(target / PLAN, json.dumps(named, indent=1) + "\n")
+    with _replacing(folder, [f"{name}.csv{end}" for name in logs for end in ("", ".toml")]) as target:
+        for name, log in logs.items():
+            signals = {"position": log.q, "torque": log.tau} | ({} if log.qd is None else {"velocity": log.qd})
+            # A breakaway is one row, whose velocity says its direction alone.
+            accept = ["velocity", "rate"] if isinstance(plan.motions[name], Breakaways) else []
+            write_log(target / f"{name}.csv", robot, log.time, signals, dict.fromkeys(signals, "joint"), accept)
+        named = {**plan.to_dict(), "logs": {name: f"{name}.csv" for name in logs}}
+        write_whole(target / PLAN, json.dumps(named, indent=1) + "\n")
 
 
 def read_test_logs(folder: str | Path, robot: Robot) -> tuple[StepPlan, dict[str, Log]]:
@@ -53,6 +54,7 @@ def read_test_logs(folder: str | Path, robot: Robot) -> tuple[StepPlan, dict[str
     The entry "logs" of the plan says the file of every motion, CSV or Parquet, each with its sidecar; motions that it
     does not name have no log.
     """
+    finish_replacing(folder)
     path = Path(folder) / PLAN
     plan = load_plan(path)
     files = json.loads(path.read_text(encoding="utf-8")).get("logs", {})
@@ -65,8 +67,7 @@ def read_test_logs(folder: str | Path, robot: Robot) -> tuple[StepPlan, dict[str
     return plan, {name: read_log(Path(folder) / file, robot) for name, file in files.items()}
 
 
-def _folder(folder: str | Path) -> Path:
-    target = Path(folder)
-    if not target.is_dir():
-        raise ExportError(f"there is no folder {str(target)!r} to write tests into")
-    return target
+def _replacing(folder: str | Path, names: Sequence[str]) -> AbstractContextManager[Path]:
+    if not Path(folder).is_dir():
+        raise ExportError(f"there is no folder {str(folder)!r} to write tests into")
+    return replacing(folder, [PLAN, *names])

@@ -14,7 +14,7 @@ from mindyn.algebra.values import Array
 from mindyn.equations.catalogue import EQUATIONS, PLACED, Function, Parameters, equation
 from mindyn.equations.loop_equations import has_projection, loop_equation
 from mindyn.errors import InputError, require_choice, unknown_name
-from mindyn.files import write_whole
+from mindyn.files import write_together, write_whole
 from mindyn.kernels.binding import BoundKernel
 from mindyn.kernels.c_source import c_source
 from mindyn.kernels.counts import OperationCounts, operation_counts
@@ -265,8 +265,7 @@ class Model:
         target = Path(path) if Path(path).suffix == ".c" else Path(f"{path}.c")
         written = c_source(self.described(functions, prefix), target.stem, self.title())
         header = target.with_suffix(".h")
-        write_whole(header, written.header)
-        write_whole(target, written.source)
+        write_together({header: written.header, target: written.source})
         return target, header
 
     def write_cuda(self, path: str | Path, functions: Exported = ("inverse_dynamics",)) -> Path:

@@ -9,7 +9,7 @@ from typing import Final
 
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
-from mindyn.files import write_whole
+from mindyn.files import write_together
 from mindyn.robots.robot import Robot
 
 _UNITS: Final = {"position": ("rad", "m"), "velocity": ("rad/s", "m/s"), "torque": ("N m", "N")}
@@ -41,8 +41,8 @@ def write_log(
     table = polars.DataFrame(columns)
     content = BytesIO()
     table.write_csv(content) if path.suffix == ".csv" else table.write_parquet(content)
-    write_whole(path, content.getvalue())
-    write_whole(path.with_name(path.name + ".toml"), _sidecar(robot, tuple(signals), side, accept))
+    sidecar = _sidecar(robot, tuple(signals), side, accept)
+    write_together({path: content.getvalue(), path.with_name(path.name + ".toml"): sidecar})
 
 
 def _sidecar(robot: Robot, signals: Sequence[str], side: Mapping[str, str], accept: Sequence[str]) -> str:

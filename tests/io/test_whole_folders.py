@@ -1,0 +1,83 @@
+"""A folder that is written again, interrupted at any moment, holds all of the old files or all of the new."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from mindyn.errors import ExportError
+from mindyn.files import finish_replacing, replacing, write_together, write_whole_folder
+
+SCRIPT = Path(__file__).with_name("interrupted_writing.py")
+
+
+@pytest.mark.parametrize("where", ["beside", "inside"])
+@pytest.mark.parametrize("trouble", ["kill", "error", "full"])
+def test_an_interrupted_folder_is_whole(tmp_path, trouble, where):
+    command = [sys.executable, str(SCRIPT), str(tmp_path / "run"), trouble, where]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    attempts = [json.loads(line) for line in ended.stdout.splitlines()]
+    assert {one["state"] for one in attempts} <= {"old", "new"}
+    assert attempts[0]["state"] == "old"
+    assert attempts[-1] == {"moment": len(attempts), "through": True, "state": "new"}
+    assert len(attempts) > 15
+
+
+def test_what_a_killed_process_left_is_removed_a_day_later(tmp_path):
+    old, new = tmp_path / ".run.writing-old", tmp_path / ".run.writing-new"
+    for one in (old, new):
+        one.mkdir()
+    os.utime(old, (time.time() - 2 * 86400,) * 2)
+    with replacing(tmp_path / "run", ["a"]) as folder:
+        (folder / "a").write_text("1")
+    assert sorted(one.name for one in tmp_path.iterdir()) == [".run.writing-new", "run"]
+
+
+def test_the_working_folder_keeps_its_identity(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a").write_text("old")
+    before = tmp_path.stat().st_ino
+    with replacing(".", ["a", "b"]) as folder:
+        (folder / "b").write_text("new")
+    assert tmp_path.stat().st_ino == before
+    assert [one.name for one in tmp_path.iterdir()] == ["b"]
+
+
+def test_a_folder_behind_a_link_is_replaced_where_it_is(tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    with replacing(tmp_path / "link", ["a"]) as folder:
+        (folder / "a").write_text("1")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real" / "a").read_text() == "1"
+
+
+@pytest.mark.parametrize("manifest", ['["../../victim"]', '[".."]', '["/etc/passwd"]', '"a"', "[1]", "{", ""])
+def test_a_foreign_successor_removes_nothing(tmp_path, manifest):
+    run = tmp_path / "deep" / "run"
+    (run / ".mindyn-next").mkdir(parents=True)
+    (tmp_path / "victim").write_text("mine")
+    (run / ".mindyn-next" / ".replaced.json").write_text(manifest)
+    with pytest.raises(ExportError, match="not written by mindyn"):
+        finish_replacing(run)
+    assert (tmp_path / "victim").read_text() == "mine"
+
+
+def test_files_that_belong_together_are_replaced_together(tmp_path):
+    write_together({tmp_path / "a.c": "1", tmp_path / "a.h": "1"})
+    with pytest.raises(ExportError):
+        write_together({tmp_path / "a.c": "2", tmp_path / "nowhere" / "a.h": "2"})
+    assert {one.name: one.read_text() for one in tmp_path.iterdir()} == {"a.c": "1", "a.h": "1"}
+
+
+def test_a_folder_that_holds_anything_is_not_made_a_package(tmp_path):
+    (tmp_path / "mine.txt").write_text("mine")
+    with pytest.raises(ExportError, match="is there already"):
+        write_whole_folder(tmp_path, {"a": "1"})
+    assert [one.name for one in tmp_path.iterdir()] == ["mine.txt"]
