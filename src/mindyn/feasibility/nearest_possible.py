@@ -16,20 +16,23 @@ import numpy as np
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.feasibility.configurations import spread_configurations
+from mindyn.feasibility.conic import ConicError, Program, Rows
 from mindyn.feasibility.inertia_family import Member
 from mindyn.feasibility.worst_configurations import descended, smallest_eigenvalues
 
 SAMPLE: Final = 6_000
 """Configurations of one round; each round has its own."""
 FRESH: Final = 60_000
-"""Configurations that a solution must pass at the end."""
+"""Configurations that a solution must pass at the end ..."""
+CHECKS: Final = 2
+"""... and how many such samples: descents from one of them may all end beside the worst place."""
 SATISFIED: Final = 0.01
 """Part of eps by which the smallest eigenvalue may fall short of it."""
 MOST_ROUNDS: Final = 300
-YOUNG: Final = 300
-"""Cuts that are kept whatever their force; older ones are dropped when the solution does not lean on them."""
-LEANS: Final = 1e-7
-"""Multiplier of a cut, as part of the largest, from which on the solution leans on it."""
+NEWEST_KEPT: Final = 300
+"""Newest cuts, which are kept whatever their multiplier; older ones are dropped when they are not active."""
+ACTIVE: Final = 1e-7
+"""Multiplier of a cut, as part of the largest, from which on it counts as active."""
 BESIDE: Final = 40
 """Configurations of a round's sample whose cuts are added beside those of the descents."""
 
@@ -77,10 +80,13 @@ def nearest_possible(member: Member, centre: Array, spread: Array, eps: float, r
         before = lowest if number == 0 else before
         after = lowest
         if lowest >= eps * (1 - SATISFIED):
-            fresh = spread_configurations(ranges, FRESH, seed + 2 * number + 1)
-            after = cuts.add_violated(beta, fresh, ranges)
-            if after >= eps * (1 - SATISFIED):
-                return Nearest(beta, y, before, min(lowest, after), number, len(cuts.rows))
+            for check in range(CHECKS):
+                fresh = spread_configurations(ranges, FRESH, seed + 2 * number + 1 + check * 2 * MOST_ROUNDS)
+                after = min(after, cuts.add_violated(beta, fresh, ranges))
+                if after < eps * (1 - SATISFIED):
+                    break
+            else:
+                return Nearest(beta, y, before, after, number, len(cuts.rows))
         y = cuts.nearest()
     raise InputError(
         f"after {MOST_ROUNDS} rounds the inertia matrix of {family.base.robot.name!r} still falls to {after:.3g} kg m^2"
@@ -119,31 +125,24 @@ class _Cuts:
 
     def nearest(self) -> Array:
         """The shortest y behind all cuts."""
-        import clarabel
-        from scipy import sparse
-
         size = float(self.sides.max())
-        k, count = self.spread.shape[1], len(self.rows)
-        settings = clarabel.DefaultSettings()
-        settings.verbose = False
-        solver = clarabel.DefaultSolver(
-            sparse.identity(k, format="csc"),
-            np.zeros(k),
-            sparse.csc_matrix(-self.rows),
-            -self.sides / size,
-            [clarabel.NonnegativeConeT(count)],
-            settings,
-        )
-        solution = solver.solve()
-        if solution.status not in (clarabel.SolverStatus.Solved, clarabel.SolverStatus.AlmostSolved):
-            raise _impossible(f"no values of the free parameters satisfy all of {count} cuts ({solution.status})")
-        self._drop_idle(np.array(solution.z))
-        return size * np.array(solution.x)
+        k = self.spread.shape[1]
+        program = Program(k)
+        program.add_squares(np.eye(k), np.zeros(k))
+        program.add_rows(Rows("nonnegative", self.rows, -self.sides / size))
+        try:
+            found = program.solve()
+        except ConicError as error:
+            count = len(self.rows)
+            raise _impossible(f"no values of the free parameters satisfy all of {count} cuts ({error})") from error
+        (multipliers,) = found.duals
+        self._drop_inactive(multipliers)
+        return size * found.x
 
-    def _drop_idle(self, multipliers: Array) -> None:
-        """The distance grows from round to round as long as the cuts that the solution leans on stay."""
-        kept = multipliers > LEANS * multipliers.max()
-        kept[-YOUNG:] = True
+    def _drop_inactive(self, multipliers: Array) -> None:
+        """The distance grows from round to round as long as the active cuts stay."""
+        kept = multipliers > ACTIVE * multipliers.max()
+        kept[-NEWEST_KEPT:] = True
         self.rows, self.sides = self.rows[kept], self.sides[kept]
 
     def _require_movable(self, lengths: Array, before: Array) -> None:
