@@ -10,9 +10,13 @@ import numpy as np
 from mindyn.algebra.values import Array, content
 from mindyn.errors import InputError, RobotError
 from mindyn.parameters.labels import parameter_labels
-from mindyn.parameters.reading import Coefficients, cleaned, expression
+from mindyn.parameters.reading import Coefficients, expression
 from mindyn.robots.drive_matrices import drive_parameters
 from mindyn.robots.robot import Robot
+from mindyn.robots.scale import length_unit
+
+PRINT_NOISE = 1e-11
+"""Coefficients this close to 0, 1 and halves are shown as those; values are never computed from what is shown."""
 
 EQUAL_SPACES = 1e-8
 """Two base sets span the same space when the residual of one in the other is smaller, relative to its rows."""
@@ -32,6 +36,34 @@ def same_mechanism(one: Robot, other: Robot) -> bool:
         return content([joints, gears, robot.gravity, [e.formula for e in robot.extras]])
 
     return one is other or structure(one) == structure(other)
+
+
+def parameter_sizes(robot: Robot, *, drives: bool) -> Array:
+    """(p,) powers of two: sizes of standard parameters by the robot's own length, of drives' by one."""
+    L = length_unit(robot)
+    links = np.tile([1.0, *[L] * 3, *[L**2] * 6], robot.joint_count)
+    return np.concatenate([links, np.ones(len(parameter_labels(robot, drives=drives)) - len(links))])
+
+
+def printed(robot: Robot, matrix: Array, *, drives: bool) -> Array:
+    """K as a person wants to read it: coefficients within 1e-11 of 0 (in the robot's own length), 1 and halves."""
+    sizes = parameter_sizes(robot, drives=drives)
+    # A row has the size of its largest term; a coefficient below 1e-11 of that is rounding, or as good as it.
+    terms = np.abs(matrix) * sizes
+    shown = np.where(terms <= PRINT_NOISE * terms.max(axis=1, keepdims=True, initial=0.0), 0.0, matrix)
+    near = np.round(shown * 2) / 2
+    return np.where(np.abs(shown - near) <= PRINT_NOISE * np.abs(near), near + 0.0, shown)
+
+
+def _smallest_right_inverse(matrix: Array, sizes: Array) -> Array:
+    """E with K E = 1 and the smallest E in units of the parameters' sizes, by QR of scaled rows."""
+    scaled = matrix * sizes
+    rows = np.linalg.norm(scaled, axis=1)
+    Q, R = np.linalg.qr((scaled / rows[:, None]).T)
+    E = Q @ np.linalg.inv(R).T
+    # Rounding noise in place of zeros would make a regressor several times as long.
+    E = np.where(np.abs(E) <= 1e-14 * np.abs(E).max(axis=0, initial=0.0), 0.0, E)
+    return np.asarray(E * sizes[:, None] / rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,14 +111,14 @@ class BaseParameters:
     @cached_property
     def expressions(self) -> tuple[str, ...]:
         """Every base parameter as a formula in the standard parameters, with the geometry as numbers."""
-        return tuple(expression(Coefficients(self.labels, row)) for row in self.matrix)
+        shown = printed(self.robot, self.matrix, drives=self.drives)
+        return tuple(expression(Coefficients(self.labels, row)) for row in shown)
 
     @cached_property
     def embedding(self) -> Array:
         """E (p, count) with K E = 1: phi = E beta has the same dynamics; survivors in place where the form has them."""
         if self.survivors is None:
-            # Rounding noise in place of zeros would make a regressor several times as long.
-            return cleaned(np.asarray(np.linalg.pinv(self.matrix), dtype=np.float64), noise=1e-13)
+            return _smallest_right_inverse(self.matrix, parameter_sizes(self.robot, drives=self.drives))
         E = np.zeros(self.matrix.shape[::-1])
         E[list(self.survivors), range(self.count)] = 1.0
         return E
@@ -102,14 +134,17 @@ class BaseParameters:
                 f"over {len(other.labels)}; both must be of one robot, with the same drives and gravity"
             )
         T = np.asarray(other.matrix @ self.embedding)
-        residual = np.abs(T @ self.matrix - other.matrix).max() / np.abs(other.matrix).max()
+        sizes = parameter_sizes(self.robot, drives=self.drives)
+        wanted = other.matrix * sizes
+        missing = np.linalg.norm((T @ self.matrix) * sizes - wanted, axis=1)
+        residual = float((missing / np.maximum(np.linalg.norm(wanted, axis=1), 1e-300)).max(initial=0.0))
         if residual > EQUAL_SPACES:
             raise RobotError(f"the two sets do not span the same space (residual {residual:.1e}): different robots?")
         return T
 
     def roles(self) -> dict[str, str]:
         """For every standard parameter: "none" (no effect), "alone" (a base parameter by itself) or "combined"."""
-        used = np.abs(self.matrix) > 0
+        used = printed(self.robot, self.matrix, drives=self.drives) != 0
         by_itself = used[used.sum(axis=1) == 1].any(axis=0) & (used.sum(axis=0) == 1)
         kinds = np.where(~used.any(axis=0), "none", np.where(by_itself, "alone", "combined"))
         return dict(zip(self.labels, kinds.tolist(), strict=True))

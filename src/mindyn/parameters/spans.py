@@ -6,117 +6,97 @@ appears elsewhere. A change d of its parameters is unseen at joint i iff
 
   (a) z.I(d) z = 0                         the coefficient of qd_i^2,
   (b) z.I(d) v = 0 for all v in V          the coefficient of qd_i; V the span of velocities that come from the parent,
-  (c) s(D^k d) = 0 for all s in S, k >= 1  the energy does not depend on q_i; S the span of energy forms that the parent
-                                           gives frame i, D the generator of the joint's motion on parameters;
+  (c) s(d) does not depend on q_i, s in S  S the span of energy forms that the parent gives frame i;
 
 and is then the same as the change of the parent's parameters that it makes at q_i = 0. What reaches the root is never
 seen. V and S pass outwards, parameter changes inwards, so the count is exact and the work linear in the links.
 The idea of velocity spans is that of [Wensing, Niemeyer & Slotine 2024]; forms of energy make gravity, its absence,
 rotors and translational joints one case. Rotor inertia h adds h (G_k qd)^2 / 2: V is extended by the joint
 speeds. A torque offset adds a term linear in q, which on a slide looks like a weight: S is extended by the constant.
+
+*Graded spans.* Next to special geometry a rank is a matter of opinion: axes 1e-8 rad off parallel show a parameter by
+1e-8, and an orthonormal basis blows that direction up to one or loses it. So no rank is decided here. V and S are
+factors of second moments: V V^T is the mean of v v^T over joint angles and unit speeds. They carry the true size of
+what they hold: a deviation of 1e-8 stays 1e-8, rounding of 1e-16 stays 1e-16, and the rows of conditions say by how
+much each joint sees each parameter. Whoever drops a column drops a stated size of torque (structural.py).
+
+*Closure by harmonics.* Under a turn a form is a sum of harmonics 0, 1 and 2 of the angle (velocities: 0 and 1). The
+projections on them are polynomials in the square of the generator, so the closure is exact in one step; with the weight
+sqrt(1/2) of a harmonic's mean square a turn does not inflate the span. Slides are polynomials: travel of one unit.
+
+*Units.* Lengths in the robot's own unit (robots/scale.py), g in the power of two nearest to |g|, rotors and offsets in
+the square and the size of their largest gear: all conditions are then of order one, and powers of two make no rounding.
+Joint frames are turned so that the axis is z, and the closure matrices are constants.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from mindyn.algebra.inertia import phi_map, spatial_inertia
 from mindyn.algebra.poses import IDENTITY, Pose
-from mindyn.algebra.rotations import skew
+from mindyn.algebra.rotations import perpendicular_to, skew
 from mindyn.algebra.values import Array
 from mindyn.notation import PARAMETERS_PER_LINK
+from mindyn.robots.drive_matrices import friction_matrix, gear_matrix
+from mindyn.robots.parts import JointKind
 from mindyn.robots.robot import Robot
+from mindyn.robots.scale import length_unit, power_of_two
 
-RANK = 1e-9
-"""Singular values below this share of the largest belong to directions that the geometry excludes."""
-
-NEAR = 1e-4
-"""Singular values between RANK and this share mark geometry that is nearly, but not quite, degenerate."""
-
-
-UNIT_INERTIAS = np.stack([spatial_inertia(unit) for unit in np.eye(PARAMETERS_PER_LINK)])
+UNIT_INERTIAS: Final = np.stack([spatial_inertia(unit) for unit in np.eye(PARAMETERS_PER_LINK)])
 """(10, 6, 6): spatial inertia of each unit parameter."""
 
+AXES: Final[dict[JointKind, Array]] = {
+    "revolute": np.array([0.0, 0.0, 1.0, 0.0, 0.0, 0.0]),
+    "prismatic": np.array([0.0, 0.0, 0.0, 0.0, 0.0, 1.0]),
+}
+"""(6,) twist of a joint in its own frame."""
+
+SIZES_SEEN: Final[dict[JointKind, Array]] = {
+    "revolute": np.array([0.0, *[1.0] * 9]),
+    "prismatic": np.array([*[1.0] * 4, *[0.0] * 6]),
+}
+"""(10,) what a column of the conditions is summed from: a turn sees no mass, a slide no tensor, exactly."""
+
 
 @dataclass(frozen=True, slots=True)
-class Spans:
-    """What a frame can experience.
+class Closure:
+    """The motion exp(generator q) in harmonics: `still` does not depend on q, the matrices of `moving` do.
 
-    velocities  (6 + n, a) basis of the span of (w, v, qd): motion of the frame, and the joint speeds
-    forms       (11, b) basis of the span of (energy form, 1): energy = form . phi; the constant takes part because a
-                torque offset on a slide acts like a weight
+    The mean of (exp x)(exp x)^T over q is that of still and moving parts, up to cross terms.
     """
 
-    velocities: Array
-    forms: Array
+    still: Array
+    moving: tuple[Array, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """What joint i sees: rows of conditions on its link's parameters (m, 10) and on the drives' (m, 2 drives).
-
-    drives  columns: all rotor inertias, then all torque offsets
-    near    singular values, relative, that lie between RANK and NEAR
-    """
-
-    link: Array
-    drives: Array
-    near: tuple[float, ...]
+def _form_closure(kind: JointKind) -> Closure:
+    """Of energy forms (10,), which move with the transpose of the parameters' generator."""
+    E, D = np.eye(PARAMETERS_PER_LINK), _parameter_generator(AXES[kind]).T
+    if kind == "prismatic":
+        return Closure(E, (D, D @ D / 2))  # D^3 = 0
+    Q, h = D @ D, np.sqrt(0.5)  # eigenvalues 0, -1, -4 of Q: harmonics 0, 1, 2
+    first, second = -Q @ (Q + 4 * E) / 3, Q @ (Q + E) / 12
+    return Closure((Q + E) @ (Q + 4 * E) / 4, (h * first, h * D @ first, h * second, h / 2 * D @ second))
 
 
-@dataclass(frozen=True, slots=True)
-class DriveShares:
-    """Gear matrix G and friction matrix F (drives, n) of the drives that take part."""
-
-    gears: Array
-    friction: Array
-
-
-def orthonormal(columns: Array, near: list[float] | None = None) -> Array:
-    """An orthonormal basis of the span of columns of like size; directions below RANK are no part of it."""
-    largest = float(np.linalg.norm(columns, axis=0).max(initial=0.0))
-    if largest <= 1e-12:
-        return columns[:, :0]
-    U, s, _ = np.linalg.svd(columns / largest, full_matrices=False)
-    if near is not None:
-        near.extend(float(x) for x in s / s[0] if RANK < x < NEAR)
-    return np.asarray(U[:, s > RANK * s[0]])
+def _twist_closure(kind: JointKind) -> Closure:
+    """Of velocities (6,) = (w, v)."""
+    w, v = skew(AXES[kind][:3]), skew(AXES[kind][3:])
+    G, h = -np.block([[w, np.zeros((3, 3))], [v, w]]), np.sqrt(0.5)
+    if kind == "prismatic":
+        return Closure(np.eye(6), (G,))
+    return Closure(np.eye(6) + G @ G, (-h * G @ G, h * G))
 
 
-def closed_under(generator: Array, columns: Array, near: list[float]) -> Array:
-    """The smallest subspace that holds the columns and that the motion exp(generator q) maps to itself."""
-    basis = orthonormal(columns, near)
-    for _ in range(generator.shape[0]):
-        grown = orthonormal(np.hstack([basis, generator @ basis]), near)
-        if grown.shape[1] == basis.shape[1]:
-            break
-        basis = grown
-    return basis
-
-
-def velocity_map(X_ab: Pose) -> Array:
-    """(6, 6) that takes (w, v) of frame a to frame b, fixed to the same body."""
-    R, p = X_ab.rotation, X_ab.translation
-    return np.block([[R.T, np.zeros((3, 3))], [-R.T @ skew(p), R.T]])
-
-
-def twist_generator(axis: Array) -> Array:
-    """Derivative by q, at q = 0, of `velocity_map` of a joint's motion along the twist `axis` (6,)."""
-    return -np.block([[skew(axis[:3]), np.zeros((3, 3))], [skew(axis[3:]), skew(axis[:3])]])
-
-
-def parameter_generator(axis: Array) -> Array:
+def _parameter_generator(axis: Array) -> Array:
     """D (10, 10): derivative by q, at q = 0, of the map of parameters from the moved frame to the one before it."""
-    change = _momentum_generator(axis) @ UNIT_INERTIAS
-    return np.stack([_parameters_of(one + one.T) for one in change], axis=1)
-
-
-def _momentum_generator(axis: Array) -> Array:
-    """Derivative by q of the transform of wrenches (moment, force) into the frame before the joint."""
     w, v = skew(axis[:3]), skew(axis[3:])
-    return np.block([[w, v], [np.zeros((3, 3)), w]])
+    change = np.block([[w, v], [np.zeros((3, 3)), w]]) @ UNIT_INERTIAS
+    return np.stack([_parameters_of(one + one.T) for one in change], axis=1)
 
 
 def _parameters_of(spatial: Array) -> Array:
@@ -126,110 +106,180 @@ def _parameters_of(spatial: Array) -> Array:
     return np.array([spatial[3, 3], C[2, 1], C[0, 2], C[1, 0], *tensor])
 
 
-def bilinear_forms(left: Array, right: Array) -> Array:
-    """(10, a): forms d -> left . I(d) right[:, k]."""
-    return np.asarray(left @ UNIT_INERTIAS @ right)
+FORM_CLOSURE: Final = {kind: _form_closure(kind) for kind in AXES}
+TWIST_CLOSURE: Final = {kind: _twist_closure(kind) for kind in AXES}
 
 
-def _length_scale(robot: Robot) -> float:
-    """The robot's own unit of length, so that conditions on moments of every order are of one size."""
-    lengths = [np.linalg.norm(X.translation) for joint in robot.joints for X in (joint.origin, joint.tip)]
-    return float(max(lengths)) or 1.0
+@dataclass(frozen=True, slots=True)
+class ScaledMechanism:
+    """A robot's joints, drives and gravity in its own units, every joint frame with z along the axis.
 
-
-def _scaled(pose: Pose, length: float) -> Pose:
-    return Pose(pose.rotation, pose.translation / length)
-
-
-def seen_by_joints(robot: Robot, shares: DriveShares) -> tuple[list[Seen], list[Array]]:
-    """What every joint sees, in joint frames and units of the robot's own length; and maps of source parameters."""
-    length = _length_scale(robot)
-    n = robot.joint_count
-    spans: dict[int, Spans] = {-1: _root_spans(robot, n, length)}
-    tips: dict[int, Pose] = {-1: IDENTITY}
-    seen: list[Seen] = []
-    unit = np.where([joint.kind == "prismatic" for joint in robot.joints], length, 1.0)
-    scaled = DriveShares(shares.gears * unit, shares.friction * unit)
-    for i, joint in enumerate(robot.joints):
-        parent = robot.parents[i]
-        near: list[float] = []
-        axis = np.zeros(6)
-        axis[slice(0, 3) if joint.kind == "revolute" else slice(3, 6)] = joint.axis
-        arriving = _arriving(spans[parent], tips[parent] @ _scaled(joint.origin, length), axis, near)
-        beside = [j for j in range(i) if j not in robot.path(i)]
-        own = _conditions(axis, arriving, scaled, i, beside)
-        seen.append(Seen(own.link, own.drives / length**2, tuple(near)))
-        spans[i] = _leaving(axis, arriving, i, near)
-        tips[i] = _scaled(joint.tip, length)
-    return seen, [_source_map(tips[i], length) for i in range(n)]
-
-
-def _root_spans(robot: Robot, n: int, length: float) -> Spans:
-    # Potential energy is -g.mc, and that of a torque offset o is +o q: the sign matters where they stand together.
-    form = np.concatenate([[0.0], -robot.gravity / length, np.zeros(6), [1.0]])
-    return Spans(np.zeros((6 + n, 0)), form[:, None])
-
-
-def _extended(matrix: Array, corner: float) -> Array:
-    """A matrix on energy forms as one on (form, 1)."""
-    whole = np.zeros((PARAMETERS_PER_LINK + 1, PARAMETERS_PER_LINK + 1))
-    whole[:-1, :-1], whole[-1, -1] = matrix, corner
-    return whole
-
-
-def _arriving(spans: Spans, X: Pose, axis: Array, near: list[float]) -> Spans:
-    """The parent's spans in frame i before its own motion; velocities closed under it."""
-    n = spans.velocities.shape[0] - 6
-    moved = np.vstack([velocity_map(X) @ spans.velocities[:6], spans.velocities[6:]])
-    generator = np.zeros((6 + n, 6 + n))
-    generator[:6, :6] = twist_generator(axis)
-    # energy = s . phi_parent = s . (T phi_i): forms transform with the transpose of the parameter map.
-    forms = _extended(phi_map(X).T, 1.0) @ spans.forms
-    return Spans(closed_under(generator, moved, near), orthonormal(forms, near))
-
-
-def _conditions(axis: Array, arriving: Spans, shares: DriveShares, i: int, beside: list[int]) -> Seen:
-    """Rows (a), (b), (c) on the link's parameters, and what rotor inertias add to (a), (b) and offsets to (c).
-
-    beside  joints of other branches, whose speeds couple with this one through rotors alone
+    length    L, the unit of length, m
+    gravity   (3,) of size 0.7 to 1.4, or zero
+    origins   pose of each joint frame in the parent's link frame
+    tips      pose of each link frame in its joint frame
+    gears     (drives, n) G, largest entry of a row 0.7 to 1.4; empty without drives
+    friction  (drives, n) F alike
+    units     (10 n + 2 drives,): scaled parameter = unit * parameter; rotor inertias, then offsets, behind the links
     """
-    G, F = shares.gears, shares.friction
-    D = parameter_generator(axis)
-    link = [bilinear_forms(axis, axis[:, None]).T, bilinear_forms(axis, arriving.velocities[:6]).T]
-    rotors = [(G[:, i] ** 2)[None, :], (arriving.velocities[6:].T @ G.T) * G[:, i]]
-    offsets = [np.zeros_like(rows) for rows in rotors]
-    forms, constants = arriving.forms[:-1], arriving.forms[-1]
-    powers = D
-    for k in range(4):
-        link.append(forms.T @ powers)
-        rotors.append(np.zeros((forms.shape[1], len(G))))
-        slides = k == 0 and not axis[:3].any()
-        offsets.append(np.outer(constants, F[:, i]) if slides else np.zeros_like(rotors[-1]))
-        powers = powers @ D
-    # Speeds of other branches; and the offset on a turning joint, which no weight imitates.
-    extra = np.vstack([G[:, beside].T * G[:, i], np.zeros((1, len(G)))])
-    link.append(np.zeros((len(extra), PARAMETERS_PER_LINK)))
-    rotors.append(extra)
-    offsets.append(np.vstack([np.zeros((len(beside), len(F))), (F[:, i] * axis[:3].any())[None, :]]))
-    return Seen(np.vstack(link), np.hstack([np.vstack(rotors), np.vstack(offsets)]), ())
+
+    length: float
+    gravity: Array
+    origins: tuple[Pose, ...]
+    tips: tuple[Pose, ...]
+    gears: Array
+    friction: Array
+    units: Array
 
 
-def _leaving(axis: Array, arriving: Spans, i: int, near: list[float]) -> Spans:
-    """The spans of frame i, its own motion included."""
-    n = arriving.velocities.shape[0] - 6
-    own = np.zeros((6 + n, 1))
-    own[:6, 0], own[6 + i, 0] = axis, 1.0
-    moving = np.hstack([bilinear_forms(axis, arriving.velocities[:6]), bilinear_forms(axis, axis[:, None])])
-    forms = np.hstack(
-        [
-            closed_under(_extended(parameter_generator(axis).T, 0.0), arriving.forms, near),
-            np.vstack([moving, np.zeros((1, moving.shape[1]))]),
-        ]
-    )
-    return Spans(orthonormal(np.hstack([arriving.velocities, own]), near), orthonormal(forms, near))
+def scaled_mechanism(robot: Robot, *, drives: bool) -> ScaledMechanism:
+    """The robot in its own units."""
+    L, size = length_unit(robot), float(np.linalg.norm(robot.gravity))
+    g = power_of_two(size) if size > 0 else 1.0
+    turns = [_turned_to_z(joint.axis) for joint in robot.joints]
+    origins = [Pose(j.origin.rotation @ B, j.origin.translation / L) for j, B in zip(robot.joints, turns, strict=True)]
+    tips = [Pose(B.T @ j.tip.rotation, B.T @ j.tip.translation / L) for j, B in zip(robot.joints, turns, strict=True)]
+    travel = np.where([joint.kind == "prismatic" for joint in robot.joints], L, 1.0)
+    none = np.zeros((0, robot.joint_count))
+    G, gear_size = _in_size(gear_matrix(robot) * travel if drives else none)
+    F, friction_size = _in_size(friction_matrix(robot) * travel if drives else none)
+    link = np.tile([1.0, *[1 / L] * 3, *[1 / L**2] * 6], robot.joint_count)
+    units = np.concatenate([link, gear_size**2 / L**2, friction_size / (L * g)])
+    return ScaledMechanism(L, robot.gravity / g, tuple(origins), tuple(tips), G, F, units)
 
 
-def _source_map(tip: Pose, length: float) -> Array:
-    """Source link parameters (SI) to joint-frame parameters in units of length: lengths divided by `length`."""
-    units = np.diag([1.0, *[1 / length] * 3, *[1 / length**2] * 6])
-    return np.asarray(phi_map(tip) @ units)
+def _in_size(rows: Array) -> tuple[Array, Array]:
+    """Rows divided by the power of two nearest to their largest entry, and these powers."""
+    sizes = np.array([power_of_two(float(np.abs(row).max())) if row.any() else 1.0 for row in rows])
+    return rows / sizes[:, None], sizes
+
+
+def _turned_to_z(axis: Array) -> Array:
+    """A rotation B with B z = axis, exact where the axis is a coordinate axis."""
+    if axis[2] == 1.0:
+        return np.eye(3)
+    unit = axis / np.linalg.norm(axis)
+    x = perpendicular_to(unit)
+    return np.stack([x, np.cross(unit, x), unit], axis=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What joint i sees, in scaled units: rows of conditions on its link's parameters and on the drives'.
+
+    link     (m, 10) in the link's own frame
+    drives   (m, 2 drives): all rotor inertias, then all torque offsets
+    nominal  (10,) the size of what a link column is summed from: rounding is in proportion to it
+    size     of the spans behind the rows, 1 or more: rounding is in proportion to it too
+    """
+
+    link: Array
+    drives: Array
+    nominal: Array
+    size: float
+
+
+@dataclass(frozen=True, slots=True)
+class Spans:
+    """What a frame can experience.
+
+    velocities  (6 + n, a) factor of the second moment of (w, v, qd); without drives (6, a)
+    forms       (11, b) of (energy form, 1): energy = form . phi; the constant takes part because a torque offset on a
+                slide acts like a weight
+    """
+
+    velocities: Array
+    forms: Array
+
+
+def seen_by_joints(robot: Robot, mechanism: ScaledMechanism) -> list[Seen]:
+    """What every joint sees."""
+    speeds = robot.joint_count if len(mechanism.gears) else 0
+    # Potential energy is -g.mc, and that of a torque offset o is +o q: the sign matters where they stand together.
+    constant = 1.0 if speeds else 0.0
+    root = np.concatenate([[0.0], -mechanism.gravity, np.zeros(6), [constant]])[:, None]
+    spans = {-1: Spans(np.zeros((6 + speeds, 0)), root)}
+    seen: list[Seen] = []
+    for i, (joint, parent) in enumerate(zip(robot.joints, robot.parents, strict=True)):
+        X = (mechanism.tips[parent] if parent >= 0 else IDENTITY) @ mechanism.origins[i]
+        arriving = _arriving(spans[parent], X, joint.kind)
+        own = _Joint(joint.kind, i, arriving)
+        seen.append(own.seen(mechanism, set(range(i)) - set(robot.path(i))))
+        spans[i] = own.leaving()
+    return seen
+
+
+def _arriving(spans: Spans, X: Pose, kind: JointKind) -> Spans:
+    """The parent's spans in frame i before its own motion; velocities closed under it."""
+    R, p = X.rotation, X.translation
+    to_frame = np.block([[R.T, np.zeros((3, 3))], [-R.T @ skew(p), R.T]])
+    v, speeds = to_frame @ spans.velocities[:6], spans.velocities[6:]
+    closure = TWIST_CLOSURE[kind]
+    turning = [np.vstack([C @ v, np.zeros_like(speeds)]) for C in closure.moving]
+    velocities = _compressed(np.hstack([np.vstack([closure.still @ v, speeds]), *turning]))
+    # energy = s . phi_parent = s . (T phi_i): forms transform with the transpose of the parameter map.
+    return Spans(velocities, np.vstack([phi_map(X).T @ spans.forms[:-1], spans.forms[-1:]]))
+
+
+def _compressed(columns: Array) -> Array:
+    """The same second moment C C^T in no more columns than rows; nothing is dropped, nothing is normalised."""
+    if columns.shape[1] <= columns.shape[0]:
+        return columns
+    return np.asarray(np.linalg.qr(columns.T, mode="r").T)
+
+
+class _Joint:
+    """Joint i with the spans that arrive at it: its own forms z.I.z and z.I.v, and those that its motion moves."""
+
+    def __init__(self, kind: JointKind, index: int, arriving: Spans) -> None:
+        self.kind, self.index, self.arriving = kind, index, arriving
+        axis, closure = AXES[kind], FORM_CLOSURE[kind]
+        forms = arriving.forms[:-1]
+        self.alone = axis @ UNIT_INERTIAS @ axis
+        self.together = axis @ UNIT_INERTIAS @ arriving.velocities[:6]
+        self.still = np.vstack([closure.still @ forms, arriving.forms[-1:]])
+        self.moving = np.hstack([C @ forms for C in closure.moving])
+
+    def seen(self, mechanism: ScaledMechanism, beside: set[int]) -> Seen:
+        """Rows (a), (b), (c) on the link's parameters, and what rotor inertias add to (a), (b) and offsets to (c).
+
+        beside  joints of other branches, whose speeds couple with this one through rotors alone
+        """
+        T = phi_map(mechanism.tips[self.index])
+        link = np.vstack([self.alone, self.together.T, self.moving.T]) @ T
+        drives = self._drive_rows(mechanism, sorted(beside))
+        rows = np.hstack([np.vstack([link, np.zeros((len(drives) - len(link), PARAMETERS_PER_LINK))]), drives])
+        if rows.shape[0] > rows.shape[1]:
+            rows = np.linalg.qr(rows, mode="r")
+        v, s = self.arriving.velocities[:6], self.arriving.forms[:-1]
+        size = max(1.0, float(np.linalg.norm(v, 2)) if v.size else 0.0, float(np.linalg.norm(s, 2)))
+        nominal = SIZES_SEEN[self.kind] @ np.abs(T)
+        return Seen(rows[:, :PARAMETERS_PER_LINK], rows[:, PARAMETERS_PER_LINK:], nominal, size)
+
+    def _drive_rows(self, mechanism: ScaledMechanism, beside: list[int]) -> Array:
+        G, F, i = mechanism.gears, mechanism.friction, self.index
+        count, moving = len(G), self.moving.shape[1]
+        if not count:
+            return np.zeros((1 + self.together.shape[1] + moving, 0))
+        rotors = np.vstack([G[:, i] ** 2, (self.arriving.velocities[6:].T @ G.T) * G[:, i], np.zeros((moving, count))])
+        offsets = np.zeros_like(rotors)
+        if self.kind == "prismatic":  # the first block of the moving forms is the derivative by q
+            first = 1 + self.together.shape[1]
+            constants = self.arriving.forms[-1]
+            offsets[first : first + len(constants)] = np.outer(constants, F[:, i])
+        # Speeds of other branches; and the offset on a turning joint, which no weight imitates.
+        turning = F[:, i] * (self.kind == "revolute")
+        extra = np.zeros((len(beside) + 1, 2 * count))
+        extra[:-1, :count], extra[-1, count:] = G[:, beside].T * G[:, i], turning
+        return np.vstack([np.hstack([rotors, offsets]), extra])
+
+    def leaving(self) -> Spans:
+        """The spans of frame i, its own motion included."""
+        velocities = self.arriving.velocities
+        own = np.zeros((len(velocities), 1))
+        own[:6, 0] = AXES[self.kind]
+        if len(velocities) > 6:
+            own[6 + self.index] = 1.0
+        grown = np.hstack([self.moving, self.alone[:, None], self.together])
+        forms = np.hstack([self.still, np.vstack([grown, np.zeros((1, grown.shape[1]))])])
+        return Spans(_compressed(np.hstack([velocities, own])), _compressed(forms))

@@ -1,0 +1,125 @@
+"""Columns of a matrix that all others are combinations of: how many by rounding level, which by preference.
+
+The residual of a column that is left out is the error of everything computed without it, so a column goes only where
+its residual is below its floor. Three steps keep amplified rounding out of that decision:
+
+1. how many: a pivoted choice, largest residual first, whose own factors are small, until all residuals are below;
+2. which: in the order of preference, those first that stand well clear of the columns kept before;
+3. exchange: while a factor of A_rest = A_kept X is larger than BOUND, its two columns change places. Each exchange
+   multiplies the volume of the kept columns by more than BOUND, so it ends; then columns still above the floor join.
+
+Preference before rank would pass through ill-conditioned sets, whose residuals are rounding blown up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from mindyn.algebra.values import Array
+
+BOUND: Final = 20.0
+"""Largest factor by which a kept column may stand for one that is left out."""
+
+CLEAR: Final = (0.1, 1e-3, 1e-6, 1e-9, 0.0)
+"""Residual, as a share of the column, that a preferred column must show to be kept; tried in turn."""
+
+
+def combination(A: Array, kept: Sequence[int], B: Array) -> Array:
+    """X with A[:, kept] X = B by least squares: QR of scaled columns and one refinement, never a pseudo-inverse.
+
+    Backward stable: |A_kept X - B| is at the level of rounding however small a kept column is.
+    """
+    if not len(kept):
+        return np.zeros((0, B.shape[1]))
+    columns = A[:, list(kept)]
+    scale = np.linalg.norm(columns, axis=0)
+    columns = columns / scale
+    Q, R = np.linalg.qr(columns)
+    X = solve_triangular(R, Q.T @ B, check_finite=False)
+    X += solve_triangular(R, Q.T @ (B - columns @ X), check_finite=False)
+    return np.asarray(X / scale[:, None])
+
+
+def residuals(A: Array, kept: Sequence[int]) -> Array:
+    """|A_k - A_kept X_k| of every column; zero for those kept."""
+    rest = A.copy()
+    if len(kept):
+        columns = A[:, list(kept)]
+        Q = np.linalg.qr(columns / np.linalg.norm(columns, axis=0))[0]
+        for _ in range(2):
+            rest -= Q @ (Q.T @ rest)
+        rest[:, list(kept)] = 0.0
+    return np.asarray(np.linalg.norm(rest, axis=0))
+
+
+class _Deflated:
+    """A matrix from whose columns those kept are taken out one after the other."""
+
+    def __init__(self, A: Array) -> None:
+        self.rest = A.copy()
+        self.basis = np.zeros((len(A), 0))
+        self.kept: list[int] = []
+
+    @property
+    def sizes(self) -> Array:
+        return np.sqrt(np.einsum("ij,ij->j", self.rest, self.rest))
+
+    def keep(self, column: int) -> None:
+        direction = self.rest[:, column]
+        direction = direction / np.linalg.norm(direction)
+        direction = direction - self.basis @ (self.basis.T @ direction)
+        direction = direction / np.linalg.norm(direction)
+        self.basis = np.column_stack([self.basis, direction])
+        for _ in range(2):
+            self.rest = self.rest - np.outer(direction, direction @ self.rest)
+        self.kept.append(column)
+        self.rest[:, self.kept] = 0.0
+
+
+def rank(A: Array, floor: Array) -> int:
+    """How many columns a pivoted choice keeps until every residual is below its floor."""
+    state = _Deflated(A)
+    for _ in range(A.shape[1]):
+        sizes = state.sizes
+        above = sizes > floor
+        if not above.any():
+            break
+        state.keep(int(np.where(above, sizes, 0.0).argmax()))
+    return len(state.kept)
+
+
+def chosen_columns(A: Array, order: Sequence[int], floor: Array) -> list[int]:
+    """Columns, as many as the rank, such that residuals of the others are below the floor and factors below BOUND."""
+    kept = _preferred(A, order, floor, rank(A, floor))
+    # A volume of unit columns is above eps^rank and grows by BOUND with each exchange: 200 are far more than it takes.
+    for _ in range(200):
+        rest = [column for column in range(A.shape[1]) if column not in kept]
+        if not rest:
+            break
+        X = np.abs(combination(A, kept, A[:, rest]))
+        if kept and X.max() > BOUND:
+            row, column = np.unravel_index(X.argmax(), X.shape)
+            kept[int(row)] = rest[int(column)]
+            continue
+        left = residuals(A, kept)
+        if not (left > floor).any():
+            break
+        kept.append(int(np.where(left > floor, left, 0.0).argmax()))
+    return sorted(kept)
+
+
+def _preferred(A: Array, order: Sequence[int], floor: Array, count: int) -> list[int]:
+    sizes = np.linalg.norm(A, axis=0)
+    state = _Deflated(A)
+    for share in CLEAR:
+        for column in order:
+            if len(state.kept) == count:
+                return state.kept
+            left = float(np.linalg.norm(state.rest[:, column]))
+            if column not in state.kept and left > max(floor[column], share * sizes[column]):
+                state.keep(column)
+    return state.kept

@@ -1,0 +1,32 @@
+"""A robot's own unit of length, by which "small" is judged: what rounds away on a crane is an arm in a watch."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from mindyn.robots.robot import Robot
+
+SHORTEST: Final = 1e-6
+"""A reach below this is rounding of a file, not a length of the robot, m."""
+
+
+def reach(robot: Robot) -> float:
+    """The longest path of offsets from a first joint outwards, m; where the base stands is of no concern."""
+    far: dict[int, float] = {}
+    for i, (joint, parent) in enumerate(zip(robot.joints, robot.parents, strict=True)):
+        before = far[parent] + float(np.linalg.norm(joint.origin.translation)) if parent >= 0 else 0.0
+        far[i] = before + float(np.linalg.norm(joint.tip.translation))
+    return max(far.values())
+
+
+def length_unit(robot: Robot) -> float:
+    """The power of two nearest to the reach, m: division by it makes no rounding; 1 m where nothing has a length."""
+    longest = reach(robot)
+    return power_of_two(longest) if longest >= SHORTEST else 1.0
+
+
+def power_of_two(size: float) -> float:
+    """The power of two nearest to a positive number, in proportion."""
+    return float(2.0 ** np.round(np.log2(size)))
