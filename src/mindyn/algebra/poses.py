@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,6 +11,14 @@ from numpy.typing import ArrayLike
 from mindyn.algebra.rotations import tidy
 from mindyn.algebra.values import Array, Value, frozen_array
 from mindyn.errors import InputError
+
+ORTHONORMAL: Final = 1e-14
+"""Rotations written with few digits are further from orthonormal than this, and are taken as the nearest that is."""
+
+
+def _nearest_rotation(R: Array) -> Array:
+    U, _, Vt = np.linalg.svd(R)
+    return frozen_array(U @ Vt, (3, 3), "rotation")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,9 +34,10 @@ class Pose(Value):
 
     def __init__(self, rotation: ArrayLike | None = None, translation: ArrayLike = (0.0, 0.0, 0.0)) -> None:
         R = frozen_array(np.eye(3) if rotation is None else rotation, (3, 3), "rotation")
-        if np.abs(R @ R.T - np.eye(3)).max() > 1e-6 or np.linalg.det(R) < 0:
+        skewness = np.abs(R @ R.T - np.eye(3)).max()
+        if skewness > 1e-6 or np.linalg.det(R) < 0:
             raise InputError(f"a rotation must be orthonormal and right-handed, got {R.tolist()}")
-        object.__setattr__(self, "rotation", R)
+        object.__setattr__(self, "rotation", R if skewness <= ORTHONORMAL else _nearest_rotation(R))
         object.__setattr__(self, "translation", frozen_array(translation, (3,), "translation"))
 
     def __matmul__(self, other: Pose) -> Pose:

@@ -18,6 +18,8 @@ from mindyn.algebra.rotations import NOISE, rot_z
 from mindyn.algebra.values import Array
 from mindyn.robots.joint_frames import Step, WorkingFrames
 
+ROUNDING = 64 * float(np.finfo(float).eps)
+
 SPIN = np.diag([1.0, 1.0, 0.0])
 
 
@@ -33,16 +35,16 @@ class LeanLink:
 def lean_links(phis: Array, steps: tuple[Step, ...]) -> tuple[LeanLink, ...]:
     """Links of parameters (n, 10) that give the same torques, with Sigma_33 = 0 for every revolute joint."""
     tensors = [tensor_from_entries(phi[4:]) for phi in phis]
+    sizes = [float(np.abs(J).max()) for J in tensors]  # of what is summed in each link, and of its rounding
     for i in reversed(range(len(steps))):
         if steps[i].kind == "revolute":
             excess = (tensors[i][2, 2] - tensors[i][0, 0] - tensors[i][1, 1]) / 2
             tensors[i] = tensors[i] + excess * SPIN
-            _move_to_revolute(tensors, steps, i, -excess * SPIN)
-    scale = max(float(np.abs(phis).max()), 1e-300)
-    return tuple(_link(phi, J, scale) for phi, J in zip(phis, tensors, strict=True))
+            _move_to_revolute(tensors, sizes, steps, i, -excess * SPIN)
+    return tuple(_link(phi, J, size) for phi, J, size in zip(phis, tensors, sizes, strict=True))
 
 
-def _move_to_revolute(tensors: list[Array], steps: tuple[Step, ...], i: int, tensor: Array) -> None:
+def _move_to_revolute(tensors: list[Array], sizes: list[float], steps: tuple[Step, ...], i: int, tensor: Array) -> None:
     """Add a tensor without mass to the nearest revolute link inwards; translations do not change it."""
     while True:
         tensor = steps[i].rotation @ tensor @ steps[i].rotation.T
@@ -51,12 +53,17 @@ def _move_to_revolute(tensors: list[Array], steps: tuple[Step, ...], i: int, ten
             return
         if steps[i].kind == "revolute":
             tensors[i] = tensors[i] + tensor
+            sizes[i] = max(sizes[i], float(np.abs(tensor).max()))
             return
 
 
-def _link(phi: Array, J: Array, scale: float) -> LeanLink:
+def _link(phi: Array, J: Array, size: float) -> LeanLink:
     second = J.trace() / 2 * np.eye(3) - J
-    return LeanLink(float(phi[0]), phi[1:4], np.where(np.abs(second) < NOISE * scale, 0.0, second))
+    return LeanLink(float(phi[0]), phi[1:4], _without_noise(second, size))
+
+
+def _without_noise(values: Array, size: float) -> Array:
+    return np.where(np.abs(values) <= ROUNDING * size, 0.0, values)
 
 
 def with_last_frames_turned(frames: WorkingFrames, phis: Array) -> tuple[WorkingFrames, Array]:
@@ -72,7 +79,9 @@ def with_last_frames_turned(frames: WorkingFrames, phis: Array) -> tuple[Working
         turn = Pose(rot_z(np.cos(angle), np.sin(angle)))
         phi = moved_phi(turn.inverse(), phis[i])
         phi[2] = 0.0
-        phi = np.where(np.abs(phi) < NOISE * np.abs(phi).max(), 0.0, phi)
+        # A turn mixes first moments among themselves, and tensor entries.
+        for kind in (slice(1, 4), slice(4, 10)):
+            phi[kind] = _without_noise(phi[kind], float(np.abs(phi[kind]).max()))
         if np.count_nonzero(phi) <= np.count_nonzero(phis[i]):
             turned[i] = phi
             steps[i] = replace(step, offset=step.offset + angle, link=turn.inverse() @ step.link)
@@ -84,10 +93,11 @@ def with_length_unit(frames: WorkingFrames, phis: Array) -> tuple[WorkingFrames,
 
     L is the length that occurs most often, so that products with it vanish.
     """
-    lengths = Counter(round(abs(float(x)), 12) for step in frames.steps for x in step.translation if x != 0)
-    if not lengths or any(step.kind == "prismatic" for step in frames.steps):
+    lengths = np.array([abs(float(x)) for step in frames.steps for x in step.translation if x != 0])
+    if not lengths.size or any(step.kind == "prismatic" for step in frames.steps):
         return frames, phis
-    unit = lengths.most_common(1)[0][0]
+    # Equal lengths may differ by rounding; one unit in the last digits must not make two of them.
+    unit = Counter(float(f"{x:.12g}") for x in lengths).most_common(1)[0][0]
     steps = tuple(replace(step, translation=_in_unit(step.translation, unit)) for step in frames.steps)
     scale = np.array([unit**2, *[unit] * 3, *[1.0] * 6])
     return replace(frames, gravity=frames.gravity / unit, steps=steps), phis * scale

@@ -16,9 +16,8 @@ from mindyn.errors import InputError, unknown_name
 from mindyn.identifiability.essential_space import ZERO, EssentialSpace, essential_space
 from mindyn.identifiability.random_states import Source
 from mindyn.notation import DRIVE_PARAMETERS, LINK_PARAMETERS
-from mindyn.parameters.base import BaseParameters
+from mindyn.parameters.base import BaseParameters, printed
 from mindyn.parameters.labels import parameter_labels
-from mindyn.parameters.reading import cleaned
 from mindyn.robots.robot import Robot
 
 REMOVED_FIRST = ("m", "mcx", "mcy", "mcz", "Ixy", "Ixz", "Iyz", "Ixx", "Iyy", "Izz")
@@ -26,6 +25,9 @@ REMOVED_FIRST = ("m", "mcx", "mcy", "mcz", "Ixy", "Ixz", "Iyz", "Ixx", "Iyy", "I
 
 WELL_CONDITIONED = (0.3, 0.1, 0.03, 1e-2, 1e-4, ZERO)
 """Independence that a removed parameter must show, tried in turn; the paper's set takes the last alone."""
+
+SAMPLED, SHOWN = 1e-13, 1e-9
+"""Coefficients of a sampled null space below the one are rounding; below the other they are not shown."""
 
 ILL_CONDITIONED = 1e4
 """Condition of the removed rows above which a note is due."""
@@ -65,8 +67,10 @@ def numeric_base(
     order = _order(labels, priority, default_priority(robot, drives=drives))
     removed = removed_parameters(space, order, WELL_CONDITIONED if priority is None else (ZERO,))
     matrix, condition = independent_matrix(space, removed)
+    matrix = printed(robot, matrix, drives=drives, noise=SAMPLED)
     kept = [k for k in range(len(labels)) if k not in removed]
-    names = tuple(labels[k] if (row != 0).sum() == 1 else f"{labels[k]}R" for k, row in zip(kept, matrix, strict=True))
+    shown = printed(robot, matrix, drives=drives, noise=SHOWN)
+    names = tuple(labels[k] if (row != 0).sum() == 1 else f"{labels[k]}R" for k, row in zip(kept, shown, strict=True))
     notes = [f"from random states ({source}, seed {seed}): {space.notes[0]}"]
     if condition > ILL_CONDITIONED:
         notes.append(f"the chosen parameters are ill conditioned ({condition:.1e}): another priority would be better")
@@ -117,4 +121,4 @@ def independent_matrix(space: EssentialSpace, removed: Sequence[int]) -> tuple[A
     if removed:
         scaled = -rows[kept] @ np.linalg.inv(rows[list(removed)])
         K[:, list(removed)] = scaled / space.sizes[kept][:, None] * space.sizes[list(removed)]
-    return cleaned(K, 1e-9), condition
+    return K, condition

@@ -7,7 +7,7 @@ direction, so directions seen from these links do not change with q, and the hom
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -17,6 +17,7 @@ from mindyn.algebra.values import Array
 from mindyn.errors import RobotError
 from mindyn.robots.joint_frames import HomeAxis, home_axes
 from mindyn.robots.robot import Robot
+from mindyn.robots.scale import in_own_lengths, length_unit
 
 Group = Literal["sliding", "parallel", "spatial"]
 """sliding: before r, no rotation; parallel: r <= i < s, rotation about one direction; spatial: i >= s."""
@@ -48,8 +49,10 @@ def are_parallel(u: Array, v: Array) -> bool:
 
 def axis_groups(robot: Robot) -> tuple[AxisGroup, ...]:
     """The group of every joint, on its own path."""
-    axes = home_axes(robot)
-    return tuple(_group(robot, axes, i) for i in range(robot.joint_count))
+    L = length_unit(robot)
+    axes = home_axes(in_own_lengths(robot, L))
+    groups = [_group(robot, axes, i) for i in range(robot.joint_count)]
+    return tuple(g if g.centre is None else replace(g, centre=L * g.centre) for g in groups)
 
 
 def _group(robot: Robot, axes: tuple[HomeAxis, ...], index: int) -> AxisGroup:
@@ -111,6 +114,6 @@ def far_notes(far: tuple[str, ...]) -> tuple[str, ...]:
     if not far:
         return ()
     return (
-        f"the joint frames of {', '.join(far)} lie more than 100 m away because two axes are nearly parallel: "
+        f"the joint frames of {', '.join(far)} lie over a hundred reaches away because two axes are nearly parallel: "
         'coefficients are large and digits are lost; form="structural" does not need such frames',
     )

@@ -15,7 +15,7 @@ from mindyn.robots.drive_matrices import drive_parameters
 from mindyn.robots.robot import Robot
 from mindyn.robots.scale import length_unit
 
-PRINT_NOISE = 1e-11
+PRINT_NOISE = 1e-10
 """Coefficients this close to 0, 1 and halves are shown as those; values are never computed from what is shown."""
 
 EQUAL_SPACES = 1e-8
@@ -45,14 +45,19 @@ def parameter_sizes(robot: Robot, *, drives: bool) -> Array:
     return np.concatenate([links, np.ones(len(parameter_labels(robot, drives=drives)) - len(links))])
 
 
-def printed(robot: Robot, matrix: Array, *, drives: bool) -> Array:
-    """K as a person wants to read it: coefficients within 1e-11 of 0 (in the robot's own length), 1 and halves."""
+def printed(robot: Robot, matrix: Array, *, drives: bool, noise: float = PRINT_NOISE) -> Array:
+    """K as a person wants to read it: coefficients within `noise` of 0 (in the robot's own length), 1 and halves."""
     sizes = parameter_sizes(robot, drives=drives)
-    # A row has the size of its largest term; a coefficient below 1e-11 of that is rounding, or as good as it.
+    # A row has the size of its largest term; a coefficient below `noise` of that is as good as none.
     terms = np.abs(matrix) * sizes
-    shown = np.where(terms <= PRINT_NOISE * terms.max(axis=1, keepdims=True, initial=0.0), 0.0, matrix)
+    shown = np.where(terms <= noise * terms.max(axis=1, keepdims=True, initial=0.0), 0.0, matrix)
     near = np.round(shown * 2) / 2
-    return np.where(np.abs(shown - near) <= PRINT_NOISE * np.abs(near), near + 0.0, shown)
+    return np.where(np.abs(shown - near) <= noise * np.abs(near), near + 0.0, shown)
+
+
+def without_rounding(robot: Robot, matrix: Array) -> Array:
+    """K of link parameters without what rounding alone has left in place of zeros and halves."""
+    return printed(robot, matrix, drives=False, noise=64 * float(np.finfo(float).eps))
 
 
 def _smallest_right_inverse(matrix: Array, sizes: Array) -> Array:

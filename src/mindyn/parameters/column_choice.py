@@ -66,7 +66,7 @@ class _Deflated:
 
     @property
     def sizes(self) -> Array:
-        return np.sqrt(np.einsum("ij,ij->j", self.rest, self.rest))
+        return np.asarray(np.sqrt(np.einsum("ij,ij->j", self.rest, self.rest)))
 
     def keep(self, column: int) -> None:
         direction = self.rest[:, column]

@@ -15,10 +15,9 @@ import numpy as np
 from mindyn.algebra.values import Array
 from mindyn.notation import LINK_PARAMETERS, PARAMETERS_PER_LINK, TENSOR_INDICES
 from mindyn.parameters.axis_groups import AxisGroup, axis_groups, far_notes, refuse_loops
-from mindyn.parameters.base import BaseParameters
+from mindyn.parameters.base import BaseParameters, without_rounding
 from mindyn.parameters.lin_structure import dh_frames, from_centre
 from mindyn.parameters.linear_forms import Moments, link_moments, moved, nothing, outer, shift, turned, turned_tensor
-from mindyn.parameters.reading import cleaned
 from mindyn.robots.joint_frames import DhRow, modified_dh
 from mindyn.robots.parts import JointKind
 from mindyn.robots.robot import Robot
@@ -82,7 +81,7 @@ def gautier_khalil_base(robot: Robot) -> BaseParameters:
             names.append(_name(name, i, alone=np.array_equal(entries[name], plain[name])))
             survivors.append(PARAMETERS_PER_LINK * i + LINK_PARAMETERS.index(name))
     in_place = all(X.is_identity for X in dh.links)
-    matrix = cleaned(np.array(rows))
+    matrix = without_rounding(robot, np.array(rows))
     kept = tuple(survivors) if in_place else None
     return BaseParameters(robot, "gautier", False, matrix, tuple(names), kept, far_notes(dh.far))
 

@@ -20,10 +20,9 @@ import numpy as np
 from mindyn.algebra.values import Array
 from mindyn.parameters.augmented_links import AugmentedLink, SlidingLink, augmented_links, far_joints
 from mindyn.parameters.axis_groups import AxisGroup, axis_groups, far_notes, require_serial
-from mindyn.parameters.base import BaseParameters
+from mindyn.parameters.base import BaseParameters, without_rounding
 from mindyn.parameters.lin_structure import from_centre
 from mindyn.parameters.linear_forms import outer, shift
-from mindyn.parameters.reading import cleaned
 from mindyn.robots.robot import Robot
 
 NamedRows = list[tuple[str, Array]]
@@ -59,7 +58,9 @@ def general_base(robot: Robot) -> BaseParameters:
 def base_of_rows(robot: Robot, form: str, named: NamedRows) -> BaseParameters:
     """The base set of named rows of K."""
     names, rows = zip(*named, strict=True)
-    return BaseParameters(robot, form, False, cleaned(np.array(rows)), names, notes=far_notes(far_joints(robot)))
+    return BaseParameters(
+        robot, form, False, without_rounding(robot, np.array(rows)), names, notes=far_notes(far_joints(robot))
+    )
 
 
 def carried_parts(links: Sequence[AugmentedLink]) -> list[Carried]:

@@ -14,9 +14,9 @@ import numpy as np
 
 from mindyn.algebra.rotations import cos_sin, rot_z
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError
+from mindyn.errors import InputError, RobotError
 from mindyn.parameters.axis_groups import far_notes
-from mindyn.parameters.base import BaseParameters
+from mindyn.parameters.base import BaseParameters, printed, without_rounding
 from mindyn.parameters.lin_structure import LinJoint, LinStructure, constant_translation, lin_structure
 from mindyn.parameters.linear_forms import (
     Moments,
@@ -29,7 +29,6 @@ from mindyn.parameters.linear_forms import (
     turned,
     turned_tensor,
 )
-from mindyn.parameters.reading import cleaned
 from mindyn.parameters.structural import structural_base
 from mindyn.robots.robot import Robot
 
@@ -59,7 +58,7 @@ def lin_base(robot: Robot, version: Version = 1999) -> BaseParameters:
     structure = lin_structure(robot)
     constants = inertia_constants(structure, version)
     rows = [row for joint, own in zip(structure.joints, constants, strict=True) for row in _mlc_rows(joint, own)]
-    matrix = cleaned(np.array(rows))
+    matrix = without_rounding(robot, np.array(rows))
     return BaseParameters(robot, "lin", False, matrix, structure.names, notes=far_notes(structure.dh.far))
 
 
@@ -68,8 +67,15 @@ def lin_base_with_drives(robot: Robot) -> BaseParameters:
     links, whole = lin_base(robot), structural_base(robot, drives=True)
     width, count = links.matrix.shape[1], links.count
     # Rows of drive parameters have no link parameters; those of links are combinations of the same space as the MLC.
-    C = links.matrix @ np.linalg.pinv(whole.matrix[:count, :width])
-    matrix = cleaned(np.vstack([C @ whole.matrix[:count], whole.matrix[count:]]))
+    kept = list(whole.survivors or ())[:count]
+    if any(k >= width for k in kept):
+        raise RobotError(
+            f"the minimal combinations of {robot.name!r} do not separate from its drives: a parameter shows so weakly "
+            "that a rotor stands in its place",
+            hint='use form="structural"',
+        )
+    matrix = np.vstack([links.matrix[:, kept] @ whole.matrix[:count], whole.matrix[count:]])
+    matrix = printed(robot, matrix, drives=True, noise=64 * float(np.finfo(float).eps))
     names = tuple(
         f"{name}R" if (row[width:] != 0).any() else name for name, row in zip(links.names, matrix, strict=False)
     )

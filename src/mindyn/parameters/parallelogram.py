@@ -15,9 +15,8 @@ from mindyn.algebra.poses import IDENTITY, Pose
 from mindyn.algebra.rotations import PARALLEL, perpendicular_to, tidy
 from mindyn.algebra.values import Array, frozen_array
 from mindyn.errors import RobotError
-from mindyn.parameters.base import BaseParameters
+from mindyn.parameters.base import BaseParameters, without_rounding
 from mindyn.parameters.linear_forms import Moments, link_moments, outer, point, turned, turned_tensor
-from mindyn.parameters.reading import cleaned
 from mindyn.robots.edits import joint_motion
 from mindyn.robots.parts import Loop
 from mindyn.robots.robot import Robot
@@ -274,7 +273,7 @@ def parallelogram_base(robot: Robot, home: ArrayLike | None = None) -> BaseParam
     _require_closed(robot, q)
     arm = parallelogram_chain(robot, q)
     rows = _Forms(robot, arm, q).rows()
-    matrix = cleaned(np.array([row for _, row in rows]))
+    matrix = without_rounding(robot, np.array([row for _, row in rows]))
     note = "closed form of planar parallelograms [Yoshida 1996, theorem 2.5.1, corrected]"
     return BaseParameters(robot, "mayeda", False, matrix, tuple(name for name, _ in rows), None, (note,))
 

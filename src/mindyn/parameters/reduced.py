@@ -11,6 +11,8 @@ from mindyn.robots.edits import described_in
 from mindyn.robots.joint_frames import WorkingFrames
 from mindyn.robots.robot import Robot
 
+ROUNDING = 16 * float(np.finfo(float).eps)
+
 
 def reduced_parameters(robot: Robot, frames: WorkingFrames) -> Array:
     """(n, 10) parameters in the working frames that give the robot's torques, all but the survivors zero.
@@ -18,4 +20,7 @@ def reduced_parameters(robot: Robot, frames: WorkingFrames) -> Array:
     They are no physical bodies (masses are zero), and energies differ by a constant of the configuration.
     """
     base = structural_base(described_in(robot, [step.link for step in frames.steps]))
-    return np.asarray((base.embedding @ base.values).reshape(-1, PARAMETERS_PER_LINK))
+    # A sum of terms that cancel leaves their rounding: it is taken as zero, and vanishes from the trace.
+    values, sizes = base.values, np.abs(base.matrix) @ np.abs(base.robot.phi)
+    values = np.where(np.abs(values) <= ROUNDING * sizes, 0.0, values)
+    return np.asarray((base.embedding @ values).reshape(-1, PARAMETERS_PER_LINK))

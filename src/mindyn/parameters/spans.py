@@ -225,7 +225,7 @@ def _compressed(columns: Array) -> Array:
     """The same second moment C C^T in no more columns than rows; nothing is dropped, nothing is normalised."""
     if columns.shape[1] <= columns.shape[0]:
         return columns
-    return np.asarray(np.linalg.qr(columns.T, mode="r").T)
+    return np.asarray(np.linalg.qr(columns.T)[1].T)
 
 
 class _Joint:
@@ -250,7 +250,7 @@ class _Joint:
         drives = self._drive_rows(mechanism, sorted(beside))
         rows = np.hstack([np.vstack([link, np.zeros((len(drives) - len(link), PARAMETERS_PER_LINK))]), drives])
         if rows.shape[0] > rows.shape[1]:
-            rows = np.linalg.qr(rows, mode="r")
+            rows = np.linalg.qr(rows)[1]
         v, s = self.arriving.velocities[:6], self.arriving.forms[:-1]
         size = max(1.0, float(np.linalg.norm(v, 2)) if v.size else 0.0, float(np.linalg.norm(s, 2)))
         nominal = SIZES_SEEN[self.kind] @ np.abs(T)

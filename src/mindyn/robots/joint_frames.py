@@ -3,7 +3,8 @@
 Two sets are built here. `modified_dh` gives the frames of the closed forms: modified DH rows with the two branch
 parameters of trees [Khalil & Kleinfinger 1986], the source's own frames wherever they already are such frames.
 `working_frames` gives the frames in which the equations of motion are traced: the same rule, with every freedom
-spent on zeros, and no common normal where axes are nearly parallel, because it would lie far away.
+spent on zeros, and no common normal where axes are nearly parallel, because it would lie far away. Both are found in
+the robot's own unit of length (robots/scale.py), so that what counts as small does not depend on the robot's size.
 """
 
 from __future__ import annotations
@@ -20,9 +21,15 @@ from mindyn.algebra.rotations import NOISE, PARALLEL, cos_sin, nearest_step, per
 from mindyn.algebra.values import Array
 from mindyn.robots.parts import JointKind
 from mindyn.robots.robot import Robot
+from mindyn.robots.scale import in_lengths, in_own_lengths, length_unit
 
-NEARLY_PARALLEL: Final = 1e-3
-"""Below this angle the common normal of two axes is so far away that it costs digits, rad."""
+NEARLY_PARALLEL: Final = 1e-2
+"""Below this angle the common normal of two axes is so far away that it costs digits, rad: tensors grow with the square
+of the distance, so that 1e-3 rad would leave nine of fifteen."""
+
+
+FAR: Final = 100.0
+"""A frame this far from its joint costs digits, in the robot's own unit of length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,19 +250,21 @@ def working_frames(robot: Robot, *, slides: Literal["free", "source"] = "free") 
 
     slides  where the lines of prismatic joints lie: through their parent's origin, or as the source has them
     """
-    axes = home_axes(robot)
-    lines = _with_free_slides(robot, axes) if slides == "free" else axes
-    frames = working_placements(robot, lines)
+    L = length_unit(robot)
+    scaled = in_own_lengths(robot, L)
+    axes = home_axes(scaled)
+    lines = _with_free_slides(scaled, axes) if slides == "free" else axes
+    frames = working_placements(scaled, lines)
     root = frames[0]
-    links = link_in_frame(robot, axes, frames)
+    links = [in_lengths(X, 1 / L) for X in link_in_frame(scaled, axes, frames)]
     steps: list[Step] = []
     for i, (joint, parent) in enumerate(zip(robot.joints, robot.parents, strict=True)):
         X = (root if parent < 0 else frames[parent]).inverse() @ frames[i]
         rotation, offset = _step(X, joint.kind)
-        translation = _without_noise(X.translation)
+        translation = L * _without_noise(X.translation)
         steps.append(Step(joint.kind, parent, rotation, translation, offset, links[i], phi_map(links[i])))
     gravity = _without_noise(root.rotation.T @ robot.gravity, float(np.abs(robot.gravity).max()) or 1.0)
-    return WorkingFrames(root, gravity, tuple(steps))
+    return WorkingFrames(in_lengths(root, 1 / L), gravity, tuple(steps))
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,16 +354,20 @@ def _clean(value: float) -> float:
 
 def modified_dh(robot: Robot) -> ModifiedDh:
     """The modified DH rows of a robot, and its source link frames in the DH frames."""
-    axes = home_axes(robot)
-    frames = dh_placements(robot, axes)
+    L = length_unit(robot)
+    scaled = in_own_lengths(robot, L)
+    axes = home_axes(scaled)
+    frames = dh_placements(scaled, axes)
     base = frames[0]  # frame 0: where joint 1 has theta = d = 0
-    rows = tuple(
+    steps = [
         _dh_row((base if parent < 0 else frames[parent]).inverse() @ frames[i])
         for i, parent in enumerate(robot.parents)
-    )
+    ]
+    rows = tuple(replace(row, b=L * row.b, a=L * row.a, d=L * row.d) for row in steps)
     far = tuple(
         joint.name
         for joint, frame, axis in zip(robot.joints, frames, axes, strict=True)
-        if np.linalg.norm(frame.translation - axis.point) > 100.0
+        if np.linalg.norm(frame.translation - axis.point) > FAR
     )
-    return ModifiedDh(base, robot.parents, rows, link_in_frame(robot, axes, frames), far)
+    links = tuple(in_lengths(X, 1 / L) for X in link_in_frame(scaled, axes, frames))
+    return ModifiedDh(in_lengths(base, 1 / L), robot.parents, rows, links, far)

@@ -133,8 +133,11 @@ class Joint(Value):
         if self.parent == self.child:
             raise RobotError(f"joint {self.name!r} connects link {self.parent!r} with itself")
         axis = frozen_array(self.axis, (3,), f"the axis of joint {self.name!r}")
-        if abs(np.linalg.norm(axis) - 1) > 1e-9:
+        length = float(np.linalg.norm(axis))
+        if abs(length - 1) > 1e-9:
             raise RobotError(f"the axis of joint {self.name!r} must have unit length, got {axis.tolist()}")
+        if abs(length - 1) > 1e-15:
+            axis = frozen_array(axis / length, (3,), f"the axis of joint {self.name!r}")
         object.__setattr__(self, "axis", axis)
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
+from mindyn.algebra.poses import Pose
 from mindyn.robots.robot import Robot
 
 SHORTEST: Final = 1e-6
@@ -30,3 +32,14 @@ def length_unit(robot: Robot) -> float:
 def power_of_two(size: float) -> float:
     """The power of two nearest to a positive number, in proportion."""
     return float(2.0 ** np.round(np.log2(size)))
+
+
+def in_lengths(pose: Pose, unit: float) -> Pose:
+    """A pose with its translation in a unit of length (m) instead of in metres."""
+    return Pose(pose.rotation, pose.translation / unit)
+
+
+def in_own_lengths(robot: Robot, unit: float) -> Robot:
+    """The mechanism with lengths in a unit (m); gravity and parameters stay: it serves questions of geometry alone."""
+    joints = [replace(j, origin=in_lengths(j.origin, unit), tip=in_lengths(j.tip, unit)) for j in robot.joints]
+    return replace(robot, joints=tuple(joints))
