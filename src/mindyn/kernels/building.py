@@ -52,14 +52,18 @@ class ProgramBuilder:
     def __init__(self) -> None:
         self._instructions: list[Instruction] = []
         self._known: dict[tuple[object, ...], int] = {}
+        self._constants: dict[int, float] = {}
+        self._negations: dict[int, int] = {}
 
     def constant(self, value: float) -> int:
         """The number `value`; +0 and -0 are different constants."""
-        return self._append((Op.CONST, value.hex()), Instruction(Op.CONST, constant=value))
+        number = self._append((Op.CONST, value.hex()), Op.CONST, constant=value)
+        self._constants[number] = value
+        return number
 
     def input(self, number: int, element: int) -> int:
         """Element `element` (row-major) of input `number`."""
-        return self._append((Op.INPUT, number, element), Instruction(Op.INPUT, source=(number, element)))
+        return self._append((Op.INPUT, number, element), Op.INPUT, source=(number, element))
 
     def apply(self, op: Op, *operands: int) -> int:
         """`op` of the operands, simplified."""
@@ -87,40 +91,46 @@ class ProgramBuilder:
         outputs = tuple(self._without_zeros(one) for one in outputs)
         needed = self._needed(value for one in outputs for value in one.values)
         renumbered = {old: new for new, old in enumerate(needed)}
-        instructions = tuple(_renumber(self._instructions[old], renumbered) for old in needed)
+        instructions = tuple([_renumber(self._instructions[old], renumbered) for old in needed])
         moved = tuple(
             Output(one.name, one.shape, one.nonzeros, tuple(renumbered[v] for v in one.values)) for one in outputs
         )
         return Program(name, inputs, moved, instructions)
 
-    def _append(self, key: tuple[object, ...], instruction: Instruction) -> int:
+    def _append(
+        self,
+        key: tuple[object, ...],
+        op: Op,
+        operands: tuple[int, ...] = (),
+        constant: float = 0.0,
+        source: tuple[int, int] = (-1, -1),
+    ) -> int:
         value = self._known.get(key)
         if value is None:
             value = self._known[key] = len(self._instructions)
-            self._instructions.append(instruction)
+            self._instructions.append(Instruction(op, operands, constant, source))
         return value
 
     def _emit(self, op: Op, *operands: int) -> int:
         if op in _COMMUTATIVE and operands[0] > operands[1]:
             operands = operands[::-1]
-        return self._append((op, *operands), Instruction(op, operands))
+        return self._append((op, operands), op, operands)
 
     def _folded(self, op: Op, operands: tuple[int, ...]) -> int | None:
+        known = self._constants
+        for value in operands:
+            if value not in known:
+                return None
         if op not in _FOLD:
             return None
-        constants = [self._constant_of(value) for value in operands]
-        if any(constant is None for constant in constants):
-            return None
-        return self.constant(float(_FOLD[op](*constants)))
+        return self.constant(float(_FOLD[op](*(known[value] for value in operands))))
 
     def _constant_of(self, value: int) -> float | None:
-        one = self._instructions[value]
-        return one.constant if one.op is Op.CONST else None
+        return self._constants.get(value)
 
     def _negated(self, value: int) -> int | None:
         """The value whose negation `value` is, if it is one."""
-        one = self._instructions[value]
-        return one.operands[0] if one.op is Op.NEG else None
+        return self._negations.get(value)
 
     def _add(self, a: int, b: int) -> int:
         if self._constant_of(a) == 0.0:
@@ -181,7 +191,11 @@ class ProgramBuilder:
         constant, minus_a = self._constant_of(a), self._negated(a)
         if constant is not None:
             return self.constant(-constant)
-        return minus_a if minus_a is not None else self._emit(Op.NEG, a)
+        if minus_a is not None:
+            return minus_a
+        number = self._emit(Op.NEG, a)
+        self._negations[number] = a
+        return number
 
     def _without_zeros(self, output: Output) -> Output:
         kept = [
@@ -203,4 +217,4 @@ class ProgramBuilder:
 
 
 def _renumber(one: Instruction, renumbered: dict[int, int]) -> Instruction:
-    return Instruction(one.op, tuple(renumbered[v] for v in one.operands), one.constant, one.source)
+    return Instruction(one.op, tuple([renumbered[v] for v in one.operands]), one.constant, one.source)

@@ -103,6 +103,7 @@ class Model:
         self.dtype = np.dtype(dtype)
         self._functions: dict[tuple[str, str | None], Function] = {}
         self._kernels: dict[tuple[str, ...], Kernel] = {}
+        self._ready: dict[tuple[str, str | None, bool], Kernel] = {}
 
     @property
     def base(self) -> BaseParameters:
@@ -118,65 +119,65 @@ class Model:
 
     def inverse_dynamics(self, q: Any, qd: Any, qdd: Any, *given: Any, out: Any = None, threads: int = 1) -> Array:
         """tau (..., n) = M(q) qdd + C(q, qd) qd + G(q)."""
-        return self.kernel("inverse_dynamics")(q, qd, qdd, *given, out=out, threads=threads)  # type: ignore[no-any-return]
+        return self.kernel("inverse_dynamics").run((q, qd, qdd, *given), out, threads)  # type: ignore[no-any-return]
 
     def inverse_dynamics_with_wrenches(
         self, q: Any, qd: Any, qdd: Any, wrenches: Any, *given: Any, out: Any = None, threads: int = 1
     ) -> Array:
         """tau (..., n) while wrenches (..., n, 6) (moment, force; in link frames) act on the links from outside."""
         kernel = self.kernel("inverse_dynamics_with_wrenches")
-        return kernel(q, qd, qdd, wrenches, *given, out=out, threads=threads)  # type: ignore[no-any-return]
+        return kernel.run((q, qd, qdd, wrenches, *given), out, threads)  # type: ignore[no-any-return]
 
     def inertia_matrix(self, q: Any, *given: Any, out: Any = None, threads: int = 1) -> Array:
         """M (..., n, n)."""
-        return self.kernel("inertia_matrix")(q, *given, out=out, threads=threads)  # type: ignore[no-any-return]
+        return self.kernel("inertia_matrix").run((q, *given), out, threads)  # type: ignore[no-any-return]
 
     def bias(self, q: Any, qd: Any, *given: Any, out: Any = None, threads: int = 1) -> Array:
         """C(q, qd) qd + G(q) (..., n): the torques at qdd = 0."""
-        return self.kernel("bias")(q, qd, *given, out=out, threads=threads)  # type: ignore[no-any-return]
+        return self.kernel("bias").run((q, qd, *given), out, threads)  # type: ignore[no-any-return]
 
     def gravity(self, q: Any, *given: Any, out: Any = None, threads: int = 1) -> Array:
         """G (..., n): the torques that hold the links at rest, without drives' offsets and extra torques."""
-        return self.kernel("gravity")(q, *given, out=out, threads=threads)  # type: ignore[no-any-return]
+        return self.kernel("gravity").run((q, *given), out, threads)  # type: ignore[no-any-return]
 
     def coriolis(self, q: Any, qd: Any, *given: Any, out: Any = None, threads: int = 1) -> Array:
         """C (..., n, n) of Christoffel's symbols: Mdot - 2 C is skew."""
-        return self.kernel("coriolis")(q, qd, *given, out=out, threads=threads)  # type: ignore[no-any-return]
+        return self.kernel("coriolis").run((q, qd, *given), out, threads)  # type: ignore[no-any-return]
 
     def forward_dynamics(self, q: Any, qd: Any, tau: Any, *given: Any, out: Any = None, threads: int = 1) -> Array:
         """qdd (..., n) under torques tau."""
-        return self.kernel("forward_dynamics")(q, qd, tau, *given, out=out, threads=threads)  # type: ignore[no-any-return]
+        return self.kernel("forward_dynamics").run((q, qd, tau, *given), out, threads)  # type: ignore[no-any-return]
 
     def forward_kinematics(self, q: Any, link: str, *, out: Any = None, threads: int = 1) -> Array:
         """Pose (..., 4, 4) of a link or frame in the root frame."""
-        return self.kernel("forward_kinematics", link)(q, out=out, threads=threads)  # type: ignore[no-any-return]
+        return self.kernel("forward_kinematics", link).run((q,), out, threads)  # type: ignore[no-any-return]
 
     def geometric_jacobian(self, q: Any, link: str, *, out: Any = None, threads: int = 1) -> Array:
         """J (..., 6, n) with (w, v) = J qd of a link or frame, in root components."""
-        return self.kernel("geometric_jacobian", link)(q, out=out, threads=threads)  # type: ignore[no-any-return]
+        return self.kernel("geometric_jacobian", link).run((q,), out, threads)  # type: ignore[no-any-return]
 
     def standard_regressor(self, q: Any, qd: Any, qdd: Any, *, out: Any = None, threads: int = 1) -> Array:
         """Y (..., n, 10 n) with tau = Y phi; with drives, four more columns for each drive and one for each extra."""
-        return self.kernel("standard_regressor")(q, qd, qdd, out=out, threads=threads)  # type: ignore[no-any-return]
+        return self.kernel("standard_regressor").run((q, qd, qdd), out, threads)  # type: ignore[no-any-return]
 
     def regressor(self, q: Any, qd: Any, qdd: Any, *, out: Any = None, threads: int = 1) -> Array:
         """Y (..., n, count) with tau = Y beta, beta the parameters of `base`."""
-        return self.kernel("regressor")(q, qd, qdd, out=out, threads=threads)  # type: ignore[no-any-return]
+        return self.kernel("regressor").run((q, qd, qdd), out, threads)  # type: ignore[no-any-return]
 
     def slotine_li_regressor(
         self, q: Any, qd: Any, qd_r: Any, qdd_r: Any, *, out: Any = None, threads: int = 1
     ) -> Array:
         """Y (..., n, count) with M(q) qdd_r + C(q, qd) qd_r + G(q) = Y beta."""
         kernel = self.kernel("slotine_li_regressor")
-        return kernel(q, qd, qd_r, qdd_r, out=out, threads=threads)  # type: ignore[no-any-return]
+        return kernel.run((q, qd, qd_r, qdd_r), out, threads)  # type: ignore[no-any-return]
 
     def energy(self, q: Any, qd: Any, *given: Any, out: Any = None, threads: int = 1) -> Array:
         """(..., 2): kinetic and potential energy."""
-        return self.kernel("energy")(q, qd, *given, out=out, threads=threads)  # type: ignore[no-any-return]
+        return self.kernel("energy").run((q, qd, *given), out, threads)  # type: ignore[no-any-return]
 
     def energy_regressor(self, q: Any, qd: Any, *, out: Any = None, threads: int = 1) -> Array:
         """Y (..., 2, 10 n) with (kinetic, potential energy) = Y phi."""
-        return self.kernel("energy_regressor")(q, qd, out=out, threads=threads)  # type: ignore[no-any-return]
+        return self.kernel("energy_regressor").run((q, qd), out, threads)  # type: ignore[no-any-return]
 
     def casadi(self, name: str, link: str | None = None) -> Function:
         """The `casadi.Function` of an equation, for MPC and optimal control."""
@@ -219,7 +220,12 @@ class Model:
 
     def kernel(self, name: str, link: str | None = None, *, compact: bool = False) -> Kernel:
         """The kernel of an equation; `compact` stores only the structural nonzeros of its output."""
-        return self._compiled(("equation", name, link or "", str(compact)), lambda: self.casadi(name, link), compact)
+        found = self._ready.get((name, link, compact))
+        if found is None:
+            key = ("equation", name, link or "", str(compact))
+            found = self._compiled(key, lambda: self.casadi(name, link), compact)
+            self._ready[name, link, compact] = found
+        return found
 
     def derivatives(self, name: str, link: str | None = None) -> Kernel:
         """A kernel with the exact Jacobians of an equation by q, qd, ...: one output for each input of the motion."""
