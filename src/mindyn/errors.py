@@ -7,6 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from typing import Final
+
+LONGEST_MESSAGE: Final = 3000
+"""Characters of a message; the middle of a longer one is left out."""
+LONGEST_NAME: Final = 200
+"""Characters of a name that is compared with known ones."""
+LISTED_NAMES: Final = 30
+"""Names that a message lists at most."""
 
 
 class MindynError(Exception):
@@ -16,6 +24,7 @@ class MindynError(Exception):
     """
 
     def __init__(self, message: str, *, hint: str = "") -> None:
+        message, hint = shortened(message), shortened(hint)
         super().__init__(f"{message}\nhint: {hint}" if hint else message)
         self.message = message
         self.hint = hint
@@ -49,12 +58,28 @@ class ExportError(MindynError):
     """A file cannot be written: its format cannot say what is asked, the robot is not physical, no such folder."""
 
 
+def shortened(text: str, longest: int = LONGEST_MESSAGE) -> str:
+    """The text, or its beginning and end where it is longer than a person reads."""
+    if len(text) <= longest:
+        return text
+    left_out = f" ... ({len(text) - longest} characters left out) ... "
+    return text[: longest * 2 // 3] + left_out + text[len(text) - longest // 3 :]
+
+
+def listed(names: Iterable[str], most: int = LISTED_NAMES) -> str:
+    """`a, b, c`; of very many names the first, and how many more there are."""
+    given = list(names)
+    shown = ", ".join(shortened(str(name), 100) for name in given[:most])
+    return f"{shown} and {len(given) - most} more" if len(given) > most else shown
+
+
 LISTED = "take one of those listed, as it is written there"
 
 
 def did_you_mean(given: object, valid: Iterable[str], otherwise: str = LISTED) -> str:
     """A hint: the name that is most like the given one, or `otherwise` where none is."""
-    near = get_close_matches(str(given), list(valid), n=1)
+    # Beyond some length nothing was mistyped, and the comparison takes quadratic time.
+    near = get_close_matches(str(given), list(valid), n=1) if len(str(given)) <= LONGEST_NAME else []
     return f"did you mean {near[0]!r}?" if near else otherwise
 
 
@@ -62,7 +87,7 @@ def unknown_name(kind: str, given: str, valid: Iterable[str], has: str = "the mo
     """`no joint 'elbow2'; the model has: shoulder, elbow, wrist`."""
     names = tuple(valid)
     hint = did_you_mean(given, names) if names else ""
-    return UnknownNameError(f"no {kind} {given!r}; {has}: {', '.join(names) or 'none'}", hint=hint)
+    return UnknownNameError(f"no {kind} {shortened(given, 100)!r}; {has}: {listed(names) or 'none'}", hint=hint)
 
 
 def require_choice(value: object, valid: Iterable[str], what: str, error: type[MindynError] = InputError) -> None:

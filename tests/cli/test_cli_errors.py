@@ -10,9 +10,9 @@ from inspect import signature
 import pytest
 from cli.program import mindyn_program
 
-import mindyn.cli.robots
 from mindyn.cli.main import COMMANDS
 from mindyn.errors import InputError
+from mindyn.robots.loading import RobotOptions
 
 OF_ROBOTS = {
     "robots": (),
@@ -187,7 +187,7 @@ def test_how_the_program_ends(monkeypatch, raised, code):
     def stopped(*_, **__):
         raise raised
 
-    monkeypatch.setattr(mindyn.cli.robots, "load_robot", stopped)
+    monkeypatch.setattr(RobotOptions, "load", stopped)
     ended = mindyn_program("robots", "planar2")
     assert ended.code == code
     assert ended.err == ("error: no\n" if code == 1 else "")
@@ -197,7 +197,7 @@ def test_an_unexpected_exception_is_shown_as_it_is(monkeypatch):
     def broken(*_, **__):
         raise ZeroDivisionError
 
-    monkeypatch.setattr(mindyn.cli.robots, "load_robot", broken)
+    monkeypatch.setattr(RobotOptions, "load", broken)
     with pytest.raises(ZeroDivisionError):
         mindyn_program("robots", "planar2")
 

@@ -31,9 +31,10 @@ def test_puma_with_rounded_pi_is_the_same_robot(puma_text, tmp_path):
     assert nine == exact
     assert five == exact
     assert exact.notes == ()
-    assert len(nine.notes) == len(five.notes) == 4
-    assert "joint 'joint4' origin roll: 1.5708 rad taken as 90 deg" in five.notes
-    assert "1.5708 rad taken as 90 deg" in str(five)
+    assert [note.kind for note in (*nine.notes, *five.notes)] == ["snapped", "snapped"]
+    assert len(nine.notes[0].details) == len(five.notes[0].details) == 4
+    assert "joint 'joint4' origin roll: 1.5708 rad taken as 90 deg" in five.notes[0].details
+    assert "note: 4 angles and axes within 1e-05 rad of a multiple of 15 degrees" in str(five)
 
 
 def test_snapping_can_be_turned_off(puma_text, tmp_path):
@@ -57,7 +58,8 @@ def test_axes_are_snapped_and_normalised():
     assert snap.axis([1e-7, 0, 1], "b").tolist() == [0, 0, 1]
     assert snap.axis([0.7071, 0, 0.70711], "c").tolist() == [np.sqrt(0.5), 0, np.sqrt(0.5)]
     assert snap.axis([-1, 0, 0], "d").tolist() == [-1, 0, 0]
-    assert [note[0] for note in snap.notes] == ["a", "b", "c", "c"]  # c: normalised, then snapped
+    assert [str(note)[0] for note in snap.notes] == ["a", "b", "c", "c"]
+    assert [note.kind for note in snap.notes] == ["normalised", "snapped", "normalised", "snapped"]
     assert Snapper(active=False).axis([1e-7, 0, 1], "b")[0] != 0
 
 

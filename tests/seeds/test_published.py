@@ -13,6 +13,7 @@ from closeness import SAME_ALGEBRA, assert_close
 from mindyn import bundled_robots, load_robot
 from mindyn.algebra.inertia import phi_about_origin
 from mindyn.equations.catalogue import equation
+from mindyn.robots.assembly import assemble
 from mindyn.robots.parts import Link
 from mindyn.robots.snapping import Snapper
 from mindyn.robots.toml_reader import read_toml
@@ -42,7 +43,7 @@ def robot_of_fixture(fixture):
                 f"d = {fixture['d'][i]}",
             ),
         ]
-    robot = read_toml("\n".join(lines), Snapper())
+    robot = assemble(read_toml("\n".join(lines), Snapper()))
     links = [
         Link(f"l{i}", phi_about_origin(m, np.array(c), np.array(inertia)))
         for i, (m, c, inertia) in enumerate(zip(fixture["m"], fixture["c"], fixture["I_com"], strict=True))

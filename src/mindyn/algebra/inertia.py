@@ -110,11 +110,15 @@ def consistency_of(phi: Array | None) -> Consistency:
     """Judge phi by the eigenvalues of its pseudo-inertia, and say in mechanical terms what is wrong."""
     if phi is None:
         return Consistency("unknown", "the link states no inertial parameters")
-    mass, _, inertia_com = mass_com_inertia(phi)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        mass, com, inertia_com = mass_com_inertia(phi)
     if mass == 0:
         return Consistency("inconsistent", _massless(phi)) if phi.any() else Consistency("boundary", "massless")
     if mass < 0:
         return Consistency("inconsistent", f"the mass is negative: {mass:g} kg")
+    if not np.isfinite(inertia_com).all():
+        far = f"{mass:g} kg at {', '.join(f'{c:g}' for c in com)} m"
+        return Consistency("inconsistent", f"the numbers are too large to compute with: {far}")
     moments = np.linalg.eigvalsh(inertia_com)
     slack = moments[0] + moments[1] - moments[2]
     # Steiner's term is subtracted from entries of the size of phi, which leaves their rounding.

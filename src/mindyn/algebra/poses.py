@@ -3,29 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mindyn.algebra.rotations import tidy
+from mindyn.algebra.rotations import nearest_rotation, tidy
 from mindyn.algebra.values import Array, Value, frozen_array
-from mindyn.errors import InputError
-
-ORTHONORMAL: Final = 1e-14
-"""Rotations written with few digits are further from orthonormal than this, and are taken as the nearest that is."""
-
-
-def _nearest_rotation(R: Array) -> Array:
-    U, _, Vt = np.linalg.svd(R)
-    return frozen_array(U @ Vt, (3, 3), "rotation")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pose(Value):
     """Pose X_ab: p_a = rotation @ p_b + translation.
 
-    rotation     (3, 3) R_ab
+    rotation     (3, 3) R_ab, orthonormal to rounding: one written with few digits is projected
     translation  (3,) origin of b in a, m
     """
 
@@ -34,10 +24,8 @@ class Pose(Value):
 
     def __init__(self, rotation: ArrayLike | None = None, translation: ArrayLike = (0.0, 0.0, 0.0)) -> None:
         R = frozen_array(np.eye(3) if rotation is None else rotation, (3, 3), "rotation")
-        skewness = np.abs(R @ R.T - np.eye(3)).max()
-        if skewness > 1e-6 or np.linalg.det(R) < 0:
-            raise InputError(f"a rotation must be orthonormal and right-handed, got {R.tolist()}")
-        object.__setattr__(self, "rotation", R if skewness <= ORTHONORMAL else _nearest_rotation(R))
+        nearest = nearest_rotation(R)
+        object.__setattr__(self, "rotation", R if nearest is R else frozen_array(nearest, (3, 3), "rotation"))
         object.__setattr__(self, "translation", frozen_array(translation, (3,), "translation"))
 
     def __matmul__(self, other: Pose) -> Pose:

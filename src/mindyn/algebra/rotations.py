@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 
 from mindyn.algebra.values import Array
+from mindyn.errors import InputError
 
 STEP: Final = pi / 12
 """15 degrees: the grid on which drawn angles lie, rad."""
@@ -90,6 +91,8 @@ def to_rpy(R: Array) -> tuple[float, float, float]:
 
 def from_quaternion(w: float, x: float, y: float, z: float) -> Array:
     """The rotation of the quaternion w + xi + yj + zk, of any length but zero."""
+    largest = max(map(abs, (w, x, y, z)))  # squares of very large or small entries overflow or vanish
+    w, x, y, z = (entry / largest for entry in (w, x, y, z))
     length = sqrt(w * w + x * x + y * y + z * z)
     v = np.array([x, y, z]) / length
     return np.asarray(np.eye(3) + 2 * (w / length) * skew(v) + 2 * skew(v) @ skew(v))
@@ -115,6 +118,24 @@ def tidy(R: Array) -> Array:
     """R with rounding noise around 0, +-1/2 and +-1 removed."""
     targets = np.round(R * 2) / 2
     return np.where(np.abs(R - targets) < NOISE, targets + 0.0, R)
+
+
+WRITTEN_DIGITS: Final = 1e-6
+"""Entries of R R^T - E of a rotation that was written with few digits; larger ones are no rotation."""
+
+ORTHONORMAL: Final = 1e-14
+"""Entries of R R^T - E that are the rounding of a few products."""
+
+
+def nearest_rotation(R: Array, what: str = "a rotation") -> Array:
+    """The rotation nearest to a matrix that is one but for digits; itself, bit by bit, where it is one to rounding."""
+    off = float(np.abs(R @ R.T - np.eye(3)).max())
+    if not off <= WRITTEN_DIGITS or np.linalg.det(R) < 0:
+        raise InputError(f"{what} must be orthonormal and right-handed, got {R.tolist()}")
+    if off <= ORTHONORMAL:
+        return R
+    left, _, right = np.linalg.svd(R)
+    return np.asarray(left @ right)
 
 
 def perpendicular_to(axis: Array) -> Array:

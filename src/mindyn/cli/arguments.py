@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import wraps
+from math import isfinite
 from pathlib import Path
+from typing import Annotated, Any, Final, get_type_hints
 
 import typer
 
-from mindyn.robots.loading import SUFFIXES, bundled_robots
+from mindyn.errors import InputError
+from mindyn.robots.description import Selection
+from mindyn.robots.edits import MOUNTS
+from mindyn.robots.loading import SUFFIXES, RobotOptions, bundled_robots
 
 
 def complete_robot(incomplete: str) -> Iterator[str]:
@@ -36,3 +43,88 @@ def one_of(names: Iterable[str]) -> Callable[[str], list[str]]:
 
 JSON = typer.Option("--json", help="Print JSON.")
 """For `as_json: Annotated[bool, JSON]`."""
+
+
+_ROBOT_OPTIONS: Final[dict[str, Any]] = {
+    "lock": Annotated[
+        list[str] | None,
+        typer.Option(help="JOINT=VALUE: hold a joint there, rad or m. Repeatable.", metavar="JOINT=VALUE"),
+    ],
+    "root": Annotated[str | None, typer.Option(help="Take this link as root; what is above it is left out.")],
+    "tip": Annotated[
+        str | None, typer.Option(help="End with this link or frame; what hangs beside the chain to it is left out.")
+    ],
+    "gravity": Annotated[
+        tuple[float, float, float] | None, typer.Option(help="X Y Z of the world, m/s^2.", metavar="X Y Z")
+    ],
+    "mount": Annotated[
+        str | None,
+        typer.Option(help=f"{', '.join(MOUNTS)}, or 'ROLL PITCH YAW' of the root in the world, rad."),
+    ],
+    "snap": Annotated[bool, typer.Option(help="Take angles within 1e-5 rad of a multiple of 15 degrees as that.")],
+}
+"""Options of every command that takes a robot: what `load_robot` can be told."""
+
+
+def takes_robot(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with the options of `_ROBOT_OPTIONS` in place of its parameter `options: RobotOptions`."""
+
+    @wraps(command)
+    def with_options(*args: Any, **given: Any) -> None:
+        stated = {name: given.pop(name) for name in _ROBOT_OPTIONS}
+        command(*args, **given, options=robot_options(**stated))
+
+    signature, hints = inspect.signature(command), get_type_hints(command, include_extras=True)
+    own = [p.replace(annotation=hints[p.name]) for p in signature.parameters.values() if p.name != "options"]
+    more = [
+        inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=True if name == "snap" else None
+        )
+        for name, kind in _ROBOT_OPTIONS.items()
+    ]
+    with_options.__signature__ = signature.replace(parameters=[*own, *more])  # type: ignore[attr-defined]
+    with_options.__annotations__ = {p.name: p.annotation for p in (*own, *more)} | {"return": None}
+    return with_options
+
+
+def robot_options(
+    lock: Sequence[str] | None,
+    root: str | None,
+    tip: str | None,
+    gravity: tuple[float, ...] | None,
+    mount: str | None,
+    snap: bool,
+) -> RobotOptions:
+    """What the options of a command line say."""
+    held = [_held(text) for text in lock or ()]
+    if len(dict(held)) < len(held):
+        raise InputError("--lock holds one joint twice", hint="give each joint once")
+    if gravity is not None and not all(map(isfinite, gravity)):
+        raise InputError(f"--gravity {' '.join(map(str, gravity))} must be finite", hint="--gravity 0 0 -9.81")
+    return RobotOptions(snap, gravity, _mount(mount), Selection(dict(held), root, tip))
+
+
+def _mount(text: str | None) -> str | tuple[float, ...] | None:
+    if text is None or text in MOUNTS:
+        return text
+    try:
+        angles = tuple(float(word) for word in text.replace(",", " ").split())
+    except ValueError:
+        angles = ()
+    if len(angles) != 3 or not all(map(isfinite, angles)):
+        raise InputError(
+            f"--mount {text!r} is none of {', '.join(MOUNTS)} nor three angles",
+            hint="--mount ceiling, or --mount '0 0.7854 0' for roll, pitch, yaw in rad",
+        )
+    return angles
+
+
+def _held(text: str) -> tuple[str, float]:
+    name, _, value = text.rpartition("=")
+    try:
+        position = float(value)
+        if not name or not isfinite(position):
+            raise ValueError(value)
+        return name, position
+    except ValueError as error:
+        raise InputError(f"--lock {text!r} is not JOINT=VALUE", hint="like --lock gripper=0.02, in rad or m") from error

@@ -7,16 +7,17 @@ from typing import Annotated
 
 import typer
 
-from mindyn.cli.arguments import JSON, ROBOT, one_of
+from mindyn.cli.arguments import JSON, ROBOT, one_of, takes_robot
 from mindyn.errors import InputError
 from mindyn.identifiability.base_sets import FORMS, base_parameters
 from mindyn.parameters.base import BaseParameters
 from mindyn.parameters.geometry_symbols import in_dh_frames, symbolic_expressions
 from mindyn.parameters.reading import Coefficients, latex_expression, latex_symbol
-from mindyn.robots.loading import load_robot
+from mindyn.robots.loading import RobotOptions
 from mindyn.robots.table import text_table
 
 
+@takes_robot
 def base(
     robot: Annotated[str, ROBOT],
     form: Annotated[str, typer.Option(help=f"One of {', '.join(FORMS)}.", autocompletion=one_of(FORMS))] = "structural",
@@ -24,12 +25,13 @@ def base(
     as_json: Annotated[bool, JSON] = False,
     latex: Annotated[bool, typer.Option("--latex", help="Print a LaTeX align environment.")] = False,
     symbols: Annotated[bool, typer.Option("--symbols", help="Lengths as symbols in place of numbers.")] = False,
-    snap: Annotated[bool, typer.Option(help="Take nearly round angles as round.")] = True,
+    *,
+    options: RobotOptions,
 ) -> None:
     """The combinations of link parameters that the dynamics depend on."""
     if as_json + latex + symbols > 1:
         raise InputError("--json, --latex and --symbols exclude each other", hint="give one of them")
-    loaded = load_robot(robot, snap=snap)
+    loaded = options.load(robot)
     if symbols:
         loaded = in_dh_frames(loaded)
         typer.echo("note: link parameters in modified DH frames, so that lengths are a_i, d_i", err=True)

@@ -12,7 +12,7 @@ import numpy as np
 import typer
 
 from mindyn.algebra.values import Array
-from mindyn.cli.arguments import JSON, ROBOT
+from mindyn.cli.arguments import JSON, ROBOT, takes_robot
 from mindyn.export.pinocchio_model import to_pinocchio
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.kernels.kernel import Kernel
@@ -20,7 +20,7 @@ from mindyn.kernels.machine import host
 from mindyn.kernels.model import compile_model
 from mindyn.kernels.threads import usable_cores
 from mindyn.kernels.timing import best_of
-from mindyn.robots.loading import load_robot
+from mindyn.robots.loading import RobotOptions
 from mindyn.robots.robot import Robot
 from mindyn.robots.table import text_table
 
@@ -41,13 +41,16 @@ class Speed:
     pinocchio: float | None
 
 
+@takes_robot
 def bench(
     robot: Annotated[str, ROBOT] = "puma560",
     as_json: Annotated[bool, JSON] = False,
     repetitions: Annotated[int, typer.Option(min=1, help="Runs of each; the fastest counts.")] = 9,
+    *,
+    options: RobotOptions,
 ) -> None:
     """Time the main kernels of a robot on this machine."""
-    arm = load_robot(robot)
+    arm = options.load(robot)
     speeds = measured(arm, repetitions)
     typer.echo(json.dumps(_data(arm, speeds), indent=2) if as_json else _text(arm, speeds))
     if any(one.pinocchio is not None for one in speeds):

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from mindyn.cli.arguments import JSON, ROBOT, one_of
+from mindyn.cli.arguments import JSON, ROBOT, one_of, takes_robot
 from mindyn.errors import InputError
-from mindyn.robots.loading import load_robot
+from mindyn.robots.loading import RobotOptions
 from mindyn.validation.bench_methods import METHODS
 from mindyn.validation.bench_setting import BenchSetting, Differentiation
 from mindyn.validation.method_bench import Progress, compare_methods
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 PLAIN = BenchSetting()
 
 
+@takes_robot
 def compare(
     robot: Annotated[str, ROBOT],
     method: Annotated[
@@ -51,6 +52,8 @@ def compare(
     seed: Annotated[int, typer.Option(help="Of motions and noise.")] = PLAIN.seed,
     workers: Annotated[int, typer.Option(help="Processes; 0: one for each processor.")] = 0,
     as_json: Annotated[bool, JSON] = False,
+    *,
+    options: RobotOptions,
 ) -> None:
     """Compare identification methods on a simulated robot: bias, spread, time, number of tests."""
     setting = BenchSetting(
@@ -66,7 +69,7 @@ def compare(
         top_hz=top_hz,
         seed=seed,
     )
-    arm = load_robot(robot)
+    arm = options.load(robot)
     shared = min(workers or os.cpu_count() or 1, repetitions)
     with _shown(repetitions) as progress:
         found = compare_methods(arm, setting, method, workers=shared, progress=progress)

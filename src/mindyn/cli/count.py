@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 import casadi
 import typer
 
-from mindyn.cli.arguments import JSON, ROBOT
+from mindyn.cli.arguments import JSON, ROBOT, takes_robot
 from mindyn.equations.catalogue import equation
 from mindyn.equations.composite_bodies import FORMULATIONS, composite_inertia_matrix
 from mindyn.equations.kane import kane_inverse_dynamics
@@ -25,7 +25,7 @@ from mindyn.papers.lin_table import TableLine, table_ii
 from mindyn.papers.operation_tables import PaperRow, paper_rows, plain_counts
 from mindyn.parameters.lin import lin_base
 from mindyn.parameters.lin_structure import lin_structure
-from mindyn.robots.loading import load_robot
+from mindyn.robots.loading import RobotOptions
 from mindyn.robots.robot import Robot
 from mindyn.robots.table import text_table
 
@@ -40,11 +40,13 @@ DYNAMICS: Final = {
 REGRESSORS: Final = {"base parameters": "regressor", "standard parameters": "standard_regressor"}
 
 
+@takes_robot
 def count(
     robot: Annotated[str | None, ROBOT] = None,
     papers: Annotated[bool, typer.Option("--papers", help="The literature's tables beside ours.")] = False,
     as_json: Annotated[bool, JSON] = False,
-    snap: Annotated[bool, typer.Option(help="Take nearly round angles as round.")] = True,
+    *,
+    options: RobotOptions,
 ) -> None:
     """Multiplications and additions that one evaluation takes."""
     if papers == (robot is not None):
@@ -53,7 +55,7 @@ def count(
         rows, lines = paper_rows(), table_ii()
         typer.echo(json.dumps(_papers_data(rows, lines), indent=2) if as_json else _papers_text(rows, lines))
         return
-    loaded = load_robot(robot, snap=snap)
+    loaded = options.load(robot)
     counted = list(robot_counts(loaded))
     typer.echo(json.dumps(_robot_data(loaded, counted), indent=2) if as_json else _robot_text(loaded, counted))
     if loaded.loops:

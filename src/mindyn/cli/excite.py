@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, get_args
 import numpy as np
 import typer
 
-from mindyn.cli.arguments import JSON, ROBOT, one_of
+from mindyn.cli.arguments import JSON, ROBOT, one_of, takes_robot
 from mindyn.equations.loop_closure import affine_closure
 from mindyn.errors import InputError
 from mindyn.excitation.capsules import Capsule
@@ -22,7 +22,7 @@ from mindyn.excitation.limits import MotionLimits
 from mindyn.excitation.motion_design import Prediction
 from mindyn.excitation.motion_files import files_at
 from mindyn.excitation.splines import BSpline
-from mindyn.robots.loading import load_robot
+from mindyn.robots.loading import RobotOptions
 
 PLACES = ("workspace", "obstacles", "capsules", "noise", "start")
 """Tables of a limits file beside the limits themselves."""
@@ -32,6 +32,7 @@ SAID: Final = 6
 """Parameters that are named at most."""
 
 
+@takes_robot
 def excite(
     robot: Annotated[str, ROBOT],
     seconds: Annotated[float, typer.Option(help="Length of the motion.")] = 20.0,
@@ -56,9 +57,11 @@ def excite(
         float | None, typer.Option(help="Seconds after which the best so far is taken, and checked once more.")
     ] = None,
     as_json: Annotated[bool, JSON] = False,
+    *,
+    options: RobotOptions,
 ) -> None:
     """Design an exciting motion within a robot's limits; Ctrl-C takes the best so far."""
-    arm = load_robot(robot)
+    arm = options.load(robot)
     affine_closure(arm)  # loops that are no parallelograms are refused before limits are asked for
     given = _table(limits)
     bounds = MotionLimits.from_dict(arm, {key: value for key, value in given.items() if key not in PLACES})

@@ -23,7 +23,7 @@ from mindyn.export.urdf_writer import write_urdf
 from mindyn.feasibility.full_model import full_model
 from mindyn.feasibility.make_consistent import mend_consistent
 from mindyn.kernels.model import Model, compile_model
-from mindyn.robots.loading import load_robot
+from mindyn.robots.loading import load_like
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +107,8 @@ def export(
         raise InputError("--prefix is of C functions, with --to c", hint="leave --prefix out")
     if prefix and not (prefix.isascii() and prefix.isidentifier()):
         raise InputError(f"--prefix {prefix!r} cannot begin the name of a C function", hint="--prefix arm_")
-    believed: Prior = "robot" if prior is None else None if prior == "none" else load_robot(prior)
     found = estimate_of(run)
+    believed: Prior = "robot" if prior is None else None if prior == "none" else load_like(prior, found.robot)
     found = mend_consistent(found) if mend else found
     said_of_it, written = WRITERS[to](Order(found, out, source, believed, prefix, force))
     notes = [note.removeprefix("Note: ") for note in said_of_it]

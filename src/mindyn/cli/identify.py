@@ -14,8 +14,7 @@ from typing import Annotated, Any, Final, Literal
 import typer
 
 from mindyn.algebra.spread import NORMAL_95
-from mindyn.cli.arguments import JSON, ROBOT, one_of
-from mindyn.cli.robot_edits import edited_robot
+from mindyn.cli.arguments import JSON, ROBOT, one_of, takes_robot
 from mindyn.cli.runs import judged_report, read_logs, require_unseen, say_notes
 from mindyn.errors import InputError, require_choice
 from mindyn.estimators.estimate import Estimate
@@ -29,8 +28,11 @@ from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.log import Log, source_of
 from mindyn.logs.reading import LogScan, scan_log
 from mindyn.report.making import package_versions
-from mindyn.robots.loading import load_robot
+from mindyn.robots.files import read_text
+from mindyn.robots.loading import RobotOptions, load_like
+from mindyn.robots.parts import Drive
 from mindyn.robots.robot import Robot
+from mindyn.robots.toml_reader import read_drives
 from mindyn.validation.validate import Verdict, validate
 
 FILES: Final = ("estimate.json", "parameters.parquet", "validation.json", "run.json", "report.html")
@@ -42,6 +44,7 @@ NOT_AN_ARM: Final = (
 _OTHER_MOTION: Final = "give --validate a log of another motion, or leave it out"
 
 
+@takes_robot
 def identify(
     robot: Annotated[str, ROBOT],
     logs: Annotated[list[Path], typer.Argument(help="Training logs; a sidecar .toml beside each says what is in it.")],
@@ -70,10 +73,9 @@ def identify(
         str | None, typer.Option(help="A robot with trusted inertials, for --consistent: a bundled name or a file.")
     ] = None,
     drives: Annotated[Path | None, typer.Option(help="A .toml with drive tables, for a robot file without.")] = None,
-    lock: Annotated[
-        list[str] | None, typer.Option(help="JOINT=VALUE: hold an unlogged joint there, rad or m. Repeatable.")
-    ] = None,
     as_json: Annotated[bool, JSON] = False,
+    *,
+    options: RobotOptions,
 ) -> None:
     """Identify the dynamic parameters of a robot from its logs."""
     if prior is not None and not consistent:
@@ -86,8 +88,8 @@ def identify(
     if twice := [str(path) for k, path in enumerate(logs) if path.resolve() in {one.resolve() for one in logs[:k]}]:
         raise InputError(f"given more than once: {', '.join(twice)}", hint="a log counts once")
     start = perf_counter()
-    arm, settings = edited_robot(load_robot(robot), drives, lock or ()), _conditioning(conditioning)
-    believed: Robot | Literal["robot"] = "robot" if prior is None else load_robot(prior)
+    arm, settings = options.load(robot, _drives(drives)), _conditioning(conditioning)
+    believed: Robot | Literal["robot"] = "robot" if prior is None else load_like(prior, arm)
     whole, others = [] if stream else read_logs(logs, arm), read_logs(held_out or (), arm)
     training = _scanned(logs, arm) if stream else whole
     require_unseen([source for log in training for source in sources_of(log)], others, _OTHER_MOTION)
@@ -112,7 +114,7 @@ def identify(
             *(one for one in (conditioning, drives) if one),
             *_robot_files(robot, prior),
         ]
-        record = _run(found, inputs, perf_counter() - start)
+        record = _run(found, inputs, {"given": robot, **options.to_dict()}, perf_counter() - start)
         with replacing(out, FILES) as folder:
             _write(folder, found, verdict, record)
             if report:
@@ -122,6 +124,10 @@ def identify(
         _talk(f"note: {NOT_AN_ARM}")
     data, text = _data(found, verdict, feasibility), _text(found, verdict, feasibility)
     typer.echo(json.dumps(data, indent=1) if as_json else text)
+
+
+def _drives(path: Path | None) -> tuple[Drive, ...]:
+    return () if path is None else read_drives(read_text(path))
 
 
 def _require_apart(one: str, others: Mapping[str, bool]) -> None:
@@ -213,10 +219,11 @@ def _write(out: Path, found: Estimate, verdict: Verdict | None, record: dict[str
     write_whole(out / "run.json", json.dumps(record, indent=1) + "\n")
 
 
-def _run(found: Estimate, inputs: Sequence[Path], seconds: float) -> dict[str, Any]:
+def _run(found: Estimate, inputs: Sequence[Path], robot: Mapping[str, Any], seconds: float) -> dict[str, Any]:
     """What is needed to repeat the run."""
     return {
         "command": sys.argv,
+        "robot": dict(robot),
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "seconds": round(seconds, 3),
         "inputs": [{"path": s.path, "sha256": s.sha256} for path in inputs for s in source_of(path)],

@@ -14,7 +14,7 @@ from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.feasibility.check import check_feasible
 from mindyn.logs.log import Source
-from mindyn.robots.loading import load_robot
+from mindyn.robots.loading import load_like
 from mindyn.validation.validate import validate
 
 _AS_TRAINED: Final = "--train LOG shows it as what it is; give --validate a log of another motion"
@@ -37,7 +37,7 @@ def report(
     judged_on, trained_on = read_logs(held_out or (), estimate.robot), read_logs(training or (), estimate.robot)
     of_fit = [Source(**one) for one in estimate.provenance.get("sources", ())]
     require_unseen([*of_fit, *(source for log in trained_on for source in log.sources)], judged_on, _AS_TRAINED)
-    before = None if prior is None else load_robot(prior)
+    before = None if prior is None else load_like(prior, estimate.robot)
     feasibility = check_feasible(estimate)
     earlier = None if judged_on else _validation(run)
     record = {**_read(run / "run.json", "record"), "validation": earlier}

@@ -7,21 +7,24 @@ from typing import Annotated
 
 import typer
 
-from mindyn.cli.arguments import JSON, ROBOT
-from mindyn.robots.loading import bundled_robots, load_robot
+from mindyn.cli.arguments import JSON, ROBOT, takes_robot
+from mindyn.robots.loading import RobotOptions, bundled_robots, load_robot
 from mindyn.robots.robot import Robot
-from mindyn.robots.table import text_table
+from mindyn.robots.table import robot_table, text_table
 
 
+@takes_robot
 def robots(
     robot: Annotated[str | None, ROBOT] = None,
     as_json: Annotated[bool, JSON] = False,
-    snap: Annotated[bool, typer.Option(help="Take nearly round angles as round.")] = True,
+    details: Annotated[bool, typer.Option("--details", help="Every single case that a note sums up.")] = False,
+    *,
+    options: RobotOptions,
 ) -> None:
     """List the bundled robots, or show one robot."""
     if robot is not None:
-        shown = load_robot(robot, snap=snap)
-        typer.echo(json.dumps(_summary(shown), indent=2) if as_json else str(shown))
+        shown = options.load(robot)
+        typer.echo(json.dumps(_summary(shown), indent=2) if as_json else robot_table(shown, details=details))
         return
     listed = [load_robot(name) for name in bundled_robots()]
     if as_json:
@@ -48,6 +51,7 @@ def _summary(robot: Robot) -> dict[str, object]:
         "links": list(robot.link_names),
         "gravity": robot.gravity.tolist(),
         "consistency": {name: verdict.status for name, verdict in robot.consistency().items()},
-        "notes": list(robot.notes),
+        "notes": [note.to_dict() for note in robot.notes],
+        "selection": robot.selection.to_dict(),
         "source": robot.source,
     }

@@ -10,11 +10,11 @@ import numpy as np
 import typer
 
 from mindyn.algebra.values import Array
-from mindyn.cli.arguments import JSON, ROBOT
+from mindyn.cli.arguments import JSON, ROBOT, takes_robot
 from mindyn.equations.loop_closure import affine_closure
 from mindyn.errors import ExportError, InputError
 from mindyn.logs.writing import write_log
-from mindyn.robots.loading import load_robot
+from mindyn.robots.loading import RobotOptions
 from mindyn.robots.parts import Limits
 from mindyn.robots.robot import Robot
 from mindyn.simulation.controllers import ComputedTorque, SineMotion
@@ -23,6 +23,7 @@ from mindyn.simulation.sensors import Sensors
 from mindyn.simulation.simulate import simulate as run_simulation
 
 
+@takes_robot
 def simulate(
     robot: Annotated[str, ROBOT],
     out: Annotated[Path, typer.Option(help="The log to write: .csv or .parquet; a sidecar .toml goes beside it.")],
@@ -46,6 +47,8 @@ def simulate(
     torque_delay_s: Annotated[float, typer.Option(help="By which torque readings are late.")] = 0.0,
     seed: Annotated[int, typer.Option(help="Of noise and motion.")] = 0,
     as_json: Annotated[bool, JSON] = False,
+    *,
+    options: RobotOptions,
 ) -> None:
     """Simulate a motion and write what sensors would have logged."""
     if out.suffix not in (".csv", ".parquet"):
@@ -54,7 +57,7 @@ def simulate(
         raise ExportError(
             f"there is no folder {str(out.parent)!r} to write {out.name} into", hint="make the folder first"
         )
-    loaded = load_robot(robot)
+    loaded = options.load(robot)
     sensors = Sensors(
         rate_hz=rate_hz,
         counts_per_revolution=counts,

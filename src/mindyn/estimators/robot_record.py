@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mindyn.algebra.poses import Pose
+from mindyn.robots.description import Selection
 from mindyn.robots.parts import Drive, ExtraTorque, Frame, Joint, Limits, Link, Loop, Shape
 from mindyn.robots.robot import Robot
 
@@ -26,6 +27,7 @@ def robot_record(robot: Robot) -> dict[str, Any]:
         "loops": [_loop_record(loop) for loop in robot.loops],
         "extras": [asdict(extra) for extra in robot.extras],
         "source": robot.source,
+        "selection": robot.selection.to_dict(),
     }
 
 
@@ -43,6 +45,7 @@ def robot_from_record(record: Mapping[str, Any]) -> Robot:
         loops=tuple(_loop(one) for one in record.get("loops", ())),
         extras=tuple(ExtraTorque(**one) for one in record.get("extras", ())),
         source=record.get("source", ""),
+        selection=Selection(**record.get("selection", {})),
     )
 
 

@@ -32,4 +32,4 @@ def left_out_notes(given: Robot | Estimate, model: Robot, lost: list[str]) -> li
 
 def model_notes(given: Estimate, model: Robot) -> tuple[str, ...]:
     """What a full model says beyond the notes of the estimate's own robot."""
-    return model.notes[len(given.robot.notes) :]
+    return tuple(map(str, model.notes[len(given.robot.notes) :]))

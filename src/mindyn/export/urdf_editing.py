@@ -15,6 +15,7 @@ import numpy as np
 
 from mindyn.errors import ExportError
 from mindyn.export.writing import comment_text, inertial_of, joint_side
+from mindyn.robots.assembly import assemble
 from mindyn.robots.files import parse_xml, read_text
 from mindyn.robots.parts import Link
 from mindyn.robots.robot import Robot
@@ -29,15 +30,21 @@ SAME_PLACE = 1e-4
 def edited_urdf(robot: Robot, source: str | Path, notes: Sequence[str] = ()) -> str:
     """The text of the source with the robot's inertials, damping and friction; `notes` become a comment."""
     text = read_text(Path(source))
-    parse_xml(text, str(source))  # refuses document types and entities
-    _require_same(robot, read_urdf(text, Snapper(active=True)), str(source))
-    builder = ElementTree.TreeBuilder(insert_comments=True)
-    root = ElementTree.fromstring(text.removeprefix("\ufeff"), ElementTree.XMLParser(target=builder))
-    _edit_links(root, robot)
+    root = parse_xml(text, str(source), comments=True)
+    stated = assemble(read_urdf(text, Snapper(active=True)).selected(robot.selection))
+    _require_same(robot, stated, str(source))
+    # What is fixed to the root does not move: nothing is known of it, so it stays.
+    _edit_links(root, robot, {frame.name for frame in stated.frames if frame.link != stated.root.name})
     _edit_joints(root, robot)
-    root.insert(0, Comment(comment_text([SUMMED, *notes])))
+    root.insert(0, Comment(comment_text([SUMMED, *_held(robot), *notes])))
     root[0].tail = "\n  "
     return '<?xml version="1.0"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
+
+
+def _held(robot: Robot) -> list[str]:
+    """A sentence on joints that move in the file and not in the robot."""
+    held = ", ".join(f"{name} = {position:g}" for name, position in robot.selection.lock.items())
+    return [f"Right where these joints are held, counted with the link they are on: {held}."] if held else []
 
 
 def _require_same(robot: Robot, stated: Robot, source: str) -> None:
@@ -47,7 +54,7 @@ def _require_same(robot: Robot, stated: Robot, source: str) -> None:
         if theirs != ours:
             raise ExportError(
                 f"{source} has the {what} {', '.join(theirs)}; the robot has {', '.join(ours)}",
-                hint="give the file that the robot was loaded from; joints that were locked cannot be unlocked so",
+                hint="give the file that the robot was loaded from",
             )
     for one, other in zip(robot.joints, stated.joints, strict=True):
         pairs = ((one.origin.matrix, other.origin.matrix), (one.axis, other.axis), (one.tip.matrix, other.tip.matrix))
@@ -55,38 +62,16 @@ def _require_same(robot: Robot, stated: Robot, source: str) -> None:
             raise ExportError(f"joint {one.name!r} stands elsewhere in {source} than in the robot")
 
 
-def _edit_links(root: Element, robot: Robot) -> None:
-    carried = {
-        frame.name for frame in read_urdf(ElementTree.tostring(root, encoding="unicode"), Snapper(active=True)).frames
-    }
+def _edit_links(root: Element, robot: Robot, carried: set[str]) -> None:
+    """New inertials on the moving links; none on the links that they carry, since the sum counts those."""
     bodies = {link.name: link for link in robot.links}
-    on_root = _fixed_to(root, robot.root.name)
     for element in root.findall("link"):
         name = element.get("name", "")
         if name in bodies:
             _replace_inertial(element, bodies[name])
-        elif name in carried and name not in on_root:
+        elif name in carried:
             for inertial in element.findall("inertial"):
                 element.remove(inertial)
-
-
-def _fixed_to(root: Element, name: str) -> set[str]:
-    """Links that fixed joints hold to `name`, which does not move: nothing is known of them, so they stay."""
-    held, grown = {name}, True
-    joints = [
-        (p.get("link", ""), c.get("link", ""))
-        for joint in root.findall("joint")
-        if joint.get("type") == "fixed"
-        and (p := joint.find("parent")) is not None
-        and (c := joint.find("child")) is not None
-    ]
-    while grown:
-        more = {child for parent, child in joints if parent in held} | {
-            parent for parent, child in joints if child in held
-        }
-        grown = not more <= held
-        held |= more
-    return held
 
 
 def _replace_inertial(element: Element, link: Link) -> None:

@@ -20,6 +20,7 @@ from mindyn.feasibility.nearest import relative_metric, with_values
 from mindyn.feasibility.physical_space import SHORTEST, PhysicalSpace, physical_values, space_of
 from mindyn.feasibility.priors import Prior, prior_of
 from mindyn.notation import DRIVE_PARAMETERS, PARAMETERS_PER_LINK
+from mindyn.notes import Note
 from mindyn.robots.parts import Drive, Link
 from mindyn.robots.robot import Robot
 
@@ -260,7 +261,13 @@ def _robot(estimate: Estimate, space: PhysicalSpace, x: Array, notes: list[str],
         notes.append(f"left out: friction turns over at once, not as {friction.direction} of width {friction.width:g}")
     if thin := [link.name for link, room in zip(links, _rooms(space, x), strict=True) if room <= 0]:
         notes.append(f"at the edge of what a body can be: {', '.join(thin)}")
-    return replace(robot, links=links, drives=drives, extras=(*extras, *shapes), notes=(*robot.notes, *notes))
+    return replace(
+        robot,
+        links=links,
+        drives=drives,
+        extras=(*extras, *shapes),
+        notes=(*robot.notes, *(Note("full model", note) for note in notes)),
+    )
 
 
 def _with_values(drive: Drive, rotor_inertia: float, viscous: float, coulomb: float, offset: float) -> Drive:

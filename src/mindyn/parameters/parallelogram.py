@@ -17,7 +17,7 @@ from mindyn.algebra.values import Array, frozen_array
 from mindyn.errors import RobotError
 from mindyn.parameters.base import BaseParameters, without_rounding
 from mindyn.parameters.linear_forms import Moments, link_moments, outer, point, turned, turned_tensor
-from mindyn.robots.edits import joint_motion
+from mindyn.robots.description import joint_motion
 from mindyn.robots.parts import Loop
 from mindyn.robots.robot import Robot
 

@@ -10,11 +10,12 @@ from numpy.typing import ArrayLike
 
 from mindyn.algebra.inertia import consistency_of, moved_phi, phi_about_origin
 from mindyn.algebra.poses import IDENTITY, Pose
-from mindyn.algebra.rotations import about_axis, from_rpy
+from mindyn.algebra.rotations import from_rpy
 from mindyn.algebra.values import Array, frozen_array
-from mindyn.errors import InputError, RobotError
-from mindyn.robots.assembly import FixedJoint, assemble
-from mindyn.robots.parts import Drive, Joint, Link, Shape
+from mindyn.errors import InputError, listed
+from mindyn.robots.assembly import assemble, described
+from mindyn.robots.description import Selection
+from mindyn.robots.parts import Link, Shape
 from mindyn.robots.robot import Robot
 
 MOUNTS: Mapping[str, tuple[float, float, float]] = {
@@ -25,85 +26,13 @@ MOUNTS: Mapping[str, tuple[float, float, float]] = {
 """Named orientations of the root frame in the world, as roll, pitch, yaw in rad."""
 
 
-def joint_motion(joint: Joint, position: float) -> Pose:
-    """Pose of the child's link frame in the parent's link frame at a joint position."""
-    turns = joint.kind == "revolute"
-    moved = Pose(about_axis(joint.axis, position)) if turns else Pose(None, joint.axis * position)
-    return joint.origin @ moved @ joint.tip
-
-
-def _require_kept(robot: Robot, gone: set[str]) -> None:
-    """Refuse to take joints away that extra torques depend on: numbers of joints in formulas would shift."""
-    if robot.extras and gone:
-        names = ", ".join(extra.name for extra in robot.extras)
-        raise RobotError(f"joints cannot be taken away from a robot with extra torques ({names}); remove those first")
-
-
 def lock(robot: Robot, positions: Mapping[str, float]) -> Robot:
     """The robot with the named joints held at the given positions (rad or m).
 
     A held link becomes a rigid part of its parent, and a frame of the same name. Its drive goes; drives coupled
     to a held joint lose that coupling, since the joint no longer turns.
     """
-    for name in positions:
-        robot.joint_index(name)
-    _require_kept(robot, set(positions))
-    _require_stopped(robot, set(positions))
-    held = {name: float(frozen_array(value, (), f"position of {name!r}")) for name, value in positions.items()}
-    joints = [
-        FixedJoint(j.name, j.parent, j.child, joint_motion(j, held[j.name])) if j.name in held else j
-        for j in robot.joints
-    ]
-    loose = [loop.name for loop in robot.loops if set(loop.dependent) & set(held)]
-    if loose:
-        raise RobotError(f"a dependent joint of loop {loose[0]!r} cannot be locked; lock its primary joints instead")
-    locked = _reassembled(robot, joints, _drives_without(robot.drives, set(held)))
-    return _with_unknown(locked, [j.child for j in robot.joints if j.name in held and _unknown(robot, j.child)])
-
-
-def _unknown(robot: Robot, link: str) -> bool:
-    return robot.links[robot.link_index(link)].phi is None
-
-
-def _with_unknown(robot: Robot, held: list[str]) -> Robot:
-    """The robot with the parameters unknown of every link that a link of unknown parameters has become part of."""
-    carriers = {robot.locate(name)[0] for name in held}
-    links = [replace(link, phi=None) if i in carriers else link for i, link in enumerate(robot.links)]
-    return replace(robot, links=tuple(links))
-
-
-def _require_stopped(robot: Robot, held: set[str]) -> None:
-    """Refuse to hold a joint whose motor goes on turning with another joint, through a coupling."""
-    for drive in robot.drives:
-        moving = [joint for joint in drive.coupling if joint not in held]
-        if drive.joint in held and moving:
-            raise RobotError(
-                f"holding joint {drive.joint!r} does not stop its motor, which turns with {', '.join(moving)} too",
-                hint="remove that drive or its coupling first, if its inertia and friction may be left out",
-            )
-
-
-def _drives_without(drives: tuple[Drive, ...], gone: set[str]) -> tuple[Drive, ...]:
-    return tuple(
-        replace(drive, coupling={k: v for k, v in drive.coupling.items() if k not in gone})
-        for drive in drives
-        if drive.joint not in gone
-    )
-
-
-def _reassembled(robot: Robot, joints: list[Joint | FixedJoint], drives: tuple[Drive, ...]) -> Robot:
-    return assemble(
-        robot.name,
-        [robot.root, *robot.links],
-        joints,
-        gravity=robot.gravity,
-        frames=robot.frames,
-        drives=drives,
-        loops=robot.loops,
-        extras=robot.extras,
-        source=robot.source,
-        notes=robot.notes,
-    )
+    return assemble(described(robot).selected(Selection(positions)))
 
 
 def subchain(robot: Robot, base: str, tool: str) -> Robot:
@@ -112,34 +41,7 @@ def subchain(robot: Robot, base: str, tool: str) -> Robot:
     `base` becomes the root, held where it is at q = 0. Links off the path are left out with their mass; lock
     their joints first to keep them as rigid parts.
     """
-    start, end = robot.locate(base)[0], robot.locate(tool)[0]
-    path = robot.path(end)
-    if start >= 0 and start not in path:
-        raise RobotError(f"link {tool!r} does not hang on link {base!r}: there is no chain between them")
-    kept = path[path.index(start) + 1 :] if start >= 0 else path
-    if not kept:
-        raise RobotError(f"no joint lies between link {base!r} and {tool!r}")
-    root = robot.root if start < 0 else robot.links[start]
-    names = {root.name, *(robot.links[i].name for i in kept)}
-    X_root_base = home_pose(robot, start)
-    gone = {robot.joints[i].name for i in range(robot.joint_count) if i not in kept}
-    _require_kept(robot, gone)
-    loops = [f"loop {loop.name}" for loop in robot.loops if not {loop.first, loop.second} <= names]
-    left_out = [robot.links[i].name for i in range(robot.joint_count) if i not in kept and i != start] + loops
-    note = (f"left out of the chain {base} -> {tool}, with their mass: {', '.join(left_out)}",) if left_out else ()
-    return Robot(
-        name=robot.name,
-        root=root,
-        joints=tuple(robot.joints[i] for i in kept),
-        links=tuple(robot.links[i] for i in kept),
-        gravity=X_root_base.rotation.T @ robot.gravity,
-        frames=tuple(frame for frame in robot.frames if frame.link in names),
-        drives=_drives_without(robot.drives, gone),
-        loops=tuple(loop for loop in robot.loops if {loop.first, loop.second} <= names),
-        extras=robot.extras,
-        source=robot.source,
-        notes=robot.notes + note,
-    )
+    return assemble(described(robot).selected(Selection(root=base, tip=tool)))
 
 
 def described_in(robot: Robot, links: Sequence[Pose]) -> Robot:
@@ -213,7 +115,7 @@ def with_payload(robot: Robot, mass: float, com: ArrayLike, inertia: ArrayLike, 
 def _last_link(robot: Robot) -> str:
     tips = [robot.links[i].name for i in range(robot.joint_count) if not robot.children[i]]
     if len(tips) != 1:
-        raise InputError(f"the robot has several last links ({', '.join(tips)}); say which with at=")
+        raise InputError(f"the robot has several last links ({listed(tips)}); say which with at=")
     return tips[0]
 
 

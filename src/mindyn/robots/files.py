@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import codecs
+import re
 from pathlib import Path
 from typing import Final
-from xml.etree import ElementTree
+from xml.etree.ElementTree import Element, TreeBuilder
+from xml.parsers import expat
 
 import numpy as np
 
 from mindyn.algebra.values import Array
-from mindyn.errors import RobotFileError
+from mindyn.errors import RobotFileError, shortened
 
 LARGEST_FILE: Final = 64 * 2**20
 """A robot description is text; anything larger is the wrong file. Bytes."""
+DEEPEST: Final = 500
+"""Elements inside elements; MuJoCo's own reader has this limit too."""
+LARGEST_NUMBER: Final = 1e15
+"""Of lengths, masses and inertias, in SI units: products of a few of them stay finite."""
 
 
 def read_text(path: Path) -> str:
@@ -27,50 +34,97 @@ def read_text(path: Path) -> str:
             f"{path.name} has {size / 2**20:.0f} MiB; a robot description has at most {LARGEST_FILE / 2**20:.0f} MiB",
             hint="was a mesh, a log or an archive given in place of the robot?",
         )
+    content = path.read_bytes()
+    encoding = _encoding(content)
     try:
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise RobotFileError(f"{path.name} is not UTF-8 text (byte {error.start})") from error
+        return content.decode(encoding)
+    except (UnicodeDecodeError, LookupError) as error:
+        where = f" (byte {error.start})" if isinstance(error, UnicodeDecodeError) else ""
+        name = "UTF-8" if encoding == "utf-8-sig" else f"UTF-8 or {encoding}"
+        raise RobotFileError(f"{path.name} is not {name} text{where}", hint="save it as UTF-8") from error
 
 
-class _NoDoctype(ElementTree.TreeBuilder):
-    """A tree builder that stops at a document type, before any entity can be declared or expanded."""
+def _encoding(content: bytes) -> str:
+    """The encoding by byte order mark or XML declaration; UTF-8 where there is neither."""
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    declared = re.match(rb"""\s*<\?xml[^>]{0,200}?encoding\s*=\s*["']([A-Za-z0-9._-]{1,40})["']""", content[:300])
+    name = declared[1].decode("ascii").lower() if declared else "utf-8"
+    return "utf-8-sig" if name in ("utf-8", "utf8", "us-ascii", "ascii", "utf-16") else name
 
-    def doctype(self, name: str, pubid: str | None, system: str | None) -> None:
-        del name, pubid, system
-        raise RobotFileError(
-            "the XML declares a document type; entities are refused: they can expand without bound or read files"
-        )
 
+def parse_xml(text: str, what: str, *, comments: bool = False) -> Element:
+    """The root element of an XML text without DTD and entities; prefixes of names stay as they are written.
 
-def parse_xml(text: str, what: str) -> ElementTree.Element:
-    """The root element of an XML text without DTD and entities."""
-    parser = ElementTree.XMLParser(target=_NoDoctype())
+    Namespaces are not resolved: files declare them or not (`<sensor:camera>`), and no reader of robots asks.
+    """
+    builder, depth = TreeBuilder(insert_comments=comments), 0
+
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        nonlocal depth
+        depth += 1
+        if depth > DEEPEST:
+            raise RobotFileError(f"{what} has elements nested more than {DEEPEST} deep, which no robot file has")
+        builder.start(tag, attributes)
+
+    def end(tag: str) -> None:
+        nonlocal depth
+        depth -= 1
+        builder.end(tag)
+
+    parser = expat.ParserCreate()
+    parser.buffer_text = True
+    parser.StartElementHandler, parser.EndElementHandler, parser.CharacterDataHandler = start, end, builder.data
+    parser.StartDoctypeDeclHandler = _no_doctype
+    if comments:
+        parser.CommentHandler = builder.comment
     try:
-        parser.feed(text.removeprefix("\ufeff"))
-        return parser.close()
-    except ElementTree.ParseError as error:
-        line, column = error.position
+        parser.Parse(text.removeprefix("\ufeff").lstrip(), True)
+        return builder.close()
+    except (expat.ExpatError, UnicodeEncodeError) as error:
+        place = f"look at line {error.lineno}, column {error.offset}; " if isinstance(error, expat.ExpatError) else ""
+        reason = expat.ErrorString(error.code) if isinstance(error, expat.ExpatError) else str(error)
         raise RobotFileError(
-            f"{what} is not well-formed XML: {error.msg if hasattr(error, 'msg') else error}",
-            hint=f"look at line {line}, column {column}; is the file complete?",
+            f"{what} is not well-formed XML: {reason}", hint=f"{place}is the file complete?"
         ) from error
 
 
-def numbers(text: str | None, count: int, what: str) -> Array:
+def _no_doctype(*_: object) -> None:
+    """Stops at a document type, before any entity can be declared or expanded."""
+    raise RobotFileError(
+        "the XML declares a document type; entities are refused: they can expand without bound or read files"
+    )
+
+
+XACRO: Final = "expand it first: pip install xacro, then xacro robot.xacro > robot.urdf"
+"""What to do with a file in the macro language that URDFs are made from."""
+
+
+def numbers(text: str | None, count: int, what: str, largest: float = LARGEST_NUMBER) -> Array:
     """`count` finite numbers separated by blanks."""
-    words = (text or "").split()
+    if text is None:
+        raise RobotFileError(f"{what} is not stated; nothing is assumed in its place")
+    words, shown = text.split(), shortened(text, 200)
+    if len(words) != count:
+        raise RobotFileError(f"{what} must be {count} numbers, got {len(words)}: {shown!r}", hint=_mistaken(text))
     try:
         values = np.array([float(word) for word in words])
     except ValueError as error:
-        raise RobotFileError(f"{what} must be {count} numbers, got {text!r}") from error
-    if len(values) != count:
-        raise RobotFileError(f"{what} must be {count} numbers, got {len(values)}: {text!r}")
+        raise RobotFileError(f"{what} must be {count} numbers, got {shown!r}", hint=_mistaken(text)) from error
     if not np.isfinite(values).all():
-        raise RobotFileError(f"{what} must be finite, got {text!r}")
+        raise RobotFileError(f"{what} must be finite, got {shown!r}")
+    if np.abs(values).max() > largest:
+        raise RobotFileError(f"{what} must be at most {largest:g} in SI units, got {shown!r}")
     return values
 
 
-def number(text: str | None, what: str) -> float:
+def _mistaken(text: str) -> str:
+    """The likeliest cause of numbers that are none."""
+    if "${" in text or "$(" in text:
+        return XACRO
+    return "numbers are separated by blanks, decimals by a point" if "," in text else ""
+
+
+def number(text: str | None, what: str, largest: float = LARGEST_NUMBER) -> float:
     """One finite number."""
-    return float(numbers(text, 1, what)[0])
+    return float(numbers(text, 1, what, largest)[0])

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 from numpy.typing import ArrayLike
 
-from mindyn.errors import RobotFileError, UnknownNameError, did_you_mean
+from mindyn.algebra.values import frozen_array
+from mindyn.errors import RobotFileError, UnknownNameError, did_you_mean, shortened
+from mindyn.robots.assembly import assemble
+from mindyn.robots.description import Description, FixedJoint, Selection
 from mindyn.robots.edits import with_gravity
-from mindyn.robots.files import parse_xml, read_text
+from mindyn.robots.files import XACRO, parse_xml, read_text
 from mindyn.robots.mjcf_reader import read_mjcf
+from mindyn.robots.parts import Drive
 from mindyn.robots.robot import Robot
 from mindyn.robots.snapping import Snapper
 from mindyn.robots.toml_reader import read_toml
@@ -25,39 +32,103 @@ def bundled_robots() -> tuple[str, ...]:
     return tuple(sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml")))
 
 
+@dataclass(frozen=True, slots=True)
+class RobotOptions:
+    """How a description becomes a robot: what `load_robot` and every command that takes a robot can be told.
+
+    snap       take rotations and axes within 1e-5 rad of a multiple of 15 degrees as that multiple; `notes` says which
+    gravity    (3,) of the world, m/s^2; what the file states otherwise
+    mount      "floor", "ceiling", "wall", or roll, pitch, yaw of the root in the world, rad
+    selection  joints held and chain cut out; before anything is refused
+    """
+
+    snap: bool = True
+    gravity: tuple[float, ...] | None = None
+    mount: str | tuple[float, ...] | None = None
+    selection: Selection = field(default_factory=Selection)
+
+    def load(self, source: str | Path, drives: Sequence[Drive] = ()) -> Robot:
+        """The robot of a bundled name or file; `drives` stand above those that it states."""
+        described = describe(source, snap=self.snap)
+        if drives:
+            stated = {drive.joint: drive for drive in (*described.drives, *drives)}
+            described = replace(described, drives=tuple(stated.values()))
+        robot = assemble(described.selected(self.selection))
+        return robot if self.gravity is None and self.mount is None else with_gravity(robot, self.gravity, self.mount)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {"snap": self.snap, "gravity": self.gravity, "mount": self.mount, **self.selection.to_dict()}
+
+
 def load_robot(
     source: str | Path,
     *,
     snap: bool = True,
     gravity: ArrayLike | None = None,
     mount: str | ArrayLike | None = None,
+    lock: Mapping[str, float] | None = None,
+    root: str | None = None,
+    tip: str | None = None,
 ) -> Robot:
     """The robot of a bundled name or of a file: .toml, .urdf, or MJCF .xml.
 
     snap     take rotations and axes within 1e-5 rad of a multiple of 15 degrees as that multiple; `notes` says which
     gravity  (3,) of the world, m/s^2; what the file states otherwise
     mount    "floor", "ceiling", "wall", or roll, pitch, yaw of the root in the world, rad
+    lock     joints held at these positions, rad or m; they and what they carry become rigid parts
+    root     the link to take as root: what is above it is left out
+    tip      the link or frame to end with: what hangs beside the chain to it is left out, with its mass
+
+    Joints are held and the chain is cut out before anything is refused: what is not asked for need not be understood.
     """
+    hold = Selection({} if lock is None else lock, root, tip)
+    turned = mount if mount is None or isinstance(mount, str) else _numbers(mount, "mount")
+    return RobotOptions(snap, None if gravity is None else _numbers(gravity, "gravity"), turned, hold).load(source)
+
+
+def _numbers(value: ArrayLike, what: str) -> tuple[float, ...]:
+    return tuple(frozen_array(value, (3,), what).tolist())
+
+
+def load_like(source: str | Path, robot: Robot) -> Robot:
+    """The robot of another description of the same arm: joints that `robot` holds are held, its chain cut out.
+
+    What the other description does not have (a gripper of its own) is not asked of it.
+    """
+    other, wanted = describe(source), robot.selection
+    joints, links = {joint.name for joint in other.joints if not isinstance(joint, FixedJoint)}, _places(other)
+    held = {name: position for name, position in wanted.lock.items() if name in joints}
+    ends = (name if name in links else None for name in (wanted.root, wanted.tip))
+    return assemble(other.selected(Selection(held, *ends)))
+
+
+def _places(described: Description) -> set[str]:
+    return {link.name for link in described.links} | {frame.name for frame in described.frames}
+
+
+def describe(source: str | Path, *, snap: bool = True) -> Description:
+    """What a bundled name or a file describes, before joints are held or anything is refused."""
     snapper = Snapper(active=snap)
     if isinstance(source, str) and source in bundled_robots():
         text = (resources.files("mindyn.robots") / "data" / f"{source}.toml").read_text(encoding="utf-8")
-        robot = read_toml(text, snapper)
-    else:
-        robot = _read_file(Path(source), snapper)
-    return robot if gravity is None and mount is None else with_gravity(robot, gravity, mount)
+        return read_toml(text, snapper)
+    return _read_file(Path(source), snapper)
 
 
 def _meant(given: str) -> str:
     return did_you_mean(given, bundled_robots(), f"a robot of your own is a file: {', '.join(SUFFIXES)}")
 
 
-def _read_file(path: Path, snapper: Snapper) -> Robot:
+def _read_file(path: Path, snapper: Snapper) -> Description:
     if path.suffix.lower() not in SUFFIXES:
         if not path.exists():
             raise UnknownNameError(
                 f"{str(path)!r} is neither a bundled robot nor a file; bundled: {', '.join(bundled_robots())}",
                 hint=_meant(str(path)),
             )
+        if path.suffix.lower() == ".xacro":
+            raise RobotFileError(f"{path.name} is xacro, not URDF", hint=XACRO)
         raise RobotFileError(
             f"{path.name}: mindyn reads {', '.join(SUFFIXES)}", hint="was a log given in place of the robot?"
         )
@@ -69,4 +140,6 @@ def _read_file(path: Path, snapper: Snapper) -> Robot:
         return read_mjcf(path, snapper)
     if root == "robot":
         return read_urdf(text, snapper)
-    raise RobotFileError(f"{path.name} starts with <{root}>; a URDF starts with <robot>, MJCF with <mujoco>")
+    raise RobotFileError(
+        f"{path.name} starts with <{shortened(root, 60)}>; a URDF starts with <robot>, MJCF with <mujoco>"
+    )

@@ -13,10 +13,10 @@ from mindyn.algebra.poses import IDENTITY, Pose
 from mindyn.algebra.rotations import about_axis, from_quaternion
 from mindyn.errors import MissingExtraError, RobotFileError
 from mindyn.notation import PARAMETERS_PER_LINK
-from mindyn.robots.assembly import FixedJoint, assemble
+from mindyn.notes import Note, grouped
+from mindyn.robots.description import AnyJoint, Description, FixedJoint
 from mindyn.robots.parts import Drive, Frame, Joint, Limits, Link
-from mindyn.robots.robot import Robot
-from mindyn.robots.snapping import Snapper
+from mindyn.robots.snapping import GROUPED, Snapper
 
 
 def import_mujoco() -> Any:
@@ -28,14 +28,14 @@ def import_mujoco() -> Any:
     return mujoco
 
 
-def read_mjcf(path: Path, snap: Snapper) -> Robot:
-    """The robot of an MJCF file; the world body is its root."""
+def read_mjcf(path: Path, snap: Snapper) -> Description:
+    """What an MJCF file describes; the world body is its root."""
     mujoco = import_mujoco()
     try:
         model = mujoco.MjModel.from_xml_path(str(path))
     except ValueError as error:
         raise RobotFileError(f"MuJoCo cannot compile {path.name}: {error}") from error
-    return _MjcfReader(mujoco, model, snap).robot(path.stem)
+    return _MjcfReader(mujoco, model, snap).description(path.stem)
 
 
 @dataclass(slots=True)
@@ -44,10 +44,10 @@ class _MjcfReader:
     model: Any
     snap: Snapper
     links: list[Link] = field(default_factory=list)
-    joints: list[Joint | FixedJoint] = field(default_factory=list)
+    joints: list[AnyJoint] = field(default_factory=list)
     drives: list[Drive] = field(default_factory=list)
 
-    def robot(self, fallback_name: str) -> Robot:
+    def description(self, fallback_name: str) -> Description:
         for body in range(self.model.nbody):
             self.body(body)
         ignored = {
@@ -58,16 +58,18 @@ class _MjcfReader:
             "gravity compensations": np.count_nonzero(self.model.body_gravcomp),
             "fluid forces": int(self.model.opt.density > 0 or self.model.opt.viscosity > 0),
         }
-        notes = [f"{count} {what} of the MJCF were left out" for what, count in ignored.items() if count]
+        notes = [
+            Note("left out", f"{count} {what} of the MJCF were left out") for what, count in ignored.items() if count
+        ]
         file_name = self.model.names[: self.model.names.index(b"\0")].decode()
-        return assemble(
+        return Description(
             file_name or fallback_name,
-            self.links,
-            self.joints,
-            gravity=self.model.opt.gravity,
-            frames=[self.site(site) for site in range(self.model.nsite)],
-            drives=self.drives,
-            notes=[*self.snap.notes, *notes],
+            tuple(self.links),
+            tuple(self.joints),
+            self.model.opt.gravity,
+            frames=tuple(self.site(site) for site in range(self.model.nsite)),
+            drives=tuple(self.drives),
+            notes=grouped([*notes, *self.snap.notes], GROUPED),
         )
 
     def name(self, kind: str, index: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,16 +13,17 @@ import numpy as np
 from mindyn.algebra.inertia import Consistency
 from mindyn.algebra.poses import IDENTITY, Pose
 from mindyn.algebra.values import Array, Value, frozen_array
-from mindyn.errors import MissingPhysicsError, RobotError, unknown_name
+from mindyn.errors import MissingPhysicsError, RobotError, listed, unknown_name
 from mindyn.notation import STANDARD_GRAVITY
+from mindyn.notes import Note
+from mindyn.robots.description import Selection
 from mindyn.robots.expressions import parse_formula
 from mindyn.robots.parts import Drive, ExtraTorque, Frame, Joint, Link, Loop, require_name
 
 
 def duplicates(names: Iterable[str]) -> list[str]:
     """The names that occur more than once, in order of first occurrence."""
-    listed = list(names)
-    return [name for name in dict.fromkeys(listed) if listed.count(name) > 1]
+    return [name for name, count in Counter(names).items() if count > 1]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -38,6 +40,7 @@ class Robot(Value):
     extras   declared torques beside them: a gas spring, a counterweight, Stribeck friction
     source   where the description comes from (like notes, not part of the robot's identity)
     notes    what the reader changed or found worth saying (not part of the robot's identity)
+    selection  joints held and chain cut out of what `source` or a file describes (not part of the identity either)
     """
 
     name: str
@@ -50,7 +53,8 @@ class Robot(Value):
     loops: tuple[Loop, ...] = ()
     extras: tuple[ExtraTorque, ...] = ()
     source: str = field(default="", compare=False)
-    notes: tuple[str, ...] = field(default=(), compare=False)
+    notes: tuple[Note, ...] = field(default=(), compare=False)
+    selection: Selection = field(default_factory=Selection, compare=False)
 
     def __post_init__(self) -> None:
         require_name(self.name, "a robot")
@@ -67,10 +71,10 @@ class Robot(Value):
                 hint="leave one joint at least that is neither fixed nor locked",
             )
         if repeated := duplicates(self.joint_names):
-            raise RobotError(f"joint names must be unique; repeated: {', '.join(repeated)}")
+            raise RobotError(f"joint names must be unique; repeated: {listed(repeated)}")
         places = [self.root.name, *self.link_names, *(frame.name for frame in self.frames)]
         if repeated := duplicates(places):
-            raise RobotError(f"link and frame names must be unique; repeated: {', '.join(repeated)}")
+            raise RobotError(f"link and frame names must be unique; repeated: {listed(repeated)}")
         if tuple(joint.child for joint in self.joints) != self.link_names:
             raise RobotError("links[i] must be the child of joints[i]")
         known = {self.root.name}
@@ -84,7 +88,7 @@ class Robot(Value):
             self.link_index(frame.link)
         driven = [drive.joint for drive in self.drives]
         if repeated := duplicates(driven):
-            raise RobotError(f"a joint has one drive; repeated: {', '.join(repeated)}")
+            raise RobotError(f"a joint has one drive; repeated: {listed(repeated)}")
         for drive in self.drives:
             for joint in (drive.joint, *drive.coupling):
                 self.joint_index(joint)
@@ -96,7 +100,7 @@ class Robot(Value):
                     f"an extra torque cannot be called {extra.name!r}, which names a link or drive parameter"
                 )
         if repeated := duplicates(extra.name for extra in self.extras):
-            raise RobotError(f"extra torques have names of their own; repeated: {', '.join(repeated)}")
+            raise RobotError(f"extra torques have names of their own; repeated: {listed(repeated)}")
         for extra in self.extras:
             self.joint_index(extra.joint)
             numbers = [int(name.lstrip("qd")) for name in parse_formula(extra.formula).variables if name[-1].isdigit()]
@@ -144,7 +148,19 @@ class Robot(Value):
     @cached_property
     def children(self) -> tuple[tuple[int, ...], ...]:
         """For each joint, the joints that hang on its link."""
-        return tuple(tuple(k for k, parent in enumerate(self.parents) if parent == i) for i in range(self.joint_count))
+        below: list[list[int]] = [[] for _ in self.joints]
+        for k, parent in enumerate(self.parents):
+            if parent >= 0:
+                below[parent].append(k)
+        return tuple(map(tuple, below))
+
+    @cached_property
+    def _joint_places(self) -> dict[str, int]:
+        return {name: i for i, name in enumerate(self.joint_names)}
+
+    @cached_property
+    def _link_places(self) -> dict[str, int]:
+        return {name: i for i, name in enumerate((self.root.name, *self.link_names), -1)}
 
     @property
     def is_serial(self) -> bool:
@@ -153,17 +169,15 @@ class Robot(Value):
 
     def joint_index(self, name: str) -> int:
         """Position of a joint in q."""
-        if name not in self.joint_names:
+        if name not in self._joint_places:
             raise unknown_name("joint", name, self.joint_names)
-        return self.joint_names.index(name)
+        return self._joint_places[name]
 
     def link_index(self, name: str) -> int:
         """Index of the joint that moves a link; -1 for the root."""
-        if name == self.root.name:
-            return -1
-        if name not in self.link_names:
+        if name not in self._link_places:
             raise unknown_name("link", name, (self.root.name, *self.link_names))
-        return self.link_names.index(name)
+        return self._link_places[name]
 
     def locate(self, name: str) -> tuple[int, Pose]:
         """Index of the link that carries a link or frame of this name, and its pose in that link frame."""
@@ -194,7 +208,7 @@ class Robot(Value):
         missing = [link.name for link in self.links if link.phi is None]
         if missing:
             raise MissingPhysicsError(
-                f"robot {self.name!r} states no inertial parameters for: {', '.join(missing)}",
+                f"robot {self.name!r} states no inertial parameters for: {listed(missing)}",
                 hint='pass them at run time (parameters="input"), or add them to the robot file',
             )
         return np.concatenate([link.phi for link in self.links if link.phi is not None])

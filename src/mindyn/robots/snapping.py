@@ -18,6 +18,7 @@ from mindyn.algebra.rotations import (
     azimuth_elevation,
     cos_sin,
     grid_cos_sin,
+    nearest_rotation,
     nearest_step,
     rot_x,
     rot_y,
@@ -27,9 +28,19 @@ from mindyn.algebra.rotations import (
 )
 from mindyn.algebra.values import Array, frozen_array
 from mindyn.errors import RobotError
+from mindyn.notes import Note
 
 SNAP_ANGLE: Final = 1e-5
 """Angles this close to a multiple of 15 degrees are taken as that multiple, rad."""
+
+LARGEST_ANGLE: Final = 1e6
+"""Of larger angles so few digits are left that no direction is meant by them, rad."""
+
+GROUPED: Final = {
+    "normalised": "{count} axes were not of unit length and were normalised",
+    "snapped": f"{{count}} angles and axes within {SNAP_ANGLE:g} rad of a multiple of 15 degrees were taken as that",
+}
+"""What one note says of many of its kind; see `mindyn.notes.grouped`."""
 
 ROUNDING: Final = 1e-15
 """A smaller change than this, relative to the angle's own size, is not worth a note, rad."""
@@ -40,16 +51,21 @@ class Snapper:
     """Reads angles, rotations and axes; with `active`, snaps them; keeps `notes` of what it changed."""
 
     active: bool = True
-    notes: list[str] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
 
     def cos_sin(self, angle: float, what: str) -> tuple[float, float]:
         """cos and sin of an angle in rad."""
+        if not abs(angle) <= LARGEST_ANGLE:
+            raise RobotError(f"{what} is {angle:g} rad; a file of a robot has angles of at most {LARGEST_ANGLE:g} rad")
         step, distance = nearest_step(angle)
         if not self.active or distance > SNAP_ANGLE:
             return cos_sin(angle)
         if distance > ROUNDING * max(1.0, abs(angle)):
-            self.notes.append(f"{what}: {angle:.10g} rad taken as {degrees(step * STEP):g} deg")
+            self._note(f"{what}: {angle:.10g} rad taken as {degrees(step * STEP):g} deg")
         return grid_cos_sin(step)
+
+    def _note(self, sentence: str) -> None:
+        self.notes.append(Note("snapped", sentence))
 
     def rpy(self, angles: Array, what: str) -> Array:
         """Rotation matrix Rz(yaw) Ry(pitch) Rx(roll)."""
@@ -61,6 +77,7 @@ class Snapper:
 
     def rotation(self, R: Array, what: str) -> Array:
         """A rotation given as a matrix, or through a quaternion; kept bit by bit where it is exact already."""
+        R = nearest_rotation(R, what)
         if not self.active:
             return R
         quiet = Snapper()
@@ -75,12 +92,13 @@ class Snapper:
     def axis(self, direction: Array, what: str) -> Array:
         """A unit vector along `direction`; a length other than one is reported, zero refused."""
         vector = frozen_array(direction, (3,), what)
-        length = float(np.linalg.norm(vector))
+        largest = float(np.abs(vector).max())
+        length = largest * float(np.linalg.norm(vector / largest)) if largest > 0 else 0.0
         if length < 1e-12:
             raise RobotError(f"{what} is zero: {vector.tolist()}; an axis needs a direction, such as 0 0 1")
         unit = vector if abs(length - 1) < 1e-12 else vector / length
         if abs(length - 1) > 1e-6:
-            self.notes.append(f"{what}: length {length:.10g} normalised")
+            self.notes.append(Note("normalised", f"{what}: length {length:.10g} normalised"))
         return self._snapped_axis(unit, what) if self.active else np.asarray(unit)
 
     def _snapped_axis(self, unit: Array, what: str) -> Array:
@@ -93,5 +111,5 @@ class Snapper:
         change = float(np.linalg.norm(snapped - unit))
         if change < 1e-12:
             return tidy(unit)
-        self.notes.append(f"{what}: {unit.tolist()} taken as {snapped.round(6).tolist()} ({change:.1e} rad away)")
+        self._note(f"{what}: {unit.tolist()} taken as {snapped.round(6).tolist()} ({change:.1e} rad away)")
         return snapped

@@ -25,7 +25,7 @@ def text_table(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join([lines[0], "-" * max(map(len, lines)), *lines[1:]])
 
 
-def robot_table(robot: Robot) -> str:
+def robot_table(robot: Robot, *, details: bool = False) -> str:
     """Name, joints, links, gravity, drives, loops, frames and notes."""
     rows = [_HEADER, *(_joint_row(i, j, k) for i, (j, k) in enumerate(zip(robot.joints, robot.links, strict=True), 1))]
     if not all(joint.tip.is_identity for joint in robot.joints):
@@ -45,7 +45,10 @@ def robot_table(robot: Robot) -> str:
         parts.append("frames: " + ", ".join(f"{frame.name} (on {frame.link})" for frame in robot.frames))
     if robot.source:
         parts.append(f"source: {robot.source}")
-    parts.extend(f"note: {note}" for note in robot.notes)
+    for note in robot.notes:
+        parts.append("\n".join([f"note: {note}", *(f"  {case}" for case in note.details if details)]))
+    if not details and any(note.details for note in robot.notes):
+        parts.append("single cases: mindyn robots ROBOT --details, or robot.notes[i].details")
     return "\n\n".join(parts)
 
 

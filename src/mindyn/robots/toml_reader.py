@@ -14,11 +14,12 @@ from mindyn.algebra.inertia import phi_about_origin, tensor_from_entries
 from mindyn.algebra.poses import IDENTITY, Pose
 from mindyn.algebra.rotations import from_quaternion, rot_x, rot_z
 from mindyn.algebra.values import Array, frozen_array
-from mindyn.errors import InputError, RobotFileError, did_you_mean, require_choice
-from mindyn.robots.assembly import FixedJoint, assemble
+from mindyn.errors import InputError, RobotFileError, did_you_mean, listed, require_choice, shortened
+from mindyn.notes import grouped
+from mindyn.robots.description import Description, FixedJoint
 from mindyn.robots.parts import Drive, ExtraTorque, Frame, Joint, Limits, Link, Loop, Shape
-from mindyn.robots.robot import Robot, duplicates
-from mindyn.robots.snapping import Snapper
+from mindyn.robots.robot import duplicates
+from mindyn.robots.snapping import GROUPED, Snapper
 
 FORMAT = "mindyn-robot-1"
 CONVENTIONS = ("axes", "modified_dh", "standard_dh")
@@ -37,15 +38,15 @@ _TOP = {
 _REQUIRED = ("format", "name", "convention", "angles", "gravity", "root", "joint")
 
 
-def read_toml(text: str, snap: Snapper) -> Robot:
-    """The robot of a TOML text; every key is checked, so that a typing error is an error."""
+def read_toml(text: str, snap: Snapper) -> Description:
+    """What a TOML text describes; every key is checked, so that a typing error is an error."""
     table = _parsed(text)
     _require_keys(table, _TOP, "the robot file")
     for key in _REQUIRED:
         _need(table, key, "the robot file")
     if table["format"] != FORMAT:
         raise RobotFileError(f"format is {table['format']!r}; this version reads {FORMAT!r}")
-    return _TomlReader(table, snap).robot()
+    return _TomlReader(table, snap).description()
 
 
 def read_drives(text: str) -> tuple[Drive, ...]:
@@ -55,23 +56,33 @@ def read_drives(text: str) -> tuple[Drive, ...]:
     reader = _TomlReader(table, Snapper(active=False))
     drives = tuple(reader.drive(entry) for entry in _tables(table, "drive", "the file of drives"))
     if repeated := duplicates(drive.joint for drive in drives):
-        raise RobotFileError(f"a joint has one drive; repeated: {', '.join(repeated)}")
+        raise RobotFileError(f"a joint has one drive; repeated: {listed(repeated)}")
     return drives
 
 
 def _parsed(text: str) -> Mapping[str, Any]:
     try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise RobotFileError(f"not valid TOML: {error}") from error
+        return tomllib.loads(text.removeprefix("\ufeff"))
+    except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
+        # ValueError: integers of more digits than Python converts.
+        reason = "its brackets are nested too deep" if isinstance(error, RecursionError) else str(error)
+        raise RobotFileError(f"not valid TOML: {shortened(reason, 300)}") from error
+
+
+def _shown(value: Any) -> str:
+    """A value as an error shows it."""
+    try:
+        return shortened(repr(value), 200)
+    except (RecursionError, ValueError):  # nested too deep, or an integer of too many digits
+        return "a value too long to show"
 
 
 def _require_keys(table: Mapping[str, Any], known: set[str], what: str) -> None:
     if not isinstance(table, Mapping):
-        raise RobotFileError(f"{what} must be a table, got {table!r}")
+        raise RobotFileError(f"{what} must be a table, got {_shown(table)}")
     if unknown := sorted(set(table) - known):
         raise RobotFileError(
-            f"{what} has unknown keys {', '.join(unknown)}; known: {', '.join(sorted(known))}",
+            f"{what} has unknown keys {listed(unknown)}; known: {', '.join(sorted(known))}",
             hint=did_you_mean(unknown[0], sorted(known), f"take {unknown[0]!r} out, or call it by a known key"),
         )
 
@@ -92,13 +103,13 @@ def _tables(table: Mapping[str, Any], key: str, what: str) -> list[Mapping[str, 
 
 def _text(value: Any, what: str) -> str:
     if not isinstance(value, str):
-        raise RobotFileError(f"{what} must be a text, got {value!r}")
+        raise RobotFileError(f"{what} must be a text, got {_shown(value)}")
     return value
 
 
 def _array(value: Any, shape: tuple[int, ...], what: str) -> Array:
     if _holds_other_than_numbers(value):
-        raise RobotFileError(f"{what} must be numbers, got {value!r}")
+        raise RobotFileError(f"{what} must be numbers, got {_shown(value)}")
     try:
         return frozen_array(value, shape, what)
     except InputError as error:
@@ -123,30 +134,31 @@ class _TomlReader:
     table: Mapping[str, Any]
     snap: Snapper
 
-    def robot(self) -> Robot:
+    def description(self) -> Description:
         convention = _choice(self.table, "convention", CONVENTIONS, "the robot file")
         _choice(self.table, "angles", ("rad", "deg"), "the robot file")
         joints = self.joints(convention)
         links = [self.link(entry) for entry in _tables(self.table, "link", "the robot file")]
         if repeated := duplicates(link.name for link in links):
-            raise RobotFileError(f"[[link]] names must be unique; repeated: {', '.join(repeated)}")
+            raise RobotFileError(f"[[link]] names must be unique; repeated: {listed(repeated)}")
         stated = {link.name: link for link in links}
         names = [_text(self.table["root"], "root"), *(joint.child for joint in joints)]
         if unknown := set(stated) - set(names):
             raise RobotFileError(
-                f"[[link]] {sorted(unknown)} is moved by no joint; the joints move: {', '.join(names)}"
+                f"[[link]] {listed(map(repr, sorted(unknown)))} is moved by no joint; the joints move: {listed(names)}"
             )
-        return assemble(
+        return Description(
             self.table["name"],
-            [stated.get(name, Link(name)) for name in names],
-            joints,
-            gravity=_array(self.table["gravity"], (3,), "gravity"),
-            frames=[self.frame(entry) for entry in _tables(self.table, "frame", "the robot file")],
-            drives=[self.drive(entry) for entry in _tables(self.table, "drive", "the robot file")],
-            loops=[self.loop(entry) for entry in _tables(self.table, "loop", "the robot file")],
-            extras=[self.extra(entry) for entry in _tables(self.table, "extra", "the robot file")],
+            tuple(stated.get(name, Link(name)) for name in names),
+            tuple(joints),
+            _array(self.table["gravity"], (3,), "gravity"),
+            frames=tuple(self.frame(entry) for entry in _tables(self.table, "frame", "the robot file")),
+            drives=tuple(self.drive(entry) for entry in _tables(self.table, "drive", "the robot file")),
+            loops=tuple(self.loop(entry) for entry in _tables(self.table, "loop", "the robot file")),
+            extras=tuple(self.extra(entry) for entry in _tables(self.table, "extra", "the robot file")),
             source=str(self.table.get("source", "")),
-            notes=self.snap.notes,
+            notes=grouped(self.snap.notes, GROUPED),
+            as_written=True,
         )
 
     def angle(self, value: Any, what: str) -> float:
@@ -277,7 +289,7 @@ class _TomlReader:
         _require_keys(entry, {"kind", "dimensions", "filename", *_POSE}, what)
         given = _need(entry, "dimensions", what)
         if not isinstance(given, list):
-            raise RobotFileError(f"dimensions of the {what} must be a list, got {given!r}")
+            raise RobotFileError(f"dimensions of the {what} must be a list, got {_shown(given)}")
         dimensions = tuple(float(_array(value, (), what)) for value in given)
         pose = _TomlReader(self.table, Snapper(active=False)).pose({k: entry[k] for k in _POSE & set(entry)}, what)
         return Shape(_need(entry, "kind", what), dimensions, pose, entry.get("filename", ""))

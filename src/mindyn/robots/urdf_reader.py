@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from math import isfinite
+from typing import Final
 from xml.etree.ElementTree import Element
 
 import numpy as np
@@ -10,65 +13,93 @@ import numpy as np
 from mindyn.algebra.inertia import entries_of_tensor, phi_about_origin, tensor_from_entries
 from mindyn.algebra.poses import IDENTITY, Pose
 from mindyn.algebra.values import Array
-from mindyn.errors import RobotFileError
+from mindyn.errors import MindynError, RobotError, RobotFileError, did_you_mean, shortened
 from mindyn.notation import STANDARD_GRAVITY
-from mindyn.robots.assembly import FixedJoint, assemble
-from mindyn.robots.files import number, numbers, parse_xml
+from mindyn.notes import Note, grouped
+from mindyn.robots.description import AnyJoint, Description, FixedJoint, RefusedJoint
+from mindyn.robots.files import XACRO, number, numbers, parse_xml
+from mindyn.robots.limits import sensible_limits
 from mindyn.robots.parts import Drive, Joint, Limits, Link, Shape
-from mindyn.robots.robot import Robot
-from mindyn.robots.snapping import Snapper
+from mindyn.robots.snapping import GROUPED, Snapper
 
-_KINDS = {"revolute": "revolute", "continuous": "revolute", "prismatic": "prismatic"}
+_KINDS: Final = {"revolute": "revolute", "continuous": "revolute", "prismatic": "prismatic"}
+_FREE: Final = ("floating", "planar")
+_SUMMARIES: Final = {
+    "limits": "{count} joint limits make no sense and were dropped",
+    "shape": "{count} collision shapes cannot be read and were left out",
+    **GROUPED,
+}
 
 
-def read_urdf(text: str, snap: Snapper) -> Robot:
-    """The robot of a URDF text: fixed joints merged, their links kept as frames."""
-    return _UrdfReader(snap).robot(parse_xml(text, "the URDF"))
+def read_urdf(text: str, snap: Snapper) -> Description:
+    """What a URDF text describes."""
+    return _UrdfReader(snap).description(parse_xml(text, "the URDF"))
 
 
 @dataclass(slots=True)
 class _UrdfReader:
     snap: Snapper
+    drives: list[Drive] = field(default_factory=list)
+    refused: dict[str, RobotError] = field(default_factory=dict)
 
-    def robot(self, root: Element) -> Robot:
+    def description(self, root: Element) -> Description:
         if root.tag != "robot":
             raise RobotFileError(f"a URDF starts with <robot>, this file with <{root.tag}>")
-        links = [self.link(element) for element in root.findall("link")]
+        links = tuple(self.link(element) for element in root.findall("link"))
+        if macros := sum(element.tag.startswith("xacro:") for element in root):
+            if not links or any(element.tag in ("xacro:include", "xacro:macro") for element in root):
+                raise RobotFileError(f"the file is xacro, not URDF: it has {macros} macros to expand", hint=XACRO)
+            self.note("left out", f"{macros} <xacro:...> elements that were not expanded were left out")
         if not links:
-            raise RobotFileError("the URDF has no <link>")
-        elements = root.findall("joint")
-        joints = [self.joint(element) for element in elements]
-        drives = [drive for element in elements if (drive := self.friction(element))]
-        moving = {joint.name for joint in joints if isinstance(joint, Joint)}
-        return assemble(
-            root.get("name") or "robot",
+            raise RobotFileError("the URDF has no <link>", hint="is it a part that other files include?")
+        joints = tuple(self.joint(element) for element in root.findall("joint"))
+        links += self.mounting_link(links, joints)
+        return Description(
+            (root.get("name") or "").strip() or "robot",
             links,
             joints,
-            gravity=np.array(STANDARD_GRAVITY),
-            drives=[drive for drive in drives if drive.joint in moving],
-            notes=self.snap.notes,
+            np.array(STANDARD_GRAVITY),
+            drives=tuple(self.drives),
+            notes=grouped(self.snap.notes, _SUMMARIES),
+            refused_links=self.refused,
         )
+
+    def mounting_link(self, links: Sequence[Link], joints: Sequence[AnyJoint]) -> tuple[Link, ...]:
+        """The link that a part's only root joint hangs on, where the file leaves its description to the whole robot."""
+        known, children = {link.name for link in links}, {joint.child for joint in joints}
+        missing = dict.fromkeys(joint.parent for joint in joints if joint.parent not in known)
+        if len(missing) != 1 or not known <= children or set(missing) & children:
+            return ()
+        (name,) = missing
+        self.note("root", f"link {name!r} is not described: it is taken as the root, on which the part is mounted")
+        return (Link(name),)
+
+    def note(self, kind: str, sentence: str) -> None:
+        self.snap.notes.append(Note(kind, sentence))
 
     def name(self, element: Element) -> str:
         name = element.get("name")
-        if not name:
+        if not name or not name.strip():
             raise RobotFileError(f"a <{element.tag}> has no name")
         return name
 
-    def pose(self, parent: Element, what: str) -> Pose:
+    def pose(self, parent: Element, what: str, snap: Snapper) -> Pose:
         origin = parent.find("origin")
         if origin is None:
             return IDENTITY
         xyz = numbers(origin.get("xyz", "0 0 0"), 3, f"{what} origin xyz")
         rpy = numbers(origin.get("rpy", "0 0 0"), 3, f"{what} origin rpy")
-        return Pose(self.snap.rpy(rpy, f"{what} origin"), xyz)
+        return Pose(snap.rpy(rpy, f"{what} origin"), xyz)
 
     def link(self, element: Element) -> Link:
         name = self.name(element)
+        shapes = tuple(shape for one in element.findall("collision") for shape in self.shape(one, name))
         inertial = element.find("inertial")
-        phi = None if inertial is None else self.inertial(inertial, name)
-        shapes = [self.shape(collision, name) for collision in element.findall("collision")]
-        return Link(name, phi, tuple(shape for shape in shapes if shape is not None))
+        try:
+            return Link(name, None if inertial is None else self.inertial(inertial, name), shapes)
+        except RobotError as error:
+            self.refused[name] = error
+            return Link(name, None, shapes)
 
     def inertial(self, element: Element, link: str) -> Array:
         what = f"inertial of link {link!r}"
@@ -76,57 +107,77 @@ class _UrdfReader:
         if mass is None or inertia is None:
             raise RobotFileError(f"the {what} needs <mass> and <inertia>; nothing is assumed in their place")
         # An inertial frame is a measured pose, not drawn geometry: it is read as written.
-        X = _UrdfReader(Snapper(active=False)).pose(element, what)
+        X = self.pose(element, what, Snapper(active=False))
         entries = [number(inertia.get(k), f"{what}, {k}") for k in ("ixx", "ixy", "iyy", "ixz", "iyz", "izz")]
         J = X.rotation @ tensor_from_entries(np.array(entries)) @ X.rotation.T
         J = tensor_from_entries(entries_of_tensor(J))
         return phi_about_origin(number(mass.get("value"), f"{what}, mass"), X.translation, J)
 
-    def shape(self, element: Element, link: str) -> Shape | None:
+    def shape(self, element: Element, link: str) -> Iterator[Shape]:
+        """The shape of a <collision>; dynamics need none, so one that cannot be read is noted and left out."""
         what = f"collision shape of link {link!r}"
+        try:
+            yield self.solid(element, what)
+        except MindynError as error:
+            self.note("shape", f"{what} was left out: {error.message}")
+
+    def solid(self, element: Element, what: str) -> Shape:
         geometry = element.find("geometry")
         if geometry is None or len(geometry) == 0:
-            raise RobotFileError(f"the {what} has no geometry")
+            raise RobotFileError("it has no geometry")
         solid = geometry[0]
-        pose = _UrdfReader(Snapper(active=False)).pose(element, what)
+        pose = self.pose(element, what, Snapper(active=False))
         if solid.tag == "box":
-            return Shape("box", tuple(numbers(solid.get("size"), 3, f"{what}, size")), pose)
+            return Shape("box", tuple(numbers(solid.get("size"), 3, "size").tolist()), pose)
         if solid.tag == "sphere":
-            return Shape("sphere", (number(solid.get("radius"), f"{what}, radius"),), pose)
+            return Shape("sphere", (number(solid.get("radius"), "radius"),), pose)
         if solid.tag in ("cylinder", "capsule"):
-            size = (number(solid.get("radius"), f"{what}, radius"), number(solid.get("length"), f"{what}, length"))
+            size = (number(solid.get("radius"), "radius"), number(solid.get("length"), "length"))
             return Shape("cylinder" if solid.tag == "cylinder" else "capsule", size, pose)
         if solid.tag == "mesh":
-            scale = tuple(numbers(solid.get("scale", "1 1 1"), 3, f"{what}, scale"))
+            scale = tuple(numbers(solid.get("scale", "1 1 1"), 3, "scale").tolist())
             return Shape("mesh", scale, pose, solid.get("filename", ""))
-        self.snap.notes.append(f"{what}: <{solid.tag}> is not known and was left out")
-        return None
+        raise RobotFileError(f"<{shortened(solid.tag, 60)}> is not known")
 
-    def joint(self, element: Element) -> Joint | FixedJoint:
+    def joint(self, element: Element) -> AnyJoint:
         name, kind = self.name(element), element.get("type", "")
         what = f"joint {name!r}"
         parent, child = (self.end(element, role, what) for role in ("parent", "child"))
+        origin = self.pose(element, f"{what}", self.snap)
+        if kind == "fixed":
+            return FixedJoint(name, parent, child, origin)
+        if kind in _FREE:
+            self.note("held", f"{what} is {kind}: it is held at its origin, so that {child!r} is fixed to {parent!r}")
+            return FixedJoint(name, parent, child, origin, held=True)
+        try:
+            return self.moving(element, kind, Joint(name, "revolute", parent, child, origin))
+        except RobotError as error:
+            return RefusedJoint(name, parent, child, origin, error)
+
+    def moving(self, element: Element, kind: str, plain: Joint) -> Joint:
+        """The joint of an element that is neither fixed nor free; `plain` has its name, links and origin."""
+        what = f"joint {plain.name!r}"
         if element.find("mimic") is not None:
             raise RobotFileError(
                 f"{what} mimics another joint, which a tree of independent joints cannot express",
-                hint=f"remove its <mimic> element, load the robot and hold the joint: robot.lock({{{name!r}: 0.0}})",
+                hint=f"hold it: lock={{{plain.name!r}: 0.0}}, --lock {plain.name}=0",
             )
-        origin = self.pose(element, what)
-        if kind == "fixed":
-            return FixedJoint(name, parent, child, origin)
         if kind not in _KINDS:
-            raise RobotFileError(f"{what} has type {kind!r}; mindyn knows: {', '.join([*_KINDS, 'fixed'])}")
+            known = [*_KINDS, "fixed", *_FREE]
+            raise RobotFileError(
+                f"{what} has type {shortened(kind, 60)!r}; mindyn knows: {', '.join(known)}",
+                hint=did_you_mean(kind.lower(), known, f"hold it: lock={{{plain.name!r}: 0.0}}, --lock {plain.name}=0"),
+            )
         axis = element.find("axis")
         direction = numbers("1 0 0" if axis is None else axis.get("xyz"), 3, f"axis of {what}")
-        return Joint(
-            name,
-            "prismatic" if kind == "prismatic" else "revolute",
-            parent,
-            child,
-            origin,
-            self.snap.axis(direction, f"axis of {what}"),
+        joint = replace(
+            plain,
+            kind="prismatic" if kind == "prismatic" else "revolute",
+            axis=self.snap.axis(direction, f"axis of {what}"),
             limits=self.limits(element, what, ranged=kind != "continuous"),
         )
+        self.drives.extend(self.friction(element))
+        return joint
 
     def end(self, element: Element, role: str, what: str) -> str:
         end = element.find(role)
@@ -136,21 +187,28 @@ class _UrdfReader:
 
     def limits(self, element: Element, what: str, *, ranged: bool) -> Limits:
         limit = element.find("limit")
-        if limit is None:
-            return Limits(continuous=not ranged)
-        stated = {
-            key: number(limit.get(key), f"limit {key!r} of {what}")
-            for key in ("lower", "upper", "velocity", "effort")
-            if limit.get(key) is not None and (ranged or key in ("velocity", "effort"))
-        }
-        return Limits(**stated, continuous=not ranged)
+        keys = ("lower", "upper", "velocity", "effort") if ranged else ("velocity", "effort")
+        stated = {} if limit is None else {key: text for key in keys if (text := limit.get(key)) is not None}
+        limits, doubts = sensible_limits({key: _float(text) for key, text in stated.items()}, continuous=not ranged)
+        for key, why in doubts.items():
+            given = ", ".join(f"{k} {shortened(stated[k], 40)!r}" for k in key.split())
+            self.note("limits", f"{what}: limit {given} was dropped: {why}")
+        return limits
 
-    def friction(self, element: Element) -> Drive | None:
+    def friction(self, element: Element) -> Iterator[Drive]:
         dynamics = element.find("dynamics")
         if dynamics is None:
-            return None
+            return
         what = f"dynamics of joint {element.get('name')!r}"
         viscous, coulomb = (number(dynamics.get(key, "0"), f"{what}, {key}") for key in ("damping", "friction"))
-        if viscous == coulomb == 0:
-            return None
-        return Drive(self.name(element), viscous=viscous, coulomb=coulomb, side="joint")
+        if viscous or coulomb:
+            yield Drive(self.name(element), viscous=viscous, coulomb=coulomb, side="joint")
+
+
+def _float(text: str) -> float:
+    """The number of a text; NaN where it is none."""
+    try:
+        value = float(text)
+    except ValueError:
+        return float("nan")
+    return value if isfinite(value) else float("nan")
