@@ -9,7 +9,7 @@ endif
 # Tests run one process for each core: BLAS threads on top of that only wait for each other.
 ONE_BLAS_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
-.PHONY: help setup demo test check format docs bench benchmarks clean
+.PHONY: help setup demo test check format docs bench benchmarks mutants clean
 
 help:
 	@echo "make demo    set up, run the demonstration"
@@ -17,6 +17,7 @@ help:
 	@echo "make check   formatting, lint, types, layers"
 	@echo "make docs    the documentation, in build/site"
 	@echo "make bench   speed beside Pinocchio, one table"
+	@echo "make mutants   which single faults of fits and judgements the tests do not notice (an hour)"
 	@echo "make benchmarks   all of docs/benchmarks.md, measured again (half an hour)"
 
 setup: $(STAMP)
@@ -53,6 +54,11 @@ bench: setup
 
 benchmarks: setup
 	for one in $(BENCHMARKS); do $(ONE_BLAS_THREAD) $(BIN)/python $$one --record || exit 1; done
+
+mutants: setup
+	$(ONE_BLAS_THREAD) $(BIN)/python tools/mutants.py map tests/logs tests/regression tests/estimators tests/feasibility tests/validation
+	$(ONE_BLAS_THREAD) $(BIN)/python tools/mutants.py run
+	$(BIN)/python tools/mutants.py list
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache mindyn-demo

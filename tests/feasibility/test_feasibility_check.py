@@ -20,7 +20,7 @@ from mindyn.cli.exit_codes import ExitCode
 from mindyn.cli.export import export
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import load_estimate
-from mindyn.feasibility.bounds_file import read_bounds
+from mindyn.feasibility.bounds import read_bounds
 from mindyn.feasibility.conic import ConicError, Program
 from mindyn.feasibility.consistent import judge_consistent
 from mindyn.feasibility.make_consistent import mend_consistent

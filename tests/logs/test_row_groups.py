@@ -8,8 +8,7 @@ import pytest
 
 from mindyn.logs import parquet_table
 from mindyn.logs.findings import LogError
-from mindyn.logs.parquet_groups import group_rows
-from mindyn.logs.parquet_table import ParquetTable
+from mindyn.logs.parquet_table import ParquetTable, group_rows
 
 ROWS = 5000
 

@@ -26,8 +26,7 @@ import mindyn
 from mindyn.export.mjcf_writer import robot_to_mjcf
 from mindyn.robots.drive_matrices import drive_parameters, friction_matrix, reflected_inertia
 from mindyn.simulation.controllers import ComputedTorque, ProportionalDerivative, SineMotion
-from mindyn.simulation.dormand_prince import step
-from mindyn.simulation.dormand_prince_table import STAGE_WEIGHTS, STEP_WEIGHTS
+from mindyn.simulation.dormand_prince import STAGE_WEIGHTS, STEP_WEIGHTS, step
 from mindyn.simulation.simulate import simulate
 
 

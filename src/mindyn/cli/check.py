@@ -10,7 +10,7 @@ import typer
 
 from mindyn.cli.exit_codes import ExitCode
 from mindyn.cli.runs import RUN, estimate_of
-from mindyn.feasibility.bounds_file import read_bounds
+from mindyn.feasibility.bounds import read_bounds
 from mindyn.feasibility.check import check_feasible
 
 

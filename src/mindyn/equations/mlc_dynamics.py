@@ -39,7 +39,7 @@ def mlc_inverse_dynamics(structure: LinStructure, mlc: SX, q: SX, qd: SX, qdd: S
 
 
 @dataclass(frozen=True, slots=True)
-class Motion:
+class FrameState:
     """Motion of a frame in its own components.
 
     w, wd     angular velocity and acceleration
@@ -71,14 +71,14 @@ def outward(
     qd: Sequence[Scalar],
     qdd: Sequence[Scalar],
     line: Line = as_written,
-) -> list[Motion]:
+) -> list[FrameState]:
     """Motion of every frame [eq. 57-62, 69-71, 77, 80-82]; the base accelerates upwards in place of gravity."""
-    before = Motion(ZERO, ZERO, Matrix(ZERO, ZERO, ZERO), NOTHING, -gravity)
-    motions: list[Motion] = []
+    before = FrameState(ZERO, ZERO, Matrix(ZERO, ZERO, ZERO), NOTHING, -gravity)
+    motions: list[FrameState] = []
     for i, (joint, link) in enumerate(zip(joints, links, strict=True)):
         if link.group == "sliding":
             a = line("a", joint.to_child(before.a) + Triple(0.0, 0.0, qdd[i]))
-            motion = Motion(ZERO, ZERO, before.turn, NOTHING, a)
+            motion = FrameState(ZERO, ZERO, before.turn, NOTHING, a)
         else:
             if link.group == "spatial":
                 before = line("motion before", before)
@@ -88,7 +88,7 @@ def outward(
     return motions
 
 
-def _turned(joint: DhJoint, link: MlcLink, before: Motion, qd: Scalar, qdd: Scalar, line: Line) -> Motion:
+def _turned(joint: DhJoint, link: MlcLink, before: FrameState, qd: Scalar, qdd: Scalar, line: Line) -> FrameState:
     """w, wd and Omega; the accelerations of the origin are yet to come."""
     if link.group == "parallel":
         u = link.u
@@ -96,7 +96,7 @@ def _turned(joint: DhJoint, link: MlcLink, before: Motion, qd: Scalar, qdd: Scal
         wdr = line("wd", before.wdr if joint.slides else before.wdr + u.z * qdd)
         w, wd = line("w", wr * u), line("wd", wdr * u)
         turn, products = line("Omega", omega(w, wd))
-        return Motion(w, wd, turn, products, before.a, wr, wdr)
+        return FrameState(w, wd, turn, products, before.a, wr, wdr)
     w_before = joint.to_child(before.w)
     w = line("w", w_before if joint.slides else w_before + Triple(0.0, 0.0, qd))
     wd = joint.to_child(before.wd)
@@ -104,10 +104,10 @@ def _turned(joint: DhJoint, link: MlcLink, before: Motion, qd: Scalar, qdd: Scal
         wd = wd + Triple(w_before.y * qd, -(w_before.x * qd), qdd)
     wd = line("wd", wd)
     turn, products = line("Omega", omega(w, wd))
-    return Motion(w, wd, turn, products, before.a)
+    return FrameState(w, wd, turn, products, before.a)
 
 
-def _moved(joint: DhJoint, before: Motion, now: Motion, qd: Scalar, qdd: Scalar, line: Line) -> Motion:
+def _moved(joint: DhJoint, before: FrameState, now: FrameState, qd: Scalar, qdd: Scalar, line: Line) -> FrameState:
     """The acceleration of the origin: a_i = R^T (a_{i-1} + Omega_{i-1} s) + h*."""
     if not joint.slides:
         a = line("a", joint.to_child(before.a + before.turn @ joint.s_before))
@@ -122,7 +122,7 @@ def _moved(joint: DhJoint, before: Motion, now: Motion, qd: Scalar, qdd: Scalar,
 def inward(
     joints: Sequence[DhJoint],
     links: Sequence[MlcLink],
-    motions: Sequence[Motion],
+    motions: Sequence[FrameState],
     qd: Sequence[Scalar],
     qdd: Sequence[Scalar],
     end: EndWrench | None = None,
@@ -186,7 +186,7 @@ def _towards_root(
     return Taken(force, ZERO, line("zeta", about + joint.b * (before.u.z * force.y - before.u.y * force.z)))
 
 
-def _inertia_force(joint: DhJoint, link: MlcLink, motion: Motion, qdd: Scalar) -> Triple:
+def _inertia_force(joint: DhJoint, link: MlcLink, motion: FrameState, qdd: Scalar) -> Triple:
     """mu-bar: Omega (k_x, k_y, 0) of a revolute joint, m^ h* of a prismatic one [eq. 72, 79, 84]."""
     if not joint.slides:
         return motion.turn @ Triple(link.k.x, link.k.y, 0.0)
@@ -194,7 +194,7 @@ def _inertia_force(joint: DhJoint, link: MlcLink, motion: Motion, qdd: Scalar) -
     return accelerated.scaled(link.mass)
 
 
-def _slide_force(link: MlcLink, motion: Motion) -> Scalar:
+def _slide_force(link: MlcLink, motion: FrameState) -> Scalar:
     """rho [eq. 63, 78, 83]."""
     along = link.mass * motion.a.z
     if link.group == "parallel":
@@ -203,7 +203,7 @@ def _slide_force(link: MlcLink, motion: Motion) -> Scalar:
 
 
 def _parallel_moment(
-    joints: Sequence[DhJoint], links: Sequence[MlcLink], motion: Motion, i: int, qd: Scalar, qdd: Scalar
+    joints: Sequence[DhJoint], links: Sequence[MlcLink], motion: FrameState, i: int, qd: Scalar, qdd: Scalar
 ) -> Scalar:
     """zeta-bar along u_r [eq. 85]; D_33 of a revolute joint grows with the slides behind it [eq. 105]."""
     joint, link, a = joints[i], links[i], motion.a
@@ -216,7 +216,9 @@ def _parallel_moment(
     return link.u.z * (a.y * link.k.x - a.x * link.k.y) + motion.wdr * D33
 
 
-def _spatial_moment(joints: Sequence[DhJoint], links: Sequence[MlcLink], motion: Motion, i: int, line: Line) -> Triple:
+def _spatial_moment(
+    joints: Sequence[DhJoint], links: Sequence[MlcLink], motion: FrameState, i: int, line: Line
+) -> Triple:
     """zeta-bar [eq. 73]."""
     joint, link = joints[i], links[i]
     if joint.slides:
@@ -239,7 +241,7 @@ def _tensor(joints: Sequence[DhJoint], links: Sequence[MlcLink], i: int) -> Symm
     return D
 
 
-def euler_moment(D: Symmetric, motion: Motion, line: Line) -> Triple:
+def euler_moment(D: Symmetric, motion: FrameState, line: Line) -> Triple:
     """Psi(wd, w) psi(D) = D wd + w x D w; entries of Psi are those of Omega but for three differences [eq. 28, 60]."""
     wd, turn = motion.wd, motion.turn
     ww = motion.products

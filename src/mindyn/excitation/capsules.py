@@ -40,14 +40,14 @@ class Capsule(Value):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Body:
+class CapsuleModel:
     """The capsules of a robot, and how they were made, as a sentence."""
 
     capsules: tuple[Capsule, ...]
     origin: str
 
 
-def capsules_of(robot: Robot, radius: float | None = None) -> Body:
+def capsules_of(robot: Robot, radius: float | None = None) -> CapsuleModel:
     """Capsules around the shapes of every link; between its joints where it has none, or meshes alone."""
     between = _fitted_radius(robot) if radius is None else float(radius)
     made: list[Capsule] = []
@@ -62,7 +62,7 @@ def capsules_of(robot: Robot, radius: float | None = None) -> Body:
         made += [Capsule(link.name, a, b, _radius(a, b, between, radius)) for a, b in segments]
         if segments:
             from_joints.append(f"{link.name} (its mesh is not read)" if link.shapes else link.name)
-    return Body(tuple(made), _origin(from_shapes, from_joints, between, radius))
+    return CapsuleModel(tuple(made), _origin(from_shapes, from_joints, between, radius))
 
 
 def around(shape: Shape, link: str) -> Capsule:

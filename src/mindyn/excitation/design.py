@@ -17,7 +17,7 @@ from mindyn.excitation.columns import Columns
 from mindyn.excitation.constraints import Box, Constraint
 from mindyn.excitation.criteria import Criterion, Name
 from mindyn.excitation.design_inputs import (
-    Fitted,
+    PriorEstimate,
     Question,
     deadline_of,
     earlier_rows,
@@ -58,7 +58,7 @@ def design_motion(
     family: Family | None = None,
     criterion: Name = "D",
     limits: MotionLimits | None = None,
-    prior: Fitted | ArrayLike | None = None,
+    prior: PriorEstimate | ArrayLike | None = None,
     drives: bool = True,
     noise: ArrayLike | None = None,
     rate_hz: float = 100.0,

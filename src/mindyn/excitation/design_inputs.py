@@ -25,7 +25,7 @@ NOISE_PART: Final = 0.01
 """Standard deviation of the torque noise as part of the effort limit, where it is not given."""
 
 
-class Fitted(Protocol):
+class PriorEstimate(Protocol):
     """Parameters found in data, as an `Estimate` holds them."""
 
     @property

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
-from mindyn.excitation.capsules import Body, Capsule, capsules_of
+from mindyn.excitation.capsules import Capsule, CapsuleModel, capsules_of
 from mindyn.excitation.clearance import Pairs, moved_by
 from mindyn.excitation.columns import Columns, base_of, coulomb_columns
 from mindyn.excitation.constraints import Box, Constraint, Gaps, Rates, Torques, Walls
@@ -52,13 +52,13 @@ class Surroundings:
         if not (np.isfinite(self.clearance) and self.clearance >= 0):
             raise InputError(f"clearance_m must be zero or a positive number of metres, got {self.clearance!r}")
 
-    def body(self, robot: Robot) -> Body:
+    def body(self, robot: Robot) -> CapsuleModel:
         """The robot's capsules."""
         if self.capsules is None:
             return capsules_of(robot, self.radius)
         for one in self.capsules:
             robot.link_index(one.link)
-        return Body(self.capsules, "given")
+        return CapsuleModel(self.capsules, "given")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -147,7 +147,7 @@ def _capsule_constraints(
     return made, tuple(notes)
 
 
-def _links_without_capsules(robot: Robot, body: Body, around: Surroundings) -> list[str]:
+def _links_without_capsules(robot: Robot, body: CapsuleModel, around: Surroundings) -> list[str]:
     """Moving links that nothing is kept from; refused where that are all of them, and there is something to hit."""
     links = {one.link for one in body.capsules}
     bare = [name for name in robot.link_names if name not in links]
@@ -165,7 +165,7 @@ def random_positions(limits: MotionLimits, rng: np.random.Generator, count: int)
     return np.asarray(limits.middle + limits.reach * rng.uniform(-1, 1, (count, len(limits.lower))))
 
 
-def _pairs(robot: Robot, body: Body, around: Surroundings, probes: Array) -> tuple[Pairs, list[str]]:
+def _pairs(robot: Robot, body: CapsuleModel, around: Surroundings, probes: Array) -> tuple[Pairs, list[str]]:
     """Pairs of links that are not neighbours, and of moving links and obstacles.
 
     Neighbours share a joint, or are joined through links without a capsule, as those of a spherical wrist. Links that

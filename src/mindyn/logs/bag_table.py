@@ -10,9 +10,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+from numpy.typing import NDArray
+
+from mindyn.algebra.values import Array
 from mindyn.errors import MissingExtraError
 from mindyn.logs.cdr import JointState, decode_joint_state
-from mindyn.logs.columns_of_messages import FIELDS, message_columns
 from mindyn.logs.findings import LogError
 from mindyn.logs.tables import Chunk
 from mindyn.robots.robot import Robot
@@ -146,3 +149,41 @@ def _mcap_walk(stream: Any, path: Path, topics: list[str] | None) -> Iterator[tu
             yield from reader.iter_messages(topics=topics)
     except (McapError, EOFError, ValueError, struct.error) as error:
         raise LogError(f"{path.name} cannot be read as MCAP: {error!r}", hint="is the copy complete?") from error
+
+
+FIELDS: Final = ("position", "velocity", "effort")
+
+
+def message_columns(messages: Sequence[JointState], names: Collection[str], file: str) -> dict[str, NDArray[Any]]:
+    """`stamp` and `{joint}.{field}` columns; joints are found by name in every message."""
+    columns: dict[str, NDArray[Any]] = {}
+    tables: dict[str, Array] = {}
+    joints = list(dict.fromkeys(name.rpartition(".")[0] for name in names if name != "stamp"))
+    for name in names:
+        if name == "stamp":
+            columns[name] = np.array([message.stamp_ns for message in messages], dtype=np.int64)
+            continue
+        joint, _, field = name.rpartition(".")
+        if field not in tables:
+            tables[field] = _field_table(messages, joints, field, file)
+        columns[name] = tables[field][:, joints.index(joint)]
+    return columns
+
+
+def _field_table(messages: Sequence[JointState], joints: Sequence[str], field: str, file: str) -> Array:
+    """(messages, joints); the places of the joints are looked up again only when a message names others."""
+    table = np.empty((len(messages), len(joints)))
+    known: tuple[str, ...] | None = None
+    places: list[int] = []
+    for row, message in zip(table, messages, strict=True):
+        if message.names != known:
+            known, places = message.names, [message.names.index(joint) for joint in joints]
+        values = getattr(message, field)
+        if len(values) != len(known):
+            raise LogError(
+                f"a JointState message of {file} at stamp {message.stamp_ns} ns names {len(known)} joints "
+                f"but holds {len(values)} values of {field}",
+                hint=f"does the driver publish {field}?",
+            )
+        row[:] = values[places]
+    return table

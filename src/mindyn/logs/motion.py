@@ -13,7 +13,7 @@ from mindyn.logs.interpolation import delayed
 from mindyn.logs.log import Log
 
 
-class Motion(NamedTuple):
+class ConditionedMotion(NamedTuple):
     """(N, n) arrays in SI units at the joints."""
 
     q: Array
@@ -22,13 +22,13 @@ class Motion(NamedTuple):
     tau: Array
 
 
-def conditioned_motion(rows: Log, c: Conditioning) -> Motion:
+def conditioned_motion(rows: Log, c: Conditioning) -> ConditionedMotion:
     """Filtered motion, delayed to the torque, and the torque, filtered if asked."""
     rate = number(c.rate_hz, "rate_hz")
     motion = _motion(rows, c, rate)
     delay = number(c.delay_s, "delay_s") * rate
     q, qd, qdd = (delayed(array, delay) for array in motion) if delay else motion
-    return Motion(q, qd, qdd, lowpass(rows.tau, torque_cutoff(c), rate, c.order))
+    return ConditionedMotion(q, qd, qdd, lowpass(rows.tau, torque_cutoff(c), rate, c.order))
 
 
 def _motion(rows: Log, c: Conditioning, rate: float) -> tuple[Array, Array, Array]:

@@ -15,7 +15,7 @@ from mindyn.logs.cutoffs import CutoffRule, noise_floor_cutoff
 from mindyn.logs.delay import step_notes
 from mindyn.logs.findings import LogError
 from mindyn.logs.log import Log
-from mindyn.logs.motion import Motion, conditioned_motion
+from mindyn.logs.motion import ConditionedMotion, conditioned_motion
 from mindyn.logs.reading import LogScan
 from mindyn.logs.resolving import resolve
 from mindyn.logs.samples import Samples
@@ -137,14 +137,14 @@ class SampleStream:
         self._segment = int(segments[-1])
         return np.asarray(segments, dtype=np.int64)
 
-    def _samples(self, motion: Motion, kept: NDArray[np.int64], segments: NDArray[np.int64]) -> Samples:
+    def _samples(self, motion: ConditionedMotion, kept: NDArray[np.int64], segments: NDArray[np.int64]) -> Samples:
         c = self.conditioning
         q, qd, qdd, tau = (array[kept] for array in motion)
         usable = None if c.slow_speed is None else np.abs(qd) > np.asarray(c.slow_speed)
         return Samples(self.robot.primary_names, q, qd, qdd, tau, self.rate_hz, segments, usable)
 
 
-def _kept_rows(window: Window, motion: Motion, c: Conditioning) -> NDArray[np.int64]:
+def _kept_rows(window: Window, motion: ConditionedMotion, c: Conditioning) -> NDArray[np.int64]:
     """Rows of the window's piece that are not at an edge, not at rest, and on the decimation's raster."""
     rows = np.arange(window.start, window.stop, dtype=np.int64)
     keep = (rows + window.index) % c.decimation == 0

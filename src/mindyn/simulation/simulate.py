@@ -28,7 +28,7 @@ _TICK = 1e-10
 """Seconds within which two instants are one."""
 
 
-class Motion(Protocol):
+class Integrator(Protocol):
     """A state that moves on in time under a held torque."""
 
     t: float
@@ -77,7 +77,7 @@ def simulate(
     qd = frozen_array(np.zeros(n) if qd0 is None else qd0, (n,), "qd0")
     longest = require_positive(1 / rate_hz if longest_step_s is None else longest_step_s, "longest_step_s")
     source = _source(torque, seconds, n, require_positive(control_rate_hz or rate_hz, "control_rate_hz"))
-    motion: Motion = (
+    motion: Integrator = (
         AdaptiveMotion(plant, q, qd, tolerance or Tolerance()) if method == "adaptive"
         else FixedMotion(plant, q, qd, longest)
     )  # fmt: skip
@@ -118,7 +118,7 @@ def _log_source(log: TorqueLog, seconds: float, n: int) -> Source:
     return Source(instants[instants <= seconds], torque)
 
 
-def _run(motion: Motion, source: Source, plant: Plant, seconds: float, rate_hz: float) -> Simulation:
+def _run(motion: Integrator, source: Source, plant: Plant, seconds: float, rate_hz: float) -> Simulation:
     n, times = plant.joint_count, np.arange(int(seconds * rate_hz + 1e-6) + 1) / rate_hz
     instants, is_row, is_change = _schedule(times, source.instants[source.instants <= times[-1] + _TICK])
     rows = {name: np.empty((len(times), n)) for name in ("q", "qd", "qdd", "tau", "friction")}

@@ -29,7 +29,7 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Fitted:
+class Repetition:
     """What a method made of one repetition: values of the structural base set, or the reason why there are none."""
 
     beta: Array | None
@@ -137,7 +137,7 @@ def compare_methods(
     require_count(workers, "workers")
     start = perf_counter()
     bench = make_bench(robot, setting)
-    found: dict[str, list[Fitted]] = {name: [] for name in names}
+    found: dict[str, list[Repetition]] = {name: [] for name in names}
     for done, one in enumerate(_repetitions(bench, names, workers), start=1):
         for name, fitted in one.items():
             found[name].append(fitted)
@@ -147,7 +147,7 @@ def compare_methods(
     return Comparison(robot.name, robot.joint_names, setting, results, perf_counter() - start)
 
 
-def _repetitions(bench: Bench, names: tuple[str, ...], workers: int) -> Iterator[dict[str, Fitted]]:
+def _repetitions(bench: Bench, names: tuple[str, ...], workers: int) -> Iterator[dict[str, Repetition]]:
     """The fits of every repetition, in order."""
     numbers = range(bench.setting.repetitions)
     if workers == 1:
@@ -168,12 +168,12 @@ def _keep(bench: Bench, names: tuple[str, ...]) -> None:
     _KEPT.append((bench, names))
 
 
-def _fit_kept(number: int) -> dict[str, Fitted]:
+def _fit_kept(number: int) -> dict[str, Repetition]:
     bench, names = _KEPT[-1]
     return fit_all(bench, number, names)
 
 
-def fit_all(bench: Bench, number: int, names: Iterable[str]) -> dict[str, Fitted]:
+def fit_all(bench: Bench, number: int, names: Iterable[str]) -> dict[str, Repetition]:
     """Every method on one recording."""
     trial = bench.trial(number)
     base = Regressor(bench.robot).base
@@ -183,13 +183,13 @@ def fit_all(bench: Bench, number: int, names: Iterable[str]) -> dict[str, Fitted
         try:
             estimate = METHODS[name].fit(trial)
             beta = estimate.base.to(base) @ estimate.base_values
-            found[name] = Fitted(beta, process_time() - start)
+            found[name] = Repetition(beta, process_time() - start)
         except MindynError as error:
-            found[name] = Fitted(None, process_time() - start, error.message)
+            found[name] = Repetition(None, process_time() - start, error.message)
     return found
 
 
-def _judged(name: str, fits: list[Fitted], bench: Bench, regressor: Regressor) -> MethodResult:
+def _judged(name: str, fits: list[Repetition], bench: Bench, regressor: Regressor) -> MethodResult:
     betas = np.array([one.beta for one in fits if one.beta is not None])
     reason = next((one.reason for one in fits if one.beta is None), "")
     seconds = float(np.median([one.seconds for one in fits]))

@@ -1,0 +1,100 @@
+"""Lines, files, constants, repeated names and modules with one importer of a source tree.
+
+python tools/measure_code.py src/mindyn                      one row for every layer
+python tools/measure_code.py src/mindyn --one-importer       those modules, with who imports each
+python tools/measure_code.py src/mindyn --repeated           constants and classes of one name in several modules
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+from collections import defaultdict
+from pathlib import Path
+
+
+def constants(tree: ast.Module) -> list[str]:
+    """Names in capitals that a module assigns."""
+    found = []
+    for node in tree.body:
+        targets = [node.target] if isinstance(node, ast.AnnAssign) else getattr(node, "targets", [])
+        found += [one.id for one in targets if isinstance(one, ast.Name) and one.id.strip("_").isupper()]
+    return found
+
+
+def importers(trees: dict[str, ast.Module]) -> dict[str, set[str]]:
+    """For each module, the modules that import it; the package's own list of public names does not count."""
+    found: dict[str, set[str]] = {name: set() for name in trees}
+    for name, tree in trees.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and name != "mindyn":
+                inner = [f"{node.module}.{alias.name}" for alias in node.names]
+                for one in {node.module or "", *inner} & set(trees):
+                    found[one].add(name)
+    return found
+
+
+def main() -> None:
+    """Print the measures."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("source", type=Path, nargs="?", default=Path("src/mindyn"))
+    parser.add_argument("--one-importer", action="store_true")
+    parser.add_argument("--repeated", action="store_true")
+    given = parser.parse_args()
+    paths = sorted(given.source.rglob("*.py"))
+    texts = {path: path.read_text() for path in paths}
+    names = {path: ".".join(("mindyn", *path.relative_to(given.source).with_suffix("").parts)) for path in paths}
+    trees = {names[path].removesuffix(".__init__"): ast.parse(text) for path, text in texts.items()}
+    by = importers(trees)
+    public = {node.module for node in ast.walk(trees["mindyn"]) if isinstance(node, ast.ImportFrom)}
+    alone = {name for name, who in by.items() if len(who) == 1 and name not in public and not name.endswith("main")}
+    if given.one_importer:
+        for name in sorted(alone):
+            (who,) = by[name]
+            print(f"{name:48} {len(texts[_path(names, name)].splitlines()):4} lines   {who}")
+        return
+    if given.repeated:
+        for what, found in (("constant", repeated_constants(trees)), ("class", repeated_classes(trees))):
+            for name, modules in sorted(found.items()):
+                print(f"{what:9} {name:20} {', '.join(modules)}")
+        return
+    rows: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
+    for path, text in texts.items():
+        name = names[path].removesuffix(".__init__")
+        layer = path.relative_to(given.source).parts[0] if path.parent != given.source else "(package)"
+        values = (len(text.splitlines()), 1, len(constants(trees[name])), int(name in alone))
+        for total in (rows[layer], rows["all"]):
+            total[:] = [a + b for a, b in zip(total, values, strict=True)]
+    print(f"{'layer':18}{'lines':>8}{'files':>8}{'constants':>11}{'one importer':>14}")
+    for layer, (lines, files, count, single) in rows.items():
+        if layer != "all":
+            print(f"{layer:18}{lines:8}{files:8}{count:11}{single:14}")
+    lines, files, count, single = rows["all"]
+    print(f"{'all':18}{lines:8}{files:8}{count:11}{single:14}")
+
+
+def _path(names: dict[Path, str], module: str) -> Path:
+    return next(path for path, name in names.items() if name.removesuffix(".__init__") == module)
+
+
+def repeated_constants(trees: dict[str, ast.Module]) -> dict[str, list[str]]:
+    """Constants that several modules assign under one name."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for module, tree in trees.items():
+        for name in constants(tree):
+            found[name.strip("_")].append(module.removeprefix("mindyn."))
+    return {name: modules for name, modules in found.items() if len(modules) > 1}
+
+
+def repeated_classes(trees: dict[str, ast.Module]) -> dict[str, list[str]]:
+    """Classes that several modules have under one name."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for module, tree in trees.items():
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef):
+                found[node.name.strip("_")].append(module.removeprefix("mindyn."))
+    return {name: modules for name, modules in found.items() if len(modules) > 1}
+
+
+if __name__ == "__main__":
+    main()
