@@ -2,93 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Literal, get_args
 
 import casadi
 
-from mindyn.equations.chain import SX, Chain, constant, kinematic_chain, reduced_chain, standard_chain, symbolic_chain
+from mindyn.equations.chain import SX
 from mindyn.equations.control import momentum_drift, observer_step, slotine_li_torques
-from mindyn.equations.drives import drive_torques, rotor_energy
+from mindyn.equations.drives import rotor_energy
 from mindyn.equations.energy import energy
-from mindyn.equations.formulations import INERTIA_MATRIX, INVERSE_DYNAMICS, formulated
+from mindyn.equations.formulations import INERTIA_MATRIX, INVERSE_DYNAMICS, accelerations, formulated
 from mindyn.equations.forward_dynamics import forward_dynamics
 from mindyn.equations.inertia_matrix import coriolis_matrix, inertia_matrix
 from mindyn.equations.kinematics import forward_kinematics, geometric_jacobian
-from mindyn.equations.lean_dynamics import LeanChain, lean_chain
 from mindyn.equations.newton_euler import inverse_dynamics
+from mindyn.equations.traces import BEYOND_BASE, Needs, Parameters, Request, Trace, start_trace
 from mindyn.errors import InputError, MissingPhysicsError, RobotError, require_choice, unknown_name
-from mindyn.notation import PARAMETERS_PER_LINK
 from mindyn.parameters.base import BaseParameters, same_mechanism
-from mindyn.parameters.structural import structural_base
-from mindyn.robots.drive_matrices import drive_parameters, reflected_inertia
 from mindyn.robots.robot import Robot
 
 Function = Any
 """casadi.Function."""
-
-Parameters = Literal["constant", "standard", "input", "base"]
-"""How link parameters enter: the robot's base values as constants; its ten parameters of each link as constants; phi
-as an input; beta as an input."""
-
-
-@dataclass(frozen=True, slots=True)
-class Trace:
-    """What an equation is traced from: the robot, its symbols by name, and whether drives take part.
-
-    make_chain        makes the chain; it is made once, and only for equations that use it
-    lean              the robot's own base values for the lean recursion, where torques alone are asked for
-    parameters        the symbols of parameters that are inputs, or that a regressor is the derivative by
-    drive_parameters  (4 drives + extras,) expressions, or None for the robot's own values
-    """
-
-    robot: Robot
-    make_chain: Callable[[], Chain]
-    lean: LeanChain | None
-    symbols: dict[str, SX]
-    parameters: dict[str, SX]
-    drives: bool
-    drive_parameters: SX | None
-    place: str
-
-    def __getitem__(self, name: str) -> SX:
-        return self.symbols[name]
-
-    @property
-    def chain(self) -> Chain:
-        """The chain, with parameters as they enter."""
-        return self.make_chain()
-
-    def torques(self, qd: SX, qdd: SX) -> SX:
-        """Inverse dynamics of the rigid chain, by the shortest recursion at hand."""
-        if self.lean is not None:
-            return self.lean.torques(self["q"], qd, qdd)
-        return inverse_dynamics(self.chain, self["q"], qd, qdd)
-
-    def with_drives(self, tau: SX, qd: SX, qdd: SX) -> SX:
-        """Tau, plus what the drives take where they take part."""
-        if not self.drives:
-            return tau
-        return tau + drive_torques(self.robot, self["q"], qd, qdd, self.drive_parameters)
-
-    @property
-    def rest(self) -> SX:
-        """Zero joint velocity or acceleration."""
-        return casadi.SX(self.robot.joint_count, 1)
-
-    @property
-    def all_parameters(self) -> SX:
-        """The column of parameters that a regressor is the derivative by."""
-        return casadi.vertcat(*self.parameters.values())
 
 
 @dataclass(frozen=True, slots=True)
 class Equation:
     """An equation: names of its inputs and its output, how to trace it, and what it says.
 
-    needs         what it takes of the links: nothing, what torques depend on, or the bodies themselves
+    needs         what it takes of the links: nothing, what torques depend on with the root at rest or moving, or the
+                  bodies themselves
     regressor_of  the parameters it is the derivative by, if it is a regressor
     """
 
@@ -96,12 +39,12 @@ class Equation:
     output: str
     trace: Callable[[Trace], SX]
     meaning: str
-    needs: Literal["nothing", "torques", "bodies"] = "torques"
+    needs: Needs = "torques"
     regressor_of: Literal["", "phi", "beta"] = ""
 
 
 def _inverse_dynamics(t: Trace) -> SX:
-    return t.with_drives(t.torques(t["qd"], t["qdd"]), t["qd"], t["qdd"])
+    return t.with_drives(t.torques(t["qd"], t["qdd"], outside=t.outside), t["qd"], t["qdd"])
 
 
 def _inverse_dynamics_with_wrenches(t: Trace) -> SX:
@@ -110,22 +53,14 @@ def _inverse_dynamics_with_wrenches(t: Trace) -> SX:
 
 
 def _inertia_matrix(t: Trace) -> SX:
-    M = inertia_matrix(t.chain, t["q"])
-    if not t.drives:
-        return M
-    if t.drive_parameters is None:
-        return M + casadi.SX(casadi.DM(reflected_inertia(t.robot)))
-    qdd = casadi.SX.sym("qdd", t.robot.joint_count)
-    return M + casadi.jacobian(drive_torques(t.robot, t["q"], t.rest, qdd, t.drive_parameters), qdd)
+    return inertia_matrix(t.chain, t["q"]) + t.drive_inertia
 
 
 def _forward_dynamics(t: Trace) -> SX:
     if not t.drives:
         return forward_dynamics(t.chain, t["q"], t["qd"], t["tau"], t.torques(t["qd"], t.rest))
-    left = t["tau"] - drive_torques(t.robot, t["q"], t["qd"], t.rest, t.drive_parameters)
-    qdd = casadi.SX.sym("qdd", t.robot.joint_count)
-    added = casadi.jacobian(drive_torques(t.robot, t["q"], t.rest, qdd, t.drive_parameters), qdd)
-    return forward_dynamics(t.chain, t["q"], t["qd"], left, t.torques(t["qd"], t.rest), added)
+    left = t["tau"] - t.with_drives(t.rest, t["qd"], t.rest)
+    return forward_dynamics(t.chain, t["q"], t["qd"], left, t.torques(t["qd"], t.rest), t.drive_inertia)
 
 
 def _slotine_li(t: Trace) -> SX:
@@ -164,6 +99,19 @@ EQUATIONS: dict[str, Equation] = {
         "tau",
         _inverse_dynamics_with_wrenches,
         "joint torques while wrenches (moment, force; in link frames) act on the links from outside",
+    ),
+    "inverse_dynamics_with_tip_wrench": Equation(
+        ("q", "qd", "qdd", "tip_wrench"),
+        "tau",
+        _inverse_dynamics,
+        "joint torques of a serial robot while a wrench (moment, force; in its frame) acts on the last link",
+    ),
+    "inverse_dynamics_on_moving_root": Equation(
+        ("q", "qd", "qdd", "root_motion"),
+        "tau",
+        _inverse_dynamics,
+        "joint torques while the root turns and accelerates",
+        needs="torques on a moving root",
     ),
     "inertia_matrix": Equation(("q",), "M", _inertia_matrix, "joint-space inertia matrix M(q)"),
     "bias": Equation(
@@ -249,8 +197,40 @@ EQUATIONS: dict[str, Equation] = {
 }
 """Every equation by its public name."""
 
+MEANINGS: Mapping[str, str] = {
+    "q": "joint positions, rad or m",
+    "qd": "joint velocities, rad/s or m/s",
+    "qdd": "joint accelerations, rad/s^2 or m/s^2",
+    "tau": "joint torques or forces, N m or N",
+    "qd_r": "reference velocities, rad/s or m/s",
+    "qdd_r": "reference accelerations, rad/s^2 or m/s^2",
+    "state": "momentum that torques, gravity and the observed torque account for, kg m^2/s",
+    "gain": "observer gains of the joints, 1/s",
+    "dt": "sampling time, s",
+    "step": "external torque, then the next state",
+    "tip_wrench": "moment (N m) and force (N) on the last link from outside, in its frame",
+    "root_motion": "angular velocity and acceleration (rad/s, rad/s^2) of the root, acceleration of its origin (m/s^2)",
+    "wrenches": "moment (N m) and force (N) on each link from outside, in link frames",
+    "phi": "standard parameters m, mcx, mcy, mcz, Ixx, Ixy, Iyy, Ixz, Iyz, Izz of every link, kg, kg m, kg m^2",
+    "drive_parameters": "rotor inertia, viscous, Coulomb, offset of every drive; coefficients of extra torques",
+    "beta": "base parameters",
+    "M": "inertia matrix, kg m^2 (revolute)",
+    "C": "Coriolis matrix, N m s",
+    "Y": "regressor, row-major",
+    "E": "kinetic and potential energy, J",
+    "X": "homogeneous pose, row-major",
+    "J": "geometric Jacobian, angular rows first",
+}
+"""Inputs and outputs of the equations, for readers of exported sources."""
+
 PLACED = ("forward_kinematics", "geometric_jacobian")
 """Equations of a link or frame, which `place` names."""
+
+SERIAL = ("inverse_dynamics_with_tip_wrench",)
+"""Equations of serial robots: a tree has no one tip (`inverse_dynamics_with_wrenches` takes every link)."""
+
+DYNAMICS = ("inverse_dynamics", "inverse_dynamics_with_tip_wrench", "inverse_dynamics_on_moving_root")
+"""Equations that a formulation of inverse dynamics makes."""
 
 
 def equation(
@@ -271,43 +251,36 @@ def equation(
                 (4 drives + extras,) are further inputs; "base": beta is a further input
     base        the base set of "base" and of `regressor`; the structural one if left out
     place       link or frame of forward_kinematics and geometric_jacobian
-    formulation of inverse_dynamics and inertia_matrix, with constant parameters: a name of equations/formulations.py,
-                or "auto", which counts the operations of all and takes the cheapest; the default is nearly always that
+    formulation of inverse dynamics, inertia_matrix and forward_dynamics (that of its inertia matrix): a name of
+                equations/formulations.py, or "auto", which counts the operations of all and takes the cheapest; the
+                default is nearly always that. Those in MLC take parameters at run time too
     """
     if name not in EQUATIONS:
         raise unknown_name("equation", name, EQUATIONS)
     entry = EQUATIONS[name]
     asked = Request(drives, parameters, base, place)
     _require_usable(robot, entry, asked, name)
-    trace = _start(robot, entry, asked)
+    trace = start_trace(robot, entry.inputs, entry.needs, entry.regressor_of, asked)
     result = casadi.cse(entry.trace(trace) if formulation is None else _formulated(trace, name, asked, formulation))
     given = {} if entry.regressor_of else trace.parameters
     inputs = {key: trace[key] for key in entry.inputs} | given
     return casadi.Function(name, [*inputs.values()], [result], [*inputs], [entry.output])
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What was asked of `equation`."""
-
-    drives: bool
-    parameters: str
-    base: BaseParameters | None
-    place: str | None
-
-
 def _formulated(t: Trace, name: str, asked: Request, formulation: str) -> SX:
     """The equation by a formulation that was asked for by name."""
-    if asked.parameters != "constant" or name not in ("inverse_dynamics", "inertia_matrix"):
+    if asked.parameters == "standard" or name not in (*DYNAMICS, "inertia_matrix", "forward_dynamics"):
         raise InputError(
-            f"formulations are of inverse_dynamics and inertia_matrix with constant parameters, not of {name}"
+            f"formulations are of {', '.join(DYNAMICS)}, inertia_matrix and forward_dynamics, with constant, input or "
+            f"base parameters; not of {name} with {asked.parameters} ones"
         )
-    robot = t.robot
-    if name == "inverse_dynamics":
-        tau = formulated(INVERSE_DYNAMICS, formulation, robot, t["q"], t["qd"], t["qdd"])
+    if name in DYNAMICS:
+        tau = formulated(INVERSE_DYNAMICS, formulation, t.arm, t["q"], t["qd"], t["qdd"], t.outside)
         return t.with_drives(tau, t["qd"], t["qdd"])
-    M = formulated(INERTIA_MATRIX, formulation, robot, t["q"])
-    return M + casadi.SX(casadi.DM(reflected_inertia(robot))) if t.drives else M
+    if name == "inertia_matrix":
+        return formulated(INERTIA_MATRIX, formulation, t.arm, t["q"]) + t.drive_inertia
+    left = t["tau"] - t.with_drives(t.rest, t["qd"], t.rest)
+    return accelerations(formulation, t.arm, t["q"], t["qd"], left, t.drive_inertia)
 
 
 def _require_usable(robot: Robot, entry: Equation, asked: Request, name: str) -> None:
@@ -329,42 +302,14 @@ def _require_usable(robot: Robot, entry: Equation, asked: Request, name: str) ->
         raise InputError(
             f"the base set is of {asked.base.robot.name!r}, whose joints, gears or gravity differ from {robot.name!r}'s"
         )
-    if asked.parameters == "base" and entry.needs == "bodies":
+    if name in SERIAL and not robot.is_serial:
+        raise RobotError(
+            f"{name} is of serial robots, and {robot.name!r} branches: it has no one tip",
+            hint="inverse_dynamics_with_wrenches takes a wrench on every link",
+        )
+    if asked.parameters == "base" and entry.needs in BEYOND_BASE:
         raise InputError(f"{name} depends on more than the base parameters; use parameters='input'")
     if asked.base is not None and asked.base.drives != asked.drives:
         raise InputError(
             f"the base set was made with drives={asked.base.drives}, but drives={asked.drives} is asked for"
         )
-
-
-def _start(robot: Robot, entry: Equation, asked: Request) -> Trace:
-    n = robot.joint_count
-    shapes = {"wrenches": (n, 6), "dt": (1, 1)}
-    symbols = {name: casadi.SX.sym(name, *shapes.get(name, (n, 1))) for name in entry.inputs}
-    place = asked.place or ""
-    if entry.needs == "nothing":
-        return Trace(robot, cache(lambda: kinematic_chain(robot)), None, symbols, {}, False, None, place)
-    if entry.regressor_of == "beta" or (asked.parameters == "base" and not entry.regressor_of):
-        beta, phi, drive = _base_symbols(robot, asked)
-        return Trace(
-            robot, cache(lambda: symbolic_chain(robot, phi)), None, symbols, {"beta": beta}, asked.drives, drive, place
-        )
-    if asked.parameters == "input" or entry.regressor_of == "phi":
-        phi = casadi.SX.sym("phi", n * PARAMETERS_PER_LINK)
-        given = {"phi": phi}
-        if asked.drives:
-            given["drive_parameters"] = casadi.SX.sym("drive", len(drive_parameters(robot)))
-        drive = given.get("drive_parameters")
-        return Trace(robot, cache(lambda: symbolic_chain(robot, phi)), None, symbols, given, asked.drives, drive, place)
-    reduced = entry.needs == "torques" and asked.parameters == "constant"
-    make = cache(lambda: reduced_chain(robot) if reduced else standard_chain(robot))
-    return Trace(robot, make, lean_chain(robot) if reduced else None, symbols, {}, asked.drives, None, place)
-
-
-def _base_symbols(robot: Robot, asked: Request) -> tuple[SX, SX, SX | None]:
-    """beta, and the standard and drive parameters that have these base values."""
-    base = structural_base(robot, drives=asked.drives) if asked.base is None else asked.base
-    beta = casadi.SX.sym("beta", base.count)
-    everything = casadi.densify(constant(base.embedding) @ beta)
-    links = robot.joint_count * PARAMETERS_PER_LINK
-    return beta, everything[:links], everything[links:] if asked.drives else None

@@ -3,69 +3,133 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import casadi
 
-from mindyn.equations.chain import SX, reduced_chain
+from mindyn.equations.chain import SX, constant, reduced_chain, standard_chain, symbolic_chain
 from mindyn.equations.composite_bodies import composite_inertia_matrix
+from mindyn.equations.forward_dynamics import factor, solve
 from mindyn.equations.inertia_matrix import inertia_matrix
 from mindyn.equations.kane import kane_inverse_dynamics
-from mindyn.equations.lean_dynamics import lean_chain
+from mindyn.equations.lean_dynamics import lean_chain, lean_chain_on_moving_root
 from mindyn.equations.mlc_dynamics import mlc_inverse_dynamics
 from mindyn.equations.mlc_inertia import mlc_inertia_matrix
 from mindyn.equations.newton_euler import inverse_dynamics
-from mindyn.errors import unknown_name
-from mindyn.parameters.lin import lin_base
-from mindyn.parameters.lin_structure import lin_structure
+from mindyn.equations.outside import NOTHING_OUTSIDE, Outside
+from mindyn.errors import InputError, unknown_name
+from mindyn.parameters.lin import mlc_matrix
+from mindyn.parameters.lin_structure import LinStructure, lin_structure, lin_structure_on_moving_root
 from mindyn.robots.robot import Robot
 
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """A robot and its link parameters as they enter: its own numbers (phi None), or expressions (10 n, 1)."""
+
+    robot: Robot
+    phi: SX | None = None
+
+    def mlc(self, structure: LinStructure) -> SX:
+        """The MLC vector: numbers, or Lin's linear forms of the expressions."""
+        K = mlc_matrix(self.robot, structure)
+        return casadi.SX(casadi.DM(K @ self.robot.phi)) if self.phi is None else casadi.densify(constant(K) @ self.phi)
+
+
 Maker = Callable[..., SX]
-"""(robot, q, qd, qdd) -> tau, or (robot, q) -> M."""
+"""(arm, q, qd, qdd, outside) -> tau, or (arm, q) -> M."""
 
 
-def _mlc(robot: Robot, q: SX, qd: SX, qdd: SX) -> SX:
-    return mlc_inverse_dynamics(lin_structure(robot), casadi.SX(casadi.DM(lin_base(robot).values)), q, qd, qdd)
+def _lean(arm: Arm, q: SX, qd: SX, qdd: SX, outside: Outside) -> SX:
+    made = lean_chain(arm.robot) if outside.root is None else lean_chain_on_moving_root(arm.robot)
+    return made.torques(q, qd, qdd, outside=outside)
+
+
+def _newton_euler(arm: Arm, q: SX, qd: SX, qdd: SX, outside: Outside) -> SX:
+    if arm.phi is not None:
+        chain = symbolic_chain(arm.robot, arm.phi)
+    else:
+        chain = reduced_chain(arm.robot) if outside.root is None else standard_chain(arm.robot)
+    return inverse_dynamics(chain, q, qd, qdd, outside.wrenches(arm.robot.joint_count), outside.root)
+
+
+def _mlc(arm: Arm, q: SX, qd: SX, qdd: SX, outside: Outside) -> SX:
+    structure = lin_structure(arm.robot) if outside.root is None else lin_structure_on_moving_root(arm.robot)
+    return mlc_inverse_dynamics(structure, arm.mlc(structure), q, qd, qdd, outside=outside)
+
+
+def _kane(arm: Arm, q: SX, qd: SX, qdd: SX, outside: Outside) -> SX:
+    return kane_inverse_dynamics(arm.robot, q, qd, qdd, outside=outside)
+
+
+def _composite_bodies(arm: Arm, q: SX) -> SX:
+    chain = reduced_chain(arm.robot) if arm.phi is None else symbolic_chain(arm.robot, arm.phi)
+    return inertia_matrix(chain, q)
 
 
 def _mlc_matrix(formulation: int) -> Maker:
-    def make(robot: Robot, q: SX) -> SX:
-        mlc = casadi.SX(casadi.DM(lin_base(robot).values))
-        return mlc_inertia_matrix(lin_structure(robot), mlc, q, formulation)
+    def make(arm: Arm, q: SX) -> SX:
+        structure = lin_structure(arm.robot)
+        return mlc_inertia_matrix(structure, arm.mlc(structure), q, formulation)
 
     return make
 
 
 def _composite(formulation: int) -> Maker:
-    return lambda robot, q: composite_inertia_matrix(robot, q, formulation)
+    return lambda arm, q: composite_inertia_matrix(arm.robot, q, formulation)
 
 
-INVERSE_DYNAMICS: dict[str, Maker] = {
-    "lean": lambda robot, q, qd, qdd: lean_chain(robot).torques(q, qd, qdd),
-    "newton_euler": lambda robot, q, qd, qdd: inverse_dynamics(reduced_chain(robot), q, qd, qdd),
-    "mlc": _mlc,
-    "kane": kane_inverse_dynamics,
-}
+INVERSE_DYNAMICS: dict[str, Maker] = {"lean": _lean, "newton_euler": _newton_euler, "mlc": _mlc, "kane": _kane}
 """lean: base values, fewest operations; newton_euler: base values; mlc: Lin 1995; kane: Angeles et al. 1988."""
 
 INERTIA_MATRIX: dict[str, Maker] = {
-    "composite_bodies": lambda robot, q: inertia_matrix(reduced_chain(robot), q),
+    "composite_bodies": _composite_bodies,
     **{f"formulation_{k}": _composite(k) for k in range(1, 6)},
     **{f"mlc_{k}": _mlc_matrix(k) for k in (1, 2)},
 }
 """composite_bodies: base values; formulation_1 .. 5 and mlc_1, mlc_2: Lin & Fang 1999."""
 
+BIAS_BY = {"mlc_1": "mlc", "mlc_2": "mlc"}
+"""The inverse dynamics that goes with an inertia matrix in forward dynamics; the cheapest where none is named."""
+
 ANY_TREE = ("lean", "newton_euler", "composite_bodies")
 """What works on trees; the others are written for serial robots."""
 
+ANY_PARAMETERS = ("newton_euler", "mlc", "composite_bodies", "mlc_1", "mlc_2")
+"""What takes parameters at run time, as identified; the others are made from a robot's own numbers."""
 
-def formulated(makers: dict[str, Maker], formulation: str, robot: Robot, *motion: SX) -> SX:
+
+def formulated(makers: dict[str, Maker], formulation: str, arm: Arm, *motion: Any) -> SX:
     """The expression of one formulation, or with "auto" of the one with the fewest operations."""
     if formulation != "auto":
         if formulation not in makers:
             raise unknown_name("formulation", formulation, ("auto", *makers))
-        return makers[formulation](robot, *motion)
-    usable = [maker for name, maker in makers.items() if robot.is_serial or name in ANY_TREE]
-    return min((casadi.cse(maker(robot, *motion)) for maker in usable), key=_operations)
+        if arm.phi is not None and formulation not in ANY_PARAMETERS:
+            usable = ", ".join(name for name in makers if name in ANY_PARAMETERS)
+            raise InputError(
+                f"formulation {formulation!r} has constant parameters; those that take them at run time: {usable}"
+            )
+        return makers[formulation](arm, *motion)
+    serial = arm.robot.is_serial
+    usable_makers = [
+        maker
+        for name, maker in makers.items()
+        if (serial or name in ANY_TREE) and (arm.phi is None or name in ANY_PARAMETERS)
+    ]
+    return min((casadi.cse(maker(arm, *motion)) for maker in usable_makers), key=_operations)
+
+
+def accelerations(formulation: str, arm: Arm, q: SX, qd: SX, tau: SX, added_inertia: SX) -> SX:
+    """qdd (n, 1) with the inertia matrix, and where that is in MLC the bias torques too, by a formulation.
+
+    added_inertia  (n, n) of the drives, on top of M
+    """
+    rest = casadi.SX(arm.robot.joint_count, 1)
+    bias = formulated(INVERSE_DYNAMICS, BIAS_BY.get(formulation, "auto"), arm, q, qd, rest, NOTHING_OUTSIDE)
+    M = formulated(INERTIA_MATRIX, formulation, arm, q) + added_inertia
+    before = [list(reversed(range(i))) for i in range(arm.robot.joint_count)]
+    return solve(*factor(casadi.densify(M), before), before, tau - bias)
 
 
 def _operations(expression: SX) -> int:

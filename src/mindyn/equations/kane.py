@@ -27,27 +27,28 @@ from mindyn.equations.dh_joints import (
     column,
     dh_parameters,
     end_wrench,
+    entries,
     joints_at,
     kinds,
     scalars,
     serial_dh,
 )
+from mindyn.equations.outside import NOTHING_OUTSIDE, Outside, RootMotion
 from mindyn.equations.rotation_rates import omega
 from mindyn.equations.triples import ZERO, Line, Matrix, Scalar, Symmetric, Triple, as_written, cross
 from mindyn.robots.robot import Robot
 
 
-def kane_inverse_dynamics(robot: Robot, q: SX, qd: SX, qdd: SX, wrench: SX | None = None) -> SX:
-    """Joint torques tau (n, 1) of a serial robot with its own parameters as constants.
-
-    wrench  (6, 1) moment and force from outside on the last link, at its source frame and in its components
-    """
+def kane_inverse_dynamics(robot: Robot, q: SX, qd: SX, qdd: SX, *, outside: Outside = NOTHING_OUTSIDE) -> SX:
+    """Joint torques tau (n, 1) of a serial robot with its own parameters as constants."""
     dh = serial_dh(robot, "kane")
     joints = joints_at(dh.rows, kinds(robot), q)
     bodies = [central_body(phi) for phi in dh_parameters(robot, dh)]
     gravity = Triple(*(float(v) for v in dh.base.rotation.T @ robot.gravity))
-    moving = centre_motions(joints, bodies, gravity, scalars(qd), scalars(qdd))
-    return column(generalized_forces(joints, bodies, moving, None if wrench is None else end_wrench(dh, wrench)))
+    root = None if outside.root is None else outside.root.at(dh.base)
+    moving = centre_motions(joints, bodies, gravity, scalars(qd), scalars(qdd), root=root)
+    end = None if outside.tip_wrench is None else end_wrench(dh, outside.tip_wrench)
+    return column(generalized_forces(joints, bodies, moving, end))
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +90,13 @@ def centre_motions(
     qd: Sequence[Scalar],
     qdd: Sequence[Scalar],
     line: Line = as_written,
+    root: RootMotion | None = None,
 ) -> list[CentreMotion]:
-    """Stage 2: motion of every link from the base outwards [eq. 12-20, corrected]."""
+    """Stage 2: motion of every link from the base outwards [eq. 10-20, corrected]; w_0, wd_0 and a_0 are `root`'s."""
     before, rho = CentreMotion(ZERO, ZERO, Matrix(ZERO, ZERO, ZERO), -gravity), ZERO
+    if root is not None:
+        w, wd = entries(root.w), entries(root.wd)
+        before = CentreMotion(w, wd, omega(w, wd)[0], entries(root.a) - gravity)
     motions: list[CentreMotion] = []
     for i, (joint, body) in enumerate(zip(joints, bodies, strict=True)):
         w, wd = joint.to_child(before.w), joint.to_child(before.wd)

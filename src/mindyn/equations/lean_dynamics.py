@@ -16,8 +16,10 @@ import numpy as np
 
 from mindyn.equations.chain import SX, Chain, Moved, constant, cross_matrix
 from mindyn.equations.lean_parameters import LeanLink, lean_links, with_last_frames_turned, with_length_unit
-from mindyn.equations.newton_euler import Wrench, along_axis
-from mindyn.parameters.reduced import reduced_parameters
+from mindyn.equations.motion import of_root
+from mindyn.equations.newton_euler import Wrench, along_axis, without_external
+from mindyn.equations.outside import NOTHING_OUTSIDE, Outside
+from mindyn.parameters.reduced import reduced_parameters, reduced_parameters_on_moving_root
 from mindyn.robots.joint_frames import WorkingFrames, working_frames
 from mindyn.robots.robot import Robot
 
@@ -51,14 +53,15 @@ class Anchor:
 
 @dataclass(frozen=True, slots=True)
 class LeanChain:
-    """A robot's own base values, prepared for the lean recursion."""
+    """A robot's own base values, prepared for the lean recursion; `length` is its unit of length in m."""
 
     chain: Chain
     links: tuple[LeanLink, ...]
+    length: float = 1.0
 
-    def torques(self, q: SX, qd: SX, qdd: SX) -> SX:
-        """Inverse dynamics, tau (n, 1)."""
-        return lean_inverse_dynamics(self.chain, self.links, q, qd, qdd)
+    def torques(self, q: SX, qd: SX, qdd: SX, *, outside: Outside = NOTHING_OUTSIDE) -> SX:
+        """Inverse dynamics, tau (n, 1); a root that moves needs `lean_chain_on_moving_root`."""
+        return lean_inverse_dynamics(self, q, qd, qdd, outside)
 
 
 def lean_chain(robot: Robot) -> LeanChain:
@@ -69,11 +72,18 @@ def lean_chain(robot: Robot) -> LeanChain:
     return min(candidates, key=_size) if len(candidates) > 1 else candidates[0]
 
 
+def lean_chain_on_moving_root(robot: Robot) -> LeanChain:
+    """The preparation for a root that moves, which sees more of the first links; lengths stay in m, as its motion."""
+    frames = working_frames(robot)
+    frames, phis = with_last_frames_turned(frames, reduced_parameters_on_moving_root(robot, frames))
+    return LeanChain(Chain(robot, frames, ()), lean_links(phis, frames.steps))
+
+
 def _prepared(robot: Robot, frames: WorkingFrames) -> LeanChain:
     phis = reduced_parameters(robot, frames)
     frames, phis = with_last_frames_turned(frames, phis)
-    frames, phis = with_length_unit(frames, phis)
-    return LeanChain(Chain(robot, frames, ()), lean_links(phis, frames.steps))
+    frames, phis, length = with_length_unit(frames, phis)
+    return LeanChain(Chain(robot, frames, ()), lean_links(phis, frames.steps), length)
 
 
 def _size(lean: LeanChain) -> int:
@@ -81,11 +91,15 @@ def _size(lean: LeanChain) -> int:
     return int(casadi.Function("size", motion, [casadi.cse(lean.torques(*motion))]).n_instructions())
 
 
-def lean_inverse_dynamics(chain: Chain, links: tuple[LeanLink, ...], q: SX, qd: SX, qdd: SX) -> SX:
+def lean_inverse_dynamics(lean: LeanChain, q: SX, qd: SX, qdd: SX, outside: Outside) -> SX:
     """Joint torques tau (n, 1)."""
+    chain = lean.chain
     joints = chain.at(q)
-    swings = lean_motion(chain, joints, q, qd, qdd)
-    loads = [lean_wrench(link, swing) for link, swing in zip(links, swings, strict=True)]
+    first = of_root(chain, outside.root)
+    swings = lean_motion(chain, joints, q, qd, qdd, Swing(first.w, first.wd, first.omega, first.a, None))
+    loads = [lean_wrench(link, swing) for link, swing in zip(lean.links, swings, strict=True)]
+    if (wrenches := outside.wrenches(chain.joint_count)) is not None:
+        loads = without_external(chain, loads, wrenches, lean.length)
     for i in reversed(range(chain.joint_count)):
         if chain.parents[i] >= 0:
             loads[chain.parents[i]] += _to_parent(joints[i], loads[i])
@@ -108,10 +122,8 @@ def _to_parent(joint: Moved, wrench: Wrench) -> Wrench:
     return Wrench(joint.to_parent(moment) + cross_matrix(across) @ force, force)
 
 
-def lean_motion(chain: Chain, joints: tuple[Moved, ...], q: SX, qd: SX, qdd: SX) -> list[Swing]:
+def lean_motion(chain: Chain, joints: tuple[Moved, ...], q: SX, qd: SX, qdd: SX, root: Swing) -> list[Swing]:
     """Motion of every frame, from the root outwards."""
-    zero, square = casadi.SX(3, 1), casadi.SX(3, 3)
-    root = Swing(zero, zero, square, -chain.gravity, None)
     swings: list[Swing] = []
     for i, joint in enumerate(joints):
         before = root if chain.parents[i] < 0 else swings[chain.parents[i]]

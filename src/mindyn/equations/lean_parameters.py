@@ -88,19 +88,21 @@ def with_last_frames_turned(frames: WorkingFrames, phis: Array) -> tuple[Working
     return replace(frames, steps=tuple(steps)), turned
 
 
-def with_length_unit(frames: WorkingFrames, phis: Array) -> tuple[WorkingFrames, Array]:
+def with_length_unit(frames: WorkingFrames, phis: Array) -> tuple[WorkingFrames, Array, float]:
     """Frames and parameters of a robot without slides in a unit of length L, of mass 1/L^2: torques keep their numbers.
+
+    The third value is L in m; forces count in N / L.
 
     L is the length that occurs most often, so that products with it vanish.
     """
     lengths = np.array([abs(float(x)) for step in frames.steps for x in step.translation if x != 0])
     if not lengths.size or any(step.kind == "prismatic" for step in frames.steps):
-        return frames, phis
+        return frames, phis, 1.0
     # Equal lengths may differ by rounding; one unit in the last digits must not make two of them.
     unit = Counter(float(f"{x:.12g}") for x in lengths).most_common(1)[0][0]
     steps = tuple(replace(step, translation=_in_unit(step.translation, unit)) for step in frames.steps)
     scale = np.array([unit**2, *[unit] * 3, *[1.0] * 6])
-    return replace(frames, gravity=frames.gravity / unit, steps=steps), phis * scale
+    return replace(frames, gravity=frames.gravity / unit, steps=steps), phis * scale, unit
 
 
 def _in_unit(translation: Array, unit: float) -> Array:

@@ -12,11 +12,12 @@ from typing import Any
 import casadi
 from numpy.typing import ArrayLike
 
-from mindyn.equations.catalogue import EQUATIONS, Parameters, equation
+from mindyn.equations.catalogue import EQUATIONS, equation
 from mindyn.equations.chain import SX, constant
 from mindyn.equations.forward_dynamics import factor, solve
 from mindyn.equations.loop_closure import AffineClosure, affine_closure
 from mindyn.equations.loop_constraints import open_tree
+from mindyn.equations.traces import Parameters
 from mindyn.errors import InputError, RobotError, unknown_name
 from mindyn.parameters.base import BaseParameters
 from mindyn.robots.robot import Robot
@@ -71,7 +72,7 @@ def has_projection(name: str) -> bool:
 
 
 def _without_projection(name: str) -> set[str]:
-    return set(EQUATIONS[name].inputs) - {"q", "qd", "qdd", "tau", "wrenches"}
+    return set(EQUATIONS[name].inputs) - {"q", "qd", "qdd", "tau", "wrenches", "root_motion"}
 
 
 def _inputs(tree: Any, affine: AffineClosure) -> dict[str, SX]:

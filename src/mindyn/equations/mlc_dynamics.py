@@ -15,26 +15,30 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from mindyn.equations.chain import SX
-from mindyn.equations.dh_joints import DhJoint, EndWrench, column, end_wrench, joints_at, scalars
+from mindyn.equations.dh_joints import DhJoint, EndWrench, column, end_wrench, entries, joints_at, scalars
 from mindyn.equations.mlc_links import MlcLink, first_axis, lin_joints, mlc_links, slides_after
+from mindyn.equations.outside import NOTHING_OUTSIDE, Outside, RootMotion
 from mindyn.equations.rotation_rates import omega
 from mindyn.equations.tensor_turns import turned
 from mindyn.equations.triples import NOTHING, ZERO, Line, Matrix, Scalar, Symmetric, Triple, as_written, cross, dot
 from mindyn.parameters.lin_structure import LinStructure
 
 
-def mlc_inverse_dynamics(structure: LinStructure, mlc: SX, q: SX, qd: SX, qdd: SX, wrench: SX | None = None) -> SX:
+def mlc_inverse_dynamics(
+    structure: LinStructure, mlc: SX, q: SX, qd: SX, qdd: SX, *, outside: Outside = NOTHING_OUTSIDE
+) -> SX:
     """Joint torques tau (n, 1) from the MLC vector alone.
 
-    structure  of the robot, `lin_structure(robot)`
+    structure  of the robot: `lin_structure(robot)`, or `lin_structure_on_moving_root(robot)` where the root moves
     mlc        (count, 1) in the order of `structure.layout`, version 1999: `lin_base(robot).values` or symbols
-    wrench     (6, 1) moment and force from outside on the last link, at its source frame and in its components
+    outside    the tip's wrench is Lin's f_E, t_E
     """
     joints = joints_at(structure.dh.rows, lin_joints(structure), q)
     links = mlc_links(structure, mlc)
-    end = None if wrench is None else end_wrench(structure.dh, wrench)
+    end = None if outside.tip_wrench is None else end_wrench(structure.dh, outside.tip_wrench)
     gravity = Triple(*(float(v) for v in structure.gravity))
-    motions = outward(joints, links, gravity, scalars(qd), scalars(qdd))
+    root = None if outside.root is None else outside.root.at(structure.dh.base)
+    motions = outward(joints, links, gravity, scalars(qd), scalars(qdd), root=root)
     return column(inward(joints, links, motions, scalars(qd), scalars(qdd), end))
 
 
@@ -71,9 +75,13 @@ def outward(
     qd: Sequence[Scalar],
     qdd: Sequence[Scalar],
     line: Line = as_written,
+    root: RootMotion | None = None,
 ) -> list[FrameState]:
-    """Motion of every frame [eq. 57-62, 69-71, 77, 80-82]; the base accelerates upwards in place of gravity."""
+    """FrameState of every frame [eq. 57-62, 69-71, 77, 80-82]; the base accelerates upwards in place of gravity."""
     before = FrameState(ZERO, ZERO, Matrix(ZERO, ZERO, ZERO), NOTHING, -gravity)
+    if root is not None:
+        w, wd = entries(root.w), entries(root.wd)
+        before = FrameState(w, wd, *omega(w, wd), entries(root.a) - gravity)
     motions: list[FrameState] = []
     for i, (joint, link) in enumerate(zip(joints, links, strict=True)):
         if link.group == "sliding":

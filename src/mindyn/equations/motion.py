@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import casadi
 
 from mindyn.equations.chain import SX, Z_AXIS, Chain, Moved, cross_matrix
+from mindyn.equations.outside import RootMotion
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,17 +42,26 @@ class LinkMotion:
         )
 
 
-def at_rest(chain: Chain) -> LinkMotion:
-    """The root: no motion; accelerating upwards takes the place of gravity."""
+def of_root(chain: Chain, root: RootMotion | None) -> LinkMotion:
+    """The base working frame: at rest, or as it is told to move; accelerating upwards takes the place of gravity.
+
+    Its velocity v counts from the root frame, since torques do not depend on a common velocity.
+    """
     zero = casadi.SX(3, 1)
-    return LinkMotion(zero, zero, -chain.gravity, zero)
+    if root is None:
+        return LinkMotion(zero, zero, -chain.gravity, zero)
+    moving = root.at(chain.frames.root)
+    return LinkMotion(moving.w, moving.wd, moving.a - chain.gravity, zero)
 
 
-def forward_motion(chain: Chain, joints: tuple[Moved, ...], qd: SX, qdd: SX) -> tuple[LinkMotion, ...]:
+def forward_motion(
+    chain: Chain, joints: tuple[Moved, ...], qd: SX, qdd: SX, root: RootMotion | None = None
+) -> tuple[LinkMotion, ...]:
     """Motion of every link: w_i = R^T w_p + z qd_i, and so on, from the root outwards."""
+    first = of_root(chain, root)
     motions: list[LinkMotion] = []
     for i, joint in enumerate(joints):
-        before = at_rest(chain) if chain.parents[i] < 0 else motions[chain.parents[i]]
+        before = first if chain.parents[i] < 0 else motions[chain.parents[i]]
         motions.append(_next(joint, before, qd[i], qdd[i]))
     return tuple(motions)
 

@@ -8,6 +8,7 @@ import casadi
 
 from mindyn.equations.chain import SX, Body, Chain, Moved, cross, cross_matrix, wrench_to_working
 from mindyn.equations.motion import LinkMotion, forward_motion
+from mindyn.equations.outside import RootMotion
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,10 +22,12 @@ class Wrench:
         return Wrench(self.moment + other.moment, self.force + other.force)
 
 
-def inverse_dynamics(chain: Chain, q: SX, qd: SX, qdd: SX, wrenches: SX | None = None) -> SX:
+def inverse_dynamics(
+    chain: Chain, q: SX, qd: SX, qdd: SX, wrenches: SX | None = None, root: RootMotion | None = None
+) -> SX:
     """Joint torques tau (n, 1) of the rigid chain; `wrenches` (n, 6) act on the links, in link frames."""
     joints = chain.at(q)
-    motions = forward_motion(chain, joints, qd, qdd)
+    motions = forward_motion(chain, joints, qd, qdd, root)
     loads = link_wrenches(chain, motions)
     if wrenches is not None:
         loads = without_external(chain, loads, wrenches)
@@ -55,12 +58,12 @@ def link_wrenches(chain: Chain, motions: tuple[LinkMotion, ...]) -> list[Wrench]
     return [inertial_wrench(body, motion) for body, motion in zip(chain.bodies, motions, strict=True)]
 
 
-def without_external(chain: Chain, loads: list[Wrench], wrenches: SX) -> list[Wrench]:
-    """The part of each link's wrench that the joints must supply."""
+def without_external(chain: Chain, loads: list[Wrench], wrenches: SX, length: float = 1.0) -> list[Wrench]:
+    """The part of each link's wrench that the joints must supply; `length` is the chain's unit of length in m."""
     supplied = []
     for i, load in enumerate(loads):
         moment, force = wrench_to_working(chain.frames.steps[i], wrenches[i, :].T)
-        supplied.append(Wrench(load.moment - moment, load.force - force))
+        supplied.append(Wrench(load.moment - moment, load.force - length * force))
     return supplied
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mindyn.algebra.values import Array
-from mindyn.equations.catalogue import EQUATIONS, PLACED, Function, Parameters, equation
+from mindyn.equations.catalogue import DYNAMICS, EQUATIONS, MEANINGS, PLACED, SERIAL, Function, equation
 from mindyn.equations.loop_equations import has_projection, loop_equation
+from mindyn.equations.traces import BEYOND_BASE, Parameters
 from mindyn.errors import InputError, require_choice, unknown_name
 from mindyn.files import write_together, write_whole
 from mindyn.kernels.binding import BoundKernel
@@ -41,29 +42,6 @@ MATRICES = ("M", "C", "X", "J", "Y", "wrenches")
 CORE = tuple(name for name in EQUATIONS if name not in PLACED)
 """Equations that need no place."""
 
-MEANINGS: Mapping[str, str] = {
-    "q": "joint positions, rad or m",
-    "qd": "joint velocities, rad/s or m/s",
-    "qdd": "joint accelerations, rad/s^2 or m/s^2",
-    "tau": "joint torques or forces, N m or N",
-    "qd_r": "reference velocities, rad/s or m/s",
-    "qdd_r": "reference accelerations, rad/s^2 or m/s^2",
-    "state": "momentum that torques, gravity and the observed torque account for, kg m^2/s",
-    "gain": "observer gains of the joints, 1/s",
-    "dt": "sampling time, s",
-    "step": "external torque, then the next state",
-    "wrenches": "moment (N m) and force (N) on each link from outside, in link frames",
-    "phi": "standard parameters m, mcx, mcy, mcz, Ixx, Ixy, Iyy, Ixz, Iyz, Izz of every link, kg, kg m, kg m^2",
-    "drive_parameters": "rotor inertia, viscous, Coulomb, offset of every drive; coefficients of extra torques",
-    "beta": "base parameters",
-    "M": "inertia matrix, kg m^2 (revolute)",
-    "C": "Coriolis matrix, N m s",
-    "Y": "regressor, row-major",
-    "E": "kinetic and potential energy, J",
-    "X": "homogeneous pose, row-major",
-    "J": "geometric Jacobian, angular rows first",
-}
-
 
 class Model:
     """Kernels of a robot's equations: arrays (..., n) in, (..., n) out, any batch shape.
@@ -84,6 +62,7 @@ class Model:
         dtype: Precision = "float64",
         inverse_dynamics: str | None = None,
         inertia_matrix: str | None = None,
+        forward_dynamics: str | None = None,
         home: ArrayLike | None = None,
     ) -> None:
         if not isinstance(robot, Robot):
@@ -96,7 +75,10 @@ class Model:
             raise InputError(f"robot {robot.name!r} has no loops: home= has no meaning")
         self.robot = robot
         self._home = home
-        self._formulations = {"inverse_dynamics": inverse_dynamics, "inertia_matrix": inertia_matrix}
+        self._formulations = {
+            **dict.fromkeys(DYNAMICS, inverse_dynamics),
+            **{"inertia_matrix": inertia_matrix, "forward_dynamics": forward_dynamics},
+        }
         self._base = base
         self.drives = drives
         self.parameters = parameters
@@ -117,9 +99,31 @@ class Model:
             self._base = structural_base(self.robot, drives=self.drives)
         return self._base
 
-    def inverse_dynamics(self, q: Any, qd: Any, qdd: Any, *given: Any, out: Any = None, threads: int = 1) -> Array:
-        """tau (..., n) = M(q) qdd + C(q, qd) qd + G(q)."""
-        return self.kernel("inverse_dynamics").run((q, qd, qdd, *given), out, threads)  # type: ignore[no-any-return]
+    def inverse_dynamics(
+        self,
+        q: Any,
+        qd: Any,
+        qdd: Any,
+        *given: Any,
+        root_motion: Any = None,
+        tip_wrench: Any = None,
+        out: Any = None,
+        threads: int = 1,
+    ) -> Array:
+        """tau (..., n) = M(q) qdd + C(q, qd) qd + G(q).
+
+        root_motion  (..., 9) w, wd, a of a root that moves: its angular velocity and acceleration and the acceleration
+                     of its origin, in root components. Gravity stays as the robot has it; of a root that tilts, take
+                     the gravity it sees less the robot's away from a
+        tip_wrench   (..., 6) moment, force on the last link of a serial robot from outside, in its frame
+        """
+        if root_motion is None and tip_wrench is None:
+            return self.kernel("inverse_dynamics").run((q, qd, qdd, *given), out, threads)  # type: ignore[no-any-return]
+        if root_motion is not None and tip_wrench is not None:
+            raise InputError("inverse_dynamics takes root_motion or tip_wrench, not both in one call")
+        name = "inverse_dynamics_with_tip_wrench" if root_motion is None else "inverse_dynamics_on_moving_root"
+        more = tip_wrench if root_motion is None else root_motion
+        return self.kernel(name).run((q, qd, qdd, more, *given), out, threads)  # type: ignore[no-any-return]
 
     def inverse_dynamics_with_wrenches(
         self, q: Any, qd: Any, qdd: Any, wrenches: Any, *given: Any, out: Any = None, threads: int = 1
@@ -214,9 +218,9 @@ class Model:
         )
 
     def _parameters_of(self, name: str) -> Parameters:
-        """Energies depend on more than the base parameters, so a model in base parameters computes them from phi."""
-        energies = self.parameters == "base" and EQUATIONS[name].needs == "bodies"
-        return "input" if energies else self.parameters
+        """What depends on more than the base parameters, a model in base parameters computes from phi."""
+        beyond = self.parameters == "base" and EQUATIONS[name].needs in BEYOND_BASE
+        return "input" if beyond else self.parameters
 
     def kernel(self, name: str, link: str | None = None, *, compact: bool = False) -> Kernel:
         """The kernel of an equation; `compact` stores only the structural nonzeros of its output."""
@@ -253,8 +257,7 @@ class Model:
     @property
     def operation_counts(self) -> dict[str, OperationCounts]:
         """Multiplications, additions, ... that one evaluation of each equation takes (see kernels/counts.py)."""
-        made = [name for name in CORE if not self.robot.loops or has_projection(name)]
-        return {name: operation_counts(self.kernel(name).program) for name in made}
+        return {name: operation_counts(self.kernel(name).program) for name in made_for(self.robot)}
 
     def bind(self, name: str, link: str | None = None) -> BoundKernel:
         """Bound buffers for a control loop: no allocation, no checks for each call."""
@@ -324,6 +327,7 @@ def compile_model(
     dtype: Precision = "float64",
     inverse_dynamics: str | None = None,
     inertia_matrix: str | None = None,
+    forward_dynamics: str | None = None,
     home: ArrayLike | None = None,
 ) -> Model:
     """The kernels of a robot.
@@ -333,7 +337,8 @@ def compile_model(
     parameters  "constant" bakes the robot's values in; "input" passes phi at run time, "base" passes beta
     home        (n,) of a robot with loops: a closed configuration in the assembly that is meant; near q = 0 without
 
-    inverse_dynamics, inertia_matrix  a formulation by name (equations/formulations.py), or "auto": the cheapest of all
+    inverse_dynamics, inertia_matrix, forward_dynamics  a formulation by name (equations/formulations.py), or "auto":
+    the cheapest of all; of forward dynamics, that of its inertia matrix
     """
     return Model(
         robot,
@@ -343,8 +348,15 @@ def compile_model(
         dtype=dtype,
         inverse_dynamics=inverse_dynamics,
         inertia_matrix=inertia_matrix,
+        forward_dynamics=forward_dynamics,
         home=home,
     )
+
+
+def made_for(robot: Robot) -> list[str]:
+    """Names of the equations without a place that a model of the robot has."""
+    made = [name for name in CORE if robot.is_serial or name not in SERIAL]
+    return [name for name in made if not robot.loops or has_projection(name)]
 
 
 def _matrices(function: Function, key: tuple[str, ...]) -> list[str]:

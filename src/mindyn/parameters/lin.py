@@ -56,10 +56,15 @@ class VaryingParts:
 def lin_base(robot: Robot, version: Version = 1999) -> BaseParameters:
     """The MLC set of a serial robot; `version` chooses the U of 1999 or that of 1995."""
     structure = lin_structure(robot)
+    matrix = mlc_matrix(robot, structure, version)
+    return BaseParameters(robot, "lin", False, matrix, structure.names, notes=far_notes(structure.dh.far))
+
+
+def mlc_matrix(robot: Robot, structure: LinStructure, version: Version = 1999) -> Array:
+    """K (count, 10 n) with MLC = K phi, in the order of the structure's layout."""
     constants = inertia_constants(structure, version)
     rows = [row for joint, own in zip(structure.joints, constants, strict=True) for row in _mlc_rows(joint, own)]
-    matrix = without_rounding(robot, np.array(rows))
-    return BaseParameters(robot, "lin", False, matrix, structure.names, notes=far_notes(structure.dh.far))
+    return without_rounding(robot, np.array(rows))
 
 
 def lin_base_with_drives(robot: Robot) -> BaseParameters:

@@ -93,6 +93,19 @@ def lin_structure(robot: Robot) -> LinStructure:
         _joint(joint.kind, group, frame, row)
         for joint, group, frame, row in zip(robot.joints, axis_groups(robot), frames, dh.rows, strict=True)
     )
+    return _laid_out(robot, dh, joints)
+
+
+def lin_structure_on_moving_root(robot: Robot) -> LinStructure:
+    """The structure where the root turns and accelerates at will: every joint moves in space (r = s = 1)."""
+    require_serial(robot, "lin")
+    dh = modified_dh(robot)
+    kinds = [joint.kind for joint in robot.joints]
+    joints = [LinJoint(kind, "spatial", True, False, None, row, None) for kind, row in zip(kinds, dh.rows, strict=True)]
+    return _laid_out(robot, dh, tuple(joints))
+
+
+def _laid_out(robot: Robot, dh: ModifiedDh, joints: tuple[LinJoint, ...]) -> LinStructure:
     keys = [(i, symbol) for i, joint in enumerate(joints) for symbol in joint.symbols]
     layout = MappingProxyType({key: position for position, key in enumerate(keys)})
     return LinStructure(joints, dh.base.rotation.T @ robot.gravity, dh, layout)

@@ -1,0 +1,157 @@
+"""What an equation is traced from: a robot, its symbols by name, and link parameters as numbers or expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal
+
+import casadi
+
+from mindyn.equations.chain import SX, Chain, constant, kinematic_chain, reduced_chain, standard_chain, symbolic_chain
+from mindyn.equations.drives import drive_torques
+from mindyn.equations.formulations import Arm
+from mindyn.equations.lean_dynamics import LeanChain, lean_chain, lean_chain_on_moving_root
+from mindyn.equations.newton_euler import inverse_dynamics
+from mindyn.equations.outside import NOTHING_OUTSIDE, Outside, root_motion
+from mindyn.notation import PARAMETERS_PER_LINK
+from mindyn.parameters.base import BaseParameters
+from mindyn.parameters.structural import structural_base
+from mindyn.robots.drive_matrices import drive_parameters, reflected_inertia
+from mindyn.robots.robot import Robot
+
+Parameters = Literal["constant", "standard", "input", "base"]
+"""How link parameters enter: the robot's base values as constants; its ten parameters of each link as constants; phi
+as an input; beta as an input."""
+
+
+Needs = Literal["nothing", "torques", "torques on a moving root", "bodies"]
+
+BEYOND_BASE: tuple[Needs, ...] = ("torques on a moving root", "bodies")
+"""Needs that base parameters, which are those of a root at rest, do not meet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What was asked of `equation`."""
+
+    drives: bool
+    parameters: str
+    base: BaseParameters | None
+    place: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What an equation is traced from: the robot, its symbols by name, and whether drives take part.
+
+    make_chain        makes the chain; it is made once, and only for equations that use it
+    lean              the robot's own base values for the lean recursion, where torques alone are asked for
+    parameters        the symbols of parameters that are inputs, or that a regressor is the derivative by
+    phi               (10 n,) expressions of the link parameters, or None for the robot's own values
+    drive_parameters  (4 drives + extras,) expressions, or None for the robot's own values
+    """
+
+    robot: Robot
+    make_chain: Callable[[], Chain]
+    lean: LeanChain | None
+    symbols: dict[str, SX]
+    parameters: dict[str, SX]
+    phi: SX | None
+    drives: bool
+    drive_parameters: SX | None
+    place: str
+
+    def __getitem__(self, name: str) -> SX:
+        return self.symbols[name]
+
+    @property
+    def chain(self) -> Chain:
+        """The chain, with parameters as they enter."""
+        return self.make_chain()
+
+    def torques(self, qd: SX, qdd: SX, *, outside: Outside = NOTHING_OUTSIDE) -> SX:
+        """Inverse dynamics of the rigid chain, by the shortest recursion at hand."""
+        if self.lean is not None:
+            return self.lean.torques(self["q"], qd, qdd, outside=outside)
+        wrenches = outside.wrenches(self.robot.joint_count)
+        return inverse_dynamics(self.chain, self["q"], qd, qdd, wrenches, outside.root)
+
+    @property
+    def outside(self) -> Outside:
+        """What comes from outside, of the equation's own inputs."""
+        root = self.symbols.get("root_motion")
+        return Outside(None if root is None else root_motion(root), self.symbols.get("tip_wrench"))
+
+    @property
+    def arm(self) -> Arm:
+        """The robot and its link parameters as they enter."""
+        return Arm(self.robot, self.phi)
+
+    def with_drives(self, tau: SX, qd: SX, qdd: SX) -> SX:
+        """Tau, plus what the drives take where they take part."""
+        if not self.drives:
+            return tau
+        return tau + drive_torques(self.robot, self["q"], qd, qdd, self.drive_parameters)
+
+    @property
+    def drive_inertia(self) -> SX:
+        """(n, n) that the rotors add to the inertia matrix."""
+        if not self.drives:
+            return casadi.SX(self.robot.joint_count, self.robot.joint_count)
+        if self.drive_parameters is None:
+            return constant(reflected_inertia(self.robot))
+        qdd = casadi.SX.sym("qdd", self.robot.joint_count)
+        return casadi.jacobian(drive_torques(self.robot, self["q"], self.rest, qdd, self.drive_parameters), qdd)
+
+    @property
+    def rest(self) -> SX:
+        """Zero joint velocity or acceleration."""
+        return casadi.SX(self.robot.joint_count, 1)
+
+    @property
+    def all_parameters(self) -> SX:
+        """The column of parameters that a regressor is the derivative by."""
+        return casadi.vertcat(*self.parameters.values())
+
+
+def start_trace(robot: Robot, inputs: Sequence[str], needs: Needs, regressor_of: str, asked: Request) -> Trace:
+    """The symbols and the chain of an equation with the given inputs."""
+    n = robot.joint_count
+    shapes = {"wrenches": (n, 6), "dt": (1, 1), "root_motion": (9, 1), "tip_wrench": (6, 1)}
+    symbols = {name: casadi.SX.sym(name, *shapes.get(name, (n, 1))) for name in inputs}
+    place = asked.place or ""
+    if needs == "nothing":
+        return Trace(robot, cache(lambda: kinematic_chain(robot)), None, symbols, {}, None, False, None, place)
+    if regressor_of == "beta" or (asked.parameters == "base" and not regressor_of):
+        beta, phi, drive = _base_symbols(robot, asked)
+        make = cache(lambda: symbolic_chain(robot, phi))
+        return Trace(robot, make, None, symbols, {"beta": beta}, phi, asked.drives, drive, place)
+    if asked.parameters == "input" or regressor_of == "phi":
+        phi = casadi.SX.sym("phi", n * PARAMETERS_PER_LINK)
+        given = {"phi": phi}
+        if asked.drives:
+            given["drive_parameters"] = casadi.SX.sym("drive", len(drive_parameters(robot)))
+        drive = given.get("drive_parameters")
+        make = cache(lambda: symbolic_chain(robot, phi))
+        return Trace(robot, make, None, symbols, given, phi, asked.drives, drive, place)
+    reduced = needs == "torques" and asked.parameters == "constant"
+    make = cache(lambda: reduced_chain(robot) if reduced else standard_chain(robot))
+    lean = _lean(robot, needs) if asked.parameters == "constant" else None
+    return Trace(robot, make, lean, symbols, {}, None, asked.drives, None, place)
+
+
+def _lean(robot: Robot, needs: Needs) -> LeanChain | None:
+    if needs == "torques on a moving root":
+        return lean_chain_on_moving_root(robot)
+    return lean_chain(robot) if needs == "torques" else None
+
+
+def _base_symbols(robot: Robot, asked: Request) -> tuple[SX, SX, SX | None]:
+    """beta, and the standard and drive parameters that have these base values."""
+    base = structural_base(robot, drives=asked.drives) if asked.base is None else asked.base
+    beta = casadi.SX.sym("beta", base.count)
+    everything = casadi.densify(constant(base.embedding) @ beta)
+    links = robot.joint_count * PARAMETERS_PER_LINK
+    return beta, everything[:links], everything[links:] if asked.drives else None
