@@ -171,7 +171,7 @@ def test_files_that_cannot_be_robots(tmp_path):
     (tmp_path / "free.xml").write_text(
         '<mujoco><worldbody><body name="b"><freejoint/><geom size="1"/></body></worldbody></mujoco>'
     )
-    with pytest.raises(RobotFileError, match="free or ball joint"):
+    with pytest.raises(RobotError, match="no moving joint"):
         load_robot(tmp_path / "free.xml")
     (tmp_path / "broken.xml").write_text("<mujoco><nonsense/></mujoco>")
     with pytest.raises(RobotFileError, match="MuJoCo cannot compile"):

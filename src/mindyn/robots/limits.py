@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import isfinite
+from typing import Final
 
 from mindyn.robots.parts import Limits
+from mindyn.robots.snapping import GROUPED
+
+SUMMARIES: Final = {"limits": "{count} joint limits make no sense and were dropped", **GROUPED}
+"""What one note says of many of its kind; see `mindyn.notes.grouped`."""
 
 
 def sensible_limits(stated: Mapping[str, float], *, continuous: bool = False) -> tuple[Limits, dict[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,15 @@ import numpy as np
 from mindyn.algebra.inertia import phi_about_origin
 from mindyn.algebra.poses import IDENTITY, Pose
 from mindyn.algebra.rotations import about_axis, from_quaternion
-from mindyn.errors import MissingExtraError, RobotFileError
+from mindyn.errors import MissingExtraError, RobotFileError, shortened
 from mindyn.notation import PARAMETERS_PER_LINK
 from mindyn.notes import Note, grouped
-from mindyn.robots.description import AnyJoint, Description, FixedJoint
-from mindyn.robots.parts import Drive, Frame, Joint, Limits, Link
-from mindyn.robots.snapping import GROUPED, Snapper
+from mindyn.robots.description import AnyJoint, Description, FixedJoint, RefusedJoint
+from mindyn.robots.files import LARGEST_NUMBER
+from mindyn.robots.limits import SUMMARIES, sensible_limits
+from mindyn.robots.mjcf_source import MOST_COPIES, MjcfSource, mjcf_source
+from mindyn.robots.parts import Drive, Frame, Joint, JointKind, Limits, Link
+from mindyn.robots.snapping import Snapper
 
 
 def import_mujoco() -> Any:
@@ -31,11 +35,17 @@ def import_mujoco() -> Any:
 def read_mjcf(path: Path, snap: Snapper) -> Description:
     """What an MJCF file describes; the world body is its root."""
     mujoco = import_mujoco()
+    source = mjcf_source(path)
     try:
-        model = mujoco.MjModel.from_xml_path(str(path))
-    except ValueError as error:
-        raise RobotFileError(f"MuJoCo cannot compile {path.name}: {error}") from error
-    return _MjcfReader(mujoco, model, snap).description(path.stem)
+        model = mujoco.MjModel.from_xml_string(source.text)
+    except (ValueError, mujoco.FatalError) as error:
+        raise RobotFileError(f"MuJoCo cannot compile {path.name}: {shortened(str(error), 600)}") from error
+    if not model.nbody <= MOST_COPIES:
+        raise RobotFileError(f"{path.name} has {model.nbody} bodies; an arm has at most {MOST_COPIES}")
+    for what in ("body_mass", "body_inertia", "body_pos", "body_ipos", "jnt_pos", "qpos0", "body_quat", "body_iquat"):
+        if not (np.abs(getattr(model, what)) <= LARGEST_NUMBER).all():
+            raise RobotFileError(f"{path.name}: {what} is not finite or larger than {LARGEST_NUMBER:g} in SI units")
+    return _MjcfReader(mujoco, model, snap, source).description(path.stem)
 
 
 @dataclass(slots=True)
@@ -43,6 +53,7 @@ class _MjcfReader:
     mujoco: Any
     model: Any
     snap: Snapper
+    source: MjcfSource
     links: list[Link] = field(default_factory=list)
     joints: list[AnyJoint] = field(default_factory=list)
     drives: list[Drive] = field(default_factory=list)
@@ -52,8 +63,6 @@ class _MjcfReader:
             self.body(body)
         ignored = {
             "equality constraints": self.model.neq,
-            "tendons": self.model.ntendon,
-            "actuators": self.model.nu,
             "joint springs": np.count_nonzero(self.model.jnt_stiffness),
             "gravity compensations": np.count_nonzero(self.model.body_gravcomp),
             "fluid forces": int(self.model.opt.density > 0 or self.model.opt.viscosity > 0),
@@ -67,9 +76,9 @@ class _MjcfReader:
             tuple(self.links),
             tuple(self.joints),
             self.model.opt.gravity,
-            frames=tuple(self.site(site) for site in range(self.model.nsite)),
+            frames=tuple(self.sites()),
             drives=tuple(self.drives),
-            notes=grouped([*notes, *self.snap.notes], GROUPED),
+            notes=grouped([*self.source.notes, *notes, *self.snap.notes], SUMMARIES),
         )
 
     def name(self, kind: str, index: int) -> str:
@@ -79,10 +88,13 @@ class _MjcfReader:
     def pose(self, quaternion: Any, translation: Any, what: str) -> Pose:
         return Pose(self.snap.rotation(from_quaternion(*quaternion), what), translation)
 
-    def site(self, site: int) -> Frame:
-        name = self.name("site", site)
-        pose = self.pose(self.model.site_quat[site], self.model.site_pos[site], f"site {name!r}")
-        return Frame(name, self.name("body", self.model.site_bodyid[site]), pose)
+    def sites(self) -> Iterator[Frame]:
+        bodies = {link.name for link in self.links}
+        for site in range(self.model.nsite):
+            name = self.name("site", site)
+            name = f"site {name}" if name in bodies else name  # MuJoCo lets a body and a site have one name
+            pose = self.pose(self.model.site_quat[site], self.model.site_pos[site], f"site {name!r}")
+            yield Frame(name, self.name("body", self.model.site_bodyid[site]), pose)
 
     def body(self, body: int) -> None:
         """The link of a body, and its joints; between several joints of one body stand massless links."""
@@ -99,20 +111,34 @@ class _MjcfReader:
             child = name if k == first + count - 1 else f"{name}/{self.name('joint', k)}"
             if child != name:
                 self.links.append(Link(child, np.zeros(PARAMETERS_PER_LINK)))
-            self.joints.append(self.joint(k, parent, child, pose))
+            self.joints.append(self.any_joint(k, parent, child, pose))
             parent, pose = child, IDENTITY
 
     def phi(self, body: int) -> Any:
+        if self.name("body", body) in self.source.unknown:
+            return None
         X = Pose(from_quaternion(*self.model.body_iquat[body]), self.model.body_ipos[body])
         J = X.rotation @ np.diag(self.model.body_inertia[body]) @ X.rotation.T
         return phi_about_origin(self.model.body_mass[body], X.translation, J)
 
-    def joint(self, k: int, parent: str, child: str, pose: Pose) -> Joint:
+    def any_joint(self, k: int, parent: str, child: str, pose: Pose) -> AnyJoint:
+        name, kind = self.name("joint", k), int(self.model.jnt_type[k])
+        if kind == int(self.mujoco.mjtJoint.mjJNT_FREE):
+            self.snap.notes.append(
+                Note("held", f"joint {name!r} is free: {child!r} is held where it is, so the base is fixed")
+            )
+            return FixedJoint(name, parent, child, pose, held=True)
+        if kind == int(self.mujoco.mjtJoint.mjJNT_BALL):
+            error = RobotFileError(
+                f"joint {name!r} is a ball joint; mindyn knows hinges and slides",
+                hint=f"hold it: lock={{{name!r}: 0.0}}, --lock {name}=0",
+            )
+            return RefusedJoint(name, parent, child, pose, error)
+        turns = kind == int(self.mujoco.mjtJoint.mjJNT_HINGE)
+        return self.joint(k, "revolute" if turns else "prismatic", parent, child, pose)
+
+    def joint(self, k: int, kind: JointKind, parent: str, child: str, pose: Pose) -> Joint:
         name, model = self.name("joint", k), self.model
-        kinds = {int(self.mujoco.mjtJoint.mjJNT_HINGE): "revolute", int(self.mujoco.mjtJoint.mjJNT_SLIDE): "prismatic"}
-        kind = kinds.get(int(model.jnt_type[k]))
-        if kind is None:
-            raise RobotFileError(f"joint {name!r} is a free or ball joint; mindyn knows hinge, slide and fixed bodies")
         axis = self.snap.axis(model.jnt_axis[k], f"axis of joint {name!r}")
         start = model.qpos0[model.jnt_qposadr[k]]
         anchor = Pose(None, model.jnt_pos[k])
@@ -121,14 +147,18 @@ class _MjcfReader:
         armature, viscous, coulomb = model.dof_armature[dof], self.damping(dof), model.dof_frictionloss[dof]
         if armature or viscous or coulomb:
             self.drives.append(Drive(name, 1.0, {}, float(armature), float(viscous), float(coulomb), 0.0, "joint"))
-        lower, upper = map(float, model.jnt_range[k]) if model.jnt_limited[k] else (None, None)
-        effort = float(model.jnt_actfrcrange[k][1]) if model.jnt_actfrclimited[k] else None
-        limits = Limits(lower, upper, effort=effort)
-        revolute = kind == "revolute"
-        origin = pose @ anchor @ zero
-        return Joint(
-            name, "revolute" if revolute else "prismatic", parent, child, origin, axis, anchor.inverse(), limits
-        )
+        return Joint(name, kind, parent, child, pose @ anchor @ zero, axis, anchor.inverse(), self.limits(k, name))
+
+    def limits(self, k: int, name: str) -> Limits:
+        stated = dict(zip(("lower", "upper"), map(float, self.model.jnt_range[k]), strict=True))
+        stated = stated if self.model.jnt_limited[k] else {}
+        if self.model.jnt_actfrclimited[k]:
+            stated["effort"] = float(self.model.jnt_actfrcrange[k][1])
+        limits, doubts = sensible_limits(stated)
+        for keys, why in doubts.items():
+            given = ", ".join(f"{key} {stated[key]:g}" for key in keys.split())
+            self.snap.notes.append(Note("limits", f"joint {name!r}: limit {given} was dropped: {why}"))
+        return limits
 
     def damping(self, dof: int) -> float:
         return float(np.ravel(self.model.dof_damping[dof])[0])

@@ -17,6 +17,7 @@ from mindyn.algebra.values import Array, frozen_array
 from mindyn.errors import InputError, RobotFileError, did_you_mean, listed, require_choice, shortened
 from mindyn.notes import grouped
 from mindyn.robots.description import Description, FixedJoint
+from mindyn.robots.files import LARGEST_NUMBER
 from mindyn.robots.parts import Drive, ExtraTorque, Frame, Joint, Limits, Link, Loop, Shape
 from mindyn.robots.robot import duplicates
 from mindyn.robots.snapping import GROUPED, Snapper
@@ -111,9 +112,13 @@ def _array(value: Any, shape: tuple[int, ...], what: str) -> Array:
     if _holds_other_than_numbers(value):
         raise RobotFileError(f"{what} must be numbers, got {_shown(value)}")
     try:
-        return frozen_array(value, shape, what)
-    except InputError as error:
-        raise RobotFileError(error.message) from error
+        array = frozen_array(value, shape, what)
+    except (InputError, OverflowError) as error:
+        reason = error.message if isinstance(error, InputError) else f"{what} is too large for a number"
+        raise RobotFileError(reason) from error
+    if array.size and np.abs(array).max() > LARGEST_NUMBER:
+        raise RobotFileError(f"{what} must be at most {LARGEST_NUMBER:g} in SI units, got {_shown(value)}")
+    return array
 
 
 def _holds_other_than_numbers(value: Any) -> bool:
@@ -325,4 +330,7 @@ class _TomlReader:
             pose = self.pose({k: end[k] for k in _POSE & set(end)}, f"loop {name!r} {role}")
             ends.append((str(_need(end, "link", f"loop {name!r}, {role}")), pose))
         (first, X1), (second, X2) = ends
-        return Loop(name, first, second, X1, X2, tuple(entry.get("dependent", ())))
+        dependent = entry.get("dependent", [])
+        if not isinstance(dependent, list) or not all(isinstance(one, str) for one in dependent):
+            raise RobotFileError(f"dependent of loop {name!r} must be a list of joint names, got {_shown(dependent)}")
+        return Loop(name, first, second, X1, X2, tuple(dependent))

@@ -18,17 +18,13 @@ from mindyn.notation import STANDARD_GRAVITY
 from mindyn.notes import Note, grouped
 from mindyn.robots.description import AnyJoint, Description, FixedJoint, RefusedJoint
 from mindyn.robots.files import XACRO, number, numbers, parse_xml
-from mindyn.robots.limits import sensible_limits
+from mindyn.robots.limits import SUMMARIES, sensible_limits
 from mindyn.robots.parts import Drive, Joint, Limits, Link, Shape
-from mindyn.robots.snapping import GROUPED, Snapper
+from mindyn.robots.snapping import Snapper
 
 _KINDS: Final = {"revolute": "revolute", "continuous": "revolute", "prismatic": "prismatic"}
 _FREE: Final = ("floating", "planar")
-_SUMMARIES: Final = {
-    "limits": "{count} joint limits make no sense and were dropped",
-    "shape": "{count} collision shapes cannot be read and were left out",
-    **GROUPED,
-}
+_SUMMARIES: Final = {"shape": "{count} collision shapes cannot be read and were left out", **SUMMARIES}
 
 
 def read_urdf(text: str, snap: Snapper) -> Description:

@@ -1,0 +1,228 @@
+"""MJCF as it is given to MuJoCo: what dynamics do not need is taken out first, so that nothing of it is opened or made.
+
+Meshes, textures and height fields are files that others do not have, or numbers that cost gigabytes; a mesh counts only
+where a body states no inertial. Includes are put in their place, copies are counted before they are made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from math import prod
+from pathlib import Path
+from typing import Final
+from xml.etree import ElementTree
+from xml.etree.ElementTree import Element
+
+from mindyn.errors import RobotFileError, listed, shortened
+from mindyn.notes import Note
+from mindyn.robots.files import LARGEST_FILE, parse_xml, read_text
+
+MOST_COPIES: Final = 10_000
+"""Bodies that <replicate>, <composite> and <flexcomp> may make together."""
+MOST_INCLUDES: Final = 100
+_UNUSED: Final = {
+    *("visual", "statistic", "custom", "extension", "size", "keyframe", "sensor", "contact", "deformable"),
+    *("actuator", "tendon"),
+}
+"""Sections that the reader does not use."""
+_UNUSED_PARTS: Final = {"light", "camera", "plugin"}
+_LEFT_OUT: Final = {"actuator": "actuators", "tendon": "tendons", "deformable": "deformable bodies"}
+"""Sections with an effect on the motion: that they are left out is said."""
+_OTHER_EQUALITIES: Final = {"tendon", "flex", "flexvert", "flexstrain", "distance"}
+_STANDIN: Final = {"pos": "0 0 0", "mass": "1", "diaginertia": "1 1 1"}
+
+
+@dataclass(slots=True)
+class MjcfSource:
+    """A model for MuJoCo.
+
+    text     the XML
+    unknown  names of bodies whose inertia would come from meshes that are absent: a stand-in is in the text
+    notes    what was taken out and matters
+    """
+
+    text: str
+    unknown: frozenset[str]
+    notes: tuple[Note, ...]
+
+
+def mjcf_source(path: Path) -> MjcfSource:
+    """The file with its includes, without what is not used."""
+    return _Preparer(path.parent).source(parse_xml(read_text(path), path.name))
+
+
+@dataclass(slots=True)
+class _Preparer:
+    folder: Path
+    included: int = 0
+    skipped: list[str] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+
+    def source(self, root: Element) -> MjcfSource:
+        self.include(root)
+        notes = [
+            Note("left out", f"{count} {what} of the MJCF were left out")
+            for section, what in _LEFT_OUT.items()
+            if (count := sum(len(element) for element in root.findall(section)))
+        ]
+        for section in [element for element in root if element.tag in _UNUSED]:
+            root.remove(section)
+        self.limit_copies(root, 1)
+        notes += self.drop_equalities(root)
+        meshes = _default_meshes(root)
+        for world in root.findall("worldbody"):
+            _state_meshes(world, "main", meshes)
+        self.strip(root)
+        if self.skipped:
+            said = f"{len(self.skipped)} mesh files are absent; they were not needed: inertials are stated"
+            if self.unknown:
+                said = f"{len(self.skipped)} mesh files are absent; unknown without them is the inertia of: "
+                said += listed(self.unknown)
+            notes.append(Note("mesh", said, tuple(self.skipped)))
+        text = ElementTree.tostring(root, encoding="unicode")
+        return MjcfSource(text, frozenset(self.unknown), tuple(notes))
+
+    def include(self, parent: Element) -> None:
+        """Every <include file="..."/> replaced by what the root of that file holds."""
+        for place, element in reversed(list(enumerate(parent))):
+            if element.tag != "include":
+                self.include(element)
+                continue
+            self.included += 1
+            if self.included > MOST_INCLUDES:
+                raise RobotFileError(f"more than {MOST_INCLUDES} files are included; does a file include itself?")
+            name = element.get("file", "")
+            path = self.folder / name
+            if not path.is_file():
+                raise RobotFileError(f"the MJCF includes {shortened(name, 100)!r}, which is not there")
+            root = parse_xml(read_text(path), path.name)
+            self.include(root)
+            parent[place : place + 1] = list(root)
+
+    def limit_copies(self, element: Element, copies: int) -> None:
+        """Refuse a model that makes too many copies of its bodies."""
+        if element.tag in ("replicate", "composite", "flexcomp"):
+            copies *= prod(_counts(element.get("count", "1")))
+            if copies > MOST_COPIES:
+                raise RobotFileError(
+                    f"<{element.tag} count={shortened(element.get('count', ''), 60)!r}> makes more than {MOST_COPIES} "
+                    "bodies, which no arm has"
+                )
+        for child in element:
+            self.limit_copies(child, copies)
+
+    def drop_equalities(self, root: Element) -> list[Note]:
+        """Take out constraints between what is taken out."""
+        others = [
+            (parent, one) for parent in root.findall("equality") for one in parent if one.tag in _OTHER_EQUALITIES
+        ]
+        for parent, one in others:
+            parent.remove(one)
+        said = f"{len(others)} equalities of tendons and flexible bodies in the MJCF were left out"
+        return [Note("left out", said)] if others else []
+
+    def strip(self, root: Element) -> None:
+        """Take out assets, and geoms that need them where the body's inertial is stated."""
+        compilers = root.findall("compiler")
+        setting = {key: value for compiler in compilers for key, value in compiler.attrib.items()}
+        by_geoms = setting.get("inertiafromgeom", "auto") == "true"
+        meshes = {_mesh_name(mesh): mesh for asset in root.findall("asset") for mesh in asset.findall("mesh")}
+        folder = self.folder / setting.get("meshdir", setting.get("assetdir", ""))
+        files = {name: self.mesh_file(mesh, folder, setting) for name, mesh in meshes.items()}
+        needed: set[str] = set()
+        for body in root.iter("body"):
+            stated = body.find("inertial") is not None and not by_geoms
+            here = list(_geoms(body))
+            counted = [
+                g for _, g in here if g.get("mesh") is not None and not stated and g.get("mass") not in ("0", "0.0")
+            ]
+            absent = [str(g.get("mesh")) for g in counted if files.get(str(g.get("mesh"))) is None]
+            moves = any(child.tag in ("joint", "freejoint") for child in body)
+            if absent or (moves and not here and body.find("inertial") is None):
+                self.unknown.append(body.get("name", ""))
+                for old in body.findall("inertial"):
+                    body.remove(old)
+                body.insert(0, Element("inertial", _STANDIN))
+            else:
+                needed |= {str(g.get("mesh")) for g in counted}
+            for parent, geom in here:
+                if geom.get("mesh") is not None and (absent or geom not in counted):
+                    parent.remove(geom)
+        for world in root.findall("worldbody"):
+            for parent, geom in list(_geoms(world)):
+                parent.remove(geom)
+        for asset in root.findall("asset"):
+            for one in list(asset):
+                if one.tag != "model" and not (one.tag == "mesh" and _mesh_name(one) in needed):
+                    asset.remove(one)
+        self.skipped += [name for name, file in files.items() if file is None]
+        for mesh in (meshes[name] for name in needed if name in meshes):
+            if mesh.get("file") is not None:
+                mesh.set("file", str(files[_mesh_name(mesh)]))
+        for element in root.iter():
+            element.attrib.pop("material", None)
+            for part in [child for child in element if child.tag in _UNUSED_PARTS]:
+                element.remove(part)
+
+    def mesh_file(self, mesh: Element, folder: Path, setting: dict[str, str]) -> Path | None:
+        """Where the file of a mesh is; None where it is not there, or too large to be a link's."""
+        name = mesh.get("file")
+        if name is None:
+            return Path()  # its vertices stand in the model
+        plain = Path(name.replace("\\", "/"))
+        path = folder / (plain.name if setting.get("strippath") == "true" else plain)
+        try:
+            usable = path.is_file() and path.stat().st_size <= LARGEST_FILE
+        except (OSError, ValueError):
+            return None
+        return path.resolve() if usable else None
+
+
+def _mesh_name(mesh: Element) -> str:
+    return mesh.get("name") or Path(mesh.get("file", "").replace("\\", "/")).stem
+
+
+def _geoms(body: Element) -> Iterator[tuple[Element, Element]]:
+    """The geoms of a body itself with their parents: <frame> and <replicate> hold geoms, but are no bodies."""
+    for child in list(body):
+        if child.tag == "geom":
+            yield body, child
+        elif child.tag in ("frame", "replicate"):
+            yield from _geoms(child)
+
+
+def _default_meshes(root: Element) -> dict[str, str]:
+    """The mesh that a geom of each class has where it names none; taken out of the defaults."""
+    found: dict[str, str] = {}
+
+    def visit(element: Element, name: str, inherited: str | None) -> None:
+        geom = element.find("geom")
+        mesh = inherited if geom is None else geom.attrib.pop("mesh", inherited)
+        if mesh is not None:
+            found[name] = mesh
+        for child in element.findall("default"):
+            visit(child, child.get("class", ""), mesh)
+
+    for element in root.findall("default"):
+        visit(element, element.get("class", "main"), None)
+    return found
+
+
+def _state_meshes(body: Element, childclass: str, meshes: dict[str, str]) -> None:
+    """Write the mesh of its class on every geom that names none."""
+    childclass = body.get("childclass", childclass)
+    for child in body:
+        if child.tag == "geom":
+            mesh = meshes.get(child.get("class", childclass))
+            if mesh is not None and child.get("mesh") is None:
+                child.set("mesh", mesh)
+        elif child.tag in ("body", "frame", "replicate"):
+            _state_meshes(child, childclass, meshes)
+
+
+def _counts(text: str) -> list[int]:
+    try:
+        return [max(1, int(float(word))) for word in text.split()]
+    except (ValueError, OverflowError):
+        return [MOST_COPIES + 1]
