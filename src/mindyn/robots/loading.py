@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from numpy.typing import ArrayLike
 
@@ -22,8 +22,6 @@ from mindyn.robots.robot import Robot
 from mindyn.robots.snapping import Snapper
 from mindyn.robots.toml_reader import read_toml
 from mindyn.robots.urdf_reader import read_urdf
-
-SUFFIXES = (".toml", ".urdf", ".xml", ".mjcf")
 
 
 def bundled_robots() -> tuple[str, ...]:
@@ -116,25 +114,13 @@ def describe(source: str | Path, *, snap: bool = True) -> Description:
     return _read_file(Path(source), snapper)
 
 
-def _meant(given: str) -> str:
-    return did_you_mean(given, bundled_robots(), f"a robot of your own is a file: {', '.join(SUFFIXES)}")
+def _read_toml_file(path: Path, snapper: Snapper) -> Description:
+    return read_toml(read_text(path), snapper)
 
 
-def _read_file(path: Path, snapper: Snapper) -> Description:
-    if path.suffix.lower() not in SUFFIXES:
-        if not path.exists():
-            raise UnknownNameError(
-                f"{str(path)!r} is neither a bundled robot nor a file; bundled: {', '.join(bundled_robots())}",
-                hint=_meant(str(path)),
-            )
-        if path.suffix.lower() == ".xacro":
-            raise RobotFileError(f"{path.name} is xacro, not URDF", hint=XACRO)
-        raise RobotFileError(
-            f"{path.name}: mindyn reads {', '.join(SUFFIXES)}", hint="was a log given in place of the robot?"
-        )
+def _read_xml_file(path: Path, snapper: Snapper) -> Description:
+    """URDF or MJCF, whatever the file is called."""
     text = read_text(path)
-    if path.suffix.lower() == ".toml":
-        return read_toml(text, snapper)
     root = parse_xml(text, path.name).tag
     if root == "mujoco":
         return read_mjcf(path, snapper)
@@ -143,3 +129,29 @@ def _read_file(path: Path, snapper: Snapper) -> Description:
     raise RobotFileError(
         f"{path.name} starts with <{shortened(root, 60)}>; a URDF starts with <robot>, MJCF with <mujoco>"
     )
+
+
+FORMATS: Final[dict[str, Callable[[Path, Snapper], Description]]] = {
+    ".toml": _read_toml_file,
+    **dict.fromkeys((".urdf", ".xml", ".mjcf"), _read_xml_file),
+}
+"""For each suffix the reader of its files; a new format is one reader and one entry, also of another program."""
+
+
+def _meant(given: str) -> str:
+    return did_you_mean(given, bundled_robots(), f"a robot of your own is a file: {', '.join(FORMATS)}")
+
+
+def _read_file(path: Path, snapper: Snapper) -> Description:
+    if path.suffix.lower() not in FORMATS:
+        if not path.exists():
+            raise UnknownNameError(
+                f"{str(path)!r} is neither a bundled robot nor a file; bundled: {', '.join(bundled_robots())}",
+                hint=_meant(str(path)),
+            )
+        if path.suffix.lower() == ".xacro":
+            raise RobotFileError(f"{path.name} is xacro, not URDF", hint=XACRO)
+        raise RobotFileError(
+            f"{path.name}: mindyn reads {', '.join(FORMATS)}", hint="was a log given in place of the robot?"
+        )
+    return FORMATS[path.suffix.lower()](path, snapper)
