@@ -76,6 +76,7 @@ if TYPE_CHECKING:
         Limits,
         Link,
         Loop,
+        Mimic,
         Shape,
     )
     from mindyn.robots.robot import Robot
@@ -168,7 +169,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "mindyn.report.inputs": ("MotionComparison",),
     "mindyn.report.writing": ("write_report",),
     "mindyn.robots.loading": ("bundled_robots", "load_robot"),
-    "mindyn.robots.parts": (*("Drive", "ExtraTorque", "Frame", "Joint", "Limits", "Link", "Loop", "Shape"),),
+    "mindyn.robots.parts": (*("Drive", "ExtraTorque", "Frame", "Joint", "Limits", "Link", "Loop", "Mimic", "Shape"),),
     "mindyn.robots.friction_laws": ("asymmetric_coulomb", "asymmetric_viscous", "stribeck"),
     "mindyn.robots.robot": ("Robot",),
     "mindyn.simulation.control_laws": ("ControlLaw",),
@@ -191,6 +192,7 @@ __all__ = [  # noqa: RUF022 - in the order of the work
     "Shape",
     "Drive",
     "Loop",
+    "Mimic",
     "ExtraTorque",
     "stribeck",
     "asymmetric_coulomb",

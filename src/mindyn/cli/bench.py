@@ -59,9 +59,9 @@ def bench(
 
 def measured(robot: Robot, repetitions: int = 9) -> list[Speed]:
     """Times of the kernels, and of Pinocchio's functions on the same numbers."""
-    model = compile_model(robot, base=base_parameters(robot) if robot.loops else None)
+    model = compile_model(robot, base=base_parameters(robot) if robot.has_dependents else None)
     motion = np.random.default_rng(0).uniform(-2, 2, (3, ROWS, len(robot.primary_names)))
-    theirs = _pinocchio(robot, motion) if find_spec("pinocchio") and not robot.loops else {}
+    theirs = _pinocchio(robot, motion) if find_spec("pinocchio") and not robot.has_dependents else {}
     speeds = []
     for name in KERNELS:
         kernel = model.kernel(name, compact=name == "regressor")

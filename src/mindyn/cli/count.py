@@ -58,7 +58,7 @@ def count(
     loaded = options.load(robot)
     counted = list(robot_counts(loaded))
     typer.echo(json.dumps(_robot_data(loaded, counted), indent=2) if as_json else _robot_text(loaded, counted))
-    if loaded.loops:
+    if loaded.has_dependents:
         typer.echo(
             "note: counted are the kernels of compile_model, in the primary joints: the open tree's equations", err=True
         )
@@ -78,7 +78,7 @@ class Counted:
 
 def robot_counts(robot: Robot) -> Iterator[Counted]:
     """Every formulation for a robot, with its parameters as constants, equal expressions computed once."""
-    if robot.loops:
+    if robot.has_dependents:
         yield from _loop_counts(robot)
         return
     for title, name in DYNAMICS.items():

@@ -285,11 +285,10 @@ def _formulated(t: Trace, name: str, asked: Request, formulation: str) -> SX:
 
 def _require_usable(robot: Robot, entry: Equation, asked: Request, name: str) -> None:
     require_choice(asked.parameters, get_args(Parameters), "parameters")
-    if robot.loops and entry.needs != "nothing":
+    if robot.has_dependents and entry.needs != "nothing":
         raise RobotError(
-            f"robot {robot.name!r} has closed loops ({', '.join(loop.name for loop in robot.loops)}); "
-            f"{name} is an equation of open trees",
-            hint="compile_model takes robots with parallelograms, loop_dynamics any single loop",
+            f"robot {robot.name!r} has {robot.dependence}; {name} is an equation of open trees",
+            hint="compile_model and loop_equation have the equations in its primary joints",
         )
     if asked.drives and not (robot.drives or robot.extras):
         raise MissingPhysicsError(

@@ -1,7 +1,8 @@
-"""Loop closure: q = U(p), qd = W pd, qdd = W pdd + Wdot pd, of the primary joints p.
+"""Dependent joints: q = U(p), qd = W pd, qdd = W pdd + Wdot pd, of the primary joints p.
 
-Exact where every loop is a planar parallelogram: then q = A p + b with a constant A = W. Otherwise by Newton's method,
-continued from the home configuration so that the assembly is kept, for whole batches at once.
+Exact where joints mimic others and every loop is a planar parallelogram: then q = A p + b with a constant A = W.
+Otherwise by Newton's method, continued from the home configuration so that the assembly is kept, for whole batches at
+once.
 """
 
 from __future__ import annotations
@@ -15,12 +16,22 @@ from numpy.typing import ArrayLike
 
 from mindyn.algebra.values import Array, frozen_array
 from mindyn.equations.loop_batches import evaluated
-from mindyn.equations.loop_constraints import PinConstraints, dependent_joints, pin_constraints, primary_joints
+from mindyn.equations.loop_constraints import (
+    ClosingEquations,
+    closing_equations,
+    dependent_joints,
+    loop_dependents,
+    primary_joints,
+)
 from mindyn.equations.loop_newton import CLOSED, SINGULAR, Mask, Newton, home_configuration
 from mindyn.errors import RobotError
 from mindyn.parameters.parallelogram import parallelogram_relations
 from mindyn.robots.drive_matrices import friction_matrix, gear_matrix
+from mindyn.robots.mimics import MimicMap, mimic_map
 from mindyn.robots.robot import Robot
+
+REGULAR: Final = 1e6
+"""Condition up to which the relations of parallelograms determine the dependent joints."""
 
 KEPT: Final = 16
 """Robots whose exact closure is kept: finding it takes 15 ms, an equation asks for it each time it is traced."""
@@ -41,13 +52,14 @@ class AffineClosure:
 
 @dataclass(frozen=True)
 class LoopClosure:
-    """The configurations of a robot with loops, by its k primary joints.
+    """The configurations of a robot with dependent joints, by its k primary joints.
 
-    home  (n,) a closed configuration; every other one is reached from it without passing a singular one
+    constraints  the equations of its loops; None where it has none
+    home         (n,) a closed configuration; every other one is reached from it without passing a singular one
     """
 
     robot: Robot
-    constraints: PinConstraints
+    constraints: ClosingEquations | None
     home: Array
 
     @cached_property
@@ -57,8 +69,13 @@ class LoopClosure:
 
     @cached_property
     def dependent(self) -> tuple[int, ...]:
-        """Joints that follow."""
-        return dependent_joints(self.robot)
+        """Joints that follow from loops."""
+        return loop_dependents(self.robot)
+
+    @cached_property
+    def mimics(self) -> MimicMap:
+        """How mimic joints follow the others."""
+        return mimic_map(self.robot)
 
     @property
     def primary_names(self) -> tuple[str, ...]:
@@ -67,23 +84,28 @@ class LoopClosure:
 
     @cached_property
     def affine(self) -> AffineClosure | None:
-        """The exact closure where every loop is a planar parallelogram, None otherwise."""
+        """The exact closure where joints mimic others and every loop is a planar parallelogram, None otherwise."""
         found = [parallelogram_relations(self.robot, loop, self.home) for loop in self.robot.loops]
         relations = [rows for rows in found if rows is not None]
         if len(relations) < len(found):
             return None
-        C = np.vstack(relations)
-        C_d, C_p = C[:, list(self.dependent)], C[:, list(self.primary)]
-        if C_d.shape[0] != C_d.shape[1] or abs(np.linalg.det(C_d)) < 0.5:  # entries are 0 and +-1
-            return None
-        A = np.zeros((self.robot.joint_count, len(self.primary)))
-        A[list(self.primary)] = np.eye(len(self.primary))
-        A[list(self.dependent)] = np.round(-np.linalg.solve(C_d, C_p)) + 0.0
+        free, A_m = list(self.mimics.free), self.mimics.matrix
+        primary, dependent = ([free.index(i) for i in which] for which in (self.primary, self.dependent))
+        A_s = np.zeros((len(free), len(primary)))
+        A_s[primary] = np.eye(len(primary))
+        if relations:
+            C = np.vstack(relations) @ A_m
+            C_d, C_p = C[:, dependent], C[:, primary]
+            if C_d.shape[0] != C_d.shape[1] or np.linalg.cond(C_d) > REGULAR:
+                return None
+            A_s[dependent] = _solved(C_d, -C_p)
+        A = A_m @ A_s + 0.0
         return AffineClosure(A, self.home - A @ self.home[list(self.primary)])
 
     @cached_property
     def newton(self) -> Newton:
         """The numerical solver."""
+        assert self.constraints is not None
         return Newton(self.constraints, self.primary, self.dependent, self.home)
 
     def positions(self, p: Array) -> Array:
@@ -93,13 +115,14 @@ class LoopClosure:
         q, reached = self.newton.solve(p)
         if not reached.all():
             raise self.newton.refusal(p[~reached][0])
-        return q
+        return self.mimics.filled(q)
 
     def reachable(self, p: Array) -> tuple[Array, Mask]:
         """Joint positions (N, n) and whether each row of p (N, k) closes on a straight way from home."""
         if self.affine is not None:
             return self.positions(p), np.ones(len(p), dtype=bool)
-        return self.newton.walk(np.repeat(self.home[None], len(p), axis=0), p)
+        q, reached = self.newton.walk(np.repeat(self.home[None], len(p), axis=0), p)
+        return self.mimics.filled(q), reached
 
     def velocity_matrix(self, q: Array) -> Array:
         """W (N, n, k) with qd = W pd, at closed configurations q (N, n)."""
@@ -109,47 +132,63 @@ class LoopClosure:
         W = np.zeros((len(q), self.robot.joint_count, len(self.primary)))
         W[:, list(self.primary)] = np.eye(len(self.primary))
         W[:, list(self.dependent)] = -inverse @ J[:, :, list(self.primary)]
-        return W
+        return np.asarray(self.mimics.matrix @ W[:, list(self.mimics.free)])
 
     def acceleration_bias(self, q: Array, qd: Array) -> Array:
         """Wdot pd (N, n): the accelerations qdd at pdd = 0."""
         bias = np.zeros_like(q)
         if self.affine is None:
+            assert self.constraints is not None
             inverse, _ = self._dependent_inverse(q)
             bias[:, list(self.dependent)] = -(inverse @ evaluated(self.constraints.bias, q, qd))[:, :, 0]
-        return bias
+        return np.asarray(bias[:, list(self.mimics.free)] @ self.mimics.matrix.T)
 
     def _dependent_inverse(self, q: Array) -> tuple[Array, Array]:
         """Pseudo-inverse of the dependent columns of J, and J; refuses singular configurations."""
+        assert self.constraints is not None
         J = evaluated(self.constraints.jacobian, q)
-        J_d = J[:, :, list(self.dependent)]
+        units = self.constraints.units[list(self.dependent)]
+        J_d = J[:, :, list(self.dependent)] * units
         smallest = np.linalg.svd(J_d, compute_uv=False)[:, -1]
         if (smallest < SINGULAR).any():
             worst = int(np.argmin(smallest))
             raise self.newton.singular(q[worst], float(smallest[worst]))
-        return np.asarray(np.linalg.pinv(J_d), dtype=np.float64), J
+        return np.asarray(np.linalg.pinv(J_d), dtype=np.float64) * units[:, None], J
+
+
+def _solved(C_d: Array, C_p: Array) -> Array:
+    """C_d^-1 C_p; of relations in whole numbers, as those of angles are, in whole numbers."""
+    solution = np.linalg.solve(C_d, C_p)
+    whole = all((part == np.round(part)).all() for part in (C_d, C_p)) and abs(np.linalg.det(C_d)) < 1.5
+    return np.asarray(np.round(solution) if whole else solution)
 
 
 def loop_closure(robot: Robot, home: ArrayLike | None = None) -> LoopClosure:
-    """The closure of a robot's loops in the assembly of `home` (n,).
+    """The closure of a robot's dependent joints in the assembly of `home` (n,), the robot's own if left out.
 
-    Without `home` it is the closed configuration nearest to q = 0 with the primary joints at zero, if there is one.
+    Without any it is the closed configuration nearest to q = 0 with the primary joints at zero, if there is one.
     """
-    constraints = pin_constraints(robot)
-    primary, dependent = primary_joints(robot), dependent_joints(robot)
-    if not primary:
-        raise RobotError(f"robot {robot.name!r} has no primary joint: all joints are dependent on loops")
+    if not robot.has_dependents:
+        raise RobotError(f"robot {robot.name!r} has no closed loop and no mimic joint")
+    if not primary_joints(robot):
+        raise RobotError(f"robot {robot.name!r} has no primary joint: all joints are dependent")
+    if home is None:
+        home = robot.home
     start = np.zeros(robot.joint_count) if home is None else frozen_array(home, (robot.joint_count,), "home")
-    closed = home_configuration(constraints, dependent, start)
-    closure = LoopClosure(robot, constraints, closed)
+    start = mimic_map(robot).filled(start)
+    if not robot.loops:
+        return LoopClosure(robot, None, start)
+    constraints = closing_equations(robot)
+    closed = home_configuration(constraints, loop_dependents(robot), start)
+    closure = LoopClosure(robot, constraints, mimic_map(robot).filled(closed))
     if closure.affine is None:
         _require_freedom(closure)
     return closure
 
 
 def affine_closure(robot: Robot, home: ArrayLike | None = None) -> AffineClosure:
-    """q = A p + b of a robot whose loops are parallelograms; q = p where it has none."""
-    if not robot.loops:
+    """q = A p + b of a robot whose joints mimic others or whose loops are parallelograms; q = p where it has none."""
+    if not robot.has_dependents:
         return AffineClosure(np.eye(robot.joint_count), np.zeros(robot.joint_count))
     return _affine(robot, None if home is None else tuple(np.asarray(home, dtype=np.float64).ravel()))
 
@@ -174,14 +213,15 @@ def primary_gears(robot: Robot) -> Array:
     """(k, k) whose row j has the turns of the motor of primary joint j; every one must have a drive."""
     driven = [drive.joint for drive in robot.drives]
     rows = gear_matrix(robot)[[driven.index(name) for name in robot.primary_names]]
-    if robot.loops and rows[:, dependent_joints(robot)].any():
+    if robot.has_dependents and rows[:, dependent_joints(robot)].any():
         return np.asarray(rows @ affine_closure(robot).matrix)
     return np.asarray(rows[:, primary_joints(robot)])
 
 
 def _require_freedom(closure: LoopClosure) -> None:
     """Refuse a choice of dependent joints that the loops do not determine, or that cannot keep them closed."""
-    J = evaluated(closure.constraints.jacobian, closure.home[None])[0]
+    assert closure.constraints is not None
+    J = evaluated(closure.constraints.jacobian, closure.home[None])[0] * closure.constraints.units
     J_d, J_p = J[:, list(closure.dependent)], J[:, list(closure.primary)]
     smallest = float(np.linalg.svd(J_d, compute_uv=False)[-1])
     if len(closure.dependent) > len(J_d) or smallest < SINGULAR:

@@ -1,14 +1,21 @@
-"""The pins of closed loops as equations c(q) = 0, and which joints are primary.
+"""The pins, slides and balls of closed loops as equations c(q) = 0, and which joints are primary.
 
-For each loop c has five entries: distance of the two origins, in components of the first pose, over the loop's length;
-and the components of the second z axis across the first. A planar loop makes some of them redundant.
+With R = R1^T R2 and d = R1^T (p2 - p1) over the loop's length, of the two poses that a loop brings together, c is
+
+    pin    d, and x and y of the second z axis in the first pose       5 equations
+    slide  x and y of d, and the axial vector of R                     5
+    ball   d                                                           3
+
+A planar loop makes some of them redundant. Positions of mimic joints are not asked for: c is a function of the joints
+that they follow.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from itertools import pairwise
+from typing import Any, Final
 
 import casadi
 import numpy as np
@@ -20,24 +27,30 @@ from mindyn.equations.kinematics import frame_placements
 from mindyn.equations.loop_batches import evaluated
 from mindyn.errors import RobotError
 from mindyn.parameters.parallelogram import branches
+from mindyn.robots.mimics import MimicMap, mimic_map
 from mindyn.robots.parts import Loop
 from mindyn.robots.robot import Robot
 
-PIN_EQUATIONS = 5
-"""Equations of one pin: three of position, two of direction."""
+EQUATIONS_OF: Final = {"pin": 5, "slide": 5, "ball": 3}
+"""Equations of a loop by what closes it."""
 
 
 def open_tree(robot: Robot) -> Robot:
-    """The robot with every loop cut open at its pin."""
-    return replace(robot, loops=())
+    """The robot with every loop cut open where it closes, and all joints moving on their own."""
+    return replace(robot, loops=(), mimics=(), home=None)
 
 
-def dependent_joints(robot: Robot) -> tuple[int, ...]:
-    """Joints that follow from the others, in the order of q."""
+def loop_dependents(robot: Robot) -> tuple[int, ...]:
+    """Joints that follow from the others by loops, in the order of q."""
     named = [name for loop in robot.loops for name in loop.dependent]
     if repeated := {name for name in named if named.count(name) > 1}:
         raise RobotError(f"a joint depends on one loop; {', '.join(sorted(repeated))} is named by several")
     return tuple(sorted(robot.joint_index(name) for name in named))
+
+
+def dependent_joints(robot: Robot) -> tuple[int, ...]:
+    """Joints that follow from the others, by loops or as mimics, in the order of q."""
+    return tuple(robot.joint_index(name) for name in robot.dependent_names)
 
 
 def primary_joints(robot: Robot) -> tuple[int, ...]:
@@ -46,13 +59,14 @@ def primary_joints(robot: Robot) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True)
-class PinConstraints:
-    """The pins of a robot's loops as equations of its joint positions.
+class ClosingEquations:
+    """The closing joints of a robot's loops as equations of its joint positions.
 
-    residual  casadi.Function q -> c (5 loops,), without unit
-    jacobian  q -> J (5 loops, n), dc/dq
+    residual  casadi.Function q -> c (m,), without unit
+    jacobian  q -> J (m, n), dc/dq; zero columns of mimic joints, which count with those they follow
     bias      q, qd -> (dJ/dt) qd
     lengths   (loops,) the length by which each loop's distances are divided, m
+    units     (n,) what one unit of each joint is: 1 rad, or the length of the loops of a sliding joint, m
     """
 
     robot: Robot
@@ -60,43 +74,69 @@ class PinConstraints:
     jacobian: Any
     bias: Any
     lengths: Array
+    units: Array
+
+    @cached_property
+    def rows(self) -> tuple[slice, ...]:
+        """Of c, for each loop."""
+        ends = np.cumsum([0, *(EQUATIONS_OF[loop.kind] for loop in self.robot.loops)])
+        return tuple(slice(int(a), int(b)) for a, b in pairwise(ends))
+
+    @cached_property
+    def mimics(self) -> MimicMap:
+        """How mimic joints follow the others."""
+        return mimic_map(self.robot)
 
     @cached_property
     def loop_joints(self) -> tuple[tuple[int, ...], ...]:
-        """For each loop its joints, the pin left out."""
-        return tuple(tuple(sorted((*a, *b))) for a, b in (branches(self.robot, loop) for loop in self.robot.loops))
+        """For each loop the joints that move it, its closing joint left out: of mimic joints those that they follow."""
+        return tuple(_movers(self.robot, self.mimics, loop) for loop in self.robot.loops)
 
     def gaps(self, q: Array) -> Array:
-        """(N, loops): by how much each pin is open, m; the tilt of its axes counts by the loop's length."""
-        c = evaluated(self.residual, q)[:, :, 0].reshape(len(q), -1, PIN_EQUATIONS)
-        return np.asarray(np.linalg.norm(c, axis=2) * self.lengths)
+        """(N, loops): by how much each loop is open, m; the tilt of its axes counts by the loop's length."""
+        c = evaluated(self.residual, q)[:, :, 0]
+        sizes = [np.linalg.norm(c[:, rows], axis=1) for rows in self.rows]
+        return np.asarray(np.stack(sizes, axis=1) * self.lengths)
 
 
-def pin_constraints(robot: Robot) -> PinConstraints:
+def closing_equations(robot: Robot) -> ClosingEquations:
     """The equations of all loops of a robot; refuses a robot without loops, and a loop without dependent joints."""
     if not robot.loops:
         raise RobotError(f"robot {robot.name!r} has no closed loop")
+    mimics = mimic_map(robot)
     for loop in robot.loops:
-        _require_dependents_in_loop(robot, loop)
+        _require_dependents_in_loop(robot, mimics, loop)
     q, qd = casadi.SX.sym("q", robot.joint_count), casadi.SX.sym("qd", robot.joint_count)
     lengths = np.array([_length(robot, loop) for loop in robot.loops])
-    chain = kinematic_chain(open_tree(robot))
-    c = casadi.vertcat(
-        *(_pin_residual(chain, q, loop, length) for loop, length in zip(robot.loops, lengths, strict=True))
-    )
+    c = closing_residual(robot, mimics, q, lengths)
     J = casadi.jacobian(c, q)
     bias = casadi.jtimes(casadi.jtimes(c, q, qd), q, qd)
-    return PinConstraints(
+    return ClosingEquations(
         robot,
         casadi.Function("residual", [q], [casadi.densify(casadi.cse(c))]),
         casadi.Function("jacobian", [q], [casadi.densify(casadi.cse(J))]),
         casadi.Function("bias", [q, qd], [casadi.densify(casadi.cse(bias))]),
         lengths,
+        np.array([1.0 if joint.kind == "revolute" else lengths.max() for joint in robot.joints]),
     )
 
 
-def _require_dependents_in_loop(robot: Robot, loop: Loop) -> None:
-    inside = [robot.joint_names[i] for i in sorted(sum(branches(robot, loop), ()))]
+def closing_residual(robot: Robot, mimics: MimicMap, q: SX, lengths: Array) -> SX:
+    """c (m,) at q (n,), of which the entries of mimic joints are not read."""
+    chain = kinematic_chain(open_tree(robot))
+    free = casadi.vertcat(*(q[i] for i in mimics.free))
+    placed = frame_placements(chain, chain.at(constant(mimics.matrix) @ free + constant(mimics.offset)))
+    pairs = zip(robot.loops, lengths, strict=True)
+    return casadi.vertcat(*(_residual(chain, placed, loop, float(length)) for loop, length in pairs))
+
+
+def _movers(robot: Robot, mimics: MimicMap, loop: Loop) -> tuple[int, ...]:
+    inside = sum(branches(robot, loop), ())
+    return tuple(mimics.free[k] for k in np.flatnonzero(mimics.matrix[list(inside)].any(axis=0)))
+
+
+def _require_dependents_in_loop(robot: Robot, mimics: MimicMap, loop: Loop) -> None:
+    inside = [robot.joint_names[i] for i in _movers(robot, mimics, loop)]
     if not loop.dependent:
         raise RobotError(f"loop {loop.name!r} names no dependent joints; its joints are: {', '.join(inside)}")
     if strangers := [name for name in loop.dependent if name not in inside]:
@@ -112,11 +152,16 @@ def _length(robot: Robot, loop: Loop) -> float:
     return float(max(np.linalg.norm(X.translation) for X in ends)) or 1.0
 
 
-def _pin_residual(chain: Chain, q: SX, loop: Loop, length: float) -> SX:
-    placed = frame_placements(chain, chain.at(q))
+def _residual(chain: Chain, placed: list[tuple[SX, SX]], loop: Loop, length: float) -> SX:
     R1, p1 = _end(chain, placed, loop.first, loop.first_pose)
     R2, p2 = _end(chain, placed, loop.second, loop.second_pose)
-    return casadi.vertcat(R1.T @ (p2 - p1) / length, R1[:, :2].T @ R2[:, 2])
+    d = R1.T @ (p2 - p1) / length
+    if loop.kind == "ball":
+        return d
+    if loop.kind == "pin":
+        return casadi.vertcat(d, R1[:, :2].T @ R2[:, 2])
+    R = R1.T @ R2
+    return casadi.vertcat(d[:2], *((R[i, j] - R[j, i]) / 2 for i, j in ((2, 1), (0, 2), (1, 0))))
 
 
 def _end(chain: Chain, placed: list[tuple[SX, SX]], link: str, pose: Pose) -> tuple[SX, SX]:

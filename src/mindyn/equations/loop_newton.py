@@ -1,4 +1,4 @@
-"""Newton's method on the pins of closed loops, continued from the home configuration in small steps.
+"""Newton's method on the equations of closed loops, continued from the home configuration in small steps.
 
 Every sample walks a straight line of primary joints from a solved configuration; a step that needs a large correction
 is one near a singular configuration, and the sample stops there: no step jumps to another assembly.
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.equations.loop_batches import evaluated
-from mindyn.equations.loop_constraints import PIN_EQUATIONS, PinConstraints
+from mindyn.equations.loop_constraints import ClosingEquations
 from mindyn.errors import RobotError
 
 Mask = NDArray[np.bool_]
@@ -35,34 +35,35 @@ ITERATIONS: Final = 12
 DESCENTS: Final = 60
 
 
-def _newton_steps(constraints: PinConstraints, q: Array, dependent: list[int]) -> tuple[Array, Array, Array]:
+def _newton_steps(constraints: ClosingEquations, q: Array, dependent: list[int]) -> tuple[Array, Array, Array]:
     """Q corrected in its dependent joints; residual and smallest singular value of each sample."""
-    q = q.copy()
+    q, units = q.copy(), constraints.units[dependent]
     active = np.arange(len(q))
     residual, smallest = np.full(len(q), np.inf), np.zeros(len(q))
     for _ in range(ITERATIONS):
         c = evaluated(constraints.residual, q[active])[:, :, 0]
-        J_d = evaluated(constraints.jacobian, q[active])[:, :, dependent]
+        J_d = evaluated(constraints.jacobian, q[active])[:, :, dependent] * units
         U, s, Vt = np.linalg.svd(J_d, full_matrices=False)
         residual[active], smallest[active] = np.abs(c).max(axis=1), s[:, -1]
         inverse = np.where(s > SINGULAR, 1 / np.maximum(s, SINGULAR), 0.0)
         step = np.einsum("nji,nj,nkj,nk->ni", Vt, inverse, U, c)
         # One more step after closing costs little and brings the residual to rounding.
         done = residual[active] < CLOSED
-        q[active[:, None], dependent] -= np.clip(step, -1.0, 1.0)
+        q[active[:, None], dependent] -= np.clip(step, -1.0, 1.0) * units
         active = active[~done]
         if not active.size:
             break
     return q, residual, smallest
 
 
-def _least_open(constraints: PinConstraints, q: Array, dependent: list[int]) -> Array:
-    """A configuration at which the pins are least open, downhill from q in the dependent joints (Levenberg)."""
+def _least_open(constraints: ClosingEquations, q: Array, dependent: list[int]) -> Array:
+    """A configuration at which the loops are least open, downhill from q in the dependent joints (Levenberg)."""
+    units = constraints.units[dependent]
     damping, c = 1e-2, evaluated(constraints.residual, q[None])[0, :, 0]
     for _ in range(DESCENTS):
-        J = evaluated(constraints.jacobian, q[None])[0][:, dependent]
+        J = evaluated(constraints.jacobian, q[None])[0][:, dependent] * units
         tried = q.copy()
-        tried[dependent] -= np.linalg.solve(J.T @ J + damping * np.eye(len(dependent)), J.T @ c)
+        tried[dependent] -= np.linalg.solve(J.T @ J + damping * np.eye(len(dependent)), J.T @ c) * units
         new = evaluated(constraints.residual, tried[None])[0, :, 0]
         better = new @ new < c @ c
         damping = max(damping / 5, CLOSED) if better else damping * 5
@@ -71,25 +72,27 @@ def _least_open(constraints: PinConstraints, q: Array, dependent: list[int]) -> 
     return q
 
 
-def _starts(start: Array, dependent: list[int]) -> list[Array]:
+def _starts(start: Array, dependent: list[int], units: Array) -> list[Array]:
     """The start, and turned ones around it: joints drawn in line are a place that descent does not leave."""
     rng = np.random.default_rng(0)
     starts = [start]
     for size in (0.3, 0.3, 1.0, 1.0, 2.0, 2.0):
         starts.append(start.copy())
-        starts[-1][dependent] += rng.uniform(-size, size, len(dependent))
+        starts[-1][dependent] += rng.uniform(-size, size, len(dependent)) * units[dependent]
     return starts
 
 
-def home_configuration(constraints: PinConstraints, dependent: tuple[int, ...], start: Array) -> Array:
+def home_configuration(constraints: ClosingEquations, dependent: tuple[int, ...], start: Array) -> Array:
     """The closed configuration nearest to `start` with its primary joints; a RobotError where the loop stays open."""
     if np.abs(evaluated(constraints.residual, start[None])).max() < CLOSED:
         return start
-    found = [_least_open(constraints, one, list(dependent)) for one in _starts(start, list(dependent))]
+    found = [
+        _least_open(constraints, one, list(dependent)) for one in _starts(start, list(dependent), constraints.units)
+    ]
     q, residual, smallest = _newton_steps(constraints, np.array(found), list(dependent))
     closed = np.flatnonzero((residual < CLOSED) & (smallest > SINGULAR))
     if closed.size:
-        nearest = np.argmin(np.abs(q[closed] - start).max(axis=1))
+        nearest = np.argmin((np.abs(q[closed] - start) / constraints.units).max(axis=1))
         return np.asarray(q[closed][nearest])
     robot = constraints.robot
     if (residual < CLOSED).any():
@@ -97,8 +100,8 @@ def home_configuration(constraints: PinConstraints, dependent: tuple[int, ...], 
     gaps = min((constraints.gaps(one[None])[0] for one in found), key=max)
     loop = robot.loops[int(np.argmax(gaps))]
     raise RobotError(
-        f"loop {loop.name!r} does not close: at the primary positions of the home configuration its pin stays open by "
-        f"{gaps.max():.3g} m however {', '.join(loop.dependent)} are turned from where they are",
+        f"loop {loop.name!r} does not close: at the primary positions of the home configuration its {loop.kind} stays "
+        f"open by {gaps.max():.3g} m however {', '.join(loop.dependent)} are turned from where they are",
         hint="pass home=, a configuration near which the loop closes, or check the lengths and poses of the loop",
     )
 
@@ -107,7 +110,7 @@ def home_configuration(constraints: PinConstraints, dependent: tuple[int, ...], 
 class Newton:
     """The numerical closure of loops from a closed configuration `home`."""
 
-    constraints: PinConstraints
+    constraints: ClosingEquations
     primary: tuple[int, ...]
     dependent: tuple[int, ...]
     home: Array
@@ -142,7 +145,8 @@ class Newton:
         primary = list(self.primary)
         across = p - start[:, primary]
         moving = [k for k, i in enumerate(primary) if any(i in joints for joints in self.constraints.loop_joints)]
-        distance = np.abs(across[:, moving]).max(axis=1, initial=0.0)
+        units = self.constraints.units[[primary[k] for k in moving]]
+        distance = (np.abs(across[:, moving]) / units).max(axis=1, initial=0.0)
         steps = np.maximum(1, np.ceil(distance / longest)).astype(int)
         q, alive = start.copy(), np.ones(len(p), dtype=bool)
         for step in range(1, int(steps.max(initial=0)) + 1):
@@ -155,14 +159,16 @@ class Newton:
     def _step(self, q: Array, change: Array) -> tuple[Array, Mask]:
         """One prediction along W and its correction; false where it came near a singular configuration."""
         J = evaluated(self.constraints.jacobian, q)
-        J_d, J_p = J[:, :, list(self.dependent)], J[:, :, list(self.primary)]
+        units = self.constraints.units
+        J_d, J_p = J[:, :, list(self.dependent)] * units[list(self.dependent)], J[:, :, list(self.primary)]
         moved = q.copy()
         moved[:, list(self.primary)] += change
         predicted = -np.linalg.pinv(J_d, rcond=SINGULAR) @ (J_p @ change[:, :, None])
-        moved[:, list(self.dependent)] += predicted[:, :, 0]
+        moved[:, list(self.dependent)] += predicted[:, :, 0] * units[list(self.dependent)]
         corrected, residual, smallest = _newton_steps(self.constraints, moved, list(self.dependent))
-        correction = np.abs(corrected - moved).max(axis=1)
-        size = np.maximum(np.abs(predicted[:, :, 0]).max(axis=1), np.abs(change).max(axis=1))
+        correction = (np.abs(corrected - moved) / units).max(axis=1)
+        changed = (np.abs(change) / units[list(self.primary)]).max(axis=1)
+        size = np.maximum(np.abs(predicted[:, :, 0]).max(axis=1), changed)
         kept = (residual < CLOSED) & (smallest > SINGULAR) & (correction <= LARGEST_CORRECTION * size + CLOSED)
         return corrected, kept
 
@@ -182,16 +188,18 @@ class Newton:
                 f"loop {loop.name!r} reaches {where} only through a singular configuration: its assembly is not kept",
                 hint="pass home= of the assembly that is meant, or give the positions in between",
             )
-        return RobotError(f"loop {loop.name!r} cannot close at {where}: its pin stays open by {gaps.max():.3g} m")
+        return RobotError(
+            f"loop {loop.name!r} cannot close at {where}: its {loop.kind} stays open by {gaps.max():.3g} m"
+        )
 
     def singular(self, q: Array, smallest: float, hint: str = "") -> RobotError:
         """The error that names a singular configuration."""
         robot = self.constraints.robot
         J = evaluated(self.constraints.jacobian, q[None])[0]
         sizes = []
-        for k, loop in enumerate(robot.loops):
+        for rows, loop in zip(self.constraints.rows, robot.loops, strict=True):
             columns = [robot.joint_index(name) for name in loop.dependent]
-            own = J[PIN_EQUATIONS * k : PIN_EQUATIONS * (k + 1), columns]
+            own = J[rows, columns] * self.constraints.units[columns]
             sizes.append(float(np.linalg.svd(own, compute_uv=False)[-1]))
         loop = robot.loops[int(np.argmin(sizes))]
         return RobotError(

@@ -77,7 +77,7 @@ class Columns:
 
 def base_of(robot: Robot, *, drives: bool) -> BaseParameters:
     """The base set that identification takes: the structural one, through loops the one that covers them."""
-    return base_parameters(robot, drives=drives) if robot.loops else structural_base(robot, drives=drives)
+    return base_parameters(robot, drives=drives) if robot.has_dependents else structural_base(robot, drives=drives)
 
 
 def coulomb_columns(robot: Robot, base: BaseParameters) -> tuple[list[int], Array]:

@@ -104,7 +104,7 @@ def limits_for(robot: Robot, limits: MotionLimits | None) -> MotionLimits:
     names = robot.primary_names
     if len(found.lower) != len(names):
         raise InputError(f"the limits are of {len(found.lower)} joints, robot {robot.name!r} has {len(names)}")
-    if robot.loops and found.dependent is None:
+    if robot.has_dependents and found.dependent is None:
         found = replace(found, dependent=dependent_limits(robot, {}))
     bounds = np.stack([found.lower, found.velocity, found.acceleration, found.jerk, found.effort])
     free = [name for name, column in zip(names, bounds.T, strict=True) if np.isinf(column).all()]

@@ -107,7 +107,7 @@ class MotionLimits:
         bounds = {name: _bound(robot, name, value) for name, value in given.items()}
         _require_stated(robot, bounds)
         filled = {name: np.where(np.isnan(bound), np.inf, bound) for name, bound in bounds.items()}
-        dependent = dependent_limits(robot, given) if robot.loops else None
+        dependent = dependent_limits(robot, given) if robot.has_dependents else None
         return MotionLimits(**filled, torque_margin=torque_margin, dependent=dependent)
 
     @staticmethod

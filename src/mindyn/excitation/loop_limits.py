@@ -20,11 +20,11 @@ OPENING: Final = pi / 18
 
 
 def loop_constraints(robot: Robot, limits: MotionLimits) -> list[LinkedRates]:
-    """The constraints in terms of the primary joints; none for a robot without loops."""
-    if not robot.loops:
+    """The constraints in terms of the primary joints; none for a robot without dependent ones."""
+    if not robot.has_dependents:
         return []
     affine = affine_closure(robot)
-    return [*_dependent_rates(robot, affine, limits), _open_loops(robot, affine, limits)]
+    return [*_dependent_rates(robot, affine, limits), *([_open_loops(robot, affine, limits)] if robot.loops else [])]
 
 
 def _dependent_rates(robot: Robot, affine: AffineClosure, limits: MotionLimits) -> list[LinkedRates]:

@@ -89,8 +89,8 @@ def plan_tests(
 
 
 def _require_serial(robot: Robot) -> None:
-    if robot.loops:
-        raise RobotError(f"robot {robot.name!r} has loops; step-by-step tests are of serial robots")
+    if robot.has_dependents:
+        raise RobotError(f"robot {robot.name!r} has {robot.dependence}; step-by-step tests are of serial robots")
     if list(robot.parents) != list(range(-1, robot.joint_count - 1)):
         raise RobotError(f"robot {robot.name!r} branches; step-by-step tests are of serial robots")
 

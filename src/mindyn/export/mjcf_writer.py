@@ -37,6 +37,11 @@ def robot_to_mjcf(robot: Robot, *, force: bool = False, notes: Sequence[str] = (
         _joint(body, robot, joint)
     for frame in robot.frames:
         SubElement(bodies[frame.link], "site", _pose(frame.pose), name=frame.name)
+    if robot.mimics:
+        equality = SubElement(top, "equality")
+        for mimic in robot.mimics:
+            line = written((mimic.offset, mimic.multiplier, 0, 0, 0))
+            SubElement(equality, "joint", joint1=mimic.joint, joint2=mimic.of, polycoef=line)
     indent(top)
     return tostring(top, encoding="unicode") + "\n"
 

@@ -54,10 +54,10 @@ def import_pinocchio() -> Any:
 
 
 def _require_tree(robot: Robot) -> None:
-    if robot.loops:
+    if robot.has_dependents:
         raise ExportError(
-            f"robot {robot.name!r} has loops, and a Pinocchio model is a tree",
-            hint="leave the loops out: to_pinocchio(dataclasses.replace(robot, loops=()))",
+            f"robot {robot.name!r} has {robot.dependence}, and a Pinocchio model is a tree",
+            hint="leave them out: to_pinocchio(dataclasses.replace(robot, loops=(), mimics=(), home=None))",
         )
     for k, parent in enumerate(robot.parents):
         if parent not in (-1, *robot.path(k - 1)) and k:

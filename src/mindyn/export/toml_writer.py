@@ -14,7 +14,7 @@ from mindyn.estimators.estimate import Estimate
 from mindyn.export.models import Prior, model_of
 from mindyn.files import write_whole
 from mindyn.notation import DRIVE_PARAMETERS
-from mindyn.robots.parts import Drive, Frame, Joint, Limits, Link, Loop, Shape
+from mindyn.robots.parts import Drive, Frame, Joint, Limits, Link, Loop, Mimic, Shape
 from mindyn.robots.robot import Robot
 from mindyn.robots.toml_reader import FORMAT
 
@@ -30,6 +30,7 @@ def robot_to_toml(robot: Robot) -> str:
         "inertia": "origin",
         "gravity": robot.gravity,
         "root": robot.root.name,
+        **({} if robot.home is None else {"home": dict(zip(robot.joint_names, robot.home, strict=True))}),
     }
     links = [link for link in (robot.root, *robot.links) if link.phi is not None or link.shapes]
     parts = [_lines(head)]
@@ -37,6 +38,7 @@ def robot_to_toml(robot: Robot) -> str:
     parts += [_table("link", _link(link)) for link in links]
     parts += [_table("drive", _drive(drive)) for drive in robot.drives]
     parts += [_table("loop", _loop(loop)) for loop in robot.loops]
+    parts += [_table("mimic", _mimic(mimic)) for mimic in robot.mimics]
     parts += [
         _table("extra", {"name": e.name, "joint": e.joint, "formula": e.formula, "coefficient": e.coefficient})
         for e in robot.extras
@@ -133,7 +135,12 @@ def _loop(loop: Loop) -> dict[str, Any]:
         "first": {"link": loop.first, **_pose(loop.first_pose)},
         "second": {"link": loop.second, **_pose(loop.second_pose)},
         "dependent": loop.dependent,
+        "kind": loop.kind,
     }
+
+
+def _mimic(mimic: Mimic) -> dict[str, Any]:
+    return {"joint": mimic.joint, "of": mimic.of, "multiplier": mimic.multiplier, "offset": mimic.offset}
 
 
 def _frame(frame: Frame) -> dict[str, Any]:

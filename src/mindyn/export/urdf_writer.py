@@ -119,6 +119,10 @@ def _joint(root: Element, robot: Robot, joint: Joint, child: str) -> None:
     if stated or joint.kind == "prismatic":
         stated = dict.fromkeys(("velocity", "effort"), 0.0) | stated  # required by URDF; 0 stands for not stated
         SubElement(element, "limit", {key: repr(float(value)) for key, value in stated.items()})
+    for mimic in robot.mimics:
+        if mimic.joint == joint.name:
+            numbers = {"multiplier": repr(float(mimic.multiplier)), "offset": repr(float(mimic.offset))}
+            SubElement(element, "mimic", numbers, joint=mimic.of)
     for drive in robot.drives:
         if drive.joint == joint.name:
             _, damping, friction = joint_side(drive)

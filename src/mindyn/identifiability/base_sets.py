@@ -43,7 +43,7 @@ def base_parameters(
 ) -> BaseParameters:
     """The base parameters of a robot in the given form; `notes` says which method made them.
 
-    A robot with loops has the closed form of parallelograms where that covers it, and the numeric set otherwise.
+    A robot with dependent joints has the closed form of parallelograms where that covers it, else the numeric set.
 
     drives       with rotor inertias, friction and offsets: forms structural and numeric
     priority     form numeric: labels in the order in which they are removed
@@ -67,7 +67,7 @@ def base_parameters(
         return numeric_base(
             robot, source, priority=priority, constraints=constraints, drives=drives, seed=seed, home=home
         )
-    if robot.loops:
+    if robot.has_dependents:
         return _with_loops(robot, form, drives=drives, seed=seed, home=home)
     if form == "structural":
         found = structural_base(robot, drives=drives)
@@ -89,12 +89,15 @@ def _with_loops(robot: Robot, form: str, *, drives: bool, seed: int, home: Array
     """The closed form of parallelograms, or the numeric set with a note that says why."""
     if form not in _OF_LOOPS:
         raise RobotError(
-            f"form {form!r} describes open chains, and robot {robot.name!r} has the loop {robot.loops[0].name!r}",
+            f"form {form!r} describes open chains, and robot {robot.name!r} has {robot.dependence}",
             hint=f"use one of: {', '.join(_OF_LOOPS)}",
         )
     if drives:
         base = numeric_base(robot, "torque", drives=True, seed=seed, home=home)
-        return replace(base, notes=("numeric: no closed form covers loops with drives", *base.notes))
+        return replace(base, notes=("numeric: no closed form covers dependent joints with drives", *base.notes))
+    if robot.mimics:
+        base = numeric_base(robot, seed=seed, home=home)
+        return replace(base, notes=("numeric: no closed form covers mimic joints", *base.notes))
     closed = loop_closure(robot, home).home
     try:
         return parallelogram_base(robot, closed)

@@ -16,6 +16,7 @@ from mindyn.equations.catalogue import equation
 from mindyn.equations.loop_batches import evaluated
 from mindyn.equations.loop_dynamics import LoopDynamics, loop_dynamics
 from mindyn.errors import InputError, RobotError, require_choice
+from mindyn.robots.mimics import mimic_map
 from mindyn.robots.robot import Robot
 
 Source = Literal["energy", "torque"]
@@ -24,6 +25,9 @@ SPEED = 4.0
 """Bound of random speeds and accelerations, rad/s: kinetic energies are then of the size of potential ones."""
 
 ROWS_PER_PARAMETER = 4
+
+WIDEST = 30
+"""Times a joint's own range is as far as it moves to show joints that mimic it in full."""
 
 
 class Regressors(Protocol):
@@ -88,7 +92,7 @@ class LoopRegressors:
         primary = list(closure.primary)
         found = np.zeros((0, len(primary)))
         for _ in range(50):
-            p = closure.home[primary] + rng.uniform(-1, 1, (2 * count, len(primary))) * _ranges(robot)[primary]
+            p = closure.home[primary] + rng.uniform(-1, 1, (2 * count, len(primary))) * _primary_ranges(robot)
             found = np.vstack([found, p[closure.reachable(p)[1]]])
             if len(found) >= count:
                 return found[:count]
@@ -108,9 +112,26 @@ def _ranges(robot: Robot) -> Array:
     return np.array([np.pi if joint.kind == "revolute" else length_of(robot) for joint in robot.joints])
 
 
+def _primary_ranges(robot: Robot) -> Array:
+    """(k,) ranges in which every mimic joint moves through its own range too, and leaves step with the others.
+
+    Joints that turn by nearly equal multiples of one angle show their difference only where it has added up.
+    """
+    mimics, own = mimic_map(robot), _ranges(robot)
+    found = []
+    for name in robot.primary_names:
+        of = robot.joint_index(name)
+        column = mimics.matrix[:, mimics.free.index(of)]
+        turning = [0.0, *(m for m, joint in zip(column, robot.joints, strict=True) if joint.kind == "revolute")]
+        apart = np.abs(np.subtract.outer(turning, turning))
+        needed = [own[i] / abs(m) for i, m in enumerate(column) if m] + [np.pi / d for d in apart[apart > 0]]
+        found.append(min(max(needed), WIDEST * own[of]))
+    return np.array(found)
+
+
 def regressors_of(robot: Robot, *, drives: bool = False, home: ArrayLike | None = None) -> Regressors:
-    """The regressors of a robot; through its loops, in the assembly of `home`, where it has any."""
-    if robot.loops:
+    """The regressors of a robot; through its dependent joints, in the assembly of `home`, where it has any."""
+    if robot.has_dependents:
         return LoopRegressors(loop_dynamics(robot, drives=drives, home=home))
     if home is not None:
         raise InputError(f"robot {robot.name!r} has no loops: home= has no meaning")

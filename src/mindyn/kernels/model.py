@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -16,6 +17,7 @@ from mindyn.equations.loop_equations import has_projection, loop_equation
 from mindyn.equations.traces import BEYOND_BASE, Parameters
 from mindyn.errors import InputError, require_choice, unknown_name
 from mindyn.files import write_together, write_whole
+from mindyn.identifiability.base_sets import base_parameters
 from mindyn.kernels.binding import BoundKernel
 from mindyn.kernels.c_source import c_source
 from mindyn.kernels.counts import OperationCounts, operation_counts
@@ -25,7 +27,6 @@ from mindyn.kernels.kernel import Kernel
 from mindyn.kernels.source_text import Described
 from mindyn.kernels.tracing import trace
 from mindyn.parameters.base import BaseParameters
-from mindyn.parameters.structural import structural_base
 from mindyn.robots.robot import Robot
 
 Precision = Literal["float64", "float32"]
@@ -73,8 +74,7 @@ class Model:
         require_choice(dtype, get_args(Precision), "dtype")
         if home is not None and not robot.loops:
             raise InputError(f"robot {robot.name!r} has no loops: home= has no meaning")
-        self.robot = robot
-        self._home = home
+        self.robot = robot if home is None else replace(robot, home=np.asarray(home, dtype=np.float64))
         self._formulations = {
             **dict.fromkeys(DYNAMICS, inverse_dynamics),
             **{"inertia_matrix": inertia_matrix, "forward_dynamics": forward_dynamics},
@@ -89,14 +89,9 @@ class Model:
 
     @property
     def base(self) -> BaseParameters:
-        """The base set of the regressors: the one given, or the structural one."""
-        if self._base is None and self.robot.loops:
-            raise InputError(
-                f"the base set of {self.robot.name!r}, a robot with loops, is not made by itself",
-                hint="compile_model(robot, base=mindyn.base_parameters(robot))",
-            )
+        """The base set of the regressors: the one given, or that of `base_parameters`."""
         if self._base is None:
-            self._base = structural_base(self.robot, drives=self.drives)
+            self._base = base_parameters(self.robot, drives=self.drives)
         return self._base
 
     def inverse_dynamics(
@@ -195,9 +190,11 @@ class Model:
         in_base = self.parameters == "base" or EQUATIONS[name].regressor_of == "beta"
         base = self.base if in_base else None
         parameters = self._parameters_of(name)
-        if self.robot.loops:
+        if self.robot.has_dependents:
             if self._formulations.get(name) is not None:
-                raise InputError(f"formulations are of open chains, and robot {self.robot.name!r} has loops")
+                raise InputError(
+                    f"formulations are of open trees, and robot {self.robot.name!r} has {self.robot.dependence}"
+                )
             return loop_equation(
                 self.robot,
                 name,
@@ -205,7 +202,6 @@ class Model:
                 parameters=parameters,
                 base=base,
                 place=link,
-                home=self._home,
             )
         return equation(
             self.robot,
@@ -333,7 +329,7 @@ def compile_model(
     """The kernels of a robot.
 
     drives      rotor inertia, friction and offsets take part, and have columns in the regressors
-    base        the base set of `regressor`; the structural one if left out
+    base        the base set of `regressor`; that of `base_parameters` if left out
     parameters  "constant" bakes the robot's values in; "input" passes phi at run time, "base" passes beta
     home        (n,) of a robot with loops: a closed configuration in the assembly that is meant; near q = 0 without
 
@@ -356,7 +352,7 @@ def compile_model(
 def made_for(robot: Robot) -> list[str]:
     """Names of the equations without a place that a model of the robot has."""
     made = [name for name in CORE if robot.is_serial or name not in SERIAL]
-    return [name for name in made if not robot.loops or has_projection(name)]
+    return [name for name in made if not robot.has_dependents or has_projection(name)]
 
 
 def _matrices(function: Function, key: tuple[str, ...]) -> list[str]:

@@ -102,9 +102,9 @@ def require_serial(robot: Robot, form: str) -> None:
 
 def refuse_loops(robot: Robot, form: str) -> None:
     """Refuse a robot with closed loops."""
-    if robot.loops:
+    if robot.has_dependents:
         raise RobotError(
-            f"form {form!r} describes open chains, and robot {robot.name!r} has the loop {robot.loops[0].name!r}",
+            f"form {form!r} describes open chains, and robot {robot.name!r} has {robot.dependence}",
             hint='use form="numeric" for the closed loops, or form="structural" for the open tree',
         )
 

@@ -17,7 +17,6 @@ from mindyn.algebra.values import Array, frozen_array
 from mindyn.errors import RobotError
 from mindyn.parameters.base import BaseParameters, without_rounding
 from mindyn.parameters.linear_forms import Moments, link_moments, outer, point, turned, turned_tensor
-from mindyn.robots.description import joint_motion
 from mindyn.robots.parts import Loop
 from mindyn.robots.robot import Robot
 
@@ -66,7 +65,7 @@ def link_poses(robot: Robot, q: Array) -> tuple[Pose, ...]:
     """Poses of the moving links in the root frame."""
     poses: list[Pose] = []
     for joint, parent, position in zip(robot.joints, robot.parents, q, strict=True):
-        poses.append((IDENTITY if parent < 0 else poses[parent]) @ joint_motion(joint, float(position)))
+        poses.append((IDENTITY if parent < 0 else poses[parent]) @ joint.at(float(position)))
     return tuple(poses)
 
 
@@ -79,6 +78,8 @@ def branches(robot: Robot, loop: Loop) -> tuple[tuple[int, ...], tuple[int, ...]
 
 def polygon_of(robot: Robot, loop: Loop, home: Array) -> Polygon | None:
     """The loop as a polygon at the closed configuration `home`; None where it is not planar with revolute joints."""
+    if loop.kind == "slide":
+        return None
     first, second = branches(robot, loop)
     poses = link_poses(robot, home)
     pin = _at(poses, robot.link_index(loop.first)) @ loop.first_pose

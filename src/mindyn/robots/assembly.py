@@ -6,11 +6,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from mindyn.algebra.inertia import moved_phi
 from mindyn.algebra.poses import IDENTITY, Pose
 from mindyn.errors import RobotError, listed, unknown_name
 from mindyn.notes import Note
-from mindyn.robots.description import AnyJoint, Description, FixedJoint, RefusedJoint
+from mindyn.robots.description import AnyJoint, Description, FixedJoint, RefusedJoint, following_fixed
 from mindyn.robots.parts import Frame, Joint, Link, Loop, Shape
 from mindyn.robots.robot import Robot, duplicates
 
@@ -20,7 +22,7 @@ Carriers = Mapping[str, tuple[str, Pose]]
 
 def assemble(description: Description) -> Robot:
     """The robot of a description: one root, no cycle; links behind fixed joints become frames of their carrier."""
-    d = description
+    d = following_fixed(description) if description.mimics else description
     links = {link.name: link for link in d.links}
     if repeated := duplicates(link.name for link in d.links):
         raise RobotError(f"link names must be unique; repeated: {listed(repeated)}")
@@ -51,6 +53,8 @@ def assemble(description: Description) -> Robot:
         drives=d.drives,
         loops=tuple(_loop_on_carrier(loop, carrier) for loop in d.loops),
         extras=d.extras,
+        mimics=d.mimics,
+        home=np.array([d.home.get(joint.name, 0.0) for joint in moving]) if d.home and d.loops else None,
         source=d.source,
         notes=notes,
         selection=d.selection,
@@ -68,6 +72,8 @@ def described(robot: Robot) -> Description:
         robot.drives,
         robot.loops,
         robot.extras,
+        robot.mimics,
+        {} if robot.home is None else dict(zip(robot.joint_names, robot.home.tolist(), strict=True)),
         robot.source,
         robot.notes,
         robot.selection,

@@ -12,11 +12,11 @@ from types import MappingProxyType
 from typing import Any
 
 from mindyn.algebra.poses import IDENTITY, Pose
-from mindyn.algebra.rotations import about_axis
 from mindyn.algebra.values import Array, frozen_array
 from mindyn.errors import InputError, RobotError, listed, unknown_name
 from mindyn.notes import Note
-from mindyn.robots.parts import Drive, ExtraTorque, Frame, Joint, Link, Loop
+from mindyn.robots.mimics import held_by_mimicking, mimic_cycle, rooted
+from mindyn.robots.parts import Drive, ExtraTorque, Frame, Joint, Link, Loop, Mimic
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +90,7 @@ class Selection:
 class Description:
     """Links and joints in any order, and all else that a robot has; see `Robot` for what the fields mean.
 
+    home           positions of joints in the assembly of the loops that is meant; those left out are 0
     refused_links  errors that are raised where the link of that name is part of what is asked for
     as_written     joints keep the order of the file where every parent comes before its children
     """
@@ -102,6 +103,8 @@ class Description:
     drives: tuple[Drive, ...] = ()
     loops: tuple[Loop, ...] = ()
     extras: tuple[ExtraTorque, ...] = ()
+    mimics: tuple[Mimic, ...] = ()
+    home: Mapping[str, float] = field(default_factory=dict)
     source: str = ""
     notes: tuple[Note, ...] = ()
     selection: Selection = field(default_factory=Selection)
@@ -118,22 +121,18 @@ class Description:
         return replace(left, selection=self.selection.and_then(wanted))
 
 
-def joint_motion(joint: Joint, position: float) -> Pose:
-    """Pose of the child's link frame in the parent's link frame at a joint position."""
-    turns = joint.kind == "revolute"
-    moved = Pose(about_axis(joint.axis, position)) if turns else Pose(None, joint.axis * position)
-    return joint.origin @ moved @ joint.tip
-
-
 def _held(d: Description, positions: Mapping[str, float]) -> Description:
     """The description with the named joints held.
 
     The drive of a held joint goes; drives coupled to a held joint lose that coupling, since the joint no longer turns.
+    Joints that mimic a held one are held with it; a mimic joint that is held itself follows no longer.
     """
     movable = {joint.name: joint for joint in d.joints if not isinstance(joint, FixedJoint)}
     for name in positions:
         if name not in movable:
             raise unknown_name("joint", name, movable)
+    stopped, mimics = held_by_mimicking(_in_no_circle(d.mimics), positions)
+    positions = {**positions, **{name: at for name, at in stopped.items() if name in movable}}
     _require_no_extras(d, bool(positions))
     for drive in d.drives:
         moving = [joint for joint in drive.coupling if joint not in positions]
@@ -148,13 +147,28 @@ def _held(d: Description, positions: Mapping[str, float]) -> Description:
                 f"a dependent joint of loop {loop.name!r} cannot be locked; lock its primary joints instead"
             )
     joints = tuple(_fixed(joint, positions[joint.name]) if joint.name in positions else joint for joint in d.joints)
-    return replace(d, joints=joints, drives=_drives_without(d.drives, set(positions)))
+    return replace(d, joints=joints, drives=_drives_without(d.drives, set(positions)), mimics=tuple(mimics))
+
+
+def following_fixed(d: Description) -> Description:
+    """The description with joints that mimic a fixed one fixed too, where their offset puts them."""
+    fixed = {joint.name: 0.0 for joint in d.joints if isinstance(joint, FixedJoint)}
+    stopped, mimics = held_by_mimicking(_in_no_circle(d.mimics), fixed)
+    left = replace(_held(replace(d, mimics=()), stopped) if stopped else d, mimics=tuple(mimics))
+    sentences = [f"joint {name!r} mimics a fixed joint: held at {at:g}" for name, at in stopped.items()]
+    return replace(left, notes=(*left.notes, *(Note("held", sentence) for sentence in sentences)))
+
+
+def _in_no_circle(mimics: Sequence[Mimic]) -> Sequence[Mimic]:
+    if ring := mimic_cycle(mimics):
+        raise RobotError(f"joints mimic each other in a circle: {' -> '.join(ring)}")
+    return mimics
 
 
 def _fixed(joint: AnyJoint, position: float) -> FixedJoint:
     if isinstance(joint, RefusedJoint) and position:
         raise RobotError(f"joint {joint.name!r} can be held at 0 only, got {position:g}: {joint.error.message}")
-    origin = joint_motion(joint, position) if isinstance(joint, Joint) else joint.origin
+    origin = joint.at(position) if isinstance(joint, Joint) else joint.origin
     return FixedJoint(joint.name, joint.parent, joint.child, origin, held=True)
 
 
@@ -198,6 +212,10 @@ def _cut(d: Description, root: str | None, tip: str | None) -> Description:
     loops = [one for one in d.loops if {one.first, one.second} <= kept and not set(one.dependent) & gone]
     left_out += [f"loop {one.name}" for one in d.loops if one not in loops]
     note = Note("left out", f"left out of the {what}, with their mass: {listed(left_out)}", tuple(left_out))
+    notes = (note, *d.notes) if left_out else d.notes
+    mimics, alone = _mimics_without(d.mimics, gone)
+    if alone:
+        notes = (*notes, Note("left out", f"joints that mimic one left out move on their own: {listed(alone)}"))
     return replace(
         d,
         links=tuple(link for link in d.links if link.name in kept),
@@ -206,8 +224,17 @@ def _cut(d: Description, root: str | None, tip: str | None) -> Description:
         frames=tuple(frame for frame in d.frames if frame.link in kept),
         drives=_drives_without(d.drives, gone),
         loops=tuple(loops),
-        notes=(note, *d.notes) if left_out else d.notes,
+        mimics=mimics,
+        notes=notes,
     )
+
+
+def _mimics_without(mimics: Sequence[Mimic], gone: set[str]) -> tuple[tuple[Mimic, ...], list[str]]:
+    """Mimics of the joints that are kept by joints that are kept, and the names of those whose joint is gone."""
+    following = {mimic.joint: mimic for mimic in _in_no_circle(mimics)}
+    roots = {joint: rooted(joint, following) for joint in following if joint not in gone}
+    kept = tuple(Mimic(joint, *root) for joint, root in roots.items() if root[0] not in gone)
+    return kept, [joint for joint, root in roots.items() if root[0] in gone]
 
 
 def _chain(above: Mapping[str, AnyJoint], start: str | None, end: str, root: str, tip: str) -> list[str]:
@@ -244,7 +271,7 @@ def _home_rotation(above: Mapping[str, AnyJoint], link: str) -> Array:
     pose, seen = IDENTITY, {link}
     while link in above:
         joint = above[link]
-        pose = (joint_motion(joint, 0.0) if isinstance(joint, Joint) else joint.origin) @ pose
+        pose = (joint.at(0.0) if isinstance(joint, Joint) else joint.origin) @ pose
         link = joint.parent
         if link in seen:
             raise RobotError(f"the links above {link!r} form a cycle")

@@ -27,7 +27,7 @@ MOUNTS: Mapping[str, tuple[float, float, float]] = {
 
 
 def lock(robot: Robot, positions: Mapping[str, float]) -> Robot:
-    """The robot with the named joints held at the given positions (rad or m).
+    """The robot with the named joints held at the given positions (rad or m), and with them those that mimic them.
 
     A held link becomes a rigid part of its parent, and a frame of the same name. Its drive goes; drives coupled
     to a held joint lose that coupling, since the joint no longer turns.

@@ -19,7 +19,7 @@ from mindyn.robots.description import AnyJoint, Description, FixedJoint, Refused
 from mindyn.robots.files import LARGEST_NUMBER
 from mindyn.robots.limits import SUMMARIES, sensible_limits
 from mindyn.robots.mjcf_source import MOST_COPIES, MjcfSource, mjcf_source
-from mindyn.robots.parts import Drive, Frame, Joint, JointKind, Limits, Link
+from mindyn.robots.parts import Drive, Frame, Joint, JointKind, Limits, Link, Mimic
 from mindyn.robots.snapping import Snapper
 
 
@@ -61,8 +61,9 @@ class _MjcfReader:
     def description(self, fallback_name: str) -> Description:
         for body in range(self.model.nbody):
             self.body(body)
+        mimics, equalities = self.equalities()
         ignored = {
-            "equality constraints": self.model.neq,
+            "equality constraints": equalities,
             "joint springs": np.count_nonzero(self.model.jnt_stiffness),
             "gravity compensations": np.count_nonzero(self.model.body_gravcomp),
             "fluid forces": int(self.model.opt.density > 0 or self.model.opt.viscosity > 0),
@@ -78,8 +79,28 @@ class _MjcfReader:
             self.model.opt.gravity,
             frames=tuple(self.sites()),
             drives=tuple(self.drives),
+            mimics=tuple(mimics),
             notes=grouped([*self.source.notes, *notes, *self.snap.notes], SUMMARIES),
         )
+
+    def equalities(self) -> tuple[list[Mimic], int]:
+        """Joints that follow another linearly, and the number of equalities that say anything else.
+
+        MuJoCo holds q1 - r1 at a polynomial of q2 - r2, r the positions at which the file draws the robot.
+        """
+        model, mimics, others = self.model, [], 0
+        for k in range(model.neq):
+            coefficients = [float(one) for one in model.eq_data[k][:5]]
+            joints = model.eq_obj1id[k], model.eq_obj2id[k]
+            of_joints = int(model.eq_type[k]) == int(self.mujoco.mjtEq.mjEQ_JOINT) and min(joints) >= 0
+            if not of_joints or any(coefficients[2:]) or not model.eq_active0[k]:
+                others += 1
+                continue
+            r1, r2 = (float(model.qpos0[model.jnt_qposadr[j]]) for j in joints)
+            names = [self.name("joint", j) for j in joints]
+            offset, multiplier = coefficients[:2]
+            mimics.append(Mimic(names[0], names[1], multiplier, r1 + offset - multiplier * r2))
+        return mimics, others
 
     def name(self, kind: str, index: int) -> str:
         named = self.mujoco.mj_id2name(self.model, getattr(self.mujoco.mjtObj, f"mjOBJ_{kind.upper()}"), index)

@@ -1,4 +1,4 @@
-"""The parts of a robot: `Link`, `Joint`, `Limits`, `Frame`, `Shape`, `Drive`, `Loop`; validated at birth."""
+"""The parts of a robot: `Link`, `Joint`, `Limits`, `Frame`, `Shape`, `Drive`, `Mimic`, `Loop`; validated at birth."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from mindyn.algebra.inertia import Consistency, consistency_of
 from mindyn.algebra.poses import IDENTITY, Pose
+from mindyn.algebra.rotations import about_axis
 from mindyn.algebra.values import Array, Value, frozen_array
 from mindyn.errors import RobotError, require_choice
 from mindyn.notation import DRIVE_PARAMETERS, LINK_PARAMETERS, PARAMETERS_PER_LINK
@@ -21,6 +22,7 @@ from mindyn.robots.expressions import parse_formula
 JointKind = Literal["revolute", "prismatic"]
 ShapeKind = Literal["box", "sphere", "cylinder", "capsule", "mesh"]
 Side = Literal["motor", "joint"]
+LoopKind = Literal["pin", "slide", "ball"]
 
 SHAPE_DIMENSIONS = {"box": 3, "sphere": 1, "cylinder": 2, "capsule": 2, "mesh": 3}
 """box: x y z; sphere: radius; cylinder, capsule: radius, length along z; mesh: scale x y z. In m."""
@@ -140,6 +142,12 @@ class Joint(Value):
             axis = frozen_array(axis / length, (3,), f"the axis of joint {self.name!r}")
         object.__setattr__(self, "axis", axis)
 
+    def at(self, position: float) -> Pose:
+        """Pose of the child's link frame in the parent's link frame at a joint position, rad or m."""
+        turns = self.kind == "revolute"
+        moved = Pose(about_axis(self.axis, position)) if turns else Pose(None, self.axis * position)
+        return self.origin @ moved @ self.tip
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Frame(Value):
@@ -210,13 +218,33 @@ class ExtraTorque:
         parse_formula(self.formula)
 
 
+@dataclass(frozen=True, slots=True)
+class Mimic:
+    """A joint that follows another: q[joint] = multiplier * q[of] + offset; rad or m (URDF's <mimic>)."""
+
+    joint: str
+    of: str
+    multiplier: float = 1.0
+    offset: float = 0.0
+
+    def __post_init__(self) -> None:
+        require_name(self.joint, "a joint that mimics another")
+        require_name(self.of, f"the joint that {self.joint!r} mimics")
+        for name in ("multiplier", "offset"):
+            require_number(getattr(self, name), f"{name} of the mimic joint {self.joint!r}")
+        if self.joint == self.of:
+            raise RobotError(f"joint {self.joint!r} mimics itself")
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Loop(Value):
-    """A pin that closes a kinematic loop: origins and z axes of the two poses coincide.
+    """A joint that closes a kinematic loop of two poses, one on either link.
 
-    first, second              the links that the pin joins
-    first_pose, second_pose    the pin in either link frame
+    first, second              the links that it joins
+    first_pose, second_pose    the joint in either link frame
     dependent                  joints whose motion follows from the others by this loop
+    kind                       pin: origins and z axes coincide; slide: the second origin lies on the first z axis and
+                               all axes are parallel; ball: origins coincide
     """
 
     name: str
@@ -225,8 +253,10 @@ class Loop(Value):
     first_pose: Pose
     second_pose: Pose
     dependent: tuple[str, ...] = ()
+    kind: LoopKind = "pin"
 
     def __post_init__(self) -> None:
         require_name(self.name, "a loop")
+        require_choice(self.kind, get_args(LoopKind), f"the kind of loop {self.name!r}", RobotError)
         if self.first == self.second:
             raise RobotError(f"loop {self.name!r} joins link {self.first!r} with itself")

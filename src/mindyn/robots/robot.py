@@ -18,7 +18,8 @@ from mindyn.notation import STANDARD_GRAVITY
 from mindyn.notes import Note
 from mindyn.robots.description import Selection
 from mindyn.robots.expressions import parse_formula
-from mindyn.robots.parts import Drive, ExtraTorque, Frame, Joint, Link, Loop, require_name
+from mindyn.robots.mimics import mimic_cycle
+from mindyn.robots.parts import Drive, ExtraTorque, Frame, Joint, Link, Loop, Mimic, require_name
 
 
 def duplicates(names: Iterable[str]) -> list[str]:
@@ -36,8 +37,10 @@ class Robot(Value):
     gravity  (3,) in the root frame, m/s^2
     frames   named frames fixed to links
     drives   motors, gears and friction, at most one for each joint
-    loops    pins that close kinematic loops
+    loops    pins, slides and balls that close kinematic loops
     extras   declared torques beside them: a gas spring, a counterweight, Stribeck friction
+    mimics   joints that follow another one, q = multiplier q_of + offset
+    home     (n,) of a robot with loops: a configuration near the closed one whose assembly is meant; None: near q = 0
     source   where the description comes from (like notes, not part of the robot's identity)
     notes    what the reader changed or found worth saying (not part of the robot's identity)
     selection  joints held and chain cut out of what `source` or a file describes (not part of the identity either)
@@ -52,17 +55,20 @@ class Robot(Value):
     drives: tuple[Drive, ...] = ()
     loops: tuple[Loop, ...] = ()
     extras: tuple[ExtraTorque, ...] = ()
+    mimics: tuple[Mimic, ...] = ()
+    home: Array | None = None
     source: str = field(default="", compare=False)
     notes: tuple[Note, ...] = field(default=(), compare=False)
     selection: Selection = field(default_factory=Selection, compare=False)
 
     def __post_init__(self) -> None:
         require_name(self.name, "a robot")
-        for name in ("joints", "links", "frames", "drives", "loops", "extras", "notes"):
+        for name in ("joints", "links", "frames", "drives", "loops", "extras", "mimics", "notes"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
         object.__setattr__(self, "gravity", frozen_array(self.gravity, (3,), "gravity"))
         self._require_tree()
         self._require_references()
+        self._require_dependents()
 
     def _require_tree(self) -> None:
         if not self.joints:
@@ -108,11 +114,32 @@ class Robot(Value):
                 raise RobotError(
                     f"the formula of {extra.name!r} names joint {max(numbers)}; the robot has {self.joint_count}"
                 )
+
+    def _require_dependents(self) -> None:
         for loop in self.loops:
             for link in (loop.first, loop.second):
                 self.link_index(link)
             for joint in loop.dependent:
                 self.joint_index(joint)
+        for mimic in self.mimics:
+            self.joint_index(mimic.joint)
+            if mimic.of not in self.joint_names:
+                raise RobotError(
+                    f"joint {mimic.joint!r} mimics {mimic.of!r}, which is no joint of the robot; its joints are: "
+                    f"{', '.join(self.joint_names)}"
+                )
+        if repeated := duplicates(mimic.joint for mimic in self.mimics):
+            raise RobotError(f"a joint mimics one other; {repeated[0]!r} is stated to mimic several")
+        if both := [m.joint for m in self.mimics if any(m.joint in loop.dependent for loop in self.loops)]:
+            raise RobotError(
+                f"joint {both[0]!r} mimics another joint and is dependent on a loop: it can follow one only"
+            )
+        if ring := mimic_cycle(self.mimics):
+            raise RobotError(f"joints mimic each other in a circle: {' -> '.join(ring)}")
+        if self.home is not None:
+            if not self.loops:
+                raise RobotError(f"robot {self.name!r} has no loops: home= has no meaning")
+            object.__setattr__(self, "home", frozen_array(self.home, (self.joint_count,), "home"))
 
     @property
     def joint_count(self) -> int:
@@ -124,15 +151,31 @@ class Robot(Value):
         """Joint names in the order of q."""
         return tuple(joint.name for joint in self.joints)
 
+    @property
+    def has_dependents(self) -> bool:
+        """Whether some joints follow others, by loops or because they mimic them."""
+        return bool(self.loops or self.mimics)
+
+    @property
+    def dependence(self) -> str:
+        """What makes joints follow others, for messages: the loops and mimic joints by name."""
+        named = (("closed loops", [loop.name for loop in self.loops]), ("mimic joints", [m.joint for m in self.mimics]))
+        return " and ".join(f"{what} ({', '.join(names)})" for what, names in named if names)
+
+    @cached_property
+    def dependent_names(self) -> tuple[str, ...]:
+        """Joints that loops make dependent and joints that mimic others, in the order of q."""
+        following = {name for loop in self.loops for name in loop.dependent} | {m.joint for m in self.mimics}
+        return tuple(name for name in self.joint_names if name in following)
+
     @cached_property
     def primary_joints(self) -> tuple[Joint, ...]:
-        """Joints that move on their own, in the order of q: all but those that loops make dependent."""
-        dependent = {name for loop in self.loops for name in loop.dependent}
-        return tuple(joint for joint in self.joints if joint.name not in dependent)
+        """Joints that move on their own, in the order of q: all but the dependent ones."""
+        return tuple(joint for joint in self.joints if joint.name not in self.dependent_names)
 
     @cached_property
     def primary_names(self) -> tuple[str, ...]:
-        """Names of the primary joints: all joints of a robot without loops."""
+        """Names of the primary joints: all joints of a robot without dependent ones."""
         return tuple(joint.name for joint in self.primary_joints)
 
     @cached_property

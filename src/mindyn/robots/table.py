@@ -38,7 +38,10 @@ def robot_table(robot: Robot, *, details: bool = False) -> str:
     if robot.drives:
         parts.append(text_table([_DRIVE_HEADER, *(_drive_row(drive) for drive in robot.drives)]))
     for loop in robot.loops:
-        parts.append(f"loop {loop.name}: {loop.first} pinned to {loop.second}; dependent: {', '.join(loop.dependent)}")
+        closed = {"pin": "pinned to", "slide": "sliding on", "ball": "held by a ball to"}[loop.kind]
+        parts.append(f"loop {loop.name}: {loop.first} {closed} {loop.second}; dependent: {', '.join(loop.dependent)}")
+    for mimic in robot.mimics:
+        parts.append(f"{mimic.joint} mimics {mimic.of}: {mimic.multiplier:g} * q {mimic.offset:+g}")
     for extra in robot.extras:
         parts.append(f"extra torque {extra.name} on {extra.joint}: {extra.coefficient:g} * ({extra.formula})")
     if robot.frames:

@@ -18,7 +18,7 @@ from mindyn.errors import InputError, RobotFileError, did_you_mean, listed, requ
 from mindyn.notes import grouped
 from mindyn.robots.description import Description, FixedJoint
 from mindyn.robots.files import LARGEST_NUMBER
-from mindyn.robots.parts import Drive, ExtraTorque, Frame, Joint, Limits, Link, Loop, Shape
+from mindyn.robots.parts import Drive, ExtraTorque, Frame, Joint, Limits, Link, Loop, Mimic, Shape
 from mindyn.robots.robot import duplicates
 from mindyn.robots.snapping import GROUPED, Snapper
 
@@ -32,9 +32,10 @@ _JOINT_KEYS = {
     "modified_dh": _COMMON | {"gamma", "b", "alpha", "a", "theta", "d"},
     "standard_dh": _COMMON | {"theta", "d", "a", "alpha"},
 }
+_MIMIC = {"multiplier": 1.0, "offset": 0.0}
 _TOP = {
     *("format", "name", "source", "convention", "angles", "inertia", "gravity", "root"),
-    *("joint", "link", "drive", "loop", "frame", "extra"),
+    *("joint", "link", "drive", "loop", "frame", "extra", "mimic", "home"),
 }
 _REQUIRED = ("format", "name", "convention", "angles", "gravity", "root", "joint")
 
@@ -161,6 +162,8 @@ class _TomlReader:
             drives=tuple(self.drive(entry) for entry in _tables(self.table, "drive", "the robot file")),
             loops=tuple(self.loop(entry) for entry in _tables(self.table, "loop", "the robot file")),
             extras=tuple(self.extra(entry) for entry in _tables(self.table, "extra", "the robot file")),
+            mimics=tuple(self.mimic(entry) for entry in _tables(self.table, "mimic", "the robot file")),
+            home=self.home({joint.name for joint in joints}),
             source=str(self.table.get("source", "")),
             notes=grouped(self.snap.notes, GROUPED),
             as_written=True,
@@ -321,7 +324,7 @@ class _TomlReader:
         return ExtraTorque(**entry)
 
     def loop(self, entry: Mapping[str, Any]) -> Loop:
-        _require_keys(entry, {"name", "first", "second", "dependent"}, "a loop")
+        _require_keys(entry, {"name", "first", "second", "dependent", "kind"}, "a loop")
         name = str(_need(entry, "name", "a loop"))
         ends = []
         for role in ("first", "second"):
@@ -333,4 +336,17 @@ class _TomlReader:
         dependent = entry.get("dependent", [])
         if not isinstance(dependent, list) or not all(isinstance(one, str) for one in dependent):
             raise RobotFileError(f"dependent of loop {name!r} must be a list of joint names, got {_shown(dependent)}")
-        return Loop(name, first, second, X1, X2, tuple(dependent))
+        return Loop(name, first, second, X1, X2, tuple(dependent), entry.get("kind", "pin"))
+
+    def mimic(self, entry: Mapping[str, Any]) -> Mimic:
+        _require_keys(entry, {"joint", "of", "multiplier", "offset"}, "a mimic")
+        joint = _text(_need(entry, "joint", "a mimic"), "the joint of a mimic")
+        what = f"the mimic of joint {joint!r}"
+        of = _text(_need(entry, "of", what), f"of in {what}")
+        return Mimic(joint, of, *(float(_array(entry.get(k, v), (), f"{k} of {what}")) for k, v in _MIMIC.items()))
+
+    def home(self, joints: set[str]) -> dict[str, float]:
+        """Positions of joints, rad or m, whatever the file's unit of angles."""
+        stated = self.table.get("home", {})
+        _require_keys(stated, joints, "home")
+        return {name: float(_array(value, (), f"home of {name!r}")) for name, value in stated.items()}

@@ -19,10 +19,11 @@ from mindyn.notes import Note, grouped
 from mindyn.robots.description import AnyJoint, Description, FixedJoint, RefusedJoint
 from mindyn.robots.files import XACRO, number, numbers, parse_xml
 from mindyn.robots.limits import SUMMARIES, sensible_limits
-from mindyn.robots.parts import Drive, Joint, Limits, Link, Shape
+from mindyn.robots.parts import Drive, Joint, Limits, Link, Mimic, Shape
 from mindyn.robots.snapping import Snapper
 
 _KINDS: Final = {"revolute": "revolute", "continuous": "revolute", "prismatic": "prismatic"}
+_MIMIC: Final = {"multiplier": "1", "offset": "0"}
 _FREE: Final = ("floating", "planar")
 _SUMMARIES: Final = {"shape": "{count} collision shapes cannot be read and were left out", **SUMMARIES}
 
@@ -36,6 +37,7 @@ def read_urdf(text: str, snap: Snapper) -> Description:
 class _UrdfReader:
     snap: Snapper
     drives: list[Drive] = field(default_factory=list)
+    mimics: list[Mimic] = field(default_factory=list)
     refused: dict[str, RobotError] = field(default_factory=dict)
 
     def description(self, root: Element) -> Description:
@@ -56,6 +58,7 @@ class _UrdfReader:
             joints,
             np.array(STANDARD_GRAVITY),
             drives=tuple(self.drives),
+            mimics=tuple(self.mimics),
             notes=grouped(self.snap.notes, _SUMMARIES),
             refused_links=self.refused,
         )
@@ -153,11 +156,6 @@ class _UrdfReader:
     def moving(self, element: Element, kind: str, plain: Joint) -> Joint:
         """The joint of an element that is neither fixed nor free; `plain` has its name, links and origin."""
         what = f"joint {plain.name!r}"
-        if element.find("mimic") is not None:
-            raise RobotFileError(
-                f"{what} mimics another joint, which a tree of independent joints cannot express",
-                hint=f"hold it: lock={{{plain.name!r}: 0.0}}, --lock {plain.name}=0",
-            )
         if kind not in _KINDS:
             known = [*_KINDS, "fixed", *_FREE]
             raise RobotFileError(
@@ -173,6 +171,7 @@ class _UrdfReader:
             limits=self.limits(element, what, ranged=kind != "continuous"),
         )
         self.drives.extend(self.friction(element))
+        self.mimics.extend(self.mimic(element))
         return joint
 
     def end(self, element: Element, role: str, what: str) -> str:
@@ -190,6 +189,17 @@ class _UrdfReader:
             given = ", ".join(f"{k} {shortened(stated[k], 40)!r}" for k in key.split())
             self.note("limits", f"{what}: limit {given} was dropped: {why}")
         return limits
+
+    def mimic(self, element: Element) -> Iterator[Mimic]:
+        mimic = element.find("mimic")
+        if mimic is None:
+            return
+        name, of = self.name(element), mimic.get("joint")
+        if not of:
+            raise RobotFileError(f"the <mimic> of joint {name!r} names no joint")
+        yield Mimic(
+            name, of, *(number(mimic.get(k, v), f"{k} of the mimic of joint {name!r}") for k, v in _MIMIC.items())
+        )
 
     def friction(self, element: Element) -> Iterator[Drive]:
         dynamics = element.find("dynamics")

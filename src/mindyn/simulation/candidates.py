@@ -51,8 +51,10 @@ class CandidatePlant:
     @staticmethod
     def of(robot: Robot, base: BaseParameters) -> CandidatePlant:
         """The plant of symbols; refuses friction that does not determine its torques."""
-        if robot.loops:
-            raise RobotError(f"robot {robot.name!r} has loops; candidates are simulated of open chains and trees")
+        if robot.has_dependents:
+            raise RobotError(
+                f"robot {robot.name!r} has {robot.dependence}; candidates are simulated of open chains and trees"
+            )
         plant_of(robot, drives=base.drives)  # refuses jumping extra torques, by name
         rows = friction_matrix(robot) if base.drives else np.zeros((0, robot.joint_count))
         if np.linalg.matrix_rank(rows) < len(rows):

@@ -79,7 +79,7 @@ class Plant:
 
     def equation(self, name: str) -> Function:
         """An equation of the robot without Coulomb friction."""
-        traced = loop_equation if self.smooth.loops else equation
+        traced = loop_equation if self.smooth.has_dependents else equation
         return traced(self.smooth, name, drives=self.drives)
 
 
@@ -102,7 +102,7 @@ def plant_of(robot: Robot, *, drives: bool) -> Plant:
         return Plant(replace(robot, drives=()), False, F[:0], np.zeros(0))
     levels = np.array([drive.coulomb for drive in robot.drives])
     rows, levels = F[levels > 0], levels[levels > 0]
-    if robot.loops:
+    if robot.has_dependents:
         rows, levels = _together(rows, levels)
     if np.linalg.matrix_rank(rows) < len(rows):
         raise _dependent_friction(robot)
@@ -127,7 +127,7 @@ def _together(rows: Array, levels: Array) -> tuple[Array, Array]:
 
 
 def _dependent_friction(robot: Robot) -> RobotError:
-    if robot.loops:
+    if robot.has_dependents:
         return RobotError(
             f"the friction speeds of robot {robot.name!r} depend on each other: drives of primary and of dependent "
             "joints have Coulomb friction, so that dry friction at rest has no unique torques",
@@ -169,7 +169,7 @@ def response(plant: Mechanism, q: SX, qd: SX, tau: SX) -> Response:
 
 def coupled_joints(robot: Robot, *, coupled: bool) -> list[list[int]]:
     """Earlier joints of each joint, nearest first: those it hangs on, or all where drives or loops couple branches."""
-    if robot.loops:
+    if robot.has_dependents:
         return [list(reversed(range(i))) for i in range(len(robot.primary_names))]
     return [list(reversed(range(i) if coupled else robot.path(i)[:-1])) for i in range(robot.joint_count)]
 
