@@ -11,6 +11,8 @@ SAME_ALGEBRA = 1e-12
 """Two ways to compute one thing within this code base."""
 ORACLE = 1e-10
 """Against an independent library."""
+PUBLISHED_FILE = 1e-9
+"""Against an independent library that reads the same published file."""
 DERIVATIVE = 1e-6
 """Against central differences with steps of 1e-5 or so."""
 

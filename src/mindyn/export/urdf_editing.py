@@ -15,6 +15,7 @@ import numpy as np
 
 from mindyn.errors import ExportError
 from mindyn.export.writing import comment_text, inertial_of, joint_side
+from mindyn.notation import PARAMETERS_PER_LINK
 from mindyn.robots.assembly import assemble
 from mindyn.robots.files import parse_xml, read_text
 from mindyn.robots.parts import Link
@@ -65,10 +66,19 @@ def _require_same(robot: Robot, stated: Robot, source: str) -> None:
 def _edit_links(root: Element, robot: Robot, carried: set[str]) -> None:
     """New inertials on the moving links; none on the links that they carry, since the sum counts those."""
     bodies = {link.name: link for link in robot.links}
+    held = {
+        child.get("link")
+        for joint in root.findall("joint")
+        if joint.get("name") in robot.selection.lock
+        for child in joint.findall("child")
+    }
     for element in root.findall("link"):
         name = element.get("name", "")
         if name in bodies:
             _replace_inertial(element, bodies[name])
+        elif name in carried & held:
+            # Without a word on its mass a body that moves in the file would be unknown.
+            _replace_inertial(element, Link(name, np.zeros(PARAMETERS_PER_LINK)))
         elif name in carried:
             for inertial in element.findall("inertial"):
                 element.remove(inertial)

@@ -37,9 +37,14 @@ def require_name(name: object, what: str) -> None:
 def require_number(value: object, what: str, *, least: float = -inf) -> None:
     """Refuse a value that is not a finite number of at least `least`."""
     number = isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
-    if not number or not isfinite(float(value)) or float(value) < least:  # type: ignore[arg-type]
+    try:
+        finite = number and isfinite(float(value))  # type: ignore[arg-type]
+    except OverflowError:  # an integer of very many digits
+        finite = False
+    if not finite or float(value) < least:  # type: ignore[arg-type]
         bound = "" if least == -inf else f" and at least {least:g}"
-        raise RobotError(f"{what} must be finite{bound}, got {value!r}")
+        shown = f"an integer of {value.bit_length()} bits" if isinstance(value, int) and not finite else repr(value)
+        raise RobotError(f"{what} must be finite{bound}, got {shown}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

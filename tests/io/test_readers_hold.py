@@ -1,0 +1,99 @@
+"""Readers end in a robot or an error of ours, whatever the file, and in time that grows with its size alone."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from time import process_time
+
+import numpy as np
+import pytest
+
+from mindyn import MindynError, load_robot
+from mindyn.algebra.inertia import consistency_of
+from mindyn.algebra.poses import Pose
+from mindyn.errors import LONGEST_MESSAGE, RobotFileError
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+from fuzz_readers import seeds, try_case
+
+ARM = (
+    '<robot name="arm"><link name="a"/><link name="b"/><joint name="j" type="revolute"><parent link="a"/>'
+    '<child link="b"/><origin rpy="{}"/><axis xyz="0 0 1"/></joint></robot>'
+)
+CASES = {"urdf": 150, "toml": 60, "mjcf": 100}
+
+
+@pytest.mark.parametrize("form", CASES)
+def test_mutated_files_end_in_a_robot_or_a_named_error(form, tmp_path):
+    if form == "mjcf":
+        pytest.importorskip("mujoco")
+    ends = [try_case(form, seeds(form), seed, tmp_path) for seed in range(CASES[form])]
+    assert not [end for end in ends if end.startswith("!")]
+    assert "robot" in ends
+
+
+def refused(path: Path, text: str) -> str:
+    path.write_text(text)
+    with pytest.raises(MindynError) as caught:
+        load_robot(path)
+    return str(caught.value)
+
+
+def test_numbers_beyond_sense_are_named(tmp_path):
+    assert "at most" in refused(tmp_path / "arm.urdf", ARM.format("1e308 0 0"))
+    assert "1e+12 rad" in refused(tmp_path / "arm.urdf", ARM.format("1e12 0 0"))
+    assert "nested" in refused(tmp_path / "arm.urdf", "<a>" * 2000)
+    assert "TOML" in refused(tmp_path / "arm.toml", "x = " + "[" * 2000)
+    assert refused(tmp_path / "arm.toml", "x = " + "9" * 401)
+    assert refused(tmp_path / "arm.toml", "x = " + "9" * 9000)
+
+
+def test_messages_stay_readable(tmp_path):
+    long = refused(tmp_path / "arm.urdf", ARM.format("x" * 20_000))
+    assert len(long) < 2 * LONGEST_MESSAGE
+    links = "".join(f'<link name="{i}{"x" * 50}"/>' for i in range(2000))
+    assert len(refused(tmp_path / "arm.urdf", f'<robot name="r">{links}</robot>')) < 2 * LONGEST_MESSAGE
+
+
+def test_judging_parameters_that_overflow():
+    assert consistency_of(np.array([1e-300, 1e300, 0, 0, 1, 0, 1, 0, 0, 1])).status == "inconsistent"
+
+
+def test_rotations_are_orthonormal_to_rounding():
+    written = np.round(np.array(Pose(np.linalg.qr(np.random.default_rng(3).normal(size=(3, 3)))[0] * 1.0).rotation), 7)
+    R = Pose(written).rotation
+    assert np.abs(R @ R.T - np.eye(3)).max() < 1e-15
+    assert (Pose(R).rotation == R).all()
+
+
+def chain(count: int) -> str:
+    links = "".join(f'<link name="l{i}"/>' for i in range(count + 1))
+    joints = "".join(
+        f'<joint name="j{i}" type="{"fixed" if i % 2 else "revolute"}"><parent link="l{i}"/><child link="l{i + 1}"/>'
+        '<axis xyz="0 0 1"/></joint>'
+        for i in range(count)
+    )
+    return f'<robot name="chain">{links}{joints}</robot>'
+
+
+def test_time_grows_with_the_links_alone(tmp_path):
+    def seconds(count: int) -> float:
+        path = tmp_path / f"{count}.urdf"
+        path.write_text(chain(count))
+        best = np.inf
+        for _ in range(3):
+            start = process_time()
+            load_robot(path)
+            best = min(best, process_time() - start)
+        return best
+
+    # A quadratic loop gives 16 at four times the links; linear work gives 4, and noise of the clock some more.
+    assert seconds(4000) < 8 * seconds(1000)
+
+
+def test_a_file_of_the_largest_size_alone_is_read(tmp_path):
+    with (tmp_path / "huge.toml").open("wb") as file:
+        file.truncate(65 * 2**20)
+    with pytest.raises(RobotFileError, match="65 MiB"):
+        load_robot(tmp_path / "huge.toml")
