@@ -18,10 +18,10 @@ class ExitCode(IntEnum):
 
 
 MEANINGS: Final[Mapping[ExitCode, str]] = {
-    ExitCode.DONE: "done; of check and doctor: the answer is yes",
+    ExitCode.DONE: "done; of check, doctor and papers: the answer is yes",
     ExitCode.ERROR: "an error in what was given or done, said with a hint",
     ExitCode.USAGE: "wrong usage: no such command or option, or one is missing",
-    ExitCode.NO: "the answer of check or doctor is no",
+    ExitCode.NO: "the answer of check, doctor or papers is no",
     ExitCode.INTERRUPTED: "interrupted by Ctrl-C",
 }
 

@@ -25,6 +25,7 @@ COMMANDS: Mapping[str, str] = {
     "identify": "Identify the dynamic parameters of a robot from its logs.",
     "compare": "Compare identification methods on a simulated robot: bias, spread, time, number of tests.",
     "check": "Judge an estimate: possible, consistent, plausible? The exit code is 3 when the answer is no.",
+    "papers": "Tables and figures of the five papers: the paper's number, ours and the difference.",
     "export": "Write a full robot model that has the estimate's dynamics, its code, or its numbers.",
     "report": "Write a report: is the model good, and why. One file that opens from disk and loads nothing.",
     "bench": "Time the main kernels of a robot on this machine.",

@@ -48,6 +48,7 @@ class _Node:
     twin: int
     costs: bool
     line: str = ""
+    joint: int = -1
 
 
 @dataclass
@@ -56,9 +57,11 @@ class Tape:
 
     dense  lines whose results are taken as new variables, entry by entry: what is known of their zeros and constants
            does not reach the next line, as when a table is counted row by row
+    joint  to which what is written is charged, where that is kept
     """
 
     dense: Collection[str] = ()
+    joint: int = -1
     nodes: list[_Node] = field(default_factory=list)
     _known: dict[tuple[object, ...], int] = field(default_factory=dict)
     _labelled: int = 0
@@ -74,7 +77,8 @@ class Tape:
     def line(self, name: str, value: T, /) -> T:
         """Labels what was written since the last line; gives new variables in place of a dense one."""
         for node in self.nodes[self._labelled :]:
-            node.line = node.line or name
+            if not node.line:
+                node.line, node.joint = name, self.joint
         self._labelled = len(self.nodes)
         return mapped(value, lambda _: self.variable()) if name in self.dense else value
 
@@ -86,6 +90,11 @@ class Tape:
         """Counts of each line."""
         names = dict.fromkeys(node.line for node in self.nodes if node.costs)
         return {name: _tally((n for n in self.nodes if n.costs and n.line == name), twice) for name in names}
+
+    def by_line_of(self, joint: int) -> dict[str, Counts]:
+        """Counts of each line of one joint."""
+        own = [node for node in self.nodes if node.costs and node.joint == joint]
+        return {name: _tally((n for n in own if n.line == name), "add") for name in dict.fromkeys(n.line for n in own)}
 
     def needed(self, outputs: Iterable[Scalar], *, shared: bool = False, without: Collection[str] = ()) -> Counts:
         """What the outputs need, but lines named in `without`; with `shared`, equal expressions are computed once."""

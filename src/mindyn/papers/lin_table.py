@@ -1,4 +1,4 @@
-"""Lin's table II, line by line, beside the traced lines of a general joint."""
+"""Lin's table II: operations of one joint, line by line, in all seven columns, beside the traced lines."""
 
 from __future__ import annotations
 
@@ -6,31 +6,79 @@ from dataclasses import dataclass
 
 from mindyn.papers.counting import Counts
 from mindyn.papers.operation_tables import LIN_DENSE
-from mindyn.papers.traced_robots import lin_chain
+from mindyn.papers.traced_robots import Kind, lin_groups_chain
 
 LINES = ("w", "wd", "Omega", "Psi", "h", "a", "rho", "mub", "zetab", "mu", "zeta", "tau")
 
-REVOLUTE: dict[str, Counts] = {
-    **{"w": Counts(8, 5), "wd": Counts(10, 7), "Omega": Counts(6, 9), "Psi": Counts(0, 3), "a": Counts(17, 13)},
-    **{"mub": Counts(6, 3), "zetab": Counts(22, 19), "mu": Counts(8, 7), "zeta": Counts(12, 11)},
+COLUMNS: dict[str, dict[str, Counts]] = {
+    "i < r": {"a": Counts(8, 5), "rho": Counts(1, 0), "mub": Counts(1, 0), "tau": Counts(0, 1)},
+    "i = r = 1": {
+        **{"Omega": Counts(1, 0), "a": Counts(3, 0), "zetab": Counts(3, 2), "mu": Counts(8, 4), "zeta": Counts(2, 3)},
+    },
+    "i = r > 1": {
+        **{"Omega": Counts(1, 0), "a": Counts(8, 4), "mub": Counts(4, 2), "zetab": Counts(3, 2)},
+        **{"mu": Counts(8, 7), "zeta": Counts(2, 3)},
+    },
+    "r < i < s, R": {
+        **{"w": Counts(0, 1), "wd": Counts(0, 1), "Omega": Counts(1, 0), "a": Counts(12, 8), "mub": Counts(4, 2)},
+        **{"zetab": Counts(3, 2), "mu": Counts(8, 7), "zeta": Counts(3, 4)},
+    },
+    "r < i < s, T": {
+        **{"w": Counts(3, 0), "wd": Counts(3, 0), "Omega": Counts(6, 9), "h": Counts(5, 4), "a": Counts(14, 10)},
+        **{"rho": Counts(4, 2), "mub": Counts(3, 0), "zetab": Counts(6, 3), "mu": Counts(8, 7), "zeta": Counts(4, 5)},
+        **{"tau": Counts(0, 1)},
+    },
+    "i >= s, R": {
+        **{"w": Counts(8, 5), "wd": Counts(10, 7), "Omega": Counts(6, 9), "Psi": Counts(0, 3), "a": Counts(17, 13)},
+        **{"mub": Counts(6, 3), "zetab": Counts(22, 19), "mu": Counts(8, 7), "zeta": Counts(12, 11)},
+    },
+    "i >= s, T": {
+        **{"w": Counts(8, 4), "wd": Counts(8, 4), "Omega": Counts(6, 9), "Psi": Counts(0, 3), "h": Counts(5, 4)},
+        **{"a": Counts(14, 10), "rho": Counts(4, 3), "mub": Counts(3, 0), "zetab": Counts(9, 5), "mu": Counts(8, 7)},
+        **{"zeta": Counts(12, 11), "tau": Counts(0, 1)},
+    },
+    "i = n, R": {"mu": Counts(0, 3), "zeta": Counts(6, 9)},
+    "footnote: i = s - 1, R": {"zeta": Counts(6, 6)},
+    "footnote: i = s - 1, T": {"zeta": Counts(15, 11)},
 }
-SLIDING: dict[str, Counts] = {
-    **{"w": Counts(8, 4), "wd": Counts(8, 4), "Omega": Counts(6, 9), "Psi": Counts(0, 3), "h": Counts(5, 4)},
-    **{"a": Counts(14, 10), "rho": Counts(4, 3), "mub": Counts(3, 0), "zetab": Counts(9, 5), "mu": Counts(8, 7)},
-    **{"zeta": Counts(12, 11), "tau": Counts(0, 1)},
-}
-FIRST: dict[str, Counts] = {
-    **{"Omega": Counts(1, 0), "a": Counts(3, 0), "zetab": Counts(3, 2), "mu": Counts(8, 4)},
-    # The entry 2M 3A and the footnote's 3M 2A for joint s - 1.
-    **{"zeta": Counts(5, 5)},
-}
+"""The printed entries; of joint s - 1, the entry and what the footnote adds: 3M 2A (R) or 11M 6A (T)."""
 
+MU = "mu-bar of a rotational joint has no z component in the parallel group: two additions, three are charged"
+ALONG = "u_r is along z here, which leaves one product and two additions of eq. 89 and 90"
+ONE_ENTRY = "what it takes depends on the joint behind: this for a rotational one, 4M 4A for one that slides"
+TWICE_D = "the formula takes 3M fewer; the print seems to charge the 3M of Omega (0, 0, d) here and in h"
 WORDS: dict[tuple[str, str], str] = {
-    ("joint 1", "a"): "cos(beta_1) g is a constant and still charged",
-    ("joint 1", "zeta"): "the entry is 1M 1A short of its formulas, eq. 88 and 90; the printed total is not",
-    ("sliding", "Psi"): "no tensor meets Psi where the joint slides",
-    ("sliding", "a"): "the formula takes 11M; the print seems to charge the 3M of Omega (0, 0, d) here and in h",
+    ("i < r", "mu"): "the print has a dash, yet tau of the joint before needs mu (eq. 67, 68)",
+    ("i = r = 1", "a"): "cos(beta_1) g is a constant and still charged",
+    ("i = r = 1", "zeta"): ALONG,
+    ("i = r > 1", "mu"): MU,
+    ("i = r > 1", "zeta"): ALONG,
+    ("r < i < s, R", "mu"): MU,
+    ("r < i < s, R", "zeta"): ONE_ENTRY,
+    ("r < i < s, T", "a"): f"{TWICE_D}; Omega of the rotational joint before has a plane's entries alone (1M 1A)",
+    ("r < i < s, T", "zetab"): "m^ u_r and 2 kappa_2 are constants, which the print folds (1M 1A)",
+    ("r < i < s, T", "zeta"): "the rotational joint behind needs no d x mu along its own axis (1M 2A)",
+    ("i >= s, T", "Psi"): "no tensor meets Psi where the joint slides",
+    ("i >= s, T", "a"): TWICE_D,
+    (
+        "footnote: i = s - 1, T",
+        "zeta",
+    ): "the print charges the whole turn of the constant u_r into frame s (4M 2A more), and folds b u_r (1M less)",
 }
+"""Why an entry is not the counted one."""
+
+CHAIN: tuple[Kind, ...] = (
+    *("sliding", "sliding"),
+    *("parallel turn", "parallel turn", "parallel turn", "parallel slide", "parallel turn"),
+    *("turn", "turn", "turn", "slide", "turn", "turn"),
+)
+FROM_ROOT: tuple[Kind, ...] = ("parallel turn", "parallel turn", "parallel slide", "turn", "turn")
+PLACES: dict[str, tuple[tuple[Kind, ...], int]] = {
+    **{"i < r": (CHAIN, 1), "i = r = 1": (FROM_ROOT, 0), "i = r > 1": (CHAIN, 2), "r < i < s, R": (CHAIN, 3)},
+    **{"r < i < s, T": (CHAIN, 5), "i >= s, R": (CHAIN, 8), "i >= s, T": (CHAIN, 10), "i = n, R": (CHAIN, 12)},
+    **{"footnote: i = s - 1, R": (CHAIN, 6), "footnote: i = s - 1, T": (FROM_ROOT, 2)},
+}
+"""A chain that holds the joint of a column, and the joint's number in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,39 +93,15 @@ class TableLine:
 
 
 def table_ii() -> list[TableLine]:
-    """Entries of a revolute and a prismatic joint behind s, and of joint 1 (r = 1, s = 2)."""
-    columns = {"revolute": (REVOLUTE, _revolute()), "sliding": (SLIDING, _sliding()), "joint 1": (FIRST, _first())}
-    return [
-        TableLine(column, name, *_pair(printed, counted, name), WORDS.get((column, name), ""))
-        for column, (printed, counted) in columns.items()
-        for name in LINES
-        if _pair(printed, counted, name) != (Counts(), Counts())
-    ]
-
-
-def _pair(printed: dict[str, Counts], counted: dict[str, Counts], name: str) -> tuple[Counts, Counts]:
-    return printed.get(name, Counts()), counted.get(name, Counts())
-
-
-def _lines(count: int, slide: int | None = None) -> dict[str, Counts]:
-    found = lin_chain(count, slide=slide, wrench=True, dense=LIN_DENSE).tape.by_line()
-    return {name: found.get(name, Counts()) for name in LINES}
-
-
-def _revolute() -> dict[str, Counts]:
-    """What one more joint adds."""
-    more, less = _lines(5), _lines(4)
-    return {name: more[name] - less[name] for name in LINES}
-
-
-def _sliding() -> dict[str, Counts]:
-    """What a joint costs when it slides in place of turning."""
-    sliding, turning, own = _lines(5, slide=2), _lines(5), _revolute()
-    return {name: sliding[name] - turning[name] + own[name] for name in LINES}
-
-
-def _first() -> dict[str, Counts]:
-    """Joint 1 of two: the rest is joint 2, whose mu and zeta take the wrench at the end."""
-    both, own = _lines(2), _revolute()
-    last = own | {"mu": Counts(0, 3), "zeta": Counts(6, 9)}
-    return {name: both[name] - last[name] for name in LINES}
+    """Every entry that is printed or counted, column by column."""
+    tapes = {chain: lin_groups_chain(chain, LIN_DENSE).tape for chain in (CHAIN, FROM_ROOT)}
+    lines: list[TableLine] = []
+    for column, printed in COLUMNS.items():
+        chain, joint = PLACES[column]
+        counted = tapes[chain].by_line_of(joint)
+        partial = column.startswith(("i = n", "footnote"))
+        for name in printed if partial else LINES:
+            pair = printed.get(name, Counts()), counted.get(name, Counts())
+            if pair != (Counts(), Counts()):
+                lines.append(TableLine(column, name, *pair, WORDS.get((column, name), "")))
+    return lines

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Literal, TypeVar
 
 from mindyn.algebra.rotations import cos_sin
 from mindyn.equations import composite_bodies, kane, mlc_dynamics, mlc_inertia
@@ -12,6 +13,8 @@ from mindyn.equations.mlc_links import MlcLink, lin_joints
 from mindyn.equations.triples import Scalar, Symmetric, Triple, mapped
 from mindyn.papers.counting import Counts, Tape
 from mindyn.parameters.lin_structure import LinStructure
+
+T = TypeVar("T")
 
 ON_HAND = ("R", "R_n", "first moment")
 """Lines that no table charges: the entries of R_i and s_i, and the moments h of formulation 5."""
@@ -39,9 +42,10 @@ def variables(tape: Tape) -> Triple:
     return Triple(tape.variable(), tape.variable(), tape.variable())
 
 
-def general_joint(tape: Tape, slides: bool) -> DhJoint:
+def general_joint(tape: Tape, slides: bool, *, right_angle: bool = False) -> DhJoint:
     """A joint of unknown geometry. R of a prismatic joint counts as variable too: the tables do not fold it."""
-    turn = (tape.constant(), tape.constant(), tape.variable(), tape.variable())
+    twist: tuple[Scalar, Scalar] = (0.0, 1.0) if right_angle else (tape.constant(), tape.constant())
+    turn = (*twist, tape.variable(), tape.variable())
     joint = dh_joint(slides, *turn, tape.constant(), tape.variable() if slides else tape.constant())
     return tape.line("R", joint)
 
@@ -74,13 +78,75 @@ def _five(tape: Tape) -> Symmetric:
     return Symmetric(tape.constant(), 0.0, *(tape.constant() for _ in range(4)))
 
 
-def lin_chain(count: int, *, slide: int | None = None, wrench: bool, dense: Collection[str] = ()) -> Trace:
-    """Lin's inverse dynamics of a general chain with gravity along z_0."""
+def lin_chain(
+    count: int, *, slide: int | None = None, wrench: bool, dense: Collection[str] = (), right_angles: bool = False
+) -> Trace:
+    """Lin's inverse dynamics of a general chain with gravity along z_0; with `right_angles` between the other axes."""
     tape, slides = Tape(dense), chain_kinds(count, slide)
-    joints = [general_joint(tape, one) for one in slides]
+    joints = [general_joint(tape, one, right_angle=right_angles and i > 0) for i, one in enumerate(slides)]
     end = EndWrench(variables(tape), variables(tape), constants(tape)) if wrench else None
     gravity = Triple(0.0, 0.0, tape.constant())
     return _lin_trace(tape, joints, general_links(tape, slides), gravity, end)
+
+
+Kind = Literal["sliding", "parallel turn", "parallel slide", "turn", "slide"]
+"""A joint's place in Lin's groups: i < r; r <= i < s, rotational or translational; i >= s, likewise."""
+
+
+def lin_groups_chain(kinds: Sequence[Kind], dense: Collection[str] = ()) -> Trace:
+    """Lin's inverse dynamics of a chain with joints of every group, its operations charged joint by joint.
+
+    Every joint has a rotation and lengths of its own; u_r is the axis of a rotational joint of the parallel group, and
+    a general constant direction seen from a translational one.
+    """
+    tape = Tape(dense)
+    joints = [general_joint(tape, kind in ("sliding", "parallel slide", "slide")) for kind in kinds]
+    links = [_link_of_kind(tape, kind) for kind in kinds]
+    end = EndWrench(variables(tape), variables(tape), constants(tape))
+    charge = _ByJoint(tape, len(kinds))
+    qd, qdd = ([tape.variable() for _ in joints] for _ in range(2))
+    motions = mlc_dynamics.outward(joints, links, Triple(0.0, 0.0, tape.constant()), qd, qdd, charge.outward)
+    return Trace(tape, tuple(mlc_dynamics.inward(joints, links, motions, qd, qdd, end, charge.inward)))
+
+
+class _ByJoint:
+    """Labels the lines of a recursion with the joint that they belong to, by the order in which they are written."""
+
+    def __init__(self, tape: Tape, count: int) -> None:
+        self.tape, self.count = tape, count
+        self.next_joint, self.carried = 0, False
+
+    def outward(self, name: str, value: T, /) -> T:
+        """The acceleration is the last line of a joint."""
+        self.tape.joint = self.next_joint
+        self.next_joint += name == "a"
+        return self.tape.line(name, value)
+
+    def inward(self, name: str, value: T, /) -> T:
+        """After mu-bar and its sum, mu is carried to the joint before, and what follows is that joint's."""
+        if self.next_joint == self.count:
+            self.next_joint = self.count - 1
+            self.carried = False
+        if name == "mub":
+            self.carried = False
+        elif name == "mu" and self.carried:
+            self.next_joint -= 1
+        self.carried = self.carried or name == "mu"
+        self.tape.joint = self.next_joint
+        return self.tape.line(name, value)
+
+
+def _link_of_kind(tape: Tape, kind: Kind) -> MlcLink:
+    if kind == "sliding":
+        return MlcLink("sliding", mass=tape.constant())
+    if kind == "parallel turn":
+        return MlcLink("parallel", Triple(0.0, 0.0, 1.0), 0.0, _flat(tape), _only_zz(tape))
+    if kind == "parallel slide":
+        u, mass = constants(tape), tape.constant()
+        return MlcLink("parallel", u, mass, kap1=tape.constant(), kap2=tape.constant())
+    if kind == "slide":
+        return MlcLink("spatial", mass=tape.constant(), k=constants(tape))
+    return MlcLink("spatial", k=_flat(tape), U=_five(tape))
 
 
 def _lin_trace(

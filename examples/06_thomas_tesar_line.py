@@ -1,8 +1,8 @@
-"""Angeles, Ma & Rojas 1988, example 2: six revolute axes, the hand along x = 1.33 m, z = 1.80 m without turning.
+"""Angeles, Ma & Rojas 1988, example 2: Thomas & Tesar's arm, the hand along x = 1.33 m, z = 1.80 m without turning.
 
 Inverse kinematics is numerical. Two things the text does not tell: the stroke of y = s(t), taken as a rest-to-rest
 5th-degree step of 0.5 m in 1 s; and theta_4 of table 3, printed 39.6 degrees, which puts the hand at z = 1.24 m.
-Writes angeles_line.toml (the robot) and angeles_line.svg.
+Writes thomas_tesar_line.svg.
 """
 
 from pathlib import Path
@@ -11,21 +11,9 @@ import numpy as np
 
 import mindyn
 
-ALPHA, A, B = (0, 90, 0, 0, 90, 90), (0, 0, 1.02, 1.02, 0.2, 0), (-1.5, 0, 0, 0, 0, -0.41)
-MASS = (680, 360, 180, 55, 36, 68)
-RHO = ([0, -0.33, 0], [-0.87, 0, -0.13], [-0.64, 0.04, 0], [-0.12, 0.04, 0], [0, -0.05, -0.08], [0, 0, 0])
-INERTIA = ([0, 62, 0], [11, 53, 44], [1.1, 44, 44], [0.44, 0.91, 0.82], [0.47, 0.38, 0.18], [0.44, 0.64, 0.73])
-HEAD = 'format = "mindyn-robot-1"\nname = "angeles2"\nconvention = "modified_dh"\nangles = "deg"\ninertia = "com"\n'
-lines = [HEAD, "gravity = [0, 0, -9.81]", 'root = "base"']
-for i in range(6):  # the paper's b is -d
-    lines.append(f'[[joint]]\nname = "j{i + 1}"\nchild = "l{i + 1}"\ntype = "revolute"')
-    lines.append(f"alpha = {ALPHA[i]}\na = {A[i]}\ntheta = 0\nd = {-B[i]}")
-    lines.append(f'[[link]]\nname = "l{i + 1}"\nmass = {MASS[i]}\ncom = {RHO[i]}\ninertia = {INERTIA[i]}')
-Path("angeles_line.toml").write_text("\n".join(lines))
-robot = mindyn.load_robot("angeles_line.toml")
-
-pose = mindyn.equation(robot, "forward_kinematics", place="l6")
-jacobian = mindyn.equation(robot, "geometric_jacobian", place="l6")
+robot = mindyn.load_robot("thomas_tesar")
+pose = mindyn.equation(robot, "forward_kinematics", place="link6")
+jacobian = mindyn.equation(robot, "geometric_jacobian", place="link6")
 printed, mended = (np.radians([0, 68.5, -135, theta4, 90, 90]) for theta4 in (39.6, 93.4))
 for name, q in (("39.6 (printed)", printed), ("93.4", mended)):
     print(f"theta_4 = {name} deg puts the hand at", np.array(pose(q))[:3, 3].round(3), "m; wanted x = 1.33, z = 1.80")
@@ -64,7 +52,7 @@ y = 280 - 260 * (tau - tau.min()) / (tau.max() - tau.min())
 curves = [" ".join(f"{40 + 500 * t:.1f},{v:.1f}" for t, v in zip(times, column, strict=True)) for column in y.T]
 drawn = [f'<polyline points="{c}" fill="none" stroke="{k}"/>' for c, k in zip(curves, colours, strict=True)]
 text = f'<text x="40" y="298">0 .. 1 s; {tau.min():.0f} .. {tau.max():.0f} N m; joints 1-6: {", ".join(colours)}</text>'
-Path("angeles_line.svg").write_text(
+Path("thomas_tesar_line.svg").write_text(
     f'<svg xmlns="http://www.w3.org/2000/svg" width="580" height="310">{"".join(drawn)}{text}</svg>\n'
 )
-print("wrote angeles_line.svg")
+print("wrote thomas_tesar_line.svg")

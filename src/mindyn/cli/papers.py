@@ -1,0 +1,73 @@
+"""`mindyn papers`: every table and figure of the five papers with the paper's number, ours and the difference."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mindyn.cli.arguments import JSON, one_of
+from mindyn.cli.exit_codes import ExitCode
+from mindyn.errors import InputError, unknown_name
+from mindyn.files import write_whole
+from mindyn.papers.every_paper import PAPERS
+from mindyn.papers.reproduction import Reproduction, as_data, as_markdown, as_text
+from mindyn.robots.table import text_table
+
+PAGE, FIGURES = "reproduced.md", "papers"
+"""What `--out` writes: a page, and a folder with its figures."""
+
+
+def papers(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(help=f"{', '.join(PAPERS)}; without a name they are listed.", autocompletion=one_of(PAPERS)),
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
+    out: Annotated[Path | None, typer.Option(help="A folder for a page (Markdown) and the figures (SVG).")] = None,
+    as_json: Annotated[bool, JSON] = False,
+) -> None:
+    """Tables and figures of the five papers: the paper's number, ours and the difference."""
+    chosen = list(PAPERS) if every else names or []
+    if every and names:
+        raise InputError("papers takes names or --all, not both", hint="mindyn papers lin, or mindyn papers --all")
+    if not chosen:
+        if out is not None:
+            raise InputError("--out writes what is reproduced: name a paper, or --all")
+        typer.echo(_listed(as_json))
+        return
+    for name in chosen:
+        if name not in PAPERS:
+            raise unknown_name("paper", name, PAPERS)
+    done = [_reproduced(name) for name in chosen]
+    typer.echo(json.dumps([as_data(one) for one in done], indent=2) if as_json else "\n\n\n".join(map(as_text, done)))
+    if out is not None:
+        _write(done, out)
+    outside = [row for one in done for row in one.outside]
+    if outside:
+        typer.echo(f"not within tolerance: {'; '.join(outside)}", err=True)
+        raise typer.Exit(ExitCode.NO)
+
+
+def _reproduced(name: str) -> Reproduction:
+    typer.echo(f"{name} ...", err=True)
+    return PAPERS[name].reproduce()
+
+
+def _listed(as_json: bool) -> str:
+    if as_json:
+        return json.dumps([{"paper": k, "citation": p.citation, "holds": p.holds} for k, p in PAPERS.items()], indent=2)
+    rows = [("paper", "what is reproduced", ""), *((name, p.holds, p.citation) for name, p in PAPERS.items())]
+    return text_table(rows)
+
+
+def _write(done: list[Reproduction], out: Path) -> None:
+    if not out.is_dir():
+        raise InputError(f"no folder {str(out)!r} to write to", hint="make it first, or give another")
+    (out / FIGURES).mkdir(exist_ok=True)
+    for figure in (figure for one in done for figure in one.figures):
+        write_whole(out / FIGURES / f"{figure.name}.svg", figure.svg)
+    write_whole(out / PAGE, as_markdown(done, FIGURES))
+    typer.echo(f"wrote {out / PAGE} and {sum(len(one.figures) for one in done)} figures", err=True)

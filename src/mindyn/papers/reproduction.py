@@ -1,0 +1,210 @@
+"""What a reproduction says: tables with the paper's number, ours and the difference, and figures that are drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from textwrap import wrap
+from typing import Literal
+
+from mindyn.papers.counting import Counts
+from mindyn.robots.table import text_table
+
+Verdict = Literal["within", "OUTSIDE", "as printed", "not told", "erratum", "ours"]
+"""Within the stated tolerance; outside it; a competitor's row, as the paper gives it; not reproducible, for the reason
+in the note; a statement that the paper itself contradicts; a number of ours that the paper does not print."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of a printed table, or one number of a paper's text."""
+
+    name: str
+    printed: str
+    ours: str
+    difference: str
+    verdict: Verdict
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of one printed table, with the tolerance within which a row counts as reproduced."""
+
+    title: str
+    tolerance: str
+    rows: tuple[Row, ...]
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A figure drawn: `name` is its file without suffix, `svg` its text."""
+
+    name: str
+    title: str
+    svg: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reproduction:
+    """All tables and figures of a paper."""
+
+    paper: str
+    citation: str
+    parts: tuple[Table | Figure, ...]
+
+    @property
+    def tables(self) -> list[Table]:
+        """The tables."""
+        return [part for part in self.parts if isinstance(part, Table)]
+
+    @property
+    def figures(self) -> list[Figure]:
+        """The figures."""
+        return [part for part in self.parts if isinstance(part, Figure)]
+
+    @property
+    def outside(self) -> list[str]:
+        """Rows that are not within their tolerance, by table and name."""
+        return [f"{table.title}: {row.name}" for table in self.tables for row in table.rows if row.verdict == "OUTSIDE"]
+
+
+def number_row(
+    name: str,
+    printed: float,
+    ours: float,
+    tolerance: float,
+    note: str = "",
+    *,
+    form: str = ".4g",
+    relative: bool = False,
+) -> Row:
+    """A number beside the printed one; the tolerance is absolute, or a part of the printed number."""
+    allowed = tolerance * abs(printed) if relative else tolerance
+    within = abs(ours - printed) <= allowed
+    difference = f"{ours - printed:+.2g}"
+    return Row(name, f"{printed:{form}}", f"{ours:{form}}", difference, "within" if within else "OUTSIDE", note)
+
+
+def count_row(name: str, printed: Counts, counted: Counts, explained: Counts, note: str = "", formula: str = "") -> Row:
+    """Operations beside the printed ones: within where the difference is what the note explains."""
+    difference = printed - counted
+    shown = f"{formula} = {printed}" if formula else str(printed)
+    verdict: Verdict = "within" if difference == explained else "OUTSIDE"
+    return Row(name, shown, str(counted), signed(difference), verdict, note)
+
+
+def signed(counts: Counts) -> str:
+    """Printed less counted: `+1M -2A`, or 0."""
+    if counts == Counts():
+        return "0"
+    return f"{counts.multiplications:+d}M {counts.additions:+d}A"
+
+
+def as_printed(name: str, printed: str, note: str = "not implemented here; as the paper gives it") -> Row:
+    """A competitor's row."""
+    return Row(name, printed, "", "", "as printed", note)
+
+
+def not_told(name: str, printed: str, why: str, ours: str = "") -> Row:
+    """What cannot be reproduced, with the reason."""
+    return Row(name, printed, ours, "", "not told", why)
+
+
+def erratum(name: str, printed: str, ours: str, why: str) -> Row:
+    """What the print says in one place and contradicts in another."""
+    return Row(name, printed, ours, "differs", "erratum", why)
+
+
+def of_ours(name: str, ours: str, note: str = "") -> Row:
+    """A number that the paper does not print."""
+    return Row(name, "", ours, "", "ours", note)
+
+
+def claim_row(name: str, printed: str, ours: str, holds: bool, note: str = "") -> Row:
+    """A statement of the paper, and whether it holds."""
+    return Row(name, printed, ours, "" if holds else "differs", "within" if holds else "OUTSIDE", note)
+
+
+HEADER = ("", "paper", "ours", "difference", "")
+
+
+def as_text(reproduction: Reproduction) -> str:
+    """For a terminal."""
+    parts = [reproduction.citation]
+    for table in reproduction.tables:
+        rows = [HEADER, *((r.name, r.printed, r.ours, r.difference, r.verdict) for r in table.rows)]
+        head, rule, *lines = text_table(rows).splitlines()
+        parts += ["", table.title, f"  tolerance: {table.tolerance}", f"  {head}".rstrip(), f"  {rule}"]
+        for row, line in zip(table.rows, lines, strict=True):
+            parts += [f"  {line}".rstrip(), *_wrapped(row.note, "      ")]
+        parts += _wrapped(table.note, "  ")
+    figures = [f"  {one.name}.svg: {one.title}" for one in reproduction.figures]
+    return "\n".join([*parts, *(["", "Figures (written with --out)", *figures] if figures else [])])
+
+
+def _wrapped(text: str, indent: str) -> list[str]:
+    return wrap(text, 110, initial_indent=indent, subsequent_indent=indent)
+
+
+def as_markdown(reproductions: Sequence[Reproduction], figures: str) -> str:
+    """A page of the documentation; `figures` is the folder of the drawings beside it."""
+    parts = ["---", "hide:", "  - toc", "---", "", "# Tables and figures of the five papers", "", *INTRODUCTION]
+    for one in reproductions:
+        parts += ["", f"## {one.citation}"]
+        for part in one.parts:
+            parts += ["", f"### {part.title}", ""]
+            parts += _figure(part, figures) if isinstance(part, Figure) else _table(part)
+    return "\n".join([*parts, ""])
+
+
+INTRODUCTION = (
+    "Written by `mindyn papers --all --out docs`. *within*: the difference is within the tolerance stated with the",
+    "table, or is what the note explains; *as printed*: a competitor's row that is not implemented here; *not told*:",
+    "the paper does not say enough to repeat it; *erratum*: the print contradicts itself; *ours*: not printed in the",
+    "paper. M and A are multiplications and additions.",
+)
+
+
+def _table(table: Table) -> Iterable[str]:
+    yield f"Tolerance: {table.tolerance}."
+    yield ""
+    yield "| | paper | ours | difference | | |"
+    yield "|---|---|---|---|---|---|"
+    for row in table.rows:
+        cells = (row.name, row.printed, row.ours, row.difference, row.verdict, row.note)
+        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+    if table.note:
+        yield ""
+        yield table.note
+
+
+def _figure(figure: Figure, folder: str) -> Iterable[str]:
+    yield f"![{figure.title}]({folder}/{figure.name}.svg)"
+    if figure.note:
+        yield ""
+        yield figure.note
+
+
+def as_data(reproduction: Reproduction) -> dict[str, object]:
+    """For JSON."""
+    return {
+        "paper": reproduction.paper,
+        "citation": reproduction.citation,
+        "tables": [
+            {
+                "title": table.title,
+                "tolerance": table.tolerance,
+                "rows": [
+                    {name: getattr(row, name) for name in ("name", "printed", "ours", "difference", "verdict", "note")}
+                    for row in table.rows
+                ],
+                "note": table.note,
+            }
+            for table in reproduction.tables
+        ],
+        "figures": [{"name": one.name, "title": one.title, "note": one.note} for one in reproduction.figures],
+        "outside": reproduction.outside,
+    }

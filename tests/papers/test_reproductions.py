@@ -1,0 +1,77 @@
+"""Every number of the papers that is said to be reproduced is within its tolerance, and the page says the same."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from mindyn.cli.papers import PAGE, papers
+from mindyn.papers.counting import Counts
+from mindyn.papers.every_paper import PAPERS
+from mindyn.papers.lin_fang_lines import fang_lines, traced_lines
+from mindyn.papers.reproduction import as_markdown
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE_TEXT = (DOCS / PAGE).read_text()
+QUICK = ("lin", "lin-fang", "angeles")
+
+
+@pytest.fixture(scope="module", params=QUICK)
+def reproduction(request):
+    return PAPERS[request.param].reproduce()
+
+
+def test_every_number_is_within_its_tolerance(reproduction):
+    assert not reproduction.outside
+    assert all(
+        row.note for table in reproduction.tables for row in table.rows if row.verdict in ("not told", "erratum")
+    )
+
+
+def test_the_page_says_what_the_command_says(reproduction):
+    """Rows of the page are those of the command, but for digits at the level of rounding."""
+    own = [line for line in as_markdown([reproduction], "papers").splitlines() if line.startswith("| ")]
+    told = [line for line in own if "relative error" not in line and "a map of rank" not in line]
+    assert len(told) > 10
+    missing = [line for line in told if line not in PAGE_TEXT]
+    assert not missing
+
+
+def test_figures_of_the_page_are_there(reproduction):
+    for figure in reproduction.figures:
+        assert f"papers/{figure.name}.svg" in PAGE_TEXT
+        assert (DOCS / "papers" / f"{figure.name}.svg").exists()
+        assert figure.svg.startswith("<svg")
+        assert "http" not in figure.svg.replace("http://www.w3.org/2000/svg", "")
+
+
+@pytest.mark.parametrize("n", [4, 7, 11])
+def test_lines_of_lin_and_fang_hold_for_every_n(n):
+    for one in fang_lines():
+        counted = traced_lines(one.table, one.kind, n).get(one.label, Counts())
+        assert one.printed(n) - counted == one.saved(n), f"{one.table}, type {one.kind}, {one.label}"
+
+
+def command(*arguments: str):
+    app = typer.Typer()
+    app.command()(papers)
+    return CliRunner().invoke(app, arguments)
+
+
+def test_the_command_lists_prints_and_writes(tmp_path):
+    listed = command()
+    assert all(name in listed.stdout for name in PAPERS)
+    done = command("angeles", "--out", str(tmp_path))
+    assert done.exit_code == 0
+    assert "Hollerbach [3], Euler-Lagrange" in done.stdout
+    assert (tmp_path / PAGE).exists()
+    assert (tmp_path / "papers" / "angeles-figure-8.svg").exists()
+    data = json.loads(command("angeles", "--json").stdout)
+    assert data[0]["outside"] == []
+    assert command("nonsense").exit_code != 0
+    assert command("lin", "--all").exit_code != 0
+    assert command("angeles", "--out", str(tmp_path / "none")).exit_code != 0
