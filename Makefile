@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-BENCHMARKS := $(filter-out benchmarks/gpu% benchmarks/sections.py benchmarks/timing.py, $(wildcard benchmarks/*.py))
+BENCHMARKS := $(filter-out benchmarks/gpu% benchmarks/fuzz% benchmarks/sections.py benchmarks/timing.py, $(wildcard benchmarks/*.py))
 ifndef MINDYN_REAL_DATA
 BENCHMARKS := $(filter-out benchmarks/real_methods.py, $(BENCHMARKS))
 endif
@@ -16,6 +16,7 @@ help:
 	@echo "make test    set up, run the tests"
 	@echo "make check   formatting, lint, types, layers"
 	@echo "make docs    the documentation, in build/site"
+	@echo "make fuzz-readers   20 000 mutated robot files of each format"
 	@echo "make bench   speed beside Pinocchio, one table"
 	@echo "make mutants   which single faults of fits and judgements the tests do not notice (an hour)"
 	@echo "make benchmarks   all of docs/benchmarks.md, measured again (half an hour)"
@@ -51,6 +52,9 @@ docs: setup
 
 bench: setup
 	@$(BIN)/python benchmarks/kernels.py
+
+fuzz-readers: setup
+	for form in urdf toml mjcf; do $(BIN)/python benchmarks/fuzz_readers.py $$form || exit 1; done
 
 benchmarks: setup
 	for one in $(BENCHMARKS); do $(ONE_BLAS_THREAD) $(BIN)/python $$one --record || exit 1; done
