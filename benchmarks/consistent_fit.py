@@ -15,6 +15,7 @@ import mindyn
 from mindyn import PhysicallyConsistent, Samples, compile_model, with_estimated_drives
 from mindyn.regression.gathering import gather
 from mindyn.regression.regressor import Regressor
+from mindyn.regression.rows import Rows
 
 LENGTHS = (1_000, 10_000, 100_000)
 
@@ -36,7 +37,7 @@ def main():
     for prior, label in ((None, "none: least mass"), ("robot", "the robot's own values")):
         fit = PhysicallyConsistent(prior=prior, prior_weight=1e-2, kinds="all")
         gathered = [gather(regressor, samples_of(robot, count)) for count in LENGTHS]
-        times = [min(timed(fit, robot, one) for _ in range(3)) for one in gathered]
+        times = [min(timed(fit, regressor, one) for _ in range(3)) for one in gathered]
         table.append((label, *(f"{seconds:.2f} s" for seconds in times)))
     publish(
         Section(
@@ -54,9 +55,9 @@ def main():
     )
 
 
-def timed(fit, robot, information):
+def timed(fit, regressor, information):
     start = perf_counter()
-    fit.fit(robot, information)
+    fit.fit(Rows.of_information(regressor, information))
     return perf_counter() - start
 
 

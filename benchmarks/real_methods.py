@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from time import perf_counter
 
@@ -26,13 +26,13 @@ from timing import this_machine
 
 from mindyn.errors import MindynError
 from mindyn.estimators.energy_difference import EnergyDifference
-from mindyn.estimators.identify import identify
 from mindyn.estimators.instrumental_variables import InstrumentalVariables
 from mindyn.estimators.last_link_first import LastLinkFirst
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.estimators.total_least_squares import TotalLeastSquares
 from mindyn.feasibility.physically_consistent import PhysicallyConsistent
-from mindyn.logs.pipeline import condition
+from mindyn.identification.identify import identify
+from mindyn.regression.rows import rows_of
 from mindyn.validation.validate import validate
 
 TITLES = {"staubli_tx40": "TX40", "ur10_unisa": "UR10", "kuka_lwr4": "LWR4+, repeated", "kuka_kr300": "KR300"}
@@ -48,29 +48,25 @@ IMPOSSIBLE = {
 }
 
 
-def methods(chosen, samples):
+def methods(chosen, logs):
     """For each name a fit with the settings that `identify` chose."""
-    robot, regressor = chosen.robot, chosen.regressor
-    shared = {"friction": regressor.friction}
-    filtered = {**shared, "filter_hz": chosen.filter_hz, "decimation": chosen.provenance["decimation"]}
-    plain = LeastSquares(**filtered)
 
     @cache
-    def consistent():
-        return PhysicallyConsistent(**filtered).fit(robot, samples)
+    def fitted(estimator):
+        treatment = estimator.treatment_for(chosen.robot, chosen.treatment)
+        return estimator.fit(rows_of(chosen.robot, logs, treatment))
 
+    consistent = partial(fitted, PhysicallyConsistent())
     return {
-        PLAIN: lambda: plain.fit(robot, samples),
-        "ordinary least squares": lambda: replace(plain, weights="ordinary").fit(robot, samples),
-        "robust least squares": lambda: replace(plain, robust=True).fit(robot, samples),
-        "last link first": lambda: LastLinkFirst(**filtered).fit(robot, samples),
-        "instrumental variables": lambda: InstrumentalVariables(**filtered).fit(robot, samples),
+        PLAIN: partial(fitted, LeastSquares()),
+        "ordinary least squares": partial(fitted, LeastSquares(weights="ordinary")),
+        "robust least squares": partial(fitted, LeastSquares(robust=True)),
+        "last link first": partial(fitted, LastLinkFirst()),
+        "instrumental variables": partial(fitted, InstrumentalVariables()),
         "physically consistent": consistent,
-        "instrumental variables from it": lambda: InstrumentalVariables(consistent(), **filtered).fit(robot, samples),
-        "momentum difference": lambda: EnergyDifference("momentum", **shared).fit(robot, samples),
-        "total least squares": lambda: TotalLeastSquares(**shared).fit(
-            robot, plain.gather(plain.regressor(robot), samples)
-        ),
+        "instrumental variables from it": lambda: fitted(InstrumentalVariables(consistent())),
+        "momentum difference": partial(fitted, EnergyDifference("momentum")),
+        "total least squares": partial(fitted, TotalLeastSquares()),
     }
 
 
@@ -81,9 +77,7 @@ def scores(name):
     begin = perf_counter()
     chosen = identify(robot, logs)
     print(f"{name}: settings chosen in {perf_counter() - begin:.0f} s", file=sys.stderr)
-    cut = chosen.conditioning if chosen.filter_hz is None else replace(chosen.conditioning, edge_s=0.0)
-    samples = condition(logs, chosen.robot, cut).samples
-    fits = {"`identify`, parameters left out": lambda: chosen, **methods(chosen, samples)}
+    fits = {"`identify`, parameters left out": lambda: chosen, **methods(chosen, logs)}
     found = {title: {} for title in SCORED[name]}
     for method, fit in fits.items():
         for title, held_out in SCORED[name].items():
@@ -95,7 +89,7 @@ def scores(name):
 
 
 def _total(estimate, chosen, name, file, start, stop):
-    judged = replace(estimate, conditioning=chosen.conditioning, filter_hz=chosen.filter_hz)
+    judged = replace(estimate, treatment=chosen.treatment)
     return 100 * validate(judged, real_log(name, file), rows=[(start, stop)]).error.total
 
 

@@ -68,7 +68,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1_000_000)
     options = parser.parse_args()
     robot = with_estimated_drives(mindyn.load_robot("puma560"))
-    estimate = mindyn.identify(robot, recording(robot, 20_000, 1), mindyn.LeastSquares(), AS_LOGGED)
+    estimate = mindyn.identify(robot, recording(robot, 20_000, 1), mindyn.LeastSquares(), mindyn.Treatment(AS_LOGGED))
     log = recording(robot, options.rows, 2)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "report.html"

@@ -61,12 +61,12 @@ def fit(path: Path) -> None:
     robot = mindyn.load_robot(ROBOT)
     settings = mindyn.Conditioning(position_cutoff_hz=20.0, delay_s=0.0)
     start = perf_counter()
-    stream = mindyn.condition_stream(mindyn.scan_log(path, robot, stated=STATED), robot, settings)
-    found = mindyn.LeastSquares(filter_hz=10.0, decimation=10).fit(robot, stream)
+    rows = mindyn.rows_of(robot, mindyn.scan_log(path, robot, stated=STATED), mindyn.Treatment(settings, 10.0, 10))
+    found = mindyn.LeastSquares().fit(rows)
     truth = mindyn.base_parameters(robot, drives=True).values
     json.dump(
         {
-            "samples": stream.count,
+            "samples": rows.count,
             "seconds": perf_counter() - start,
             "peak_mb": peak_mb(),
             "deviation": float(np.abs(found.beta - truth).max()),

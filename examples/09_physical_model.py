@@ -15,10 +15,11 @@ q, qd, qdd = rng.uniform(-1, 1, (3, 150, 6))
 tau = mindyn.compile_model(arm, drives=True).inverse_dynamics(q, qd, qdd) + 1.0 * rng.standard_normal(q.shape)
 run = mindyn.Samples(arm.joint_names, q, qd, qdd, tau, 100.0, np.zeros(len(q), dtype=np.int64))
 
-plain = mindyn.LeastSquares().fit(cad, run)
+rows = mindyn.rows_of(cad, run)
+plain = mindyn.LeastSquares().fit(rows)
 print("least squares:", mindyn.check_feasible(plain).consistent.sentence)
 
-found = mindyn.PhysicallyConsistent(prior=cad).fit(cad, run)  # the CAD model knows nothing of the payload
+found = mindyn.PhysicallyConsistent(prior=cad).fit(rows)  # the CAD model knows nothing of the payload
 print("\nconsistent fit:", found.status)
 print(mindyn.check_feasible(found))
 

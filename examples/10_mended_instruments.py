@@ -32,13 +32,14 @@ def recording(seed: int) -> mindyn.Samples:
 
 
 samples = recording(0)
-plain = mindyn.LeastSquares(weights="ordinary").fit(robot, samples)
+rows = mindyn.rows_of(robot, samples)
+plain = mindyn.LeastSquares(weights="ordinary").fit(rows)
 print(mindyn.judge_possible(plain).sentence, end="\n\n")
 
 mended = mindyn.mend_possible(plain)
 print(mended.status, end="\n\n")
 
-found = mindyn.InstrumentalVariables(mended, weights="ordinary").fit(robot, samples)
+found = mindyn.InstrumentalVariables(mended, weights="ordinary").fit(rows)
 print(found.status, end="\n\n")
 
 true = dict(zip(found.base.names, found.base.values, strict=True))

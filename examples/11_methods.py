@@ -25,8 +25,9 @@ clean = bench.clean
 size = np.sqrt((clean.tau**2).mean(axis=0))
 motions = {}
 print("torque error on another, clean motion, % of each joint's torque; position error of the simulated motion, mrad")
+rows = mindyn.rows_of(robot, recording)
 for name, method in methods.items():
-    found = method.fit(robot, recording)
+    found = method.fit(rows)
     wrong = np.sqrt(((found.predict(clean) - clean.tau) ** 2).mean(axis=0)) / size
     motions[name] = mindyn.simulated_against_measured(found, recording)
     astray = 1e3 * motions[name].rms

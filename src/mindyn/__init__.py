@@ -13,13 +13,12 @@ if TYPE_CHECKING:
     from mindyn.estimators.energy_difference import EnergyDifference
     from mindyn.estimators.essential import essential
     from mindyn.estimators.estimate import Estimate, load_estimate
-    from mindyn.estimators.identify import identify
+    from mindyn.estimators.estimator import Estimator
     from mindyn.estimators.instrumental_variables import InstrumentalVariables
     from mindyn.estimators.last_link_first import LastLinkFirst
     from mindyn.estimators.least_squares import LeastSquares
     from mindyn.estimators.loads import drive_gains, payload
     from mindyn.estimators.measurement_noise import MeasurementNoise
-    from mindyn.estimators.other_methods import identify_by
     from mindyn.estimators.output_error import OutputError
     from mindyn.estimators.recursive import RecursiveLeastSquares
     from mindyn.estimators.reduction import reduce_estimate
@@ -48,12 +47,14 @@ if TYPE_CHECKING:
     from mindyn.feasibility.full_model import full_model
     from mindyn.feasibility.intervals import Intervals, constrained_intervals, torque_bands
     from mindyn.feasibility.mending import mend_possible
-    from mindyn.feasibility.physically_consistent import PhysicallyConsistent, identify_consistent
+    from mindyn.feasibility.physically_consistent import PhysicallyConsistent
     from mindyn.feasibility.possible import judge_possible
     from mindyn.identifiability.base_sets import base_parameters
     from mindyn.identifiability.design_questions import added_body, added_point_mass
     from mindyn.identifiability.essential_space import constraint_matrix
     from mindyn.identifiability.reduction import reduce_model
+    from mindyn.identification.choosing import Choice, choose
+    from mindyn.identification.identify import identify
     from mindyn.kernels.model import Model, compile_model
     from mindyn.kernels.observer import MomentumObserver
     from mindyn.logs.conditioning import AS_LOGGED, Conditioning
@@ -61,9 +62,13 @@ if TYPE_CHECKING:
     from mindyn.logs.pipeline import condition, condition_stream
     from mindyn.logs.reading import read_log, scan_log
     from mindyn.logs.samples import Samples
+    from mindyn.notes import Note
     from mindyn.parameters.base import BaseParameters
+    from mindyn.parameters.parameter import Parameter
     from mindyn.regression.friction import Friction
     from mindyn.regression.regressor import with_estimated_drives
+    from mindyn.regression.rows import Rows, rows_of
+    from mindyn.regression.treatment import Treatment
     from mindyn.report.inputs import MotionComparison
     from mindyn.report.writing import write_report
     from mindyn.robots.friction_laws import asymmetric_coulomb, asymmetric_viscous, stribeck
@@ -114,13 +119,19 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "Estimate",
         "load_estimate",
     ),
-    "mindyn.estimators.identify": ("identify",),
     "mindyn.estimators.least_squares": ("LeastSquares",),
     "mindyn.estimators.loads": (
         "drive_gains",
         "payload",
     ),
-    "mindyn.estimators.other_methods": ("identify_by",),
+    "mindyn.estimators.estimator": ("Estimator",),
+    "mindyn.identification.choosing": ("Choice", "choose"),
+    "mindyn.identification.identify": ("identify",),
+    "mindyn.logs.log": ("Log", "log_of_arrays"),
+    "mindyn.notes": ("Note",),
+    "mindyn.parameters.parameter": ("Parameter",),
+    "mindyn.regression.rows": ("Rows", "rows_of"),
+    "mindyn.regression.treatment": ("Treatment",),
     "mindyn.estimators.reduction": ("reduce_estimate",),
     "mindyn.estimators.recursive": ("RecursiveLeastSquares",),
     "mindyn.regression.friction": ("Friction",),
@@ -151,7 +162,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "mindyn.feasibility.consistent_gains": ("consistent_drive_gains",),
     "mindyn.feasibility.full_model": ("full_model",),
     "mindyn.feasibility.intervals": ("Intervals", "constrained_intervals", "torque_bands"),
-    "mindyn.feasibility.physically_consistent": ("PhysicallyConsistent", "identify_consistent"),
+    "mindyn.feasibility.physically_consistent": ("PhysicallyConsistent",),
     "mindyn.feasibility.mending": ("mend_possible",),
     "mindyn.feasibility.possible": ("judge_possible",),
     "mindyn.identifiability.base_sets": ("base_parameters",),
@@ -161,7 +172,6 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "mindyn.kernels.observer": ("MomentumObserver",),
     "mindyn.kernels.model": ("Model", "compile_model"),
     "mindyn.logs.conditioning": ("AS_LOGGED", "Conditioning"),
-    "mindyn.logs.log": ("Log", "log_of_arrays"),
     "mindyn.logs.pipeline": ("condition", "condition_stream"),
     "mindyn.logs.reading": ("read_log", "scan_log"),
     "mindyn.logs.samples": ("Samples",),
@@ -237,6 +247,14 @@ __all__ = [  # noqa: RUF022 - in the order of the work
     "condition_stream",
     "Samples",
     "identify",
+    "choose",
+    "Choice",
+    "Treatment",
+    "rows_of",
+    "Rows",
+    "Estimator",
+    "Parameter",
+    "Note",
     "LeastSquares",
     "RecursiveLeastSquares",
     "ClosedLoopInstruments",
@@ -264,8 +282,6 @@ __all__ = [  # noqa: RUF022 - in the order of the work
     "drive_gains",
     "consistent_drive_gains",
     "PhysicallyConsistent",
-    "identify_by",
-    "identify_consistent",
     "Bounds",
     "bounds_of_shapes",
     "Feasibility",
@@ -297,9 +313,17 @@ __all__ = [  # noqa: RUF022 - in the order of the work
     "__version__",
 ]
 
+_GONE: dict[str, str] = {
+    "identify_by": "identify(robot, logs, estimator), such as LastLinkFirst(), chooses the same settings",
+    "identify_consistent": 'identify(robot, logs, PhysicallyConsistent(covariance="correlated"))',
+}
+"""Names of earlier versions, and the new way."""
+
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used, so that `import mindyn` costs nothing heavy."""
+    if name in _GONE:
+        raise AttributeError(f"mindyn.{name} went: {_GONE[name]}")
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'mindyn' has no attribute {name!r}")
     return getattr(import_module(_MODULE_OF[name]), name)

@@ -23,6 +23,7 @@ from mindyn.cli.arguments import complete_robot
 from mindyn.cli.exit_codes import MEANINGS, ExitCode
 from mindyn.cli.main import COMMANDS
 from mindyn.kernels import cache
+from mindyn.regression.treatment import Treatment
 
 ROOT = Path(__file__).parents[2]
 HEAVY = ("casadi", "llvmlite", "polars", "scipy", "cvxpy", "numpy", "pinocchio", "mujoco")
@@ -172,8 +173,8 @@ def test_export_says_what_a_format_leaves_out_and_spares_its_source(finished_run
 
 def test_exported_code_turns_friction_over_as_the_fit_did(finished_run):
     robot = mindyn.load_robot("planar2")
-    fit = mindyn.LeastSquares(friction=mindyn.Friction("tanh", 0.05))
-    found = mindyn.identify(robot, mindyn.read_log(finished_run / "1.csv", robot), fit)
+    log, smooth = mindyn.read_log(finished_run / "1.csv", robot), Treatment(friction=mindyn.Friction("tanh", 0.05))
+    found = mindyn.identify(robot, log, mindyn.LeastSquares(), smooth)
     found.save(finished_run / "smooth.json")
     code = finished_run / "arm.c"
     given = ("export", finished_run / "smooth.json", "--to", "c", "--out", code, "--mend", "--prefix", "arm_")

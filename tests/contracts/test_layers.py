@@ -24,7 +24,7 @@ LAYERS = (
         "kernels",
         "logs",
     ),
-    *("simulation", "regression", "excitation", "estimators", "feasibility", "validation", "export"),
+    *("simulation", "regression", "excitation", "estimators", "feasibility", "validation", "identification", "export"),
     *("report", "papers", "cli"),
 )
 FILES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")

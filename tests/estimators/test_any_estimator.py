@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from closeness import assert_close
+from equations import equations
 from estimators.recovered import exact_samples, smooth_samples
 from estimators.test_streams import SETTINGS, noisy_log, revolute_robot, scanned
 from robots import random_robot
@@ -18,6 +19,7 @@ from mindyn.logs.conditioning import AS_LOGGED
 from mindyn.logs.log import log_of_arrays
 from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import Regressor
+from mindyn.regression.treatment import Treatment
 from mindyn.robots.parts import Drive
 
 
@@ -31,7 +33,7 @@ def driven_parallelogram(joints, coulomb=1.0):
 @pytest.mark.parametrize("joints", [("joint1", "joint_crank"), ("joint2",), ("joint1", "joint2")])
 def test_drives_of_a_parallelogram_are_recovered(joints):
     robot = driven_parallelogram(joints)
-    found = LeastSquares().fit(robot, exact_samples(robot, 600))
+    found = LeastSquares().fit(equations(robot, exact_samples(robot, 600)))
     assert_close(found.beta, found.base.values, 1e-8)
 
 
@@ -39,7 +41,7 @@ def test_drives_of_a_parallelogram_are_recovered(joints):
 def test_drives_that_a_loop_keeps_in_step_share_their_friction(friction, tmp_path):
     robot = driven_parallelogram(mindyn.load_robot("parallelogram_planar").joint_names)
     samples = smooth_samples(robot, 3000)
-    found = LeastSquares(friction=friction).fit(robot, samples)
+    found = LeastSquares().fit(equations(robot, samples, friction=friction))
     assert not found.untold
     if friction == Friction():
         assert_close(found.predict(samples), samples.tau, 1e-9)
@@ -51,19 +53,19 @@ def test_drives_that_a_loop_keeps_in_step_share_their_friction(friction, tmp_pat
 def test_energy_and_momentum_of_a_parallelogram(form):
     robot = driven_parallelogram(("joint1", "joint_crank"), coulomb=0.0)
     fit = mindyn.EnergyDifference(form=form, reversals="within")
-    found = fit.fit(robot, smooth_samples(robot, 4000))
+    found = fit.fit(equations(robot, smooth_samples(robot, 4000)))
     assert_close(found.beta, Regressor(robot).base.values, 1e-6)
 
 
 def test_reversals_of_a_parallelogram_are_avoided():
     robot = driven_parallelogram(("joint1", "joint2"))
-    found = mindyn.EnergyDifference(form="momentum").fit(robot, smooth_samples(robot, 6000))
+    found = mindyn.EnergyDifference(form="momentum").fit(equations(robot, smooth_samples(robot, 6000)))
     assert_close(found.beta, Regressor(robot).base.values, 1e-3)
 
 
 def test_instrumental_variables_of_a_parallelogram():
     robot = driven_parallelogram(("joint1", "joint_crank"))
-    found = mindyn.InstrumentalVariables().fit(robot, smooth_samples(robot, 4000))
+    found = mindyn.InstrumentalVariables().fit(equations(robot, smooth_samples(robot, 4000)))
     assert_close(found.beta, Regressor(robot).base.values, 1e-8)
 
 
@@ -73,12 +75,12 @@ def test_instrumental_variables_of_a_parallelogram():
 def test_what_needs_all_rows_refuses_a_stream(estimator, tmp_path):
     robot = revolute_robot()
     with pytest.raises(InputError, match=r"all rows are needed at once.*\nhint: read_log"):
-        mindyn.identify(robot, scanned(noisy_log(robot, 3000), robot, tmp_path), estimator, SETTINGS)
+        mindyn.identify(robot, scanned(noisy_log(robot, 3000), robot, tmp_path), estimator, Treatment(SETTINGS))
 
 
 def test_last_link_first_identifies_a_robot_without_drives():
     robot = random_robot(3, joints=3, tree=False)
     s = smooth_samples(robot, 3000)
     log = log_of_arrays(s.joint_names, np.arange(3000) / s.rate_hz, s.q, s.tau, s.qd, s.qdd)
-    found = mindyn.identify(robot, log, mindyn.LastLinkFirst(), AS_LOGGED)
+    found = mindyn.identify(robot, log, mindyn.LastLinkFirst(), Treatment(AS_LOGGED))
     assert_close(found.beta, found.base.values, 1e-6)

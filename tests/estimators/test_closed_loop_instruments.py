@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from closed_loops import CONTROL_HZ, driven_arm, encoder_samples, sines, tracked, tracking
 from closeness import assert_close
+from equations import equations
 
 from mindyn.errors import InputError
 from mindyn.estimators.closed_loop_instruments import ClosedLoopInstruments
@@ -22,9 +23,9 @@ def test_recovers_arms_without_noise_from_rough_instruments(seed):
     robot = driven_arm(seed, coulomb=0.0)
     controller = tracking(robot, sines(robot, seed))
     samples = tracked(robot, controller).samples()
-    plain = LeastSquares().fit(robot, samples)
+    plain = LeastSquares().fit(equations(robot, samples))
     rough = replace(plain, beta=1.1 * plain.base.values)
-    estimate = ClosedLoopInstruments(controller, rough, passes=2, **LOOP).fit(robot, samples)
+    estimate = ClosedLoopInstruments(controller, rough, passes=2, **LOOP).fit(equations(robot, samples))
     assert_close(estimate.beta, estimate.base.values, RECOVERY)
 
 
@@ -35,8 +36,8 @@ def test_encoder_noise_biases_least_squares_but_not_closed_loop_instruments():
     fits = {"plain": [], "iv": []}
     for seed in range(8):
         noisy = encoder_samples(robot, motion, position_noise=1e-3, torque_noise=0.1, seed=seed)
-        fits["plain"].append(LeastSquares().fit(robot, noisy))
-        fits["iv"].append(ClosedLoopInstruments(controller, **LOOP).fit(robot, noisy))
+        fits["plain"].append(LeastSquares().fit(equations(robot, noisy)))
+        fits["iv"].append(ClosedLoopInstruments(controller, **LOOP).fit(equations(robot, noisy)))
     clean = tracked(robot, tracking(robot, sines(robot, 9)), method="fixed", seconds=5.0).samples()
     moving = (np.abs(clean.qd) > 0.05).all(axis=1)
     wrong = {}
@@ -52,10 +53,12 @@ def test_models_that_cannot_be_simulated_are_refused():
     robot = driven_arm(0)
     controller = tracking(robot, sines(robot))
     samples = tracked(robot, controller, method="fixed", seconds=1.0).samples()
-    plain = LeastSquares().fit(robot, samples)
+    plain = LeastSquares().fit(equations(robot, samples))
     with pytest.raises(InputError, match="first candidate .given. cannot be simulated"):
-        ClosedLoopInstruments(controller, replace(plain, beta=-plain.base.values), **LOOP).fit(robot, samples)
+        ClosedLoopInstruments(controller, replace(plain, beta=-plain.base.values), **LOOP).fit(
+            equations(robot, samples)
+        )
     with pytest.raises(InputError, match="passes must be a whole number of at least 1, got 0"):
         ClosedLoopInstruments(controller, passes=0)
     with pytest.raises(InputError, match="initial = 'guess'"):
-        ClosedLoopInstruments(controller, initial="guess").fit(robot, samples)
+        ClosedLoopInstruments(controller, initial="guess").fit(equations(robot, samples))

@@ -7,16 +7,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from closeness import assert_close
+from equations import equations
 from recovered import smooth_samples
 from robots import random_robot, with_random_drives
 
 from mindyn.errors import InputError
 from mindyn.estimators.energy_difference import EnergyDifference
-from mindyn.estimators.integrated_rows import IntegratedRegressor, intervals, quadrature, reversals
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.kernels.model import compile_model
 from mindyn.logs.samples import Samples
 from mindyn.regression.friction import Friction
+from mindyn.regression.integrated import IntegratedRegressor, intervals, quadrature, reversals
 from mindyn.regression.regressor import Regressor
 from mindyn.robots.parts import Drive
 from mindyn.simulation.simulate import simulate
@@ -40,7 +41,7 @@ def test_recovers_random_robots_without_coulomb_friction(form):
     for seed in range(12):
         robot = some_robot(seed)
         samples = smooth_samples(robot, count=8000, seed=seed, rate=400.0)
-        estimate = EnergyDifference(form, interval_s=0.1).fit(robot, blind(samples))
+        estimate = EnergyDifference(form, interval_s=0.1).fit(equations(robot, blind(samples)))
         assert not estimate.untold
         assert_close(estimate.beta, estimate.base.values, WITHOUT_COULOMB)
 
@@ -51,7 +52,7 @@ def test_recovers_random_robots_with_drives_and_coulomb_friction(form, kind):
     for seed in range(8):
         robot = with_random_drives(some_robot(seed), seed)
         samples = smooth_samples(robot, count=12000, seed=seed, rate=400.0)
-        estimate = EnergyDifference(form, interval_s=0.1, reversals=kind).fit(robot, blind(samples))
+        estimate = EnergyDifference(form, interval_s=0.1, reversals=kind).fit(equations(robot, blind(samples)))
         assert_close(estimate.beta, estimate.base.values, WITH_COULOMB)
 
 
@@ -75,14 +76,14 @@ def simulated():
 @pytest.mark.parametrize("form", FORMS)
 def test_recovers_from_a_simulation_with_coulomb_friction(form, simulated):
     robot, samples = simulated
-    estimate = EnergyDifference(form, torque="held").fit(robot, samples)
+    estimate = EnergyDifference(form, torque="held").fit(equations(robot, samples))
     assert_close(estimate.beta, estimate.base.values, WITH_COULOMB)
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_taking_a_held_torque_for_a_continuous_one_shows(form, simulated):
     robot, samples = simulated
-    estimate = EnergyDifference(form).fit(robot, samples)
+    estimate = EnergyDifference(form).fit(equations(robot, samples))
     error = np.abs(estimate.beta - estimate.base.values).max() / np.abs(estimate.base.values).max()
     assert error > WITH_COULOMB
 
@@ -141,7 +142,9 @@ def test_friction_shapes_are_found_too():
     beta = np.concatenate([regressor.base.values, np.linspace(0.1, 0.2, regressor.count - regressor.base.count)])
     signs = regressor.directions(samples.qd, samples.segments, 400.0)
     Y = regressor.dense(regressor.parts(samples.q, samples.qd, samples.qdd, signs))
-    estimate = EnergyDifference("momentum", friction=friction).fit(robot, replace(blind(samples), tau=Y @ beta))
+    estimate = EnergyDifference("momentum").fit(
+        equations(robot, replace(blind(samples), tau=Y @ beta), friction=friction)
+    )
     assert_close(estimate.beta, beta, WITH_COULOMB)
 
 
@@ -150,7 +153,7 @@ def test_noisy_accelerations_do_not_harm_it_as_they_harm_least_squares():
     samples = smooth_samples(robot, count=8000, rate=400.0)
     noisy = replace(samples, qdd=samples.qdd + np.random.default_rng(0).normal(scale=3.0, size=samples.q.shape))
     errors = [
-        np.abs(one.fit(robot, noisy).beta - Regressor(robot).base.values).max()
+        np.abs(one.fit(equations(robot, noisy)).beta - Regressor(robot).base.values).max()
         for one in (LeastSquares(), EnergyDifference())
     ]
     assert errors[1] < 1e-3 * errors[0]
@@ -163,7 +166,7 @@ def test_intervals_with_unusable_rows_are_left_out():
     spoilt[1000:1500, 0] += 50.0
     usable[1000:1500, 0] = False
     for form in FORMS:
-        estimate = EnergyDifference(form).fit(robot, replace(samples, tau=spoilt, usable=usable))
+        estimate = EnergyDifference(form).fit(equations(robot, replace(samples, tau=spoilt, usable=usable)))
         assert_close(estimate.beta, estimate.base.values, WITHOUT_COULOMB)
 
 
@@ -180,8 +183,8 @@ def test_what_it_cannot_treat_is_refused_by_name():
         with pytest.raises(InputError, match=words):
             EnergyDifference(**settings)
     with pytest.raises(InputError, match="too few intervals: all joints"):
-        EnergyDifference().fit(robot, samples)
+        EnergyDifference().fit(equations(robot, samples))
     with pytest.raises(InputError, match="5 rows at 400 Hz"):
-        EnergyDifference(interval_s=0.01).fit(robot, samples)
+        EnergyDifference(interval_s=0.01).fit(equations(robot, samples))
     with pytest.raises(InputError, match="the samples are of joints"):
-        EnergyDifference().fit(some_robot(3), samples)
+        EnergyDifference().fit(equations(some_robot(3), samples))

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
-from closeness import assert_close
+from closeness import SAME_ALGEBRA, assert_close
+from equations import equations
 from estimators.recovered import exact_samples, smooth_samples
 from robots import random_robot, with_random_drives
 
 from mindyn.algebra.spread import relative_deviation
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import load_estimate
-from mindyn.estimators.identify import identify
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.estimators.recursive import RecursiveLeastSquares
+from mindyn.feasibility.physical_space import space_of
+from mindyn.identification.identify import identify
 from mindyn.logs.conditioning import AS_LOGGED
 from mindyn.logs.log import log_of_arrays
 from mindyn.parameters.structural import structural_base
 from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import with_estimated_drives
+from mindyn.regression.treatment import Treatment
 from mindyn.robots.parts import ExtraTorque
 
 
@@ -31,26 +35,28 @@ def robot():
 
 def test_a_saved_estimate_predicts_the_same(robot, tmp_path):
     samples = smooth_samples(robot)
-    fit = LeastSquares(friction=Friction("tanh", 0.01, ("root",)), filter_hz=20.0, covariance="correlated")
-    found = fit.fit(robot, samples)
+    friction = Friction("tanh", 0.01, ("root",))
+    rows = equations(robot, samples, friction=friction, filter_hz=20.0)
+    found = LeastSquares(covariance="correlated").fit(rows)
     found.save(tmp_path / "estimate.json")
     again = load_estimate(tmp_path / "estimate.json")
     assert again.names == found.names
     assert again.status == found.status
+    assert again.treatment == found.treatment
     assert (again.predict(samples) == found.predict(samples)).all()
     assert (again.covariance == found.covariance).all()
 
 
 def test_extra_torques_come_back_from_a_file(robot, tmp_path):
     sprung = replace(robot, extras=(ExtraTorque("spring", "joint2", "sin(3 * q)", 2.0),))
-    LeastSquares().fit(sprung, exact_samples(sprung)).save(tmp_path / "e.json")
+    LeastSquares().fit(equations(sprung, exact_samples(sprung))).save(tmp_path / "e.json")
     again = load_estimate(tmp_path / "e.json")
     assert again.value("spring") == pytest.approx(2.0, rel=1e-9)
     assert again.robot.extras == sprung.extras
 
 
 def test_the_table_names_every_parameter_and_the_status_is_a_sentence(robot):
-    found = LeastSquares().fit(robot, exact_samples(robot, noise=0.1))
+    found = LeastSquares().fit(equations(robot, exact_samples(robot, noise=0.1)))
     for name in found.names:
         assert name in found.table()
     assert found.status.endswith(".")
@@ -60,7 +66,7 @@ def test_the_table_names_every_parameter_and_the_status_is_a_sentence(robot):
 
 
 def test_no_deviation_is_told_relative_to_a_value_that_may_be_zero(robot):
-    found = LeastSquares().fit(robot, exact_samples(robot, noise=0.1))
+    found = LeastSquares().fit(equations(robot, exact_samples(robot, noise=0.1)))
     beta = np.where(np.arange(len(found.beta)) == 0, 1e-16, found.beta)
     line = replace(found, beta=beta).table().splitlines()[2]
     assert line.split()[0] == found.names[0]
@@ -76,7 +82,7 @@ def test_what_the_data_cannot_tell_is_said_with_infinite_variance(robot):
         *(samples.joint_names, samples.q, np.abs(samples.qd) + 0.1, samples.qdd, samples.tau, 1000.0, samples.segments)
     )
     robot = with_estimated_drives(random_robot(14, joints=3, tree=False))
-    found = LeastSquares().fit(robot, one_way)
+    found = LeastSquares().fit(equations(robot, one_way))
     assert {"fo1", "fc1"} <= set(found.untold)
     assert np.isinf(found.deviations[found.names.index("fc1")])
     assert "the data cannot tell" in found.table()
@@ -85,7 +91,7 @@ def test_what_the_data_cannot_tell_is_said_with_infinite_variance(robot):
 def test_identify_recovers_an_exact_log(robot):
     s = smooth_samples(robot, 3000)
     log = log_of_arrays(robot.joint_names, np.arange(3000) / s.rate_hz, s.q, s.tau, s.qd, s.qdd)
-    found = identify(robot, log, LeastSquares(), AS_LOGGED)
+    found = identify(robot, log, LeastSquares(), Treatment(AS_LOGGED))
     assert_close(found.beta, structural_base(robot, drives=True).values, 1e-7)
     assert_close(found.predict_log(log), s.tau, 1e-8)
 
@@ -102,7 +108,7 @@ class TestBadInput:
 
     def test_unknown_parameters_cannot_be_left_out(self, robot):
         with pytest.raises(InputError, match="no parameter Izz99"):
-            LeastSquares(left_out=("Izz99",)).fit(robot, exact_samples(robot))
+            LeastSquares(left_out=("Izz99",)).fit(equations(robot, exact_samples(robot)))
 
     def test_unknown_weights_are_refused(self):
         with pytest.raises(InputError, match="weights = 'best'"):
@@ -122,3 +128,40 @@ def test_an_estimate_file_with_parts_missing_is_named(tmp_path):
     (tmp_path / "half.json").write_text('{"format": "mindyn estimate 1"}')
     with pytest.raises(InputError, match="half.json is damaged"):
         load_estimate(tmp_path / "half.json")
+
+
+def test_estimates_of_the_first_format_still_load(tmp_path):
+    """Written by version 0.1.0: what stood in its provenance has fields of its own now."""
+    found = load_estimate(Path(__file__).with_name("estimate_of_format_1.json"))
+    assert (found.method, found.residual_of) == ("physically consistent", "torque")
+    assert found.treatment.friction == Friction("tanh", 0.05)
+    assert (found.filter_hz, found.treatment.step) == (8.0, 2)
+    assert found.conditioning.position_cutoff_hz == 20.0
+    assert_close(found.joint_weights, 1 / np.array([one.rms for one in found.residuals]) ** 2, 0.05)
+    space = space_of(found.regressor)
+    assert found.physical.labels == space.labels
+    assert_close(space.matrix @ found.physical.values, found.beta, 1e-12)
+    assert_close(found.physical.unconstrained, found.beta, 0.1)
+    assert found.constrained
+    found.save(tmp_path / "again.json")
+    again = load_estimate(tmp_path / "again.json")
+    assert again.to_dict() == found.to_dict()
+
+
+def test_single_states_are_predicted_in_any_batch_shape(robot):
+    samples = smooth_samples(robot)
+    found = LeastSquares().fit(equations(robot, samples, friction=Friction("tanh", 0.05)))
+    whole = found.predict(samples)
+    assert_close(found.predict(samples.q, samples.qd, samples.qdd), whole, SAME_ALGEBRA)
+    assert_close(found.predict(samples.q[7], samples.qd[7], samples.qdd[7]), whole[7], SAME_ALGEBRA)
+    batch = [one[:12].reshape(3, 4, 3) for one in (samples.q, samples.qd, samples.qdd)]
+    assert_close(found.predict(*batch), whole[:12].reshape(3, 4, 3), SAME_ALGEBRA)
+    at_rest = found.predict(samples.q[:5], 0.0, np.zeros(3))
+    assert_close(at_rest, found.predict(samples.q[:5], np.zeros((5, 3)), np.zeros((5, 3))), SAME_ALGEBRA)
+    with pytest.raises(InputError, match="q, qd and qdd"):
+        found.predict(samples.q)
+    with pytest.raises(InputError, match=r"q has shape \(4,\), but \(..., 3\)"):
+        found.predict(np.zeros(4), np.zeros(4), np.zeros(4))
+    remembers = LeastSquares().fit(equations(robot, samples, friction=Friction("stop", 0.05)))
+    with pytest.raises(InputError, match="motion before"):
+        remembers.predict(samples.q, samples.qd, samples.qdd)

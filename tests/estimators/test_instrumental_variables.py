@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from closeness import SAME_ALGEBRA, assert_close
+from equations import equations
 from recovered import exact_samples, smooth_samples
 from robots import random_robot, with_random_drives
 
@@ -41,7 +42,7 @@ def with_acceleration_noise(samples, sigma, seed):
 def test_recovers_random_robots_without_noise(seeds):
     for seed in seeds:
         robot = some_robot(seed)
-        estimate = InstrumentalVariables().fit(robot, exact_samples(robot, count=200, seed=seed))
+        estimate = InstrumentalVariables().fit(equations(robot, exact_samples(robot, count=200, seed=seed)))
         assert estimate.provenance["settled"]
         assert_close(estimate.beta, estimate.base.values, RECOVERY)
 
@@ -63,8 +64,8 @@ def test_one_pass_from_nothing_with_a_rough_instrument_recovers_random_robots(se
     for seed in seeds:
         robot = some_robot(seed)
         samples, solver = exact_samples(robot, count=200, seed=seed), LeastSquares()
-        information = solver.gather(solver.regressor(robot), samples)
-        plain = solver.fit(robot, information)
+        rows = equations(robot, samples)
+        plain, information = solver.fit(rows), rows.information
         rough = replace(plain, beta=1.2 * plain.beta)
         nothing = replace(plain, beta=np.zeros_like(plain.beta))
         estimate = InstrumentalVariables(rough, passes=1).passes_from(nothing, information, samples)
@@ -74,9 +75,9 @@ def test_one_pass_from_nothing_with_a_rough_instrument_recovers_random_robots(se
 def test_any_estimate_of_the_same_joints_may_be_the_instrument_model():
     robot = two_links()
     samples = smooth_samples(robot)
-    model = LastLinkFirst().fit(robot, samples)
+    model = LastLinkFirst().fit(equations(robot, samples, base_form="lin"))
     noisy = with_acceleration_noise(samples, 3.0, 0)
-    once = InstrumentalVariables(model, passes=1).fit(robot, noisy)
+    once = InstrumentalVariables(model, passes=1).fit(equations(robot, noisy))
     assert np.abs(once.beta - once.base.values).max() < 0.05 * np.abs(once.base.values).max()
 
 
@@ -86,8 +87,8 @@ def test_acceleration_noise_biases_least_squares_but_not_instrumental_variables(
     fits = {"plain": [], "iv": []}
     for seed in range(10):
         noisy = with_acceleration_noise(samples, 2.0, seed)
-        fits["plain"].append(LeastSquares().fit(robot, noisy))
-        fits["iv"].append(InstrumentalVariables().fit(robot, noisy))
+        fits["plain"].append(LeastSquares().fit(equations(robot, noisy)))
+        fits["iv"].append(InstrumentalVariables().fit(equations(robot, noisy)))
     true = Regressor(robot).base.values
     scale = np.abs(true).max()
     bias = {name: np.abs(np.mean([one.beta for one in ours], axis=0) - true).max() for name, ours in fits.items()}
@@ -105,8 +106,8 @@ def test_rotors_and_friction_of_drives_do_not_bring_the_bias_back(seed, drives):
     robot = with_random_drives(random_robot(seed, joints=3, tree=False, gravity=(0.0, 0.0, -9.81)), drives)
     samples, true = smooth_samples(robot, count=3000), Regressor(robot).base.values
     noisy = [with_acceleration_noise(samples, 2.0, run) for run in range(12)]
-    plain = np.mean([LeastSquares().fit(robot, one).beta for one in noisy], axis=0) - true
-    fits = [InstrumentalVariables().fit(robot, one) for one in noisy]
+    plain = np.mean([LeastSquares().fit(equations(robot, one)).beta for one in noisy], axis=0) - true
+    fits = [InstrumentalVariables().fit(equations(robot, one)) for one in noisy]
     mistakes = np.array([one.beta - true for one in fits])
     assert np.abs(mistakes.mean(axis=0)).max() < 0.15 * np.abs(plain).max()
     standard_errors = mistakes.std(axis=0, ddof=1) / np.sqrt(len(mistakes))
@@ -116,7 +117,7 @@ def test_rotors_and_friction_of_drives_do_not_bring_the_bias_back(seed, drives):
 
 def test_filtered_rows_serve_too():
     robot = two_links()
-    estimate = InstrumentalVariables(filter_hz=20.0, decimation=4).fit(robot, smooth_samples(robot))
+    estimate = InstrumentalVariables().fit(equations(robot, smooth_samples(robot), filter_hz=20.0, decimation=4))
     assert_close(estimate.beta, estimate.base.values, 1e-3)  # the low pass of a product is not that of its factors
 
 
@@ -127,17 +128,17 @@ def test_friction_shapes_take_part_in_the_instrument():
     beta = np.concatenate([regressor.base.values, np.linspace(0.1, 0.2, regressor.count - regressor.base.count)])
     signs = regressor.directions(samples.qd, samples.segments, samples.rate_hz)
     tau = regressor.dense(regressor.parts(samples.q, samples.qd, samples.qdd, signs)) @ beta
-    estimate = InstrumentalVariables(friction=friction).fit(robot, replace(samples, tau=tau))
+    estimate = InstrumentalVariables().fit(equations(robot, replace(samples, tau=tau), friction=friction))
     assert_close(estimate.beta, beta, RECOVERY)
 
 
 def test_an_indefinite_instrument_model_is_refused_or_told():
     robot = two_links()
     samples = exact_samples(robot)
-    plain = LeastSquares().fit(robot, samples)
+    plain = LeastSquares().fit(equations(robot, samples))
     with pytest.raises(InputError, match="of pass 1 is indefinite at 100 % of the samples"):
-        InstrumentalVariables(replace(plain, beta=-plain.beta)).fit(robot, samples)
-    estimate = InstrumentalVariables(partly_indefinite(plain, samples)).fit(robot, samples)
+        InstrumentalVariables(replace(plain, beta=-plain.beta)).fit(equations(robot, samples))
+    estimate = InstrumentalVariables(partly_indefinite(plain, samples)).fit(equations(robot, samples))
     assert "instrument model was indefinite at up to" in estimate.status
     assert 0 < estimate.provenance["indefinite_parts"][0] < 0.5
     assert estimate.provenance["indefinite_part_of_estimate"] == 0
@@ -148,7 +149,7 @@ def test_least_squares_that_noise_made_indefinite_is_no_instrument():
     robot = random_robot(1, joints=3, tree=False, gravity=(0.0, 0.0, -9.81))
     noisy = with_acceleration_noise(smooth_samples(robot, count=3000), 2.0, 0)
     with pytest.raises(InputError, match="of pass 1 is indefinite"):
-        InstrumentalVariables().fit(robot, noisy)
+        InstrumentalVariables().fit(equations(robot, noisy))
 
 
 def partly_indefinite(estimate, samples):
@@ -165,19 +166,19 @@ def partly_indefinite(estimate, samples):
 def test_an_indefinite_estimate_is_told():
     robot = two_links()
     samples = exact_samples(robot)
-    strange = partly_indefinite(LeastSquares().fit(robot, samples), samples)
+    strange = partly_indefinite(LeastSquares().fit(equations(robot, samples)), samples)
     tau = strange.predict(samples)
-    estimate = InstrumentalVariables().fit(robot, replace(samples, tau=tau))
+    estimate = InstrumentalVariables().fit(equations(robot, replace(samples, tau=tau)))
     assert "inertia matrix of the estimate is indefinite at" in estimate.status
 
 
 def test_what_the_data_cannot_tell_is_named():
     robot = random_robot(0, joints=3, tree=False, gravity=(0.0, 0.0, -9.81))
     samples = exact_samples(robot)
-    true, still = LeastSquares().fit(robot, samples), np.zeros_like(samples.q)
+    true, still = LeastSquares().fit(equations(robot, samples)), np.zeros_like(samples.q)
     samples = replace(samples, qd=still, qdd=still)
     samples = replace(samples, tau=true.predict(samples))
-    estimate = InstrumentalVariables(true).fit(robot, samples)
+    estimate = InstrumentalVariables(true).fit(equations(robot, samples))
     assert estimate.untold
     assert estimate.untold[0] in estimate.status
     assert_close(estimate.predict(samples), samples.tau, RECOVERY)
@@ -186,11 +187,11 @@ def test_what_the_data_cannot_tell_is_named():
 def test_instruments_that_have_nothing_in_common_with_the_motion_are_refused():
     robot = random_robot(0, joints=1, tree=False, gravity=(0.0, 0.0, 0.0))
     samples = exact_samples(robot)
-    true = LeastSquares().fit(robot, samples)
+    true = LeastSquares().fit(equations(robot, samples))
     early = np.arange(len(samples))[:, None] < len(samples) // 2
     apart = replace(samples, qdd=samples.qdd * early, tau=samples.tau * ~early)
     with pytest.raises(InputError, match="do not determine the parameters"):
-        InstrumentalVariables(true).fit(robot, apart)
+        InstrumentalVariables(true).fit(equations(robot, apart))
 
 
 def test_what_it_cannot_treat_is_refused_by_name():
@@ -199,8 +200,8 @@ def test_what_it_cannot_treat_is_refused_by_name():
     with pytest.raises(InputError, match="passes must be a whole number of at least 1, got 0"):
         InstrumentalVariables(passes=0)
     other = some_robot(2)
-    model = LeastSquares().fit(other, exact_samples(other))
+    model = LeastSquares().fit(equations(other, exact_samples(other)))
     with pytest.raises(InputError, match="instrument model is of joints"):
-        InstrumentalVariables(model).fit(robot, samples)
+        InstrumentalVariables(model).fit(equations(robot, samples))
     with pytest.raises(InputError, match="the samples are of joints"):
-        InstrumentalVariables().fit(other, samples)
+        InstrumentalVariables().fit(equations(other, samples))

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from closeness import SAME_ALGEBRA, assert_close
+from equations import equations
 from recovered import exact_samples
 from robots import random_robot, with_random_drives
 
@@ -15,8 +16,11 @@ from mindyn.estimators.last_link_first import LastLinkFirst
 from mindyn.parameters.lin import lin_base
 from mindyn.parameters.lin_structure import lin_structure
 from mindyn.regression.friction import Friction
-from mindyn.regression.regressor import Regressor
+from mindyn.regression.regressor import Regressor, regressor_of
+from mindyn.regression.treatment import Treatment
 from mindyn.robots.loading import load_robot
+
+LIN = Treatment(base_form="lin")
 
 RECOVERY = 1e-8
 
@@ -30,7 +34,7 @@ def test_recovers_the_mlc_of_random_serial_robots(seeds):
     for seed in seeds:
         robot = serial(seed)
         samples = exact_samples(robot, count=120, seed=seed)
-        estimate = LastLinkFirst().fit(robot, samples)
+        estimate = LastLinkFirst().fit(equations(robot, samples, base_form="lin"))
         assert estimate.base.form == "lin"
         assert not estimate.untold
         assert_close(estimate.beta, lin_base(robot).values, RECOVERY)
@@ -44,7 +48,7 @@ def test_robots_of_the_recovery_have_both_kinds_of_joints_in_every_group():
 
 
 def test_later_torques_know_nothing_of_earlier_parameters():
-    regressor = LastLinkFirst().regressor(serial(5))
+    regressor = regressor_of(serial(5), LIN)
     for joint, columns in enumerate(regressor.columns):
         owners = [int(regressor.names[k].rsplit("_", 1)[1]) for k in columns]
         assert min(owners) == joint + 1
@@ -61,7 +65,7 @@ def test_columns_of_the_last_revolute_joint_are_those_of_the_paper():
     w, wd = last_rates(structure, q, qd, qdd)
     x, y, z = w.T
     paper = [-x * y, wd[:, 2], x * x - y * y, wd[:, 0] - y * z, wd[:, 1] + x * z]
-    regressor = LastLinkFirst().regressor(robot)
+    regressor = regressor_of(robot, LIN)
     Y = regressor.dense(regressor.parts(q, qd, qdd))[:, -1]
     columns = [regressor.names.index(f"{name}_3") for name in ("U11-22", "U33", "U12", "U13", "U23")]
     assert_close(Y[:, columns], np.stack(paper, axis=1), SAME_ALGEBRA)
@@ -89,7 +93,9 @@ def test_joint_side_friction_is_found_with_the_mlc():
     samples = exact_samples(robot)
     viscous, coulomb = np.linspace(0.5, 1.5, robot.joint_count), np.linspace(0.2, 0.1, robot.joint_count)
     samples = replace(samples, tau=samples.tau + viscous * samples.qd + coulomb * np.sign(samples.qd))
-    estimate = LastLinkFirst(friction=Friction(joint_side=robot.joint_names)).fit(robot, samples)
+    estimate = LastLinkFirst().fit(
+        equations(robot, samples, friction=Friction(joint_side=robot.joint_names), base_form="lin")
+    )
     assert_close([estimate.value(f"fvj{i + 1}") for i in range(robot.joint_count)], viscous, RECOVERY)
     assert_close([estimate.value(f"fcj{i + 1}") for i in range(robot.joint_count)], coulomb, RECOVERY)
 
@@ -99,7 +105,7 @@ def test_drives_are_found_with_the_mlc_coupled_gears_too(seeds):
     for seed in seeds:
         robot = with_random_drives(serial(seed), seed)
         samples = exact_samples(robot, count=250, seed=seed)
-        estimate = LastLinkFirst().fit(robot, samples)
+        estimate = LastLinkFirst().fit(equations(robot, samples, base_form="lin"))
         assert not estimate.untold
         assert_close(estimate.beta, estimate.base.values, RECOVERY)
         assert_close(estimate.predict(samples), samples.tau, RECOVERY)
@@ -108,7 +114,7 @@ def test_drives_are_found_with_the_mlc_coupled_gears_too(seeds):
 
 def test_the_geared_puma_is_found_from_the_last_link():
     robot = load_robot("puma560_yoshida")
-    estimate = LastLinkFirst().fit(robot, exact_samples(robot))
+    estimate = LastLinkFirst().fit(equations(robot, exact_samples(robot), base_form="lin"))
     assert {"fc6", "fv5", "Im4", "fo1"} <= set(estimate.names)
     assert_close(estimate.beta, estimate.base.values, RECOVERY)
 
@@ -118,7 +124,7 @@ def test_stated_deviations_are_the_spread_of_repetitions():
     samples, fits = exact_samples(robot, count=80), []
     for seed in range(200):
         noise = 0.1 * np.random.default_rng(seed).standard_normal(samples.tau.shape)
-        fits.append(LastLinkFirst().fit(robot, replace(samples, tau=samples.tau + noise)))
+        fits.append(LastLinkFirst().fit(equations(robot, replace(samples, tau=samples.tau + noise), base_form="lin")))
     spread = np.std([one.beta for one in fits], axis=0)
     stated = np.sqrt(np.mean([one.deviations**2 for one in fits], axis=0))
     assert np.abs(spread / stated - 1).max() < 0.25  # 200 repetitions: a standard deviation to 5 %, worst of a dozen
@@ -126,7 +132,7 @@ def test_stated_deviations_are_the_spread_of_repetitions():
 
 def test_every_joint_has_its_condition():
     robot = serial(11)
-    estimate = LastLinkFirst().fit(robot, exact_samples(robot))
+    estimate = LastLinkFirst().fit(equations(robot, exact_samples(robot), base_form="lin"))
     conditions = estimate.provenance["joint_conditions"]
     assert tuple(conditions) == robot.joint_names
     assert all(1 <= value < 100 for value in conditions.values())
@@ -138,7 +144,7 @@ def test_a_joint_whose_rows_leave_parameters_open_is_named():
     robot = random_robot(0, joints=3, tree=False, special=False, gravity=(0.0, 0.0, -9.81))
     samples = exact_samples(robot)
     still = np.zeros_like(samples.qd)
-    estimate = LastLinkFirst().fit(robot, replace(samples, qd=still, qdd=still))
+    estimate = LastLinkFirst().fit(equations(robot, replace(samples, qd=still, qdd=still), base_form="lin"))
     assert estimate.untold
     assert estimate.provenance["joint_conditions"][robot.joint_names[-1]] is None
     assert estimate.untold[0] in estimate.status
@@ -149,8 +155,8 @@ def test_what_it_cannot_treat_is_refused_by_name():
     robot = serial(3)
     tree = next(one for one in (random_robot(k, joints=5, tree=True) for k in range(20)) if one.parents.count(-1) > 1)
     with pytest.raises(MindynError, match="serial"):
-        LastLinkFirst().fit(tree, exact_samples(tree))
+        LastLinkFirst().fit(equations(tree, exact_samples(tree), base_form="lin"))
     with pytest.raises(InputError, match="the samples are of joints"):
-        LastLinkFirst().fit(robot, exact_samples(serial(4)))
+        LastLinkFirst().fit(equations(robot, exact_samples(serial(4)), base_form="lin"))
     with pytest.raises(InputError, match="too few rows"):
-        LastLinkFirst().fit(robot, exact_samples(robot, count=3))
+        LastLinkFirst().fit(equations(robot, exact_samples(robot, count=3), base_form="lin"))

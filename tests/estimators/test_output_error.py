@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from closed_loops import CONTROL_HZ, driven_arm, encoder_samples, sines, tracked, tracking
 from closeness import DERIVATIVE, SAME_ALGEBRA, assert_close
+from equations import equations
 from robots import random_robot
 
 from mindyn.errors import InputError
@@ -25,7 +26,7 @@ LOOP = {"control_rate_hz": CONTROL_HZ, "initial": "reference"}
 
 def rough(robot, samples, part=0.1, seed=0):
     """The robot's own values, wrong by up to `part` each."""
-    found = LeastSquares().fit(robot, samples)
+    found = LeastSquares().fit(equations(robot, samples))
     wrong = 1 + part * np.random.default_rng(seed).uniform(-1, 1, len(found.beta))
     return replace(found, beta=wrong * found.base.values)
 
@@ -39,7 +40,7 @@ def test_recovers_arms_without_noise(seed, kind):
     controller = tracking(robot, sines(robot, seed))
     samples = tracked(robot, controller).samples()
     settings = OutputError(controller, compare, jacobian, start=rough(robot, samples), **LOOP)
-    estimate = settings.fit(robot, samples)
+    estimate = settings.fit(equations(robot, samples))
     assert estimate.provenance["settled"]
     assert_close(estimate.beta, estimate.base.values, RECOVERY)
 
@@ -49,7 +50,9 @@ def test_recovers_an_arm_with_dry_friction_that_stops_and_turns(compare):
     robot = driven_arm(1, joints=3)
     controller = tracking(robot, sines(robot, 1))
     samples = tracked(robot, controller, method="fixed").samples()
-    estimate = OutputError(controller, compare, "exact", start=rough(robot, samples), **LOOP).fit(robot, samples)
+    estimate = OutputError(controller, compare, "exact", start=rough(robot, samples), **LOOP).fit(
+        equations(robot, samples)
+    )
     assert_close(estimate.beta, estimate.base.values, RECOVERY)
 
 
@@ -57,7 +60,7 @@ def test_a_robot_without_drives_and_a_proportional_derivative_controller_serve_t
     robot = random_robot(3, joints=2, tree=False, special=False, gravity=(0.0, 0.0, -9.81))
     controller = ProportionalDerivative(sines(robot), [400.0, 300.0], [60.0, 40.0])
     samples = tracked(robot, controller).samples()
-    estimate = OutputError(controller, "position", start=rough(robot, samples), **LOOP).fit(robot, samples)
+    estimate = OutputError(controller, "position", start=rough(robot, samples), **LOOP).fit(equations(robot, samples))
     assert_close(estimate.beta, estimate.base.values, RECOVERY)
 
 
@@ -92,12 +95,12 @@ def test_noise_of_positions_does_not_matter_and_that_of_torques_is_stated():
     controller = tracking(robot, sines(robot))
     motion = tracked(robot, controller, method="fixed", seconds=6.0)
     settings = OutputError(controller, **LOOP)
-    quiet = settings.fit(robot, encoder_samples(robot, motion, position_noise=1e-3))
+    quiet = settings.fit(equations(robot, encoder_samples(robot, motion, position_noise=1e-3)))
     assert_close(quiet.beta, quiet.base.values, RECOVERY)
     errors = []
     for seed in range(12):
         noisy = encoder_samples(robot, motion, position_noise=1e-3, torque_noise=2.0, seed=seed)
-        found = settings.fit(robot, noisy)
+        found = settings.fit(equations(robot, noisy))
         errors.append((found.beta - found.base.values) / found.deviations)
     assert 0.7 < np.std(errors) < 1.4
     assert np.abs(np.mean(errors, axis=0)).max() < 4 / np.sqrt(len(errors))
@@ -107,13 +110,15 @@ def test_a_candidate_that_runs_away_is_refused_and_unstable_steps_are_told():
     robot = driven_arm(0)
     controller = tracking(robot, sines(robot))
     samples = tracked(robot, controller, method="fixed").samples()
-    true = LeastSquares().fit(robot, samples)
+    true = LeastSquares().fit(equations(robot, samples))
     with pytest.raises(InputError, match="inertia matrix is indefinite"):
-        OutputError(controller, start=replace(true, beta=-true.base.values), **LOOP).fit(robot, samples)
+        OutputError(controller, start=replace(true, beta=-true.base.values), **LOOP).fit(equations(robot, samples))
     with pytest.raises(InputError, match="gains may not suit it"):
-        OutputError(controller, start=replace(true, beta=0.02 * true.base.values), **LOOP).fit(robot, samples)
+        OutputError(controller, start=replace(true, beta=0.02 * true.base.values), **LOOP).fit(
+            equations(robot, samples)
+        )
     heavy = replace(true, beta=20.0 * true.base.values)
-    estimate = OutputError(controller, jacobian="exact", start=heavy, **LOOP).fit(robot, samples)
+    estimate = OutputError(controller, jacobian="exact", start=heavy, **LOOP).fit(equations(robot, samples))
     assert estimate.provenance["unstable_candidates"] > 0
     assert "were unstable and were not taken" in estimate.status
     assert not estimate.provenance["settled"]
@@ -125,7 +130,7 @@ def test_least_squares_that_noise_made_useless_is_replaced_by_regular_values():
         robot = driven_arm(seed)
         controller = tracking(robot, sines(robot))
         noisy = encoder_samples(robot, tracked(robot, controller, method="fixed"), position_noise=1e-2)
-        estimate = OutputError(controller, **LOOP).fit(robot, noisy)
+        estimate = OutputError(controller, **LOOP).fit(equations(robot, noisy))
         assert estimate.provenance["start"] == "regular values"
         assert_close(estimate.beta, estimate.base.values, RECOVERY)
 
@@ -135,7 +140,7 @@ def test_what_has_not_settled_is_said():
     controller = tracking(robot, sines(robot))
     samples = tracked(robot, controller, method="fixed").samples()
     far = rough(robot, samples, part=0.3)
-    estimate = OutputError(controller, start=far, iterations=1, **LOOP).fit(robot, samples)
+    estimate = OutputError(controller, start=far, iterations=1, **LOOP).fit(equations(robot, samples))
     assert not estimate.provenance["settled"]
     assert "NOT settled" in estimate.status
 
@@ -154,21 +159,21 @@ def test_what_it_cannot_treat_is_refused_by_name():
         with pytest.raises(InputError, match=message):
             OutputError(controller, **settings)
     with pytest.raises(InputError, match="no whole multiple"):
-        OutputError(controller, control_rate_hz=130.0).fit(robot, samples)
+        OutputError(controller, control_rate_hz=130.0).fit(equations(robot, samples))
     with pytest.raises(InputError, match="control_rate_hz must be a finite number above 0"):
-        OutputError(controller, control_rate_hz=0.0).fit(robot, samples)
+        OutputError(controller, control_rate_hz=0.0).fit(equations(robot, samples))
     for unknown in (np.add, [controller]):
         with pytest.raises(InputError, match="must be an expression"):
-            OutputError(unknown).fit(robot, samples)
+            OutputError(unknown).fit(equations(robot, samples))
     cut = replace(samples, segments=(np.arange(len(samples)) // 50).astype(np.int64))
     with pytest.raises(InputError, match="segments"):
-        OutputError(controller).fit(robot, cut)
+        OutputError(controller).fit(equations(robot, cut))
     with pytest.raises(InputError, match=r"one output \(2, 1\), torques of the robot's 2 joints"):
-        OutputError(tracking(driven_arm(0, joints=3), sines(driven_arm(0, joints=3)))).fit(robot, samples)
+        OutputError(tracking(driven_arm(0, joints=3), sines(driven_arm(0, joints=3)))).fit(equations(robot, samples))
     q, qd = casadi.SX.sym("q", 2), casadi.SX.sym("qd", 2)
     law = casadi.Function("law", [q, qd], [-q - qd], ["q", "qd"], ["tau"])
     with pytest.raises(InputError, match="no signals q_r"):
-        OutputError(ControlLaw(law, lambda _times: {}), initial="reference").fit(robot, samples)
+        OutputError(ControlLaw(law, lambda _times: {}), initial="reference").fit(equations(robot, samples))
 
 
 @pytest.mark.parametrize(
@@ -189,7 +194,7 @@ def test_signals_that_do_not_fit_their_law_are_refused(signals, says):
     q, qd, aim = (casadi.SX.sym(name, 2) for name in ("q", "qd", "aim"))
     law = casadi.Function("law", [q, qd, aim], [aim - q - qd], ["q", "qd", "aim"], ["tau"])
     with pytest.raises(InputError, match=says):
-        OutputError(ControlLaw(law, signals)).fit(robot, samples)
+        OutputError(ControlLaw(law, signals)).fit(equations(robot, samples))
 
 
 def test_laws_that_the_loop_cannot_take_are_refused():
@@ -203,4 +208,4 @@ def test_laws_that_the_loop_cannot_take_are_refused():
     ):
         law = casadi.Function("law", inputs, outputs, names, ["tau", "more"][: len(outputs)])
         with pytest.raises(InputError, match=says):
-            OutputError(ControlLaw(law, lambda _times: {})).fit(robot, samples)
+            OutputError(ControlLaw(law, lambda _times: {})).fit(equations(robot, samples))

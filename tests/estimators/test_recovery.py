@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from closeness import assert_close
+from equations import equations
 from estimators.recovered import exact_samples, smooth_samples
 from identifiability.parallelogram_arms import arm, closed_at_zero, home_of, random_entry
 from robots import random_robot, with_random_drives
@@ -31,7 +32,7 @@ def test_noise_free_logs_give_the_parameters_to_1e8(seed):
     robot = random_robot(seed)
     robot = with_random_drives(robot, seed) if seed % 3 else with_estimated_drives(robot)
     truth = structural_base(robot, drives=True).values
-    found = LeastSquares().fit(robot, exact_samples(robot, 700, seed))
+    found = LeastSquares().fit(equations(robot, exact_samples(robot, 700, seed)))
     assert found.untold == ()
     assert_close(found.beta, truth, 1e-8)
 
@@ -43,7 +44,7 @@ def test_parallelograms_give_their_parameters_to_1e8(seed):
     robot = closed_at_zero(arm(entry, seed), home_of(entry))
     robot = with_random_gears(robot, seed) if seed % 2 == 0 else with_estimated_drives(robot)
     truth = base_parameters(robot, drives=True).values
-    found = LeastSquares().fit(robot, exact_samples(robot, 700, seed))
+    found = LeastSquares().fit(equations(robot, exact_samples(robot, 700, seed)))
     assert found.untold == ()
     assert [one.joint for one in found.residuals] == list(robot.primary_names)
     assert_close(found.beta, truth, 1e-8)
@@ -68,7 +69,7 @@ def coverage(robot, shape, covariance, rows):
     settings, inside = LeastSquares(covariance=covariance), []
     for _ in range(REPETITIONS):
         noise = shape(rng.standard_normal((rows + 200, robot.joint_count)))[200:]
-        found = settings.fit(robot, replace(clean, tau=clean.tau + noise * [0.5, 2.0]))
+        found = settings.fit(equations(robot, replace(clean, tau=clean.tau + noise * [0.5, 2.0])))
         inside.append(np.abs(found.beta - truth) <= NORMAL_95 * found.deviations)
     return float(np.mean(inside))
 
@@ -89,8 +90,8 @@ def test_weights_follow_the_noise_of_each_joint():
     robot = with_estimated_drives(random_robot(4, joints=3, tree=False))
     samples = exact_samples(robot, 5000)
     noise = np.random.default_rng(1).standard_normal(samples.tau.shape) * [0.1, 1.0, 10.0]
-    found = LeastSquares().fit(robot, replace(samples, tau=samples.tau + noise))
-    assert 1 / np.sqrt(found.provenance["joint_weights"]) == pytest.approx([0.1, 1.0, 10.0], rel=0.05)
+    found = LeastSquares().fit(equations(robot, replace(samples, tau=samples.tau + noise)))
+    assert 1 / np.sqrt(found.joint_weights) == pytest.approx([0.1, 1.0, 10.0], rel=0.05)
 
 
 def test_robust_fits_shrug_off_wild_rows():
@@ -101,8 +102,8 @@ def test_robust_fits_shrug_off_wild_rows():
     tau[wild] += 50.0
     truth = structural_base(robot, drives=True).values
     spoiled = replace(samples, tau=tau)
-    plain = np.abs(LeastSquares().fit(robot, spoiled).beta - truth).max()
-    robust = np.abs(LeastSquares(robust=True).fit(robot, spoiled).beta - truth).max()
+    plain = np.abs(LeastSquares().fit(equations(robot, spoiled)).beta - truth).max()
+    robust = np.abs(LeastSquares(robust=True).fit(equations(robot, spoiled)).beta - truth).max()
     assert robust < 0.1 * plain
 
 
@@ -114,7 +115,7 @@ def test_recursive_equals_batch(seed, friction):
     online = RecursiveLeastSquares(robot, friction=friction)
     for row in zip(samples.q, samples.qd, samples.qdd, samples.tau, strict=True):
         online.update(*row)
-    assert_close(online.beta, LeastSquares(friction=friction).fit(robot, samples).beta, 1e-9)
+    assert_close(online.beta, LeastSquares().fit(equations(robot, samples, friction=friction)).beta, 1e-9)
 
 
 def test_forgetting_follows_a_change():
@@ -132,7 +133,7 @@ def test_essential_parameters_leave_out_what_is_zero_and_keep_what_is_not():
     robot = replace(
         robot, drives=tuple(replace(d, viscous=2.0, coulomb=1.0) for d in robot.drives)
     )  # rotor inertia and offset are zero
-    found = essential(LeastSquares(), robot, exact_samples(robot, 1500, noise=0.5))
+    found = essential(LeastSquares(), equations(robot, exact_samples(robot, 1500, noise=0.5)))
     assert {"fo1", "fo2", "fo3"} & set(found.left_out)
     assert not {"fv1", "fv2", "fv3", "fc1", "fc2", "fc3"} & set(found.left_out)
 

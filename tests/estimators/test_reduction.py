@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from closeness import assert_close
+from equations import equations
 
 import mindyn
 from mindyn.errors import InputError
@@ -30,7 +31,7 @@ def test_reducing_an_estimate_is_reducing_the_robot_it_found():
     # A rotor that merges with its link would count as the link's; without rotors both are the same bodies.
     robot = replace(robot, drives=tuple(replace(drive, rotor_inertia=0.0) for drive in robot.drives))
     samples = exciting(robot)
-    found = mindyn.LeastSquares().fit(robot, samples)
+    found = mindyn.LeastSquares().fit(equations(robot, samples))
     reduced = reduce_estimate(found, samples, tolerance=0.05)
     expected = mindyn.reduce_model(robot, samples.q, samples.qd, samples.qdd, tolerance=0.05)
     assert reduced.kept == expected.kept < len(reduced.energies)

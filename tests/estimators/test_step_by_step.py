@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from closeness import SAME_ALGEBRA, assert_close
+from equations import equations
 from robots import random_robot, with_random_drives
 
 from mindyn.estimators.estimate import load_estimate
@@ -259,7 +260,7 @@ def test_saved_estimates_of_other_base_forms_come_back(seed, tmp_path):
 
     robot = random_robot(seed, joints=1 + seed % 6, tree=False)
     samples = exact_samples(robot, count=120, seed=seed)
-    estimate = LastLinkFirst().fit(robot, samples)
+    estimate = LastLinkFirst().fit(equations(robot, samples, base_form="lin"))
     estimate.save(tmp_path / "lin.json")
     again = load_estimate(tmp_path / "lin.json")
     assert again.base.form == "lin"

@@ -8,28 +8,30 @@ import numpy as np
 import polars as pl
 import pytest
 from closeness import assert_close
+from equations import equations
 from estimators.recovered import smooth_samples
 from identifiability.parallelogram_arms import arm, closed_at_zero, home_of, random_entry
 from robots import random_robot, with_random_drives
 
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import load_estimate
-from mindyn.estimators.identify import identify
 from mindyn.estimators.least_squares import LeastSquares
+from mindyn.identification.identify import identify
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.log import log_of_arrays
 from mindyn.logs.pipeline import condition, condition_stream
 from mindyn.logs.reading import read_log, scan_log, sparse
 from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import with_estimated_drives
+from mindyn.regression.treatment import Treatment
 
 SETTINGS = Conditioning(rate_hz=200.0, stamps="uniform", position_cutoff_hz=20.0, edge_s=0.2, delay_s=0.0)
 FITS = {
-    "plain": LeastSquares(),
-    "parallel filter": LeastSquares(filter_hz=5.0),
-    "stop operator": LeastSquares(friction=Friction("stop", 0.05), filter_hz=8.0),
-    "correlated residuals": LeastSquares(covariance="correlated", filter_hz=5.0),
-    "robust": LeastSquares(robust=True),
+    "plain": (LeastSquares(), {}),
+    "parallel filter": (LeastSquares(), {"filter_hz": 5.0}),
+    "stop operator": (LeastSquares(), {"friction": Friction("stop", 0.05), "filter_hz": 8.0}),
+    "correlated residuals": (LeastSquares(covariance="correlated"), {"filter_hz": 5.0}),
+    "robust": (LeastSquares(robust=True), {}),
 }
 STATED = {
     "columns": {"time": "t", "position": "q_{joint}", "torque": "tau_{joint}"},
@@ -64,10 +66,11 @@ def scanned(log, robot, folder, chunk_rows=1000):
 def test_blocks_give_the_fit_of_the_whole(name, tmp_path):
     robot = revolute_robot()
     log = noisy_log(robot, 12_000)
-    whole = FITS[name].fit(robot, condition(log, robot, SETTINGS).samples)
+    fit, treatment = FITS[name]
+    whole = fit.fit(equations(robot, condition(log, robot, SETTINGS).samples, **treatment))
     stream = condition_stream(scanned(log, robot, tmp_path), robot, SETTINGS, block_rows=2500)
     assert sum(1 for _ in stream) > 3
-    pieces = FITS[name].fit(robot, stream)
+    pieces = fit.fit(equations(robot, stream, **treatment))
     assert [one.rows for one in pieces.residuals] == [one.rows for one in whole.residuals]
     assert_close(pieces.beta, whole.beta, 1e-9)
     assert_close(pieces.covariance, whole.covariance, 1e-9)
@@ -75,14 +78,14 @@ def test_blocks_give_the_fit_of_the_whole(name, tmp_path):
 
 @pytest.mark.parametrize("block_rows", [150, 2500])
 @pytest.mark.parametrize(
-    "fit",
+    ("fit", "treatment"),
     [
-        LeastSquares(decimation=3),
-        LeastSquares(filter_hz=2.0),
-        LeastSquares(filter_hz=2.0, decimation=7, covariance="correlated"),
+        (LeastSquares(), {"decimation": 3}),
+        (LeastSquares(), {"filter_hz": 2.0}),
+        (LeastSquares(covariance="correlated"), {"filter_hz": 2.0, "decimation": 7}),
     ],
 )
-def test_neither_block_borders_nor_short_blocks_change_which_rows_are_fitted(fit, block_rows, tmp_path):
+def test_neither_block_borders_nor_short_blocks_change_which_rows_are_fitted(fit, treatment, block_rows, tmp_path):
     robot = revolute_robot()
     settings = replace(SETTINGS, slow_speed=0.3)
     logs = [_with_gap(noisy_log(robot, 9000, 3), 4321), noisy_log(robot, 4000, 4)]
@@ -90,8 +93,8 @@ def test_neither_block_borders_nor_short_blocks_change_which_rows_are_fitted(fit
     for folder in folders:
         folder.mkdir()
     scans = [scanned(log, robot, folder, chunk_rows=100) for log, folder in zip(logs, folders, strict=True)]
-    whole = fit.fit(robot, condition(logs, robot, settings).samples)
-    pieces = fit.fit(robot, condition_stream(scans, robot, settings, block_rows=block_rows))
+    whole = fit.fit(equations(robot, condition(logs, robot, settings).samples, **treatment))
+    pieces = fit.fit(equations(robot, condition_stream(scans, robot, settings, block_rows=block_rows), **treatment))
     assert [one.rows for one in pieces.residuals] == [one.rows for one in whole.residuals]
     assert_close(pieces.beta, whole.beta, 1e-8)
     assert_close(pieces.covariance, whole.covariance, 1e-8)
@@ -105,18 +108,20 @@ def test_a_stream_that_can_be_read_once_is_refused_where_two_passes_are_needed()
     robot = revolute_robot()
     once = iter(condition_stream(noisy_log(robot, 3000), robot, SETTINGS))
     with pytest.raises(InputError, match="several times"):
-        LeastSquares(robust=True).fit(robot, once)
+        LeastSquares(robust=True).fit(equations(robot, once))
 
 
 def test_identify_takes_a_scanned_log(tmp_path):
     robot = revolute_robot()
     write(noisy_log(robot, 9000), tmp_path / "run.parquet")
-    whole = identify(robot, read_log(tmp_path / "run.parquet", robot, stated=STATED), LeastSquares(), SETTINGS)
+    whole = identify(
+        robot, read_log(tmp_path / "run.parquet", robot, stated=STATED), LeastSquares(), Treatment(SETTINGS)
+    )
     scan = scan_log(tmp_path / "run.parquet", robot, stated=STATED, chunk_rows=1000)
-    found = identify(robot, scan, LeastSquares(), SETTINGS)
+    found = identify(robot, scan, LeastSquares(), Treatment(SETTINGS))
     assert_close(found.beta, whole.beta, 1e-9)
-    assert found.provenance["rows"] == whole.provenance["rows"]
-    assert found.provenance["sources"] == whole.provenance["sources"]
+    assert found.provenance["samples"] == whole.provenance["samples"]
+    assert found.sources == whole.sources
 
 
 @pytest.mark.parametrize("rows", [500, 4000, 50_000])
@@ -136,7 +141,7 @@ def test_a_parallelogram_is_identified_from_a_log_of_its_primary_joints(tmp_path
     write(log, tmp_path / "run.parquet")
     read = read_log(tmp_path / "run.parquet", robot, stated=STATED)
     assert read.joint_names == robot.primary_names
-    found = identify(robot, read, LeastSquares(), SETTINGS)
+    found = identify(robot, read, LeastSquares(), Treatment(SETTINGS))
     assert found.residuals[0].rms < 0.3
     found.save(tmp_path / "estimate.json")
     loaded = load_estimate(tmp_path / "estimate.json")

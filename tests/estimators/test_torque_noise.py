@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from equations import equations
 from estimators.recovered import smooth_samples
 from robots import random_robot, with_random_drives
 
@@ -32,7 +33,9 @@ def test_torque_noise_of_a_tenth_neither_biases_nor_escapes_the_intervals(accele
         rng = np.random.default_rng(seed)
         qdd = CLEAN.qdd + acceleration * rng.standard_normal(CLEAN.q.shape)
         tau = CLEAN.tau + 0.1 * spread * rng.standard_normal(CLEAN.q.shape)
-        fits.append(InstrumentalVariables(filter_hz=filter_hz).fit(ROBOT, replace(CLEAN, qdd=qdd, tau=tau)))
+        fits.append(
+            InstrumentalVariables().fit(equations(ROBOT, replace(CLEAN, qdd=qdd, tau=tau), filter_hz=filter_hz))
+        )
     truth = fits[0].base.values
     z = np.array([(one.beta - truth) / one.deviations for one in fits])
     assert np.abs(z.mean(axis=0)).max() < 1.5

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from closeness import assert_close
+from equations import equations
 from recovered import exact_samples, smooth_samples
 from robots import random_robot, with_random_drives
 
@@ -30,7 +31,7 @@ def some_robot(seed):
 def test_recovers_random_robots_without_noise(seeds):
     for seed in seeds:
         robot = some_robot(seed)
-        estimate = TotalLeastSquares().fit(robot, exact_samples(robot, count=200, seed=seed))
+        estimate = TotalLeastSquares().fit(equations(robot, exact_samples(robot, count=200, seed=seed)))
         assert_close(estimate.beta, estimate.base.values, RECOVERY)
 
 
@@ -45,7 +46,7 @@ def test_known_noise_recovers_too_without_noise():
     for seed in range(5):
         robot = some_robot(seed)
         noise = MeasurementNoise(position=1e-3, velocity=0.01, acceleration=0.1, torque=0.01)
-        estimate = TotalLeastSquares(noise=noise).fit(robot, exact_samples(robot, seed=seed))
+        estimate = TotalLeastSquares(noise=noise).fit(equations(robot, exact_samples(robot, seed=seed)))
         assert_close(estimate.beta, estimate.base.values, RECOVERY)
 
 
@@ -118,8 +119,8 @@ def test_acceleration_noise_biases_least_squares_but_not_total_least_squares():
     plain, total = [], []
     for seed in range(8):
         noisy = with_noise(samples, noise, seed)
-        plain.append(LeastSquares().fit(robot, noisy))
-        total.append(TotalLeastSquares(noise=noise).fit(robot, noisy))
+        plain.append(LeastSquares().fit(equations(robot, noisy)))
+        total.append(TotalLeastSquares(noise=noise).fit(equations(robot, noisy)))
     true = total[0].base.values
     biases = [np.abs(np.mean([one.beta for one in fits], axis=0) - true).max() for fits in (plain, total)]
     assert biases[0] > 0.1 * np.abs(true).max()
@@ -135,7 +136,7 @@ def test_information_and_samples_give_the_same():
     robot = some_robot(7)
     samples = exact_samples(robot, noise=0.1)
     information = gather(Regressor(robot), samples)
-    ours, theirs = (TotalLeastSquares().fit(robot, data) for data in (samples, information))
+    ours, theirs = (TotalLeastSquares().fit(equations(robot, data)) for data in (samples, information))
     assert_close(ours.beta, theirs.beta, RECOVERY)
 
 
@@ -146,7 +147,7 @@ def test_what_the_data_cannot_tell_is_named_and_does_not_spoil_the_rest():
     regressor = Regressor(robot)
     tau = np.einsum("nij,j->ni", regressor.dense(regressor.parts(samples.q, still, still)), regressor.base.values)
     samples = replace(samples, qd=still, qdd=still, tau=tau)
-    estimate = TotalLeastSquares().fit(robot, samples)
+    estimate = TotalLeastSquares().fit(equations(robot, samples))
     assert estimate.untold
     assert estimate.untold[0] in estimate.status
     assert_close(estimate.predict(samples), samples.tau, RECOVERY)
@@ -159,9 +160,9 @@ def test_what_it_cannot_treat_is_refused_by_name():
         MeasurementNoise(acceleration=1.0)
     with pytest.raises(InputError, match="velocity = -1"):
         MeasurementNoise(velocity=-1.0, torque=1.0)
-    with pytest.raises(InputError, match="all rows are needed at once"):
-        TotalLeastSquares(noise=MeasurementNoise(torque=1.0)).fit(robot, gather(Regressor(robot), samples))
+    with pytest.raises(InputError, match="R factors alone"):
+        TotalLeastSquares(noise=MeasurementNoise(torque=1.0)).fit(equations(robot, gather(Regressor(robot), samples)))
     with pytest.raises(InputError, match="the samples are of joints"):
-        TotalLeastSquares().fit(robot, exact_samples(some_robot(2)))
+        TotalLeastSquares().fit(equations(robot, exact_samples(some_robot(2))))
     with pytest.raises(InputError, match="torque has no part"):
         total_least_squares(np.diag([1.0, 1e-3, 1.0]), np.eye(3))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from cli.program import mindyn_program
 from closeness import DERIVATIVE, SAME_ALGEBRA, assert_close, assert_negligible
+from equations import equations
 from excitation.independent_check import motion_at, smallest_gaps
 from excitation.test_gradients_of_designs import differences
 from identifiability.loop_oracle import LoopOracle
@@ -162,7 +163,7 @@ def test_a_log_of_the_motion_tells_what_was_promised():
     tau = model.inverse_dynamics(q, qd, qdd)
     tau += 0.1 * np.random.default_rng(0).normal(size=tau.shape)
     samples = mindyn.Samples(robot.primary_names, q, qd, qdd, tau, 100.0, np.zeros(len(q), dtype=np.int64))
-    fit = mindyn.LeastSquares().fit(found.robot, samples)
+    fit = mindyn.LeastSquares().fit(equations(found.robot, samples))
     assert fit.regressor.base.names == found.prediction.names
     error = np.abs(fit.base_values - found.prediction.values) / found.prediction.deviations
     assert error.max() < 5

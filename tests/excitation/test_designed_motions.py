@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from closeness import ORACLE, SAME_ALGEBRA, assert_close
+from equations import equations
 from excitation.independent_check import motion_at, neighbours, smallest_gaps, torques, worst_parts
 from robots import random_robot
 
@@ -110,7 +111,7 @@ def test_predicted_deviations_are_those_of_identified_logs(design):
         samples = mindyn.Samples(names, q, qd, qdd, noisy, design.rate_hz, segments)
         beta = solve(*gather(regressor, samples).stacked(weights)).beta
         errors.append(beta - design.prediction.values)
-    assert_close(mindyn.LeastSquares(weights=tuple(weights)).fit(robot, samples).beta, beta, ORACLE)
+    assert_close(mindyn.LeastSquares(weights=tuple(weights)).fit(equations(robot, samples)).beta, beta, ORACLE)
     ratios = np.sqrt(np.mean(np.square(errors), axis=0)) / design.prediction.deviations
     assert abs(np.sqrt(np.mean(ratios**2)) - 1) < 0.1
     assert np.abs(ratios - 1).max() < 0.16  # 4.5 standard deviations of a deviation from 400 draws
@@ -131,7 +132,7 @@ def test_an_estimate_serves_as_the_prior(design):
     q, qd, qdd, t = design.sample(50.0)
     tau = torques(design.robot, q, qd, qdd)
     samples = mindyn.Samples(design.robot.joint_names, q, qd, qdd, tau, 50.0, np.zeros(len(t), dtype=np.int64))
-    estimate = mindyn.LeastSquares().fit(design.robot, samples)
+    estimate = mindyn.LeastSquares().fit(equations(design.robot, samples))
     again = designed(prior=estimate, deadline_s=0.0)
     assert_close(again.prediction.values, estimate.base_values, SAME_ALGEBRA)
 

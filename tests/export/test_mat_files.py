@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from equations import equations
 from estimators.recovered import exact_samples
 from scipy.io import loadmat
 
@@ -22,7 +23,7 @@ def texts(cells) -> list[str]:
 @pytest.fixture(scope="module")
 def estimate():
     robot = with_estimated_drives(mindyn.load_robot("planar2"))
-    found = mindyn.LeastSquares(left_out=("fo1",)).fit(robot, exact_samples(robot, noise=0.01))
+    found = mindyn.LeastSquares(left_out=("fo1",)).fit(equations(robot, exact_samples(robot, noise=0.01)))
     covariance = found.covariance.copy()
     covariance[0, 0] = np.inf
     return replace(found, covariance=covariance)

@@ -8,6 +8,7 @@ from time import perf_counter
 import numpy as np
 import pytest
 from closeness import assert_close
+from equations import equations
 from estimators.recovered import exact_samples, smooth_samples
 from feasibility.small_arms import long_rod_on_a_slide
 from robots import random_robot, with_random_drives
@@ -36,19 +37,18 @@ def arm(seed=3, joints=3):
 
 
 def physical(estimate):
-    held = estimate.provenance["physical"]
-    return dict(zip(held["labels"], held["values"], strict=True))
+    return dict(zip(estimate.physical.labels, estimate.physical.values, strict=True))
 
 
 def links_of(estimate):
-    x = np.array(estimate.provenance["physical"]["values"])
+    x = estimate.physical.values
     return [x[10 * i : 10 * i + 10] for i in range(estimate.robot.joint_count)]
 
 
 @pytest.mark.parametrize("prior", ["robot", None])
 def test_exact_samples_give_the_truth(prior):
     robot = arm()
-    found = PhysicallyConsistent(prior=prior, prior_weight=0.0, kinds="all").fit(robot, exact_samples(robot))
+    found = PhysicallyConsistent(prior=prior, prior_weight=0.0, kinds="all").fit(equations(robot, exact_samples(robot)))
     assert_close(found.base_values, found.base.values, RECOVERED)
     assert all(consistency_of(phi).status == "consistent" for phi in links_of(found))
 
@@ -56,8 +56,8 @@ def test_exact_samples_give_the_truth(prior):
 def test_bad_data_give_a_consistent_arm_where_least_squares_does_not():
     robot = arm(4)
     samples = exact_samples(robot, 80, noise=20.0)
-    assert judge_consistent(LeastSquares().fit(robot, samples)).holds is False
-    found = PhysicallyConsistent(prior=None, kinds="all").fit(robot, samples)
+    assert judge_consistent(LeastSquares().fit(equations(robot, samples))).holds is False
+    found = PhysicallyConsistent(prior=None, kinds="all").fit(equations(robot, samples))
     assert judge_consistent(found).holds is True
     assert all(consistency_of(phi).possible for phi in links_of(found))
     assert all(v >= 0 for k, v in physical(found).items() if k.startswith(("Im", "fv", "fc")))
@@ -67,10 +67,10 @@ def test_bad_data_give_a_consistent_arm_where_least_squares_does_not():
 def test_the_prior_takes_what_the_data_cannot_tell():
     robot = arm(5)
     samples = exact_samples(robot, noise=0.1)
-    found = PhysicallyConsistent(prior_weight=1e-3).fit(robot, samples)
+    found = PhysicallyConsistent(prior_weight=1e-3).fit(equations(robot, samples))
     assert physical(found)["m1"] == pytest.approx(robot.phi[0], rel=1e-3)  # the first mass has no effect on any torque
     assert "prior" in found.status
-    least = PhysicallyConsistent(prior=None).fit(robot, samples)
+    least = PhysicallyConsistent(prior=None).fit(equations(robot, samples))
     assert sum(phi[0] for phi in links_of(least)) < sum(phi[0] for phi in links_of(found))
 
 
@@ -78,15 +78,15 @@ def test_stream_and_information_give_the_same_as_samples():
     robot = arm(6)
     samples = exact_samples(robot, 400, noise=0.5)
     fit = PhysicallyConsistent(prior_weight=1e-2, kinds="all")
-    whole = fit.fit(robot, samples)
-    assert_close(fit.fit(robot, iter([samples])).beta, whole.beta, 1e-6)
-    assert_close(fit.fit(robot, gather(Regressor(robot), samples)).beta, whole.beta, 1e-6)
+    whole = fit.fit(equations(robot, samples))
+    assert_close(fit.fit(equations(robot, iter([samples]))).beta, whole.beta, 1e-6)
+    assert_close(fit.fit(equations(robot, gather(Regressor(robot), samples))).beta, whole.beta, 1e-6)
 
 
 def test_information_alone_cannot_choose_the_priors_weight():
     robot = arm(6)
     with pytest.raises(InputError, match="cross-validated"):
-        PhysicallyConsistent().fit(robot, gather(Regressor(robot), exact_samples(robot)))
+        PhysicallyConsistent().fit(equations(robot, gather(Regressor(robot), exact_samples(robot))))
 
 
 def test_time_does_not_depend_on_the_length_of_the_log():
@@ -95,9 +95,9 @@ def test_time_does_not_depend_on_the_length_of_the_log():
     seconds = []
     for count in (500, 10_000):
         information = gather(Regressor(robot), exact_samples(robot, count, noise=0.5))
-        fit.fit(robot, information)  # kernels and imports once
+        fit.fit(equations(robot, information))  # kernels and imports once
         start = perf_counter()
-        fit.fit(robot, information)
+        fit.fit(equations(robot, information))
         seconds.append(perf_counter() - start)
     assert seconds[1] < 3 * seconds[0]
 
@@ -139,13 +139,15 @@ def test_a_believed_link_that_is_wider_than_the_robots_reach_is_believed():
     rod = long_rod_on_a_slide().links[1]
     joint = Joint("hinge", "revolute", "base", "rod", axis=np.array([0.0, 1.0, 0.0]))
     robot = with_estimated_drives(Robot("pendulum", Link("base"), (joint,), (rod,), np.array([0.0, 0.0, -9.81])))
-    found = PhysicallyConsistent(prior_weight=1e-3, kinds="all").fit(robot, exact_samples(robot, 200, noise=0.01))
+    found = PhysicallyConsistent(prior_weight=1e-3, kinds="all").fit(
+        equations(robot, exact_samples(robot, 200, noise=0.01))
+    )
     assert links_of(found)[0][0] == pytest.approx(rod.phi[0], rel=0.01)
 
 
 def test_links_are_as_wide_as_the_data_ask_for():
     robot = long_rod_on_a_slide()
-    found = PhysicallyConsistent(prior=None).fit(robot, exact_samples(robot, 200, noise=0.01))
+    found = PhysicallyConsistent(prior=None).fit(equations(robot, exact_samples(robot, 200, noise=0.01)))
     assert_close(found.base_values, found.base.values, 1e-3)
     assert "wider" in found.status
 
@@ -174,7 +176,9 @@ def test_bounds_total_mass_and_symmetry_are_kept():
         total_mass=(8.0, 8.0),
         symmetric={names[1]: "xz"},
     )
-    first, second, third = links_of(PhysicallyConsistent(bounds=bounds, prior_weight=1e-2).fit(robot, samples))
+    first, second, third = links_of(
+        PhysicallyConsistent(bounds=bounds, prior_weight=1e-2).fit(equations(robot, samples))
+    )
     assert 1 - 1e-6 <= first[0] <= 2 + 1e-6
     assert first[0] + second[0] + third[0] == pytest.approx(8.0, rel=1e-5)
     assert np.abs(third[1:4] / third[0]).max() <= 0.05 + 1e-5
@@ -185,7 +189,7 @@ def test_bounds_that_no_arm_keeps_to_are_said_to_contradict():
     robot = arm(9)
     bounds = Bounds(masses={robot.link_names[0]: (2.0, 3.0)}, total_mass=(0.0, 1.0))
     with pytest.raises(InputError, match="bounds contradict"):
-        PhysicallyConsistent(bounds=bounds, prior_weight=1e-2).fit(robot, exact_samples(robot, 200))
+        PhysicallyConsistent(bounds=bounds, prior_weight=1e-2).fit(equations(robot, exact_samples(robot, 200)))
 
 
 def test_friction_shapes_brake_and_parameters_of_drives_can_be_left_out():
@@ -194,8 +198,8 @@ def test_friction_shapes_brake_and_parameters_of_drives_can_be_left_out():
     samples = smooth_samples(robot, 2000)
     noisy = replace(samples, tau=samples.tau + np.random.default_rng(0).normal(0, 0.3, samples.tau.shape))
     friction = Friction("tanh", 0.01, ("stribeck", "root"))
-    found = PhysicallyConsistent(prior_weight=1e-3, kinds="all", friction=friction, left_out=("Im1", "Im2")).fit(
-        robot, noisy
+    found = PhysicallyConsistent(prior_weight=1e-3, kinds="all", left_out=("Im1", "Im2")).fit(
+        equations(robot, noisy, friction=friction)
     )
     x = physical(found)
     assert x["Im1"] == x["Im2"] == 0.0
@@ -203,7 +207,7 @@ def test_friction_shapes_brake_and_parameters_of_drives_can_be_left_out():
         torque = x["fv1"] * u + x["fc1"] + x["f_stribeck1"] * np.exp(-u / 0.1) + x["f_root1"] * np.sqrt(u)
         assert torque > -1e-6
     with pytest.raises(InputError, match="cannot be left out"):
-        PhysicallyConsistent(prior_weight=1e-3, left_out=("Izz2",)).fit(robot, samples)
+        PhysicallyConsistent(prior_weight=1e-3, left_out=("Izz2",)).fit(equations(robot, samples))
 
 
 def test_placeholders_are_never_a_prior():
@@ -217,14 +221,14 @@ def test_placeholders_are_never_a_prior():
     assert not placeholders(robot)
     but_one = replace(alike, links=(*alike.links[:2], Link(robot.link_names[2])))
     assert set(placeholders(but_one)) == set(robot.link_names)
-    found = PhysicallyConsistent(prior=alike).fit(robot, exact_samples(robot, noise=1.0))
+    found = PhysicallyConsistent(prior=alike).fit(equations(robot, exact_samples(robot, noise=1.0)))
     assert "not used as a prior" in found.status
     assert "least total mass" in found.status
 
 
 def test_a_prior_of_another_arm_is_refused():
     with pytest.raises(InputError, match="other joints"):
-        PhysicallyConsistent(prior=arm(11)).fit(arm(12), exact_samples(arm(12)))
+        PhysicallyConsistent(prior=arm(11)).fit(equations(arm(12), exact_samples(arm(12))))
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import typer
+from equations import equations
 from estimators.recovered import exact_samples, smooth_samples
 from feasibility.arms_with_parts import URDF
 from feasibility.small_arms import long_rod_on_a_slide, planar_arm
@@ -40,12 +41,12 @@ def arm(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def good(arm):
-    return LeastSquares().fit(arm[0], exact_samples(arm[0], 300, noise=1e-3))
+    return LeastSquares().fit(equations(arm[0], exact_samples(arm[0], 300, noise=1e-3)))
 
 
 @pytest.fixture(scope="module")
 def bad(arm):
-    found = LeastSquares().fit(arm[0], exact_samples(arm[0], 300, noise=1.0))
+    found = LeastSquares().fit(equations(arm[0], exact_samples(arm[0], 300, noise=1.0)))
     return replace(found, beta=found.beta - 60 * found.deviations * (np.array(found.names) == "Izz2"))
 
 
@@ -80,7 +81,7 @@ def test_values_known_to_a_millionth_do_not_blur_the_rest():
     robot = replace(robot, links=links, drives=drives)
     samples = smooth_samples(robot, 2000)
     noisy = replace(samples, tau=samples.tau + 0.3 * rng.standard_normal(samples.tau.shape))
-    found = LeastSquares().fit(robot, noisy)
+    found = LeastSquares().fit(equations(robot, noisy))
     assert (np.abs(found.beta) / found.deviations).max() > 1e5
     assert judge_consistent(found).holds is True
     assert make_feasible(found).provenance["mended"]["distance"] < 1e-3
@@ -88,7 +89,7 @@ def test_values_known_to_a_millionth_do_not_blur_the_rest():
 
 def test_a_link_wider_than_the_robot_is_known_to_reach_stays_and_is_plausible():
     robot = long_rod_on_a_slide()
-    found = LeastSquares().fit(robot, exact_samples(robot, 200, noise=1e-3))
+    found = LeastSquares().fit(equations(robot, exact_samples(robot, 200, noise=1e-3)))
     assert judge_consistent(found).holds is True
     assert make_feasible(found).provenance["mended"]["distance"] < 1e-2
     assert judge_plausible(found, Bounds(total_mass=(3.9, 4.1))).holds is True
@@ -97,7 +98,7 @@ def test_a_link_wider_than_the_robot_is_known_to_reach_stays_and_is_plausible():
 @pytest.mark.parametrize("seed", [37, 47, 50])
 def test_noisy_values_are_judged_and_mended_ones_are_consistent(seed):
     robot = random_robot(seed, joints=2 + seed % 4, tree=False)
-    found = LeastSquares().fit(robot, exact_samples(robot, 60, noise=3.0))
+    found = LeastSquares().fit(equations(robot, exact_samples(robot, 60, noise=3.0)))
     assert judge_consistent(found).holds is False
     assert judge_consistent(make_feasible(found)).holds is True
 
@@ -115,7 +116,7 @@ def test_a_solver_that_fails_leaves_the_question_undecided(good, monkeypatch):
 def test_consistent_values_are_possible_and_further_away():
     robot = random_robot(31, joints=3, tree=False)
     robot = replace(robot, joints=tuple(replace(joint, kind="revolute") for joint in robot.joints))
-    found = LeastSquares().fit(robot, exact_samples(robot, 60, noise=3.0))
+    found = LeastSquares().fit(equations(robot, exact_samples(robot, 60, noise=3.0)))
     inertia = np.array([name.startswith("Izz3") for name in found.names])
     bad = replace(found, beta=np.where(inertia, found.beta - 3 * np.abs(found.beta), found.beta))
     possible, consistent = mend_possible(bad, eps=1e-9), make_feasible(bad)
@@ -126,7 +127,7 @@ def test_consistent_values_are_possible_and_further_away():
 def test_both_remedies_agree_on_one_inertia():
     robot = planar_arm([], 1)
     robot = replace(robot, links=(replace(robot.links[0], phi=random_phi(np.random.default_rng(0))),))
-    found = LeastSquares().fit(robot, exact_samples(robot, 60, noise=0.1))
+    found = LeastSquares().fit(equations(robot, exact_samples(robot, 60, noise=0.1)))
     bad = replace(found, beta=np.array([-0.5]))
     away = [one.provenance["mended"]["distance"] for one in (mend_possible(bad, eps=1e-9), make_feasible(bad))]
     assert away == pytest.approx([0.5 / found.deviations[0]] * 2, rel=1e-6)
@@ -134,15 +135,15 @@ def test_both_remedies_agree_on_one_inertia():
 
 def test_masses_that_mending_leaves_open_are_small():
     robot = with_estimated_drives(load_robot("ur10"))
-    mended = make_feasible(LeastSquares().fit(robot, exact_samples(robot, 400, noise=1.0)))
-    values = mended.provenance["physical"]["values"]
+    mended = make_feasible(LeastSquares().fit(equations(robot, exact_samples(robot, 400, noise=1.0))))
+    values = mended.physical.values
     assert sum(values[: 10 * robot.joint_count : 10]) < robot.phi[::10].sum()
 
 
 def test_left_out_and_untold_parameters_have_a_metric_too(arm):
     robot = arm[0]
     samples = exact_samples(robot, 300, noise=1.0)
-    found = LeastSquares(left_out=("Im2", "Ixz2")).fit(robot, samples)
+    found = LeastSquares(left_out=("Im2", "Ixz2")).fit(equations(robot, samples))
     assert judge_consistent(make_feasible(found)).holds is True
 
 
@@ -161,7 +162,7 @@ def _without_shapes(robot):
 
 def test_links_that_a_consistent_estimate_states_are_those_of_the_answers(good):
     mended = make_feasible(good)
-    own = dict(zip(*mended.provenance["physical"].values(), strict=True))
+    own = dict(zip(mended.physical.labels, mended.physical.values, strict=True))
     masses = [own[f"m{i + 1}"] for i in range(good.robot.joint_count)]
     assert judge_consistent(mended).witness["physical"] == own
     wide = judge_plausible(mended, Bounds(masses={"fore": (0.0, 100.0)}))
@@ -194,7 +195,7 @@ def test_three_answers_in_one_report(good, bad):
 def test_without_a_range_of_a_sliding_joint_possible_alone_is_undecided():
     robot = load_robot("stanford")
     robot = replace(robot, joints=tuple(replace(joint, limits=Limits()) for joint in robot.joints))
-    found = check_feasible(LeastSquares().fit(robot, exact_samples(robot)))
+    found = check_feasible(LeastSquares().fit(equations(robot, exact_samples(robot))))
     assert found.possible.holds is None
     assert "joint3" in found.possible.sentence
     assert found.consistent.holds is True
@@ -246,7 +247,8 @@ def test_an_estimate_keeps_its_full_model_through_its_file(bad, tmp_path):
     mended = make_feasible(bad)
     mended.save(tmp_path / "mended.json")
     again = load_estimate(tmp_path / "mended.json")
-    assert again.provenance["physical"] == mended.provenance["physical"]
+    assert again.physical.labels == mended.physical.labels
+    assert (again.physical.values == mended.physical.values).all()
 
 
 @pytest.mark.parametrize(

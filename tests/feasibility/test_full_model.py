@@ -10,6 +10,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from closeness import assert_close
+from equations import equations
 from estimators.recovered import exact_samples
 from feasibility.arms_with_parts import URDF
 from robots import random_robot, with_random_drives
@@ -58,7 +59,7 @@ def fitted(source):
         ),
     )
     samples = exact_samples(truth, 400, noise=0.3)
-    return PhysicallyConsistent(prior_weight=1e-3, kinds="all").fit(robot, samples)
+    return PhysicallyConsistent(prior_weight=1e-3, kinds="all").fit(equations(robot, samples))
 
 
 def motion(count, n=2):
@@ -124,7 +125,7 @@ def test_parts_on_fixed_joints_are_counted_once_and_the_pedestal_stays(fitted, s
 def test_mujoco_reads_the_mjcf(fitted, tmp_path):
     write_mjcf(fitted, tmp_path / "out.xml")
     model = mujoco.MjModel.from_xml_path(str(tmp_path / "out.xml"))
-    values = dict(zip(*(fitted.provenance["physical"][key] for key in ("labels", "values")), strict=True))
+    values = dict(zip(fitted.physical.labels, fitted.physical.values, strict=True))
     np.testing.assert_allclose(model.dof_armature, [values["Im1"], values["Im2"]], rtol=1e-12)
     np.testing.assert_allclose(model.dof_frictionloss, [values["fc1"], values["fc2"]], rtol=1e-12)
     again = load_robot(tmp_path / "out.xml")
@@ -142,7 +143,7 @@ def test_mujoco_reads_the_mjcf(fitted, tmp_path):
 
 def test_a_fit_of_least_mass_is_read_by_mujoco(source, tmp_path):
     robot = with_estimated_drives(load_robot(source))
-    light = PhysicallyConsistent(prior=None, kinds="all").fit(robot, exact_samples(robot, 100, noise=3.0))
+    light = PhysicallyConsistent(prior=None, kinds="all").fit(equations(robot, exact_samples(robot, 100, noise=3.0)))
     write_mjcf(light, tmp_path / "light.xml")
     assert mujoco.MjModel.from_xml_path(str(tmp_path / "light.xml")).nv == 2
 
@@ -154,7 +155,7 @@ def test_toml_keeps_everything(fitted, tmp_path):
 
 def test_an_estimate_that_no_arm_can_have_is_refused_unless_forced(source, tmp_path):
     robot = with_estimated_drives(load_robot(source))
-    bad = LeastSquares().fit(robot, exact_samples(robot, 60, noise=20.0))
+    bad = LeastSquares().fit(equations(robot, exact_samples(robot, 60, noise=20.0)))
     bad = replace(bad, beta=np.where(np.array(bad.names) == "Izz2", -1.0, bad.beta))
     for write, name in ((write_urdf, "x.urdf"), (write_mjcf, "x.xml"), (write_toml, "x.toml")):
         with pytest.raises(ExportError, match="not physically consistent"):
@@ -189,7 +190,7 @@ def test_a_source_of_another_arm_is_refused(fitted, tmp_path):
 @pytest.mark.parametrize("seed", range(4))
 def test_link_parameters_come_back_from_base_values_nearest_to_a_prior(seed):
     robot = with_random_drives(random_robot(20 + seed, joints=3, tree=False), seed)
-    found = LeastSquares().fit(robot, exact_samples(robot))  # exact: the robot's own values
+    found = LeastSquares().fit(equations(robot, exact_samples(robot)))  # exact: the robot's own values
     q, qd, qdd = motion(10, 3)
     expected = compile_model(robot, drives=True).inverse_dynamics(q, qd, qdd)
     near, light = full_model(found), full_model(found, prior=None)
@@ -205,7 +206,7 @@ def test_friction_shapes_become_extra_torques(source):
     robot = replace(robot, drives=tuple(replace(d, viscous=0.3, coulomb=0.1) for d in robot.drives))
     friction = Friction("sign", 0.0, ("stribeck", "asymmetric"))
     samples = exact_samples(robot, 400, noise=0.2)
-    found = PhysicallyConsistent(prior_weight=1e-3, kinds="all", friction=friction).fit(robot, samples)
+    found = PhysicallyConsistent(prior_weight=1e-3, kinds="all").fit(equations(robot, samples, friction=friction))
     model = full_model(found)
     assert_close(
         compile_model(model, drives=True).inverse_dynamics(samples.q, samples.qd, samples.qdd),
@@ -221,7 +222,7 @@ def test_code_of_fitted_friction_gives_the_torques_of_the_fit(source, coupled):
     robot = replace(load_robot(source), drives=(Drive("shoulder", 50.0, side="motor", coulomb=0.05), elbow))
     friction = Friction("tanh", 0.07, tuple(SHAPES), ("elbow",))
     samples = exact_samples(robot, 600, noise=0.5)
-    found = PhysicallyConsistent(prior_weight=1e-3, kinds="all", friction=friction).fit(robot, samples)
+    found = PhysicallyConsistent(prior_weight=1e-3, kinds="all").fit(equations(robot, samples, friction=friction))
     assert np.count_nonzero(np.abs(found.beta[found.base.count :]) > 1e-6) >= 4
     fitted = compile_model(full_model(found, friction="fitted"), drives=True)
     plain = compile_model(full_model(found), drives=True)
@@ -235,7 +236,9 @@ def test_links_of_which_nothing_is_known_become_balls_between_their_joints():
     """Not points of no mass with the inertia of a wheel: the radius of gyration stays within the arm's reach."""
     robot = load_robot("puma560")
     bare = with_estimated_drives(replace(robot, links=tuple(replace(link, phi=None) for link in robot.links)))
-    found = PhysicallyConsistent(prior=None, kinds="all").fit(bare, exact_samples(with_estimated_drives(robot), 600))
+    found = PhysicallyConsistent(prior=None, kinds="all").fit(
+        equations(bare, exact_samples(with_estimated_drives(robot), 600))
+    )
     full, least = full_model(found), full_model(found, prior=None)
     for name, link in zip(full.link_names, full.links, strict=True):
         mass, com, J = mass_com_inertia(link.phi)
@@ -254,7 +257,7 @@ def test_unknown_links_of_exact_values_are_not_heavy(seed):
     """Values inside of what is physical have witnesses of any mass: the lightest is where balls begin."""
     robot = random_robot(seed, joints=3)
     bare = replace(robot, links=tuple(Link(link.name) for link in robot.links))
-    full = full_model(LeastSquares().fit(bare, exact_samples(robot, 400)))
+    full = full_model(LeastSquares().fit(equations(bare, exact_samples(robot, 400))))
     assert full.phi[::10].sum() < 3 * robot.phi[::10].sum()
     q, qd, qdd = motion(10, 3)
     assert_close(rigid_torques(full, q, qd, qdd), rigid_torques(robot, q, qd, qdd), IN_EQUATIONS)
@@ -263,7 +266,7 @@ def test_unknown_links_of_exact_values_are_not_heavy(seed):
 def test_links_at_the_edge_are_named(source):
     robot = load_robot(source)
     thin = tuple(replace(link, phi=np.array([1.0, 0.1, 0, 0, 0, 0, 0.01, 0, 0, 0.01])) for link in robot.links)
-    found = LeastSquares().fit(replace(robot, links=thin), exact_samples(replace(robot, links=thin), 300))
+    found = LeastSquares().fit(equations(replace(robot, links=thin), exact_samples(replace(robot, links=thin), 300)))
     assert any(
         "at the edge of what a body can be" in str(note) for note in full_model(mindyn.make_feasible(found)).notes
     )
@@ -273,7 +276,7 @@ def test_names_of_extra_torques_that_the_robot_has_are_left_to_it(source):
     robot = with_estimated_drives(load_robot(source))
     robot = replace(robot, extras=(stribeck("elbow", 0.2, 0.3),))
     friction = Friction("sign", 0.0, ("stribeck",))
-    found = LeastSquares(friction=friction).fit(robot, exact_samples(robot, 400, noise=1e-4))
+    found = LeastSquares().fit(equations(robot, exact_samples(robot, 400, noise=1e-4), friction=friction))
     model = full_model(found, force=True)
     assert [one.name for one in model.extras] == ["stribeck_elbow", "stribeck_shoulder", "stribeck_elbow_2"]
     assert model.extras[0].coefficient == pytest.approx(found.value("stribeck_elbow"))
@@ -282,7 +285,9 @@ def test_names_of_extra_torques_that_the_robot_has_are_left_to_it(source):
 def test_extra_torques_of_a_robot_stay_when_they_were_not_estimated(source):
     robot = replace(load_robot(source), drives=(), extras=(ExtraTorque("spring", "elbow", "q", 3.0),))
     friction = Friction(joint_side=("shoulder",))
-    found = LeastSquares(friction=friction, base=base_parameters(robot)).fit(robot, exact_samples(robot, 400))
+    found = LeastSquares().fit(
+        equations(robot, exact_samples(robot, 400), friction=friction, base=base_parameters(robot))
+    )
     assert full_model(found, force=True).extras[0] == robot.extras[0]
 
 
@@ -297,14 +302,16 @@ def test_gravity_that_urdf_cannot_say_is_named(fitted, tmp_path):
     write_urdf(fitted, tmp_path / "usual.urdf")
     assert "gravity" not in (tmp_path / "usual.urdf").read_text()
     wall = replace(fitted.robot, gravity=np.array([9.81, 0.0, 0.0]))
-    found = LeastSquares().fit(wall, exact_samples(wall, 400))
+    found = LeastSquares().fit(equations(wall, exact_samples(wall, 400)))
     write_urdf(found, tmp_path / "wall.urdf", force=True)
     assert "gravity 9.81 0 0 m/s^2" in (tmp_path / "wall.urdf").read_text()
 
 
 def test_a_loop_is_opened_only_by_force(tmp_path):
     robot = with_estimated_drives(load_robot("parallelogram_planar"))
-    found = PhysicallyConsistent(prior_weight=1e-3, kinds="all").fit(robot, exact_samples(robot, 200, noise=0.05))
+    found = PhysicallyConsistent(prior_weight=1e-3, kinds="all").fit(
+        equations(robot, exact_samples(robot, 200, noise=0.05))
+    )
     for write, name in ((write_urdf, "x.urdf"), (write_mjcf, "x.xml")):
         with pytest.raises(ExportError, match="loop 'parallelogram'"):
             write(found, tmp_path / name)

@@ -13,7 +13,7 @@ from estimators.recovered import smooth_samples
 from feasibility.arms_with_parts import URDF
 from typer.testing import CliRunner
 
-from mindyn import Conditioning, PhysicallyConsistent, identify, identify_consistent, load_robot, read_log
+from mindyn import Conditioning, PhysicallyConsistent, Treatment, identify, load_robot, read_log
 from mindyn.cli.identify import identify as identify_command
 from mindyn.errors import InputError
 from mindyn.feasibility.consistent import judge_consistent
@@ -50,14 +50,10 @@ def test_settings_of_identify_are_used_and_said(folder):
     robot = load_robot(folder / "arm.urdf")
     log = read_log(folder / "run.parquet", robot)
     plain = identify(robot, log)
-    found = identify_consistent(robot, log, start=plain)
+    found = identify(robot, log, PhysicallyConsistent(covariance="correlated"))
     assert judge_consistent(found).holds is True
-    assert found.filter_hz == plain.filter_hz
-    assert found.regressor.friction == plain.regressor.friction
-    assert found.conditioning == plain.conditioning
-    own = {"dropped": 0, "without": found.provenance["kinds_left_out"]}
-    assert found.provenance["setting"] == {**plain.provenance["setting"], **own}
-    assert "least squares" in found.provenance["cross_validated"]["of"]
+    assert found.treatment == plain.treatment
+    assert found.cross_validated == plain.cross_validated
     assert found.provenance["tried"]
     assert found.predict_log(log).shape == (len(log), 2)
 
@@ -65,8 +61,8 @@ def test_settings_of_identify_are_used_and_said(folder):
 def test_it_is_an_estimator_like_others(folder):
     robot = load_robot(folder / "arm.urdf")
     log = read_log(folder / "run.parquet", robot)
-    fit = PhysicallyConsistent(prior_weight=1e-3, kinds="all", filter_hz=10.0, decimation=2)
-    found = identify(robot, log, fit, Conditioning(position_cutoff_hz=20.0))
+    fit = PhysicallyConsistent(prior_weight=1e-3, kinds="all")
+    found = identify(robot, log, fit, Treatment(Conditioning(position_cutoff_hz=20.0), 10.0, 2))
     assert judge_consistent(found).holds is True
     assert "prior" in found.status
 
@@ -75,7 +71,7 @@ def test_another_arms_prior_is_refused_before_any_fit(folder):
     robot = load_robot(folder / "arm.urdf")
     log, said = read_log(folder / "run.parquet", robot), []
     with pytest.raises(InputError, match="the prior 'puma560' has other joints"):
-        identify_consistent(robot, log, prior=load_robot("puma560"), progress=said.append)
+        identify(robot, log, PhysicallyConsistent(prior=load_robot("puma560")), progress=said.append)
     assert said == []
 
 

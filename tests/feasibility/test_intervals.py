@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from equations import equations
 from estimators.recovered import exact_samples
 from robots import random_robot, with_random_drives
 
@@ -24,7 +25,7 @@ def test_pooled_coverage_of_intervals_and_bands():
     covered, banded, widths = [], [], []
     for trial in range(24):
         robot = arm_with_a_frictionless_drive(trial)
-        found = LeastSquares().fit(robot, exact_samples(robot, 200, seed=trial, noise=1.5))
+        found = LeastSquares().fit(equations(robot, exact_samples(robot, 200, seed=trial, noise=1.5)))
         intervals = constrained_intervals(found, draws=80, seed=trial)
         truth = found.base.values
         covered += list((truth >= intervals.low) & (truth <= intervals.high))
@@ -39,7 +40,9 @@ def test_pooled_coverage_of_intervals_and_bands():
 
 def test_draws_and_intervals_keep_to_what_is_physical():
     robot = arm_with_a_frictionless_drive(3)
-    found = PhysicallyConsistent(prior_weight=1e-4, kinds="all").fit(robot, exact_samples(robot, 100, noise=5.0))
+    found = PhysicallyConsistent(prior_weight=1e-4, kinds="all").fit(
+        equations(robot, exact_samples(robot, 100, noise=5.0))
+    )
     intervals = constrained_intervals(found, draws=20)
     signed = [k for k, name in enumerate(found.names) if name.startswith(("fv", "fc"))]
     assert (intervals.low[signed] >= 0).all()
@@ -49,14 +52,14 @@ def test_draws_and_intervals_keep_to_what_is_physical():
 
 def test_where_the_constraint_does_not_bind_intervals_are_the_usual_ones():
     robot = with_random_drives(random_robot(7, joints=2, tree=False, gravity=(0.0, 0.0, -9.81)), 7)
-    found = LeastSquares().fit(robot, exact_samples(robot, 400, noise=1e-4))
+    found = LeastSquares().fit(equations(robot, exact_samples(robot, 400, noise=1e-4)))
     intervals = constrained_intervals(found, draws=300)
     np.testing.assert_allclose(intervals.high - intervals.low, 2 * 1.96 * found.deviations, rtol=0.3)
 
 
 def test_bands_of_measured_torque_are_wider():
     robot = arm_with_a_frictionless_drive(1)
-    found = LeastSquares().fit(robot, exact_samples(robot, 200, noise=1.0))
+    found = LeastSquares().fit(equations(robot, exact_samples(robot, 200, noise=1.0)))
     intervals = constrained_intervals(found, draws=20)
     samples = exact_samples(robot, 30, seed=5)
     low, high = torque_bands(found, samples, intervals)
@@ -67,6 +70,6 @@ def test_bands_of_measured_torque_are_wider():
 @pytest.mark.parametrize("wrong", [{"level": 1.5}, {"draws": 1}])
 def test_levels_and_draws_are_checked(wrong):
     robot = arm_with_a_frictionless_drive(0)
-    found = LeastSquares().fit(robot, exact_samples(robot, 200, noise=1.0))
+    found = LeastSquares().fit(equations(robot, exact_samples(robot, 200, noise=1.0)))
     with pytest.raises(InputError, match="level"):
         constrained_intervals(found, **wrong)

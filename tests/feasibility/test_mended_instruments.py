@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from equations import equations
 from puma_motion import clean_samples, consistent_puma, measured_samples, torque_errors
 
 from mindyn.errors import InputError
@@ -36,7 +37,7 @@ def test_encoders_bias_least_squares_with_drives_but_not_instrumental_variables(
     true = np.array([robot.links[k].phi[9] for k in range(3)])
     runs = [(measured_samples(kind, ROWS, seed), clean_samples(kind, 2000, 50 + seed)) for seed in range(4)]
     solvers = {"plain": LeastSquares(weights=ORDINARY), "iv": InstrumentalVariables(weights=ORDINARY, passes=1)}
-    fits = {name: [solver.fit(robot, samples) for samples, _ in runs] for name, solver in solvers.items()}
+    fits = {name: [solver.fit(equations(robot, samples)) for samples, _ in runs] for name, solver in solvers.items()}
     found = {name: np.mean([inertias(one) for one in ours], axis=0) for name, ours in fits.items()}
     assert (found["plain"][:2] < shrunk * true[:2]).all()
     assert np.abs(found["iv"] / true - 1).max() < 0.005
@@ -52,19 +53,19 @@ def test_encoders_bias_least_squares_with_drives_but_not_instrumental_variables(
 def test_on_slow_motion_a_mended_model_is_an_instrument_where_least_squares_is_none(seed):
     robot, _ = consistent_puma()
     samples, clean = measured_samples("slow", ROWS, seed), clean_samples("slow", 2000, 50 + seed)
-    plain = LeastSquares(weights=ORDINARY).fit(robot, samples)
+    plain = LeastSquares(weights=ORDINARY).fit(equations(robot, samples))
     assert judge_possible(plain, count=5000).holds is False
     assert inertias(plain)[0] < 0.25 * 5.60
     unmended = unmended_errors(robot, samples, clean)
     mended = mend_possible(plain)
     assert judge_possible(mended, seed=9, count=20_000).holds
-    estimate = InstrumentalVariables(mended, weights=ORDINARY, passes=2).fit(robot, samples)
+    estimate = InstrumentalVariables(mended, weights=ORDINARY, passes=2).fit(equations(robot, samples))
     assert np.abs(inertias(estimate)[:2] / [5.71, 8.36] - 1).max() < 0.08
     assert (torque_errors(estimate, clean) < 8).all()
     assert np.median(torque_errors(estimate, clean)) < 3
     assert torque_errors(estimate, clean).max() < 0.25 * torque_errors(plain, clean).max()
     assert unmended.max() > 10 * torque_errors(estimate, clean).max()
-    settled = InstrumentalVariables(mended, weights=ORDINARY, passes=6).fit(robot, samples)
+    settled = InstrumentalVariables(mended, weights=ORDINARY, passes=6).fit(equations(robot, samples))
     assert settled.provenance["settled"]
     assert settled.provenance["indefinite_part_of_estimate"] == 0
 
@@ -72,7 +73,7 @@ def test_on_slow_motion_a_mended_model_is_an_instrument_where_least_squares_is_n
 def unmended_errors(robot, samples, clean):
     """Torque errors of the passes from least squares itself; infinite where it is refused as an instrument."""
     try:
-        return torque_errors(InstrumentalVariables(weights=ORDINARY, passes=2).fit(robot, samples), clean)
+        return torque_errors(InstrumentalVariables(weights=ORDINARY, passes=2).fit(equations(robot, samples)), clean)
     except InputError as refused:
         assert "indefinite" in str(refused)  # noqa: PT017 - both outcomes are failures of the unmended model
         return np.full(6, np.inf)

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from closeness import assert_close
+from equations import equations
 from robots import random_robot, with_random_drives
 from small_arms import grid, planar_arm, regressor_matrices
 
@@ -242,7 +243,7 @@ def noisy_fit(left_out=()):
     tau = compile_model(robot).inverse_dynamics(q, qd, 0.3 * qdd)
     measured = 0.3 * qdd + 3.0 * rng.normal(size=qdd.shape)
     samples = Samples(robot.joint_names, q, qd, measured, tau, 100.0, np.zeros(len(q), dtype=np.int64))
-    return LeastSquares(left_out=left_out).fit(robot, samples), samples
+    return LeastSquares(left_out=left_out).fit(equations(robot, samples)), samples
 
 
 def test_the_metric_of_the_data_is_that_of_the_covariance_where_all_parameters_were_fitted():

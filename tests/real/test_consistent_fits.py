@@ -7,14 +7,13 @@ no placeholder by the rule of `feasibility/priors.py`). KR300: its file's inerti
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from logs.real_sets import real_log
 from real.test_identification import SPLITS, described
 
 from mindyn.algebra.inertia import consistency_of
-from mindyn.estimators.identify import identify
-from mindyn.feasibility.physically_consistent import identify_consistent
+from mindyn.feasibility.physically_consistent import PhysicallyConsistent
+from mindyn.identification.identify import identify
 from mindyn.validation.validate import validate
 
 HEAVIEST = {"staubli_tx40": 40.0, "ur10_unisa": 60.0, "kuka_lwr4": 30.0, "kuka_kr300": 1500.0}
@@ -25,7 +24,7 @@ def fits(name):
     robot = described(name)
     logs = [real_log(name, path).between(first, last) for path, first, last in SPLITS[name][0]]
     plain = identify(robot, logs)
-    return plain, identify_consistent(robot, logs, start=plain)
+    return plain, identify(robot, logs, PhysicallyConsistent(covariance="correlated"), plain.treatment)
 
 
 def total(estimate, name, file, rows):
@@ -33,7 +32,7 @@ def total(estimate, name, file, rows):
 
 
 def require_sane(found, name):
-    values = np.array(found.provenance["physical"]["values"])
+    values = found.physical.values
     links = values[: 10 * found.robot.joint_count].reshape(-1, 10)
     assert all(consistency_of(phi).possible for phi in links)
     assert links[:, 0].sum() < HEAVIEST[name]
@@ -45,7 +44,7 @@ def test_lwr4_carries_over_to_another_trajectory():
     assert "prior (entropic)" in found.status
     robot = described("kuka_lwr4")
     logs = [real_log("kuka_lwr4", "measurements_1.npz").between(500, 5027)]
-    light = identify_consistent(robot, logs, prior=None, start=plain)
+    light = identify(robot, logs, PhysicallyConsistent(prior=None, covariance="correlated"), plain.treatment)
     assert "least total mass" in light.status
     for fit in (found, light):
         require_sane(fit, "kuka_lwr4")

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from logs.real_sets import real_log, real_robot
 
-from mindyn.estimators.identify import identify
+from mindyn.identification.identify import identify
 from mindyn.robots.parts import Drive, ExtraTorque
 from mindyn.validation.validate import validate
 

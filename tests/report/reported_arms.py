@@ -12,6 +12,7 @@ from mindyn.feasibility.answer import Answer
 from mindyn.logs.conditioning import AS_LOGGED
 from mindyn.logs.log import log_of_arrays
 from mindyn.regression.regressor import with_estimated_drives
+from mindyn.regression.treatment import Treatment
 
 
 def arm(name="scara", names=None):
@@ -33,7 +34,7 @@ def log_of(robot, seed, count=1500, noise=0.05):
 
 
 def estimate_of(robot, **settings):
-    return mindyn.identify(robot, log_of(robot, 1), mindyn.LeastSquares(**settings), AS_LOGGED)
+    return mindyn.identify(robot, log_of(robot, 1), mindyn.LeastSquares(**settings), Treatment(AS_LOGGED))
 
 
 ANSWERS = (

@@ -19,6 +19,7 @@ from mindyn.logs.conditioning import AS_LOGGED
 from mindyn.logs.log import log_of_arrays
 from mindyn.logs.samples import Samples
 from mindyn.regression.friction import Friction
+from mindyn.regression.treatment import Treatment
 from mindyn.report.decimation import STEPS, bucket_rows, bucket_times, extremes, packed_exactly, packed_levels
 from mindyn.report.evidence import Evidence, traces
 from mindyn.report.gathering import gather
@@ -269,7 +270,7 @@ def test_a_parallelogram_is_reported_by_its_primary_joints():
     robot = arm("parallelogram_planar")
     samples = smooth_samples(robot, 1500)
     log = log_of_arrays(samples.joint_names, np.arange(1500) / 200.0, samples.q, samples.tau, samples.qd, samples.qdd)
-    estimate = mindyn.identify(robot, log, mindyn.LeastSquares(), AS_LOGGED)
+    estimate = mindyn.identify(robot, log, mindyn.LeastSquares(), Treatment(AS_LOGGED))
     data = gather(ReportInputs(estimate, [log], [log]))
     assert tuple(joint.name for joint in data.joints) == robot.primary_names
     assert len(data.friction) == len(data.excitation.joints) == len(data.residuals) == len(robot.primary_names)

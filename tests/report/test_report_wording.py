@@ -13,6 +13,7 @@ from reported_arms import FEASIBLE, arm, estimate_of, everything, log_of
 import mindyn
 from mindyn.feasibility.answer import Answer
 from mindyn.feasibility.possible import judge_possible
+from mindyn.regression.treatment import Treatment
 from mindyn.report.data import ErrorColumn, ResidualData
 from mindyn.report.existence import SAMPLED, feasibility_section
 from mindyn.report.gathering import gather
@@ -121,7 +122,7 @@ def test_near_errors_can_be_told_apart_and_mending_is_explained(robot, estimate,
     text = said(comparison_section(replace(good, comparison=close)))
     assert all(f"12.0{k} %" in text for k in range(3))
     assert "mean over joints" in text
-    mended = estimate.with_provenance(mended={"level": "consistent"})
+    mended = replace(estimate, mended=True)
     data = gather(ReportInputs(estimate, [log_of(robot, 2)], comparison={"mended": mended}))
     assert "moved to the nearest values that an arm can have" in said(comparison_section(data))
 
@@ -141,7 +142,9 @@ def test_parameters_that_may_be_zero_have_no_relative_deviation(estimate):
 @pytest.fixture(scope="module")
 def consistent(robot):
     log = log_of(robot, 1, noise=3.0)
-    return mindyn.identify(robot, log, mindyn.PhysicallyConsistent(kinds="all", prior=None), mindyn.Conditioning())
+    return mindyn.identify(
+        robot, log, mindyn.PhysicallyConsistent(kinds="all", prior=None), Treatment(mindyn.Conditioning())
+    )
 
 
 def test_intervals_of_a_constrained_fit_end_where_nothing_negative_is_allowed(consistent):
@@ -155,14 +158,14 @@ def test_intervals_of_a_constrained_fit_end_where_nothing_negative_is_allowed(co
     text = said(parameter_section(data))
     assert BOUNDED in text
     assert "0* to" in text
-    free = gather(ReportInputs(replace(at_zero, provenance={"estimator": "least squares"})))
+    free = gather(ReportInputs(replace(at_zero, physical=None)))
     assert not any(row.cut for row in free.parameters)
     assert "without physical bounds" in consistent.table()
 
 
 def test_links_are_told_once(consistent):
     """The masses of a consistent fit are the same in its answer and in its record, and the settings repeat neither."""
-    own = dict(zip(*consistent.provenance["physical"].values(), strict=True))
+    own = dict(zip(consistent.physical.labels, consistent.physical.values, strict=True))
     answer = mindyn.check_feasible(consistent).consistent
     assert answer.witness["physical"] == own
     names = [name for name, _ in gather(ReportInputs(consistent)).made.settings]

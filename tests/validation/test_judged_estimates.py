@@ -15,6 +15,7 @@ import mindyn
 from mindyn.errors import InputError
 from mindyn.logs.conditioning import AS_LOGGED
 from mindyn.logs.log import log_of_arrays
+from mindyn.regression.treatment import Treatment
 from mindyn.validation.friction_curves import friction_curve
 from mindyn.validation.prediction import prediction_of
 from mindyn.validation.prior import prior_estimate
@@ -35,7 +36,7 @@ def robot():
 
 @pytest.fixture(scope="module")
 def estimate(robot):
-    return mindyn.identify(robot, log_of(robot, 1, 0.01), mindyn.LeastSquares(), AS_LOGGED)
+    return mindyn.identify(robot, log_of(robot, 1, 0.01), mindyn.LeastSquares(), Treatment(AS_LOGGED))
 
 
 def test_the_prior_predicts_what_the_robot_states(robot, estimate):
@@ -78,8 +79,8 @@ def test_friction_curves_know_how_sure_they_are(estimate):
 
 
 def test_the_stop_operator_ends_as_a_sign(robot):
-    stop = mindyn.LeastSquares(friction=mindyn.Friction("stop", 0.01))
-    found = mindyn.identify(robot, log_of(robot, 1, 0.01), stop, AS_LOGGED)
+    stop = Treatment(AS_LOGGED, friction=mindyn.Friction("stop", 0.01))
+    found = mindyn.identify(robot, log_of(robot, 1, 0.01), mindyn.LeastSquares(), stop)
     signed = replace(found, regressor=found.regressor.with_friction(mindyn.Friction()))
     speeds = [-0.5, -1e-6, 1e-6, 0.5]
     assert_close(friction_curve(found, 1, speeds).torque, friction_curve(signed, 1, speeds).torque, SAME_ALGEBRA)
@@ -120,16 +121,18 @@ def test_a_prediction_holds_the_log_and_scores_as_validate_does(robot, estimate)
 
 def test_a_filtered_fit_is_not_held_against_unfiltered_rows(robot):
     training, other = log_of(robot, 1, 0.5), log_of(robot, 2, 0.5)
-    filtered = mindyn.identify(robot, training, mindyn.LeastSquares(filter_hz=2.0), AS_LOGGED)
+    filtered = mindyn.identify(robot, training, mindyn.LeastSquares(), Treatment(AS_LOGGED, filter_hz=2.0))
     assert not any("error of the fit" in one for one in mindyn.validate(filtered, other).sentences)
-    plain = mindyn.identify(robot, training, mindyn.LeastSquares(), AS_LOGGED)
+    plain = mindyn.identify(robot, training, mindyn.LeastSquares(), Treatment(AS_LOGGED))
     flattered = replace(plain, residuals=tuple(replace(one, rms=one.rms / 5) for one in plain.residuals))
     assert all("times the error of the fit" in one for one in mindyn.validate(flattered, other).sentences)
 
 
 def test_a_fit_to_means_over_intervals_is_not_held_against_torques(robot):
     training, other = log_of(robot, 1, 0.5), log_of(robot, 2, 0.5)
-    found = mindyn.identify(robot, training, mindyn.EnergyDifference("momentum", reversals="within"), AS_LOGGED)
+    found = mindyn.identify(
+        robot, training, mindyn.EnergyDifference("momentum", reversals="within"), Treatment(AS_LOGGED)
+    )
     flattered = replace(found, residuals=tuple(replace(one, rms=one.rms / 50) for one in found.residuals))
     assert not any("error of the fit" in one for one in mindyn.validate(flattered, other).sentences)
 
@@ -141,5 +144,8 @@ def test_rows_beside_a_gap_are_not_scored(robot, estimate, gaps):
     edge = 20
     ends = [0, *gaps, 2000]
     inner = [np.arange(a + edge, b - edge) for a, b in pairwise(ends)]
-    filtered = replace(estimate, conditioning=replace(estimate.conditioning, position_cutoff_hz=20.0))
+    filtered = replace(
+        estimate,
+        treatment=replace(estimate.treatment, conditioning=replace(estimate.conditioning, position_cutoff_hz=20.0)),
+    )
     assert prediction_of(filtered, cut).scored.tolist() == np.concatenate(inner).tolist()

@@ -7,6 +7,7 @@ import pickle
 
 import numpy as np
 import pytest
+from equations import equations
 from typer.testing import CliRunner
 
 from mindyn.cli.main import app
@@ -60,7 +61,7 @@ def test_bias_and_spread_are_those_of_repetitions_of_least_squares(compared):
     robot = shoulder()
     bench = make_bench(robot, SMALL)
     clean = bench.clean
-    found = [LeastSquares().fit(robot, bench.trial(k).samples).predict(clean) for k in range(3)]
+    found = [LeastSquares().fit(equations(robot, bench.trial(k).samples)).predict(clean) for k in range(3)]
     size = np.sqrt((clean.tau**2).mean(axis=0))
     wrong = np.mean(found, axis=0) - clean.tau
     assert np.allclose(compared["weighted least squares"].bias, np.sqrt((wrong**2).mean(axis=0)) / size)

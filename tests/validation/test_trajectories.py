@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from equations import equations
 from estimators.recovered import exact_samples
 
 from mindyn.errors import InputError
@@ -25,7 +26,7 @@ def recorded():
     shoulder = load_robot("puma560_yoshida").lock({"joint4": 0.3, "joint5": 0.2, "joint6": 0.1})
     bench = make_bench(shoulder, BenchSetting(seconds=4.0, control_rate_hz=CONTROL_HZ))
     samples = bench.motion.samples()
-    found = LeastSquares().fit(bench.robot, samples)
+    found = LeastSquares().fit(equations(bench.robot, samples))
     return bench, samples, replace(found, beta=found.base.values)
 
 
@@ -58,7 +59,7 @@ def test_columns_beside_the_drives_act_along_the_measured_motion(recorded):
     """Split into two halves, one of them at the joint, viscous friction moves the arm as before."""
     bench, samples, true = recorded
     friction = Friction(shapes=("cubic",), joint_side=("joint2",))
-    shaped = LeastSquares(friction=friction).fit(bench.robot, samples)
+    shaped = LeastSquares().fit(equations(bench.robot, samples, friction=friction))
     ratio = bench.robot.drives[1].ratio
     beta = np.zeros(len(shaped.names))
     beta[: len(true.beta)] = true.beta
@@ -95,6 +96,6 @@ def test_what_cannot_be_simulated_is_refused_by_name(recorded):
     loop = load_robot("parallelogram_planar")
     along = exact_samples(loop, 300)
     with pytest.raises(InputError, match="has closed loops .* not simulated along a log"):
-        simulated_against_measured(LeastSquares().fit(loop, along), along)
+        simulated_against_measured(LeastSquares().fit(equations(loop, along)), along)
     with pytest.raises(InputError, match="feedback_hz = -1"):
         simulated_against_measured(true, samples, feedback_hz=-1.0)

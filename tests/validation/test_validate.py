@@ -8,10 +8,11 @@ from estimators.recovered import smooth_samples
 from robots import random_robot, with_random_drives
 
 from mindyn.errors import InputError
-from mindyn.estimators.identify import identify
 from mindyn.estimators.least_squares import LeastSquares
+from mindyn.identification.identify import identify
 from mindyn.logs.conditioning import AS_LOGGED
 from mindyn.logs.log import log_of_arrays
+from mindyn.regression.treatment import Treatment
 from mindyn.validation.errors import pooled, torque_error
 from mindyn.validation.validate import compare, cross_validate, fold_numbers, validate
 
@@ -49,7 +50,7 @@ def test_nan_predictions_are_refused():
 
 
 def test_a_good_model_gets_a_good_verdict(robot):
-    fit = identify(robot, log_of(robot, 1, 0.01), LeastSquares(), AS_LOGGED)
+    fit = identify(robot, log_of(robot, 1, 0.01), LeastSquares(), Treatment(AS_LOGGED))
     verdict = validate(fit, log_of(robot, 2, 0.01))
     assert verdict.error.rows == 2000 - 2 * 20
     assert verdict.error.total < 0.05
@@ -59,7 +60,7 @@ def test_a_good_model_gets_a_good_verdict(robot):
 
 
 def test_a_wrong_model_is_told(robot):
-    fit = identify(robot, log_of(robot, 1, 0.01), LeastSquares(), AS_LOGGED)
+    fit = identify(robot, log_of(robot, 1, 0.01), LeastSquares(), Treatment(AS_LOGGED))
     other = log_of(robot, 3)
     wrong = log_of_arrays(robot.joint_names, other.time, other.q, -other.tau, other.qd, other.qdd)
     assert "is not explained" in validate(fit, wrong).sentences[0]

@@ -15,15 +15,15 @@ from mindyn.cli.arguments import JSON
 from mindyn.cli.runs import judged_report
 from mindyn.errors import MindynError
 from mindyn.estimators.estimate import Estimate
-from mindyn.estimators.identify import identify
 from mindyn.estimators.instrumental_variables import InstrumentalVariables
 from mindyn.excitation.design import design_motion
 from mindyn.export.ros2_package import CONTROL
 from mindyn.export.urdf_writer import write_urdf
 from mindyn.feasibility.check import check_feasible, make_feasible
 from mindyn.feasibility.full_model import full_model
-from mindyn.feasibility.physically_consistent import identify_consistent
+from mindyn.feasibility.physically_consistent import PhysicallyConsistent
 from mindyn.files import make_folder, replacing
+from mindyn.identification.identify import identify
 from mindyn.kernels.model import compile_model
 from mindyn.logs.log import Log, log_of_arrays
 from mindyn.robots.loading import load_robot
@@ -120,14 +120,13 @@ def identified(robot: Robot, log: Log) -> dict[str, Estimate]:
     _talk("identifying: least squares")
     plain = identify(robot, log, progress=_talk)
     _talk("identifying: physically consistent, without any prior")
-    consistent = identify_consistent(robot, log, prior=None, start=plain)
+    consistent = identify(robot, log, PhysicallyConsistent(prior=None, covariance="correlated"), plain.treatment)
     found = {"least squares": plain, "mended": make_feasible(plain), "physically consistent": consistent}
     _talk("identifying: instrumental variables")
-    columns = InstrumentalVariables(
-        instrument_model=consistent, friction=plain.regressor.friction, filter_hz=plain.filter_hz
-    )
+    every_row = replace(plain.treatment, decimation=1)
     try:
-        return found | {"instrumental variables": identify(robot, log, columns, plain.conditioning)}
+        instruments = InstrumentalVariables(instrument_model=consistent)
+        return found | {"instrumental variables": identify(robot, log, instruments, every_row)}
     except MindynError as refused:
         _talk(f"instrumental variables: {refused}")
         return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from io import BytesIO
 from pathlib import Path
@@ -18,15 +19,17 @@ from mindyn.cli.arguments import JSON, ROBOT, one_of, takes_robot
 from mindyn.cli.runs import judged_report, read_logs, require_unseen, say_notes
 from mindyn.errors import InputError, require_choice
 from mindyn.estimators.estimate import Estimate
-from mindyn.estimators.identify import identify as identify_logs
-from mindyn.estimators.identify import sources_of
-from mindyn.estimators.other_methods import OTHER_METHODS, identify_by
+from mindyn.estimators.estimator import Estimator
 from mindyn.feasibility.check import Feasibility, check_feasible
-from mindyn.feasibility.physically_consistent import identify_consistent
+from mindyn.feasibility.physically_consistent import PhysicallyConsistent
 from mindyn.files import make_folder, replacing, write_whole
+from mindyn.identification.identify import identify as identify_logs
+from mindyn.identification.methods import METHODS
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.log import Log, source_of
 from mindyn.logs.reading import LogScan, scan_log
+from mindyn.regression.rows import sources_of
+from mindyn.regression.treatment import Treatment
 from mindyn.report.making import package_versions
 from mindyn.robots.files import read_text
 from mindyn.robots.loading import RobotOptions, load_like
@@ -65,8 +68,8 @@ def identify(
     method: Annotated[
         str | None,
         typer.Option(
-            help=f"In place of weighted least squares: {', '.join(OTHER_METHODS)}.",
-            autocompletion=one_of(OTHER_METHODS),
+            help=f"In place of weighted least squares: {', '.join(METHODS)}.",
+            autocompletion=one_of(METHODS),
         ),
     ] = None,
     prior: Annotated[
@@ -81,7 +84,7 @@ def identify(
     if prior is not None and not consistent:
         raise InputError("--prior is used only with --consistent", hint="add --consistent, or leave --prior out")
     if method is not None:
-        require_choice(method, OTHER_METHODS, "--method")
+        require_choice(method, METHODS, "--method")
         _require_apart(f"--method {method}", {"--consistent": consistent, "--stream": stream})
     if hold_out:
         _require_apart("--hold-out", {"--validate": bool(held_out), "--stream": stream})
@@ -98,14 +101,12 @@ def identify(
         whole = training
     if out is not None:
         make_folder(out)
+    estimator: Estimator | None = None if method is None else METHODS[method]
     if consistent:
-        found = identify_consistent(arm, training, settings, prior=believed, progress=_talk)
-    elif method is not None:
-        found = identify_by(method, arm, whole, settings, progress=_talk)
-    else:
-        found = identify_logs(arm, training, conditioning=settings, progress=_talk)
+        estimator = PhysicallyConsistent(prior=believed, covariance="correlated")
+    found = identify_logs(arm, training, estimator, Treatment.automatic(settings), progress=_talk)
     said = {note for log in whole for note in log.notes}
-    say_notes([note for note in dict.fromkeys(found.provenance["notes"]) if note not in said])
+    say_notes([note for note in dict.fromkeys(map(str, found.notes)) if note not in said])
     verdict, feasibility = validate(found, others) if others else None, check_feasible(found)
     if out is not None:
         inputs = [
@@ -183,12 +184,16 @@ def _data(found: Estimate, verdict: Verdict | None, feasibility: Feasibility) ->
     return {
         "parameters": _columns(found),
         "status": found.status,
-        "settings": found.provenance["setting"],
-        "cross_validated": found.provenance["cross_validated"],
-        "notes": found.provenance["notes"],
+        "settings": _settings(found),
+        "cross_validated": None if found.cross_validated is None else asdict(found.cross_validated),
+        "notes": [str(note) for note in found.notes],
         "validation": None if verdict is None else verdict.to_dict(),
         "feasibility": feasibility.to_dict(),
     }
+
+
+def _settings(found: Estimate) -> dict[str, Any]:
+    return {"method": found.method, **found.treatment.to_dict(), "left_out": list(found.left_out)}
 
 
 def _columns(found: Estimate) -> dict[str, list[Any]]:
@@ -228,6 +233,6 @@ def _run(found: Estimate, inputs: Sequence[Path], robot: Mapping[str, Any], seco
         "seconds": round(seconds, 3),
         "inputs": [{"path": s.path, "sha256": s.sha256} for path in inputs for s in source_of(path)],
         "versions": package_versions(),
-        "settings": found.provenance["setting"],
+        "settings": _settings(found),
         "status": found.status,
     }

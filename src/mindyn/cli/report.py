@@ -13,7 +13,6 @@ from mindyn.cli.runs import RUN, estimate_of, judged_report, read_logs, require_
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.feasibility.check import check_feasible
-from mindyn.logs.log import Source
 from mindyn.robots.loading import load_like
 from mindyn.validation.validate import validate
 
@@ -35,7 +34,7 @@ def report(
     estimate = estimate_of(run)
     others = dict(_named(entry) for entry in compare or ())
     judged_on, trained_on = read_logs(held_out or (), estimate.robot), read_logs(training or (), estimate.robot)
-    of_fit = [Source(**one) for one in estimate.provenance.get("sources", ())]
+    of_fit = estimate.sources
     require_unseen([*of_fit, *(source for log in trained_on for source in log.sources)], judged_on, _AS_TRAINED)
     before = None if prior is None else load_like(prior, estimate.robot)
     feasibility = check_feasible(estimate)

@@ -11,23 +11,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
+from mindyn.estimators.estimator import Estimator, Needs
 from mindyn.estimators.instruments import coloured_covariance, instrument_step
 from mindyn.estimators.least_squares import LeastSquares, Weights
 from mindyn.estimators.simulated_states import Initial, LoopReplay, LoopSettings
 from mindyn.estimators.told_directions import told_directions
-from mindyn.logs.samples import Samples
-from mindyn.parameters.base import BaseParameters
+from mindyn.estimators.wording import infinite_variances, status_of, unexplained
+from mindyn.regression.rows import Rows
+from mindyn.regression.treatment import PLAIN, Treatment
 from mindyn.robots.robot import Robot
 from mindyn.simulation.closed_loop import LONGEST_STEP_S, CandidateMotions, Controller
 from mindyn.simulation.inputs import require_count
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ClosedLoopInstruments:
+class ClosedLoopInstruments(Estimator):
     """Settings of an instrumental-variables fit with closed-loop instruments.
 
     controller       of the log: its law and reference
@@ -35,38 +35,38 @@ class ClosedLoopInstruments:
                      alone (`regular_values`) where that is indefinite or runs away
     passes           most passes; from the second on, the instruments come from the estimate of the pass before
     weights          of the joints' rows, as in `LeastSquares`; "joint" takes those of a least-squares fit
-    filter_hz        low pass on columns, instruments and torque alike
-    decimation       of the filtered rows
     control_rate_hz, start_s, initial, longest_step_s   as in `LoopSettings`
-    base             the base set; the structural one if left out
     """
 
     controller: Controller
     model: Estimate | None = None
     passes: int = 10
     weights: Weights | tuple[float, ...] = "joint"
-    filter_hz: float | None = None
-    decimation: int = 1
     control_rate_hz: float | None = None
     start_s: float = 0.0
     initial: Initial = "measured"
     longest_step_s: float = LONGEST_STEP_S
-    base: BaseParameters | None = None
 
     def __post_init__(self) -> None:
         require_count(self.passes, "passes")
 
-    def fit(self, robot: Robot, samples: Samples) -> Estimate:
+    @property
+    def needs(self) -> Needs:
+        """Samples, beside which a loop is simulated."""
+        return "samples"
+
+    def treatment_for(self, robot: Robot, wanted: Treatment) -> Treatment:  # noqa: ARG002
+        """Friction that forward dynamics knows."""
+        return replace(wanted, friction=PLAIN)
+
+    def fit(self, rows: Rows) -> Estimate:
         """The estimate; its status tells whether the passes settled and whether a model was indefinite."""
-        solver = LeastSquares(
-            weights=self.weights, filter_hz=self.filter_hz, decimation=self.decimation, base=self.base
-        )
-        regressor = solver.regressor(robot)
+        samples = rows.whole("closed-loop instruments")
         loop = LoopSettings(self.controller, self.control_rate_hz, self.start_s, self.initial, self.longest_step_s)
-        replay = LoopReplay(loop, regressor, samples)
-        information = solver.gather(regressor, samples)
-        plain = solver.fit(robot, information)
-        basis = told_directions(information.stacked(np.array(plain.provenance["joint_weights"]))[0])
+        replay = LoopReplay(loop, rows.regressor, samples)
+        plain = LeastSquares(weights=self.weights).fit(rows)
+        basis = told_directions(rows.information.stacked(plain.joint_weights)[0])
+        cutoff, thinned = rows.treatment.cutoff_hz, rows.treatment.step
         first = replay.first(plain, self.model)
         estimate, motion = plain, first.motion
         indefinite, moved, count = 0, True, 0
@@ -75,12 +75,12 @@ class ClosedLoopInstruments:
             _require_stable(motion, count)
             indefinite += int(motion.pivots[0] <= 0)
             expected = replay.samples(motion)
-            step = instrument_step(estimate, samples, expected, basis, self.filter_hz, self.decimation)
+            step = instrument_step(estimate, samples, expected, basis, cutoff, thinned)
             moved = step.matters(estimate.beta)
             estimate = step.applied(estimate)
             if moved and count < self.passes:
                 motion = replay.run(estimate.beta[None])
-        covariance = coloured_covariance(step, estimate, samples, expected, self.filter_hz, self.decimation)
+        covariance = coloured_covariance(step, estimate, samples, expected, cutoff, thinned)
         estimate = replace(estimate, covariance=covariance)
         found = _reported(estimate, plain, count, indefinite, settled=not moved)
         return found.with_provenance(first_model=first.source)
@@ -97,28 +97,21 @@ def _require_stable(motion: CandidateMotions, number: int) -> None:
 
 def _reported(estimate: Estimate, plain: Estimate, passes: int, indefinite: int, *, settled: bool) -> Estimate:
     """The estimate with its status, its provenance, and infinite variances of what the data cannot tell."""
-    covariance = estimate.covariance.copy()
-    for name in plain.untold:
-        covariance[plain.names.index(name), plain.names.index(name)] = np.inf
-    squares = sum(one.rows * one.rms**2 for one in estimate.residuals)
-    error = np.sqrt(squares / max(sum(one.rows * one.rms_torque**2 for one in estimate.residuals), 1e-300))
     told = [
         f"{len(plain.names)} parameters, {passes} passes{'' if settled else ', NOT settled'}, leave "
-        f"{100 * error:.3g} % of the torque unexplained"
+        f"{100 * unexplained(estimate.residuals):.3g} % of the torque unexplained"
     ]
     if indefinite:
         told.append(f"the inertia matrix of the simulated model was indefinite in {indefinite} passes")
-    if plain.untold:
-        told.append(f"the data leave combinations open, among: {', '.join(plain.untold)}")
     provenance = {
-        "estimator": "instrumental variables, closed loop",
         "passes": passes,
         "settled": settled,
         "indefinite_passes": indefinite,
     }
     return replace(
         estimate,
-        covariance=covariance,
-        status=f"{'; '.join(told)}.",
+        covariance=infinite_variances(estimate.covariance, plain.names, plain.untold),
+        status=status_of(told, plain.untold),
+        method="instrumental variables, closed loop",
         provenance={**estimate.provenance, **provenance},
     )

@@ -1,6 +1,6 @@
 """`EnergyDifference`: least squares on energy or momentum differences; no accelerations enter.
 
-See `integrated_rows` for the equations. The energy gives one row for an interval, the momentum one for each joint.
+Its equations are in `mindyn.regression.integrated`: one row of energies an interval, or one of momenta for each joint.
 """
 
 from __future__ import annotations
@@ -14,21 +14,14 @@ from numpy.typing import NDArray
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
-from mindyn.estimators.integrated_rows import (
-    FEWEST_ROWS,
-    Form,
-    IntegratedRegressor,
-    Torque,
-    intervals,
-    reversals,
-)
-from mindyn.estimators.least_squares import PLAIN, LeastSquares
+from mindyn.estimators.estimator import Estimator, Needs
+from mindyn.estimators.least_squares import LeastSquares
 from mindyn.logs.samples import Samples
-from mindyn.parameters.base import BaseParameters
-from mindyn.regression.friction import Friction
-from mindyn.regression.gathering import require_joints, require_samples
 from mindyn.regression.information import Information
+from mindyn.regression.integrated import FEWEST_ROWS, Form, IntegratedRegressor, Torque, intervals, reversals
 from mindyn.regression.regressor import Regressor
+from mindyn.regression.rows import Quantity, Rows
+from mindyn.regression.treatment import Treatment
 from mindyn.regression.triangles import triangle_of
 from mindyn.robots.robot import Robot
 
@@ -38,7 +31,7 @@ WHOLE: Final = "all joints"
 
 
 @dataclass(frozen=True, slots=True)
-class EnergyDifference:
+class EnergyDifference(Estimator):
     """Settings of a fit to energy or momentum differences; qdd of the samples is not looked at.
 
     form        "energy", or "momentum": a row for each joint in place of one for all
@@ -46,16 +39,12 @@ class EnergyDifference:
     reversals   "avoid": intervals end where some friction changes its direction, since accelerations jump there;
                 "within": they do not, for motions whose accelerations are smooth although friction is not
     torque      "sampled": values of a continuous torque; "held": constant from each row to the next
-    friction    shape of the friction columns
-    base        the base set; the structural one if left out
     """
 
     form: Form = "energy"
     interval_s: float = 0.2
     reversals: Reversals = "avoid"
     torque: Torque = "sampled"
-    friction: Friction = PLAIN
-    base: BaseParameters | None = None
 
     def __post_init__(self) -> None:
         for name, choices in (("form", Form), ("reversals", Reversals), ("torque", Torque)):
@@ -66,26 +55,30 @@ class EnergyDifference:
         if self.torque == "held" and self.reversals == "within":
             raise InputError("a held torque and a reversing friction need different quadratures: avoid the reversals")
 
-    def fit(self, robot: Robot, samples: Samples) -> Estimate:
+    @property
+    def needs(self) -> Needs:
+        """Samples, to be integrated."""
+        return "samples"
+
+    def treatment_for(self, robot: Robot, wanted: Treatment) -> Treatment:  # noqa: ARG002
+        """Every sample: what is integrated needs no filter."""
+        return wanted.unfiltered()
+
+    def fit(self, rows: Rows) -> Estimate:
         """The estimate; residuals are of mean torques (momentum) or mean power in W (energy) over the intervals."""
-        solver = LeastSquares(
-            weights="joint" if self.form == "momentum" else "ordinary", friction=self.friction, base=self.base
-        )
-        regressor = solver.regressor(robot)
-        require_samples(samples, "energy and momentum differences")
-        require_joints(regressor, samples)
-        taken = self._intervals(regressor, samples)
-        information = self._information(regressor, samples, taken)
-        estimate = solver.fit(robot, information)
+        samples = rows.whole("energy and momentum differences")
+        taken = self._intervals(rows.regressor, samples)
+        solver = LeastSquares(weights="joint" if self.form == "momentum" else "ordinary")
+        quantity: Quantity = "mean torque" if self.form == "momentum" else "mean power"
+        estimate = solver.fit(rows.with_information(self._information(rows.regressor, samples, taken), quantity))
         seconds = sum(one.stop - one.start - 1 for one in taken) / samples.rate_hz
-        what = "momentum" if self.form == "momentum" else "energy"
-        status = estimate.status.replace("% of the torque", f"% of the {_measure(self.form)}")
         return replace(
             estimate,
-            status=f"Differences of {what} over {len(taken)} intervals ({seconds:.3g} s in all): {status}",
+            status=f"Differences of {self.form} over {len(taken)} intervals ({seconds:.3g} s in all): "
+            f"{estimate.status}",
+            method=f"{self.form} difference",
             provenance={
                 **estimate.provenance,
-                "estimator": f"{what} difference",
                 "intervals": len(taken),
                 "seconds": seconds,
                 "interval_s": self.interval_s,
@@ -120,10 +113,6 @@ class EnergyDifference:
         factors = [_factor(stacked[usable[:, i], i], own) for i, own in enumerate(columns)]
         counts = tuple(int(count) for count in usable.sum(axis=0))
         return Information(names, regressor.names, tuple(columns), tuple(factors), counts)
-
-
-def _measure(form: Form) -> str:
-    return "mean torque" if form == "momentum" else "mean power"
 
 
 def _factor(rows: Array, columns: NDArray[np.intp]) -> Array:

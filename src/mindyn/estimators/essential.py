@@ -18,9 +18,7 @@ from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.least_squares import LeastSquares
-from mindyn.logs.samples import Samples
-from mindyn.regression.information import Information
-from mindyn.robots.robot import Robot
+from mindyn.regression.rows import Rows
 
 RIDGE: Final = 1e-12
 """Added to the scaled normal matrix, so that directions that the data leave open are the first to go."""
@@ -55,29 +53,26 @@ def elimination(matrix: Array, right: Array) -> Elimination:
     return Elimination(np.array(order, dtype=np.intp), np.array(betas), np.array(increases))
 
 
-def essential(estimator: LeastSquares, robot: Robot, data: Samples | Information, *, level: float = 0.05) -> Estimate:
+def essential(estimator: LeastSquares, rows: Rows, *, level: float = 0.05) -> Estimate:
     """The fit without the parameters whose F test does not reach the level, eliminated one by one.
 
     With covariance "correlated" the test counts as many rows as the residuals have independent ones.
     """
     if not 0 < level < 1:
         raise InputError(f"level = {level!r} must lie between 0 and 1")
-    full = estimator.fit(robot, data)
-    regressor = estimator.regressor(robot)
-    information = data if isinstance(data, Information) else estimator.gather(regressor, data)
-    weights = np.array(full.provenance["joint_weights"])
-    R, z = information.stacked(weights)
+    full, information = estimator.fit(rows), rows.information
+    R, z = information.stacked(full.joint_weights)
     kept = np.array([name not in estimator.left_out for name in information.names])
     path = elimination(R[:, kept].T @ R[:, kept], R[:, kept].T @ z)
     shares = _effective_shares(full)
-    rows = float(np.dot(shares, information.counts))
+    count = float(np.dot(shares, information.counts))
     # Weighted residuals have unit variance; correlated ones count for as many rows as are independent.
-    costs = np.maximum.accumulate(path.increases) * rows / sum(information.counts)
-    threshold = float(f_distribution.isf(level, 1, max(1.0, rows - full.beta.size)))
+    costs = np.maximum.accumulate(path.increases) * count / sum(information.counts)
+    threshold = float(f_distribution.isf(level, 1, max(1.0, count - full.beta.size)))
     dropped = int(np.searchsorted(costs, threshold))
     names = np.array(information.names)[kept][path.order[:dropped]]
-    found = replace(estimator, left_out=(*estimator.left_out, *map(str, names))).fit(robot, data)
-    return replace(found, provenance={**found.provenance, "essential": {"level": level, "dropped": names.tolist()}})
+    found = replace(estimator, left_out=(*estimator.left_out, *map(str, names))).fit(rows)
+    return found.with_provenance(essential={"level": level, "dropped": names.tolist()})
 
 
 def _effective_shares(estimate: Estimate) -> Array:

@@ -4,33 +4,39 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from mindyn.algebra.spread import NORMAL_95, relative_deviation
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
-from mindyn.estimators.parameter_units import parameter_units
+from mindyn.estimators.earlier_formats import EARLIER_FORMATS, brought_up
 from mindyn.estimators.robot_record import robot_from_record, robot_record
 from mindyn.files import write_whole
 from mindyn.identifiability.base_sets import base_parameters
+from mindyn.kernels.kernel import Kernel
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.filters import lowpass
-from mindyn.logs.log import Log
+from mindyn.logs.log import Log, Source
 from mindyn.logs.pipeline import condition
 from mindyn.logs.samples import Samples
+from mindyn.notes import Note
 from mindyn.parameters.base import BaseParameters
-from mindyn.regression.friction import Friction
+from mindyn.parameters.parameter import Parameter
 from mindyn.regression.gathering import BLOCK_ROWS, require_joints, segment_ends
+from mindyn.regression.mlc_columns import lin_columns
 from mindyn.regression.regressor import Regressor
+from mindyn.regression.rows import Quantity
+from mindyn.regression.treatment import Treatment
 from mindyn.robots.robot import Robot
 from mindyn.robots.table import text_table
 
-FORMAT = "mindyn estimate 1"
-UNBOUNDED = " Intervals are of the fit without physical bounds and may reach beyond them."
+FORMAT: Final = "mindyn estimate 3"
+UNBOUNDED: Final = " Intervals are of the fit without physical bounds and may reach beyond them."
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,21 +51,55 @@ class JointResidual:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Physical:
+    """What stands behind values that were held to what is physical.
+
+    labels         of the standard, drive and friction parameters x, beta = B x (see `PhysicalSpace`)
+    values         x
+    unconstrained  (p,) beta that the data ask for without the constraint; the covariance is about it
+    prior_links    names of the links near whose prior the values were held
+    """
+
+    labels: tuple[str, ...]
+    values: Array
+    unconstrained: Array
+    prior_links: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CrossValidated:
+    """The error, on training rows held out in turn, of the settings that were chosen: mean over joints, and total."""
+
+    mean: float
+    total: float
+    settings_tried: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Estimate:
     """Values of the parameters of a regressor.
 
-    regressor     robot, base set and friction shape; names of the parameters
-    beta          (p,) values
-    covariance    (p, p); rows and columns of parameters that were left out are zero, of those untold infinite variance
-    status        what came of it, as a sentence
-    residuals     for each joint
-    filter_hz     low pass on columns and torque alike in the fit, and on predictions; None: none
-    left_out      names of parameters that were set to zero
-    untold        names of parameters that the data cannot tell
-    conditioning  how logs became samples; None when samples were given
-    provenance    settings, choices, sources
-    shifts        (k, p) what the covariance contains besides noise: shifts of all values together, of one standard
-                  deviation each, by timing and differences; None: nothing
+    regressor         robot, base set and friction shape; what the parameters are
+    beta              (p,) values
+    covariance        (p, p); rows and columns of parameters that were left out are zero, of those untold infinite
+                      variance
+    status            what came of it, as a sentence
+    residuals         for each joint
+    treatment         how logs became equations; its filter also acts on predictions
+    left_out          names of parameters that were set to zero
+    untold            names of parameters that the data cannot tell
+    method            how it was found
+    residual_of       what the residuals are of; rms_torque is then the rms of that
+    joint_weights     (n,) 1 / residual variance of the joints' rows in the fit; None where it had none
+    condition_number  of the weighted equations, columns of unit length; None: infinite, or not known
+    physical          what stands behind values held to what is physical; None: they were not
+    mended            whether values that no arm can have were moved to the nearest that one can
+    shifts            (k, p) what the covariance contains besides noise: shifts of all values together, of one standard
+                      deviation each, by timing and differences; None: nothing
+    notes             what was chosen, left out, and what is doubtful
+    sources           files of the logs
+    cross_validated   the error by which settings were chosen; None where none were
+    provenance        further settings and choices, for people: nothing reads it back
     """
 
     regressor: Regressor
@@ -67,12 +107,20 @@ class Estimate:
     covariance: Array
     status: str
     residuals: tuple[JointResidual, ...]
-    filter_hz: float | None = None
+    treatment: Treatment
     left_out: tuple[str, ...] = ()
     untold: tuple[str, ...] = ()
-    conditioning: Conditioning | None = None
-    provenance: Mapping[str, Any] = field(default_factory=dict)
+    method: str = ""
+    residual_of: Quantity = "torque"
+    joint_weights: Array | None = None
+    condition_number: float | None = None
+    physical: Physical | None = None
+    mended: bool = False
     shifts: Array | None = None
+    notes: tuple[Note, ...] = ()
+    sources: tuple[Source, ...] = ()
+    cross_validated: CrossValidated | None = None
+    provenance: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def robot(self) -> Robot:
@@ -85,9 +133,29 @@ class Estimate:
         return self.regressor.base
 
     @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """What every value is of."""
+        return self.regressor.parameters
+
+    @property
     def names(self) -> tuple[str, ...]:
         """Names of all parameters."""
         return self.regressor.names
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        """Of the parameters; empty where a parameter has none of the usual ones."""
+        return tuple(one.unit for one in self.parameters)
+
+    @property
+    def filter_hz(self) -> float | None:
+        """Cut-off of the low pass on columns and torque in the fit, and on predictions."""
+        return self.treatment.cutoff_hz
+
+    @property
+    def conditioning(self) -> Conditioning | None:
+        """How logs became samples; None when samples were given."""
+        return self.treatment.conditioning
 
     @property
     def base_values(self) -> Array:
@@ -98,11 +166,6 @@ class Estimate:
     def deviations(self) -> Array:
         """(p,) standard deviations."""
         return np.asarray(np.sqrt(np.diag(self.covariance)))
-
-    @property
-    def units(self) -> tuple[str, ...]:
-        """Of the parameters; empty where a parameter has none of the usual ones."""
-        return parameter_units(self.base, self.names)
 
     @property
     def correlations(self) -> Array:
@@ -134,7 +197,7 @@ class Estimate:
     @property
     def constrained(self) -> bool:
         """Whether the values were held to what is physical; the covariance is then that of the fit without bounds."""
-        return "unconstrained" in self.provenance
+        return self.physical is not None
 
     def _spread(self, name: str, value: float, deviation: float) -> tuple[str, str, str]:
         if name in self.left_out or name in self.untold:
@@ -144,14 +207,35 @@ class Estimate:
         low, high = value - NORMAL_95 * deviation, value + NORMAL_95 * deviation
         return f"{deviation:.2g}", relative, f"{low:.5g} to {high:.5g}"
 
-    def predict(self, samples: Samples) -> Array:
-        """tau (N, n) = Y beta at every sample, low-passed segment by segment as in the fit."""
-        require_joints(self.regressor, samples)
-        tau = unfiltered_prediction(self.regressor, self.beta, samples)
-        if self.filter_hz is not None:
-            for start, stop in segment_ends(samples.segments):
-                tau[start:stop] = lowpass(tau[start:stop], self.filter_hz, samples.rate_hz)
-        return tau
+    def predict(self, motion: Samples | ArrayLike, qd: ArrayLike | None = None, qdd: ArrayLike | None = None) -> Array:
+        """tau = Y beta: (N, n) of samples, low-passed segment by segment as in the fit; or (..., n) of q, qd, qdd.
+
+        Single states have no neighbours to be filtered with: their torque is that of the model at that state.
+        """
+        if isinstance(motion, Samples):
+            require_joints(self.regressor, motion)
+            tau = unfiltered_prediction(self.regressor, self.beta, motion)
+            if self.filter_hz is not None:
+                for start, stop in segment_ends(motion.segments):
+                    tau[start:stop] = lowpass(tau[start:stop], self.filter_hz, motion.rate_hz)
+            return tau
+        if qd is None or qdd is None:
+            raise InputError("predict takes samples, or q, qd and qdd")
+        if self.regressor.friction.direction == "stop":
+            raise InputError(
+                'friction of direction "stop" depends on the motion before, which single states do not have',
+                hint="predict(samples), or samples_of(log), has it",
+            )
+        q, qd, qdd = np.broadcast_arrays(*(np.asarray(one, dtype=np.float64) for one in (motion, qd, qdd)))
+        n = len(self.regressor.joint_names)
+        if not q.ndim or q.shape[-1] != n:
+            raise InputError(f"q has shape {q.shape}, but (..., {n}) is needed: one column for each joint")
+        flat = [np.ascontiguousarray(one).reshape(-1, n) for one in (q, qd, qdd)]
+        # Every state by itself: rate and segments are not looked at.
+        numbers = np.arange(len(flat[0]), dtype=np.int64)
+        names = self.regressor.joint_names
+        alone = Samples(names, flat[0], flat[1], flat[2], np.zeros_like(flat[0]), 1.0, numbers)
+        return unfiltered_prediction(self.regressor, self.beta, alone).reshape(q.shape)
 
     def samples_of(self, log: Log) -> Samples:
         """The log conditioned as in the fit, at every row and with the torque as logged."""
@@ -169,32 +253,43 @@ class Estimate:
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as JSON can hold it."""
+        physical, base = self.physical, self.base
         return {
             "format": FORMAT,
             "robot": robot_record(self.robot),
-            "drives": self.base.drives,
-            "base_form": self.base.form,
-            "friction": self.regressor.friction.to_dict(),
+            "base": {
+                "form": base.form,
+                "drives": base.drives,
+                "matrix": base.matrix.tolist(),
+                "names": list(base.names),
+                "survivors": None if base.survivors is None else list(base.survivors),
+                "notes": list(base.notes),
+            },
             "names": list(self.names),
             "beta": self.beta.tolist(),
             "covariance": _finite_lists(self.covariance),
             "status": self.status,
-            "residuals": [
-                {
-                    "joint": r.joint,
-                    "rows": r.rows,
-                    "rms": r.rms,
-                    "rms_torque": r.rms_torque,
-                    "correlation": r.correlation,
-                }
-                for r in self.residuals
-            ],
-            "filter_hz": self.filter_hz,
+            "residuals": [asdict(one) for one in self.residuals],
+            "treatment": self.treatment.to_dict(),
             "left_out": list(self.left_out),
             "untold": list(self.untold),
-            "conditioning": None if self.conditioning is None else self.conditioning.to_dict(),
-            "provenance": dict(self.provenance),
+            "method": self.method,
+            "residual_of": self.residual_of,
+            "joint_weights": None if self.joint_weights is None else self.joint_weights.tolist(),
+            "condition_number": self.condition_number,
+            "physical": physical
+            and {
+                "labels": list(physical.labels),
+                "values": physical.values.tolist(),
+                "unconstrained": physical.unconstrained.tolist(),
+                "prior_links": list(physical.prior_links),
+            },
+            "mended": self.mended,
             "shifts": None if self.shifts is None else self.shifts.tolist(),
+            "notes": [note.to_dict() for note in self.notes],
+            "sources": [asdict(one) for one in self.sources],
+            "cross_validated": self.cross_validated and asdict(self.cross_validated),
+            "provenance": dict(self.provenance),
         }
 
     def save(self, path: str | Path) -> None:
@@ -216,41 +311,74 @@ def unfiltered_prediction(regressor: Regressor, beta: Array, samples: Samples) -
 
 
 def load_estimate(path: str | Path) -> Estimate:
-    """The estimate of a JSON file."""
+    """The estimate of a JSON file; those of earlier versions too."""
     try:
         values = json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
         raise InputError(
             f"{path} cannot be read as an estimate: {error}", hint="Estimate.save and mindyn identify --out write them"
         ) from error
-    if not isinstance(values, dict) or values.get("format") != FORMAT:
+    if not isinstance(values, dict) or values.get("format") not in (FORMAT, *EARLIER_FORMATS):
         raise InputError(f"{path} is not an estimate of mindyn: its format is not {FORMAT!r}")
     try:
-        return _estimate_of(values, str(path))
+        return _estimate_of(values if values["format"] == FORMAT else brought_up(values), str(path))
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{path} is damaged: {type(error).__name__} {error}") from error
 
 
 def _estimate_of(values: dict[str, Any], path: str) -> Estimate:
-    robot = robot_from_record(values["robot"])
-    base = base_parameters(robot, values["base_form"], drives=values["drives"])
-    regressor = Regressor(robot, Friction.from_dict(values["friction"]), base)
+    robot, treatment = robot_from_record(values["robot"]), Treatment.from_dict(values["treatment"])
+    regressor = Regressor(robot, treatment.shape, *_columns(robot, values["base"]))
     if list(regressor.names) != values["names"]:
         raise InputError(f"{path} names other parameters than this version of mindyn finds for its robot")
-    conditioning, shifts = values["conditioning"], values.get("shifts")
+    physical, score = values["physical"], values["cross_validated"]
     return Estimate(
         regressor,
         np.array(values["beta"]),
         _array_of(values["covariance"]),
         values["status"],
         tuple(JointResidual(**one) for one in values["residuals"]),
-        values["filter_hz"],
+        treatment,
         tuple(values["left_out"]),
         tuple(values["untold"]),
-        None if conditioning is None else Conditioning.from_dict(conditioning),
+        values["method"],
+        values["residual_of"],
+        None if values["joint_weights"] is None else np.array(values["joint_weights"]),
+        values["condition_number"],
+        physical
+        and Physical(
+            tuple(physical["labels"]),
+            np.array(physical["values"]),
+            np.array(physical["unconstrained"]),
+            tuple(physical["prior_links"]),
+        ),
+        values["mended"],
+        None if values["shifts"] is None else np.array(values["shifts"]),
+        tuple(Note(one["kind"], one["sentence"], tuple(one["details"])) for one in values["notes"]),
+        tuple(Source(**one) for one in values["sources"]),
+        score and CrossValidated(**score),
         values["provenance"],
-        None if shifts is None else np.array(shifts),
     )
+
+
+def _columns(robot: Robot, record: Mapping[str, Any]) -> tuple[BaseParameters, Kernel | None]:
+    """The base set as it was saved; files of the first format name its form alone."""
+    form, drives = record["form"], record["drives"]
+    if form == "lin" and drives == bool(robot.drives):
+        return lin_columns(robot)
+    if record["matrix"] is None:
+        return base_parameters(robot, form, drives=drives), None
+    survivors = record["survivors"]
+    base = BaseParameters(
+        robot,
+        form,
+        drives,
+        np.array(record["matrix"]),
+        tuple(record["names"]),
+        None if survivors is None else tuple(survivors),
+        tuple(record["notes"]),
+    )
+    return base, None
 
 
 def _finite_lists(matrix: Array) -> list[list[float | None]]:

@@ -16,17 +16,16 @@ import numpy as np
 
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
+from mindyn.estimators.estimator import Estimator, Needs
 from mindyn.estimators.instruments import coloured_covariance, instrument_step
-from mindyn.estimators.least_squares import PLAIN, LeastSquares, Weights
+from mindyn.estimators.least_squares import LeastSquares, Weights
 from mindyn.estimators.model_acceleration import ModelAcceleration, model_acceleration
 from mindyn.estimators.told_directions import told_directions
 from mindyn.estimators.torque_noise import noise_in_both
+from mindyn.estimators.wording import infinite_variances, status_of, unexplained
 from mindyn.logs.samples import Samples
-from mindyn.parameters.base import BaseParameters
-from mindyn.regression.friction import Friction
-from mindyn.regression.gathering import require_samples
 from mindyn.regression.information import Information
-from mindyn.robots.robot import Robot
+from mindyn.regression.rows import Rows
 from mindyn.simulation.inputs import require_count
 
 MOST_INDEFINITE: Final = 0.5
@@ -34,48 +33,37 @@ MOST_INDEFINITE: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class InstrumentalVariables:
+class InstrumentalVariables(Estimator):
     """Settings of an instrumental-variables fit.
 
     instrument_model  whose accelerations are the first instruments; None: the least-squares estimate. Where that is
                       indefinite, as slow motion makes it, `mend_possible` gives the nearest one that is not
     passes            most passes; from the second on, the instruments come from the estimate of the pass before
     weights           of the joints' rows, as in `LeastSquares`; "joint" takes those of a least-squares fit
-    friction          shape of the friction columns
-    filter_hz         low pass on columns, instruments and torque alike
-    decimation        of the filtered rows
-    base              the base set; the structural one if left out
     """
 
     instrument_model: Estimate | None = None
     passes: int = 5
     weights: Weights | tuple[float, ...] = "joint"
-    friction: Friction = PLAIN
-    filter_hz: float | None = None
-    decimation: int = 1
-    base: BaseParameters | None = None
 
     def __post_init__(self) -> None:
         require_count(self.passes, "passes")
 
-    def fit(self, robot: Robot, samples: Samples) -> Estimate:
+    @property
+    def needs(self) -> Needs:
+        """Samples, at which a model expects other accelerations."""
+        return "samples"
+
+    def fit(self, rows: Rows) -> Estimate:
         """The estimate; its status tells where an inertia matrix was indefinite."""
-        require_samples(samples, "instrumental variables")
-        start = LeastSquares(
-            weights=self.weights,
-            friction=self.friction,
-            filter_hz=self.filter_hz,
-            decimation=self.decimation,
-            base=self.base,
-        )
-        regressor = start.regressor(robot)
-        information = start.gather(regressor, samples)
-        plain = start.fit(robot, information)
-        return self.passes_from(plain, information, samples)
+        samples = rows.whole("instrumental variables")
+        plain = LeastSquares(weights=self.weights).fit(rows)
+        return self.passes_from(plain, rows.information, samples)
 
     def passes_from(self, plain: Estimate, information: Information, samples: Samples) -> Estimate:
         """Passes until the estimate settles; where beta starts matters to rounding alone, not to the first solution."""
-        basis = told_directions(information.stacked(np.array(plain.provenance["joint_weights"]))[0])
+        basis = told_directions(information.stacked(plain.joint_weights)[0])
+        cutoff, thinned = plain.treatment.cutoff_hz, plain.treatment.step
         estimate, model, moved = plain, self._first_model(plain), True
         shares: list[float] = []
         while moved and len(shares) < self.passes:
@@ -83,11 +71,11 @@ class InstrumentalVariables:
             _require_definite(instrument, len(shares) + 1)
             shares.append(instrument.indefinite_part)
             expected = _expected(samples, instrument)
-            common = noise_in_both(estimate, expected, instrument.M, self.filter_hz)
-            step = instrument_step(estimate, samples, expected, basis, self.filter_hz, self.decimation, common)
+            common = noise_in_both(estimate, expected, instrument.M, cutoff)
+            step = instrument_step(estimate, samples, expected, basis, cutoff, thinned, common)
             moved = step.matters(estimate.beta)
             estimate = model = step.applied(estimate)
-        covariance = coloured_covariance(step, estimate, samples, expected, self.filter_hz, self.decimation)
+        covariance = coloured_covariance(step, estimate, samples, expected, cutoff, thinned)
         estimate = replace(estimate, covariance=covariance)
         left = model_acceleration(estimate.regressor, estimate.beta, samples).indefinite_part
         return _reported(estimate, plain, shares, left, settled=not moved)
@@ -125,16 +113,9 @@ def _require_definite(instrument: ModelAcceleration, number: int) -> None:
 
 def _reported(estimate: Estimate, plain: Estimate, shares: list[float], left: float, *, settled: bool) -> Estimate:
     """The estimate with its status, its provenance, and infinite variances of what the data cannot tell."""
-    covariance = estimate.covariance.copy()
-    for name in plain.untold:
-        covariance[plain.names.index(name), plain.names.index(name)] = np.inf
-    error = np.sqrt(
-        sum(one.rows * one.rms**2 for one in estimate.residuals)
-        / max(sum(one.rows * one.rms_torque**2 for one in estimate.residuals), 1e-300)
-    )
     told = [
         f"{len(plain.names)} parameters, {len(shares)} passes{'' if settled else ', not settled'}, leave "
-        f"{100 * error:.3g} % of the torque unexplained"
+        f"{100 * unexplained(estimate.residuals):.3g} % of the torque unexplained"
     ]
     if max(shares) > 0:
         told.append(
@@ -143,10 +124,7 @@ def _reported(estimate: Estimate, plain: Estimate, shares: list[float], left: fl
         )
     if left > 0:
         told.append(f"the inertia matrix of the estimate is indefinite at {100 * left:.3g} % of the samples")
-    if plain.untold:
-        told.append(f"the data leave combinations open, among: {', '.join(plain.untold)}")
     provenance = {
-        "estimator": "instrumental variables",
         "passes": len(shares),
         "settled": settled,
         "indefinite_parts": shares,
@@ -154,7 +132,8 @@ def _reported(estimate: Estimate, plain: Estimate, shares: list[float], left: fl
     }
     return replace(
         estimate,
-        covariance=covariance,
-        status=f"{'; '.join(told)}.",
+        covariance=infinite_variances(estimate.covariance, plain.names, plain.untold),
+        status=status_of(told, plain.untold),
+        method="instrumental variables",
         provenance={**estimate.provenance, **provenance},
     )

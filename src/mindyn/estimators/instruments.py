@@ -67,8 +67,8 @@ def instrument_step(
 
     common   for each joint the mean of Omega_i^T e_i (p,) that noise common to Omega and e makes; None: it makes none
     """
-    weights = np.array(estimate.provenance["joint_weights"])
-    weights = weights / weights.max()
+    assert estimate.joint_weights is not None
+    weights = estimate.joint_weights / estimate.joint_weights.max()
     products = _products(estimate, measured, expected, cutoff_hz, decimation)
     A, r, meat = np.zeros((len(basis), len(basis))), np.zeros(len(basis)), np.zeros((len(basis), len(basis)))
     for joint, (weight, one) in enumerate(zip(weights, products, strict=True)):

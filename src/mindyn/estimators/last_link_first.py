@@ -11,72 +11,50 @@ those of a later one. The samples are read once: A_i, A_ij and tau_i enter throu
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
 
-import casadi
 import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
-from mindyn.equations.catalogue import equation
-from mindyn.equations.mlc_dynamics import mlc_inverse_dynamics
-from mindyn.estimators.estimate import Estimate, JointResidual
-from mindyn.estimators.least_squares import PLAIN
-from mindyn.kernels.kernel import Kernel
-from mindyn.logs.samples import Samples
-from mindyn.parameters.base import BaseParameters
-from mindyn.parameters.lin import lin_base, lin_base_with_drives
-from mindyn.parameters.lin_structure import LinStructure, lin_structure
-from mindyn.regression.friction import Friction
-from mindyn.regression.gathering import gather
+from mindyn.errors import InputError
+from mindyn.estimators.estimate import Estimate
+from mindyn.estimators.estimator import Estimator, Needs
+from mindyn.estimators.wording import infinite_variances, joint_residuals, unexplained
+from mindyn.parameters.lin_structure import lin_structure
 from mindyn.regression.information import Information, Solution, null_space, solve
-from mindyn.regression.regressor import Regressor
+from mindyn.regression.rows import Rows
+from mindyn.regression.treatment import Treatment
 from mindyn.robots.robot import Robot
 
 
 @dataclass(frozen=True, slots=True)
-class LastLinkFirst:
-    """Settings of Lin's recursive procedure.
+class LastLinkFirst(Estimator):
+    """Lin's recursive procedure; it takes rows of the base form "lin"."""
 
-    friction    shape of the friction columns; `joint_side` names joints with columns of their own motion
-    filter_hz   low pass on columns and torque alike
-    decimation  of the filtered rows
-    """
+    @property
+    def needs(self) -> Needs:
+        """R factors alone."""
+        return "information"
 
-    friction: Friction = PLAIN
-    filter_hz: float | None = None
-    decimation: int = 1
-    estimates_drives: ClassVar[bool] = False
+    def treatment_for(self, robot: Robot, wanted: Treatment) -> Treatment:
+        """Lin's own columns, and no drives that the robot does not state."""
+        if not robot.drives:
+            lin_structure(robot)  # refuses robots that are no chain
+        return replace(wanted, base_form="lin", drives="stated")
 
-    def regressor(self, robot: Robot) -> Regressor:
-        """Y with tau = Y w, w the MLC, as the derivative of Lin's own recursion."""
-        base = lin_base_with_drives(robot) if robot.drives else lin_base(robot)
-        kernel = Kernel(mlc_regressor(lin_structure(robot), base), compact=["Y"], matrices=["Y"])
-        return Regressor(robot, self.friction, base, kernel)
-
-    def fit(self, robot: Robot, samples: Samples) -> Estimate:
+    def fit(self, rows: Rows) -> Estimate:
         """The MLC with their covariance; `joint_conditions` of the provenance has the condition of every A_i."""
-        regressor = self.regressor(robot)
-        information = gather(regressor, samples, cutoff_hz=self.filter_hz, decimation=self.decimation)
-        found = _Found.nothing(regressor.count)
-        for joint in reversed(range(robot.joint_count)):
+        if rows.regressor.base.form != "lin":
+            raise InputError(
+                f"the rows are of the base form {rows.regressor.base.form!r}, but Lin's recursion needs his own",
+                hint='rows_of(robot, logs, Treatment(base_form="lin"))',
+            )
+        information = rows.information
+        found = _Found.nothing(rows.regressor.count)
+        for joint in reversed(range(rows.robot.joint_count)):
             found.add(information, joint)
-        return _estimate(self, regressor, information, found)
-
-
-def mlc_regressor(structure: LinStructure, base: BaseParameters) -> Any:
-    """The `casadi.Function` (q, qd, qdd) -> Y (n, count) with tau = Y w [Lin 1995, eq. 57-92 and 94-116].
-
-    Columns of drive parameters, where the base set has them, are those of the structural set.
-    """
-    n, count = len(structure.joints), len(structure.layout)
-    motion = [casadi.SX.sym(name, n) for name in ("q", "qd", "qdd")]
-    mlc = casadi.SX.sym("mlc", count)
-    Y = casadi.jacobian(mlc_inverse_dynamics(structure, mlc, *motion), mlc)
-    if base.drives:
-        Y = casadi.horzcat(Y, equation(base.robot, "regressor", drives=True)(*motion)[:, count:])
-    return casadi.Function("mlc_regressor", motion, [casadi.cse(Y)], ["q", "qd", "qdd"], ["Y"])
+        return _estimate(rows, information, found)
 
 
 @dataclass(slots=True, eq=False)
@@ -134,35 +112,22 @@ def _condition(A: Array) -> float:
     return float(np.linalg.cond(A / np.linalg.norm(A, axis=0)))
 
 
-def _estimate(settings: LastLinkFirst, regressor: Regressor, information: Information, found: _Found) -> Estimate:
-    squares, torques = information.residuals(found.beta), information.torques()
-    counts = np.array(information.counts)
-    residuals = tuple(
-        JointResidual(name, int(count), float(r), float(t))
-        for name, count, r, t in zip(
-            information.joint_names, counts, np.sqrt(squares / counts), np.sqrt(torques / counts), strict=True
-        )
-    )
+def _estimate(rows: Rows, information: Information, found: _Found) -> Estimate:
+    residuals = joint_residuals(information, found.beta)
     conditions = {
         name: value if np.isfinite(value) else None  # JSON has no infinity
         for name, value in zip(information.joint_names, found.conditions[::-1], strict=True)
     }
-    for name in found.untold:
-        k = information.names.index(name)
-        found.covariance[k, k] = np.inf
     return Estimate(
-        regressor,
+        rows.regressor,
         found.beta,
-        found.covariance,
-        _status(information, found, float(np.sqrt(squares.sum() / max(torques.sum(), 1e-300)))),
+        infinite_variances(found.covariance, information.names, found.untold),
+        _status(information, found, unexplained(residuals)),
         residuals,
-        settings.filter_hz,
+        rows.treatment,
         untold=tuple(found.untold),
-        provenance={
-            "estimator": "last link first",
-            "joint_conditions": conditions,
-            "decimation": settings.decimation,
-        },
+        method="last link first",
+        provenance={"joint_conditions": conditions},
     )
 
 

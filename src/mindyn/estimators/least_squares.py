@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
@@ -12,18 +11,14 @@ from numpy.typing import NDArray
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.estimators.covariance import Colouring, coloured_spread, colouring_of
-from mindyn.estimators.estimate import Estimate, JointResidual
-from mindyn.logs.samples import Samples
-from mindyn.parameters.base import BaseParameters
-from mindyn.regression.friction import Friction
+from mindyn.estimators.estimate import Estimate
+from mindyn.estimators.estimator import Estimator, Needs
+from mindyn.estimators.wording import infinite_variances, joint_residuals, told_from, unexplained
 from mindyn.regression.gathering import gather
 from mindyn.regression.information import Information, Solution, null_space, solve
-from mindyn.regression.regressor import Regressor
-from mindyn.robots.robot import Robot
+from mindyn.regression.rows import Rows, SampleBlocks
 
 Weights = Literal["joint", "ordinary"]
-Data = Samples | Iterable[Samples]
-PLAIN: Final = Friction()
 REWEIGHTINGS: Final = 10
 SETTLED: Final = 1e-6
 """Weights that change by less, relative, are final."""
@@ -33,27 +28,19 @@ ROBUST_PASSES: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class LeastSquares:
+class LeastSquares(Estimator):
     """Settings of a least-squares fit.
 
     weights     "joint": 1 / residual variance of each joint, iterated; "ordinary": all rows alike; or n numbers
     robust      Huber's weights on rows, iterated (several passes over the samples)
     covariance  "white", or "correlated": residuals as an autoregressive process for each joint
-    friction    shape of the friction columns
-    filter_hz   low pass on columns and torque alike
-    decimation  of the filtered rows
     left_out    names of parameters that are set to zero
-    base        the base set; the structural one if left out
     """
 
     weights: Weights | tuple[float, ...] = "joint"
     robust: bool = False
     covariance: Literal["white", "correlated"] = "white"
-    friction: Friction = PLAIN
-    filter_hz: float | None = None
-    decimation: int = 1
     left_out: tuple[str, ...] = ()
-    base: BaseParameters | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.weights, str) and self.weights not in ("joint", "ordinary"):
@@ -63,35 +50,27 @@ class LeastSquares:
         if self.covariance not in ("white", "correlated"):
             raise InputError(f'covariance = {self.covariance!r}; it may be: "white", "correlated"')
 
-    def regressor(self, robot: Robot) -> Regressor:
-        """The columns of this fit."""
-        made = Regressor(robot, self.friction, self.base)
-        unknown = [name for name in self.left_out if name not in made.names]
-        if unknown:
-            raise InputError(f"no parameter {', '.join(unknown)} to leave out; there are: {', '.join(made.names)}")
-        return made
+    @property
+    def needs(self) -> Needs:
+        """Samples where rows are weighed or residuals looked at one by one."""
+        return "samples" if self.robust or self.covariance == "correlated" else "information"
 
-    def gather(self, regressor: Regressor, samples: Data) -> Information:
-        """The information of samples, filtered as this fit asks."""
-        return gather(regressor, samples, cutoff_hz=self.filter_hz, decimation=self.decimation)
-
-    def fit(self, robot: Robot, data: Data | Information) -> Estimate:
+    def fit(self, rows: Rows) -> Estimate:
         """The estimate; robust fits and "correlated" covariance read a stream several times (see `SampleStream`)."""
-        regressor = self.regressor(robot)
-        if self.robust or self.covariance == "correlated":
-            _require_again(data)
-        information = data if isinstance(data, Information) else self.gather(regressor, data)
-        if information.names != regressor.names:
-            raise InputError("the information is of other parameters than this fit's: robot or friction differ")
+        names = rows.regressor.names
+        unknown = [name for name in self.left_out if name not in names]
+        if unknown:
+            raise InputError(f"no parameter {', '.join(unknown)} to leave out; there are: {', '.join(names)}")
+        samples = rows.again if self.needs == "samples" else None
+        information = rows.information
         fitted = self._weighted(information)
-        if self.robust:
-            assert not isinstance(data, Information)
-            information, fitted = self._robust(regressor, data, information, fitted)
-        if self.covariance == "correlated":
-            assert not isinstance(data, Information)
-            colouring = colouring_of(regressor, fitted.beta, data, self.filter_hz, self.decimation)
-            fitted = self._coloured(regressor, data, information, fitted, colouring)
-        return _estimate(self, regressor, information, fitted)
+        if samples is not None and self.robust:
+            information, fitted = self._robust(rows, samples, information, fitted)
+        if samples is not None and self.covariance == "correlated":
+            treatment = rows.treatment
+            colouring = colouring_of(rows.regressor, fitted.beta, samples, treatment.cutoff_hz, treatment.step)
+            fitted = self._coloured(rows, samples, information, fitted, colouring)
+        return _estimate(self, rows, information, fitted)
 
     def _weighted(self, information: Information) -> Fitted:
         """The fit with one weight for each joint, by iteration where the weights come from the residuals."""
@@ -109,8 +88,9 @@ class LeastSquares:
         return fitted
 
     def _robust(
-        self, regressor: Regressor, samples: Data, information: Information, fitted: Fitted
+        self, rows: Rows, samples: SampleBlocks, information: Information, fitted: Fitted
     ) -> tuple[Information, Fitted]:
+        regressor, treatment = rows.regressor, rows.treatment
         for _ in range(ROBUST_PASSES):
             beta, sigma = fitted.beta, np.sqrt(fitted.variances)
 
@@ -119,7 +99,7 @@ class LeastSquares:
                 return np.asarray(np.minimum(1.0, HUBER * sigma[joint] / np.maximum(residual, 1e-300)))
 
             information = gather(
-                regressor, samples, cutoff_hz=self.filter_hz, decimation=self.decimation, row_weight=weight
+                regressor, samples, cutoff_hz=treatment.cutoff_hz, decimation=treatment.step, row_weight=weight
             )
             fitted = self._weighted(information)
             if np.abs(fitted.beta - beta).max() <= SETTLED * np.abs(beta).max():
@@ -127,9 +107,10 @@ class LeastSquares:
         return information, fitted
 
     def _coloured(
-        self, regressor: Regressor, samples: Data, information: Information, fitted: Fitted, colouring: Colouring
+        self, rows: Rows, samples: SampleBlocks, information: Information, fitted: Fitted, colouring: Colouring
     ) -> Fitted:
-        spread = coloured_spread(regressor, samples, colouring, fitted.weights, self.filter_hz, self.decimation)
+        cutoff, step = rows.treatment.cutoff_hz, rows.treatment.step
+        spread = coloured_spread(rows.regressor, samples, colouring, fitted.weights, cutoff, step)
         inflation = fitted.variances * np.array(information.counts) / information.residuals(fitted.beta)
         total = sum(scale * meat for scale, meat in zip(inflation, spread, strict=True))
         covariance = fitted.inverse @ total @ fitted.inverse
@@ -178,55 +159,30 @@ def _variances(information: Information, beta: Array, inverse: Array, weights: A
     return np.array(found)
 
 
-def _estimate(settings: LeastSquares, regressor: Regressor, information: Information, fitted: Fitted) -> Estimate:
+def _estimate(settings: LeastSquares, rows: Rows, information: Information, fitted: Fitted) -> Estimate:
     R, _ = information.stacked(fitted.weights)
     untold = _untold(R, fitted.kept, information.names)
-    covariance = fitted.covariance.copy()
-    for name in untold:
-        covariance[information.names.index(name), information.names.index(name)] = np.inf
-    rms = np.sqrt(information.residuals(fitted.beta) / information.counts)
-    torque = np.sqrt(information.torques() / information.counts)
-    correlations = fitted.correlations or (None,) * len(rms)
-    residuals = tuple(
-        JointResidual(name, count, float(r), float(t), c)
-        for name, count, r, t, c in zip(
-            information.joint_names, information.counts, rms, torque, correlations, strict=True
-        )
-    )
-    provenance = {
-        "estimator": "least squares",
-        "weights": settings.weights if isinstance(settings.weights, str) else list(settings.weights),
-        "joint_weights": fitted.weights.tolist(),
-        "robust": settings.robust,
-        "covariance": settings.covariance,
-        "condition_number": _number(information.condition_number(fitted.weights)),
-    }
+    residuals = joint_residuals(information, fitted.beta, fitted.correlations)
+    condition = information.condition_number(fitted.weights)
     return Estimate(
-        regressor,
+        rows.regressor,
         fitted.beta,
-        covariance,
-        _status(settings, information, fitted, untold),
+        infinite_variances(fitted.covariance, information.names, untold),
+        _status(rows, information, fitted, untold, 100 * unexplained(residuals)),
         residuals,
-        settings.filter_hz,
+        rows.treatment,
         settings.left_out,
         untold,
-        None,
-        {**provenance, "decimation": settings.decimation},
+        method="least squares",
+        residual_of=rows.quantity,
+        joint_weights=fitted.weights,
+        condition_number=condition if np.isfinite(condition) else None,
+        provenance={
+            "weights": settings.weights if isinstance(settings.weights, str) else list(settings.weights),
+            "robust": settings.robust,
+            "covariance": settings.covariance,
+        },
     )
-
-
-def _require_again(data: Data | Information) -> None:
-    """Refuses what can be read once, or not at all."""
-    if isinstance(data, Information) or (not isinstance(data, Samples) and iter(data) is data):
-        raise InputError(
-            'robust fits and "correlated" covariance go over the samples several times; this input can be read once',
-            hint="give Samples, or the stream that condition_stream makes",
-        )
-
-
-def _number(value: float) -> float | None:
-    """JSON has no infinity."""
-    return value if np.isfinite(value) else None
 
 
 def _untold(R: Array, kept: NDArray[np.bool_], names: tuple[str, ...]) -> tuple[str, ...]:
@@ -235,19 +191,9 @@ def _untold(R: Array, kept: NDArray[np.bool_], names: tuple[str, ...]) -> tuple[
     return tuple(names[k] for k in np.flatnonzero(kept)[open_ones])
 
 
-def told_from(information: Information, filter_hz: float | None, decimation: int) -> str:
-    """`1200 equations (600 samples of 2 joints, low-passed at 5 Hz, one of 4 kept)`."""
-    joints = f"{len(information.counts)} joints" if len(information.counts) > 1 else "1 joint"
-    samples = f"{max(information.counts)} samples of {joints}"
-    filtered = [] if filter_hz is None else [f"low-passed at {filter_hz:.3g} Hz"]
-    thinned = [f"one of {decimation} kept"] if decimation > 1 else []
-    return f"{sum(information.counts)} equations ({', '.join([samples, *filtered, *thinned])})"
-
-
-def _status(settings: LeastSquares, information: Information, fitted: Fitted, untold: tuple[str, ...]) -> str:
-    source = told_from(information, settings.filter_hz, settings.decimation)
-    error = 100 * np.sqrt(information.residuals(fitted.beta).sum() / information.torques().sum())
-    told = f"{int(fitted.kept.sum())} parameters from {source} leave {error:.3g} % of the torque unexplained"
+def _status(rows: Rows, information: Information, fitted: Fitted, untold: tuple[str, ...], error: float) -> str:
+    source = told_from(information, rows.treatment)
+    told = f"{int(fitted.kept.sum())} parameters from {source} leave {error:.3g} % of the {rows.quantity} unexplained"
     if not untold:
         return f"{told}."
     open_count = int(fitted.kept.sum()) - fitted.rank

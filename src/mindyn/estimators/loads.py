@@ -17,10 +17,12 @@ from mindyn.errors import InputError
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.kernels.model import compile_model
 from mindyn.logs.samples import Samples
-from mindyn.notation import LINK_PARAMETERS, PARAMETERS_PER_LINK
+from mindyn.notation import LINK_PARAMETER_UNITS, LINK_PARAMETERS, PARAMETERS_PER_LINK
+from mindyn.parameters.parameter import Parameter
 from mindyn.regression.gathering import gather, require_joints
 from mindyn.regression.information import null_space, solve
 from mindyn.regression.regressor import Regressor
+from mindyn.regression.rows import Rows
 from mindyn.regression.triangles import triangle_of
 from mindyn.robots.robot import Robot
 
@@ -62,10 +64,10 @@ def payload(robot: Robot, unloaded: Samples, loaded: Samples, *, link: str | Non
     carrier = robot.link_names[-1] if link is None else link
     regressor, extended = Regressor(robot), _with_load(robot, carrier)
     without, with_load = gather(regressor, unloaded), gather(extended, loaded)
-    weights = np.array(LeastSquares().fit(robot, without).provenance["joint_weights"])
+    plain = LeastSquares().fit(Rows.of_information(regressor, without))
     p = regressor.count
-    R, z = without.stacked(weights)
-    R2, z2 = with_load.stacked(weights)
+    R, z = without.stacked(plain.joint_weights)
+    R2, z2 = with_load.stacked(plain.joint_weights)
     rows = np.vstack([np.hstack([R, np.zeros((len(R), R2.shape[1] - p))]), R2])
     right = np.concatenate([z, z2])
     found = solve(rows, right)
@@ -132,17 +134,20 @@ def known_torque(robot: Robot, samples: Samples, link: str, phi: Array) -> Array
 def _with_load(robot: Robot, link: str) -> Regressor:
     """The robot's columns and, for every joint, ten more of the load."""
     model, columns = compile_model(robot), _load_columns(robot, link)
-    return _LoadRegressor(robot, lambda q, qd, qdd: model.standard_regressor(q, qd, qdd)[:, :, columns])
+    return _LoadRegressor(robot, link, lambda q, qd, qdd: model.standard_regressor(q, qd, qdd)[:, :, columns])
 
 
 class _LoadRegressor(Regressor):
     """A regressor whose load columns act on every joint at once."""
 
-    def __init__(self, robot: Robot, load: Callable[[Array, Array, Array], Array]) -> None:
+    def __init__(self, robot: Robot, link: str, load: Callable[[Array, Array, Array], Array]) -> None:
         super().__init__(robot)
         self._load = load
         first = self.count
-        self.names = (*self.names, *(f"load_{name}" for name in LINK_PARAMETERS))
+        parts = zip(LINK_PARAMETERS, LINK_PARAMETER_UNITS, strict=True)
+        added = tuple(Parameter(f"load_{name}", "link", link, unit, name) for name, unit in parts)
+        self.parameters = (*self.parameters, *added)
+        self.names = (*self.names, *(one.name for one in added))
         extra = np.arange(first, first + PARAMETERS_PER_LINK)
         self.columns = tuple(np.concatenate([columns, extra]) for columns in self.columns)
 

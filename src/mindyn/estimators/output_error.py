@@ -20,12 +20,14 @@ from numpy.typing import NDArray
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate, JointResidual
+from mindyn.estimators.estimator import Estimator, Needs
 from mindyn.estimators.least_squares import LeastSquares, Weights
 from mindyn.estimators.simulated_states import First, Initial, LoopReplay, LoopSettings
+from mindyn.estimators.wording import status_of
 from mindyn.logs.samples import Samples
-from mindyn.parameters.base import BaseParameters
 from mindyn.regression.information import Information
-from mindyn.regression.regressor import Regressor
+from mindyn.regression.rows import Rows, rows_of
+from mindyn.regression.treatment import PLAIN, Treatment
 from mindyn.regression.triangles import triangle_of
 from mindyn.robots.robot import Robot
 from mindyn.simulation.closed_loop import LONGEST_STEP_S, CandidateMotions, Controller
@@ -45,7 +47,7 @@ STUCK: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class OutputError:
+class OutputError(Estimator):
     """Settings of an output-error fit.
 
     controller       of the log: its law and reference
@@ -57,7 +59,6 @@ class OutputError:
     iterations       most Gauss-Newton steps
     weights          of the joints, as in `LeastSquares`
     control_rate_hz, start_s, initial, longest_step_s   as in `LoopSettings`
-    base             the base set; the structural one if left out
     """
 
     controller: Controller
@@ -70,7 +71,6 @@ class OutputError:
     start_s: float = 0.0
     initial: Initial = "measured"
     longest_step_s: float = LONGEST_STEP_S
-    base: BaseParameters | None = None
 
     def __post_init__(self) -> None:
         if self.compare not in get_args(Compare):
@@ -81,13 +81,21 @@ class OutputError:
             raise InputError("positions have no regressor: they need the exact sensitivities")
         require_count(self.iterations, "iterations")
 
-    def fit(self, robot: Robot, samples: Samples) -> Estimate:
+    @property
+    def needs(self) -> Needs:
+        """Samples, beside which a loop is simulated."""
+        return "samples"
+
+    def treatment_for(self, robot: Robot, wanted: Treatment) -> Treatment:  # noqa: ARG002
+        """Every sample, with friction that forward dynamics knows."""
+        return replace(wanted.unfiltered(), friction=PLAIN)
+
+    def fit(self, rows: Rows) -> Estimate:
         """The estimate; its status tells whether it settled, and where a candidate was indefinite or unstable."""
-        solver = LeastSquares(weights=self.weights, base=self.base)
-        regressor = solver.regressor(robot)
-        replay = LoopReplay(self._loop(), regressor, samples)
-        plain = solver.fit(robot, solver.gather(regressor, samples))
-        search = _Search(self, solver, regressor, replay, samples, replay.first(plain, self.start))
+        samples = rows.whole("output error")
+        replay = LoopReplay(self._loop(), rows.regressor, samples)
+        plain = LeastSquares(weights=self.weights).fit(rows)
+        search = _Search(self, rows, replay, samples, replay.first(plain, self.start))
         for _ in range(self.iterations):
             if not search.step():
                 break
@@ -103,13 +111,13 @@ class _Search:
     def __init__(
         self,
         settings: OutputError,
-        solver: LeastSquares,
-        regressor: Regressor,
+        rows: Rows,
         replay: LoopReplay,
         samples: Samples,
         first: First,
     ) -> None:
-        self._settings, self._solver, self._regressor = settings, solver, regressor
+        self._settings, self._rows, self._regressor = settings, rows, rows.regressor
+        self._solver = LeastSquares(weights=settings.weights)
         self._replay, self._samples = replay, samples
         self.beta, self._motion, self._source = first.beta, first.motion, first.source
         self.count, self.lost, self.indefinite = 0, 0, 0
@@ -123,7 +131,8 @@ class _Search:
         trial = self._replay.run(candidates)
         self.count += 1
         self.lost += int((~trial.stable).sum())
-        weights = np.array(local.provenance["joint_weights"])
+        assert local.joint_weights is not None
+        weights = local.joint_weights
         before, after = self._cost(self._motion, weights)[0], self._cost(trial, weights)
         best = int(np.argmin(after))
         if not after[best] < before:
@@ -142,9 +151,11 @@ class _Search:
             beta=self.beta,
             residuals=self._residuals(local),
             status=self._status(local),
+            treatment=self._rows.treatment,
+            method=f"output error, {self._settings.compare}",
+            residual_of=self._settings.compare,
             provenance={
                 **local.provenance,
-                "estimator": f"output error, {self._settings.compare}",
                 "start": self._source,
                 "iterations": self.count,
                 "settled": self.settled,
@@ -161,7 +172,10 @@ class _Search:
         exact = settings.jacobian == "exact" or settings.compare == "position"
         if not exact:
             states = self._replay.samples(self._motion)
-            return self._solver.fit(self._regressor.robot, replace(states, tau=left))
+            treatment = replace(self._rows.treatment, drives="stated")
+            return self._solver.fit(
+                rows_of(self._regressor.robot, replace(states, tau=left), treatment, base=self._regressor.base)
+            )
         found = self._replay.loop.sensitivities(self.beta, *self._replay.start)
         J = found.tau if settings.compare == "torque" else found.q
         if not np.isfinite(J).all():
@@ -170,7 +184,7 @@ class _Search:
                 "stability",
                 hint='begin with a better estimate, or use jacobian="regressor"',
             )
-        return self._solver.fit(self._regressor.robot, self._information(J, left))
+        return self._solver.fit(Rows.of_information(self._regressor, self._information(J, left), self._rows.treatment))
 
     def _information(self, J: Array, left: Array) -> Information:
         """R factors of [dy_i/dbeta | residual]."""
@@ -223,9 +237,7 @@ class _Search:
             told.append("the inertia matrix of the estimate is indefinite on the simulated motion")
         elif self.indefinite:
             told.append(f"{self.indefinite} candidates on the way had an indefinite inertia matrix")
-        if local.untold:
-            told.append(f"the data leave combinations open, among: {', '.join(local.untold)}")
-        return f"{'; '.join(told)}."
+        return status_of(told, local.untold)
 
 
 def _size(step: Array, covariance: Array, beta: Array) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -10,9 +11,12 @@ from numpy.typing import ArrayLike
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
-from mindyn.estimators.least_squares import PLAIN, LeastSquares, Weights
+from mindyn.estimators.least_squares import LeastSquares, Weights
 from mindyn.regression.friction import Friction
 from mindyn.regression.information import Information
+from mindyn.regression.regressor import Regressor
+from mindyn.regression.rows import Rows
+from mindyn.regression.treatment import PLAIN, Treatment
 from mindyn.regression.triangles import Triangle
 from mindyn.robots.robot import Robot
 
@@ -26,7 +30,8 @@ class RecursiveLeastSquares:
     """Online least squares in square-root form: R factors for each joint, rows weighted by forgetting^age.
 
     forgetting         weight of a sample relative to the next one; 1: none is forgotten, the result is the batch's
-    weights, friction   as in `LeastSquares`; a stop operator, which remembers the motion, is refused
+    weights            as in `LeastSquares`
+    friction           shape of the friction columns; a stop operator, which remembers the motion, is refused
     """
 
     def __init__(
@@ -42,8 +47,8 @@ class RecursiveLeastSquares:
         if friction.direction == "stop":
             raise InputError('friction direction "stop" remembers the motion before a sample; use "tanh" or "sign"')
         self.forgetting = forgetting
-        self.settings = LeastSquares(weights=weights, friction=friction)
-        self.regressor = self.settings.regressor(robot)
+        self.settings = LeastSquares(weights=weights)
+        self.regressor = Regressor(robot, friction)
         self.count = 0
         n = self.regressor.joint_count
         self._samples = np.zeros((WAITING_ROWS, len(SIGNALS), n))
@@ -84,8 +89,9 @@ class RecursiveLeastSquares:
         widest = max(len(columns) for columns in self.regressor.columns)
         if self.count <= widest:
             raise InputError(f"too few rows: {self.count} samples so far, more than {widest} are needed")
-        found = self.settings.fit(self.regressor.robot, self.information)
-        return found.with_provenance(estimator="recursive least squares", forgetting=self.forgetting)
+        treatment = Treatment(friction=self.regressor.friction, drives="stated")
+        found = self.settings.fit(Rows.of_information(self.regressor, self.information, treatment))
+        return replace(found, method="recursive least squares").with_provenance(forgetting=self.forgetting)
 
     def _factor(self) -> None:
         m, self._waiting = self._waiting, 0

@@ -19,16 +19,18 @@ from scipy.linalg import block_diag
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate, JointResidual
-from mindyn.estimators.integrated_rows import IntegratedRegressor
 from mindyn.estimators.step_logs import FOLLOWED, LogChecks
 from mindyn.estimators.step_noise import Noise, TestRows, noises_of
 from mindyn.estimators.step_rows import RowMaker, Rule
+from mindyn.estimators.wording import infinite_variances
 from mindyn.excitation.step_plan import StepPlan
 from mindyn.excitation.told_subspace import ToldSubspace
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.logs.log import Log
 from mindyn.regression.information import RANK
+from mindyn.regression.integrated import IntegratedRegressor
 from mindyn.regression.regressor import Regressor
+from mindyn.regression.treatment import Treatment
 from mindyn.robots.robot import Robot
 
 Solution = Literal["steps", "together"]
@@ -132,11 +134,8 @@ class _Sequence:
         return replace(self, T=(L.T @ inverse) / self.told.scales[:, None])
 
     def covariance(self, noises: Sequence[Noise]) -> Array:
-        """(p, p), infinite on the diagonal of what is not told."""
-        spread = self.T @ block_diag(*(noise.covariance for noise in noises)) @ self.T.T
-        open_ones = np.flatnonzero(~self.told.told())
-        spread[open_ones, open_ones] = np.inf
-        return np.asarray(spread)
+        """(p, p) of what is told."""
+        return np.asarray(self.T @ block_diag(*(noise.covariance for noise in noises)) @ self.T.T)
 
 
 def _estimate(
@@ -150,13 +149,15 @@ def _estimate(
     return Estimate(
         regressor,
         beta,
-        sequence.covariance(noises),
+        infinite_variances(sequence.covariance(noises), regressor.names, untold),
         _status(plan, groups, sequence, untold),
         _residuals(robot, groups, beta),
+        Treatment(base_form=plan.form, drives="stated"),
         left_out=plan.left_out,
         untold=untold,
+        method="step by step",
+        residual_of="mean torque",
         provenance={
-            "estimator": "step by step",
             "rule": settings.rule,
             "solution": settings.solution,
             "tests": plan.counts(),

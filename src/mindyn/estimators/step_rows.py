@@ -19,12 +19,12 @@ from typing import Final, Literal, NamedTuple
 import numpy as np
 
 from mindyn.algebra.values import Array
-from mindyn.estimators.integrated_rows import FEWEST_ROWS, IntegratedRegressor, quadrature
 from mindyn.estimators.step_logs import mean_speed
 from mindyn.excitation.step_drafts import BLOCKS
 from mindyn.excitation.step_motions import Breakaways, ConstantSpeed, Sines, StepMotion
 from mindyn.logs.findings import LogError
 from mindyn.logs.log import Log
+from mindyn.regression.integrated import FEWEST_ROWS, IntegratedRegressor, quadrature
 from mindyn.regression.regressor import Regressor
 
 Rule = Literal["trapezoid", "gregory"]

@@ -16,14 +16,14 @@ import numpy as np
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
-from mindyn.estimators.least_squares import PLAIN, LeastSquares, Weights
+from mindyn.estimators.estimator import Estimator, Needs
+from mindyn.estimators.least_squares import LeastSquares, Weights
 from mindyn.estimators.measurement_noise import MeasurementNoise, column_errors
 from mindyn.estimators.told_directions import told_directions
-from mindyn.logs.samples import Samples
-from mindyn.parameters.base import BaseParameters
-from mindyn.regression.friction import Friction
-from mindyn.regression.gathering import require_samples
+from mindyn.estimators.wording import infinite_variances, status_of
 from mindyn.regression.information import Information
+from mindyn.regression.rows import Rows
+from mindyn.regression.treatment import Treatment
 from mindyn.robots.robot import Robot
 
 ERROR_FREE: Final = 1e-10
@@ -33,38 +33,42 @@ WITHOUT_TORQUE: Final = 1e-8
 
 
 @dataclass(frozen=True, slots=True)
-class TotalLeastSquares:
+class TotalLeastSquares(Estimator):
     """Settings of a total-least-squares fit.
 
     noise     deviations of the measurements, up to a common factor; None: errors of all columns, torque included, in
               proportion to their size ("scaled" total least squares), which is worse than least squares where errors
               are of another kind: state the noise wherever it is known
     weights   of the joints' rows, as in `LeastSquares`; "joint" takes those of a least-squares fit
-    friction  shape of the friction columns
-    base      the base set; the structural one if left out
     """
 
     noise: MeasurementNoise | None = None
     weights: Weights | tuple[float, ...] = "joint"
-    friction: Friction = PLAIN
-    base: BaseParameters | None = None
 
-    def fit(self, robot: Robot, data: Samples | Information) -> Estimate:
-        """The estimate; errors that follow from `noise` need `Samples`."""
-        start = LeastSquares(weights=self.weights, friction=self.friction, base=self.base)
-        regressor = start.regressor(robot)
-        information = data if isinstance(data, Information) else start.gather(regressor, data)
-        plain = start.fit(robot, information)
-        weights = np.array(plain.provenance["joint_weights"])
-        weights = weights / weights.max()
+    @property
+    def needs(self) -> Needs:
+        """Samples where the errors of their columns follow from stated noise."""
+        return "information" if self.noise is None else "samples"
+
+    def treatment_for(self, robot: Robot, wanted: Treatment) -> Treatment:  # noqa: ARG002
+        """Every sample: errors of filtered columns are not independent."""
+        return wanted.unfiltered()
+
+    def fit(self, rows: Rows) -> Estimate:
+        """The estimate; errors that follow from `noise` need samples, as they were measured."""
+        samples = None if self.noise is None else rows.whole("total least squares with stated noise")
+        if rows.treatment.unfiltered() != rows.treatment:
+            raise InputError("total least squares takes every sample as it is, without the parallel filter")
+        information = rows.information
+        plain = LeastSquares(weights=self.weights).fit(rows)
+        assert plain.joint_weights is not None
+        weights = plain.joint_weights / plain.joint_weights.max()
         R, z = information.stacked(weights)
         Z = np.column_stack([R, z])
-        if self.noise is None:
+        if self.noise is None or samples is None:
             C = np.diag((Z * Z).sum(axis=0) / max(1, sum(information.counts)))
         else:
-            C = column_errors(
-                regressor, require_samples(data, "total least squares with stated noise"), self.noise, weights
-            )
+            C = column_errors(rows.regressor, samples, self.noise, weights)
         solution = total_least_squares(Z, C)
         return _estimate(self, plain, information, weights, solution)
 
@@ -132,25 +136,21 @@ def _estimate(
     ):
         meat[np.ix_(columns, columns)] += weight**2 * variance * (factor[:, :-1].T @ factor[:, :-1])
     covariance = solution.inverse @ meat @ solution.inverse
-    for name in plain.untold:
-        covariance[plain.names.index(name), plain.names.index(name)] = np.inf
     rms = np.sqrt(squares / counts)
     moved = np.abs(solution.beta - plain.beta).max() / max(float(np.abs(plain.beta).max()), 1e-300)
     status = (
         f"{len(plain.names) - len(plain.untold)} parameters with errors in motion and torque; they differ from least "
         f"squares by up to {100 * moved:.3g} % of the largest"
     )
-    if plain.untold:
-        status += f"; the data leave combinations open, among: {', '.join(plain.untold)}"
     return replace(
         plain,
         beta=solution.beta,
-        covariance=covariance,
-        status=f"{status}.",
+        covariance=infinite_variances(covariance, plain.names, plain.untold),
+        status=status_of([status], plain.untold),
+        method="total least squares",
         residuals=tuple(replace(one, rms=float(r)) for one, r in zip(plain.residuals, rms, strict=True)),
         provenance={
             **plain.provenance,
-            "estimator": "total least squares",
             "noise": "in proportion to columns" if settings.noise is None else repr(settings.noise),
             "noise_factor": float(np.sqrt(solution.factor)),
         },

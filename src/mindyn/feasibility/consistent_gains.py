@@ -18,6 +18,7 @@ from mindyn.feasibility.constrained_fit import FitProblem
 from mindyn.feasibility.physical_space import PhysicalSpace, space_of
 from mindyn.feasibility.priors import prior_of
 from mindyn.logs.samples import Samples
+from mindyn.parameters.parameter import Parameter
 from mindyn.regression.information import Information
 from mindyn.regression.regressor import Regressor
 from mindyn.regression.triangles import triangle_of
@@ -69,7 +70,7 @@ def consistent_drive_gains(
 def _with_gains(space: PhysicalSpace) -> PhysicalSpace:
     """The space with the gain of every joint behind it."""
     n = space.link_count
-    names = tuple(f"gain{i + 1}" for i in range(n))
+    gains = tuple(Parameter(f"gain{i}", "extra", name, "", "gain") for i, name in enumerate(space.robot.joint_names, 1))
     matrix = np.block(
         [
             [space.matrix, np.zeros((len(space.names), n))],
@@ -77,7 +78,8 @@ def _with_gains(space: PhysicalSpace) -> PhysicalSpace:
         ]
     )
     brakes = np.hstack([space.brakes, np.zeros((len(space.brakes), n))])
-    return replace(space, names=(*space.names, *names), labels=(*space.labels, *names), matrix=matrix, brakes=brakes)
+    parameters, behind = (*space.parameters, *gains), (*space.behind, *gains)
+    return replace(space, parameters=parameters, behind=behind, matrix=matrix, brakes=brakes)
 
 
 def _information(regressor: Regressor, runs: list[tuple[Samples, Array]]) -> Information:

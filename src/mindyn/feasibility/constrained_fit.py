@@ -16,6 +16,7 @@ from mindyn.feasibility.conic import ContradictionError, Program, Rows
 from mindyn.feasibility.physical_space import PhysicalSpace
 from mindyn.feasibility.priors import Prior
 from mindyn.notation import STANDARD_GRAVITY
+from mindyn.parameters.parameter import Kind
 from mindyn.regression.information import Information
 from mindyn.regression.triangles import triangle_of
 
@@ -50,11 +51,9 @@ class FitProblem:
     zero: tuple[int, ...] = ()
     compact: bool = True
 
-    def without(self, beginnings: tuple[str, ...]) -> FitProblem:
-        """The same with all parameters that belong to no link and are so called held at zero."""
-        drives = set(self.space.drive_labels())
-        labels = enumerate(self.space.labels)
-        more = [k for k, label in labels if beginnings and label in drives and label.startswith(beginnings)]
+    def without(self, kinds: tuple[Kind, ...]) -> FitProblem:
+        """The same with all parameters of these kinds held at zero."""
+        more = [k for k, one in enumerate(self.space.behind) if one.kind in kinds]
         return replace(self, zero=tuple(sorted({*self.zero, *more})))
 
     def as_wide_as_told(self, information: Information, weights: Array, prior_weight: float) -> FitProblem:

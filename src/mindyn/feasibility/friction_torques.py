@@ -13,6 +13,7 @@ from itertools import count
 import numpy as np
 
 from mindyn.algebra.values import Array
+from mindyn.parameters.parameter import Kind, joint_side_parameters
 from mindyn.regression.friction import Friction
 from mindyn.robots.drive_matrices import friction_matrix
 from mindyn.robots.friction_laws import FRICTION_LAWS
@@ -21,11 +22,11 @@ from mindyn.robots.robot import Robot
 
 
 def friction_torques(
-    robot: Robot, friction: Friction, values: Mapping[str, float], *, fitted: bool
+    robot: Robot, friction: Friction, values: Mapping[tuple[Kind, str, str], float], *, fitted: bool
 ) -> list[ExtraTorque]:
     """Friction shapes and joint-side friction; with `fitted` Coulomb friction too, turning over as in the fit.
 
-    values  of the fit's parameters by label
+    values  of the fit's parameters by their place
     """
     width = friction.width if fitted and friction.direction == "tanh" else 0.0
     made: list[ExtraTorque] = []
@@ -43,20 +44,19 @@ def friction_torques(
 
 
 def _terms(
-    robot: Robot, friction: Friction, values: Mapping[str, float], *, coulomb: bool
+    robot: Robot, friction: Friction, values: Mapping[tuple[Kind, str, str], float], *, coulomb: bool
 ) -> Iterator[tuple[str, str, Array, float]]:
     """Name, shape, w (n,) and value of every friction."""
     for drive, row in zip(robot.drives, friction_matrix(robot), strict=True):
-        number = robot.joint_index(drive.joint) + 1
-        scale = drive.ratio if drive.side == "motor" else 1.0
+        joint, scale = drive.joint, drive.ratio if drive.side == "motor" else 1.0
         if coulomb:
-            yield f"coulomb_{drive.joint}", "direction", row / scale, abs(scale) * values.get(f"fc{number}", 0.0)
+            yield f"coulomb_{joint}", "direction", row / scale, abs(scale) * values.get(("coulomb", joint, "fc"), 0.0)
         for shape in friction.shapes:
-            yield f"{shape}_{drive.joint}", shape, row / scale, values.get(f"f_{shape}{number}", 0.0)
+            yield f"{shape}_{joint}", shape, row / scale, values.get(("friction", joint, f"f_{shape}"), 0.0)
     for joint in friction.joint_side:
-        number, unit = robot.joint_index(joint) + 1, np.eye(robot.joint_count)[robot.joint_index(joint)]
-        yield f"fvj{number}_{joint}", "speed", unit, values.get(f"fvj{number}", 0.0)
-        yield f"fcj{number}_{joint}", "direction", unit, values.get(f"fcj{number}", 0.0)
+        unit = np.eye(robot.joint_count)[robot.joint_index(joint)]
+        for one, shape in zip(joint_side_parameters(robot, joint), ("speed", "direction"), strict=True):
+            yield f"{one.name}_{joint}", shape, unit, values.get(one.place, 0.0)
 
 
 def _speed(weights: Array, joint: int) -> str:

@@ -64,7 +64,8 @@ def full_model(
     space = space_of(estimate.regressor)
     notes: list[str] = []
     x = physical_values(estimate, space)
-    near = set(estimate.provenance.get("prior_links", ())) == set(estimate.robot.link_names)
+    held = estimate.physical
+    near = held is not None and set(held.prior_links) == set(estimate.robot.link_names)
     if x is None or not (near and prior == "robot"):
         x = _standard(estimate, space, x, prior, notes, force=force)
     return _robot(estimate, space, x, notes, fitted=friction == "fitted")
@@ -248,13 +249,14 @@ def _robot(estimate: Estimate, space: PhysicalSpace, x: Array, notes: list[str],
     drives = robot.drives
     if space.base.drives:
         stop = start + len(DRIVE_PARAMETERS) * len(drives)
-        values = x[start:stop].reshape(-1, len(DRIVE_PARAMETERS)).tolist()
-        drives = tuple(_with_values(drive, *row) for drive, row in zip(drives, values, strict=True))
+        table = x[start:stop].reshape(-1, len(DRIVE_PARAMETERS)).tolist()
+        drives = tuple(_with_values(drive, *row) for drive, row in zip(drives, table, strict=True))
         start = stop
     extras = robot.extras
     if space.base.drives:
         extras = tuple(replace(one, coefficient=float(v)) for one, v in zip(extras, x[start:], strict=False))
-    shapes = friction_torques(robot, friction, dict(zip(space.labels, x, strict=True)), fitted=fitted)
+    values = {one.place: float(v) for one, v in zip(space.behind, x, strict=True)}
+    shapes = friction_torques(robot, friction, values, fitted=fitted)
     if fitted and friction.direction == "tanh":
         drives = tuple(replace(drive, coulomb=0.0) for drive in drives)
     elif friction.direction != "sign":

@@ -90,7 +90,7 @@ def torque_bands(
 
 def _drawn(estimate: Estimate, draws: int, seed: int) -> Array:
     """(draws, p) of N(values without the constraint, covariance); what the data cannot tell does not vary."""
-    centre = np.array(estimate.provenance.get("unconstrained", estimate.beta.tolist()))
+    centre = estimate.beta if estimate.physical is None else estimate.physical.unconstrained
     told = np.isfinite(estimate.deviations)
     centre = np.where(told, centre, estimate.beta)
     deviations = np.where(told, estimate.deviations, 0.0)

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from mindyn.algebra.values import Array
-from mindyn.estimators.estimate import Estimate
+from mindyn.estimators.estimate import Estimate, Physical
 from mindyn.feasibility.nearest import nearest_compact, relative_metric
 from mindyn.feasibility.physical_space import PhysicalSpace, space_of
 
@@ -41,16 +41,15 @@ def mend_consistent(estimate: Estimate) -> Estimate:
     x = space.inside(nearest_compact(space, estimate.beta, W).x)
     beta = space.matrix @ x
     distance = float(np.linalg.norm(W @ (beta - estimate.beta)))
+    held = estimate.physical
+    free = estimate.beta if held is None else held.unconstrained
     told = f"moved by {distance:.3g} standard deviations of noise alone to the nearest physically consistent values"
     return replace(
         estimate,
         beta=beta,
         status=f"{estimate.status} Then {told}.",
         left_out=tuple(name for name in estimate.left_out if beta[estimate.names.index(name)] == 0.0),
-        provenance={
-            **estimate.provenance,
-            "mended": {"level": "consistent", "distance": distance},
-            "unconstrained": estimate.provenance.get("unconstrained", estimate.beta.tolist()),
-            "physical": {"labels": list(space.labels), "values": x.tolist()},
-        },
+        physical=Physical(space.labels, x, free, () if held is None else held.prior_links),
+        mended=True,
+        provenance={**estimate.provenance, "mended": {"level": "consistent", "distance": distance}},
     )

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
+from mindyn.estimators.wording import infinite_variances
 from mindyn.feasibility.configurations import Ranges, joint_ranges, spread_configurations
 from mindyn.feasibility.inertia_family import Member, member_of
 from mindyn.feasibility.nearest_possible import HeldError, Nearest, nearest_possible
@@ -143,19 +144,12 @@ def _reported(estimate: Estimate, member: Member, found: Nearest, eps: float) ->
     return replace(
         estimate,
         beta=found.beta,
-        covariance=_with_untold(estimate, freed),
+        covariance=infinite_variances(estimate.covariance, estimate.names, freed),
         status=status,
         left_out=tuple(name for name in estimate.left_out if name not in freed),
         untold=(*estimate.untold, *freed),
+        mended=estimate.mended or found.rounds > 0,
     ).with_provenance(mended=record)
-
-
-def _with_untold(estimate: Estimate, names: tuple[str, ...]) -> Array:
-    """The covariance with infinite variance of these parameters."""
-    covariance = estimate.covariance.copy()
-    for name in names:
-        covariance[estimate.names.index(name), estimate.names.index(name)] = np.inf
-    return covariance
 
 
 def _moves(estimate: Estimate, found: Nearest) -> dict[str, dict[str, Any]]:

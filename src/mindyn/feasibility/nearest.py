@@ -98,21 +98,15 @@ def _from(
 
 
 def relative_metric(space: PhysicalSpace, beta: Array) -> Array:
-    """W (p, p) diagonal: 1 over each value, or over a hundredth of its kind's rms where that is more."""
-    kinds = [_kind(name) for name in space.names]
+    """W (p, p) diagonal: 1 over each value, or over a hundredth of its family's rms where that is more."""
+    families = [one.family for one in space.parameters]
     rms = {
-        kind: float(np.sqrt(np.mean([b * b for b, k in zip(beta, kinds, strict=True) if k == kind]))) for kind in kinds
+        family: float(np.sqrt(np.mean([b * b for b, own in zip(beta, families, strict=True) if own == family])))
+        for family in families
     }
     least = max(rms.values()) or 1.0
-    floors = [FLOOR * (rms[kind] or least) for kind in kinds]
+    floors = [FLOOR * (rms[family] or least) for family in families]
     return np.asarray(np.diag(1 / np.maximum(np.abs(beta), floors)))
-
-
-def _kind(name: str) -> str:
-    """First moments, inertias (of rotors too), viscous, Coulomb, offsets, ...: parameters of one unit and size."""
-    if name.startswith("mc") or name.startswith("I"):
-        return name[0]
-    return name.rstrip("R").rstrip("0123456789")
 
 
 def _in_units(rows: Rows, units: Array) -> Rows:

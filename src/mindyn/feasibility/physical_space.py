@@ -18,8 +18,9 @@ from mindyn.algebra.inertia import phi_of_pseudo_inertia, pseudo_inertia
 from mindyn.algebra.values import Array
 from mindyn.estimators.estimate import Estimate
 from mindyn.feasibility.conic import Rows, triangle
-from mindyn.notation import DRIVE_PARAMETERS, PARAMETERS_PER_LINK
+from mindyn.notation import PARAMETERS_PER_LINK
 from mindyn.parameters.base import BaseParameters
+from mindyn.parameters.parameter import Kind, Parameter, parameters_of_base, standard_parameters
 from mindyn.regression.friction import SHAPES, Friction
 from mindyn.regression.regressor import Regressor
 from mindyn.robots.robot import Robot
@@ -35,32 +36,42 @@ ROOMY: Final = 2.0
 _UNITS = np.stack([pseudo_inertia(unit) for unit in np.eye(PARAMETERS_PER_LINK)])
 PSEUDO_ROWS: Final = triangle(_UNITS)
 """(10, 10) with PSEUDO_ROWS @ phi the scaled upper triangle of the pseudo-inertia."""
-_NOT_NEGATIVE = ("rotor_inertia", "viscous", "coulomb")
+_NOT_NEGATIVE: Final[tuple[Kind, ...]] = ("rotor", "viscous", "coulomb", "joint_side")
 
 
 @dataclass(frozen=True, eq=False)
 class PhysicalSpace:
     """What stands behind the parameters of a base set or a regressor.
 
-    names   of beta (p,)
-    labels  of x
-    matrix  B (p, size): beta = B x
-    signed  numbers of x that may not be negative
-    brakes  (rows, size): brakes @ x >= 0 is friction that brakes at all `SPEEDS`
+    parameters  what beta (p,) is
+    behind      what x is
+    matrix      B (p, size): beta = B x
+    signed      numbers of x that may not be negative
+    brakes      (rows, size): brakes @ x >= 0 is friction that brakes at all `SPEEDS`
     """
 
     robot: Robot
     base: BaseParameters
-    names: tuple[str, ...]
-    labels: tuple[str, ...]
+    parameters: tuple[Parameter, ...]
+    behind: tuple[Parameter, ...]
     matrix: Array
     signed: tuple[int, ...]
     brakes: Array
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """Of beta."""
+        return tuple(one.name for one in self.parameters)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Names of x."""
+        return tuple(one.name for one in self.behind)
+
+    @property
     def size(self) -> int:
         """Number of x."""
-        return len(self.labels)
+        return len(self.behind)
 
     @property
     def link_count(self) -> int:
@@ -163,7 +174,7 @@ class PhysicalSpace:
 
     def drive_labels(self) -> tuple[str, ...]:
         """Labels of x that are of no link: these may be left out of a fit by name."""
-        return self.labels[PARAMETERS_PER_LINK * self.link_count :]
+        return tuple(one.name for one in self.behind if one.kind != "link")
 
 
 def _squares(s: float) -> Array:
@@ -174,62 +185,52 @@ def _squares(s: float) -> Array:
 
 def space_of_base(base: BaseParameters) -> PhysicalSpace:
     """The space behind a base set alone."""
-    labels = base.labels
-    return PhysicalSpace(
-        base.robot, base, base.names, labels, base.matrix, tuple(_signed(base)), np.zeros((0, len(labels)))
-    )
+    behind = standard_parameters(base.robot, drives=base.drives)
+    none = np.zeros((0, len(behind)))
+    return PhysicalSpace(base.robot, base, parameters_of_base(base), behind, base.matrix, _signed(behind), none)
 
 
 def space_of(regressor: Regressor) -> PhysicalSpace:
     """The space behind all parameters of a regressor: friction shapes and joint-side friction too."""
     base = regressor.base
-    inner = space_of_base(base)
-    tail = regressor.names[base.count :]
-    labels = (*inner.labels, *tail)
-    matrix = np.zeros((len(regressor.names), len(labels)))
-    matrix[: base.count, : inner.size] = base.matrix
-    matrix[base.count :, inner.size :] = np.eye(len(tail))
-    numbers = [base.robot.joint_index(name) + 1 for name in regressor.friction.joint_side]
-    joint_side = [labels.index(f"{kind}{number}") for number in numbers for kind in ("fvj", "fcj")]
-    brakes = _brakes(base, regressor.friction, labels)
-    return PhysicalSpace(base.robot, base, regressor.names, labels, matrix, (*inner.signed, *joint_side), brakes)
+    inner = standard_parameters(base.robot, drives=base.drives)
+    tail = regressor.parameters[base.count :]
+    behind = (*inner, *tail)
+    matrix = np.zeros((len(regressor.parameters), len(behind)))
+    matrix[: base.count, : len(inner)] = base.matrix
+    matrix[base.count :, len(inner) :] = np.eye(len(tail))
+    brakes = _brakes(base, regressor.friction, behind)
+    return PhysicalSpace(base.robot, base, regressor.parameters, behind, matrix, _signed(behind), brakes)
 
 
-def _signed(base: BaseParameters) -> list[int]:
-    start = PARAMETERS_PER_LINK * base.robot.joint_count
-    drives = len(base.robot.drives) if base.drives else 0
-    return [
-        start + len(DRIVE_PARAMETERS) * k + DRIVE_PARAMETERS.index(name)
-        for k in range(drives)
-        for name in _NOT_NEGATIVE
-    ]
+def _signed(behind: Sequence[Parameter]) -> tuple[int, ...]:
+    return tuple(k for k, one in enumerate(behind) if one.kind in _NOT_NEGATIVE)
 
 
-def _brakes(base: BaseParameters, friction: Friction, labels: tuple[str, ...]) -> Array:
+def _brakes(base: BaseParameters, friction: Friction, behind: tuple[Parameter, ...]) -> Array:
     """Rows viscous |u| + coulomb + shapes * sign(u) >= 0 of every drive with shapes at u = +-SPEEDS, joint side.
 
     Of drives that a loop keeps in step, one alone has shapes.
     """
-    start, rows = PARAMETERS_PER_LINK * base.robot.joint_count, []
-    for k, drive in enumerate(base.robot.drives if base.drives else ()):
-        number = base.robot.joint_index(drive.joint) + 1
-        places = {name: labels.index(f"f_{name}{number}") for name in friction.shapes if f"f_{name}{number}" in labels}
+    place = {one.place: k for k, one in enumerate(behind)}
+    rows = []
+    for drive in base.robot.drives if base.drives else ():
+        own = [(shape, place.get(("friction", drive.joint, f"f_{shape}"))) for shape in friction.shapes]
+        shapes = [(shape, k) for shape, k in own if k is not None]
         ratio = drive.ratio if drive.side == "motor" else 1.0
-        at = start + len(DRIVE_PARAMETERS) * k
-        for u in np.concatenate([-SPEEDS, SPEEDS]) if places else ():
-            row = np.zeros(len(labels))
-            row[at + DRIVE_PARAMETERS.index("viscous")] = ratio**2 * abs(u)
-            row[at + DRIVE_PARAMETERS.index("coulomb")] = abs(ratio)
-            for name, place in places.items():
-                row[place] = np.sign(u) * SHAPES[name](np.array([u]), np.array([np.sign(u)]))[0]
+        for u in np.concatenate([-SPEEDS, SPEEDS]) if shapes else ():
+            row = np.zeros(len(behind))
+            row[place["viscous", drive.joint, "fv"]] = ratio**2 * abs(u)
+            row[place["coulomb", drive.joint, "fc"]] = abs(ratio)
+            for shape, k in shapes:
+                row[k] = np.sign(u) * SHAPES[shape](np.array([u]), np.array([np.sign(u)]))[0]
             rows.append(row / np.abs(row).max())
-    return np.array(rows).reshape(-1, len(labels))
+    return np.array(rows).reshape(-1, len(behind))
 
 
 def physical_values(estimate: Estimate, space: PhysicalSpace) -> Array | None:
     """x of a physically consistent fit, where the estimate carries it and still has its beta."""
-    held = estimate.provenance.get("physical")
-    if held is None or list(space.labels) != held["labels"]:
+    held = estimate.physical
+    if held is None or space.labels != held.labels:
         return None
-    x = np.array(held["values"])
-    return x if np.allclose(space.matrix @ x, estimate.beta, rtol=1e-9, atol=1e-12) else None
+    return held.values if np.allclose(space.matrix @ held.values, estimate.beta, rtol=1e-9, atol=1e-12) else None

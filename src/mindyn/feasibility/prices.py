@@ -76,5 +76,4 @@ def data_moves(estimate: Estimate, data: Samples | Information) -> Array:
 
 
 def _information(estimate: Estimate, samples: Samples) -> Information:
-    decimation = int(estimate.provenance.get("decimation", 1))
-    return gather(estimate.regressor, samples, cutoff_hz=estimate.filter_hz, decimation=decimation)
+    return gather(estimate.regressor, samples, cutoff_hz=estimate.filter_hz, decimation=estimate.treatment.step)

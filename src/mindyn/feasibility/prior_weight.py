@@ -15,44 +15,45 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.feasibility.constrained_fit import FitProblem
+from mindyn.parameters.parameter import Kind
 from mindyn.regression.information import Information, combined
 
 WEIGHTS: Final = tuple(float(10.0**k) for k in np.arange(-5.0, 1.1, 0.5))
 MIDDLE: Final = 1e-3
 """Weight of the prior while kinds of parameters are compared."""
-KINDS: Final = (("Im", "f_"), ("f_",), ("Im",), ())
-"""Beginnings of names that may go, the plainest model first: rotor inertias and friction shapes."""
+KINDS: Final[tuple[tuple[Kind, ...], ...]] = (("rotor", "friction"), ("friction",), ("rotor",), ())
+"""Kinds of parameters that may go, the plainest model first: rotor inertias and friction shapes."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Choice:
-    """The weight, the beginnings of names left out, and the errors (mean, standard error) that decided it."""
+class PriorChoice:
+    """The weight, the kinds of parameters left out, and the errors (mean, standard error) that decided it."""
 
     weight: float
-    without: tuple[str, ...]
+    without: tuple[Kind, ...]
     tried: tuple[dict[str, Any], ...]
 
 
-def choose(
+def choose_prior(
     problem: FitProblem, folds: Sequence[Information], weights: Array, weight: float | None, *, kinds: bool
-) -> Choice:
+) -> PriorChoice:
     """The choice of the weight, unless it is given, and with `kinds` of what may be left out."""
-    models = _distinct(problem) if kinds else [()]
+    models: list[tuple[Kind, ...]] = _distinct(problem) if kinds else [()]
     tried: list[dict[str, Any]] = []
     without = models[0]
     if len(models) > 1:
         at = MIDDLE if weight is None else weight
         without = models[_plainest(problem, folds, weights, [(one, at) for one in models], tried)]
     if weight is not None:
-        return Choice(weight, without, tuple(tried))
+        return PriorChoice(weight, without, tuple(tried))
     heaviest_first = WEIGHTS[::-1]
     taken = _plainest(problem, folds, weights, [(without, one) for one in heaviest_first], tried)
-    return Choice(heaviest_first[taken], without, tuple(tried))
+    return PriorChoice(heaviest_first[taken], without, tuple(tried))
 
 
-def _distinct(problem: FitProblem) -> list[tuple[str, ...]]:
+def _distinct(problem: FitProblem) -> list[tuple[Kind, ...]]:
     """Kinds that leave different models."""
-    made: dict[tuple[int, ...], tuple[str, ...]] = {}
+    made: dict[tuple[int, ...], tuple[Kind, ...]] = {}
     for kind in reversed(KINDS):
         made.setdefault(problem.without(kind).zero, kind)
     return list(reversed(made.values()))
@@ -62,7 +63,7 @@ def _plainest(
     problem: FitProblem,
     folds: Sequence[Information],
     weights: Array,
-    candidates: Sequence[tuple[tuple[str, ...], float]],
+    candidates: Sequence[tuple[tuple[Kind, ...], float]],
     tried: list[dict[str, Any]],
 ) -> int:
     """The first candidate whose error lies within one standard error of the least; all are written down."""

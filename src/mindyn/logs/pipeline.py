@@ -50,7 +50,8 @@ class SampleStream:
 
     A segment may go on from one block to the next, with the same number.
 
-    notes    what was left out, split or chosen so far
+    notes           what was left out, split or chosen so far
+    first_segments  number of the first segment of every log begun so far
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class SampleStream:
         self.conditioning = resolved
         self.choices = tuple(choices)
         self.notes = list(choices)
+        self.first_segments: list[int] = []
         self._block = block
         self._segment = -1
         self._total = 0
@@ -87,7 +89,9 @@ class SampleStream:
         """Samples with the file rows that they come from and the number of their log."""
         c = self.conditioning
         self.notes, self._segment, self._total = list(self.choices), -1, 0
+        self.first_segments.clear()
         for number_of_log, log in enumerate(self.logs):
+            self.first_segments.append(self._segment + 1)
             chunks: Iterable[Log] = [log] if isinstance(log, Log) else log
             last: tuple[int, int] | None = None
             for window in windows(self._uniform(chunks), self._block, reach_rows(c)):
@@ -185,7 +189,7 @@ def condition_stream(
     """Samples of the logs block by block, in bounded memory; the same numbers as `condition`."""
     listed = _as_list(logs)
     resolved, notes = resolve(conditioning or Conditioning(), listed, cutoff_rule)
-    return SampleStream(listed, robot, resolved, block_rows, notes)
+    return SampleStream(listed, robot, resolved, block_rows, tuple(map(str, notes)))
 
 
 def condition(
@@ -198,7 +202,7 @@ def condition(
     """Samples of all rows of the logs; settings left "auto" are chosen from these logs and reported."""
     listed = _as_list(logs)
     resolved, notes = resolve(conditioning or Conditioning(), listed, cutoff_rule)
-    stream = SampleStream(listed, robot, resolved, None, notes)
+    stream = SampleStream(listed, robot, resolved, None, tuple(map(str, notes)))
     blocks = list(stream.blocks())
     rows = np.concatenate([rows for _, rows, _ in blocks])
     owners = np.concatenate([np.full(len(rows), owner, dtype=np.int64) for _, rows, owner in blocks])

@@ -16,22 +16,21 @@ from mindyn.logs.findings import LogError
 from mindyn.logs.log import Log, joined
 from mindyn.logs.reading import LogScan
 from mindyn.logs.stretches import Piece, pieces, uniform_pieces
+from mindyn.notes import Note
 
 HEAD_ROWS: Final = 200_000
 """Rows of each log from which settings are chosen, so that a stream chooses as the whole log does."""
 JITTER: Final = 0.05
 """Stamps whose steps vary by less than this part of the period are uniform."""
 SHORTEST_EDGE_S: Final = 0.1
-CUTOFF_NOTE, DELAY_NOTE = "position cut-off", "delay of the torque"
-"""How the notes on these choices begin."""
 NEARLY_ALL: Final = 0.95
 GAP: Final = 2.5
 
 
 def resolve(
     c: Conditioning, logs: Sequence[Log | LogScan], cutoff_rule: CutoffRule
-) -> tuple[Conditioning, tuple[str, ...]]:
-    """The conditioning without "auto", and a sentence on each choice."""
+) -> tuple[Conditioning, tuple[Note, ...]]:
+    """The conditioning without "auto", and a note on each choice, its kind the name of the setting."""
     if c.is_resolved:
         return c, ()
     heads = [head(log) for log in logs]
@@ -39,15 +38,26 @@ def resolve(
     parts = uniform_stretches(c, heads)
     if c.position_cutoff_hz == "auto":
         c = replace(c, position_cutoff_hz=cutoff_rule(parts, number(c.rate_hz, "rate_hz")))
-        chosen = "no filter" if c.position_cutoff_hz is None else f"{c.position_cutoff_hz:.4g} Hz"
-        notes.append(f"{CUTOFF_NOTE} chosen from the data: {chosen}")
+        notes.append(cutoff_note(c, "from the data"))
     if c.edge_s == "auto":
         c = replace(c, edge_s=automatic_edge(c))
-        notes.append(f"{number(c.edge_s, 'edge_s'):.4g} s cut at both ends of every segment")
+        cut = f"{number(c.edge_s, 'edge_s'):.4g} s cut at both ends of every segment"
+        notes.append(Note("edge_s", cut))
     if c.delay_s == "auto":
         c = c.with_delay(chosen_delay(parts, c))
-        notes.append(f"{DELAY_NOTE} estimated from the data: {1e3 * number(c.delay_s, 'delay_s'):.3g} ms")
+        notes.append(delay_note(c, "estimated from the data"))
     return c, tuple(notes)
+
+
+def cutoff_note(c: Conditioning, how: str) -> Note:
+    """Which cut-off the motion was given."""
+    chosen = "no filter" if c.position_cutoff_hz is None else f"{number(c.position_cutoff_hz, 'the cut-off'):.4g} Hz"
+    return Note("position_cutoff_hz", f"position cut-off chosen {how}: {chosen}")
+
+
+def delay_note(c: Conditioning, how: str) -> Note:
+    """Which delay was found."""
+    return Note("delay_s", f"delay of the torque {how}: {1e3 * number(c.delay_s, 'delay_s'):.3g} ms")
 
 
 def head(log: Log | LogScan) -> Log:
@@ -64,7 +74,7 @@ def head(log: Log | LogScan) -> Log:
     return joined(chunks).take(slice(0, HEAD_ROWS))
 
 
-def _with_time_base(c: Conditioning, heads: Sequence[Log]) -> tuple[Conditioning, list[str]]:
+def _with_time_base(c: Conditioning, heads: Sequence[Log]) -> tuple[Conditioning, list[Note]]:
     if any(len(log) < 2 for log in heads):
         raise LogError("too few rows: a log with fewer than 2 rows has no rate")
     steps = [np.diff(log.time) for log in heads]
@@ -82,7 +92,8 @@ def _with_time_base(c: Conditioning, heads: Sequence[Log]) -> tuple[Conditioning
         uniform = all((np.abs(s * rate - 1) <= JITTER).all() for s in within)
         c = replace(c, stamps="uniform" if uniform else "measured")
         if not uniform:
-            notes.append(f"stamps jitter or differ from {rate:.6g} Hz: rows are interpolated to uniform times")
+            found = f"stamps jitter or differ from {rate:.6g} Hz: rows are interpolated to uniform times"
+            notes.append(Note("stamps", found))
     return c, notes
 
 

@@ -224,16 +224,6 @@ def require_joints(regressor: Regressor, samples: Samples) -> None:
         )
 
 
-def require_samples(data: object, who: str) -> Samples:
-    """Refuses a stream, or what was gathered from one, for fits that need all rows at once."""
-    if not isinstance(data, Samples):
-        raise InputError(
-            f"{who}: all rows are needed at once, as Samples, not as {type(data).__name__}",
-            hint="read_log in place of scan_log (no --stream), or LeastSquares, which reads block by block",
-        )
-    return data
-
-
 def require_enough(regressor: Regressor, counts: tuple[int, ...], reach: Array | None) -> None:
     """Refuses what cannot be fitted, by name, before any number is computed from it."""
     names = regressor.joint_names

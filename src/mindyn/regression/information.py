@@ -37,11 +37,7 @@ class Information:
 
     def __add__(self, other: Information) -> Information:
         """The information of both."""
-        if (self.joint_names, self.names) != (other.joint_names, other.names):
-            raise InputError("information of different joints or parameters cannot be combined")
-        factors = [triangle_of(np.vstack(pair)) for pair in zip(self.factors, other.factors, strict=True)]
-        counts = [a + b for a, b in zip(self.counts, other.counts, strict=True)]
-        return replace(self, factors=tuple(factors), counts=tuple(counts))
+        return combined((self, other))
 
     def stacked(self, weights: Array | None = None) -> tuple[Array, Array]:
         """R (rows, p) and z (rows,) with |R beta - z|^2 = sum_i weights_i |Y_i beta - tau_i|^2."""
@@ -82,11 +78,15 @@ class Information:
 
 
 def combined(parts: Sequence[Information]) -> Information:
-    """The information of all parts, which are of the same joints and parameters."""
-    total = parts[0]
-    for part in parts[1:]:
-        total = total + part
-    return total
+    """The information of all parts, which are of the same joints and parameters; the order of parts is kept to."""
+    first = parts[0]
+    if any((one.joint_names, one.names) != (first.joint_names, first.names) for one in parts):
+        raise InputError("information of different joints or parameters cannot be combined")
+    if len(parts) == 1:
+        return first
+    joints = range(len(first.factors))
+    factors = tuple(triangle_of(np.vstack([one.factors[j] for one in parts])) for j in joints)
+    return replace(first, factors=factors, counts=tuple(sum(one.counts[j] for one in parts) for j in joints))
 
 
 def null_space(R: Array) -> Array:

@@ -16,8 +16,16 @@ from mindyn.identifiability.base_sets import base_parameters
 from mindyn.kernels.kernel import Kernel
 from mindyn.kernels.model import compile_model
 from mindyn.parameters.base import BaseParameters
-from mindyn.parameters.labels import parameter_labels
+from mindyn.parameters.parameter import (
+    Parameter,
+    friction_parameter,
+    joint_side_parameters,
+    parameters_of_base,
+    standard_parameters,
+)
 from mindyn.regression.friction import SHAPES, Friction
+from mindyn.regression.mlc_columns import lin_columns
+from mindyn.regression.treatment import Treatment
 from mindyn.robots.parts import Drive
 from mindyn.robots.robot import Robot
 
@@ -31,7 +39,7 @@ Parts = list[list[Array]]
 class _FrictionColumn:
     """A column made of the direction or the speed of one friction: torque rows[j] * values at every joint j in it."""
 
-    name: str
+    parameter: Parameter
     source: int
     shape: str
     weights: Array
@@ -51,7 +59,8 @@ class Regressor:
     """Y (N, n, count) with tau = Y beta, kept as its structurally nonzero columns for each joint.
 
     joint_names  of the rows: the primary joints, which are all n of a robot without loops
-    names        of the parameters: the base set's, then friction shapes and joint-side friction
+    parameters   what is estimated: the base set's, then friction shapes and joint-side friction
+    names        of the parameters
     columns      for each joint the numbers of the parameters that its torque depends on
     """
 
@@ -76,7 +85,8 @@ class Regressor:
         declared = {k for k, name in enumerate(self.base.names) if name in {one.name for one in robot.extras}}
         self._declared = [(int(place), self.base.names[k]) for place, k in enumerate(columns) if k in declared]
         self._shaped = self._shaped_columns()
-        self.names = (*self.base.names, *(one.name for one in self._shaped))
+        self.parameters = (*parameters_of_base(self.base), *(one.parameter for one in self._shaped))
+        self.names = tuple(one.name for one in self.parameters)
         self.columns = tuple(self._joint_columns(i, columns) for i in range(self.joint_count))
         self._require_names()
 
@@ -147,8 +157,8 @@ class Regressor:
 
     def _coulomb_columns(self) -> dict[int, int]:
         """For each drive the column of its Coulomb friction; of drives that a loop keeps in step, for the first."""
-        labels = parameter_labels(self.robot, drives=self.base.drives)
-        own = [labels[10 * self.robot.joint_count + 4 * k + 2] for k in range(len(self._matrix))]
+        standard = standard_parameters(self.robot, drives=self.base.drives)
+        own = [one.name for one in standard if one.kind == "coulomb"]
         named = [(k, name) for k, label in enumerate(own) for name in (label, f"{label}R")]
         return {k: self.base.names.index(name) for k, name in named if name in self.base.names}
 
@@ -156,14 +166,13 @@ class Regressor:
         drives = self.robot.drives if self.base.drives else ()
         made = []
         for k in self._coulomb_columns():
-            number = self.robot.joint_index(drives[k].joint) + 1
-            weights = self._matrix[k] / self._scales[k]
-            made += [_FrictionColumn(f"f_{name}{number}", k, name, weights) for name in self.friction.shapes]
-        for k, name in enumerate(self.friction.joint_side, len(drives)):
-            number = self.robot.joint_index(name) + 1
-            unit = np.eye(self.joint_count)[self.joint_names.index(name)]
-            made += [_FrictionColumn(f"fvj{number}", k, "speed", unit)]
-            made += [_FrictionColumn(f"fcj{number}", k, "direction", unit)]
+            joint, weights = drives[k].joint, self._matrix[k] / self._scales[k]
+            for shape in self.friction.shapes:
+                made.append(_FrictionColumn(friction_parameter(self.robot, joint, shape), k, shape, weights))
+        for k, joint in enumerate(self.friction.joint_side, len(drives)):
+            unit = np.eye(self.joint_count)[self.joint_names.index(joint)]
+            viscous, coulomb = joint_side_parameters(self.robot, joint)
+            made += [_FrictionColumn(viscous, k, "speed", unit), _FrictionColumn(coulomb, k, "direction", unit)]
         return made
 
     def _joint_columns(self, joint: int, columns: NDArray[np.intp]) -> NDArray[np.intp]:
@@ -194,6 +203,18 @@ class Regressor:
         repeated = sorted({name for name in self.names if self.names.count(name) > 1})
         if repeated:
             raise InputError(f"parameter names must be unique; repeated: {', '.join(repeated)}")
+
+
+def regressor_of(robot: Robot, treatment: Treatment, base: BaseParameters | None = None) -> Regressor:
+    """The columns that a treatment asks for; `base` in place of the set that it names."""
+    if base is not None:
+        return Regressor(robot, treatment.shape, base)
+    if treatment.base_form == "lin":
+        return Regressor(robot, treatment.shape, *lin_columns(robot))
+    if treatment.base_form == "structural":
+        return Regressor(robot, treatment.shape)
+    drives = bool(robot.drives or robot.extras)
+    return Regressor(robot, treatment.shape, base_parameters(robot, treatment.base_form, drives=drives))
 
 
 @lru_cache(maxsize=KEPT)

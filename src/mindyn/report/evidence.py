@@ -154,7 +154,7 @@ def excitation(estimate: Estimate, evidence: Sequence[Evidence]) -> ExcitationDa
         for k, joint in enumerate(estimate.robot.primary_joints)
     )
     told = len(estimate.names) - len(estimate.left_out) - len(estimate.untold)
-    condition = estimate.provenance.get("condition_number")
+    condition = estimate.condition_number
     return ExcitationData(taken[0].role, condition, told, sum(one.rows for one in estimate.residuals), joints)
 
 

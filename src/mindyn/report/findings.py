@@ -119,10 +119,8 @@ def comparison_data(
 
 
 def _about(estimate: Estimate) -> str:
-    mended = (
-        ", then mended: moved to the nearest values that an arm can have" if "mended" in estimate.provenance else ""
-    )
-    return f"{estimate.provenance.get('estimator', '')}{mended}"
+    mended = ", then mended: moved to the nearest values that an arm can have" if estimate.mended else ""
+    return f"{estimate.method}{mended}"
 
 
 def _error(other: Estimate, estimate: Estimate, logs: Sequence[Log]) -> TorqueError:
@@ -130,7 +128,7 @@ def _error(other: Estimate, estimate: Estimate, logs: Sequence[Log]) -> TorqueEr
     if not logs:
         return fit_error(other)
     conditioning = other.conditioning or estimate.conditioning
-    return validate(replace(other, conditioning=conditioning), logs).error
+    return validate(replace(other, treatment=replace(other.treatment, conditioning=conditioning)), logs).error
 
 
 def _column(name: str, error: TorqueError, about: str) -> ErrorColumn:

@@ -24,7 +24,7 @@ def gather(inputs: ReportInputs) -> ReportData:
     moved = excitation(estimate, evidence)
     return ReportData(
         robot=estimate.robot.name,
-        estimator=str(estimate.provenance.get("estimator", "")),
+        estimator=estimate.method,
         status=estimate.status,
         constrained=estimate.constrained,
         joints=_joints(estimate),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import PurePath
 from typing import Any, Final
@@ -14,22 +15,27 @@ from mindyn.report.inputs import ReportInputs
 from mindyn.report.markup import typeset
 
 PACKAGES: Final = ("mindyn", "numpy", "scipy", "casadi", "llvmlite", "polars")
-SHOWN_ELSEWHERE: Final = ("sources", "notes", "condition_number", "joint_weights")
-RECORDS: Final = ("physical", "unconstrained", "tried")
+RECORDS: Final = ("tried", "mended")
 """Of the provenance: no settings but what came of them; they are in the estimate's file."""
 
 
 def made_data(inputs: ReportInputs) -> MadeData:
-    """From the estimate's provenance and, where it is given, the record of the run."""
-    provenance, run = inputs.estimate.provenance, inputs.run
-    kept = {key: value for key, value in provenance.items() if key not in (*SHOWN_ELSEWHERE, *RECORDS)}
-    kept = {"samples" if key == "rows" else key: value for key, value in kept.items()}
+    """From the estimate's settings and, where it is given, the record of the run."""
+    estimate, run = inputs.estimate, inputs.run
+    score = estimate.cross_validated
+    kept = {
+        "method": estimate.method,
+        **{name: value for name, value in estimate.provenance.items() if name not in RECORDS},
+        "treatment": estimate.treatment.to_dict(),
+        "left_out": estimate.left_out,
+        "cross_validated": None if score is None else asdict(score),
+    }
     return MadeData(
         _command(run.get("command", ())),
         tuple(_flat(kept)),
         tuple(_sources(inputs)),
         tuple((name, str(found)) for name, found in (run.get("versions") or package_versions()).items() if found),
-        tuple(map(str, provenance.get("notes", ()))),
+        tuple(map(str, estimate.notes)),
     )
 
 
@@ -52,10 +58,9 @@ def _version(package: str) -> str | None:
 
 def _sources(inputs: ReportInputs) -> list[tuple[str, str]]:
     """Path and SHA-256 of every file once."""
-    listed = [*inputs.run.get("inputs", ()), *inputs.estimate.provenance.get("sources", ())]
-    found = {str(one["path"]): str(one["sha256"]) for one in listed}
-    for log in (*inputs.training_logs, *inputs.validation_logs):
-        found |= {source.path: source.sha256 for source in log.sources}
+    found = {str(one["path"]): str(one["sha256"]) for one in inputs.run.get("inputs", ())}
+    of_logs = (source for log in (*inputs.training_logs, *inputs.validation_logs) for source in log.sources)
+    found |= {source.path: source.sha256 for source in (*inputs.estimate.sources, *of_logs)}
     return list(found.items())
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 from mindyn.estimators.closed_loop_instruments import ClosedLoopInstruments
 from mindyn.estimators.energy_difference import EnergyDifference
 from mindyn.estimators.estimate import Estimate
+from mindyn.estimators.estimator import Estimator
 from mindyn.estimators.instrumental_variables import InstrumentalVariables
 from mindyn.estimators.last_link_first import LastLinkFirst
 from mindyn.estimators.least_squares import LeastSquares
@@ -19,6 +20,8 @@ from mindyn.estimators.total_least_squares import TotalLeastSquares
 from mindyn.excitation.step_plan import StepPlan
 from mindyn.excitation.step_planner import plan_tests
 from mindyn.excitation.step_simulation import simulate_tests
+from mindyn.regression.rows import rows_of
+from mindyn.regression.treatment import Treatment
 from mindyn.robots.robot import Robot
 from mindyn.validation.bench_setting import Trial, encoders
 
@@ -36,20 +39,21 @@ class Method:
     tests: Callable[[Robot], int] = lambda _robot: 1
 
 
-def _on_samples(make: Callable[[Trial], Any]) -> Fit:
+def _on_samples(make: Callable[[Trial], Estimator]) -> Fit:
     """The fit of an estimator, made for the trial, to the trial's samples."""
 
     def fit(trial: Trial) -> Estimate:
-        found: Estimate = make(trial).fit(trial.bench.robot, trial.samples)
-        return found
+        estimator, robot = make(trial), trial.bench.robot
+        treatment = estimator.treatment_for(robot, Treatment(drives="stated"))
+        return estimator.fit(rows_of(robot, trial.samples, treatment))
 
     return fit
 
 
-def _in_loop(estimator: Callable[..., Any]) -> Callable[[Trial], Any]:
+def _in_loop(estimator: Callable[..., Estimator]) -> Callable[[Trial], Estimator]:
     """An estimator that replays the controller of the trial."""
 
-    def make(trial: Trial) -> Any:
+    def make(trial: Trial) -> Estimator:
         bench = trial.bench
         return estimator(bench.controller, control_rate_hz=bench.setting.control_rate_hz, initial="reference")
 

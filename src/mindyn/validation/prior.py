@@ -39,6 +39,8 @@ def prior_estimate(estimate: Estimate, prior: Robot | None = None) -> Estimate |
         left_out=(),
         untold=(),
         shifts=None,
+        physical=None,
+        mended=False,
     )
 
 

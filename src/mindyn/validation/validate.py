@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
-from mindyn.estimators.least_squares import LeastSquares
+from mindyn.estimators.estimator import Estimator
 from mindyn.logs.conditioning import torque_cutoff
 from mindyn.logs.log import Log
 from mindyn.logs.samples import Samples
 from mindyn.regression.gathering import segment_ends
+from mindyn.regression.rows import rows_of
+from mindyn.regression.treatment import Treatment
 from mindyn.robots.robot import Robot
 from mindyn.robots.table import text_table
 from mindyn.validation.errors import TorqueError, pooled, torque_error
@@ -32,8 +34,6 @@ WORDS: Final[Mapping[Grade, str]] = {
 }
 OVERFIT: Final = 2.0
 """A held-out error above this multiple of the training error is said to be one."""
-NO_TORQUES: Final = ("energy difference", "momentum difference", "step by step", "output error, position")
-"""Estimators whose residuals are not of torque samples but of means over intervals or tests, or of positions."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,7 +126,7 @@ def _sentence(estimate: Estimate, error: TorqueError, joint: int) -> str:
 
 def _comparable_fit_error(estimate: Estimate, joint: str) -> float:
     """Relative error of a joint in the fit; NaN where that was not of torques as logged, as held-out rows are."""
-    if estimate.provenance.get("estimator") in NO_TORQUES:
+    if estimate.residual_of != "torque":
         return float("nan")
     if estimate.filter_hz is not None or (estimate.conditioning and torque_cutoff(estimate.conditioning) is not None):
         return float("nan")
@@ -135,14 +135,14 @@ def _comparable_fit_error(estimate: Estimate, joint: str) -> float:
 
 
 def cross_validate(
-    estimator: LeastSquares, robot: Robot, samples: Samples, *, folds: int = 5
+    estimator: Estimator, robot: Robot, samples: Samples, treatment: Treatment | None = None, *, folds: int = 5
 ) -> tuple[TorqueError, ...]:
     """One error for each fold: segments, or contiguous parts of them, held out in turn."""
     numbers = fold_numbers(samples.segments, folds)
     errors = []
     for fold in range(folds):
         held = numbers == fold
-        found = estimator.fit(robot, _taken(samples, ~held, numbers))
+        found = estimator.fit(rows_of(robot, _taken(samples, ~held, numbers), treatment))
         part = _taken(samples, held, numbers)
         errors.append(torque_error(samples.joint_names, part.tau, found.predict(part)))
     return tuple(errors)

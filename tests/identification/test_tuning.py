@@ -7,8 +7,8 @@ from estimators.recovered import smooth_samples
 from robots import random_robot, with_random_drives
 
 import mindyn
-from mindyn.estimators.trials import Setting, Trials
-from mindyn.estimators.tuning import Freedom, tuned
+from mindyn.identification.trials import Setting, Trials
+from mindyn.identification.tuning import Freedom, tuned
 from mindyn.logs.conditioning import AS_LOGGED, Conditioning
 from mindyn.logs.cutoffs import noise_floor_cutoff
 from mindyn.logs.log import log_of_arrays
@@ -51,7 +51,7 @@ def test_parameters_that_exact_data_support_are_all_kept():
 def test_notes_tell_the_cut_off_that_was_used():
     robot = mindyn.load_robot("planar2")
     found = mindyn.identify(robot, exact_log(robot, 1601))
-    told = [note for note in found.provenance["notes"] if "cut-off" in note]
+    told = [str(note) for note in found.notes if "cut-off" in str(note)]
     used = found.conditioning.position_cutoff_hz
     assert len(told) == 1
     assert told[0].endswith("no filter" if used is None else f"{used:.4g} Hz")

@@ -6,13 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from recovered import smooth_samples
+from estimators.recovered import smooth_samples
 
 import mindyn
 from mindyn.errors import InputError
 from mindyn.logs.log import log_of_arrays
 from mindyn.logs.statement import Statement
 from mindyn.regression.regressor import with_estimated_drives
+from mindyn.regression.treatment import Treatment
 from mindyn.robots.drive_matrices import gear_matrix
 
 FIT = mindyn.LeastSquares()
@@ -28,7 +29,7 @@ def sound(name="puma560", rows=2000):
 
 
 def notes(robot, log, settings=PLAIN):
-    return mindyn.identify(robot, log, FIT, settings).provenance["notes"]
+    return [str(note) for note in mindyn.identify(robot, log, FIT, Treatment(settings)).notes]
 
 
 @pytest.mark.parametrize("name", ["puma560", "puma560_fgl", "ur10", "panda", "scara", "planar2"])
@@ -39,9 +40,9 @@ def test_a_sound_log_raises_no_doubt(name):
 def test_noise_above_the_torque_of_a_wrist_is_not_taken_for_a_mistake():
     robot, log = sound()
     noise = np.random.default_rng(1).standard_normal(log.tau.shape) * np.array([0, 0, 0, 1, 1, 3])
-    found = mindyn.identify(robot, replace(log, tau=log.tau + noise * log.tau.std(axis=0)), FIT, PLAIN)
+    found = mindyn.identify(robot, replace(log, tau=log.tau + noise * log.tau.std(axis=0)), FIT, Treatment(PLAIN))
     assert found.residuals[5].rms > 0.9 * found.residuals[5].rms_torque
-    assert found.provenance["notes"] == []
+    assert found.notes == ()
 
 
 @pytest.mark.parametrize("name", ["puma560", "scara"])
@@ -105,13 +106,11 @@ def test_gears_of_the_log_couple_the_drives_of_a_robot_without():
     G = gear_matrix(geared)[[driven.index(name) for name in geared.joint_names]]
     log = replace(log, statement=Statement(side="motor", gears=G.tolist()))
     bare = replace(geared, drives=())
-    found, known = (mindyn.identify(robot, log, FIT, PLAIN) for robot in (bare, geared))
+    found, known = (mindyn.identify(robot, log, FIT, Treatment(PLAIN)) for robot in (bare, geared))
     assert found.names == known.names
     np.testing.assert_allclose(found.beta, known.beta, rtol=1e-6, atol=1e-9)
-    assert found.provenance["notes"][0].startswith(
-        "friction and rotors are coupled as the log's gears say: joint5 with"
-    )
-    assert not [note for note in known.provenance["notes"] if "gears" in note]
+    assert str(found.notes[0]).startswith("friction and rotors are coupled as the log's gears say: joint5 with")
+    assert not [note for note in known.notes if "gears" in str(note)]
 
 
 def test_gears_unlike_the_drives_are_noted():

@@ -17,13 +17,13 @@ from mindyn.logs.filters import lowpass
 from mindyn.logs.log import Log
 from mindyn.logs.pipeline import condition
 from mindyn.logs.samples import Samples
+from mindyn.parameters.parameter import Kind, Parameter
 from mindyn.regression.friction import Friction
 from mindyn.regression.gathering import SHORTEST_EDGE_S, segment_ends
 from mindyn.regression.regressor import Regressor
+from mindyn.regression.rows import FOLDS
+from mindyn.regression.treatment import Treatment
 
-FOLDS: Final = 8
-"""Blocks of the training rows. With 4 blocks the rest of a short log leaves parameters open, and the scores of nearby
-settings jump (UR10, 14 s: 6.1 to 20 %); with 6 to 12 they agree."""
 ROWS_PER_PERIOD: Final = 8
 """Rows kept for each period of the cut-off in a fit: what lies between them is interpolation."""
 REWEIGHTINGS: Final = 4
@@ -38,25 +38,28 @@ class Setting:
     conditioning  of the motion
     filter_hz     low pass on columns and torque
     friction      shape of the friction columns
-    without       kinds of parameter left out, as the beginnings of their names
+    without       kinds of parameter left out
     dropped       how many of the others are left out, the least supported first
     """
 
     conditioning: Conditioning
     filter_hz: float | None
     friction: Friction
-    without: tuple[str, ...] = ()
+    without: tuple[Kind, ...] = ()
     dropped: int = 0
 
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it."""
-        return {
-            "conditioning": self.conditioning.to_dict(),
-            "filter_hz": self.filter_hz,
-            "friction": self.friction.to_dict(),
-            "without": list(self.without),
-            "dropped": self.dropped,
-        }
+    def treatment(self, asked: Treatment) -> Treatment:
+        """The treatment that the setting makes of the one asked for."""
+        step = asked.decimation
+        if isinstance(step, str):
+            step = decimation_for(self.filter_hz, rate_of(self.conditioning))
+        return replace(
+            asked,
+            conditioning=self.conditioning,
+            filter_hz=self.filter_hz,
+            decimation=step,
+            friction=self.friction,
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -125,7 +128,7 @@ class Trials:
     def left_out(self, setting: Setting) -> tuple[str, ...]:
         """Names of the parameters that a setting leaves out, those to be dropped told from all training rows."""
         regressor = self.regressor.with_friction(setting.friction)
-        kept = kept_numbers(regressor.names, setting.without)
+        kept = kept_numbers(regressor.parameters, setting.without)
         names = [name for k, name in enumerate(regressor.names) if k not in kept]
         if setting.dropped:
             matrix, right, _ = _fitted(self._folds(setting, regressor), kept, regressor)
@@ -137,7 +140,7 @@ class Trials:
         """The score of the setting; with `path` also of dropping 1, 2, ... parameters."""
         regressor = self.regressor.with_friction(setting.friction)
         folds = self._folds(setting, regressor)
-        kept = kept_numbers(regressor.names, setting.without)
+        kept = kept_numbers(regressor.parameters, setting.without)
         steps = len(kept) if path else 1
         if len(folds) < 2:  # filters so slow that nothing is left to hold out
             return [Score(float("inf"), float("inf"))] * steps
@@ -197,9 +200,9 @@ def _fold(
     return _Fold(fits, [max(1, len(rows)) for rows in fit], scores)
 
 
-def kept_numbers(names: Sequence[str], without: tuple[str, ...]) -> list[int]:
-    """Numbers of the parameters whose name does not begin with one of `without`."""
-    return [k for k, name in enumerate(names) if not (without and name.startswith(without))]
+def kept_numbers(parameters: Sequence[Parameter], without: tuple[Kind, ...]) -> list[int]:
+    """Numbers of the parameters that are of none of these kinds."""
+    return [k for k, one in enumerate(parameters) if one.kind not in without]
 
 
 def _fitted(folds: Sequence[_Fold], kept: list[int], regressor: Regressor) -> tuple[Array, Array, Array]:

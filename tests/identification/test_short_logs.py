@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mindyn.estimators.identify import identify
+from mindyn.identification.identify import identify
 from mindyn.kernels.model import compile_model
 from mindyn.logs.log import log_of_arrays
 from mindyn.robots.loading import load_robot

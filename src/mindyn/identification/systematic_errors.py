@@ -25,9 +25,6 @@ from mindyn.logs.samples import Samples
 from mindyn.regression.gathering import gather, segment_ends
 from mindyn.regression.information import solve
 
-JUMPS: Final = ("fc", "f_")
-"""Beginnings of the names of friction that turns over with the direction. Where it does is a matter of single rows,
-which says less of the timing than it would seem: the smooth torque alone is asked."""
 NAMED: Final = 5
 """Parameters named in a sentence."""
 
@@ -35,8 +32,8 @@ NAMED: Final = 5
 class FitRows:
     """Rows as the fit of an estimate sees them, weighted by its residuals there; see `with_systematic_errors`."""
 
-    def __init__(self, found: Estimate, samples: Samples, decimation: int) -> None:
-        self.found, self.samples, self.decimation = found, samples, decimation
+    def __init__(self, found: Estimate, samples: Samples) -> None:
+        self.found, self.samples, self.decimation = found, samples, found.treatment.step
         self.residuals = self.rest(samples.tau, found.beta)
         squares = np.array([float(e @ e) / len(e) for e in self.residuals])
         power = (samples.tau**2).mean(axis=0)
@@ -71,15 +68,14 @@ class FitRows:
 
 
 def with_systematic_errors(
-    found: Estimate, samples: Samples, conditioning: Conditioning, decimation: int, fitted: int | None = None
+    found: Estimate, samples: Samples, conditioning: Conditioning, fitted: int | None = None
 ) -> Estimate:
     """The estimate with a covariance that includes the shifts by timing and differences.
 
     samples, conditioning   what it was fitted to, or stretches of that, and how it was made
-    decimation              of the rows of the samples in the fit
     fitted                  number of samples of the fit; that of `samples` if left out
     """
-    rows = FitRows(found, samples, decimation)
+    rows = FitRows(found, samples)
     moved, seconds, deviation = timing_error(rows)
     # Of stretches alone the timing is told less well than by the whole: their own noise is taken out of it.
     share = min(1.0, len(samples) / fitted) if fitted else 1.0
@@ -166,8 +162,11 @@ def _slope(found: Estimate, samples: Samples) -> Array:
 
 
 def _smooth_torque(found: Estimate, samples: Samples) -> Array:
-    """(N, n) the expected torque without what turns over with the direction."""
-    smooth = np.where([name.startswith(JUMPS) for name in found.names], 0.0, found.beta)
+    """(N, n) the expected torque without friction that turns over with the direction.
+
+    Where it does is a matter of single rows, which says less of the timing than it would seem.
+    """
+    smooth = np.where([one.turns_over for one in found.parameters], 0.0, found.beta)
     return unfiltered_prediction(found.regressor, smooth, samples)
 
 

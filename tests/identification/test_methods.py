@@ -1,4 +1,4 @@
-"""`identify_by`: every method finds the arm from a log, with the settings that `identify` chose."""
+"""Every method by name finds the arm from a log, with settings chosen from it or those of another fit."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from cli.program import mindyn_program
 from estimators.recovered import smooth_samples
 
 import mindyn
-from mindyn.errors import InputError
-from mindyn.estimators.other_methods import OTHER_METHODS
+from mindyn.identification.methods import METHODS
 from mindyn.logs.log import log_of_arrays
 
 
@@ -22,10 +21,10 @@ def recorded():
     return robot, log, samples, mindyn.identify(robot, log)
 
 
-@pytest.mark.parametrize("method", OTHER_METHODS)
+@pytest.mark.parametrize("method", METHODS)
 def test_every_method_explains_the_log_with_the_chosen_settings(recorded, method):
     robot, log, samples, start = recorded
-    found = mindyn.identify_by(method, robot, log, start=start)
+    found = mindyn.identify(robot, log, METHODS[method], start.treatment)
     assert found.conditioning == start.conditioning
     assert found.regressor.friction == start.regressor.friction
     inside = slice(200, -200)
@@ -34,10 +33,14 @@ def test_every_method_explains_the_log_with_the_chosen_settings(recorded, method
     assert found.status != start.status
 
 
-def test_unknown_methods_are_refused_with_the_known_ones(recorded, tmp_path):
+def test_an_estimator_alone_gets_the_settings_that_were_chosen_for_least_squares(recorded):
     robot, log, _, start = recorded
-    with pytest.raises(InputError, match="method must be one of ordinary, robust.*; got 'magic'"):
-        mindyn.identify_by("magic", robot, log, start=start)
+    found = mindyn.identify(robot, log, METHODS["ordinary"])
+    assert found.treatment == start.treatment
+    assert found.left_out == ()
+
+
+def test_unknown_methods_are_refused_with_the_known_ones(tmp_path):
     for options, words in ((("--method", "magic"), "got 'magic'"), (("--method", "total", "--stream"), "exclude each")):
         ended = mindyn_program("identify", "planar2", tmp_path / "none.csv", *options)
         assert ended.code == 1

@@ -6,12 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from equations import equations
 from estimators.recovered import smooth_samples
 
 import mindyn
-from mindyn.estimators.systematic import with_systematic_errors
+from mindyn.identification.systematic_errors import with_systematic_errors
 from mindyn.logs.conditioning import AS_LOGGED
 from mindyn.logs.log import log_of_arrays
+from mindyn.regression.treatment import Treatment
 
 ROBOT = mindyn.with_estimated_drives(mindyn.load_robot("planar2"))
 FIXED = mindyn.Conditioning(position_cutoff_hz=20.0, delay_s=0.0, edge_s=0.1)
@@ -23,8 +25,8 @@ def log_of(samples):
 
 def test_a_fit_survives_stretches_too_short_to_judge_by():
     logs = [log_of(smooth_samples(ROBOT, 2000, seed, rate=1000.0)) for seed in range(100)]
-    found = mindyn.identify(ROBOT, logs, mindyn.LeastSquares(filter_hz=1.5, decimation=10), FIXED)
-    assert any(note.startswith("intervals are of noise alone") for note in found.provenance["notes"])
+    found = mindyn.identify(ROBOT, logs, mindyn.LeastSquares(), Treatment(FIXED, filter_hz=1.5, decimation=10))
+    assert any(str(note).startswith("intervals are of noise alone") for note in found.notes)
 
 
 @pytest.mark.parametrize("estimator", [mindyn.LeastSquares(), mindyn.InstrumentalVariables()])
@@ -32,14 +34,16 @@ def test_formulas_need_no_value_at_rest(estimator):
     arm = replace(ROBOT, extras=(mindyn.ExtraTorque("mine", "joint1", "qd * log(abs(qd))", 50.0),))
     samples = smooth_samples(arm, 3000)
     assert (samples.qd != 0).all()
-    assert mindyn.identify(arm, log_of(samples), estimator, FIXED).value("mine") == pytest.approx(50.0, rel=0.05)
+    assert mindyn.identify(arm, log_of(samples), estimator, Treatment(FIXED)).value("mine") == pytest.approx(
+        50.0, rel=0.05
+    )
 
 
 def test_a_dead_torque_column_is_not_called_unexplained():
     samples = smooth_samples(ROBOT, 3000)
     dead = replace(samples, tau=samples.tau * np.array([1.0, 0.0]))
-    notes = mindyn.identify(ROBOT, log_of(dead), mindyn.LeastSquares(), FIXED).provenance["notes"]
-    assert not any("unexplained at joint2" in note or "friction drives" in note for note in notes)
+    notes = mindyn.identify(ROBOT, log_of(dead), mindyn.LeastSquares(), Treatment(FIXED)).notes
+    assert not any("unexplained at joint2" in str(note) or "friction drives" in str(note) for note in notes)
 
 
 def test_a_chosen_delay_is_said():
@@ -47,8 +51,8 @@ def test_a_chosen_delay_is_said():
     late = replace(samples, tau=np.roll(samples.tau, 3, axis=0)).take(slice(10, None))
     found = mindyn.identify(ROBOT, log_of(late))
     assert found.conditioning.delay_s
-    assert any(note.startswith("delay of the torque chosen by cross-val") for note in found.provenance["notes"])
-    assert any("cut at both ends" in note for note in found.provenance["notes"])
+    assert any(str(note).startswith("delay of the torque chosen by cross-val") for note in found.notes)
+    assert any("cut at both ends" in str(note) for note in found.notes)
 
 
 def test_stretches_of_a_long_log_widen_intervals_no_more_than_the_log():
@@ -56,8 +60,8 @@ def test_stretches_of_a_long_log_widen_intervals_no_more_than_the_log():
     samples = smooth_samples(ROBOT, 20_000, seed=2)
     noise = 0.02 * samples.tau.std(axis=0) * np.random.default_rng(1).standard_normal(samples.tau.shape)
     samples = replace(samples, tau=samples.tau + noise)
-    found = mindyn.LeastSquares().fit(ROBOT, samples)
-    whole = with_systematic_errors(found, samples, AS_LOGGED, 1)
-    part = with_systematic_errors(found, samples.take(slice(0, 4000)), AS_LOGGED, 1, len(samples))
+    found = mindyn.LeastSquares().fit(equations(ROBOT, samples))
+    whole = with_systematic_errors(found, samples, AS_LOGGED)
+    part = with_systematic_errors(found, samples.take(slice(0, 4000)), AS_LOGGED, len(samples))
     ratio = part.provenance["systematic"]["timing_deviation_s"] / whole.provenance["systematic"]["timing_deviation_s"]
     assert 0.7 < ratio < 1.4

@@ -7,11 +7,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from closeness import assert_close
+from equations import equations
 from estimators.recovered import smooth_samples
 from robots import random_robot, with_random_drives
 
 from mindyn.estimators.least_squares import LeastSquares
-from mindyn.estimators.systematic import FitRows, difference_shift, left_out_shift, timing_error, with_systematic_errors
+from mindyn.identification.systematic_errors import (
+    FitRows,
+    difference_shift,
+    left_out_shift,
+    timing_error,
+    with_systematic_errors,
+)
 from mindyn.logs.conditioning import AS_LOGGED, Conditioning
 from mindyn.logs.derivatives import central
 from mindyn.logs.interpolation import delayed
@@ -38,17 +45,17 @@ def moved(samples, seconds):
 @pytest.mark.parametrize("seconds", [-0.001, 0.0, 0.0015])
 def test_a_delay_is_found_within_its_deviation(seconds, filter_hz):
     samples = with_noise(moved(EXACT, seconds))
-    found = LeastSquares(filter_hz=filter_hz).fit(ROBOT, samples)
-    _, asked, deviation = timing_error(FitRows(found, samples, 1))
+    found = LeastSquares().fit(equations(ROBOT, samples, filter_hz=filter_hz))
+    _, asked, deviation = timing_error(FitRows(found, samples))
     assert asked == pytest.approx(-seconds, abs=4 * deviation)
     assert 0 < deviation < 5e-4
 
 
 def test_the_estimate_moves_with_the_timing_as_said():
     base = with_noise(EXACT)
-    fits = {t: FIT.fit(ROBOT, moved(base, t)) for t in (-2e-4, 0.0, 2e-4)}
+    fits = {t: FIT.fit(equations(ROBOT, moved(base, t))) for t in (-2e-4, 0.0, 2e-4)}
     samples = moved(base, 0.0)
-    said, _, _ = timing_error(FitRows(fits[0.0], samples, 1))
+    said, _, _ = timing_error(FitRows(fits[0.0], samples))
     smooth = [k for k, name in enumerate(fits[0.0].names) if not name.startswith("fc")]
     measured = (fits[2e-4].beta - fits[-2e-4].beta) / 4e-4
     assert_close(said[smooth], measured[smooth], 0.1)
@@ -58,24 +65,24 @@ def test_better_differences_move_the_estimate_as_said():
     exact = with_noise(EXACT)
     qd = central(exact.q, exact.rate_hz)
     rough = replace(exact, qd=qd, qdd=central(qd, exact.rate_hz)).take(INNER)
-    found, better = FIT.fit(ROBOT, rough), FIT.fit(ROBOT, exact.take(INNER))
-    said = difference_shift(FitRows(found, rough, 1), Conditioning())
+    found, better = FIT.fit(equations(ROBOT, rough)), FIT.fit(equations(ROBOT, exact.take(INNER)))
+    said = difference_shift(FitRows(found, rough), Conditioning())
     assert_close(said, better.beta - found.beta, 0.1)
-    assert not difference_shift(FitRows(found, rough, 1), AS_LOGGED).any()
+    assert not difference_shift(FitRows(found, rough), AS_LOGGED).any()
 
 
 def test_what_was_left_out_moves_the_rest_as_said_and_is_told():
     samples = with_noise(EXACT)
-    full = LeastSquares().fit(ROBOT, samples)
+    full = LeastSquares().fit(equations(ROBOT, samples))
     heaviest = full.names[int(np.argmax(np.abs(full.beta) / full.deviations))]
-    weights = tuple(full.provenance["joint_weights"])
-    found = LeastSquares(weights=weights, left_out=(heaviest,)).fit(ROBOT, samples)
-    rows = FitRows(found, samples, 1)
+    weights = tuple(full.joint_weights)
+    found = LeastSquares(weights=weights, left_out=(heaviest,)).fit(equations(ROBOT, samples))
+    rows = FitRows(found, samples)
     kept = [k for k, name in enumerate(found.names) if name != heaviest]
-    full = LeastSquares(weights=tuple(rows.weights)).fit(ROBOT, samples)
-    own = LeastSquares(weights=tuple(rows.weights), left_out=(heaviest,)).fit(ROBOT, samples)
+    full = LeastSquares(weights=tuple(rows.weights)).fit(equations(ROBOT, samples))
+    own = LeastSquares(weights=tuple(rows.weights), left_out=(heaviest,)).fit(equations(ROBOT, samples))
     assert_close(left_out_shift(rows)[kept], (full.beta - own.beta)[kept], 1e-6)
-    told = with_systematic_errors(found, samples, AS_LOGGED, 1)
+    told = with_systematic_errors(found, samples, AS_LOGGED)
     assert "Intervals take what was left out for zero" in told.status
     assert told.deviations[found.names.index(heaviest)] == 0.0
     np.testing.assert_array_equal(told.beta, found.beta)

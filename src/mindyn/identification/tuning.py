@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
 
-from mindyn.estimators.trials import Setting, Trials, changed, rate_of
+from mindyn.identification.trials import Setting, Trials, changed, rate_of
 from mindyn.regression.friction import SHAPES, Friction
 
 Progress = Callable[[str], None]
@@ -61,7 +61,7 @@ def tuned(trials: Trials, start: Setting, freedom: Freedom, progress: Progress) 
     if freedom.friction:
         best = _shapes(trials, best)
     if freedom.rotors:
-        best = _better(trials, best, [replace(best, without=("Im",))], 1.0)
+        best = _better(trials, best, [replace(best, without=("rotor",))], 1.0)
     progress(_line("friction shape", trials, best))
     if freedom.rotors:
         best = _essential(trials, best, freedom)

@@ -80,7 +80,7 @@ def _reversed_notes(found: Estimate, samples: Samples) -> list[str]:
 
 def _friction_gives(found: Estimate, samples: Samples) -> Array:
     """(n,) power that the friction found gives to the joint, as a share of the power of its torque."""
-    of_friction = [name.startswith(("fv", "fc", "f_")) for name in found.names]
+    of_friction = [one.brakes for one in found.parameters]
     friction = unfiltered_prediction(found.regressor, np.where(of_friction, found.beta, 0.0), samples)
     power = np.abs(samples.tau * samples.qd).sum(axis=0)
     given = -(friction * samples.qd).sum(axis=0)

@@ -1,0 +1,27 @@
+"""`Estimator`: what the road from logs to an estimate asks of a fit."""
+
+from __future__ import annotations
+
+from typing import Literal, Protocol
+
+from mindyn.estimators.estimate import Estimate
+from mindyn.regression.rows import Rows
+from mindyn.regression.treatment import Treatment
+from mindyn.robots.robot import Robot
+
+Needs = Literal["information", "samples"]
+
+
+class Estimator(Protocol):
+    """Settings of a fit; data come to `fit` alone, and a frozen `Estimate` comes back."""
+
+    @property
+    def needs(self) -> Needs:
+        """What it reads of the rows: their R factors alone, or the samples too."""
+
+    def treatment_for(self, robot: Robot, wanted: Treatment) -> Treatment:  # noqa: ARG002 - part of the protocol
+        """The treatment that it can use in place of the one wanted; refuses a robot that it cannot fit."""
+        return wanted
+
+    def fit(self, rows: Rows) -> Estimate:
+        """The estimate."""

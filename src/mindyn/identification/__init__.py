@@ -1,0 +1,1 @@
+"""The one verb: settings chosen inside the training rows, equations, fit, judgement."""

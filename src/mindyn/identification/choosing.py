@@ -1,0 +1,181 @@
+"""`choose`: estimator and treatment for logs; what is not stated is chosen inside the training rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from mindyn.algebra.blas import on_one_blas_thread
+from mindyn.errors import InputError
+from mindyn.estimators.estimate import CrossValidated
+from mindyn.estimators.estimator import Estimator
+from mindyn.estimators.least_squares import LeastSquares
+from mindyn.identification.trials import Setting, Trials
+from mindyn.identification.tuning import Freedom, tuned
+from mindyn.logs.cleaning import LARGEST, STILL
+from mindyn.logs.conditioning import Conditioning
+from mindyn.logs.cutoffs import noise_floor_cutoff
+from mindyn.logs.log import Log
+from mindyn.logs.reading import LogScan, sparse
+from mindyn.logs.resolving import cutoff_note, delay_note, resolve
+from mindyn.notes import Note
+from mindyn.regression.friction import Friction
+from mindyn.regression.regressor import regressor_of
+from mindyn.regression.rows import Logs, completed_robot, listed_logs
+from mindyn.regression.treatment import Treatment
+from mindyn.robots.robot import Robot
+
+Progress = Callable[[str], None]
+TUNING_ROWS: Final = 60_000
+"""Rows of the logs that settings are chosen on; of longer logs, evenly spread stretches."""
+START_WIDTH: Final = 0.05
+"""rad/s over which the direction turns in the friction that trials start from."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Choice:
+    """What logs are to be identified by.
+
+    estimator  the one given; else least squares without `left_out`
+    treatment  without any "auto"
+    left_out   names of parameters that held-out rows do not miss; an estimator that was given leaves them in
+    score      the error by which this was chosen; None where nothing was left to choose
+    notes      what was chosen, and what the logs are like
+    """
+
+    estimator: Estimator
+    treatment: Treatment
+    left_out: tuple[str, ...]
+    score: CrossValidated | None
+    notes: tuple[Note, ...]
+
+
+@on_one_blas_thread
+def choose(
+    robot: Robot,
+    logs: Logs,
+    estimator: Estimator | None = None,
+    treatment: Treatment | None = None,
+    *,
+    progress: Progress | None = None,
+) -> Choice:
+    """Estimator, treatment and columns to leave out; what is given is not chosen.
+
+    logs       what `read_log` gives; or `scan_log`, of which stretches are read
+    estimator  None: least squares, without the parameters that held-out rows do not miss
+    treatment  its "auto" entries are chosen, and its conditioning where it is None; None: all of it is
+    progress   called with a line now and then
+    """
+    listed = required_logs(logs)
+    say = progress or (lambda line: None)  # noqa: ARG005
+    asked = treatment or Treatment.automatic()
+    wanted = asked if estimator is None else estimator.treatment_for(robot, asked)
+    # Trials are of the whole dynamics, whatever part of it the estimator looks at afterwards.
+    seen = replace(asked, drives=wanted.drives) if asked.is_chosen else asked
+    complete, _ = completed_robot(robot, seen, listed)
+    start = _start_friction(complete) if isinstance(asked.friction, str) else asked.friction
+    trials = Trials(tuning_stretches(listed), regressor_of(complete, replace(seen, friction=start)))
+    require_signals(trials.logs)
+    setting, freedom, notes = _start(listed, estimator, asked, start)
+    score: CrossValidated | None = None
+    left_out: tuple[str, ...] = ()
+    if freedom != NOTHING:
+        setting = tuned(trials, setting, freedom, say)
+        found = trials.score(setting)
+        score = CrossValidated(found.mean, found.total, trials.count)
+        notes = _with_choices(notes, setting.conditioning, freedom)
+        left_out = trials.left_out(setting) if freedom.rotors else ()
+    chosen = setting.treatment(wanted)
+    if estimator is None:
+        estimator = LeastSquares(covariance="correlated", left_out=left_out)
+    return Choice(estimator, estimator.treatment_for(robot, chosen), left_out, score, tuple(notes))
+
+
+NOTHING: Final = Freedom(*([False] * 6))
+
+
+def required_logs(logs: Logs) -> list[Log | LogScan]:
+    """The logs as a list; refuses none, and what is no log."""
+    listed = listed_logs(logs)
+    if listed is None:
+        raise InputError(
+            f"{type(logs).__name__} is no log: settings are chosen from what read_log or scan_log gives",
+            hint="of samples: estimator.fit(rows_of(robot, samples, treatment))",
+        )
+    return listed
+
+
+def _start(
+    logs: Sequence[Log | LogScan], estimator: Estimator | None, asked: Treatment, friction: Friction
+) -> tuple[Setting, Freedom, tuple[Note, ...]]:
+    """Where trials start from, what they may choose, and notes on what the logs are like."""
+    given = asked.conditioning or Conditioning()
+    logged_speed = all(map(_logs_speed, logs))
+    if asked.conditioning is None and logged_speed:
+        given = replace(given, velocity="measured")
+    resolved, begun = resolve(given, logs, noise_floor_cutoff)
+    free_filter, free_friction = asked.filter_hz == "auto", asked.friction == "auto"
+    freedom = Freedom(
+        cutoff=given.position_cutoff_hz == "auto",
+        velocity=asked.conditioning is None and logged_speed,
+        delay=asked.conditioning is None,
+        filter=free_filter,
+        friction=free_friction,
+        rotors=estimator is None or free_filter or free_friction,
+    )
+    return Setting(resolved, None if free_filter else asked.cutoff_hz, friction), freedom, begun
+
+
+def _with_choices(notes: Sequence[Note], chosen: Conditioning, freedom: Freedom) -> tuple[Note, ...]:
+    """Notes with the cut-off and delay that trials chose in place of those they started from."""
+    told = list(notes)
+    if freedom.cutoff:
+        others = [note for note in told if note.kind != "position_cutoff_hz"]
+        told = [cutoff_note(chosen, "by cross-validation"), *others]
+    if freedom.delay and chosen.delay_s:
+        others = [note for note in told if note.kind != "delay_s"]
+        told = [*others, delay_note(chosen, "chosen by cross-validation")]
+    return tuple(told)
+
+
+def _logs_speed(log: Log | LogScan) -> bool:
+    return log.qd is not None if isinstance(log, Log) else "velocity" in log.signals
+
+
+def _start_friction(robot: Robot) -> Friction:
+    """A smooth sign; a motor that several joints turn gets joint-side friction beside its own."""
+    coupled = tuple(drive.joint for drive in robot.drives if drive.coupling and drive.side == "motor")
+    return Friction("tanh", START_WIDTH, (), coupled)
+
+
+def require_signals(logs: Sequence[Log]) -> None:
+    """Refuses logs without motion, without torque, or with numbers whose squares overflow."""
+    if not all((np.abs(array) < LARGEST).all() for log in logs for array in (log.q, log.tau)):
+        raise InputError(
+            f"positions or torques reach {LARGEST:g}", hint="are missing values written so? leave them out"
+        )
+    lowest, highest = (end([end(log.q, axis=0) for log in logs], axis=0) for end in (np.min, np.max))
+    if (reach := float((highest - lowest).max())) < STILL:
+        raise InputError(
+            f"nothing moves: positions vary by {reach:.2g} rad or m at most, so there is nothing to identify",
+            hint="was the right log given, and do columns.position and units.position say what it holds?",
+        )
+    if not any(log.tau.any() for log in logs):
+        raise InputError("the torque is zero in every row", hint="was the drive's torque logged, or another column?")
+
+
+def tuning_stretches(logs: Sequence[Log | LogScan]) -> list[Log]:
+    """The logs, or evenly spread stretches of them that have `TUNING_ROWS` rows together."""
+    read = [log if isinstance(log, Log) else sparse(log, TUNING_ROWS // len(logs)) for log in logs]
+    total = sum(map(len, read))
+    if total <= TUNING_ROWS:
+        return read
+    made = []
+    for log in read:
+        count = max(1, round(8 * len(log) / total))
+        length, step = int(TUNING_ROWS * len(log) / total / count), len(log) // count
+        made += [log.take(slice(k * step, k * step + length)) for k in range(count)]
+    return made

@@ -1,0 +1,67 @@
+"""`identify`: from a robot and its logs to an estimate: choose, equations, fit, judge."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mindyn.algebra.blas import on_one_blas_thread
+from mindyn.errors import MindynError
+from mindyn.estimators.estimate import Estimate
+from mindyn.estimators.estimator import Estimator
+from mindyn.identification.choosing import Choice, Progress, choose, required_logs, tuning_stretches
+from mindyn.identification.log_doubts import doubts
+from mindyn.identification.systematic_errors import with_systematic_errors
+from mindyn.logs.pipeline import condition
+from mindyn.notes import Note
+from mindyn.regression.rows import Logs, Rows, rows_of
+from mindyn.regression.treatment import Treatment
+from mindyn.robots.robot import Robot
+
+
+@on_one_blas_thread
+def identify(
+    robot: Robot,
+    logs: Logs,
+    estimator: Estimator | None = None,
+    treatment: Treatment | None = None,
+    *,
+    progress: Progress | None = None,
+) -> Estimate:
+    """The parameters that explain the logs' torque best; what is given is not chosen.
+
+    logs       what `read_log` gives; or `scan_log`, whose rows are never in memory at once
+    estimator  how to fit; None: least squares, without the parameters that held-out rows do not miss
+    treatment  how logs become equations; its "auto" entries, and its conditioning where it is None, are chosen. None:
+               all of it is chosen; `Treatment.automatic(conditioning)`: all but a conditioning
+    progress   called with a line now and then
+    """
+    say = progress or (lambda line: None)  # noqa: ARG005
+    choice = choose(robot, logs, estimator, treatment, progress=progress)
+    rows = rows_of(robot, logs, choice.treatment)
+    say("fitting all training rows")
+    return judged(choice.estimator.fit(rows), rows, choice, logs)
+
+
+def judged(found: Estimate, rows: Rows, choice: Choice, logs: Logs) -> Estimate:
+    """The estimate with systematic errors in its covariance, and with what is doubtful in its logs.
+
+    Stretches too short to judge by say nothing.
+    """
+    conditioning = choice.treatment.of_fit
+    assert conditioning is not None
+    try:
+        samples = condition(tuning_stretches(required_logs(logs)), found.robot, conditioning).samples
+        wider = with_systematic_errors(found, samples, conditioning, rows.count)
+        doubtful = tuple(Note("doubt", sentence) for sentence in doubts(found, samples))
+    except MindynError as error:
+        why = error.message.splitlines()[0][:200]
+        wider, doubtful = found, (Note("doubt", f"intervals are of noise alone, and the log was not doubted: {why}"),)
+    gears = [note for note in rows.notes if note.kind == "gears"]
+    others = [note for note in rows.notes if note.kind != "gears"]
+    return replace(
+        wider,
+        notes=(*doubtful, *gears, *choice.notes, *others),
+        sources=rows.sources,
+        cross_validated=choice.score,
+        provenance={**wider.provenance, "samples": rows.count},
+    )

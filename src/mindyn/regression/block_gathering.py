@@ -1,0 +1,162 @@
+"""`Block`: R factors of one part of a log. Parts are small, add up, and can be held out, left out or sent elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mindyn.algebra.values import Array
+from mindyn.logs.pipeline import SampleStream
+from mindyn.logs.samples import Samples
+from mindyn.regression.gathering import Stretch, blocks, require_joints, with_neighbours
+from mindyn.regression.information import Information, combined
+from mindyn.regression.regressor import Regressor
+from mindyn.regression.treatment import Treatment
+from mindyn.regression.triangles import Triangle
+
+BLOCKS: Final = 24
+"""Parts of all logs together: divides into 2, 3, 4, 6, 8 or 12 folds. A block of a 6-joint arm takes about 0.1 MB."""
+FIRST_LENGTH: Final = 4096
+"""Samples of a block of a stream, whose length is not known; doubled while it has more than twice `BLOCKS`."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """R factors of one part of the data.
+
+    log          number of the log; -1: of several
+    span         number of its first sample in the log and of the one after its last
+    phase        its place, 0 to 1, on a line along which motions do not repeat; None where none was asked for
+    information  R factors of its rows; none of them may be usable, or left by a filter
+    reach        (2, n) least and largest positions of the joints
+    """
+
+    log: int
+    span: tuple[int, int]
+    phase: float | None
+    information: Information
+    reach: Array
+
+
+class _Growing:
+    """R factors of one block while its rows come."""
+
+    def __init__(self, regressor: Regressor) -> None:
+        self._regressor = regressor
+        # No room of their own: many blocks grow at once.
+        self._triangles = [Triangle(regressor.width(i) + 1, 0) for i in range(regressor.joint_count)]
+
+    def append(self, joint: int, arrays: list[Array]) -> None:
+        if len(arrays[0]):
+            self._triangles[joint].append(arrays)
+
+    def information(self) -> Information:
+        names, triangles = self._regressor.joint_names, self._triangles
+        factors, counts = tuple(one.R for one in triangles), tuple(one.rows for one in triangles)
+        return Information(names, self._regressor.names, self._regressor.columns, factors, counts)
+
+
+def blocks_of(regressor: Regressor, samples: Samples, treatment: Treatment, logs: NDArray[np.int64]) -> list[Block]:
+    """Equal parts of every log, about `BLOCKS` in all; `logs` (N,) is the number of each sample's log."""
+    require_joints(regressor, samples)
+    starts = np.flatnonzero(np.diff(logs, prepend=-1))
+    labels = np.empty(len(samples), dtype=np.int64)
+    spans: list[tuple[int, tuple[int, int]]] = []
+    for start, stop in pairwise([*starts.tolist(), len(samples)]):
+        rows = stop - start
+        count = max(1, round(BLOCKS * rows / len(samples)))
+        labels[start:stop] = len(spans) + np.arange(rows) * count // rows
+        ends = [-(-rows * k // count) for k in range(count + 1)]
+        spans += [(int(logs[start]), span) for span in pairwise(ends)]
+    factors = _factors(regressor, Stretch(samples, range(len(samples))), treatment, labels, len(spans))
+    return [
+        Block(log, span, None, information, _reach(samples, labels == k))
+        for k, ((log, span), information) in enumerate(zip(spans, factors, strict=True))
+    ]
+
+
+def blocks_by_label(
+    regressor: Regressor, samples: Samples, treatment: Treatment, labels: NDArray[np.int64], count: int
+) -> tuple[Block, ...]:
+    """A block for each of the labels 0 to `count` - 1, whichever logs their samples come from."""
+    require_joints(regressor, samples)
+    factors = _factors(regressor, Stretch(samples, range(len(samples))), treatment, labels, count)
+    return tuple(
+        Block(-1, (0, int((labels == k).sum())), (k + 0.5) / count, information, _reach(samples, labels == k))
+        for k, information in enumerate(factors)
+    )
+
+
+def blocks_of_stream(regressor: Regressor, stream: Iterable[Samples], treatment: Treatment) -> list[Block]:
+    """Parts of the logs of a stream, at most twice `BLOCKS` for each log however long it is; read once."""
+    made: list[Block] = []
+    for stretch in with_neighbours(regressor, stream, treatment.cutoff_hz, treatment.step):
+        require_joints(regressor, stretch.samples)
+        log = _log_of(stream, stretch)
+        before = [block for block in made if block.log == log]
+        first = before[-1].span[1] if before else 0
+        added = list(_parts(regressor, stretch, treatment, log, first))
+        own = before + added
+        while len(own) > 2 * BLOCKS:
+            own = [_joined(own[k : k + 2]) for k in range(0, len(own), 2)]
+        made = [block for block in made if block.log != log] + own
+    return made
+
+
+def _parts(regressor: Regressor, stretch: Stretch, treatment: Treatment, log: int, first: int) -> Iterator[Block]:
+    """The rows of one stretch of a stream in blocks of at most `FIRST_LENGTH` samples."""
+    inner, samples = stretch.inner, stretch.samples
+    if not len(inner):
+        return
+    labels = np.full(len(samples), -1, dtype=np.int64)
+    labels[inner.start : inner.stop] = np.arange(len(inner)) // FIRST_LENGTH
+    count = int(labels.max()) + 1
+    for k, information in enumerate(_factors(regressor, stretch, treatment, labels, count)):
+        span = (first + k * FIRST_LENGTH, first + min((k + 1) * FIRST_LENGTH, len(inner)))
+        yield Block(log, span, None, information, _reach(samples, labels == k))
+
+
+def _joined(parts: list[Block]) -> Block:
+    first, last = parts[0], parts[-1]
+    reach = np.stack([np.minimum(first.reach[0], last.reach[0]), np.maximum(first.reach[1], last.reach[1])])
+    information = combined([part.information for part in parts])
+    return Block(first.log, (first.span[0], last.span[1]), None, information, reach)
+
+
+def _log_of(stream: Iterable[Samples], stretch: Stretch) -> int:
+    if not isinstance(stream, SampleStream):
+        return 0
+    segment = int(stretch.samples.segments[stretch.inner.start])
+    return int(np.searchsorted(stream.first_segments, segment, side="right")) - 1
+
+
+def _factors(
+    regressor: Regressor, stretch: Stretch, treatment: Treatment, labels: NDArray[np.int64], count: int
+) -> list[Information]:
+    """R factors of the rows of every label; one pass over the samples."""
+    growing = [_Growing(regressor) for _ in range(count)]
+    usable = stretch.samples.usable
+    for parts, numbers in blocks(regressor, stretch, treatment.cutoff_hz, treatment.step):
+        own = labels[numbers]
+        present = np.unique(own)
+        for joint, arrays in enumerate(parts):
+            if usable is None and len(present) == 1:
+                growing[present[0]].append(joint, arrays)
+                continue
+            rows = np.concatenate(arrays, axis=1)
+            kept = np.ones(len(rows), dtype=np.bool_) if usable is None else usable[numbers, joint]
+            for k in present:
+                growing[k].append(joint, [rows[kept & (own == k)]])
+    return [one.information() for one in growing]
+
+
+def _reach(samples: Samples, rows: NDArray[np.bool_]) -> Array:
+    q = samples.q[rows]
+    if not len(q):
+        return np.stack([np.full(q.shape[1], np.inf), np.full(q.shape[1], -np.inf)])
+    return np.stack([q.min(axis=0), q.max(axis=0)])

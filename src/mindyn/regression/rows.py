@@ -1,0 +1,280 @@
+"""`rows_of`: the equations tau = Y beta of logs, made when they are asked for; as R factors in blocks, and as samples.
+
+An estimator reads one of the two: blocks, which are small, add up and can be held out, or the conditioned samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Final, Literal
+
+import numpy as np
+
+from mindyn.algebra.blas import on_one_blas_thread
+from mindyn.algebra.values import Array
+from mindyn.errors import InputError
+from mindyn.logs.conditioning import Conditioning
+from mindyn.logs.cutoffs import noise_floor_cutoff
+from mindyn.logs.log import Log, Source
+from mindyn.logs.pipeline import Conditioned, SampleStream, condition, condition_stream
+from mindyn.logs.reading import LogScan
+from mindyn.logs.resolving import resolve
+from mindyn.logs.samples import Samples
+from mindyn.notes import Note
+from mindyn.parameters.base import BaseParameters
+from mindyn.regression.block_gathering import BLOCKS, Block, blocks_by_label, blocks_of, blocks_of_stream
+from mindyn.regression.gathering import require_enough, require_joints
+from mindyn.regression.information import Information, combined
+from mindyn.regression.logged_gears import with_logged_gears
+from mindyn.regression.regressor import Regressor, regressor_of, with_estimated_drives
+from mindyn.regression.treatment import Treatment
+from mindyn.robots.robot import Robot
+
+SampleBlocks = Samples | Iterable[Samples]
+Quantity = Literal["torque", "mean torque", "mean power", "position"]
+"""What the right sides of equations are: torques, means over intervals, or what a simulation is compared by."""
+Logs = Log | LogScan | Sequence[Log | LogScan]
+FOLDS: Final = 8
+"""Parts that a fit is tried on in turn. With 4 the rest of a short log leaves parameters open, and the scores of nearby
+settings jump (UR10, 14 s: 6.1 to 20 %); with 6 to 12 they agree."""
+
+
+class Rows:
+    """Equations tau = Y beta of logs or samples; nothing is read before it is asked for.
+
+    regressor  the columns Y; robot, base set and names of the parameters
+    treatment  how the equations came about, without any "auto"
+    quantity   what their right sides are
+    """
+
+    def __init__(
+        self,
+        regressor: Regressor,
+        treatment: Treatment,
+        data: SampleBlocks | _OfLogs | None,
+        blocks: tuple[Block, ...] | None = None,
+        notes: Sequence[Note] = (),
+        quantity: Quantity = "torque",
+    ) -> None:
+        self.regressor = regressor
+        self.treatment = treatment
+        self._data = data
+        self._given = blocks
+        self._notes = tuple(notes)
+        self.quantity = quantity
+
+    @staticmethod
+    def of_information(regressor: Regressor, information: Information, treatment: Treatment | None = None) -> Rows:
+        """Equations of which the R factors alone are known, as one block."""
+        if information.names != regressor.names:
+            raise InputError("the information is of other parameters than the regressor: robot or friction differ")
+        rows = max(information.counts, default=0)
+        reach = np.full((2, len(information.counts)), np.nan)
+        return Rows(regressor, treatment or Treatment(), None, (Block(0, (0, rows), None, information, reach),))
+
+    @property
+    def robot(self) -> Robot:
+        """The robot, with the drives whose parameters are among the columns."""
+        return self.regressor.robot
+
+    @cached_property
+    def blocks(self) -> tuple[Block, ...]:
+        """R factors of contiguous parts of the logs, in order: about `BLOCKS` of them, at least one for a log."""
+        if self._given is not None:
+            return self._given
+        return self._gathered(self.treatment)
+
+    @cached_property
+    def information(self) -> Information:
+        """Of all blocks; refuses, by name, joints that never move or have too few rows."""
+        if not self.blocks:
+            raise InputError("no samples were given")
+        total = combined([block.information for block in self.blocks])
+        lowest = np.min([block.reach[0] for block in self.blocks], axis=0)
+        highest = np.max([block.reach[1] for block in self.blocks], axis=0)
+        if not np.isnan(lowest).any():
+            require_enough(self.regressor, total.counts, np.stack([lowest, highest]))
+        return total
+
+    def folds(self, count: int = FOLDS) -> list[Information]:
+        """The blocks in `count` contiguous groups of as equal numbers as there can be; fewer where blocks are few."""
+        groups: dict[int, list[Information]] = {}
+        for k, block in enumerate(self.blocks):
+            groups.setdefault(k * count // len(self.blocks), []).append(block.information)
+        made = [combined(group) for group in groups.values()]
+        return [one for one in made if sum(one.counts)]
+
+    def selected(self, blocks: Iterable[Block]) -> Rows:
+        """The equations of some blocks alone, as R factors."""
+        return Rows(self.regressor, self.treatment, None, tuple(blocks), self._notes, self.quantity)
+
+    def without_log(self, number: int) -> Rows:
+        """The equations of all logs but one, as R factors."""
+        return self.selected(block for block in self.blocks if block.log != number)
+
+    def blocks_along(self, places: Sequence[Array], length: float, count: int = BLOCKS) -> tuple[Block, ...]:
+        """R factors of equal parts of a line on which every row of the logs has its place, such as a phase.
+
+        places  for each log, of each of its rows, from 0 to `length`
+        """
+        if not isinstance(self._data, _OfLogs) or self._data.streamed:
+            raise InputError("blocks along a line are made of logs in memory (read_log), not of streams or samples")
+        made, logs = self._data.whole, self._data.logs
+        at = np.empty(len(made.samples))
+        for number, (log, place) in enumerate(zip(logs, places, strict=True)):
+            own = made.logs == number
+            assert isinstance(log, Log)
+            at[own] = place[np.searchsorted(log.rows, made.rows[own])]
+        labels = np.minimum((at / length * count).astype(np.int64), count - 1)
+        return blocks_by_label(self.regressor, made.samples, self.treatment, labels, count)
+
+    def samples(self) -> Iterable[Samples]:
+        """The conditioned samples, anew by every iteration."""
+        data = self._require_data()
+        if isinstance(data, _OfLogs):
+            return data.stream if data.streamed else (data.whole.samples,)
+        return (data,) if isinstance(data, Samples) else data
+
+    def whole(self, who: str) -> Samples:
+        """All samples at once; refuses a stream for `who` needs them so."""
+        data = self._require_data()
+        if isinstance(data, _OfLogs) and not data.streamed:
+            return data.whole.samples
+        if not isinstance(data, Samples):
+            raise InputError(
+                f"{who}: all rows are needed at once, as Samples, not as a stream",
+                hint="read_log in place of scan_log (no --stream), or LeastSquares, which reads block by block",
+            )
+        require_joints(self.regressor, data)
+        return data
+
+    @property
+    def again(self) -> SampleBlocks:
+        """The samples for fits that go over them several times; refuses what can be read once."""
+        data = self._data
+        if data is None or (not isinstance(data, (Samples, _OfLogs)) and iter(data) is data):
+            raise InputError(
+                'robust fits and "correlated" covariance go over the samples several times; '
+                "this input can be read once",
+                hint="give Samples, or the stream that condition_stream makes",
+            )
+        if isinstance(data, _OfLogs):
+            return data.stream if data.streamed else data.whole.samples
+        return data
+
+    @property
+    def count(self) -> int:
+        """Number of samples, of a stream of those read so far."""
+        data = self._data
+        if isinstance(data, _OfLogs):
+            return data.stream.count if data.streamed else len(data.whole.samples)
+        return len(data) if isinstance(data, Samples) else 0
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """What was left out, split or chosen, of a stream as far as it was read."""
+        data = self._data
+        found: Sequence[str] = ()
+        if isinstance(data, _OfLogs):
+            found = data.stream.notes if data.streamed else data.whole.notes
+        return (*self._notes, *(Note("log", sentence) for sentence in found))
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """Files of the logs."""
+        return self._data.sources if isinstance(self._data, _OfLogs) else ()
+
+    def with_information(self, information: Information, quantity: Quantity) -> Rows:
+        """Other equations of the same parameters from the same samples."""
+        block = Block(0, (0, self.count), None, information, np.full((2, len(information.counts)), np.nan))
+        return Rows(self.regressor, self.treatment, self._data, (block,), self._notes, quantity)
+
+    def _require_data(self) -> SampleBlocks | _OfLogs:
+        if self._data is None:
+            raise InputError(
+                "these equations are R factors alone, without samples",
+                hint="rows_of(robot, logs) has both; LeastSquares with covariance='white' needs no samples",
+            )
+        return self._data
+
+    @on_one_blas_thread
+    def _gathered(self, treatment: Treatment) -> tuple[Block, ...]:
+        data, regressor = self._require_data(), self.regressor
+        if isinstance(data, Samples):
+            return tuple(blocks_of(regressor, data, treatment, np.zeros(len(data), dtype=np.int64)))
+        if isinstance(data, _OfLogs) and not data.streamed:
+            return tuple(blocks_of(regressor, data.whole.samples, treatment, data.whole.logs))
+        return tuple(blocks_of_stream(regressor, data.stream if isinstance(data, _OfLogs) else data, treatment))
+
+
+class _OfLogs:
+    """Logs of a robot and the samples that they become, read when needed."""
+
+    def __init__(self, logs: Sequence[Log | LogScan], robot: Robot, treatment: Treatment) -> None:
+        self.logs, self.robot, self.treatment = logs, robot, treatment
+        self.streamed = any(isinstance(log, LogScan) for log in logs)
+
+    @cached_property
+    def whole(self) -> Conditioned:
+        return condition(self.logs, self.robot, self.treatment.of_fit)
+
+    @cached_property
+    def stream(self) -> SampleStream:
+        return condition_stream(self.logs, self.robot, self.treatment.of_fit)
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        return tuple(source for log in self.logs for source in sources_of(log))
+
+
+def rows_of(
+    robot: Robot,
+    data: Logs | SampleBlocks,
+    treatment: Treatment | None = None,
+    *,
+    base: BaseParameters | None = None,
+) -> Rows:
+    """The equations of logs, or of samples, as the treatment says; lazily.
+
+    data   what `read_log` or `scan_log` gives, one or several; `Samples`, or a stream of them
+    base   a base set in place of the one that the treatment names
+    """
+    asked = treatment or Treatment()
+    logs = listed_logs(data)
+    complete, notes = completed_robot(robot, asked, logs or ())
+    regressor = regressor_of(complete, asked, base)
+    if base is not None:
+        asked = replace(asked, base_form=base.form)
+    if logs is None:
+        return Rows(regressor, asked, data, notes=notes)  # type: ignore[arg-type]  # what is left are samples
+    resolved, chosen = resolve(asked.conditioning or Conditioning(), logs, noise_floor_cutoff)
+    asked = replace(asked, conditioning=resolved)
+    return Rows(regressor, asked, _OfLogs(logs, complete, asked), notes=(*notes, *chosen))
+
+
+def completed_robot(
+    robot: Robot, treatment: Treatment, logs: Sequence[Log | LogScan]
+) -> tuple[Robot, tuple[Note, ...]]:
+    """The robot with all drives whose parameters the treatment asks for, and notes on the gears of the logs."""
+    if treatment.drives == "stated":
+        return robot, ()
+    geared, notes = with_logged_gears(robot, [log.statement for log in logs])
+    return with_estimated_drives(geared), tuple(Note("gears", sentence) for sentence in notes)
+
+
+def listed_logs(data: object) -> list[Log | LogScan] | None:
+    """The logs, as a list; None where the data are samples."""
+    if isinstance(data, (Log, LogScan)):
+        return [data]
+    if not isinstance(data, (list, tuple)) or (data and isinstance(data[0], Samples)):
+        return None
+    if not data:
+        raise InputError("no log was given")
+    return list(data)
+
+
+def sources_of(log: Log | LogScan) -> tuple[Source, ...]:
+    """The files of a log, read or scanned."""
+    return log.sources if isinstance(log, Log) else log.sources()

@@ -1,0 +1,120 @@
+"""`Treatment`: how logs become equations; one frozen value that is saved with an estimate and serves again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal, TypeVar
+
+from mindyn.errors import InputError
+from mindyn.logs.conditioning import Conditioning
+from mindyn.regression.friction import Friction
+
+Auto = Literal["auto"]
+Drives = Literal["stated", "estimated"]
+PLAIN: Final = Friction()
+Chosen = TypeVar("Chosen", float | None, int, Friction)
+
+
+@dataclass(frozen=True, slots=True)
+class Treatment:
+    """From logs to equations tau = Y beta; "auto" is chosen by `choose`, before there are any.
+
+    conditioning  how logs become samples; None: to be chosen with its usual settings, or samples are given
+    filter_hz     zero-phase low pass on columns and torque alike ("parallel filter"); None: none
+    decimation    every how many of the filtered rows one is kept
+    friction      shape of the friction columns
+    base_form     of the base set, see `base_parameters`; "lin" has the columns of Lin's own recursion
+    drives        "estimated": every joint without a drive is given one, coupled as the logs' gears say, so that rotor
+                  inertia, friction and offset are parameters; "stated": the drives that the robot states, no others
+
+    Which columns are left out is no part of it: that is chosen, and changed, after the equations are gathered.
+    """
+
+    conditioning: Conditioning | None = None
+    filter_hz: float | Auto | None = None
+    decimation: int | Auto = 1
+    friction: Friction | Auto = PLAIN
+    base_form: str = "structural"
+    drives: Drives = "estimated"
+
+    def __post_init__(self) -> None:
+        f = self.filter_hz
+        if not (f is None or f == "auto" or (isinstance(f, (int, float)) and 0 < f < float("inf"))):
+            raise InputError(f'filter_hz = {f!r}; it may be a positive number of Hz, None or "auto"')
+        d = self.decimation
+        if not (d == "auto" or (isinstance(d, int) and d >= 1)):
+            raise InputError(f'decimation = {d!r}; it may be a number from 1 on, or "auto"')
+        if self.friction != "auto" and not isinstance(self.friction, Friction):
+            raise InputError(f'friction = {self.friction!r}; it may be a Friction or "auto"')
+        if self.drives not in ("stated", "estimated"):
+            raise InputError(f'drives = {self.drives!r}; they may be: "stated", "estimated"')
+
+    @staticmethod
+    def automatic(conditioning: Conditioning | None = None) -> Treatment:
+        """All to be chosen, but for what the conditioning states."""
+        return Treatment(conditioning, "auto", "auto", "auto")
+
+    @property
+    def is_chosen(self) -> bool:
+        """Whether nothing is left to choose."""
+        open_ones = (self.filter_hz, self.decimation, self.friction)
+        return "auto" not in open_ones and (self.conditioning is None or self.conditioning.is_resolved)
+
+    @property
+    def cutoff_hz(self) -> float | None:
+        """The filter's cut-off; refused while it is not chosen."""
+        return _chosen(self.filter_hz, "filter_hz")
+
+    @property
+    def step(self) -> int:
+        """The decimation; refused while it is not chosen."""
+        return _chosen(self.decimation, "decimation")
+
+    @property
+    def shape(self) -> Friction:
+        """The friction; refused while it is not chosen."""
+        return _chosen(self.friction, "friction")
+
+    @property
+    def of_fit(self) -> Conditioning | None:
+        """The conditioning of the rows of a fit: a parallel filter cuts the ends of segments itself."""
+        if self.conditioning is None or self.filter_hz is None:
+            return self.conditioning
+        return replace(self.conditioning, edge_s=0.0)
+
+    def unfiltered(self) -> Treatment:
+        """The same at every sample, without the parallel filter."""
+        return replace(self, filter_hz=None, decimation=1)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The settings as JSON can hold them."""
+        return {
+            "conditioning": None if self.conditioning is None else self.conditioning.to_dict(),
+            "filter_hz": self.filter_hz,
+            "decimation": self.decimation,
+            "friction": self.friction if isinstance(self.friction, str) else self.friction.to_dict(),
+            "base_form": self.base_form,
+            "drives": self.drives,
+        }
+
+    @staticmethod
+    def from_dict(values: Mapping[str, Any]) -> Treatment:
+        """The inverse of `to_dict`."""
+        conditioning, friction = values["conditioning"], values["friction"]
+        return Treatment(
+            None if conditioning is None else Conditioning.from_dict(conditioning),
+            values["filter_hz"],
+            values["decimation"],
+            "auto" if friction == "auto" else Friction.from_dict(friction),
+            values["base_form"],
+            values["drives"],
+        )
+
+
+def _chosen(value: Chosen | Auto, name: str) -> Chosen:
+    if isinstance(value, str):
+        raise InputError(
+            f'{name} is "{value}", not yet chosen', hint="choose(robot, logs).treatment chooses it from training logs"
+        )
+    return value

@@ -1,0 +1,70 @@
+"""What a parameter is: said by its fields, whatever it is called."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from mindyn.identifiability.base_sets import base_parameters
+from mindyn.parameters.parameter import joint_side_parameters, parameters_of_base, standard_parameters
+from mindyn.regression.friction import Friction
+from mindyn.regression.regressor import Regressor, with_estimated_drives
+from mindyn.robots.loading import bundled_robots, load_robot
+from mindyn.robots.parts import Drive, ExtraTorque
+
+TURNS = {"Im": "kg m^2", "fv": "N m s", "fc": "N m", "fo": "N m"}
+SLIDES = {"Im": "kg", "fv": "N s/m", "fc": "N", "fo": "N"}
+
+
+@pytest.mark.parametrize(
+    ("ratio", "side", "expected"),
+    [
+        (1.0, "joint", SLIDES),
+        (1.0, "motor", SLIDES),
+        (300.0, "motor", TURNS),
+        (300.0, "joint", {**SLIDES, "Im": "kg m^2"}),
+    ],
+)
+def test_a_geared_motor_of_a_prismatic_joint_turns(ratio, side, expected):
+    robot = load_robot("scara")
+    (joint,) = [one for one in robot.joints if one.kind == "prismatic"]
+    number = robot.joint_index(joint.name) + 1
+    driven = replace(robot, drives=(Drive(joint.name, ratio, side=side),))
+    found = {one.name: one.unit for one in standard_parameters(driven, drives=True)}
+    assert {kind: found[f"{kind}{number}"] for kind in expected} == expected
+    assert [one.unit for one in joint_side_parameters(driven, joint.name)] == ["N s/m", "N"]
+
+
+@pytest.mark.parametrize("name", bundled_robots())
+def test_names_of_a_base_set_are_of_the_parameters_that_carry_it(name):
+    robot = with_estimated_drives(load_robot(name))
+    base = base_parameters(robot, drives=True)
+    standard = {one.name: one for one in standard_parameters(robot, drives=True)}
+    assert tuple(standard) == base.labels
+    for one in parameters_of_base(base):
+        carrier = standard[one.name.removesuffix("R")]
+        assert replace(carrier, name=one.name) == one
+
+
+def test_a_torque_is_an_extra_one_whatever_it_is_called():
+    robot = load_robot("planar2")
+    first, second = robot.joint_names
+    names = {"Imbalance": first, "fc_spring": second, "f_like": first}
+    extras = [ExtraTorque(name, joint, f"cos({k} * q)") for k, (name, joint) in enumerate(names.items(), 3)]
+    robot = replace(robot, extras=tuple(extras))
+    regressor = Regressor(robot, Friction("tanh", 0.1, ("root",), (first,)))
+    by_name = {one.name: one for one in regressor.parameters}
+    for name, joint in names.items():
+        assert by_name[name].place == ("extra", joint, name)
+        assert not by_name[name].brakes
+        assert not by_name[name].turns_over
+    assert by_name["f_root1"].place == ("friction", first, "f_root")
+    assert [by_name[name].turns_over for name in ("fvj1", "fcj1", "fc1", "fv1", "f_root1")] == [0, 1, 1, 0, 1]
+
+
+def test_a_combination_is_of_the_highest_moment_in_it():
+    base = base_parameters(load_robot("puma560"), "lin")
+    units = {one.name: one.unit for one in parameters_of_base(base)}
+    assert {units[name] for name in units if name.startswith("U")} == {"kg m^2"}
+    assert {units[name] for name in units if name.startswith("k")} == {"kg m"}

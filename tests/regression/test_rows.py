@@ -1,0 +1,142 @@
+"""Equations in blocks: they add up to those of all rows, and those of any log can be left out."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from closeness import SAME_ALGEBRA, assert_close
+from equations import equations
+from estimators.recovered import exact_samples, smooth_samples
+from robots import random_robot, with_random_drives
+
+from mindyn.errors import InputError
+from mindyn.estimators.least_squares import LeastSquares
+from mindyn.logs.conditioning import Conditioning
+from mindyn.logs.log import log_of_arrays
+from mindyn.logs.pipeline import condition, condition_stream
+from mindyn.regression.block_gathering import BLOCKS
+from mindyn.regression.friction import Friction
+from mindyn.regression.gathering import gather
+from mindyn.regression.information import combined
+from mindyn.regression.rows import Rows, rows_of
+from mindyn.regression.treatment import Treatment
+
+SETTINGS = Conditioning(rate_hz=200.0, stamps="uniform", position_cutoff_hz=20.0, edge_s=0.2, delay_s=0.0)
+TREATMENTS = {
+    "plain": Treatment(SETTINGS),
+    "filtered": Treatment(SETTINGS, 5.0, 3),
+    "stop": Treatment(SETTINGS, 8.0, 1, Friction("stop", 0.05)),
+}
+
+
+@pytest.fixture(scope="module")
+def robot():
+    return with_random_drives(random_robot(2, joints=2, tree=False), 2)
+
+
+def recorded(robot, rows, seed):
+    samples = smooth_samples(robot, rows, seed)
+    return log_of_arrays(samples.joint_names, np.arange(rows) / 200.0, samples.q, samples.tau)
+
+
+@pytest.fixture(scope="module")
+def logs(robot):
+    return [recorded(robot, 2000, 1), recorded(robot, 900, 2), recorded(robot, 3100, 3)]
+
+
+def grams(information):
+    """Of every joint [Y | tau]^T [Y | tau], which does not depend on signs and order of rows."""
+    return np.concatenate([(factor.T @ factor).ravel() for factor in information.factors])
+
+
+@pytest.mark.parametrize("name", TREATMENTS)
+def test_blocks_add_up_to_all_rows(robot, logs, name):
+    treatment = TREATMENTS[name]
+    rows = rows_of(robot, logs, treatment)
+    samples = condition(logs, robot, treatment.of_fit).samples
+    every = gather(rows.regressor, samples, cutoff_hz=treatment.cutoff_hz, decimation=treatment.step)
+    assert rows.information.counts == every.counts
+    assert_close(grams(rows.information), grams(every), SAME_ALGEBRA)
+    assert_close(grams(combined(rows.folds(3))), grams(every), SAME_ALGEBRA)
+
+
+@pytest.mark.parametrize("name", TREATMENTS)
+def test_a_log_can_be_left_out_afterwards(robot, logs, name):
+    rows = rows_of(robot, logs, TREATMENTS[name])
+    others = rows_of(robot, [logs[0], logs[2]], TREATMENTS[name])
+    assert_close(grams(rows.without_log(1).information), grams(others.information), SAME_ALGEBRA)
+
+
+def test_blocks_tile_their_logs_and_are_small(robot, logs):
+    rows = rows_of(robot, logs, TREATMENTS["plain"])
+    assert abs(len(rows.blocks) - BLOCKS) <= len(logs)
+    for number in range(len(logs)):
+        spans = [block.span for block in rows.blocks if block.log == number]
+        assert [a for a, _ in spans] == [0, *(b for _, b in spans[:-1])]
+    assert sum(b - a for a, b in (block.span for block in rows.blocks)) == rows.count
+    assert len(pickle.dumps(rows.blocks[0])) < 20_000
+    again = pickle.loads(pickle.dumps(rows.blocks))
+    assert (grams(combined([block.information for block in again])) == grams(rows.information)).all()
+
+
+def test_a_long_stream_has_few_blocks_and_knows_its_logs(robot, logs):
+    longer = [*logs, recorded(robot, 250_000, 4)]
+    stream = condition_stream(longer, robot, SETTINGS, block_rows=3000)
+    rows = equations(robot, stream)
+    assert_close(
+        grams(rows.information),
+        grams(equations(robot, condition(longer, robot, SETTINGS).samples).information),
+        SAME_ALGEBRA,
+    )
+    numbers = [block.log for block in rows.blocks]
+    assert numbers == sorted(numbers)
+    assert set(numbers) == {0, 1, 2, 3}
+    assert numbers.count(3) <= 2 * BLOCKS
+    first = rows_of(robot, logs, TREATMENTS["plain"])
+    assert_close(grams(rows.without_log(3).information), grams(first.information), SAME_ALGEBRA)
+
+
+def test_blocks_along_a_line_hold_the_rows_of_their_places(robot, logs):
+    """Places that go up and down a line twice in every log: a block has the rows of four stretches of each."""
+    rows = rows_of(robot, logs, TREATMENTS["plain"])
+    places = [np.abs((np.arange(len(log)) / len(log) * 4) % 2 - 1) for log in logs]
+    made = rows.blocks_along(places, 1.0, 10)
+    assert [block.phase for block in made] == pytest.approx(np.arange(0.05, 1, 0.1))
+    assert_close(grams(combined([block.information for block in made])), grams(rows.information), SAME_ALGEBRA)
+    conditioned = condition(logs, robot, SETTINGS)
+    place = np.concatenate([places[k][conditioned.rows[conditioned.logs == k]] for k in range(3)])
+    assert made[3].information.counts == (int(((place >= 0.3) & (place < 0.4)).sum()),) * 2
+
+
+def test_a_joint_at_rest_is_named_and_a_part_of_the_logs_may_have_it(robot):
+    moving, resting = exact_samples(robot, 500, 1), exact_samples(robot, 500, 2)
+    held = resting.q * np.array([1.0, 0.0])
+    still = type(resting)(robot.joint_names, held, *(resting.qd, resting.qdd, resting.tau), 100.0, resting.segments)
+    with pytest.raises(InputError, match="joint joint2 never moves"):
+        LeastSquares().fit(equations(robot, still))
+    both = equations(robot, iter([moving, still]))
+    assert both.information.counts == (1000, 1000)
+
+
+def test_r_factors_alone_have_no_samples(robot):
+    rows = equations(robot, exact_samples(robot, 300))
+    bare = Rows.of_information(rows.regressor, rows.information)
+    with pytest.raises(InputError, match="R factors alone"):
+        bare.samples()
+
+
+def test_a_treatment_is_saved_compared_and_refused_while_open():
+    made = Treatment(SETTINGS, 5.0, 3, Friction("tanh", 0.1, ("root",), ("joint1",)), "numeric", "stated")
+    assert Treatment.from_dict(made.to_dict()) == made
+    assert hash(Treatment.from_dict(made.to_dict())) == hash(made)
+    left_open = Treatment.automatic()
+    assert Treatment.from_dict(left_open.to_dict()) == left_open
+    assert not left_open.is_chosen
+    with pytest.raises(InputError, match='filter_hz is "auto", not yet chosen'):
+        left_open.cutoff_hz  # noqa: B018
+    for wrong in ({"filter_hz": -1.0}, {"decimation": 0}, {"friction": "sign"}, {"drives": "none"}):
+        (name,) = wrong
+        with pytest.raises(InputError, match=f"{name} = "):
+            Treatment(**wrong)
