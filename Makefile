@@ -9,7 +9,7 @@ endif
 # Tests run one process for each core: BLAS threads on top of that only wait for each other.
 ONE_BLAS_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
-.PHONY: help setup demo test check format docs bench benchmarks mutants clean
+.PHONY: help setup demo test check format docs bench benchmarks mutants fuzz clean
 
 help:
 	@echo "make demo    set up, run the demonstration"
@@ -19,6 +19,7 @@ help:
 	@echo "make fuzz-readers   20 000 mutated robot files of each format"
 	@echo "make bench   speed beside Pinocchio, one table"
 	@echo "make mutants   which single faults of fits and judgements the tests do not notice (an hour)"
+	@echo "make fuzz    20 000 robots near special geometry beside Pinocchio, counted over runs (SECONDS=600: for so long)"
 	@echo "make benchmarks   all of docs/benchmarks.md, measured again (half an hour)"
 
 setup: $(STAMP)
@@ -63,6 +64,9 @@ mutants: setup
 	$(ONE_BLAS_THREAD) $(BIN)/python tools/mutants.py map tests/logs tests/regression tests/estimators tests/feasibility tests/validation
 	$(ONE_BLAS_THREAD) $(BIN)/python tools/mutants.py run
 	$(BIN)/python tools/mutants.py list
+# Goes on after the last seed of earlier runs (build/fuzz.json), until 20 000 cases are counted.
+fuzz: setup
+	$(ONE_BLAS_THREAD) $(BIN)/python tests/fuzz/run.py --thorough --seconds $(or $(SECONDS),0)
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache mindyn-demo

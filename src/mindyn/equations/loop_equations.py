@@ -56,7 +56,7 @@ def loop_equation(
     affine = affine_closure(robot, home)
     if name == "forward_dynamics":
         return _forward_dynamics(robot, affine, drives=drives, parameters=parameters, base=base)
-    tree = equation(open_tree(robot), name, drives=drives, parameters=parameters, base=base, place=place)
+    tree = equation(open_tree(robot), name, drives=drives, parameters=parameters, base=base, place=place, check=False)
     inputs = _inputs(tree, affine)
     result = tree(*_on_tree(inputs, affine))
     output = tree.name_out(0)
@@ -94,7 +94,8 @@ def _forward_dynamics(
     """(A^T M A) pdd = tau - A^T bias, by factoring."""
     tree = open_tree(robot)
     M, bias = (
-        equation(tree, name, drives=drives, parameters=parameters, base=base) for name in ("inertia_matrix", "bias")
+        equation(tree, name, drives=drives, parameters=parameters, base=base, check=False)
+        for name in ("inertia_matrix", "bias")
     )
     inputs = _inputs(bias, affine)
     count = affine.matrix.shape[1]

@@ -7,13 +7,22 @@ from dataclasses import replace
 from importlib import import_module
 from typing import cast
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from mindyn.equations.loop_closure import loop_closure
 from mindyn.errors import InputError, MissingPhysicsError, RobotError, UnknownNameError
 from mindyn.identifiability.numeric import numeric_base
-from mindyn.identifiability.random_states import Source
+from mindyn.identifiability.random_states import Source, regressors_of
 from mindyn.parameters.base import BaseParameters
+from mindyn.parameters.certificate import (
+    Deviation,
+    deviation_of,
+    random_links,
+    standard_set,
+    tree_deviation,
+    with_drives,
+)
 from mindyn.parameters.parallelogram import parallelogram_base
 from mindyn.parameters.structural import structural_base
 from mindyn.robots.robot import Robot
@@ -27,6 +36,8 @@ _CLOSED_FORMS = {
     "mayeda": ("mindyn.parameters.mayeda", "mayeda_base"),
     "general": ("mindyn.parameters.general", "general_base"),
 }
+LOOP_STATES = 4
+
 _OF_LOOPS = ("structural", "mayeda", "numeric")
 _OF_DRIVES = ("structural", "numeric")
 
@@ -40,8 +51,12 @@ def base_parameters(
     constraints: ArrayLike | None = None,
     seed: int = 0,
     home: ArrayLike | None = None,
+    tolerance: float | None = None,
 ) -> BaseParameters:
     """The base parameters of a robot in the given form; `notes` says which method made them.
+
+    Every set is compared with plain Newton-Euler on standard parameters before it is returned. One that deviates is
+    refused, except for form structural: all standard parameters come in its place, with a note.
 
     A robot with dependent joints has the closed form of parallelograms where that covers it, else the numeric set.
 
@@ -49,6 +64,7 @@ def base_parameters(
     priority     form numeric: labels in the order in which they are removed
     constraints  form numeric: (c, p) C with C phi = 0
     seed         form numeric: of the random states
+    tolerance    form structural: parameters that show by less than this, in the robot's own units, are dropped too
     home         (n,) of a robot with loops: a closed configuration in the assembly that is meant; near q = 0 without
     """
     if form not in FORMS:
@@ -58,22 +74,62 @@ def base_parameters(
         )
     if (priority is not None or constraints is not None) and form != "numeric":
         raise InputError(f"priority and constraints belong to form 'numeric', not to {form!r}")
+    if tolerance is not None and form != "structural":
+        raise InputError(f"tolerance belongs to form 'structural', not to {form!r}")
     if drives and form not in _OF_DRIVES:
         raise InputError(f"form {form!r} knows no drives; with drives=True use one of: {', '.join(_OF_DRIVES)}")
     if drives and not (robot.drives or robot.extras):
         raise MissingPhysicsError(f"robot {robot.name!r} states no drives, but drives=True asks for their parameters")
     if form == "numeric":
         source: Source = "torque" if drives else "energy"
-        return numeric_base(
+        sampled = numeric_base(
             robot, source, priority=priority, constraints=constraints, drives=drives, seed=seed, home=home
         )
+        return sampled if constraints is not None else _certified(sampled, home)
     if robot.has_dependents:
-        return _with_loops(robot, form, drives=drives, seed=seed, home=home)
+        return _certified(_with_loops(robot, form, drives=drives, seed=seed, home=home), home)
     if form == "structural":
-        found = structural_base(robot, drives=drives)
+        found = structural_base(robot, drives=drives, tolerance=tolerance)
+        if tolerance is not None:
+            return found  # what is dropped on request shows; its note says by how much
+        found = _certified(found)
         return _checked_extras(found, seed) if drives and robot.extras else found
     module, name = _CLOSED_FORMS[form]
-    return cast(BaseParameters, getattr(import_module(module), name)(robot))
+    return _certified(cast(BaseParameters, getattr(import_module(module), name)(robot)))
+
+
+def _certified(base: BaseParameters, home: ArrayLike | None = None) -> BaseParameters:
+    """The set, where it gives the torques of standard parameters; see `base_parameters` for where it does not."""
+    robot = base.robot
+    if robot.extras and base.drives and base.form != "structural":
+        return base  # columns of extra torques are compared where they are sampled
+    deviation = tree_deviation(base) if not robot.has_dependents else _deviation_in_loops(base, home)
+    if not deviation.is_wrong:
+        return base
+    joint = robot.primary_joints[deviation.joint].name
+    off = f"{deviation.size:.1e} off at joint {joint!r} beside the terms of its torque"
+    if base.form == "structural":
+        note = f"the reduction to base parameters would be {off}: all standard parameters are kept"
+        return standard_set(robot, drives=base.drives, note=note)
+    raise RobotError(
+        f"form {base.form!r} does not hold for robot {robot.name!r}: its torques would be {off}; the geometry is "
+        "nearly degenerate there",
+        hint='use form="structural", or load with snap=True if the file rounds its angles',
+    )
+
+
+def _deviation_in_loops(base: BaseParameters, home: ArrayLike | None) -> Deviation:
+    """Of a set of a robot with loops, in its primary joints, at states that made no part of it."""
+    robot = base.robot
+    rows = regressors_of(robot, drives=base.drives, home=home)
+    rng = np.random.default_rng(12345)
+    q = rows.random_positions(rng, LOOP_STATES)
+    qd, qdd = rng.uniform(-1, 1, (2, *q.shape))
+    links = random_links(robot)
+    if base.drives and robot.drives:
+        links = with_drives(robot, links)
+    Y = rows.torque_rows(q, qd, qdd)[..., : links.shape[1]]
+    return deviation_of(base, Y[np.isfinite(Y).all(axis=(1, 2))], links)
 
 
 def _checked_extras(found: BaseParameters, seed: int) -> BaseParameters:

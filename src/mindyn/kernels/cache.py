@@ -29,8 +29,12 @@ _STALE_SECONDS = 3600.0
 _TEMPORARY_PREFIX = ".writing-"
 
 
-def cached(key: tuple[str, ...], build: Callable[[], bytes]) -> bytes:
-    """The object code of `key`, from disk if it is there unharmed, otherwise built and stored."""
+def cached(key: tuple[str, ...], build: Callable[[], bytes], *, prune: bool = True) -> bytes:
+    """The object code of `key`, from disk if it is there unharmed, otherwise built and stored.
+
+    prune  look through the folder for what must go, which takes time where there are thousands of files; what is
+           stored without it goes when the next object is stored
+    """
     folder = directory()
     if folder is None:
         return build()
@@ -39,7 +43,7 @@ def cached(key: tuple[str, ...], build: Callable[[], bytes]) -> bytes:
     if payload is None:
         payload = build()
         with contextlib.suppress(OSError):
-            _write(path, payload)
+            _write(path, payload, prune=prune)
     return payload
 
 
@@ -96,7 +100,7 @@ def _read(path: Path) -> bytes | None:
     return payload
 
 
-def _write(path: Path, payload: bytes) -> None:
+def _write(path: Path, payload: bytes, *, prune: bool) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(prefix=_TEMPORARY_PREFIX, dir=path.parent)
     try:
@@ -106,7 +110,8 @@ def _write(path: Path, payload: bytes) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
-    _prune(path.parent)
+    if prune:
+        _prune(path.parent)
 
 
 def _prune(folder: Path) -> None:

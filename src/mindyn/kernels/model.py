@@ -7,26 +7,29 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-import casadi
 import numpy as np
 from numpy.typing import ArrayLike
 
 from mindyn.algebra.values import Array
 from mindyn.equations.catalogue import DYNAMICS, EQUATIONS, MEANINGS, PLACED, SERIAL, Function, equation
+from mindyn.equations.certificate import ANSWERS, Witness
 from mindyn.equations.loop_equations import has_projection, loop_equation
 from mindyn.equations.traces import BEYOND_BASE, Parameters
-from mindyn.errors import InputError, require_choice, unknown_name
+from mindyn.errors import InputError, RobotError, require_choice, unknown_name
 from mindyn.files import write_together, write_whole
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.kernels.binding import BoundKernel
 from mindyn.kernels.c_source import c_source
+from mindyn.kernels.certified import certified
 from mindyn.kernels.counts import OperationCounts, operation_counts
 from mindyn.kernels.cuda_source import cuda_source
 from mindyn.kernels.gpu import GpuModel
+from mindyn.kernels.jacobians import gradients, jacobians
 from mindyn.kernels.kernel import Kernel
 from mindyn.kernels.source_text import Described
 from mindyn.kernels.tracing import trace
 from mindyn.parameters.base import BaseParameters
+from mindyn.parameters.certificate import standard_set
 from mindyn.robots.robot import Robot
 
 Precision = Literal["float64", "float32"]
@@ -80,6 +83,8 @@ class Model:
             **{"inertia_matrix": inertia_matrix, "forward_dynamics": forward_dynamics},
         }
         self._base = base
+        self._own_base = base is None and not robot.has_dependents
+        self._notes: tuple[str, ...] = ()
         self.drives = drives
         self.parameters = parameters
         self.dtype = np.dtype(dtype)
@@ -181,15 +186,39 @@ class Model:
     def casadi(self, name: str, link: str | None = None) -> Function:
         """The `casadi.Function` of an equation, for MPC and optimal control."""
         if (name, link) not in self._functions:
-            self._functions[name, link] = self._traced(name, link)
+            if name not in EQUATIONS:
+                raise unknown_name("equation", name, EQUATIONS)
+            self._functions[name, link] = self._certified(name, link) if name in ANSWERS else self._traced(name, link)
         return self._functions[name, link]
 
-    def _traced(self, name: str, link: str | None) -> Function:
-        if name not in EQUATIONS:
-            raise unknown_name("equation", name, EQUATIONS)
+    def _certified(self, name: str, link: str | None) -> Function:
+        """The traced equation, once compared with plain Newton-Euler; by standard parameters where it deviates."""
+        of = EQUATIONS[name].regressor_of
+        given = "input" if of else self._parameters_of(name)
+        in_base = given == "base" or of == "beta"
+        home = None if self._home is None else tuple(np.ravel(self._home).tolist())
+        witness = Witness(self.robot, self.drives, given, self.base if in_base else None, home)
+        reducible = self.parameters == "constant" and not of and self._formulations.get(name) is None
+        try:
+            function, notes = certified(lambda stated: self._traced(name, link, stated), witness, reducible)
+        except RobotError as error:
+            if not (self._own_base and of == "beta" and self.parameters != "base"):
+                raise
+            self._own_base = False
+            self._base = standard_set(self.robot, drives=self.drives, note=f"{error.message}; all are kept instead")
+            return self._certified(name, link)
+        self._notes += notes
+        return function
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is nearly degenerate in the geometry, and which equations had to do without base parameters."""
+        return (*self.base.notes, *self._notes)
+
+    def _traced(self, name: str, link: str | None, stated: Parameters | None = None) -> Function:
         in_base = self.parameters == "base" or EQUATIONS[name].regressor_of == "beta"
         base = self.base if in_base else None
-        parameters = self._parameters_of(name)
+        parameters = stated or self._parameters_of(name)
         if self.robot.has_dependents:
             if self._formulations.get(name) is not None:
                 raise InputError(
@@ -211,6 +240,7 @@ class Model:
             base=base,
             place=link,
             formulation=self._formulations.get(name),
+            check=False,
         )
 
     def _parameters_of(self, name: str) -> Parameters:
@@ -229,12 +259,12 @@ class Model:
 
     def derivatives(self, name: str, link: str | None = None) -> Kernel:
         """A kernel with the exact Jacobians of an equation by q, qd, ...: one output for each input of the motion."""
-        make = lambda: _jacobians(self.casadi(name, link), EQUATIONS[name].inputs)  # noqa: E731
+        make = lambda: jacobians(self.casadi(name, link), EQUATIONS[name].inputs)  # noqa: E731
         return self._compiled(("derivatives", name, link or ""), make)
 
     def adjoint(self, name: str, link: str | None = None) -> Kernel:
         """A kernel of the gradients of <V, output> by q, qd, ...; V, of the output's shape, is its last argument."""
-        make = lambda: _gradients(self.casadi(name, link), EQUATIONS[name].inputs)  # noqa: E731
+        make = lambda: gradients(self.casadi(name, link), EQUATIONS[name].inputs)  # noqa: E731
         return self._compiled(("adjoint", name, link or ""), make)
 
     def _compiled(self, key: tuple[str, ...], make: Any, compact: bool = False) -> Kernel:
@@ -364,28 +394,3 @@ def _matrices(function: Function, key: tuple[str, ...]) -> list[str]:
     if kind == "adjoint" and EQUATIONS[name].output in MATRICES:
         named.append("V")
     return named
-
-
-def _symbols(function: Function) -> dict[str, Any]:
-    return {name: casadi.SX.sym(name, function.sparsity_in(k)) for k, name in enumerate(function.name_in())}
-
-
-def _jacobians(function: Function, inputs: Sequence[str]) -> Function:
-    """Jacobians of the row-major output by each motion input: (rows, columns of the input) blocks."""
-    symbols = _symbols(function)
-    output = function(*symbols.values())
-    flat = casadi.vec(output.T)
-    blocks = [casadi.cse(casadi.jacobian(flat, casadi.vec(symbols[name].T))) for name in inputs]
-    names = [f"d{function.name_out()[0]}_d{name}" for name in inputs]
-    return casadi.Function(f"{function.name()}_derivatives", [*symbols.values()], blocks, [*symbols], names)
-
-
-def _gradients(function: Function, inputs: Sequence[str]) -> Function:
-    """Gradients of the sum of V * output by each motion input."""
-    symbols = _symbols(function)
-    output = function(*symbols.values())
-    V = casadi.SX.sym("V", *output.shape)
-    total = casadi.sum1(casadi.vec(V * output))
-    gradients = [casadi.cse(casadi.densify(casadi.gradient(total, symbols[name]))) for name in inputs]
-    names = [f"gradient_{name}" for name in inputs]
-    return casadi.Function(f"{function.name()}_adjoint", [*symbols.values(), V], gradients, [*symbols, "V"], names)

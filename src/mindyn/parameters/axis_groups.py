@@ -84,7 +84,7 @@ def _fixed_centre(robot: Robot, axes: tuple[HomeAxis, ...], path: tuple[int, ...
     across = [np.eye(3) - np.outer(axes[i].axis, axes[i].axis) for i in path]
     points = [axes[i].point for i in path]
     pulls = [P @ p for P, p in zip(across, points, strict=True)]
-    C: Array = np.linalg.solve(np.sum(across, axis=0), np.sum(pulls, axis=0)).astype(np.float64)
+    C: Array = np.linalg.lstsq(np.sum(across, axis=0), np.sum(pulls, axis=0), rcond=None)[0].astype(np.float64)
     distances = [np.linalg.norm(P @ (C - p)) for P, p in zip(across, points, strict=True)]
     return C if max(distances) <= PARALLEL * max(1.0, float(np.linalg.norm(C))) else None
 

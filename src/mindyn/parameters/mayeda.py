@@ -63,7 +63,7 @@ def _oblique(joint: str, degrees: float) -> RobotError:
     return RobotError(
         f"form 'mayeda' needs neighbouring revolute axes to be parallel or perpendicular; "
         f"the axis of joint {joint!r} is turned by {degrees:.6g} deg",
-        hint='use form="general", the same closed form for arbitrary twists',
+        hint='use form="general" or "structural", or load with snap=True if the file rounds its angles',
     )
 
 

@@ -1,0 +1,210 @@
+"""A traced equation compared with plain Newton-Euler, so that no wrong torque is returned (parameters/certificate.py).
+
+Each equation answers for itself at a few states of the robot's own scale: inverse dynamics by torques, the inertia
+matrix by M qdd, forward dynamics by putting qdd back, regressors by Y beta with random consistent links.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import casadi
+import numpy as np
+
+from mindyn.algebra.values import Array
+from mindyn.equations.drives import drive_torques
+from mindyn.equations.loop_closure import affine_closure
+from mindyn.errors import RobotError
+from mindyn.notation import DRIVE_PARAMETERS, PARAMETERS_PER_LINK
+from mindyn.parameters.base import BaseParameters
+from mindyn.parameters.certificate import (
+    Deviation,
+    States,
+    own_states,
+    random_links,
+    standard_rows,
+    with_drives,
+    worst,
+)
+from mindyn.robots.drive_matrices import drive_parameters
+from mindyn.robots.robot import Robot
+
+
+@dataclass(frozen=True)
+class Witness:
+    """What an equation is held against: states in the independent joints, and torques of standard parameters.
+
+    parameters  how link parameters enter the equation: "constant", "standard", "input", "base"
+    base        the base set of beta, where there is one
+    home        of a robot with loops, as in `affine_closure`
+    """
+
+    robot: Robot
+    drives: bool
+    parameters: str
+    base: BaseParameters | None = None
+    home: tuple[float, ...] | None = None
+
+    @cached_property
+    def states(self) -> States:
+        """Independent joints (N, k)."""
+        every = own_states(self.robot)
+        kept = [self.robot.joint_index(joint.name) for joint in self.robot.primary_joints]
+        return States(every.q[:, kept], every.qd[:, kept], every.qdd[:, kept])
+
+    @cached_property
+    def values(self) -> Array:
+        """(p,) standard parameters, drives' behind: the robot's own where they are baked in, else random ones."""
+        own = self.parameters in ("constant", "standard")
+        links = self.robot.phi if own else random_links(self.robot, 1)[0]
+        if not self.drives:
+            return links
+        drive = drive_parameters(self.robot)
+        if not own:
+            drive[:] = 1.0  # coefficients of extra torques: a zero would hide where a formula has no value
+            drive[: len(DRIVE_PARAMETERS) * len(self.robot.drives)] = with_drives(self.robot, links[None])[
+                0, len(links) :
+            ]
+        return np.concatenate([links, drive])
+
+    def given(self) -> list[Array]:
+        """Further inputs of the equation."""
+        links = PARAMETERS_PER_LINK * self.robot.joint_count
+        if self.parameters == "input":
+            return [self.values[:links], *([self.values[links:]] if self.drives else [])]
+        return [self.beta] if self.parameters == "base" else []
+
+    @property
+    def beta(self) -> Array:
+        """Base values of the parameters."""
+        assert self.base is not None
+        return np.asarray(self.base.matrix @ self.values)
+
+    def torques(self, states: States, *, drives: bool | None = None) -> tuple[Array, Array]:
+        """Torques (N, k) of standard parameters, and the sums of the sizes of their terms."""
+        closure, links = affine_closure(self.robot, self.home), PARAMETERS_PER_LINK * self.robot.joint_count
+        A = closure.matrix
+        lifted = States(states.q @ A.T + closure.offset, states.qd @ A.T, states.qdd @ A.T)
+        rows = np.einsum("ij,nip->njp", A, standard_rows(self.robot, lifted))
+        tau, size = rows @ self.values[:links], np.abs(rows) @ np.abs(self.values[:links])
+        if self.drives if drives is None else drives:
+            added = self._drive_torques(lifted) @ A
+            tau, size = tau + added, size + np.abs(added)
+        return tau, size
+
+    def _drive_torques(self, states: States) -> Array:
+        parameters = casadi.SX(self.values[PARAMETERS_PER_LINK * self.robot.joint_count :])
+        columns = []
+        for motion in zip(states.q, states.qd, states.qdd, strict=True):
+            q, qd, qdd = (casadi.SX(x) for x in motion)
+            columns.append(casadi.evalf(drive_torques(self.robot, q, qd, qdd, parameters)))
+        return np.array(casadi.horzcat(*columns)).T
+
+
+Answer = Callable[[Witness, Callable[..., Array]], Deviation]
+"""(what it is held against, the equation over batches) -> how far it is off."""
+
+
+def _at_rest(s: States) -> States:
+    return States(s.q, s.qd, np.zeros_like(s.qdd))
+
+
+def _standing(s: States) -> States:
+    return States(s.q, np.zeros_like(s.qd), np.zeros_like(s.qdd))
+
+
+def _torques(arguments: Callable[[States], list[Array]], at: Callable[[States], States] = lambda s: s) -> Answer:
+    def answer(w: Witness, call: Callable[..., Array]) -> Deviation:
+        tau, size = w.torques(at(w.states))
+        # A joint whose terms vanish without acceleration has its rounding, beside those that it has with it.
+        return worst(call(*arguments(w.states), *w.given()) - tau, np.maximum(size, w.torques(w.states)[1]))
+
+    return answer
+
+
+def _gravity(w: Witness, call: Callable[..., Array]) -> Deviation:
+    if w.drives and w.parameters == "base":
+        return Deviation(0, 0.0)  # a base value may hold a slide's weight and its drive's offset together
+    tau, size = w.torques(_standing(w.states), drives=False)
+    moving = w.torques(w.states, drives=False)[1]  # beside it a joint that gravity does not load has its rounding
+    return worst(call(w.states.q, *w.given()) - tau, np.maximum(size, moving))
+
+
+def _matrix(w: Witness, call: Callable[..., Array]) -> Deviation:
+    s = w.states
+    pushed, size = w.torques(States(s.q, np.zeros_like(s.qd), s.qdd))
+    rest, _ = w.torques(_standing(s))
+    return worst(np.einsum("nij,nj->ni", call(s.q, *w.given()), s.qdd) - (pushed - rest), size)
+
+
+def _coriolis(w: Witness, call: Callable[..., Array]) -> Deviation:
+    s = w.states
+    moving, size = w.torques(_at_rest(s), drives=False)
+    rest, _ = w.torques(_standing(s), drives=False)
+    whole = w.torques(s, drives=False)[1]
+    error = np.einsum("nij,nj->ni", call(s.q, s.qd, *w.given()), s.qd) - (moving - rest)
+    return worst(error, np.maximum(size, whole))
+
+
+def _forward(w: Witness, call: Callable[..., Array]) -> Deviation:
+    s = w.states
+    tau, _ = w.torques(s)
+    qdd = call(s.q, s.qd, tau, *w.given())
+    if not np.isfinite(qdd).all():
+        # Links without inertia about some axis have no accelerations; the kernel says so itself.
+        return Deviation(0, 0.0)
+    back, size = w.torques(States(s.q, s.qd, qdd))
+    return worst(back - tau, size)
+
+
+def _regressor(arguments: Callable[[States], list[Array]]) -> Answer:
+    def answer(w: Witness, call: Callable[..., Array]) -> Deviation:
+        tau, size = w.torques(w.states)
+        Y = call(*arguments(w.states))
+        return worst(Y @ (w.values if w.base is None else w.beta) - tau, size)
+
+    return answer
+
+
+ANSWERS: dict[str, Answer] = {
+    "inverse_dynamics": _torques(lambda s: [s.q, s.qd, s.qdd]),
+    "bias": _torques(lambda s: [s.q, s.qd], _at_rest),
+    "gravity": _gravity,
+    "inertia_matrix": _matrix,
+    "coriolis": _coriolis,
+    "forward_dynamics": _forward,
+    "slotine_li": _torques(lambda s: [s.q, s.qd, s.qd, s.qdd]),
+    "standard_regressor": _regressor(lambda s: [s.q, s.qd, s.qdd]),
+    "regressor": _regressor(lambda s: [s.q, s.qd, s.qdd]),
+    "slotine_li_regressor": _regressor(lambda s: [s.q, s.qd, s.qd, s.qdd]),
+}
+"""How each equation is compared; energies and kinematics are not reduced, and what is left follows from these."""
+
+
+def equation_deviation(function: Any, witness: Witness) -> Deviation:
+    """How far a traced equation (`casadi.Function`, by its name) is from standard parameters."""
+    count = len(witness.states.q)
+    moving = len(function.name_in()) - (0 if "regressor" in function.name() else len(witness.given()))
+
+    def call(*arrays: Array) -> Array:
+        results = []
+        for k in range(count):
+            result = function(*(x[k] if i < moving else x for i, x in enumerate(arrays)))
+            results.append(np.array(result))
+        stacked = np.stack(results)
+        return stacked[..., 0] if function.name_out(0) in ("tau", "qdd") else stacked
+
+    return ANSWERS[function.name()](witness, call)
+
+
+def refusal(robot: Robot, name: str, deviation: Deviation, hint: str) -> RobotError:
+    """The error that is raised in place of a wrong result."""
+    joint = robot.primary_joints[deviation.joint].name
+    return RobotError(
+        f"{name} of {robot.name!r} would be {deviation.size:.1e} off at joint {joint!r}, relative to the terms of its "
+        "torque from standard parameters: nothing is returned",
+        hint=hint,
+    )

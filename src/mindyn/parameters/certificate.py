@@ -1,0 +1,226 @@
+"""The last net under every reduction: a plain Newton-Euler on standard parameters, and base sets compared with it.
+
+The standard parameters are the truth. Nothing here is reduced, traced, snapped or regrouped: NumPy, the robot's own
+frames, wrenches link by link. A base set must give the torques of any links: random consistent ones, at a few states of
+the robot's own scale, joint by joint within PROMISED of the sum of the terms' sizes, sum_k |Y_ik phi_k|.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from mindyn.algebra.inertia import phi_of_pseudo_inertia
+from mindyn.algebra.rotations import skew
+from mindyn.algebra.values import Array
+from mindyn.notation import DRIVE_PARAMETERS, PARAMETERS_PER_LINK
+from mindyn.parameters.base import BaseParameters
+from mindyn.parameters.labels import parameter_labels
+from mindyn.robots.drive_matrices import friction_matrix, gear_matrix
+from mindyn.robots.robot import Robot
+from mindyn.robots.scale import length_unit
+
+PROMISED: Final = 1e-9
+"""Largest error of a joint's torque, as a share of the sum of the sizes of its terms."""
+
+MARGIN: Final = 10.0
+"""What a few states may understate: an error passes only where it is this much smaller than promised."""
+
+STATES: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class States:
+    """Positions, speeds and accelerations (N, n)."""
+
+    q: Array
+    qd: Array
+    qdd: Array
+
+    def __add__(self, other: States) -> States:
+        pairs = ((self.q, other.q), (self.qd, other.qd), (self.qdd, other.qdd))
+        return States(*(np.concatenate(pair) for pair in pairs))
+
+
+@dataclass(frozen=True, slots=True)
+class Deviation:
+    """The worst joint: its index, and its error as a share of the sum of the sizes of its torque's terms."""
+
+    joint: int
+    size: float
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether more may come elsewhere than is promised: MARGIN for other states; what is not finite is wrong."""
+        return not self.size <= PROMISED / MARGIN
+
+
+def own_states(robot: Robot, count: int = STATES, seed: int = 0) -> States:
+    """Random states of the robot's own scale: turns anywhere, slides within its length L, speeds near sqrt(g / L)."""
+    rng = np.random.default_rng(seed)
+    L, g = length_unit(robot), float(np.linalg.norm(robot.gravity))
+    time = np.sqrt(L / g) if g > 0 else 1.0
+    slides = np.array([joint.kind == "prismatic" for joint in robot.joints])
+    unit = np.where(slides, L, 1.0)
+    shape = (count, robot.joint_count)
+    q = rng.uniform(-1, 1, shape) * np.where(slides, L, 3.0)
+    return States(q, rng.normal(size=shape) * unit / time, rng.normal(size=shape) * unit / time**2)
+
+
+def random_links(robot: Robot, count: int = STATES, seed: int = 0) -> Array:
+    """(count, 10 n): solid bodies of the robot's own size, masses over three decades."""
+    rng = np.random.default_rng(seed)
+    L, n = length_unit(robot), robot.joint_count
+    points = np.ones((count * n, 4, 8))
+    points[:, :3] = 0.3 * L * (rng.normal(size=(count * n, 3, 8)) + rng.normal(size=(count * n, 3, 1)))
+    masses = rng.uniform(0.1, 1.0, (count * n, 8)) * 10.0 ** rng.uniform(-2, 1, (count * n, 1))
+    bodies = np.einsum("bik,bk,bjk->bij", points, masses, points)
+    return np.stack([phi_of_pseudo_inertia(P) for P in bodies]).reshape(count, -1)
+
+
+def standard_rows(robot: Robot, states: States) -> Array:
+    """Y (N, n, 10 n) with tau = Y phi: Newton and Euler for each link in its own frame, in the source's numbers."""
+    N, n = states.q.shape
+    Y = np.zeros((N, n, PARAMETERS_PER_LINK * n))
+    w: dict[int, Array] = {-1: np.zeros((N, 3))}
+    wd: dict[int, Array] = {-1: np.zeros((N, 3))}
+    a: dict[int, Array] = {-1: np.tile(-robot.gravity, (N, 1))}
+    steps: list[tuple[Array, Array]] = []
+    for i, (joint, parent) in enumerate(zip(robot.joints, robot.parents, strict=True)):
+        speed, push = states.qd[:, i, None] * joint.axis, states.qdd[:, i, None] * joint.axis
+        R, p = _joint_pose(robot, i, states.q[:, i])
+        at_joint = a[parent] + _carried(wd[parent], w[parent], p)
+        w_j, wd_j, a_j = _turned(R, w[parent]), _turned(R, wd[parent]), _turned(R, at_joint)
+        if joint.kind == "revolute":
+            w_j, wd_j = w_j + speed, wd_j + np.cross(w_j, speed) + push
+        else:
+            a_j = a_j + 2 * np.cross(w_j, speed) + push
+        tip = joint.tip
+        a_j = a_j + _carried(wd_j, w_j, tip.translation)
+        w[i], wd[i], a[i] = w_j @ tip.rotation, wd_j @ tip.rotation, a_j @ tip.rotation
+        steps.append((R, p))
+        wrench = _link_wrenches(w[i], wd[i], a[i])
+        for j in reversed(robot.path(i)):
+            wrench = _at(robot.joints[j].tip.rotation, robot.joints[j].tip.translation, wrench)
+            part = wrench[:, :3] if robot.joints[j].kind == "revolute" else wrench[:, 3:]
+            Y[:, j, PARAMETERS_PER_LINK * i : PARAMETERS_PER_LINK * (i + 1)] = robot.joints[j].axis @ part
+            wrench = _at(*steps[j], wrench)
+    return Y
+
+
+def _joint_pose(robot: Robot, index: int, q: Array) -> tuple[Array, Array]:
+    """Rotation (N, 3, 3) and origin (N, 3) of the moved joint frame in the parent's link frame."""
+    joint = robot.joints[index]
+    R, p = joint.origin.rotation, joint.origin.translation
+    if joint.kind == "prismatic":
+        return np.broadcast_to(R, (len(q), 3, 3)), p + np.outer(q, R @ joint.axis)
+    K = skew(joint.axis)
+    turn = np.eye(3) + np.sin(q)[:, None, None] * K + (1 - np.cos(q))[:, None, None] * (K @ K)
+    return R @ turn, np.broadcast_to(p, (len(q), 3))
+
+
+def _turned(R: Array, v: Array) -> Array:
+    """R^T v for each state."""
+    return np.asarray(np.einsum("nji,nj->ni", R, v))
+
+
+def _carried(wd: Array, w: Array, p: Array) -> Array:
+    """wd x p + w x (w x p)."""
+    return np.asarray(np.cross(wd, p) + np.cross(w, np.cross(w, p)))
+
+
+def _at(R: Array, p: Array, wrench: Array) -> Array:
+    """Wrenches (N, 6, k) (moment, force) of an inner frame, at the outer one in which it has axes R and origin p."""
+    force = R @ wrench[:, 3:]
+    return np.concatenate([R @ wrench[:, :3] + _skews(np.atleast_2d(p)) @ force, force], axis=1)
+
+
+def _skews(v: Array) -> Array:
+    """[v] for each row."""
+    S = np.zeros((len(v), 3, 3))
+    S[:, 2, 1], S[:, 0, 2], S[:, 1, 0] = v[:, 0], v[:, 1], v[:, 2]
+    return S - S.swapaxes(1, 2)
+
+
+def _link_wrenches(w: Array, wd: Array, a: Array) -> Array:
+    """(N, 6, 10): moment and force about the frame's origin for each unit of a link's parameters."""
+    W = np.zeros((len(w), 6, PARAMETERS_PER_LINK))
+    sw = _skews(w)
+    W[:, 3:, 0] = a
+    W[:, 3:, 1:4] = _skews(wd) + sw @ sw
+    W[:, :3, 1:4] = -_skews(a)
+    W[:, :3, 4:] = _tensor_columns(wd) + sw @ _tensor_columns(w)
+    return W
+
+
+def _tensor_columns(x: Array) -> Array:
+    """(N, 3, 6) with J x = columns @ (Jxx, Jxy, Jyy, Jxz, Jyz, Jzz)."""
+    columns = np.zeros((len(x), 3, 6))
+    for entry, (row, column) in enumerate(((0, 0), (0, 1), (1, 1), (0, 2), (1, 2), (2, 2))):
+        columns[:, row, entry] += x[:, column]
+        if row != column:
+            columns[:, column, entry] += x[:, row]
+    return columns
+
+
+def drive_rows(robot: Robot, states: States) -> Array:
+    """(N, n, 4 drives) with the drives' torques = rows @ drive parameters, extra torques left out."""
+    G, F = gear_matrix(robot), friction_matrix(robot)
+    speed = states.qd @ F.T
+    ones = np.ones_like(speed)
+    kinds = [(G, states.qdd @ G.T), (F, speed), (F, np.sign(speed)), (F, ones)]
+    rows = np.stack([np.einsum("kj,nk->njk", M, x) for M, x in kinds], axis=3)
+    return rows.reshape(*states.q.shape, len(robot.drives) * len(DRIVE_PARAMETERS))
+
+
+def worst(error: Array, size: Array) -> Deviation:
+    """The worst of errors (..., n) beside the sizes of the terms (..., n).
+
+    Where the sizes are not finite there is nothing to compare with: a declared formula has no value there.
+    """
+    with np.errstate(invalid="ignore"):
+        share = np.where(np.abs(error) == 0, 0.0, np.abs(error) / np.where(size > 0, size, 1e-300))
+    share = np.where(np.isfinite(share) | ~np.isfinite(size), np.nan_to_num(share), np.inf)
+    by_joint = share.reshape(-1, share.shape[-1]).max(axis=0)
+    return Deviation(int(by_joint.argmax()), float(by_joint.max()))
+
+
+def deviation_of(base: BaseParameters, rows: Array, links: Array) -> Deviation:
+    """How far torques from base values are from those of standard parameters.
+
+    rows   (N, n, p) Y of the standard parameters that `base` is over, extra torques left out
+    links  (k, p) standard parameters
+    """
+    p = rows.shape[-1]
+    missed = links - (links @ base.matrix[:, :p].T) @ base.embedding[:p].T
+    return worst(np.einsum("nip,kp->kni", rows, missed), np.einsum("nip,kp->kni", np.abs(rows), np.abs(links)))
+
+
+def tree_deviation(base: BaseParameters) -> Deviation:
+    """`deviation_of` a base set of an open tree, at states and with links of the robot's own scale."""
+    robot = base.robot
+    states, links = own_states(robot), random_links(robot)
+    rows = standard_rows(robot, states)
+    if base.drives and robot.drives:
+        rows, links = np.concatenate([rows, drive_rows(robot, states)], axis=2), with_drives(robot, links)
+    return deviation_of(base, rows, links)
+
+
+def with_drives(robot: Robot, links: Array) -> Array:
+    """Link parameters (k, 10 n) followed by random drive parameters of like torques."""
+    G, F = np.abs(gear_matrix(robot)).max(axis=1, initial=0.0), np.abs(friction_matrix(robot)).max(axis=1, initial=0.0)
+    inertia = np.abs(links[:, 4::PARAMETERS_PER_LINK]).max()
+    torque = inertia * (float(np.linalg.norm(robot.gravity)) or 1.0) / length_unit(robot)
+    sizes = np.stack([inertia / np.maximum(G, 1e-300) ** 2, *[torque / np.maximum(F, 1e-300)] * 3], axis=1)
+    draws = np.random.default_rng(1).uniform(0.1, 1.0, (len(links), sizes.size))
+    return np.concatenate([links, draws * sizes.ravel()], axis=1)
+
+
+def standard_set(robot: Robot, *, drives: bool, note: str) -> BaseParameters:
+    """All standard parameters as they are: more than the dynamics show, and right; `note` says why."""
+    labels = parameter_labels(robot, drives=drives)
+    return BaseParameters(
+        robot, "standard", drives, np.eye(len(labels)), labels, tuple(range(len(labels))), notes=(note,)
+    )
