@@ -39,14 +39,12 @@ class Witness:
 
     parameters  how link parameters enter the equation: "constant", "standard", "input", "base"
     base        the base set of beta, where there is one
-    home        of a robot with loops, as in `affine_closure`
     """
 
     robot: Robot
     drives: bool
     parameters: str
     base: BaseParameters | None = None
-    home: tuple[float, ...] | None = None
 
     @cached_property
     def states(self) -> States:
@@ -85,7 +83,7 @@ class Witness:
 
     def torques(self, states: States, *, drives: bool | None = None) -> tuple[Array, Array]:
         """Torques (N, k) of standard parameters, and the sums of the sizes of their terms."""
-        closure, links = affine_closure(self.robot, self.home), PARAMETERS_PER_LINK * self.robot.joint_count
+        closure, links = affine_closure(self.robot), PARAMETERS_PER_LINK * self.robot.joint_count
         A = closure.matrix
         lifted = States(states.q @ A.T + closure.offset, states.qd @ A.T, states.qdd @ A.T)
         rows = np.einsum("ij,nip->njp", A, standard_rows(self.robot, lifted))

@@ -50,7 +50,7 @@ def kept_deviation(function: Function, witness: Witness) -> Deviation:
     if witness.base is not None and witness.base.survivors is None and witness.base.form == "numeric":
         return Deviation(0, 0.0)  # parameters under constraints: right for those that obey them alone
 
-    told = (witness.drives, witness.parameters, witness.home)
+    told = (witness.drives, witness.parameters)
     key = ("certificate", function.serialize(), repr(content(witness.robot)), repr(told))
     try:
         joint, size = np.frombuffer(cached(key, lambda: _passed(equation_deviation(function, witness)), prune=False))

@@ -196,8 +196,7 @@ class Model:
         of = EQUATIONS[name].regressor_of
         given = "input" if of else self._parameters_of(name)
         in_base = given == "base" or of == "beta"
-        home = None if self._home is None else tuple(np.ravel(self._home).tolist())
-        witness = Witness(self.robot, self.drives, given, self.base if in_base else None, home)
+        witness = Witness(self.robot, self.drives, given, self.base if in_base else None)
         reducible = self.parameters == "constant" and not of and self._formulations.get(name) is None
         try:
             function, notes = certified(lambda stated: self._traced(name, link, stated), witness, reducible)
