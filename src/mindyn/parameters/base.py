@@ -64,7 +64,12 @@ def _smallest_right_inverse(matrix: Array, sizes: Array) -> Array:
     """E with K E = 1 and the smallest E in units of the parameters' sizes, by QR of scaled rows."""
     scaled = matrix * sizes
     rows = np.linalg.norm(scaled, axis=1)
-    Q, R = np.linalg.qr((scaled / rows[:, None]).T)
+    Q, R = np.linalg.qr((scaled / np.maximum(rows, 1e-300)[:, None]).T)
+    if not (np.abs(np.diag(R)) > np.finfo(float).eps).all():
+        raise RobotError(
+            "parameters of this set depend on each other up to rounding: the geometry is nearly degenerate",
+            hint='use form="structural", or load with snap=True if the file rounds its angles',
+        )
     E = Q @ np.linalg.inv(R).T
     # Rounding noise in place of zeros would make a regressor several times as long.
     E = np.where(np.abs(E) <= 1e-14 * np.abs(E).max(axis=0, initial=0.0), 0.0, E)

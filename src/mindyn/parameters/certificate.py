@@ -70,11 +70,12 @@ def own_states(robot: Robot, count: int = STATES, seed: int = 0) -> States:
 
 
 def random_links(robot: Robot, count: int = STATES, seed: int = 0) -> Array:
-    """(count, 10 n): solid bodies of the robot's own size, masses over three decades."""
+    """(count, 10 n): solid bodies from the robot's own size to a thirtieth of it, masses over three decades."""
     rng = np.random.default_rng(seed)
     L, n = length_unit(robot), robot.joint_count
     points = np.ones((count * n, 4, 8))
-    points[:, :3] = 0.3 * L * (rng.normal(size=(count * n, 3, 8)) + rng.normal(size=(count * n, 3, 1)))
+    sizes = L * 10.0 ** rng.uniform(-1.5, 0, (count * n, 1, 1))
+    points[:, :3] = sizes * (rng.normal(size=(count * n, 3, 8)) + rng.normal(size=(count * n, 3, 1)))
     masses = rng.uniform(0.1, 1.0, (count * n, 8)) * 10.0 ** rng.uniform(-2, 1, (count * n, 1))
     bodies = np.einsum("bik,bk,bjk->bij", points, masses, points)
     return np.stack([phi_of_pseudo_inertia(P) for P in bodies]).reshape(count, -1)
@@ -202,6 +203,8 @@ def tree_deviation(base: BaseParameters) -> Deviation:
     """`deviation_of` a base set of an open tree, at states and with links of the robot's own scale."""
     robot = base.robot
     states, links = own_states(robot), random_links(robot)
+    if robot.has_parameters:
+        links = np.vstack([links, robot.phi])
     rows = standard_rows(robot, states)
     if base.drives and robot.drives:
         rows, links = np.concatenate([rows, drive_rows(robot, states)], axis=2), with_drives(robot, links)
