@@ -362,7 +362,8 @@ def test_doctor_says_where_the_cache_cannot_be_written(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("MINDYN_CACHE_DIR", str(tmp_path / "file"))
     found = doctor.cache()
-    assert (found.state, found.mend) == ("missing", "set MINDYN_CACHE_DIR")
+    assert (found.state, found.mend) == ("missing", "set MINDYN_CACHE_DIR to a folder that is yours alone")
+    assert "it is not a folder" in found.says
 
 
 def test_cache_usage_is_that_of_its_objects(tmp_path):

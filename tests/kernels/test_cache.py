@@ -103,13 +103,111 @@ def test_the_directory_follows_the_environment(monkeypatch):
     monkeypatch.delenv("MINDYN_CACHE_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
     assert cache.directory() == Path("/somewhere/mindyn")
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+    monkeypatch.setenv("HOME", "/home/me")
+    assert cache.directory() == Path("/home/me/.cache/mindyn")
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", "/home/me")
     assert cache.directory() == Path("/home/me/.cache/mindyn")
 
 
+def folder_of_another_user(folder, monkeypatch):
+    monkeypatch.setattr(os, "geteuid", lambda: folder.stat().st_uid + 1)
+
+
+def folder_open_to_all(folder, _):
+    folder.chmod(0o777)
+
+
+def folder_open_to_the_group(folder, _):
+    folder.chmod(0o770)
+
+
+def file_open_to_all(folder, _):
+    entry(folder).chmod(0o666)
+
+
+def file_behind_a_link(folder, _):
+    path = entry(folder)
+    path.rename(folder.parent / "elsewhere")
+    path.symlink_to(folder.parent / "elsewhere")
+
+
+def pipe_in_place_of_a_file(folder, _):
+    path = entry(folder)
+    path.unlink()
+    os.mkfifo(path)
+
+
+DISTRUSTED = (folder_of_another_user, folder_open_to_all, folder_open_to_the_group, file_open_to_all)
+DISTRUSTED += (file_behind_a_link, pipe_in_place_of_a_file)
+
+
+@pytest.mark.parametrize("make", DISTRUSTED, ids=lambda one: one.__name__)
+def test_code_that_others_may_have_written_is_not_run(folder, builds, monkeypatch, make):
+    expected = torques()
+    make(folder, monkeypatch)
+    assert (torques() == expected).all()
+    assert len(builds) == 2
+
+
+def test_a_file_of_another_user_is_not_run(folder, builds, monkeypatch):
+    torques()
+    assert entry(folder)
+    real = os.fstat
+    monkeypatch.setattr(os, "fstat", lambda handle: foreign(real(handle)))
+    torques()
+    assert len(builds) == 2
+
+
+def foreign(status):
+    """The status of a file that belongs to the next user."""
+    return os.stat_result((*status[:4], status.st_uid + 1, *status[5:]))
+
+
+def test_an_entry_under_another_name_is_built_again(folder):
+    cache.cached(("one",), lambda: b"of one")
+    (one,) = folder.glob("*.o")
+    cache.cached(("other",), lambda: b"of the other")
+    (other,) = set(folder.glob("*.o")) - {one}
+    one.replace(other)
+    assert cache.cached(("other",), lambda: b"built again") == b"built again"
+
+
+def test_the_folder_is_its_owners_alone(folder):
+    before = os.umask(0o002)
+    try:
+        torques()
+    finally:
+        os.umask(before)
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert entry(folder).stat().st_mode & 0o777 == 0o600
+
+
+def test_a_default_folder_that_an_umask_left_open_is_closed(tmp_path, monkeypatch, builds):
+    monkeypatch.delenv("MINDYN_CACHE_DIR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    (tmp_path / "mindyn").mkdir()
+    (tmp_path / "mindyn").chmod(0o775)
+    torques()
+    torques()
+    assert len(builds) == 1
+    assert (tmp_path / "mindyn").stat().st_mode & 0o777 == 0o700
+
+
+def test_folders_of_other_platforms(monkeypatch):
+    monkeypatch.delenv("MINDYN_CACHE_DIR", raising=False)
+    monkeypatch.setenv("HOME", "/home/me")
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert cache.directory() == Path("/home/me/Library/Caches/mindyn")
+    monkeypatch.setattr(sys, "platform", "win32")
+    monkeypatch.setenv("LOCALAPPDATA", "/home/me/AppData/Local")
+    assert cache.directory() == Path("/home/me/AppData/Local/mindyn")
+
+
 def test_the_least_recently_used_entries_are_pruned(folder, monkeypatch):
     monkeypatch.setattr(cache, "SIZE_LIMIT", 2500)
+    monkeypatch.setattr(cache, "_PRUNED_EVERY", 1)
     for age, key in enumerate("abc"):
         cache.cached((key,), lambda: b"x" * 1000)
         for path in folder.glob("*.o"):
@@ -119,8 +217,9 @@ def test_the_least_recently_used_entries_are_pruned(folder, monkeypatch):
     assert cache.cached(("a",), lambda: b"built") == b"built"
 
 
-def test_what_killed_processes_left_is_removed_when_old(folder):
-    folder.mkdir()
+def test_what_killed_processes_left_is_removed_when_old(folder, monkeypatch):
+    monkeypatch.setattr(cache, "_PRUNED_EVERY", 1)
+    folder.mkdir(mode=0o700)
     old, new = folder / ".writing-old", folder / ".writing-new"
     for path in (old, new):
         path.write_bytes(b"half")

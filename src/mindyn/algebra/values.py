@@ -14,8 +14,18 @@ from mindyn.errors import InputError
 Array = NDArray[np.float64]
 
 
+def require_unmasked(value: object, what: str) -> None:
+    """Refuse a masked array: what its mask hides would be computed with as if it were measured."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise InputError(
+            f"{what} is a masked array, and masks are not looked at",
+            hint="leave the masked samples out, or give value.filled(number) where a number stands for them",
+        )
+
+
 def frozen_array(value: ArrayLike, shape: tuple[int, ...], what: str) -> Array:
     """A read-only finite float64 copy of `value` with the given shape; `what` names it in the error."""
+    require_unmasked(value, what)
     try:
         array = np.array(value, dtype=np.float64)
     except (TypeError, ValueError) as error:

@@ -145,21 +145,22 @@ def kernel() -> Finding:
 
 def cache() -> Finding:
     """The folder of compiled kernels."""
-    from mindyn.kernels.cache import directory, usage
+    from mindyn.kernels.cache import directory, distrusted, usage
 
     folder = directory()
     if folder is None:
         return Finding("cache", "missing", "no home folder: kernels are compiled anew", "set MINDYN_CACHE_DIR")
+    reason = distrusted(folder) or ("" if _writable(folder) else "not writable")
     objects, size = usage(folder)
-    writable = _writable(folder)
-    says = f"{folder}: {objects} kernels, {size / 2**20:.1f} MiB{'' if writable else ', not writable'}"
-    values = {"folder": str(folder), "objects": objects, "bytes": size, "writable": writable}
-    return Finding("cache", "ok" if writable else "missing", says, "" if writable else "set MINDYN_CACHE_DIR", values)
+    says = f"{folder}: {objects} kernels, {size / 2**20:.1f} MiB" + (f"; not used: {reason}" if reason else "")
+    values = {"folder": str(folder), "objects": objects, "bytes": size, "writable": not reason}
+    mend = "set MINDYN_CACHE_DIR to a folder that is yours alone" if reason else ""
+    return Finding("cache", "missing" if reason else "ok", says, mend, values)
 
 
 def _writable(folder: Path) -> bool:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             return True
     except OSError:

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import casadi
+import numpy as np
 
+from mindyn.algebra.inertia import tensor_from_entries
 from mindyn.equations.chain import SX, Chain, Moved, cross_matrix
 from mindyn.equations.inertia_matrix import inertia_matrix
 from mindyn.equations.motion import forward_motion
 from mindyn.equations.newton_euler import link_wrenches
+from mindyn.errors import MissingPhysicsError
+
+CONFIGURATIONS: Final = 3
+"""In which a singular inertia matrix is looked for: a determinant vanishes in all of them or almost nowhere."""
+NO_INERTIA: Final = 64 * 2.0**-52
+"""Part of the inertia that a pivot is made of, up to which rounding alone may have left it."""
 
 
 def forward_dynamics(chain: Chain, q: SX, qd: SX, tau: SX, bias: SX, added_inertia: SX | None = None) -> SX:
@@ -37,6 +47,7 @@ def by_factoring(chain: Chain, q: SX, left: SX, added_inertia: SX | None = None)
         M = M + added_inertia
     ancestors = _ancestors(chain, coupled=_couples(added_inertia))
     L, D = factor(M, ancestors)
+    require_inertia(casadi.diag(M) + _turned_inertia(chain), D, q, chain.robot.joint_names)
     return solve(L, D, ancestors, left)
 
 
@@ -64,6 +75,42 @@ def factor(M: SX, ancestors: list[list[int]]) -> tuple[SX, SX]:
                 H[i, j] -= ratio * H[k, j]
             L[k, i] = ratio
     return L, D
+
+
+def _turned_inertia(chain: Chain) -> SX:
+    """(n, 1) traces of the tensors that each rotation moves, as stated: M is rounded by a part of them at least.
+
+    The tensors of the chain itself may be those of base parameters, out of which all that does not count has gone.
+    """
+    stated = [np.zeros(10) if link.phi is None else link.phi for link in chain.robot.links]
+    sums = [float(abs(tensor_from_entries(phi[4:]).trace())) for phi in stated]
+    for i in reversed(range(chain.joint_count)):
+        if chain.parents[i] >= 0:
+            sums[chain.parents[i]] += sums[i]
+    slides = [joint.kind == "prismatic" for joint in chain.robot.joints]
+    return casadi.vertcat(*(0 if slide else one for slide, one in zip(slides, sums, strict=True)))
+
+
+def require_inertia(whole: SX, D: SX, q: SX, joint_names: Sequence[str]) -> None:
+    """Refuse an arm whose inertia matrix is singular in every configuration, where its entries are numbers.
+
+    A pivot D_k is the inertia that joint k has while the joints after it are free. It is none at all where rounding
+    explains it, in each of a few configurations; with parameters that come at run time nothing is known yet.
+
+    whole  (n, 1) inertia out of whose differences each pivot comes
+    """
+    pivots = casadi.Function("pivots", [q], [D, whole], {"allow_free": True})
+    if pivots.has_free():
+        return
+    drawn = np.random.default_rng(0).uniform(-2.0, 2.0, (CONFIGURATIONS, q.numel()))
+    found = [tuple(np.asarray(one, dtype=np.float64).ravel() for one in pivots(row)) for row in drawn]
+    for k in reversed(range(q.numel())):
+        if all(not abs(pivot[k]) > NO_INERTIA * abs(size[k]) for pivot, size in found):
+            raise MissingPhysicsError(
+                f"the inertia matrix is singular in every configuration: with the joints after it free, joint "
+                f"{joint_names[k]!r} moves no inertia, and no torque has a finite acceleration",
+                hint="state the inertia of the links that it moves, lock it, or take drives=True with its rotor's",
+            )
 
 
 def solve(L: SX, D: SX, ancestors: list[list[int]], b: SX) -> SX:

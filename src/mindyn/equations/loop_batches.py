@@ -8,7 +8,7 @@ import casadi
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mindyn.algebra.values import Array
+from mindyn.algebra.values import Array, require_unmasked
 from mindyn.errors import InputError
 
 
@@ -24,6 +24,7 @@ def evaluated(function: Any, *columns: Array) -> Array:
 
 def as_rows(value: ArrayLike, size: int, what: str) -> tuple[Array, tuple[int, ...]]:
     """(N, size) copy of an array (..., size) of finite numbers, and its batch shape."""
+    require_unmasked(value, what)
     array = np.array(value, dtype=np.float64)
     if array.ndim == 0 or array.shape[-1] != size:
         raise InputError(f"{what} must have shape (..., {size}), one column for each primary joint; got {array.shape}")

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from mindyn.equations.catalogue import EQUATIONS, equation
 from mindyn.equations.chain import SX, constant
-from mindyn.equations.forward_dynamics import factor, solve
+from mindyn.equations.forward_dynamics import factor, require_inertia, solve
 from mindyn.equations.loop_closure import AffineClosure, affine_closure
 from mindyn.equations.loop_constraints import open_tree
 from mindyn.equations.traces import Parameters
@@ -103,6 +103,8 @@ def _forward_dynamics(
     lifted = dict(zip(inputs, _on_tree(inputs, affine), strict=True))
     H = A.T @ M(*(lifted[M.name_in(i)] for i in range(M.n_in()))) @ A
     ancestors = [list(reversed(range(i))) for i in range(count)]
-    pdd = solve(*factor(casadi.densify(H), ancestors), ancestors, tau - A.T @ bias(*lifted.values()))
+    L, D = factor(casadi.densify(H), ancestors)
+    require_inertia(casadi.diag(H), D, inputs["q"], robot.primary_names)
+    pdd = solve(L, D, ancestors, tau - A.T @ bias(*lifted.values()))
     given = {"q": inputs["q"], "qd": inputs["qd"], "tau": tau} | inputs
     return casadi.Function("forward_dynamics", [*given.values()], [casadi.cse(pdd)], [*given], ["qdd"])

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mindyn.algebra.values import require_unmasked
 from mindyn.errors import InputError
 
 Array = NDArray[Any]
@@ -28,6 +29,7 @@ class Samples(NamedTuple):
 
 def real_array(value: object, dtype: np.dtype[Any], name: str) -> Array:
     """`value` as an array of `dtype`; refuses what is not an array of real numbers."""
+    require_unmasked(value, name)
     try:
         array = np.asarray(value)
     except ValueError as error:

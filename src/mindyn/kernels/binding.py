@@ -21,22 +21,25 @@ _CALL = ctypes.PYFUNCTYPE(ctypes.c_int64)
 class BoundKernel:
     """`inputs` and `outputs` are arrays to write and read in place; calling it computes outputs from inputs.
 
-    No allocation, no checks: NaN in, NaN out. `run` is the bare compiled function of no arguments, for the tightest
-    loops; it returns nonzero when an input may not be finite. One object serves one thread.
+    No allocation, no checks: NaN in, NaN out; so does forward dynamics where the inertia matrix is singular. `run` is
+    the bare compiled function of no arguments, for the tightest loops, and works as long as it is held, whatever
+    becomes of this object; it returns nonzero when an input or a result may not be finite, or an input is beyond the
+    range that `Kernel` promises. One object serves one thread.
     """
 
-    __slots__ = ("_code", "_table", "input_names", "inputs", "output_names", "outputs", "run")
+    __slots__ = ("input_names", "inputs", "output_names", "outputs", "run")
 
     def __init__(self, code: NativeCode, kernel: Kernel) -> None:
         self.input_names = tuple(one.name for one in kernel.program.inputs)
         self.output_names = tuple(one.name for one in kernel.program.outputs)
         self.inputs = tuple(np.zeros(shape, kernel.dtype) for shape in kernel.input_shapes)
         self.outputs = tuple(np.zeros(shape, kernel.dtype) for shape in kernel.output_shapes)
-        self._table = _table(self.inputs + self.outputs)
-        # The thunk holds the addresses of the table and of the kernel: both must outlive it.
-        tied = thunk(code, ctypes.addressof(self._table))
-        self._code = (code, tied)
+        table = _table(self.inputs + self.outputs)
+        tied = thunk(code, ctypes.addressof(table))
         self.run = _CALL(tied.address)
+        # The thunk holds addresses of the table and of the kernel, and the table those of the arrays: all live as long
+        # as the function that jumps there.
+        self.run.needs = (code, tied, table, self.inputs, self.outputs)  # type: ignore[attr-defined]
 
     def __call__(self) -> None:
         """Computes `outputs` from `inputs`."""

@@ -1,16 +1,23 @@
 """Disk cache of compiled objects.
 
-One file per object, named by the hash of all that the code depends on. A file is a magic word, the SHA-256 of the
-payload, and the payload: a truncated or damaged file is seen and built again. Files are written under a temporary
-name and moved, so any number of processes may share the directory, and any of them may die. Trouble with the
-directory only costs caching.
+One file per object, named by the hash of all that the code depends on, its key. A file is a magic word, the SHA-256 of
+key and payload, and the payload: a file that is truncated, damaged or another key's is seen and built again. Files are
+written under a temporary name and moved, so any number of processes may share the directory, and any of them may die.
+
+What is loaded is run. So nothing is taken from a folder or a file that is not this user's own or that others may write
+to: nobody else can make a file of ours, and one of ours that is moved does not fit its new name. Such a folder, or any
+trouble with it, only costs caching; `mindyn doctor` says so. (Where the system has no owners and modes, as on Windows,
+the user's own cache folder is protected by its place.)
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import os
+import stat
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -22,11 +29,16 @@ import llvmlite
 import mindyn
 from mindyn.kernels.machine import host
 
-MAGIC = b"mindyn-object-1\n"
-SIZE_LIMIT = 512 * 2**20
+MAGIC = b"mindyn-object-2\n"
+SIZE_LIMIT = 2**30
 """Bytes of cached objects above which the least recently used are deleted."""
+OBJECT_LIMIT = 2**28
+"""Bytes of a file above which it is no object: a model of 50 joints takes a hundredth of it."""
+_PRUNED_EVERY = 16
+"""Objects that a process writes from one look at the whole folder to the next: a full one takes 50 ms."""
 _STALE_SECONDS = 3600.0
 _TEMPORARY_PREFIX = ".writing-"
+_writes = itertools.count()
 
 
 def cached(key: tuple[str, ...], build: Callable[[], bytes], *, prune: bool = True) -> bytes:
@@ -38,12 +50,16 @@ def cached(key: tuple[str, ...], build: Callable[[], bytes], *, prune: bool = Tr
     folder = directory()
     if folder is None:
         return build()
-    path = folder / f"{_digest((*key, *_surroundings()))}.o"
-    payload = _read(path)
+    digest = _digest((*key, *_surroundings()))
+    with contextlib.suppress(OSError):
+        _make(folder)
+    usable = distrusted(folder) is None
+    payload = _read(folder, digest) if usable else None
     if payload is None:
         payload = build()
-        with contextlib.suppress(OSError):
-            _write(path, payload, prune=prune)
+        if usable:
+            with contextlib.suppress(OSError):
+                _write(folder, digest, payload, prune=prune)
     return payload
 
 
@@ -52,11 +68,44 @@ def directory() -> Path | None:
     chosen = os.environ.get("MINDYN_CACHE_DIR")
     if chosen:
         return Path(chosen)
-    caches = os.environ.get("XDG_CACHE_HOME")
     try:
-        return Path(caches or "~/.cache").expanduser() / "mindyn"
+        return _user_caches() / "mindyn"
     except RuntimeError:
         return None
+
+
+def _user_caches() -> Path:
+    """Where this platform keeps a user's caches."""
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or "~/AppData/Local").expanduser()
+    if sys.platform == "darwin":
+        return Path("~/Library/Caches").expanduser()
+    stated = os.environ.get("XDG_CACHE_HOME", "")
+    # The XDG specification has relative paths ignored.
+    return Path(stated) if Path(stated).is_absolute() else Path("~/.cache").expanduser()
+
+
+def distrusted(folder: Path) -> str | None:
+    """Why no code is taken from a folder, or put there; None where it is ours alone, or not there at all."""
+    try:
+        status = folder.stat()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return error.strerror or str(error)
+    if not stat.S_ISDIR(status.st_mode):
+        return "it is not a folder"
+    return _distrusted(status)
+
+
+def _distrusted(status: os.stat_result) -> str | None:
+    if not hasattr(os, "geteuid"):
+        return None
+    if status.st_uid != os.geteuid():
+        return f"it belongs to another user (number {status.st_uid})"
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return f"other users may write to it (mode {stat.S_IMODE(status.st_mode):o})"
+    return None
 
 
 def usage(folder: Path) -> tuple[int, int]:
@@ -86,32 +135,55 @@ def _surroundings() -> tuple[str, ...]:
     )
 
 
-def _read(path: Path) -> bytes | None:
+def _make(folder: Path) -> None:
+    """The folder, for its owner alone; the user's default one, if an umask left it open to others, is closed."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    if not folder.is_dir():
+        folder.mkdir(mode=0o700, exist_ok=True)
+    elif not os.environ.get("MINDYN_CACHE_DIR") and distrusted(folder):
+        folder.chmod(0o700)
+
+
+def _path(folder: Path, digest: str) -> Path:
+    return folder / f"{digest}.o"
+
+
+def _head(digest: str, payload: bytes) -> bytes:
+    return MAGIC + hashlib.sha256(digest.encode() + payload).digest()
+
+
+def _read(folder: Path, digest: str) -> bytes | None:
+    path = _path(folder, digest)
+    # Without following links, and without waiting for a pipe's other end.
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     try:
-        content = path.read_bytes()
+        with os.fdopen(os.open(path, flags), "rb") as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode) or status.st_size > OBJECT_LIMIT or _distrusted(status):
+                return None
+            content = file.read()
     except OSError:
         return None
     start = len(MAGIC) + hashlib.sha256().digest_size
     payload = content[start:]
-    if content[:start] != MAGIC + hashlib.sha256(payload).digest():
+    if content[:start] != _head(digest, payload):
         return None
     with contextlib.suppress(OSError):
         os.utime(path)
     return payload
 
 
-def _write(path: Path, payload: bytes, *, prune: bool) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(prefix=_TEMPORARY_PREFIX, dir=path.parent)
+def _write(folder: Path, digest: str, payload: bytes, *, prune: bool) -> None:
+    handle, temporary = tempfile.mkstemp(prefix=_TEMPORARY_PREFIX, dir=folder)
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(MAGIC + hashlib.sha256(payload).digest() + payload)
-        Path(temporary).replace(path)
+            file.write(_head(digest, payload) + payload)
+        Path(temporary).replace(_path(folder, digest))
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
-    if prune:
-        _prune(path.parent)
+    if prune and next(_writes) % _PRUNED_EVERY == 0:
+        _prune(folder)
 
 
 def _prune(folder: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import casadi
 import numpy as np
 
+from mindyn.algebra.values import require_unmasked
 from mindyn.errors import InputError, unknown_name
 from mindyn.kernels import calling, native
 from mindyn.kernels.arrays import Array, Samples, batch_shape, common_batch, real_array, view_results, view_samples
@@ -36,6 +37,10 @@ class Kernel:
     `shared` are one sample for the whole batch, without batch dimensions. Outputs named in `compact` hold only their
     structural nonzeros, in row-major order: (..., nnz), at `nonzeros(name)`. One output comes as an array, several as a
     tuple. Code is compiled on first use, and cached on disk.
+
+    Results are promised for inputs up to 1e60 (float64) or 1e7 (float32); beyond, they are right or refused. An input
+    that is not finite is an error, and so is a result that is not: numbers overflowed, or something was divided by zero
+    (`not_finite_means` tells the likely cause). `check_finite=False` leaves out both tests, and NaN comes back.
     """
 
     def __init__(
@@ -47,12 +52,14 @@ class Kernel:
         compact: Sequence[str] = (),
         matrices: Sequence[str] = (),
         check_finite: bool = True,
+        not_finite_means: str = "",
     ) -> None:
         self.program = function if isinstance(function, Program) else trace(function, matrices)
         self.dtype = np.dtype(dtype)
         if self.dtype not in (np.dtype(np.float64), np.dtype(np.float32)):
             raise InputError(f"dtype {self.dtype} given, but kernels compute in float64 or float32")
         self.check_finite = check_finite
+        self.not_finite_means = not_finite_means
         self._input_names = tuple(one.name for one in self.program.inputs)
         self._output_names = tuple(one.name for one in self.program.outputs)
         self._shared = tuple(sorted(_numbers("input", shared, self._input_names)))
@@ -79,7 +86,7 @@ class Kernel:
             status = self._direct.call(*arrays, *results)
             if status != calling.NOT_TAKEN:
                 if status:
-                    self._refuse_not_finite(arrays)
+                    self._refuse_not_finite(arrays, results)
                 return results[0] if self._one_output else results
         return self._call_batch(arrays, out, threads)
 
@@ -135,7 +142,9 @@ class Kernel:
         sources = [view_samples(a, shape, batch) for a, shape in zip(arrays, self.input_shapes, strict=True)]
         inputs = [] if out is None else [source.owner for source in sources]
         targets = [self._target(result, k, batch, inputs) for k, result in enumerate(results)]
-        self._compute([*sources, *targets], prod(batch), threads, arrays)
+        status = self._compute([*sources, *targets], prod(batch), threads)
+        if status:
+            self._refuse_not_finite(arrays, [target.owner for target in targets])
         for result, target in zip(results, targets, strict=True):
             if target.owner is not result:
                 result[...] = target.owner
@@ -170,6 +179,7 @@ class Kernel:
         return given
 
     def _check_out(self, array: Any, shape: tuple[int, ...], name: str) -> None:
+        require_unmasked(array, f"out for {name}")
         if not isinstance(array, np.ndarray) or array.dtype != self.dtype or array.shape != shape:
             given = (
                 f"{array.dtype} array of shape {array.shape}" if isinstance(array, np.ndarray) else repr(type(array))
@@ -189,22 +199,37 @@ class Kernel:
         assert own is not None
         return own
 
-    def _compute(self, arrays: list[Samples], count: int, threads: int, given: list[Array]) -> None:
+    def _compute(self, arrays: list[Samples], count: int, threads: int) -> int:
         width = 1 if count == 1 else self._lanes
         run = self._run.get(width) or self._run.setdefault(width, _RUN(self.code(width).address))
         entries = [number for one in arrays for number in (one.address, one.stride)]
         table = (ctypes.c_int64 * len(entries))(*entries)
-        status = split_range(lambda first, last: run(first, last, table), count, threads, self._lanes)
-        if status:
-            self._refuse_not_finite(given)
+        return split_range(lambda first, last: run(first, last, table), count, threads, self._lanes)
 
-    def _refuse_not_finite(self, arrays: Sequence[Array]) -> None:
-        """Names the first NaN or infinity; the kernel's own report may also mean a sum that overflowed."""
+    def _refuse_not_finite(self, arrays: Sequence[Array], results: Sequence[Array]) -> None:
+        """Names the first NaN or infinity; the kernel's own report may also mean large inputs or sums."""
         for array, name in zip(arrays, self._input_names, strict=True):
-            finite = np.isfinite(array)
-            if not finite.all():
-                where = tuple(int(i) for i in np.argwhere(~finite)[0])
+            if (where := _not_finite(array)) is not None:
                 raise InputError(f"{name}: element {list(where)} is {array[where]}, but finite numbers are needed")
+        for array, name in zip(results, self._output_names, strict=True):
+            if (where := _not_finite(array)) is not None:
+                raise InputError(
+                    f"{name}: element {list(where)} came out as {array[where]}, though all inputs are finite",
+                    hint=self._why_not_finite(arrays),
+                )
+
+    def _why_not_finite(self, arrays: Sequence[Array]) -> str:
+        promised = Format(self.dtype.itemsize * 8, 1).promised
+        for array, name in zip(arrays, self._input_names, strict=True):
+            if array.size and (largest := np.abs(array).max()) > promised:
+                return f"{name} reaches {largest:.3g}, and results are promised for inputs up to {promised:g}"
+        return self.not_finite_means or "numbers beyond the range of the type, or a division by zero"
+
+
+def _not_finite(array: Array) -> tuple[int, ...] | None:
+    """Where the first element is that is NaN or infinite."""
+    finite = np.isfinite(array)
+    return None if finite.all() else tuple(int(i) for i in np.argwhere(~finite)[0])
 
 
 def _numbers(kind: str, wanted: Sequence[str], names: tuple[str, ...]) -> list[int]:

@@ -12,8 +12,8 @@ class Layout:
     """Number format and width of a kernel, and which arrays are special.
 
     `shared` are the numbers of the inputs that are one sample for the whole batch; `compact` of the outputs that
-    store their nonzeros only. `check_finite` makes the kernel watch its inputs for NaN and infinities, as it loads
-    them.
+    store their nonzeros only. `check_finite` makes the kernel watch its inputs and outputs for NaN, infinities and
+    inputs beyond `form.promised`, as it loads and stores them.
     """
 
     form: Format

@@ -6,7 +6,8 @@ The compiled function is
 
 computing samples first .. last - 1. `table` holds, for every input and then every output, the address of sample 0 and
 the distance in bytes from one sample to the next (0: the same sample for all). The result, the status, is
-nonzero when the sum of some block's inputs was infinite or NaN: an input is, or the sum overflowed.
+nonzero when the sum of some block's squared inputs and of its outputs is NaN or beyond the square of what is promised
+(`Format.promised`): then an input or an output may not be finite, or an input is very large.
 
 In the last block the lanes past the end repeat the last sample, loads and stores alike: they write the same numbers to
 the same place, so tails need no code of their own. Outputs must not overlap inputs.

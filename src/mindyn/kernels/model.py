@@ -43,6 +43,9 @@ SHARED = ("phi", "drive_parameters", "beta")
 MATRICES = ("M", "C", "X", "J", "Y", "wrenches")
 """Inputs and outputs that are matrices even where they have one column."""
 
+SINGULAR = "the inertia matrix is singular there: some motion of the joints moves no inertia; drives=True adds rotors"
+"""Why forward dynamics gives no number."""
+
 CORE = tuple(name for name in EQUATIONS if name not in PLACED)
 """Equations that need no place."""
 
@@ -276,6 +279,7 @@ class Model:
                 shared=shared,
                 compact=function.name_out() if compact else (),
                 matrices=_matrices(function, key),
+                not_finite_means=SINGULAR if key[1] == "forward_dynamics" else "",
             )
         return self._kernels[key]
 

@@ -61,6 +61,6 @@ def _status(body: Body, inputs: dict[int, list[str]]) -> str:
     total = body.form.literal(0.0)
     for numbers in inputs.values():
         for number in numbers:
-            total = body.let(f"fadd {body.form.scalar} {total}, {number}")
+            total = body.intrinsic("fmuladd", number, number, total)
     size = body.intrinsic("fabs", total)
-    return body.let(f"zext i1 {body.compare('ueq', size, body.form.literal(float('inf')))} to i64")
+    return body.let(f"zext i1 {body.compare('ugt', size, body.form.literal(body.form.promised**2))} to i64")

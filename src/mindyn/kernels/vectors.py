@@ -26,6 +26,16 @@ class Format:
         return self.bits // 8
 
     @property
+    def promised(self) -> float:
+        """Size of inputs up to which products of four (positions and velocities squared) cannot overflow."""
+        return 1e60 if self.bits == 64 else 1e7
+
+    @property
+    def constants(self) -> float:
+        """Size of constants up to which such products, times several constants, cannot overflow either."""
+        return 1e15 if self.bits == 64 else 1e3
+
+    @property
     def lane(self) -> int:
         """Numbers in 128 bits: shuffles within such a lane are the cheapest there are."""
         return 128 // self.bits

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mindyn.algebra.values import Array
+from mindyn.algebra.values import Array, require_unmasked
 from mindyn.errors import InputError
 from mindyn.logs.statement import Statement
 
@@ -50,9 +50,11 @@ class Log:
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        require_unmasked(self.time, "time")
         shape = (len(self.time), len(self.joint_names))
         for name in ("q", "qd", "qdd", "tau"):
             array = getattr(self, name)
+            require_unmasked(array, name)
             if array is not None and array.shape != shape:
                 raise InputError(f"{name} has shape {array.shape}, but {shape} is needed: torque out of step?")
         for name in ("time", "q", "qd", "qdd", "tau", "rows"):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mindyn.algebra.values import Array
+from mindyn.algebra.values import Array, require_unmasked
 from mindyn.errors import InputError
 
 
@@ -37,6 +37,7 @@ class Samples:
         shape = (len(self.q), len(self.joint_names))
         for name in ("q", "qd", "qdd", "tau"):
             array = getattr(self, name)
+            require_unmasked(array, name)
             if array.shape != shape:
                 raise InputError(f"{name} has shape {array.shape}, but {shape} is needed: one column for each joint")
             if not np.isfinite(array).all():

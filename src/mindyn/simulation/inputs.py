@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mindyn.algebra.values import Array
+from mindyn.algebra.values import Array, require_unmasked
 from mindyn.errors import InputError
 
 AnyArray = TypeVar("AnyArray", bound=NDArray[Any])
@@ -36,6 +36,7 @@ def read_only(array: AnyArray) -> AnyArray:
 
 def real_numbers(value: Any, what: str) -> Array:
     """`value` as a float64 array of finite numbers; names the first that is not."""
+    require_unmasked(value, what)
     try:
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
