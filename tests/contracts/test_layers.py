@@ -16,6 +16,7 @@ LAYERS = (
         "errors",
         "notes",
         "files",
+        "reading",
         "algebra",
         "robots",
         "parameters",

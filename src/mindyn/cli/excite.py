@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Final, get_args
 
@@ -22,6 +21,7 @@ from mindyn.excitation.limits import MotionLimits
 from mindyn.excitation.motion_design import Prediction
 from mindyn.excitation.motion_files import files_at
 from mindyn.excitation.splines import BSpline
+from mindyn.reading import read_toml
 from mindyn.robots.loading import RobotOptions
 
 PLACES = ("workspace", "obstacles", "capsules", "noise", "start")
@@ -111,12 +111,7 @@ def _talk(line: str) -> None:
 def _table(path: Path | None) -> dict[str, Any]:
     if path is None:
         return {}
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise InputError(
-            f"{path} cannot be read as limits: {error}", hint="a line of it is like: velocity = { joint1 = 2.0 }"
-        ) from error
+    return read_toml(path, "file of limits", InputError, "a line of it is like: velocity = { joint1 = 2.0 }")
 
 
 def _capsules(entries: Any) -> tuple[Capsule, ...]:

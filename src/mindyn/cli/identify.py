@@ -28,6 +28,7 @@ from mindyn.identification.methods import METHODS
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.log import Log, source_of
 from mindyn.logs.reading import LogScan, scan_log
+from mindyn.reading import read_toml
 from mindyn.regression.rows import sources_of
 from mindyn.regression.treatment import Treatment
 from mindyn.report.making import package_versions
@@ -160,15 +161,8 @@ def _scanned(paths: Sequence[Path], robot: Robot) -> list[LogScan]:
 def _conditioning(path: Path | None) -> Conditioning | None:
     if path is None:
         return None
-    import tomllib
-
-    try:
-        return Conditioning.from_dict(tomllib.loads(path.read_text(encoding="utf-8")))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise InputError(
-            f"{path} cannot be read as settings of the conditioning: {error}",
-            hint="a line of it is like: position_cutoff_hz = 20.0",
-        ) from error
+    hint = "a line of it is like: position_cutoff_hz = 20.0"
+    return Conditioning.from_dict(read_toml(path, "file of settings", InputError, hint))
 
 
 def _robot_files(*robots: str | None) -> list[Path]:

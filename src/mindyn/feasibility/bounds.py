@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +15,7 @@ from mindyn.errors import InputError
 from mindyn.feasibility.conic import Rows
 from mindyn.feasibility.physical_space import PhysicalSpace
 from mindyn.notation import LINK_PARAMETERS
+from mindyn.reading import read_toml
 from mindyn.robots.parts import Shape
 from mindyn.robots.robot import Robot
 
@@ -131,12 +131,8 @@ TABLES = ("masses", "centres", "total_mass", "symmetric")
 
 def read_bounds(path: str | Path) -> Bounds:
     """The bounds of a TOML file: total_mass = [5, 20]; tables masses, centres and symmetric by link name."""
-    try:
-        stated = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise InputError(
-            f"{path} cannot be read as bounds: {error}", hint="a line of it is like: total_mass = [20.0, 30.0]"
-        ) from error
+    hint = "a line of it is like: total_mass = [20.0, 30.0]"
+    stated = read_toml(Path(path), "file of bounds", InputError, hint)
     unknown = [name for name in stated if name not in TABLES]
     if unknown:
         raise InputError(f"{path} states {', '.join(unknown)}; bounds are: {', '.join(TABLES)}")

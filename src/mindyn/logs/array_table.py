@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Collection, Iterator, Mapping
+from math import prod
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.errors import MissingExtraError
 from mindyn.logs.findings import LogError
-from mindyn.logs.tables import Chunk, numbers_of
+from mindyn.logs.mat_file import read_mat
+from mindyn.logs.tables import Chunk, damaged_as, numbers_of
+from mindyn.reading import require_plausible
 
 
 class ArrayTable:
@@ -23,7 +26,7 @@ class ArrayTable:
 
     def __init__(self, name: str, arrays: Mapping[str, Any], joint_count: int) -> None:
         self.name = name
-        self.names = tuple(key for key, array in arrays.items() if array.ndim in (1, 2))
+        self.names = tuple(arrays)
         self.stated: Mapping[str, Any] = {}
         self._arrays = arrays
         self._joint_count = joint_count
@@ -62,51 +65,88 @@ class ArrayTable:
 def open_arrays(path: Path, joint_count: int) -> ArrayTable:
     """The arrays of an .npz, .mat, .h5 or .hdf5 file; `struct.field` and `group/dataset` name nested ones."""
     suffix = path.suffix.lower()
-    readers = {".npz": _read_npz, ".mat": _read_mat}
+    readers = {".npz": NpzArrays, ".mat": _read_mat}
     return ArrayTable(path.name, readers.get(suffix, _open_hdf5)(path), joint_count)
 
 
-def _read_npz(path: Path) -> dict[str, Any]:
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise LogError(f"{path.name} cannot be read as NPZ: {error}", hint="is the copy complete?") from error
+class NpzArrays(Mapping[str, Any]):
+    """Vectors and matrices of an NPZ file, each read when first asked for.
+
+    What a header declares is compared with the size of the file before any memory is taken for it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._known: dict[str, NDArray[Any]] = {}
+        self._entries: dict[str, zipfile.ZipInfo] = {}
+        with damaged_as("NPZ", path.name), zipfile.ZipFile(path) as file:
+            for entry in file.infolist():
+                with file.open(entry) as stream:
+                    shape, _, _ = _npy_header(stream)
+                if len(shape) in (1, 2):
+                    self._entries[entry.filename.removesuffix(".npy")] = entry
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        """The array; refused where it claims more numbers than its file can hold."""
+        entry = self._entries[name]
+        if name not in self._known:
+            with damaged_as("NPZ", self._path.name), zipfile.ZipFile(self._path) as file, file.open(entry) as stream:
+                self._known[name] = self._array(stream, name)
+        return self._known[name]
+
+    def _array(self, stream: IO[bytes], name: str) -> NDArray[Any]:
+        shape, by_columns, dtype = _npy_header(stream)
+        if dtype.hasobject:
+            raise LogError(f"array {name!r} of {self._path.name} holds Python objects, which are not read")
+        count = prod(shape)
+        earlier = sum(one.size for one in self._known.values())
+        require_plausible(count + earlier, self._path.stat().st_size, self._path.name, LogError)
+        content = stream.read(count * dtype.itemsize)
+        if len(content) < count * dtype.itemsize:
+            raise ValueError(f"array {name!r} is cut off")
+        flat = np.frombuffer(content, dtype, count)
+        return flat.reshape(shape[::-1]).T if by_columns else flat.reshape(shape)
 
 
-def _read_mat(path: Path) -> dict[str, Any]:
-    from scipy.io import loadmat
+def _npy_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, whether by columns, and type of an array in NumPy's format."""
+    version = np.lib.format.read_magic(stream)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, by_columns, dtype = read(stream)
+    if any(n < 0 for n in shape):
+        raise ValueError(f"a shape of {shape}")
+    return shape, by_columns, dtype
 
+
+def _read_mat(path: Path) -> Mapping[str, Any]:
     with path.open("rb") as file:
         if file.read(10) == b"MATLAB 7.3":
             return _open_hdf5(path)
-    try:
-        content = loadmat(path, struct_as_record=False, squeeze_me=True)
-    except Exception as error:  # loadmat raises whatever its parser trips over
-        raise LogError(f"{path.name} cannot be read as MATLAB file: {error}", hint="is the copy complete?") from error
-    return _numeric_leaves({name: value for name, value in content.items() if not name.startswith("__")}, "")
+    return {name: array for name, array in read_mat(path).items() if array.ndim in (1, 2)}
 
 
-def _numeric_leaves(values: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, value in values.items():
-        if isinstance(value, np.ndarray) and value.dtype.kind in "iufb":
-            found[prefix + name] = value
-        elif hasattr(value, "_fieldnames"):
-            members = {field: getattr(value, field) for field in value._fieldnames}
-            found |= _numeric_leaves(members, f"{prefix}{name}.")
-    return found
-
-
-def _open_hdf5(path: Path) -> dict[str, Any]:
+def _open_hdf5(path: Path) -> Mapping[str, Any]:
     try:
         import h5py
     except ImportError as error:
         raise MissingExtraError(f"{path.name} is an HDF5 file", hint="pip install 'mindyn[hdf5]'") from error
-    try:
-        file = h5py.File(path, "r")
-    except OSError as error:
-        raise LogError(f"{path.name} cannot be read as HDF5: {error}", hint="is the copy complete?") from error
     arrays: dict[str, Any] = {}
-    file.visititems(lambda name, item: arrays.update({name: item}) if isinstance(item, h5py.Dataset) else None)
+
+    def see(name: str, item: object) -> None:
+        if not isinstance(item, h5py.Dataset) or item.shape is None or item.dtype.kind not in "iufb":
+            return
+        if item.external or item.is_virtual:
+            raise LogError(f"dataset {name!r} of {path.name} lies in other files, which are not read")
+        if item.ndim in (1, 2):
+            require_plausible(prod(item.shape), path.stat().st_size, f"dataset {name!r} of {path.name}", LogError)
+            arrays[name] = item
+
+    with damaged_as("HDF5", path.name):
+        h5py.File(path, "r").visititems(see)
     return arrays

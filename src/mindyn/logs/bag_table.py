@@ -6,6 +6,7 @@ import re
 import sqlite3
 import struct
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import closing
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -17,10 +18,14 @@ from mindyn.algebra.values import Array
 from mindyn.errors import MissingExtraError
 from mindyn.logs.cdr import JointState, decode_joint_state
 from mindyn.logs.findings import LogError
+from mindyn.logs.mcap_chunks import require_plausible_chunks
 from mindyn.logs.tables import Chunk
+from mindyn.reading import require_file
 from mindyn.robots.robot import Robot
 
 TYPES: Final = ("sensor_msgs/msg/JointState", "sensor_msgs/JointState")
+LARGEST_MESSAGE: Final = 2**24
+"""Bytes of a message in a bag: a JointState of a thousand joints has 50 kB."""
 _FIRST_MESSAGES: Final = 200
 """Several publishers may share a topic; the joints are those named in this many messages."""
 
@@ -69,6 +74,8 @@ def _parts(path: Path) -> list[Path]:
     found = [entry for entry in path.iterdir() if entry.suffix in (".db3", ".mcap")]
     if not found:
         raise LogError(f"folder {path.name} holds no .db3 and no .mcap file: not a rosbag2, or a compressed one")
+    for part in found:
+        require_file(part, "part of a bag", LogError)
     return sorted(found, key=lambda entry: [int(w) if w.isdigit() else w for w in re.split(r"(\d+)", entry.stem)])
 
 
@@ -97,11 +104,20 @@ def _messages(path: Path, topic: str) -> Iterator[JointState]:
 
 def _query(path: Path, text: str, values: Sequence[str] = ()) -> Iterator[tuple[Any, ...]]:
     try:
-        with sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True) as base:
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)) as base:
+            base.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LARGEST_MESSAGE)
+            base.execute("pragma trusted_schema = off")
+            _require_tables(base, path.name)
             yield from base.execute(text, values)
-        base.close()
     except sqlite3.DatabaseError as error:
         raise LogError(f"{path.name} cannot be read as rosbag2: {error}", hint="is the copy complete?") from error
+
+
+def _require_tables(base: sqlite3.Connection, name: str) -> None:
+    """A view or a virtual table would run what the file says, without end if it likes."""
+    listed = base.execute("select type, sql from sqlite_master where name in ('topics', 'messages')").fetchall()
+    if any(kind != "table" or "virtual" in str(sql).lower()[:20] for kind, sql in listed):
+        raise LogError(f"topics and messages of {name} are no plain tables", hint="was the bag made by a recorder?")
 
 
 def _db3_topics(path: Path) -> dict[str, str]:
@@ -141,6 +157,7 @@ def _mcap_walk(stream: Any, path: Path, topics: list[str] | None) -> Iterator[tu
     except ImportError as error:
         raise MissingExtraError(f"{path.name} is an MCAP file", hint="pip install 'mindyn[ros]'") from error
     try:
+        require_plausible_chunks(stream, path.name)
         reader = make_reader(stream)
         summary = reader.get_summary()
         if topics is None and summary is not None:

@@ -12,7 +12,8 @@ from typing import Final
 
 from mindyn.logs.findings import LogError
 from mindyn.logs.statement import Statement
-from mindyn.logs.tables import Table
+from mindyn.logs.tables import Guarded, Table, damaged_as
+from mindyn.reading import require_file
 from mindyn.robots.robot import Robot
 
 Opener = Callable[[Path, Robot, Statement], Table]
@@ -52,11 +53,20 @@ FORMATS: Final[dict[str, Opener]] = {
 
 def open_table(path: Path, robot: Robot, said: Statement) -> Table:
     """The table of a log file; the suffix says the format, a folder is a rosbag2."""
-    if not path.exists():
-        raise LogError(f"there is no log {str(path)!r}", hint=f"paths are taken from {str(Path.cwd())!r}")
-    if path.is_file() and path.stat().st_size == 0:
+    folder = _is_folder(path)
+    if not folder and require_file(path, "log", LogError) == 0:
         raise LogError(f"{path.name} is empty (0 bytes)", hint="did the recording or the copy fail?")
-    opener = _bag if path.is_dir() else FORMATS.get(path.suffix.lower())
+    suffix = path.suffix.lower()
+    opener = _bag if folder else FORMATS.get(suffix)
     if opener is None:
         raise LogError(f"{path.name}: mindyn reads {', '.join(FORMATS)}, and rosbag2 folders")
-    return opener(path, robot, said)
+    form = "rosbag2" if folder else f"{suffix} file"
+    with damaged_as(form, path.name):
+        return Guarded(opener(path, robot, said), form)
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):  # a name that the system does not take; `require_file` says which
+        return False

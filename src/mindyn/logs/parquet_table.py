@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, TemporaryFile
 from typing import Any, Final
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from polars.exceptions import PolarsError
+from polars.exceptions import PanicException, PolarsError
 
 from mindyn.logs.findings import LogError
 from mindyn.logs.tables import Chunk, numbers_of
+from mindyn.reading import reason_of, require_plausible
 
 LARGEST_GROUP: Final = 2_000_000
 """Rows of a row group up to which slices of it are decoded as they are asked for; writers make groups of 1e5 to 1e6."""
@@ -27,23 +31,22 @@ class ParquetTable:
         self.name = path.name
         self.stated: Mapping[str, Any] = {}
         try:
-            frame = pl.scan_parquet(path)
-            self.names: tuple[str, ...] = tuple(frame.collect_schema().names())
-            self.rows = int(frame.select(pl.len()).collect().item())
-        except (PolarsError, OSError) as error:
-            raise _unreadable(path, error) from error
+            with without_panic_text():
+                frame = pl.scan_parquet(path)
+                self.names: tuple[str, ...] = tuple(frame.collect_schema().names())
+                self.rows = int(frame.select(pl.len()).collect().item())
+        except (PolarsError, PanicException, OSError) as error:
+            raise _unreadable(path, error) from None
 
     def chunks(self, names: Collection[str], rows: int) -> Iterator[Chunk]:
         """Slices of `rows` rows; only the row groups they touch are decoded."""
+        require_plausible(self.rows * len(names), self.path.stat().st_size, self.name, LogError)
         if max(group_rows(self.path), default=0) > LARGEST_GROUP:
             yield from self._spooled(names, rows)
             return
         frame = pl.scan_parquet(self.path).select(list(names))
         for start in range(0, self.rows, rows):
-            try:
-                piece = frame.slice(start, rows).collect()
-            except (PolarsError, OSError) as error:
-                raise _unreadable(self.path, error) from error
+            piece = self._collected(frame.slice(start, rows))
             yield {name: _values(piece[name], self.name) for name in names}
 
     def _spooled(self, names: Collection[str], rows: int) -> Iterator[Chunk]:
@@ -54,10 +57,7 @@ class ParquetTable:
         with TemporaryDirectory(prefix="mindyn-") as folder:
             kinds = {}
             for number, name in enumerate(names):
-                try:
-                    column = pl.scan_parquet(self.path).select(name).collect()[name]
-                except (PolarsError, OSError) as error:
-                    raise _unreadable(self.path, error) from error
+                column = self._collected(pl.scan_parquet(self.path).select(name))[name]
                 values = np.ascontiguousarray(_values(column, self.name))
                 kinds[name] = (Path(folder) / str(number), values.dtype, values.shape[1:])
                 values.tofile(kinds[name][0])
@@ -65,6 +65,34 @@ class ParquetTable:
             for start in range(0, self.rows, rows):
                 count = min(rows, self.rows - start)
                 yield {name: _slice(*kind, start, count) for name, kind in kinds.items()}
+
+    def _collected(self, frame: pl.LazyFrame) -> pl.DataFrame:
+        try:
+            with without_panic_text():
+                return frame.collect()
+        except (PolarsError, PanicException, OSError) as error:
+            raise _unreadable(self.path, error) from None
+
+
+@contextmanager
+def without_panic_text() -> Iterator[None]:
+    """Keeps what polars writes to the standard error itself, when it panics on a damaged file, from the reader's eyes.
+
+    The text of its panic hook cannot be turned off; the exception that follows says the same.
+    """
+    try:
+        sys.stderr.flush()
+        before = os.dup(2)
+    except (OSError, ValueError, AttributeError):  # a process without standard error
+        yield
+        return
+    with TemporaryFile() as kept:
+        os.dup2(kept.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(before, 2)
+            os.close(before)
 
 
 def _slice(file: Path, dtype: np.dtype[Any], shape: tuple[int, ...], start: int, count: int) -> NDArray[Any]:
@@ -87,9 +115,9 @@ def _values(series: pl.Series, file: str) -> NDArray[Any]:
     return numbers_of(series.to_numpy(), series.name, file)
 
 
-def _unreadable(path: Path, error: Exception) -> LogError:
+def _unreadable(path: Path, error: BaseException) -> LogError:
     return LogError(
-        f"{path.name} cannot be read as Parquet: {str(error).splitlines()[0]}",
+        f"{path.name} cannot be read as Parquet: {reason_of(error)}",
         hint="a Parquet file ends with its index: a truncated copy or an unfinished recording cannot be read",
     )
 

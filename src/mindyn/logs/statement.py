@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -10,11 +9,14 @@ from typing import Any, Final
 
 from mindyn.logs.findings import FINDINGS, LogError
 from mindyn.logs.units import UNITS
+from mindyn.reading import read_toml
 
 SIGNALS: Final = ("position", "velocity", "acceleration", "torque")
 ColumnNames = str | Sequence[str] | Mapping[str, str]
 SEPARATORS: Final = (",", ";", "\t", " ")
 """Of text files, in the order in which they are tried: names may hold spaces."""
+MOST_SKIPPED: Final = 1000
+"""Lines that may stand between the names of a text file and its numbers."""
 PerJoint = Mapping[str, float] | Sequence[float]
 
 
@@ -68,8 +70,8 @@ class Statement:
             raise LogError(f"separator = {self.separator!r}; it may be: {', '.join(map(repr, SEPARATORS))}")
         if self.decimal not in (None, ".", ","):
             raise LogError(f'decimal = {self.decimal!r}; it may be: ".", ","')
-        if type(self.skip_rows) is not int or self.skip_rows < 0:
-            raise LogError(f"skip_rows = {self.skip_rows!r} must be a number of lines")
+        if type(self.skip_rows) is not int or not 0 <= self.skip_rows <= MOST_SKIPPED:
+            raise LogError(f"skip_rows = {self.skip_rows!r} must be a number of lines, at most {MOST_SKIPPED}")
         if self.rate_hz is not None and not self.rate_hz > 0:
             raise LogError(f"rate_hz = {self.rate_hz!r} must be positive")
 
@@ -119,7 +121,10 @@ def _require_known(what: str, given: Mapping[str, Any] | Sequence[str], valid: S
 def sidecar_path(path: Path) -> Path | None:
     """`run1.parquet.toml` or `run1.log.toml` beside `run1.parquet`; None when there is neither."""
     candidates = (path.with_name(path.name + ".toml"), path.with_name(path.stem + ".log.toml"))
-    found = [candidate for candidate in candidates if candidate.is_file()]
+    try:
+        found = [candidate for candidate in candidates if candidate.exists()]
+    except (OSError, ValueError):  # a name that the system does not take: the log itself is refused for it
+        return None
     if len(found) > 1:
         raise LogError(f"{path.name} has two sidecar files, {found[0].name} and {found[1].name}; keep one")
     return found[0] if found else None
@@ -130,7 +135,4 @@ def read_sidecar(path: Path) -> Mapping[str, Any]:
     sidecar = sidecar_path(path)
     if sidecar is None:
         return {}
-    try:
-        return tomllib.loads(sidecar.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise LogError(f"{sidecar.name} is not a TOML file: {error}") from error
+    return read_toml(sidecar, "sidecar file", LogError)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mindyn.errors import MindynError
 from mindyn.logs.findings import LogError
+from mindyn.reading import reason_of
 
 Chunk = Mapping[str, NDArray[Any]]
 """Columns of some rows: (rows,) numbers, or (rows, k) for a column that holds arrays."""
@@ -34,6 +37,41 @@ class Table(Protocol):
     def chunks(self, names: Collection[str], rows: int) -> Iterator[Chunk]:
         """The named columns, at most about `rows` rows at a time, in file order."""
         ...
+
+
+@contextmanager
+def damaged_as(form: str, name: str) -> Iterator[None]:
+    """Whatever a reader trips over inside is told as a damaged file; polars' panics too, which are no `Exception`."""
+    try:
+        yield
+    except MindynError:
+        raise
+    except Exception as error:
+        raise _damaged(form, name, error) from error
+    except BaseException as error:
+        if type(error).__name__ == "PanicException":
+            raise _damaged(form, name, error) from None
+        raise
+
+
+def _damaged(form: str, name: str, error: BaseException) -> LogError:
+    system = isinstance(error, OSError) and error.strerror
+    hint = "may you read it?" if isinstance(error, PermissionError) else "is the copy complete?"
+    as_what = "" if system else f" as {form}"
+    return LogError(f"{name} cannot be read{as_what}: {reason_of(error)}", hint=hint)
+
+
+class Guarded:
+    """A table whose damage, wherever it is met, is a `LogError`."""
+
+    def __init__(self, table: Table, form: str) -> None:
+        self._table, self._form = table, form
+        self.name, self.names, self.stated = table.name, table.names, table.stated
+
+    def chunks(self, names: Collection[str], rows: int) -> Iterator[Chunk]:
+        """The chunks of the table."""
+        with damaged_as(self._form, self.name):
+            yield from self._table.chunks(names, rows)
 
 
 def row_count(chunk: Chunk) -> int:

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 import polars as pl
 from polars.exceptions import PolarsError
 
+from mindyn.errors import listed
 from mindyn.logs.findings import LogError
 from mindyn.logs.statement import SEPARATORS, WHERE
 from mindyn.logs.tables import Chunk
 
 _BLOCK_BYTES: Final = 16 * 2**20
+LONGEST_LINE: Final = 2**24
+"""Bytes of a line: a hundred thousand columns take less."""
 _MISSING: Final = ("", "nan", "NaN", "NAN", "NA", "null", "-nan", "-nan(ind)")
 
 
@@ -37,8 +41,8 @@ class TextTable:
         self.name = path.name
         self.stated: Mapping[str, Any] = {}
         with path.open("rb") as file:
-            lines, blank = [file.readline() for _ in range(1 + skip_rows)], 0
-            while (after := file.readline()) and not after.strip():
+            lines, blank = [self._line(file) for _ in range(1 + skip_rows)], 0
+            while (after := self._line(file)) and not after.strip():
                 blank += len(after)
         header, first = self._text(lines[0]), self._text(after)
         if not header.strip():
@@ -54,9 +58,20 @@ class TextTable:
         named = not all(_is_number(word, self.decimal) for word in words)
         self.names = tuple(words) if named else tuple(f"column_{k + 1}" for k in range(len(words)))
         self.data_start = sum(map(len, lines[: named + skip_rows])) + (blank if named else 0)
-        repeated = sorted({name for name in self.names if self.names.count(name) > 1})
+        repeated = sorted(name for name, count in Counter(self.names).items() if count > 1)
         if repeated:
-            raise LogError(f"{path.name} has more than one column named {', '.join(repeated)}")
+            raise LogError(f"{path.name} has more than one column named {listed(repeated)}")
+
+    def _line(self, file: IO[bytes]) -> bytes:
+        line = file.readline(LONGEST_LINE + 1)
+        if len(line) > LONGEST_LINE:
+            raise self._too_long()
+        return line
+
+    def _too_long(self) -> LogError:
+        return LogError(
+            f"{self.name} has a line of more than {LONGEST_LINE // 2**20} MiB", hint="is it a binary file, or one line?"
+        )
 
     def _text(self, line: bytes) -> str:
         try:
@@ -85,6 +100,8 @@ class TextTable:
                     rest = tail
                 else:
                     rest += data
+                if len(rest) > LONGEST_LINE:
+                    raise self._too_long()
             if rest.strip():
                 yield rest
 
@@ -144,7 +161,10 @@ def split_line(line: str, separator: str) -> list[str]:
     """The cells of a line, without quotes and the blanks around."""
     if separator == " " and '"' not in line:
         return line.split()
-    cells = next(csv.reader([line], delimiter=separator, skipinitialspace=True), [])
+    try:
+        cells = next(csv.reader([line], delimiter=separator, skipinitialspace=True), [])
+    except csv.Error as error:  # such as a cell of more than 131 072 characters
+        raise LogError(f"a line cannot be divided into cells: {error}", hint="is it a table of numbers?") from error
     return [cell.strip() for cell in cells]
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.errors import RobotFileError, shortened
+from mindyn.reading import reason_of, require_file
 
 LARGEST_FILE: Final = 64 * 2**20
 """A robot description is text; anything larger is the wrong file. Bytes."""
@@ -24,17 +25,16 @@ LARGEST_NUMBER: Final = 1e15
 
 def read_text(path: Path) -> str:
     """The text of a robot file; refuses what is missing, a folder, too large or not UTF-8."""
-    if not path.exists():
-        raise RobotFileError(f"there is no file {str(path)!r}", hint=f"paths are taken from {str(Path.cwd())!r}")
-    if not path.is_file():
-        raise RobotFileError(f"{str(path)!r} is not a file", hint="name the file inside it")
-    size = path.stat().st_size
+    size = require_file(path, "file", RobotFileError)
     if size > LARGEST_FILE:
         raise RobotFileError(
             f"{path.name} has {size / 2**20:.0f} MiB; a robot description has at most {LARGEST_FILE / 2**20:.0f} MiB",
             hint="was a mesh, a log or an archive given in place of the robot?",
         )
-    content = path.read_bytes()
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise RobotFileError(f"{path.name} cannot be read: {reason_of(error)}") from error
     encoding = _encoding(content)
     try:
         return content.decode(encoding)

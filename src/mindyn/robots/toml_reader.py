@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import radians
@@ -16,6 +15,7 @@ from mindyn.algebra.rotations import from_quaternion, rot_x, rot_z
 from mindyn.algebra.values import Array, frozen_array
 from mindyn.errors import InputError, RobotFileError, did_you_mean, listed, require_choice, shortened
 from mindyn.notes import grouped
+from mindyn.reading import parse_toml
 from mindyn.robots.description import Description, FixedJoint
 from mindyn.robots.files import LARGEST_NUMBER
 from mindyn.robots.parts import Drive, ExtraTorque, Frame, Joint, Limits, Link, Loop, Mimic, Shape
@@ -63,12 +63,7 @@ def read_drives(text: str) -> tuple[Drive, ...]:
 
 
 def _parsed(text: str) -> Mapping[str, Any]:
-    try:
-        return tomllib.loads(text.removeprefix("\ufeff"))
-    except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
-        # ValueError: integers of more digits than Python converts.
-        reason = "its brackets are nested too deep" if isinstance(error, RecursionError) else str(error)
-        raise RobotFileError(f"not valid TOML: {shortened(reason, 300)}") from error
+    return parse_toml(text, "the file", RobotFileError)
 
 
 def _shown(value: Any) -> str:

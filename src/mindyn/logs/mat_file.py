@@ -1,0 +1,164 @@
+"""Numeric arrays of MATLAB .mat files, versions 4 and 5 to 7 (7.3 is HDF5), also inside structs.
+
+scipy's reader ends the process on some damaged files, and takes sizes that a file declares at their word. This one
+reads what a log needs, with every length compared to the bytes that are there [MathWorks, MAT-File Format, 2021].
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mindyn.logs.findings import LogError
+from mindyn.reading import require_plausible
+
+_HEADER, _TAG = 128, 8
+_NUMBERS: Final[Mapping[int, str]] = {
+    **{1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
+}
+"""NumPy's codes of the element types that hold numbers."""
+_MATRIX, _COMPRESSED = 14, 15
+_STRUCT, _FIRST_NUMERIC, _LAST_NUMERIC = 2, 6, 15
+"""Array classes: struct; double, single and the integers."""
+_COMPLEX: Final = 0x800
+_DEEPEST: Final = 32
+"""Structs inside structs."""
+_OLD_NUMBERS: Final = ("f8", "f4", "i4", "i2", "u2", "u1")
+"""Codes of version 4, by its digit of precision."""
+
+
+class DamagedError(Exception):
+    """Lengths that contradict each other."""
+
+
+def read_mat(path: Path) -> dict[str, NDArray[Any]]:
+    """Real arrays by name, `struct.field` in structs, without axes of length one; what is no such array is passed over.
+
+    Raises `LogError` for a damaged file.
+    """
+    data = path.read_bytes()
+    try:
+        old = 0 in data[:4]
+        return dict(_old_arrays(data) if old else _arrays(data, path.name))
+    except (DamagedError, struct.error, zlib.error, ValueError, OverflowError) as error:
+        raise LogError(f"{path.name} cannot be read as MATLAB file: {error}", hint="is the copy complete?") from error
+
+
+@dataclass(slots=True)
+class _Part:
+    """A run of bytes read from its start to its end; `mark` is struct's sign of the byte order."""
+
+    data: memoryview
+    mark: Literal["<", ">"]
+    at: int = 0
+
+    def take(self, count: int) -> memoryview:
+        if count < 0 or count > len(self.data) - self.at:
+            raise DamagedError(f"{count} bytes are declared where {len(self.data) - self.at} are left")
+        self.at += count
+        return self.data[self.at - count : self.at]
+
+    def element(self) -> tuple[int, memoryview]:
+        """Type and content of the next element; small ones keep both in one word of eight bytes."""
+        kind, count = struct.unpack(f"{self.mark}II", self.take(_TAG))
+        if kind >> 16:
+            self.at -= 4
+            content = self.take(4)
+            if kind >> 16 > 4:
+                raise DamagedError("a small element of more than four bytes")
+            return kind & 0xFFFF, content[: kind >> 16]
+        content = self.take(count)
+        if kind != _COMPRESSED:
+            self.at = min(len(self.data), self.at + -count % _TAG)
+        return kind, content
+
+    def numbers(self) -> NDArray[Any]:
+        kind, content = self.element()
+        if kind not in _NUMBERS:
+            raise DamagedError(f"numbers of an unknown type {kind}")
+        return np.frombuffer(content, np.dtype(_NUMBERS[kind]).newbyteorder(self.mark))
+
+    def text(self) -> str:
+        return bytes(self.element()[1]).decode("latin-1").rstrip("\0")
+
+    @property
+    def more(self) -> bool:
+        return self.at < len(self.data)
+
+
+def _arrays(data: bytes, name: str) -> Iterator[tuple[str, NDArray[Any]]]:
+    if len(data) < _HEADER or data[126:128] not in (b"IM", b"MI"):
+        raise DamagedError("it has no header of a MATLAB file")
+    whole = _Part(memoryview(data)[_HEADER:], "<" if data[126:128] == b"IM" else ">")
+    expanded = 0
+    while whole.more:
+        kind, content = whole.element()
+        if kind == _COMPRESSED:
+            inner = _Part(_expanded(content, whole.mark, len(data), expanded, name), whole.mark)
+            expanded += len(inner.data)
+            kind, content = inner.element()
+        if kind == _MATRIX:
+            yield from _leaves(_Part(content, whole.mark), "", 0)
+
+
+def _expanded(content: memoryview, mark: str, size: int, before: int, name: str) -> memoryview:
+    """A compressed element; how long it becomes stands at its beginning."""
+    stream = zlib.decompressobj()
+    head = stream.decompress(content, _TAG)
+    _, count = struct.unpack(f"{mark}II", head)
+    require_plausible(before + count, size, name, LogError)
+    body = stream.decompress(stream.unconsumed_tail, count) if count else b""
+    if len(body) < count:
+        raise DamagedError(f"{count} bytes are declared where {len(body)} are packed")
+    return memoryview(head + body)
+
+
+def _leaves(part: _Part, prefix: str, depth: int, called: str | None = None) -> Iterator[tuple[str, NDArray[Any]]]:
+    """The real numeric arrays of a matrix element: itself, or those of its fields."""
+    flags = int(part.numbers()[0])
+    shape = tuple(int(n) for n in part.numbers())
+    own = part.text()
+    name = prefix + (own if called is None else called)
+    if min(shape, default=0) < 0:
+        raise DamagedError(f"array {name!r} has shape {shape}")
+    kind = flags & 0xFF
+    if _FIRST_NUMERIC <= kind <= _LAST_NUMERIC and not flags & _COMPLEX:
+        values = part.numbers()
+        if len(values) != prod(shape):
+            raise DamagedError(f"array {name!r} has {len(values)} numbers, its shape is {shape}")
+        if max(shape) > 1 and name:  # MATLAB's own part of the file has no name
+            yield name, values.reshape(shape, order="F").squeeze()
+    elif kind == _STRUCT and prod(shape) == 1 and depth < _DEEPEST:
+        (width,) = part.numbers()[:1].tolist() or [0]
+        packed = bytes(part.element()[1])
+        fields = [packed[k : k + width].split(b"\0")[0].decode("latin-1") for k in range(0, len(packed), max(1, width))]
+        for field in fields:
+            number, content = part.element()
+            if number == _MATRIX and len(content):
+                yield from _leaves(_Part(content, part.mark), f"{name}.", depth + 1, field)
+
+
+def _old_arrays(data: bytes) -> Iterator[tuple[str, NDArray[Any]]]:
+    """Version 4: matrices one after another, each with five integers before it."""
+    mark: Literal["<", ">"] = "<" if struct.unpack("<i", data[:4])[0] in range(5000) else ">"
+    part = _Part(memoryview(data), mark)
+    while part.more:
+        form, rows, columns, imaginary, length = struct.unpack(f"{mark}5i", part.take(20))
+        precision, kind = form // 10 % 10, form % 10
+        if min(form, rows, columns, length) < 0 or precision >= len(_OLD_NUMBERS) or kind > 2:
+            raise DamagedError("it has no header of a MATLAB file")
+        name = bytes(part.take(length)).decode("latin-1").rstrip("\0")
+        dtype = np.dtype(_OLD_NUMBERS[precision]).newbyteorder(mark)
+        values = np.frombuffer(part.take(rows * columns * dtype.itemsize), dtype)
+        if imaginary:
+            part.take(len(values) * dtype.itemsize)
+        elif kind == 0 and max(rows, columns) > 1 and min(rows, columns) > 0:
+            yield name, values.reshape((rows, columns), order="F").squeeze()

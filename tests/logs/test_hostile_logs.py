@@ -1,0 +1,121 @@
+"""Hostile logs are refused by our own error; `make attacks` replays them, and more, with limits of time and memory."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+from time import process_time
+
+import numpy as np
+import pytest
+from closeness import assert_close
+from scipy.io import loadmat, savemat
+
+import mindyn
+from mindyn.errors import MindynError
+from mindyn.logs.mat_file import read_mat
+from mindyn.reading import parse_toml
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "attacks"))
+from hostile_logs import ARRAYS, LOGS, SIDECAR, arrays, columns, csv_text, stated
+
+ARM = mindyn.load_robot("planar2")
+SLOW_TO_MAKE = ("npz_of_four_gigabytes_of_zeros", "mat_that_expands_to_two_gigabytes", "bag_with_a_chunk_of_a_gigabyte")
+NEEDS = {"hdf5": "h5py", "bag_with": "mcap", "bag_of": "mcap"}
+FOR_ROOT = ("unreadable_file",)
+
+
+@pytest.mark.parametrize("name", [name for name in LOGS if name not in SLOW_TO_MAKE])
+def test_a_hostile_log_is_refused_by_our_own_error(tmp_path, name, capfd):
+    for start, package in NEEDS.items():
+        if name.startswith(start):
+            pytest.importorskip(package)
+    if name in FOR_ROOT and os.geteuid() == 0:
+        pytest.skip("root may read everything")
+    with pytest.raises(MindynError) as refused:
+        mindyn.read_log(LOGS[name](tmp_path), ARM)
+    assert len(str(refused.value)) < 2000
+    assert "panicked" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "text", ["a" * 2**20, "a " * 2**19, '"' * 2**20, "'a" * 2**19, "a\t." * 2**18, "1.5, " * 2**18]
+)
+def test_looking_for_bombs_takes_time_in_proportion(text):
+    start = process_time()
+    with suppress(MindynError):
+        parse_toml(f"x = [{text}", "text", MindynError)
+    whole = process_time() - start
+    start = process_time()
+    with suppress(MindynError):
+        parse_toml(f"x = [{text[: len(text) // 8]}", "text", MindynError)
+    assert whole < 30 * (process_time() - start) + 0.5
+
+
+def test_limits_on_sizes_can_be_lifted(tmp_path, monkeypatch):
+    path = stated(tmp_path / "log.csv", f"{SIDECAR}topic = {'a' * 2**20!r}\n")
+    path.write_text(csv_text())
+    with pytest.raises(MindynError, match="MINDYN_LIMITS=off"):
+        mindyn.read_log(path, ARM)
+    monkeypatch.setenv("MINDYN_LIMITS", "off")
+    assert len(mindyn.read_log(path, ARM)) == 400
+
+
+CONTENT = {
+    "q": np.random.default_rng(0).standard_normal((100, 6)),
+    "t": np.arange(100.0),
+    "counts": np.random.default_rng(1).integers(-5, 5, (3, 7)).astype(np.int16),
+    "on": np.array([[True, False, True]]),
+    "nested": {"a": np.arange(5.0), "deeper": {"x": np.arange(12.0).reshape(3, 4), "text": "words"}, "scalar": 3.0},
+    "text": "words",
+    "cells": np.array([1, "x", np.arange(3)], dtype=object),
+    "complex": np.arange(3) * 1j,
+    "cube": np.random.default_rng(2).standard_normal((2, 3, 4)),
+    "stamps": np.arange(5, dtype=np.uint64) + 2**60,
+    "records": np.array([(1, 2.0), (3, 4.0)], dtype=[("u", "i4"), ("v", "f8")]),
+}
+
+
+def leaves(values, prefix=""):
+    found = {}
+    for name, value in values.items():
+        if isinstance(value, np.ndarray) and value.dtype.kind in "iufb":
+            found[prefix + name] = value
+        elif hasattr(value, "_fieldnames"):
+            members = {field: getattr(value, field) for field in value._fieldnames}
+            found |= leaves(members, f"{prefix}{name}.")
+    return found
+
+
+@pytest.mark.parametrize("how", [{}, {"do_compression": True}, {"format": "4"}], ids=["plain", "packed", "version 4"])
+def test_matlab_files_hold_what_scipy_reads_in_them(tmp_path, how):
+    held = {name: CONTENT[name] for name in ("q", "t", "counts", "text")} if "format" in how else CONTENT
+    savemat(tmp_path / "log.mat", held, **how)
+    by_scipy = loadmat(tmp_path / "log.mat", struct_as_record=False, squeeze_me=True)
+    expected = leaves({name: value for name, value in by_scipy.items() if not name.startswith("__")})
+    found = read_mat(tmp_path / "log.mat")
+    assert found.keys() == expected.keys()
+    for name, values in expected.items():
+        assert found[name].dtype.kind == values.dtype.kind
+        assert np.array_equal(found[name], values)
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_a_damaged_matlab_file_is_read_or_refused(tmp_path, seed):
+    content = io.BytesIO()
+    savemat(content, CONTENT, do_compression=bool(seed % 2))
+    data, rng = bytearray(content.getvalue()), np.random.default_rng(seed)
+    for _ in range(rng.integers(1, 8)):
+        data[rng.integers(0, len(data))] = rng.integers(0, 256)
+    (tmp_path / "log.mat").write_bytes(data[: rng.integers(0, len(data))] if seed % 5 == 0 else data)
+    with suppress(MindynError):
+        read_mat(tmp_path / "log.mat")
+
+
+def test_a_matlab_log_is_read(tmp_path):
+    savemat(tmp_path / "log.mat", arrays())
+    log = mindyn.read_log(stated(tmp_path / "log.mat", ARRAYS), ARM)
+    assert_close(log.q[:, 0], columns()["q1"], 0.0)
