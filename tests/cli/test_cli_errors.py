@@ -55,7 +55,7 @@ def assert_refused(ended, *words: str) -> None:
         ("missing.urdf", "there is no file 'missing.urdf'"),
         ("broken.urdf", "look at line 1"),
         ("table.csv", "mindyn reads .toml, .urdf"),
-        ("folder.toml", "is not a file"),
+        ("folder.toml", "is a folder, not a file"),
     ],
 )
 @pytest.mark.parametrize("command", OF_ROBOTS)
@@ -103,7 +103,7 @@ def test_joints_of_a_log_that_are_not_used_are_named(more):
 
 @pytest.mark.parametrize(
     ("text", "says"),
-    [(None, "No such file"), ("order =", "cannot be read as settings"), ("ordre = 2", "no setting ordre")],
+    [(None, "there is no file of settings"), ("order =", "is not valid TOML"), ("ordre = 2", "no setting ordre")],
 )
 def test_wrong_settings(log, folder, text, says):
     if text is not None:
@@ -131,7 +131,7 @@ def test_a_folder_that_cannot_be(log):
         (("count", "five_bar"), "no parallelograms"),
         (("excite", "five_bar"), "no parallelograms"),
         (("excite", "planar2"), "velocity = { joint1 = 2.0 }"),
-        (("excite", "planar2", "--limits", "none.toml"), "cannot be read as limits"),
+        (("excite", "planar2", "--limits", "none.toml"), "there is no file of limits"),
         (("simulate", "scara", "--out", "s.csv", "--counts", 100, "--seconds", 0.1), "leave the counts out"),
         (("simulate", "planar2", "--out", "s.csv", "--seed", -1), "seed = -1 must be a whole number, zero or more"),
         (("simulate", "planar2", "--out", "s.csv", "--seconds", 0), "hint: such as 10.0"),
