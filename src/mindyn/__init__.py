@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from mindyn.identifiability.base_sets import base_parameters
     from mindyn.identifiability.design_questions import added_body, added_point_mass
     from mindyn.identifiability.essential_space import constraint_matrix
+    from mindyn.identifiability.placed_mass import place_point_mass
     from mindyn.identifiability.reduction import reduce_model
     from mindyn.identification.choosing import Choice, choose
     from mindyn.identification.identify import identify
@@ -168,6 +169,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "mindyn.identifiability.base_sets": ("base_parameters",),
     "mindyn.identifiability.design_questions": ("added_body", "added_point_mass"),
     "mindyn.identifiability.essential_space": ("constraint_matrix",),
+    "mindyn.identifiability.placed_mass": ("place_point_mass",),
     "mindyn.identifiability.reduction": ("reduce_model",),
     "mindyn.kernels.observer": ("MomentumObserver",),
     "mindyn.kernels.model": ("Model", "compile_model"),
@@ -213,6 +215,7 @@ __all__ = [  # noqa: RUF022 - in the order of the work
     "reduce_model",
     "added_body",
     "added_point_mass",
+    "place_point_mass",
     "equation",
     "compile_model",
     "Model",

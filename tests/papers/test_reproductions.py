@@ -17,7 +17,7 @@ from mindyn.papers.reproduction import as_markdown
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE_TEXT = (DOCS / PAGE).read_text()
-QUICK = ("lin", "lin-fang", "angeles")
+QUICK = ("lin", "lin-fang", "angeles", "sheu-walker")
 
 
 @pytest.fixture(scope="module", params=QUICK)

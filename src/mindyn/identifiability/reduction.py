@@ -62,6 +62,7 @@ def reduce_model(
     qd: ArrayLike,
     qdd: ArrayLike,
     *,
+    states: tuple[ArrayLike, ArrayLike] | None = None,
     keep: int | None = None,
     tolerance: float = TOLERANCE,
     seed: int = 0,
@@ -69,6 +70,8 @@ def reduce_model(
 ) -> Reduction:
     """The essential components of a robot's parameters ranked by their energy along a motion (N, joints).
 
+    states     q, qd (M, joints) at which they are ranked in place of the motion, as random states of the whole working
+               range in Sheu & Walker, section 5; torques are judged on the motion all the same
     keep       the number of components to keep; or else
     tolerance  the share of the energy that may be missed, eq. (24)
     home       a closed configuration in the assembly that is meant, where the robot has loops
@@ -84,7 +87,7 @@ def reduce_model(
         raise InputError(f"tolerance must be a positive share of the energy, got {tolerance!r}")
     rows = regressors_of(robot, home=home)
     V1 = essential_space(robot, seed=seed, home=home).basis
-    H = np.diff(rows.energy_rows(q, qd), axis=0) @ V1.T
+    H = np.diff(rows.energy_rows(*_ranked_at(states, q, qd)), axis=0) @ V1.T
     _, sigma, Zt = np.linalg.svd(H, full_matrices=len(H) < len(V1))
     sigma = np.concatenate([sigma, np.zeros(len(V1) - len(sigma))])
     components = Zt @ V1
@@ -95,6 +98,20 @@ def reduce_model(
     torque_error, torque_size = _torque_errors(rows.torque_rows(q, qd, qdd), components, robot.phi)
     s = _kept(missed, keep, tolerance)
     return Reduction(components, components @ robot.phi, energies, missed, torque_error, torque_size, s)
+
+
+def _ranked_at(states: tuple[ArrayLike, ArrayLike] | None, q: Array, qd: Array) -> tuple[Array, Array]:
+    """The states at which components are ranked: those given, or the motion's."""
+    if states is None:
+        return q, qd
+    at, speeds = (np.atleast_2d(np.asarray(value, dtype=np.float64)) for value in states)
+    if at.shape != speeds.shape or len(at) < 2 or at.shape[1] != q.shape[1]:
+        raise InputError(
+            f"states are q, qd (M, {q.shape[1]}) of two samples or more, got {at.shape} and {speeds.shape}"
+        )
+    if not (np.isfinite(at).all() and np.isfinite(speeds).all()):
+        raise InputError("the states must be finite")
+    return at, speeds
 
 
 def _missed(energies: Array) -> Array:
