@@ -7,11 +7,12 @@ import pytest
 from closeness import EXACT, SAME_ALGEBRA, assert_close
 
 import mindyn
-from mindyn.logs.array_table import ArrayTable
+from mindyn.logs.array_table import ArrayTable, open_arrays
 from mindyn.logs.findings import LogError
 from mindyn.logs.interpolation import delayed
 from mindyn.logs.log import joined, log_of_arrays
 from mindyn.logs.oddities import Oddities
+from mindyn.logs.reading import sparse
 from mindyn.logs.statement import Statement
 from mindyn.logs.stretches import pieces, uniform_pieces
 
@@ -101,3 +102,46 @@ def test_slow_logs_are_logs():
     with pytest.raises(LogError, match="skip_rows = -1"):
         Statement(skip_rows=-1)
     assert_close(np.array(Statement(skip_rows=1).skip_rows), 1, EXACT)
+
+
+def test_arrays_may_stand_along_either_axis():
+    time, q = np.arange(6.0), np.arange(12.0).reshape(6, 2)
+    for shaped, table in ((time, q), (time[:, None], q), (time[None], q.T)):
+        (chunk,) = ArrayTable("run.npz", {"t": shaped, "q": table}, 2).chunks(["t", "q"], 10)
+        assert chunk["t"].tolist() == time.tolist()
+        assert chunk["q"].tolist() == q.tolist()
+    with pytest.raises(LogError, match=r"shape \(6, 3\); the robot's 2 joints"):
+        list(ArrayTable("run.npz", {"q": np.zeros((6, 3))}, 2).chunks(["q"], 10))
+
+
+def test_matlab_files_of_version_7_3_are_read_as_hdf5(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    path = tmp_path / "run.mat"
+    with h5py.File(path, "w", userblock_size=512) as file:
+        file["q"] = np.arange(8.0).reshape(2, 4)
+    with path.open("r+b") as file:
+        file.write(b"MATLAB 7.3 MAT-file, Platform: GLNXA64".ljust(124) + b"\x00\x02IM")
+    (chunk,) = open_arrays(path, 2).chunks(["q"], 10)
+    assert chunk["q"].tolist() == [[0, 4], [1, 5], [2, 6], [3, 7]]
+
+
+@pytest.mark.parametrize("count", [400, 5000, 40_000])
+def test_a_sparse_log_has_between_half_and_all_of_the_rows_asked_for(count, tmp_path):
+    time = np.arange(count) / 100
+    log = straight(time)
+    np.savez(tmp_path / "run.npz", t=time, q=log.q, tau=log.tau)
+    scan = mindyn.scan_log(
+        tmp_path / "run.npz",
+        ROBOT,
+        columns={"time": "t", "position": "q", "torque": "tau"},
+        units={"time": "s", "position": "rad", "torque": "N m"},
+        side="joint",
+        stated={"joints": list(ROBOT.joint_names)},
+        chunk_rows=1000,
+    )
+    for rows in (320, 3200):
+        found = sparse(scan, rows)
+        assert min(count, rows / 2) <= len(found) <= rows + rows // 16
+        if count > rows:
+            assert np.count_nonzero(np.diff(found.rows) > 1) >= 7
+            assert found.rows[-1] > 0.8 * count
