@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
+
+
+NEGATED: Final = {"possible": "impossible", "consistent": "inconsistent", "plausible": "implausible"}
+"""The word for a no to each question."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -13,14 +17,20 @@ class Answer:
 
     question  "possible", "consistent" or "plausible"
     holds     True, False, or None where it could not be decided
-    sentence  the answer as a person reads it
+    reason    why, as a sentence that does not say the answer once more
     witness   numbers that it rests on, as JSON can hold them: a configuration, a mass distribution, a contradiction
     """
 
     question: str
     holds: bool | None
-    sentence: str
+    reason: str
     witness: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def sentence(self) -> str:
+        """The answer and its reason, as a person reads them."""
+        word = "undecided" if self.holds is None else self.question if self.holds else NEGATED[self.question]
+        return f"{word}: {self.reason}"
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON can hold it."""
@@ -28,6 +38,7 @@ class Answer:
             "question": self.question,
             "holds": self.holds,
             "sentence": self.sentence,
+            "reason": self.reason,
             "witness": dict(self.witness),
         }
 

@@ -44,7 +44,7 @@ class Feasibility:
         return None if exists is None else not exists
 
     def __str__(self) -> str:
-        return "\n".join(f"{one.question:<10} {_WORDS[one.holds]:<3} {one.sentence}" for one in self.answers)
+        return "\n".join(f"{one.question:<10} {_WORDS[one.holds]:<3} {one.reason}" for one in self.answers)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON can hold it."""
@@ -70,4 +70,4 @@ def _possible(estimate: Estimate) -> Answer:
     try:
         return judge_possible(estimate)
     except (InputError, MissingPhysicsError, RobotError) as refused:
-        return Answer("possible", None, f"undecided: {refused.message}.")
+        return Answer("possible", None, f"{refused.message}.")

@@ -56,7 +56,7 @@ def judge_values(space: PhysicalSpace, beta: Array) -> Answer:
     if beta.shape != (len(space.names),) or not np.isfinite(beta).all():
         raise InputError(f"{len(space.names)} finite values are needed, got {np.isfinite(beta).sum()} of {beta.shape}")
     W = relative_metric(space, beta)
-    answer = Answer(QUESTION, None, "undecided: no nearest consistent values were found.")
+    answer = Answer(QUESTION, None, "no nearest consistent values were found.")
     for heaviness in (HEAVINESS, STEADY):
         try:
             found = nearest_consistent(space, beta, W, heaviness=heaviness)
@@ -122,7 +122,7 @@ def _contradiction(space: PhysicalSpace, beta: Array, found: Nearest, distance: 
         "nearest": {name: float(v) for name, v in zip(space.names, found.beta, strict=True)},
     }
     if not (value < 0 and excludes > ASTRAY * size):
-        return Answer(QUESTION, None, f"undecided: consistent values lie {100 * distance:.2g} % away.", witness)
+        return Answer(QUESTION, None, f"consistent values lie {100 * distance:.2g} % away.", witness)
     moved = ", ".join(
         f"{name} = {b:.4g} (nearest {n:.4g})" for name, b, n in _told(space.names, names, beta, found.beta)
     )

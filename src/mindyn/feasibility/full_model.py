@@ -86,7 +86,7 @@ def _standard(
         answer = judge_consistent(estimate)
         if not answer.holds and not force:
             raise ExportError(
-                f"the estimate is not physically consistent: {answer.sentence}",
+                f"the estimate is not physically consistent: {answer.reason}",
                 hint="make_feasible(estimate) moves it the least (mindyn export --mend); "
                 "force=True (--force) gives links that no body can be",
             )

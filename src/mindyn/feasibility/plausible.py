@@ -21,14 +21,14 @@ def judge_plausible(estimate: Estimate, bounds: Bounds | None = None) -> Answer:
     """Whether links within the bounds have the estimate's values; without bounds, within the links' own shapes."""
     stated = bounds_of_shapes(estimate.robot) if bounds is None else bounds
     if stated.empty:
-        return Answer(QUESTION, None, "undecided: no bounds were given, and the links state no shapes with a size.")
+        return Answer(QUESTION, None, "no bounds were given, and the links state no shapes with a size.")
     space = space_of(estimate.regressor)
     try:
         found = nearest_compact(space, estimate.beta, relative_metric(space, estimate.beta), stated.rows(space))
     except ContradictionError:
         return Answer(QUESTION, False, "the bounds contradict each other: no links keep to all of them.")
     except ConicError as error:
-        return Answer(QUESTION, None, f"undecided: {error.message}.")
+        return Answer(QUESTION, None, f"{error.message}.")
     distance = found.distance / np.sqrt(len(estimate.beta))
     if distance <= SAME:
         own = physical_values(estimate, space)
@@ -38,7 +38,7 @@ def judge_plausible(estimate: Estimate, bounds: Bounds | None = None) -> Answer:
         return Answer(
             QUESTION,
             True,
-            f"plausible: links within the bounds have these values ({listed}).",
+            f"links within the bounds have these values ({listed}).",
             {
                 "distance": distance,
                 "masses": masses,

@@ -93,14 +93,14 @@ def _sentence(holds: bool | None, witness: dict[str, Any]) -> str:
     matrix = f"the inertia matrix {witness['inertia_matrix']}"
     if holds:
         return (
-            f"possible: {matrix} is positive definite at all of {witness['configurations']} configurations; "
+            f"{matrix} is positive definite at all of {witness['configurations']} configurations; "
             f"its smallest eigenvalue is {where}"
         )
     if holds is None:
-        return f"undecided: {matrix} is singular to rounding; its smallest eigenvalue is {where}"
+        return f"{matrix} is singular to rounding; its smallest eigenvalue is {where}"
     failing = _failing_orders(witness)
     return (
-        f"impossible: {matrix} is not positive definite at {100 * witness['failing_part']:.3g} % of "
+        f"{matrix} is not positive definite at {100 * witness['failing_part']:.3g} % of "
         f"{witness['configurations']} configurations; its smallest eigenvalue is {where}{failing}"
     )
 

@@ -112,9 +112,9 @@ def judge_by_cones(of: Robot | BaseParameters, values: ArrayLike, *, points: int
     failing = [one for one in orders if one["margin"] <= 0]
     cone = "exact cone" if points is None else f"cone of a grid of {points} points"
     if not failing:
-        return Answer("possible", True, f"possible: every leading minor is inside its {cone}", {"minors": orders})
+        return Answer("possible", True, f"every leading minor is inside its {cone}", {"minors": orders})
     told = ", ".join(f"order {one['order']} by {-one['margin']:.3g}" for one in failing)
-    return Answer("possible", False, f"impossible: leading minors outside their {cone}: {told}", {"minors": orders})
+    return Answer("possible", False, f"leading minors outside their {cone}: {told}", {"minors": orders})
 
 
 def _order_record(minor: Minor, beta: Array, points: int | None) -> dict[str, Any]:

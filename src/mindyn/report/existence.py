@@ -25,18 +25,11 @@ def feasibility_section(data: ReportData) -> Section | None:
 
 def _answer(answer: Mapping[str, Any]) -> Html:
     word, grade = GRADES[answer["holds"]]
-    question, said = answer["question"], typeset(answer["sentence"]).rstrip(".")
+    question, said = answer["question"], typeset(answer["reason"]).rstrip(".")
     asked = tag("strong", {}, f"{question[:1].upper()}{question[1:]}? ")
     drawn = f" {SAMPLED}" if answer["holds"] and "configurations" in answer["witness"] else ""
-    words = classed("span", "words", asked, f"{_without_first_word(said, question)}.{drawn}")
+    words = classed("span", "words", asked, f"{said[:1].upper()}{said[1:]}.{drawn}")
     return tag("li", {"class": f"grade-{grade}"}, classed("span", "badge", word), words, _details(answer["witness"]))
-
-
-def _without_first_word(sentence: str, question: str) -> str:
-    """The badge has said it already."""
-    said = next((s for s in (f"{question}: ", f"im{question}: ", "undecided: ") if sentence.startswith(s)), "")
-    rest = sentence.removeprefix(said)
-    return f"{rest[:1].upper()}{rest[1:]}"
 
 
 def _details(witness: Mapping[str, Any]) -> Html:
