@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-
 NEGATED: Final = {"possible": "impossible", "consistent": "inconsistent", "plausible": "implausible"}
 """The word for a no to each question."""
 
