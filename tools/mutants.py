@@ -287,7 +287,7 @@ def outcome(mutant: Mutant, tests: list[str], allowed_s: float) -> str:
     return "late"
 
 
-def run(count: int, seed: int, layers: list[str], again: bool) -> None:
+def run(count: int, seed: int, layers: list[str], again: bool, mapped_only: bool) -> None:
     """Sample mutants of lines that tests run, and write what became of each."""
     for name in (
         "numpy",
@@ -309,6 +309,8 @@ def run(count: int, seed: int, layers: list[str], again: bool) -> None:
     seconds, lines = mapped()
     files = [path for layer in layers for path in sorted((SOURCE / "mindyn" / layer).glob("*.py"))]
     every = [mutant for path in files for mutant in mutants_of(path)]
+    if mapped_only:
+        every = [mutant for mutant in every if tests_for(mutant, seconds, lines)]
     chosen = random.Random(seed).sample(every, min(count, len(every)))
     for number, mutant in enumerate(chosen, 1):
         before = known.get(mutant.key)
@@ -348,6 +350,7 @@ if __name__ == "__main__":
     one.add_argument("--seed", type=int, default=1)
     one.add_argument("--layers", nargs="+", default=list(LAYERS))
     one.add_argument("--again", action="store_true", help="meet survivors of earlier runs again")
+    one.add_argument("--mapped-only", action="store_true", help="lines that a mapped test runs, no others")
     commands.add_parser("list")
     given = parser.parse_args()
     if given.command == "map":
@@ -355,6 +358,6 @@ if __name__ == "__main__":
     elif given.command == "trace":
         trace(given.path, given.out)
     elif given.command == "run":
-        run(given.count, given.seed, given.layers, given.again)
+        run(given.count, given.seed, given.layers, given.again, given.mapped_only)
     else:
         listed()

@@ -22,11 +22,11 @@ from mindyn.regression.friction import Friction
 from mindyn.regression.treatment import Treatment
 from mindyn.report.decimation import STEPS, bucket_rows, bucket_times, extremes, packed_exactly, packed_levels
 from mindyn.report.evidence import Evidence, traces
+from mindyn.report.excitation_and_friction import friction_section
 from mindyn.report.gathering import gather
 from mindyn.report.inputs import ReportInputs
 from mindyn.report.markup import Html, Section, quantity
 from mindyn.report.page import page, plot_numbers
-from mindyn.report.values import friction_section
 from mindyn.validation.prediction import Prediction
 
 MEBIBYTE = 2**20

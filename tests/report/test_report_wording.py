@@ -15,6 +15,7 @@ from mindyn.feasibility.answer import Answer
 from mindyn.feasibility.possible import judge_possible
 from mindyn.regression.treatment import Treatment
 from mindyn.report.data import ErrorColumn, ResidualData
+from mindyn.report.excitation_and_friction import comparison_section, excitation_section
 from mindyn.report.existence import SAMPLED, feasibility_section
 from mindyn.report.gathering import gather
 from mindyn.report.inputs import MotionComparison, ReportInputs
@@ -33,8 +34,7 @@ from mindyn.report.judgement import (
 )
 from mindyn.report.markup import percent, typeset
 from mindyn.report.parameter_table import BOUNDED, parameter_section
-from mindyn.report.remains import making_section, motion_section, residual_section
-from mindyn.report.values import comparison_section, excitation_section
+from mindyn.report.residuals import making_section, motion_section, residual_section
 from mindyn.validation.errors import EDGE_S
 
 

@@ -21,9 +21,9 @@ from mindyn.estimators.estimate import Estimate
 from mindyn.logs.samples import Samples
 from mindyn.regression.gathering import blocks
 
-SETTLED: Final = 0.01
+PASSES_END: Final = 0.01
 """Passes end when no parameter moves by more than this part of its standard deviation ..."""
-ROUNDING: Final = 1e-10
+PASSES_END_LEAST: Final = 1e-10
 """... or of the largest parameter."""
 WEAKEST: Final = 1e-12
 """Reciprocal condition number of the scaled Omega^T Y below which instruments do not determine the parameters."""
@@ -45,7 +45,7 @@ class InstrumentStep:
 
     def matters(self, beta: Array) -> bool:
         """Whether it is worth another pass."""
-        enough = SETTLED * np.sqrt(np.diag(self.covariance)) + ROUNDING * np.abs(beta).max()
+        enough = PASSES_END * np.sqrt(np.diag(self.covariance)) + PASSES_END_LEAST * np.abs(beta).max()
         return bool((np.abs(self.change) > enough).any())
 
     def applied(self, estimate: Estimate) -> Estimate:

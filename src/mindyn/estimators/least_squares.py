@@ -20,7 +20,7 @@ from mindyn.regression.rows import Rows, SampleBlocks
 
 Weights = Literal["joint", "ordinary"]
 REWEIGHTINGS: Final = 10
-SETTLED: Final = 1e-6
+WEIGHTS_FINAL: Final = 1e-6
 """Weights that change by less, relative, are final."""
 HUBER: Final = 1.345
 """Residuals beyond this multiple of the spread count linearly: 95 % efficiency for normal noise [Huber 1981]."""
@@ -83,7 +83,7 @@ class LeastSquares(Estimator):
         for _ in range(REWEIGHTINGS if self.weights == "joint" else 0):
             before, weights = weights, 1 / fitted.variances
             fitted = _solved(information, weights, kept)
-            if np.abs(weights / before - 1).max() < SETTLED:
+            if np.abs(weights / before - 1).max() < WEIGHTS_FINAL:
                 break
         return fitted
 
@@ -102,7 +102,7 @@ class LeastSquares(Estimator):
                 regressor, samples, cutoff_hz=treatment.cutoff_hz, decimation=treatment.step, row_weight=weight
             )
             fitted = self._weighted(information)
-            if np.abs(fitted.beta - beta).max() <= SETTLED * np.abs(beta).max():
+            if np.abs(fitted.beta - beta).max() <= WEIGHTS_FINAL * np.abs(beta).max():
                 break
         return information, fitted
 

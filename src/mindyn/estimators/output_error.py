@@ -38,9 +38,9 @@ Jacobian = Literal["regressor", "exact"]
 
 LENGTHS: Final = 0.5 ** np.arange(8)
 """Of a Gauss-Newton step, tried at once."""
-SETTLED: Final = 0.01
+ITERATIONS_END: Final = 0.01
 """Iterations end when no parameter moves by more than this part of its standard deviation ..."""
-ROUNDING: Final = 1e-9
+ITERATIONS_END_LEAST: Final = 1e-9
 """... or of the largest parameter."""
 STUCK: Final = 0.5
 """A step that no length improves counts as settled when it is below this part of the standard deviations."""
@@ -140,7 +140,7 @@ class _Search:
             return False
         self.indefinite += int(trial.pivots[best] <= 0)
         self.beta, self._motion = candidates[best], trial.only(best)
-        self.settled = moved < SETTLED and best == 0
+        self.settled = moved < ITERATIONS_END and best == 0
         return not self.settled
 
     def estimate(self) -> Estimate:
@@ -244,7 +244,7 @@ def _size(step: Array, covariance: Array, beta: Array) -> float:
     """The step in standard deviations, those of rounding aside; infinite where nothing is told."""
     deviations = np.sqrt(np.maximum(np.diag(covariance), 0.0))
     told = np.isfinite(deviations)
-    scale = deviations[told] + ROUNDING / SETTLED * np.abs(beta).max()
+    scale = deviations[told] + ITERATIONS_END_LEAST / ITERATIONS_END * np.abs(beta).max()
     return float((np.abs(step[told]) / scale).max()) if told.any() else float("inf")
 
 

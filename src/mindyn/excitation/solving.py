@@ -35,7 +35,7 @@ class Stage:
 FIRST: Final = Stage(2.0, 50.0, 60)
 STAGES: Final = (Stage(8.0, 100.0, 60), Stage(32.0, 300.0, 100))
 LAST: Final = Stage(128.0, 300.0, 100)
-SETTLED: Final = 1e-5
+STAGE_ENDS: Final = 1e-5
 """Change of the criterion, a logarithm, at which a stage ends."""
 BOXES: Final = (1.0, 0.3, 0.08)
 """How far a stage may move any unknown, in units of the limits; the next where one led through a wall: gaps
@@ -165,7 +165,7 @@ class Search:
                 "jac": lambda x: -limits.derivatives(x),
             },
             callback=keep,
-            options={"maxiter": stage.iterations, "ftol": SETTLED},
+            options={"maxiter": stage.iterations, "ftol": STAGE_ENDS},
         )
         return np.asarray(found.x if np.isfinite(found.x).all() else x)
 

@@ -16,8 +16,8 @@ from mindyn.estimators.estimate import Estimate
 from mindyn.feasibility.answer import Answer
 from mindyn.feasibility.conic import ConicError, Program, Rows
 from mindyn.feasibility.nearest import (
+    CERTIFICATE_HEAVINESS,
     HEAVINESS,
-    STEADY,
     Nearest,
     certificate_slack,
     nearest_consistent,
@@ -57,7 +57,7 @@ def judge_values(space: PhysicalSpace, beta: Array) -> Answer:
         raise InputError(f"{len(space.names)} finite values are needed, got {np.isfinite(beta).sum()} of {beta.shape}")
     W = relative_metric(space, beta)
     answer = Answer(QUESTION, None, "no nearest consistent values were found.")
-    for heaviness in (HEAVINESS, STEADY):
+    for heaviness in (HEAVINESS, CERTIFICATE_HEAVINESS):
         try:
             found = nearest_consistent(space, beta, W, heaviness=heaviness)
         except ConicError:

@@ -21,7 +21,7 @@ from mindyn.regression.information import Information
 from mindyn.regression.triangles import triangle_of
 
 REWEIGHTINGS: Final = 6
-SETTLED: Final = 1e-2
+WEIGHTS_FINAL: Final = 1e-2
 """Weights that change by less, relative, are final: the fit hardly depends on them."""
 FINEST: Final = 1e-4
 """Residuals below this part of a joint's torque count as this much: exact data have no spread to weigh with."""
@@ -102,7 +102,7 @@ class FitProblem:
         for _ in range(REWEIGHTINGS):
             before, weights = weights, joint_weights(information, self.space.matrix @ x)
             x = self.solve(information, weights, prior_weight)
-            if np.abs(weights / before - 1).max() < SETTLED:
+            if np.abs(weights / before - 1).max() < WEIGHTS_FINAL:
                 break
         return x, weights
 

@@ -14,8 +14,8 @@ from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.wording import infinite_variances
 from mindyn.feasibility.configurations import Ranges, joint_ranges, spread_configurations
 from mindyn.feasibility.inertia_family import Member, member_of
+from mindyn.feasibility.move_costs import covariance_moves, data_moves, noticed_moves
 from mindyn.feasibility.nearest_possible import HeldError, Nearest, nearest_possible
-from mindyn.feasibility.prices import covariance_moves, data_moves, noticed_moves
 from mindyn.logs.samples import Samples
 from mindyn.parameters.base import BaseParameters
 from mindyn.regression.information import Information

@@ -18,9 +18,9 @@ from mindyn.feasibility.physical_space import PhysicalSpace
 
 HEAVINESS: Final = 1e-9
 """Cost of a kilogram beside squared parts of the values: what beta leaves open takes the least mass."""
-STEADY: Final = 1e-7
+CERTIFICATE_HEAVINESS: Final = 1e-7
 """The same beside squared parts of the distance, where a certificate is asked for: the solver holds on to it better."""
-SANE: Final = 1e-5
+LINK_HEAVINESS: Final = 1e-5
 """The same where x is asked for: the distance may grow by a thousandth to spare a hundred kilograms."""
 FINEST: Final = 1e-8
 """Distances below this part of the values' size count as this much."""
@@ -70,7 +70,7 @@ def nearest_compact(space: PhysicalSpace, beta: Array, W: Array, rows: tuple[Row
     found: list[Nearest] = []
     for conditions in (compact, rows):
         try:
-            found.append(nearest_consistent(space, beta, W, conditions, SANE))
+            found.append(nearest_consistent(space, beta, W, conditions, LINK_HEAVINESS))
         except ConicError as error:
             failed = error
     if not found:

@@ -21,7 +21,7 @@ from mindyn.feasibility.worst_configurations import (
 
 CONFIGURATIONS: Final = 100_000
 """Configurations that are looked at before the descent."""
-ROUNDING: Final = 1e-12
+SINGULAR_TO: Final = 1e-12
 """Smallest eigenvalue, as part of the largest entry of M, that is told from zero."""
 TAKES_PART: Final = 0.1
 """Share of the squared eigenvector from which on a joint is named."""
@@ -61,7 +61,7 @@ def _answer(member: Member, q: Array, least: Array, worst: Extremes) -> Answer:
     M = member.family.matrices(q[:CHUNK], member.values)
     size = float(np.abs(M).max())
     lowest = float(worst.values[0])
-    holds = None if abs(lowest) <= ROUNDING * size else lowest > 0
+    holds = None if abs(lowest) <= SINGULAR_TO * size else lowest > 0
     joints = _joints_in(member, worst.u[0])
     witness = {
         "inertia_matrix": "with rotors" if member.family.base.drives else "of the chain alone",

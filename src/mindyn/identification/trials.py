@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from mindyn.algebra.values import Array
 from mindyn.estimators.essential import elimination
 from mindyn.logs.conditioning import Conditioning, number
-from mindyn.logs.filters import lowpass
+from mindyn.logs.filters import SHORTEST_EDGE_S, edge_s, lowpass
 from mindyn.logs.log import Log
 from mindyn.logs.pipeline import condition
 from mindyn.logs.samples import Samples
 from mindyn.parameters.parameter import Kind, Parameter
 from mindyn.regression.friction import Friction
-from mindyn.regression.gathering import SHORTEST_EDGE_S, segment_ends
+from mindyn.regression.gathering import segment_ends
 from mindyn.regression.regressor import Regressor
 from mindyn.regression.rows import FOLDS
 from mindyn.regression.treatment import Treatment
@@ -164,7 +164,7 @@ class Trials:
         parts = regressor.parts(samples.q, samples.qd, samples.qdd, directions)
         columns = [np.concatenate(arrays, axis=1) for arrays in parts]
         step = decimation_for(cutoff, rate)
-        trim = ceil(max(SHORTEST_EDGE_S, 0.5 / cutoff if cutoff else 0.0) * rate)
+        trim = ceil(edge_s(cutoff) * rate)
         edge = ceil(SHORTEST_EDGE_S * rate)
         slow = setting.conditioning.slow_speed
         slowest = -1.0 if slow is None else slow

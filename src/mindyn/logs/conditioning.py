@@ -152,7 +152,7 @@ def rest_rows(c: Conditioning) -> int:
 
 
 def reach_rows(c: Conditioning) -> int:
-    """Rows around a row that its sample depends on, to `filters.SETTLED`: what streaming blocks overlap by."""
+    """Rows around a row that its sample depends on, to `filters.FORGOTTEN`: what streaming blocks overlap by."""
     rate = number(c.rate_hz, "rate_hz")
     if c.differentiation == "spline":
         smooth = spline_settling_rows(motion_cutoff(c), rate)

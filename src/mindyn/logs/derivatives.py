@@ -10,7 +10,7 @@ from scipy.interpolate import make_interp_spline, make_smoothing_spline
 from scipy.signal import savgol_filter
 
 from mindyn.algebra.values import Array
-from mindyn.logs.filters import SETTLED
+from mindyn.logs.filters import FORGOTTEN
 
 Method = Literal["central", "savitzky-golay", "spline"]
 SPLINE_ORDER: Final = 2
@@ -48,4 +48,4 @@ def smoothed(q: Array, rate_hz: float, cutoff_hz: float | None) -> tuple[Array, 
 def spline_settling_rows(cutoff_hz: float | None, rate_hz: float) -> int:
     """Rows over which the spline forgets: e^(-w_c n / (sqrt 2 rate)); 0.43^n for the interpolating quintic."""
     decay = log(1 / 0.43) if cutoff_hz is None else 2 * pi * cutoff_hz / rate_hz / sqrt(2)
-    return ceil(-log(SETTLED) / decay) + 8
+    return ceil(-log(FORGOTTEN) / decay) + 8

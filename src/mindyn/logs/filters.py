@@ -12,7 +12,9 @@ from scipy.signal import butter, sosfiltfilt
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 
-SETTLED: Final = 1e-13
+SHORTEST_EDGE_S: Final = 0.1
+"""s; nearer to the ends of a stretch a filter has one side alone, whatever its cut-off."""
+FORGOTTEN: Final = 1e-13
 """What is left of a disturbance, relative to it, when its effect counts as over."""
 
 
@@ -34,15 +36,20 @@ def _sections(order: int, cutoff_hz: float, rate_hz: float) -> Array:
     return np.asarray(butter(order, cutoff_hz, fs=rate_hz, output="sos"))
 
 
+def edge_s(*cutoffs_hz: float | None) -> float:
+    """max(0.1 s, half a period of the lowest cut-off): where filters have seen too little to be trusted."""
+    return max([SHORTEST_EDGE_S, *(0.5 / cutoff for cutoff in cutoffs_hz if cutoff is not None)])
+
+
 def settling_rows(cutoff_hz: float | None, rate_hz: float, order: int = 4) -> int:
-    """Rows after which the filter has forgotten a disturbance to `SETTLED`, the mirrored ends included."""
+    """Rows after which the filter has forgotten a disturbance to `FORGOTTEN`, the mirrored ends included."""
     if cutoff_hz is None:
         return 0
     _require_below_nyquist(cutoff_hz, rate_hz)
     _, poles, _ = butter(order, cutoff_hz, fs=rate_hz, output="zpk")
     slowest = float(np.abs(poles).max())
     # Forward and backward passes convolve two decays: n r^n decays as fast as r^n but for the factor n.
-    single = log(SETTLED) / log(slowest)
+    single = log(FORGOTTEN) / log(slowest)
     return ceil(1.3 * single) + ceil(rate_hz / cutoff_hz)
 
 

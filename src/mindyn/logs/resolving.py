@@ -12,6 +12,7 @@ from mindyn.algebra.values import Array
 from mindyn.logs.conditioning import Conditioning, motion_cutoff, number, torque_cutoff
 from mindyn.logs.cutoffs import CutoffRule
 from mindyn.logs.delay import chosen_delay
+from mindyn.logs.filters import edge_s
 from mindyn.logs.findings import LogError
 from mindyn.logs.log import Log, joined
 from mindyn.logs.reading import LogScan
@@ -22,7 +23,6 @@ HEAD_ROWS: Final = 200_000
 """Rows of each log from which settings are chosen, so that a stream chooses as the whole log does."""
 JITTER: Final = 0.05
 """Stamps whose steps vary by less than this part of the period are uniform."""
-SHORTEST_EDGE_S: Final = 0.1
 NEARLY_ALL: Final = 0.95
 GAP: Final = 2.5
 
@@ -40,7 +40,7 @@ def resolve(
         c = replace(c, position_cutoff_hz=cutoff_rule(parts, number(c.rate_hz, "rate_hz")))
         notes.append(cutoff_note(c, "from the data"))
     if c.edge_s == "auto":
-        c = replace(c, edge_s=automatic_edge(c))
+        c = replace(c, edge_s=edge_s(motion_cutoff(c), torque_cutoff(c)))
         cut = f"{number(c.edge_s, 'edge_s'):.4g} s cut at both ends of every segment"
         notes.append(Note("edge_s", cut))
     if c.delay_s == "auto":
@@ -121,9 +121,3 @@ def uniform_stretches(c: Conditioning, heads: Sequence[Log]) -> list[Log]:
     if not found:
         raise LogError("too few rows: no stretch of the log has two rows without a gap between")
     return found
-
-
-def automatic_edge(c: Conditioning) -> float:
-    """max(0.1 s, 0.5 / lowest cut-off): where a filter has seen too little to be trusted."""
-    cutoffs = [cutoff for cutoff in (motion_cutoff(c), torque_cutoff(c)) if cutoff is not None]
-    return max([SHORTEST_EDGE_S, *(0.5 / cutoff for cutoff in cutoffs)])

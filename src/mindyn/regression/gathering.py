@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from mindyn.algebra.blas import on_one_blas_thread
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
-from mindyn.logs.filters import lowpass, settling_rows
+from mindyn.logs.filters import edge_s, lowpass, settling_rows
 from mindyn.logs.pipeline import SampleStream, joined_samples
 from mindyn.logs.samples import Samples
 from mindyn.regression.information import Information
@@ -24,7 +24,6 @@ BLOCK_ROWS: Final = 1024
 """Rows factored at once: the columns of a 6-joint arm (1.3 MB) stay in the cache. 512 to 4096 differ by 10 %."""
 FILTERED_ROWS: Final = 16_384
 """Rows filtered at once, at least; the overlap with their neighbours comes on top."""
-SHORTEST_EDGE_S: Final = 0.1
 STOP_ROWS: Final = 8192
 """Rows of the block before from which the state of a stop operator is taken up."""
 Rows = TypeVar("Rows", int, NDArray[np.intp])
@@ -182,7 +181,7 @@ def _filtered_blocks(
 
 def _edge_rows(cutoff_hz: float, rate_hz: float) -> int:
     """Rows at the ends of a segment where the filter has seen too little."""
-    return ceil(max(SHORTEST_EDGE_S, 0.5 / cutoff_hz) * rate_hz)
+    return ceil(edge_s(cutoff_hz) * rate_hz)
 
 
 def _parts(regressor: Regressor, samples: Samples, directions: Array | None, taken: slice, out: Array | None) -> Parts:

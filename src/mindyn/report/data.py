@@ -62,7 +62,7 @@ class JointTrace:
 
 
 @dataclass(frozen=True, slots=True)
-class Trace:
+class TorqueTrace:
     """Torques of one log.
 
     bucket    of how many samples the least and the greatest are kept
@@ -213,7 +213,7 @@ class ReportData:
     constrained: bool
     joints: tuple[JointData, ...]
     verdict: VerdictData
-    traces: tuple[Trace, ...]
+    traces: tuple[TorqueTrace, ...]
     parameters: tuple[ParameterRow, ...]
     excitation: ExcitationData | None
     friction: tuple[FrictionData, ...]

@@ -12,7 +12,7 @@ import numpy as np
 from mindyn.algebra.values import Array
 from mindyn.estimators.estimate import Estimate
 from mindyn.logs.log import Log
-from mindyn.report.data import ExcitationData, JointMotion, JointTrace, MotionData, Numbers, ResidualData, Trace
+from mindyn.report.data import ExcitationData, JointMotion, JointTrace, MotionData, Numbers, ResidualData, TorqueTrace
 from mindyn.report.decimation import bucket_rows, bucket_times, extremes, packed_exactly, packed_levels, short
 from mindyn.report.inputs import MotionComparison
 from mindyn.robots.parts import Limits
@@ -50,7 +50,7 @@ def _name(log: Log, number: int) -> str:
     return PurePath(log.sources[0].path).name if log.sources else f"log {number}"
 
 
-def traces(evidence: Sequence[Evidence]) -> tuple[Trace, ...]:
+def traces(evidence: Sequence[Evidence]) -> tuple[TorqueTrace, ...]:
     """Torques over time, so short that all logs together stay within `BUCKETS`."""
     if not evidence:
         return ()
@@ -59,12 +59,12 @@ def traces(evidence: Sequence[Evidence]) -> tuple[Trace, ...]:
     return tuple(_trace(one, buckets) for one in evidence)
 
 
-def _trace(one: Evidence, buckets: int) -> Trace:
+def _trace(one: Evidence, buckets: int) -> TorqueTrace:
     time, count = one.prediction.time, len(one.prediction.time)
     joints = tuple(_joint_trace(one.prediction, joint, buckets) for joint in range(one.prediction.measured.shape[1]))
     times = packed_exactly(bucket_times(time, buckets))
     seconds, bucket = float(time[-1] - time[0]), bucket_rows(count, buckets)
-    return Trace(one.name, one.role, count, seconds, bucket, times, joints, _unscored(one.prediction))
+    return TorqueTrace(one.name, one.role, count, seconds, bucket, times, joints, _unscored(one.prediction))
 
 
 def _unscored(made: Prediction) -> tuple[tuple[float, float], ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from mindyn.feasibility.answer import can_exist
-from mindyn.report.data import JointTrace, ReportData, Trace, VerdictData
+from mindyn.report.data import JointTrace, ReportData, TorqueTrace, VerdictData
 from mindyn.report.markup import (
     Html,
     Section,
@@ -189,7 +189,7 @@ def _log_choice(data: ReportData) -> Html:
     return p(f"{only.name} ({only.role}): {count(only.rows)} samples over {only.seconds:.4g} s.")
 
 
-def _torque_plot(k: int, trace: Trace, one: JointTrace, unit: str) -> object:
+def _torque_plot(k: int, trace: TorqueTrace, one: JointTrace, unit: str) -> object:
     time = f"time-{k}"
     both = [series("measured", "measured", time, one.measured), series("predicted", "predicted", time, one.predicted)]
     left = [series("measured − predicted", "residual", time, one.residual)]

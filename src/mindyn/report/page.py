@@ -8,16 +8,16 @@ from importlib.resources import files
 from typing import Any, Final
 
 from mindyn.report.data import ReportData
-from mindyn.report.existence import feasibility_section
-from mindyn.report.judgement import torque_section, verdict_section
-from mindyn.report.markup import Html, Section, classed, plural, tag
-from mindyn.report.parameter_table import parameter_section
-from mindyn.report.remains import making_section, motion_section, residual_section, robot_section
-from mindyn.report.values import (
+from mindyn.report.excitation_and_friction import (
     comparison_section,
     excitation_section,
     friction_section,
 )
+from mindyn.report.existence import feasibility_section
+from mindyn.report.judgement import torque_section, verdict_section
+from mindyn.report.markup import Html, Section, classed, plural, tag
+from mindyn.report.parameter_table import parameter_section
+from mindyn.report.residuals import making_section, motion_section, residual_section, robot_section
 
 SECTIONS: Final = (
     *(verdict_section, torque_section, parameter_section, excitation_section, friction_section, residual_section),

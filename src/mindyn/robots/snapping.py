@@ -42,7 +42,7 @@ GROUPED: Final = {
 }
 """What one note says of many of its kind; see `mindyn.notes.grouped`."""
 
-ROUNDING: Final = 1e-15
+WORTH_A_NOTE: Final = 1e-15
 """A smaller change than this, relative to the angle's own size, is not worth a note, rad."""
 
 
@@ -60,7 +60,7 @@ class Snapper:
         step, distance = nearest_step(angle)
         if not self.active or distance > SNAP_ANGLE:
             return cos_sin(angle)
-        if distance > ROUNDING * max(1.0, abs(angle)):
+        if distance > WORTH_A_NOTE * max(1.0, abs(angle)):
             self._note(f"{what}: {angle:.10g} rad taken as {degrees(step * STEP):g} deg")
         return grid_cos_sin(step)
 

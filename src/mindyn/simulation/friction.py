@@ -20,7 +20,7 @@ from mindyn.equations.chain import SX
 Modes = NDArray[np.int64]
 """For each friction: +1 or -1 while it slips in that direction, 0 while it sticks."""
 
-_ROUNDING = 1e-11
+_VIOLATED = 1e-11
 """Of the torques and accelerations beside which a violation counts."""
 
 
@@ -54,8 +54,8 @@ def _changes(A: Array, b: Array, c: Array, modes: Modes, lam: Array) -> Modes:
     sticks.
     """
     speeding = modes * (b - A @ lam)
-    scale = _ROUNDING * (np.abs(b) + np.abs(A) @ c)
-    slipping = np.where(np.abs(lam) > c * (1 + _ROUNDING), np.sign(lam), 0).astype(np.int64)
+    scale = _VIOLATED * (np.abs(b) + np.abs(A) @ c)
+    slipping = np.where(np.abs(lam) > c * (1 + _VIOLATED), np.sign(lam), 0).astype(np.int64)
     return np.where(modes == 0, slipping, np.where(speeding < -scale, 0, modes))
 
 

@@ -26,6 +26,7 @@ from mindyn.simulation.inputs import require_count, require_positive
 from mindyn.simulation.results import Simulation
 from mindyn.simulation.sensors import Sensors, measure
 from mindyn.simulation.simulate import simulate
+from mindyn.validation.errors import EDGE_S
 
 Differentiation = Literal["central", "filtered"]
 
@@ -39,7 +40,6 @@ CONTROLLER_KNOWS: Final = 0.8
 """The controller's model of the arm is the arm times this: it tracks well and knows nothing exactly."""
 GEAR_WITHOUT_DRIVES: Final = 100.0
 """Motor turns for each turn of a joint whose robot states no drives; for slides, rad for each m."""
-EDGE_S: Final = 0.1
 STRIBECK_SPEED: Final = 0.1
 CLEAN_S: Final = 5.0
 TORQUE_DRAWS: Final = 1

@@ -16,9 +16,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from mindyn.algebra.values import Array, require_unmasked
 from mindyn.errors import InputError
+from mindyn.logs.filters import SHORTEST_EDGE_S
 from mindyn.robots.table import text_table
 
-EDGE_S: Final = 0.1
+EDGE_S: Final = SHORTEST_EDGE_S
 """Rows nearer to the ends of a held-out log are not scored: filters have one side alone there."""
 
 

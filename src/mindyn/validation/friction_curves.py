@@ -12,7 +12,7 @@ from mindyn.algebra.values import Array
 from mindyn.estimators.estimate import Estimate
 from mindyn.regression.regressor import Regressor
 
-ROUNDING: Final = 1e-13
+NO_DIFFERENCE: Final = 1e-13
 """Differences of columns below this part of their values at rest are rounding."""
 
 
@@ -33,7 +33,7 @@ def friction_curve(estimate: Estimate, joint: int, speeds: ArrayLike) -> Frictio
     columns = regressor.columns[joint]
     rest = _rows(regressor, joint, np.zeros(1))
     rows = _rows(regressor, joint, u) - rest
-    rows[np.abs(rows) <= ROUNDING * np.abs(rest).max()] = 0.0
+    rows[np.abs(rows) <= NO_DIFFERENCE * np.abs(rest).max()] = 0.0
     covariance = estimate.covariance[np.ix_(columns, columns)]
     told = np.isfinite(np.diag(covariance))
     variance = np.einsum("ij,jk,ik->i", rows, np.where(np.isfinite(covariance), covariance, 0.0), rows)
