@@ -26,7 +26,7 @@ from mindyn.feasibility.conic import ConicError, Program
 from mindyn.feasibility.consistent import judge_consistent
 from mindyn.feasibility.make_consistent import mend_consistent
 from mindyn.feasibility.plausible import judge_plausible
-from mindyn.regression.regressor import with_estimated_drives
+from mindyn.regression.regressor import Regressor, with_estimated_drives
 from mindyn.robots.parts import Limits
 
 
@@ -152,7 +152,7 @@ def test_plausible_asks_for_bounds_or_shapes(good):
     assert set(box) == {"upper"}
     np.testing.assert_allclose(box["upper"], [(-0.05, -0.05, -0.05), (0.35, 0.05, 0.05)])
     assert judge_plausible(good).holds is True
-    bare = replace(good, regressor=LeastSquares().regressor(_without_shapes(good.robot)))
+    bare = replace(good, regressor=Regressor(_without_shapes(good.robot)))
     assert judge_plausible(bare).holds is None
 
 

@@ -33,8 +33,9 @@ def log_of(robot, seed, count=1500, noise=0.05):
     return log_of_arrays(robot.joint_names, time, samples.q, tau, samples.qd, samples.qdd)
 
 
-def estimate_of(robot, **settings):
-    return mindyn.identify(robot, log_of(robot, 1), mindyn.LeastSquares(**settings), Treatment(AS_LOGGED))
+def estimate_of(robot, *, treated=None, **settings):
+    treatment = Treatment(AS_LOGGED, **(treated or {}))
+    return mindyn.identify(robot, log_of(robot, 1), mindyn.LeastSquares(**settings), treatment)
 
 
 ANSWERS = (

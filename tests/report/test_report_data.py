@@ -285,7 +285,7 @@ def test_one_joint_is_no_joints():
 
 
 def test_friction_is_told_at_a_tenth_of_the_fastest_speed_and_at_the_fastest(robot):
-    smooth = estimate_of(robot, friction=Friction("tanh", 0.01))
+    smooth = estimate_of(robot, treated={"friction": Friction("tanh", 0.01)})
     data = gather(ReportInputs(smooth, training_logs=[log_of(robot, 1)]))
     one, told = data.friction[0], friction_section(data).body
     slow = min((k for k, u in enumerate(one.speed) if u >= 0.1 * one.speed[-1]), key=one.speed.__getitem__)

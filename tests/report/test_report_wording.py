@@ -187,7 +187,7 @@ def test_ends_that_are_not_scored_are_shaded_and_told(good):
 
 
 def test_samples_are_samples_and_equations_are_equations(robot, good):
-    filtered = estimate_of(robot, filter_hz=5.0, decimation=4)
+    filtered = estimate_of(robot, treated={"filter_hz": 5.0, "decimation": 4})
     counts = [one.rows for one in filtered.residuals]
     told = f"{sum(counts)} equations ({max(counts)} samples of 4 joints, low-passed at 5 Hz, one of 4 kept)"
     assert told in filtered.status
