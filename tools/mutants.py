@@ -126,6 +126,9 @@ class _Places(ast.NodeTransformer):
         if isinstance(node, ast.AnnAssign):
             node.value = None if node.value is None else self.visit(node.value)
             return node
+        if isinstance(node, ast.ClassDef):  # `frozen=True` of its decorator changes no number
+            node.body = [self.visit(one) for one in node.body]
+            return node
         if isinstance(node, ast.FunctionDef):
             node.args, node.body = self.visit(node.args), [self.visit(one) for one in node.body]
             return node
