@@ -15,6 +15,7 @@ LAYERS = (
         "notation",
         "errors",
         "notes",
+        "escaping",
         "files",
         "reading",
         "algebra",

@@ -13,10 +13,11 @@ from closeness import assert_close
 from references import TOLERANCE, evaluate, random_inputs
 from serial_arm import derivatives, inertia_matrix, inverse_dynamics, puma_like, random_arm, regressor
 
+from mindyn.escaping import c_comment
 from mindyn.kernels.c_source import c_source
 from mindyn.kernels.counts import operation_counts
 from mindyn.kernels.cuda_source import cuda_source
-from mindyn.kernels.source_text import Described, comment_text, identifier, literal
+from mindyn.kernels.source_text import Described, identifier, literal
 from mindyn.kernels.tracing import trace
 
 STRICT = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-O2"]
@@ -90,7 +91,7 @@ def test_no_text_escapes_from_its_comment(tmp_path, text):
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_comments_are_one_line_of_plain_ascii(text):
-    plain = comment_text(text)
+    plain = c_comment(text)
     assert plain.isascii()
     assert plain.isprintable()
     assert not any(mark in f"/* {plain} */"[2:-2] for mark in ("*/", "/*", "\\", "??"))

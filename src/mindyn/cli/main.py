@@ -14,6 +14,7 @@ from typer.main import get_command
 from mindyn import __version__
 from mindyn.cli.exit_codes import IN_HELP, ExitCode
 from mindyn.errors import MindynError
+from mindyn.escaping import printable
 
 COMMANDS: Mapping[str, str] = {
     "demo": "Simulate a PUMA 560, identify it by three estimators, judge, mend and validate it, and write a report.",
@@ -85,5 +86,5 @@ def run() -> None:
     try:
         app()
     except MindynError as error:
-        typer.echo(f"error: {error}", err=True)
+        typer.echo(printable(f"error: {error}", keep="\n"), err=True)
         sys.exit(ExitCode.ERROR)

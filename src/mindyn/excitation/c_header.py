@@ -9,6 +9,7 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.errors import ExportError
+from mindyn.escaping import c_comment
 from mindyn.excitation.fourier import RAMP, Fourier
 from mindyn.excitation.motions import Motion
 from mindyn.excitation.splines import DEGREE, BSpline
@@ -24,8 +25,8 @@ def c_header(motion: Motion, robot: Robot) -> str:
         body = _spline(motion, family)
     else:
         raise ExportError(f"a motion of {type(family).__name__} has no C form; Fourier and BSpline have")
-    joints = ", ".join(robot.primary_names)
-    return f"""/* Motion of robot {robot.name}: {motion.seconds:g} s, from rest to rest.
+    joints = c_comment(", ".join(robot.primary_names))
+    return f"""/* Motion of robot {c_comment(robot.name)}: {motion.seconds:g} s, from rest to rest.
    Joints: {joints}. Positions rad or m, times s. */
 #ifndef MOTION_H
 #define MOTION_H

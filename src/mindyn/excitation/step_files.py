@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
+from io import StringIO
 from pathlib import Path
 from typing import Final
 
@@ -28,7 +30,7 @@ def write_motions(folder: str | Path, plan: StepPlan, *, rate_hz: float = 200.0)
         for name, motion in plan.motions.items():
             path = motion.trajectory(rate_hz)
             rows = [[t, *q, *qd] for t, q, qd in zip(path.t, path.q, path.qd, strict=True)]
-            lines = [",".join(["time", *heads]), *(",".join(repr(float(value)) for value in row) for row in rows)]
+            lines = [_header(["time", *heads]), *(",".join(repr(float(value)) for value in row) for row in rows)]
             write_whole(target / f"{name}.motion.csv", "\n".join(lines) + "\n")
         plan.save(target / PLAN)
 
@@ -65,6 +67,13 @@ def read_test_logs(folder: str | Path, robot: Robot) -> tuple[StepPlan, dict[str
     if missing:
         raise InputError(f"{path} names the log {missing[0]!r}, but there is no such file beside it")
     return plan, {name: read_log(Path(folder) / file, robot) for name, file in files.items()}
+
+
+def _header(names: Sequence[str]) -> str:
+    """A line of names, quoted where they hold separators or quotes."""
+    line = StringIO()
+    csv.writer(line, lineterminator="").writerow(names)
+    return line.getvalue()
 
 
 def _replacing(folder: str | Path, names: Sequence[str]) -> AbstractContextManager[Path]:

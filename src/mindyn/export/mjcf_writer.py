@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from xml.etree.ElementTree import Comment, Element, SubElement, indent, tostring
+from xml.etree.ElementTree import Comment, Element, SubElement
 
 from mindyn.algebra.inertia import mass_com_inertia
 from mindyn.algebra.poses import Pose
 from mindyn.algebra.rotations import to_quaternion
+from mindyn.escaping import xml_document
 from mindyn.estimators.estimate import Estimate
 from mindyn.export.models import Prior, left_out_notes, model_of
 from mindyn.export.writing import comment_text, joint_side, losses, require_exportable, written
@@ -42,8 +43,7 @@ def robot_to_mjcf(robot: Robot, *, force: bool = False, notes: Sequence[str] = (
         for mimic in robot.mimics:
             line = written((mimic.offset, mimic.multiplier, 0, 0, 0))
             SubElement(equality, "joint", joint1=mimic.joint, joint2=mimic.of, polycoef=line)
-    indent(top)
-    return tostring(top, encoding="unicode") + "\n"
+    return xml_document(top)
 
 
 def write_mjcf(

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from pathlib import Path
-from xml.etree.ElementTree import Element, SubElement, indent, tostring
+from xml.etree.ElementTree import Element, SubElement
 
 from mindyn.errors import InputError
+from mindyn.escaping import c_comment, filled, xml_document
 from mindyn.files import write_whole_folder
 from mindyn.kernels.c_source import CSource, c_source
 from mindyn.kernels.model import Exported, Model, compile_model
-from mindyn.kernels.source_text import comment_text
 from mindyn.robots.robot import Robot
 
 CONTROL = ("inverse_dynamics", "inertia_matrix", "bias", "gravity", "forward_dynamics")
@@ -101,22 +100,16 @@ def write_ros2_package(
             hint='name="my_arm_dynamics", or a folder that is called so (--out my_arm_dynamics)',
         )
     model = compile_model(source) if isinstance(source, Robot) else source
-    title = comment_text(model.title())
+    title = c_comment(model.title())
     code = c_source(model.described(functions, f"{called}_"), f"{called}/{called}", title)
     files = {
         "package.xml": _manifest(called, title, maintainer, email, license),
-        "CMakeLists.txt": _filled(CMAKE, {"NAME": called}),
-        "README.md": _filled(README, {"NAME": called, "TITLE": title, "DECLARED": _declarations(code)}),
+        "CMakeLists.txt": filled(CMAKE, {"NAME": called}),
+        "README.md": filled(README, {"NAME": called, "TITLE": title, "DECLARED": _declarations(code)}),
         f"include/{called}/{called}.h": code.header,
         f"src/{called}.c": code.source,
     }
     write_whole_folder(folder, files)
-
-
-def _filled(template: str, values: Mapping[str, str]) -> str:
-    for key, value in values.items():
-        template = template.replace(f"@{key}@", value)
-    return template
 
 
 def _declarations(code: CSource) -> str:
@@ -132,5 +125,4 @@ def _manifest(name: str, title: str, maintainer: str, email: str, license: str) 
     SubElement(package, "license").text = license
     SubElement(package, "buildtool_depend").text = "ament_cmake"
     SubElement(SubElement(package, "export"), "build_type").text = "ament_cmake"
-    indent(package)
-    return '<?xml version="1.0"?>\n' + tostring(package, encoding="unicode") + "\n"
+    return xml_document(package, declaration=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mindyn.algebra.poses import Pose
+from mindyn.escaping import toml_key, toml_string
 from mindyn.estimators.estimate import Estimate
 from mindyn.export.models import Prior, model_of
 from mindyn.files import write_whole
@@ -52,30 +52,20 @@ def write_toml(model: Robot | Estimate, path: str | Path, *, prior: Prior = "rob
     write_whole(path, robot_to_toml(model_of(model, prior, force=force)))
 
 
-def _string(text: str) -> str:
-    """A TOML basic string: JSON's escapes are a subset of TOML's, once DEL is escaped too."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
 def _value(value: Any) -> str:
     if isinstance(value, str):
-        return _string(value)
+        return toml_string(value)
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{_key(key)} = {_value(item)}" for key, item in value.items()) + " }"
+        return "{ " + ", ".join(f"{toml_key(key)} = {_value(item)}" for key, item in value.items()) + " }"
     if isinstance(value, (np.ndarray, list, tuple)):
         return "[" + ", ".join(map(_value, value)) + "]"
     return repr(float(value))
 
 
-def _key(key: str) -> str:
-    plain = key.isascii() and key.replace("_", "").replace("-", "").isalnum()
-    return key if plain else _string(key)
-
-
 def _lines(table: Mapping[str, Any]) -> str:
-    return "\n".join(f"{_key(key)} = {_value(value)}" for key, value in table.items())
+    return "\n".join(f"{toml_key(key)} = {_value(value)}" for key, value in table.items())
 
 
 def _table(name: str, table: Mapping[str, Any]) -> str:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from xml.etree import ElementTree
 from xml.etree.ElementTree import Comment, Element, SubElement
 
 import numpy as np
 
 from mindyn.errors import ExportError
+from mindyn.escaping import xml_document
 from mindyn.export.writing import comment_text, inertial_of, joint_side
 from mindyn.notation import PARAMETERS_PER_LINK
 from mindyn.robots.assembly import assemble
@@ -39,7 +39,7 @@ def edited_urdf(robot: Robot, source: str | Path, notes: Sequence[str] = ()) -> 
     _edit_joints(root, robot)
     root.insert(0, Comment(comment_text([SUMMED, *_held(robot), *notes])))
     root[0].tail = "\n  "
-    return '<?xml version="1.0"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
+    return xml_document(root, declaration=True, as_it_stands=True)
 
 
 def _held(robot: Robot) -> list[str]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from xml.etree.ElementTree import Comment, Element, SubElement, indent, tostring
+from xml.etree.ElementTree import Comment, Element, SubElement
 
 import numpy as np
 
 from mindyn.algebra.poses import Pose
 from mindyn.algebra.rotations import to_rpy
+from mindyn.escaping import xml_document
 from mindyn.estimators.estimate import Estimate
 from mindyn.export.models import Prior, left_out_notes, model_of
 from mindyn.export.urdf_editing import edited_urdf
@@ -43,8 +44,7 @@ def robot_to_urdf(robot: Robot, *, force: bool = False, notes: Sequence[str] = (
     for frame in robot.frames:
         SubElement(root, "link", name=frame.name)
         _fixed(root, f"{frame.name}__fixed", frame.link, frame.name, frame.pose)
-    indent(root)
-    return '<?xml version="1.0"?>\n' + tostring(root, encoding="unicode") + "\n"
+    return xml_document(root, declaration=True)
 
 
 def write_urdf(

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from mindyn.algebra.inertia import entries_of_tensor, mass_com_inertia
 from mindyn.errors import ExportError
+from mindyn.escaping import xml_comment
 from mindyn.robots.parts import Drive, Link
 from mindyn.robots.robot import Robot
 
@@ -21,7 +22,7 @@ def written(values: ArrayLike) -> str:
 
 def comment_text(notes: Sequence[str]) -> str:
     """Sentences as the text of an XML comment."""
-    return f" {' '.join(notes).replace('--', '- -')} "
+    return xml_comment(" ".join(notes))
 
 
 def require_exportable(robot: Robot, file_format: str, lost: list[str], *, force: bool) -> None:

@@ -127,18 +127,6 @@ def identifiers(names: Sequence[str], taken: Sequence[str] = ()) -> list[str]:
     return found
 
 
-def comment_text(text: str) -> str:
-    """`text` on one line of plain ASCII that can neither close a comment, open one, continue a line, nor form a
-    trigraph.
-    """
-    plain = "".join(c if " " <= c <= "~" else " " if c.isspace() else "_" for c in text)
-    plain = plain.replace("\\", "/").replace("?", "_")
-    while "*/" in plain or "/*" in plain:
-        plain = plain.replace("*/", "* /").replace("/*", "/ *")
-    # A slash at the end and a star at the beginning would join with the comment's own marks.
-    return plain.strip("*/ ")
-
-
 def literal(value: float) -> str:
     """`value` in C, with the 17 digits that determine it."""
     if math.isnan(value):

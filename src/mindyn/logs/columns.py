@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -9,12 +10,16 @@ from typing import Final
 import numpy as np
 
 from mindyn.algebra.values import Array
+from mindyn.errors import shortened
 from mindyn.logs.findings import LogError
 from mindyn.logs.statement import ColumnNames, Statement
 from mindyn.logs.tables import Chunk, Table
 from mindyn.robots.robot import Robot
 
 _UNLOGGED: Final = "unlogged joints are locked by --lock JOINT=VALUE of mindyn identify, in Python by robot.lock({...})"
+
+_FIELD: Final = re.compile(r"\{\{|\}\}|\{(i0|i|joint)(?::(0?\d)d?)?\}|[{}]")
+"""What patterns may hold; Python's own formatting would give a file's author widths of gigabytes and attributes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,13 +118,20 @@ def _column_names(signal: str, stated: ColumnNames, joints: Sequence[str] | None
 
 
 def _from_pattern(pattern: str, signal: str, i: int, joint: str) -> str:
-    try:
-        return pattern.format(i=i + 1, i0=i, joint=joint)
-    except (KeyError, IndexError, ValueError) as error:
-        raise LogError(
-            f"columns.{signal} = {pattern!r} is not a pattern: {error}",
-            hint="a pattern may hold {i} (joints counted from 1), {i0} (from 0) and {joint} (the joint's name)",
-        ) from error
+    values = {"i": i + 1, "i0": i, "joint": joint}
+
+    def replaced(field: re.Match[str]) -> str:
+        if field[0] in ("{{", "}}"):
+            return field[0][0]
+        if field[1] is None or (field[2] is not None and field[1] == "joint"):
+            raise LogError(
+                f"columns.{signal} = {shortened(pattern, 200)!r} is not a pattern",
+                hint="a pattern may hold {i} (joints counted from 1), {i0} (from 0), {i:02} (with two digits) and "
+                "{joint} (the joint's name)",
+            )
+        return format(values[field[1]], field[2] or "")
+
+    return _FIELD.sub(replaced, pattern)
 
 
 def _pick_array(signal: str, name: str, joints: Sequence[str] | None, robot: Robot, table: Table) -> Pick:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
@@ -9,11 +10,14 @@ from typing import Final
 
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
+from mindyn.escaping import toml_key, toml_string
 from mindyn.files import write_together
 from mindyn.robots.robot import Robot
 
 _UNITS: Final = {"position": ("rad", "m"), "velocity": ("rad/s", "m/s"), "torque": ("N m", "N")}
 """Of revolute and of prismatic joints."""
+_PLAIN: Final = re.compile(r"[^\W#][\w. ()/:\[\]-]*(?<! )")
+"""Names that stand in the header of a text file as they are: no separators, quotes, braces, marks or outer blanks."""
 
 
 def write_log(
@@ -26,6 +30,8 @@ def write_log(
 ) -> None:
     """The file, its columns named by joint, and beside it what they mean.
 
+    Where some joint has a name that a table's header cannot hold in every format, all columns count the joints instead.
+
     time     (N,) s
     signals  position, velocity, torque: (N, n) in SI units, of the primary joints
     side     of every signal: "joint" or "motor"
@@ -35,30 +41,38 @@ def write_log(
 
     if path.suffix not in (".csv", ".parquet"):
         raise InputError(f"a log is written as .csv or .parquet, not as {path.name!r}")
+    by_name = all(_PLAIN.fullmatch(name) for name in robot.primary_names)
     columns = {"time": time}
     for signal, values in signals.items():
-        columns |= {f"{name}.{signal}": values[:, k] for k, name in enumerate(robot.primary_names)}
+        for k, name in enumerate(robot.primary_names):
+            columns[f"{name}.{signal}" if by_name else f"{signal}{k + 1}"] = values[:, k]
     table = polars.DataFrame(columns)
     content = BytesIO()
     table.write_csv(content) if path.suffix == ".csv" else table.write_parquet(content)
-    sidecar = _sidecar(robot, tuple(signals), side, accept)
+    pattern = "{joint}.SIGNAL" if by_name else "SIGNAL{i}"
+    sidecar = _sidecar(robot, tuple(signals), side, accept, pattern)
     write_together({path: content.getvalue(), path.with_name(path.name + ".toml"): sidecar})
 
 
-def _sidecar(robot: Robot, signals: Sequence[str], side: Mapping[str, str], accept: Sequence[str]) -> str:
-    columns = [f'{signal} = "{{joint}}.{signal}"' for signal in signals]
-    units = [f"{signal} = {{ {_by_joint(robot, _UNITS[signal])} }}" for signal in signals]
-    sides = [f'{signal} = "{side[signal]}"' for signal in signals]
+def _sidecar(robot: Robot, signals: Sequence[str], side: Mapping[str, str], accept: Sequence[str], pattern: str) -> str:
+    columns = {"time": "time", **{signal: pattern.replace("SIGNAL", signal) for signal in signals}}
+    units = {signal: _by_joint(robot, _UNITS[signal]) for signal in signals}
     lines = [
-        f"side = {{ {', '.join(sides)} }}",
-        f'columns = {{ time = "time", {", ".join(columns)} }}',
-        f'units = {{ time = "s", {", ".join(units)} }}',
+        f"side = {_table({signal: toml_string(side[signal]) for signal in signals})}",
+        f"columns = {_table({key: toml_string(value) for key, value in columns.items()})}",
+        f"units = {_table({'time': toml_string('s'), **units})}",
     ]
+    if "{i}" in pattern:
+        lines.insert(0, f"joints = [{', '.join(map(toml_string, robot.primary_names))}]")
     if accept:
-        accepted = [f'"{one}"' for one in accept]
-        lines.append(f"accept = [{', '.join(accepted)}]")
+        lines.append(f"accept = [{', '.join(map(toml_string, accept))}]")
     return "\n".join(lines) + "\n"
 
 
 def _by_joint(robot: Robot, pair: tuple[str, str]) -> str:
-    return ", ".join(f'"{joint.name}" = "{pair[joint.kind == "prismatic"]}"' for joint in robot.primary_joints)
+    return _table({joint.name: toml_string(pair[joint.kind == "prismatic"]) for joint in robot.primary_joints})
+
+
+def _table(values: Mapping[str, str]) -> str:
+    """An inline TOML table of keys and values as they are written."""
+    return "{ " + ", ".join(f"{toml_key(key)} = {value}" for key, value in values.items()) + " }"

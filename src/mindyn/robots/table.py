@@ -11,6 +11,7 @@ from mindyn.algebra.inertia import mass_com_inertia
 from mindyn.algebra.poses import Pose
 from mindyn.algebra.rotations import to_rpy
 from mindyn.algebra.values import Array
+from mindyn.escaping import printable
 from mindyn.robots.parts import Drive, Joint, Link
 from mindyn.robots.robot import Robot
 
@@ -20,6 +21,7 @@ _TIP_HEADER = ("link frame xyz [m]", "rpy [deg]")
 
 def text_table(rows: Sequence[Sequence[str]]) -> str:
     """Rows of equal length as aligned columns; the first row is underlined."""
+    rows = [[printable(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     return "\n".join([lines[0], "-" * max(map(len, lines)), *lines[1:]])
@@ -32,7 +34,8 @@ def robot_table(robot: Robot, *, details: bool = False) -> str:
         tips = [_TIP_HEADER, *(_pose(joint.tip) for joint in robot.joints)]
         rows = [(*row[:8], *tip, *row[8:]) for row, tip in zip(rows, tips, strict=True)]
     parts = [
-        f"{robot.name}: {robot.joint_count} joints, root {robot.root.name}, gravity {_vector(robot.gravity)} m/s^2",
+        printable(f"{robot.name}: {robot.joint_count} joints, root {robot.root.name}")
+        + f", gravity {_vector(robot.gravity)} m/s^2",
         text_table(rows),
     ]
     if robot.drives:
@@ -52,7 +55,7 @@ def robot_table(robot: Robot, *, details: bool = False) -> str:
         parts.append("\n".join([f"note: {note}", *(f"  {case}" for case in note.details if details)]))
     if not details and any(note.details for note in robot.notes):
         parts.append("single cases: mindyn robots ROBOT --details, or robot.notes[i].details")
-    return "\n\n".join(parts)
+    return printable("\n\n".join(parts), keep="\n")
 
 
 def _vector(values: Array) -> str:
