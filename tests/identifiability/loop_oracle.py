@@ -16,7 +16,7 @@ class LoopOracle:
 
     def __init__(self, robot):
         self.robot = robot
-        self.model = pinocchio_model(replace(robot, loops=()))
+        self.model = pinocchio_model(replace(robot, loops=(), home=None))
         self.maps = [body_parameter_map(joint.tip) for joint in robot.joints]
         self.pins = []
         for loop in robot.loops:
@@ -44,17 +44,29 @@ class LoopOracle:
         return np.array(apart), np.array(tilt)
 
     def constraint(self, q, qd):
-        """J (5 loops, n) of the pins and its (dJ/dt) qd."""
+        """J (m, n) of the pins, slides and balls, and its (dJ/dt) qd."""
         pin.computeJointJacobians(self.model, self.data, q)
         pin.forwardKinematics(self.model, self.data, q, qd, np.zeros_like(q))
         pin.updateFramePlacements(self.model, self.data)
         rows, biases = [], []
-        for pair in self.pins:
+        for loop, pair in zip(self.robot.loops, self.pins, strict=True):
             (J1, a1, w1), (J2, a2, w2) = (self._end(index) for index in pair)
             x, y = self.data.oMf[pair[0]].rotation[:, :2].T
-            rows += [*(J2 - J1)[:3], *(axis @ (J2 - J1)[3:] for axis in (x, y))]
-            turning = [axis @ (a2 - a1)[3:] + (w2 - w1) @ np.cross(w1, axis) for axis in (x, y)]
-            biases += [*(a2 - a1)[:3], *turning]
+            if loop.kind == "slide":
+                apart = self.data.oMf[pair[1]].translation - self.data.oMf[pair[0]].translation
+                v = (J2 - J1)[:3] @ qd
+                for axis in (x, y):
+                    rows.append(axis @ (J2 - J1)[:3] + np.cross(axis, apart) @ J1[3:])
+                    turning = np.cross(a1[3:], axis) + np.cross(w1, np.cross(w1, axis))
+                    biases.append(axis @ (a2 - a1)[:3] + 2 * np.cross(w1, axis) @ v + turning @ apart)
+                rows += [*(J2 - J1)[3:]]
+                biases += [*(a2 - a1)[3:]]
+                continue
+            rows += [*(J2 - J1)[:3]]
+            biases += [*(a2 - a1)[:3]]
+            if loop.kind == "pin":
+                rows += [axis @ (J2 - J1)[3:] for axis in (x, y)]
+                biases += [axis @ (a2 - a1)[3:] + (w2 - w1) @ np.cross(w1, axis) for axis in (x, y)]
         return np.array(rows), np.array(biases)
 
     def _end(self, index):

@@ -201,6 +201,7 @@ EQUATIONS: dict[str, Equation] = {
 
 MEANINGS: Mapping[str, str] = {
     "q": "joint positions, rad or m",
+    "closure": "how well loops are closed: what is left open, without unit, and how regular they are; see NOTATION",
     "qd": "joint velocities, rad/s or m/s",
     "qdd": "joint accelerations, rad/s^2 or m/s^2",
     "tau": "joint torques or forces, N m or N",

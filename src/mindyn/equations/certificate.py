@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 import casadi
 import numpy as np
 
 from mindyn.algebra.values import Array
+from mindyn.equations.closed_motion import is_affine
 from mindyn.equations.drives import drive_torques
-from mindyn.equations.loop_closure import affine_closure
+from mindyn.equations.loop_closure import affine_closure, closure_of
 from mindyn.errors import RobotError
 from mindyn.notation import DRIVE_PARAMETERS, PARAMETERS_PER_LINK
 from mindyn.parameters.base import BaseParameters
@@ -31,6 +32,9 @@ from mindyn.parameters.certificate import (
 )
 from mindyn.robots.drive_matrices import drive_parameters
 from mindyn.robots.robot import Robot
+
+SPREAD: Final = 0.2
+"""Around home, in which closed configurations are looked for, rad or loop lengths."""
 
 
 @dataclass(frozen=True)
@@ -48,10 +52,33 @@ class Witness:
 
     @cached_property
     def states(self) -> States:
-        """Independent joints (N, k)."""
+        """Independent joints (N, k); positions of all joints (N, n), closed, where loops are solved for."""
         every = own_states(self.robot)
         kept = [self.robot.joint_index(joint.name) for joint in self.robot.primary_joints]
-        return States(every.q[:, kept], every.qd[:, kept], every.qdd[:, kept])
+        q = every.q[:, kept] if is_affine(self.robot) else self._closed(len(every.q))
+        return States(q, every.qd[:, kept], every.qdd[:, kept])
+
+    def _closed(self, count: int) -> Array:
+        """(count, n) closed configurations around home; home itself where the loops close nowhere else."""
+        closure = closure_of(self.robot)
+        primary, rng = list(closure.primary), np.random.default_rng(0)
+        assert closure.constraints is not None
+        units = closure.constraints.units[primary]
+        p = closure.home[primary] + rng.uniform(-SPREAD, SPREAD, (2 * count, len(primary))) * units
+        q, reached = closure.reachable(p)
+        return np.vstack([q[reached], np.repeat(closure.home[None], count, axis=0)])[:count]
+
+    def _lifted(self, states: States) -> tuple[States, Array]:
+        """Motion of all joints, and W (N, n, k)."""
+        if is_affine(self.robot):
+            closure = affine_closure(self.robot)
+            A = closure.matrix
+            lifted = States(states.q @ A.T + closure.offset, states.qd @ A.T, states.qdd @ A.T)
+            return lifted, np.broadcast_to(A, (len(states.q), *A.shape))
+        loops = closure_of(self.robot)
+        W = loops.velocity_matrix(states.q)
+        qd, qdd = (np.einsum("nij,nj->ni", W, rate) for rate in (states.qd, states.qdd))
+        return States(states.q, qd, qdd + loops.acceleration_bias(states.q, qd)), W
 
     @cached_property
     def values(self) -> Array:
@@ -83,13 +110,12 @@ class Witness:
 
     def torques(self, states: States, *, drives: bool | None = None) -> tuple[Array, Array]:
         """Torques (N, k) of standard parameters, and the sums of the sizes of their terms."""
-        closure, links = affine_closure(self.robot), PARAMETERS_PER_LINK * self.robot.joint_count
-        A = closure.matrix
-        lifted = States(states.q @ A.T + closure.offset, states.qd @ A.T, states.qdd @ A.T)
-        rows = np.einsum("ij,nip->njp", A, standard_rows(self.robot, lifted))
+        links = PARAMETERS_PER_LINK * self.robot.joint_count
+        lifted, W = self._lifted(states)
+        rows = np.einsum("nij,nip->njp", W, standard_rows(self.robot, lifted))
         tau, size = rows @ self.values[:links], np.abs(rows) @ np.abs(self.values[:links])
         if self.drives if drives is None else drives:
-            added = self._drive_torques(lifted) @ A
+            added = np.einsum("nij,ni->nj", W, self._drive_torques(lifted))
             tau, size = tau + added, size + np.abs(added)
         return tau, size
 
@@ -190,7 +216,7 @@ def equation_deviation(function: Any, witness: Witness) -> Deviation:
     def call(*arrays: Array) -> Array:
         results = []
         for k in range(count):
-            result = function(*(x[k] if i < moving else x for i, x in enumerate(arrays)))
+            result = function.call([x[k] if i < moving else x for i, x in enumerate(arrays)])[0]
             results.append(np.array(result))
         stacked = np.stack(results)
         return stacked[..., 0] if function.name_out(0) in ("tau", "qdd") else stacked

@@ -7,7 +7,7 @@ once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Final
 
@@ -117,6 +117,24 @@ class LoopClosure:
             raise self.newton.refusal(p[~reached][0])
         return self.mimics.filled(q)
 
+    def onward(self, q: Array, p: Array) -> Array:
+        """(n,) joint positions of p (k,), on a straight way from the closed configuration q (n,), else from home."""
+        found, reached = self.newton.walk(q[None], p[None])
+        return self.mimics.filled(found[0]) if reached[0] else self.positions(p[None])[0]
+
+    def along(self, p: Array) -> Array:
+        """(N, n) joint positions of a motion p (N, k), solved in its order from the first row, which home reaches.
+
+        A motion may go around singular configurations that lie on the straight way from home.
+        """
+        if self.affine is not None or not len(p):
+            return self.positions(p)
+        q, reached = self.newton.along(p)
+        if not reached.all():
+            # Rows in no order, which need not follow from one another.
+            return self.positions(p)
+        return self.mimics.filled(q)
+
     def reachable(self, p: Array) -> tuple[Array, Mask]:
         """Joint positions (N, n) and whether each row of p (N, k) closes on a straight way from home."""
         if self.affine is not None:
@@ -186,6 +204,17 @@ def loop_closure(robot: Robot, home: ArrayLike | None = None) -> LoopClosure:
     return closure
 
 
+@lru_cache(maxsize=KEPT)
+def closure_of(robot: Robot) -> LoopClosure:
+    """The closure of a robot in the assembly of its own home; finding it takes some 10 ms."""
+    return loop_closure(robot)
+
+
+def with_home(robot: Robot, home: ArrayLike | None) -> Robot:
+    """The robot in the assembly of `home` (n,); the robot itself where that is left out."""
+    return robot if home is None else replace(robot, home=np.asarray(home, dtype=np.float64))
+
+
 def affine_closure(robot: Robot, home: ArrayLike | None = None) -> AffineClosure:
     """q = A p + b of a robot whose joints mimic others or whose loops are parallelograms; q = p where it has none."""
     if not robot.has_dependents:
@@ -195,7 +224,7 @@ def affine_closure(robot: Robot, home: ArrayLike | None = None) -> AffineClosure
 
 @lru_cache(maxsize=KEPT)
 def _affine(robot: Robot, home: tuple[float, ...] | None) -> AffineClosure:
-    affine = loop_closure(robot, home).affine
+    affine = closure_of(with_home(robot, home)).affine
     if affine is None:
         raise RobotError(
             f"the loops of robot {robot.name!r} are no parallelograms: their closure has no closed form",
@@ -205,8 +234,15 @@ def _affine(robot: Robot, home: tuple[float, ...] | None) -> AffineClosure:
 
 
 def primary_friction(robot: Robot) -> Array:
-    """F A (drives, k): the speeds that friction acts on are F A pd."""
-    return np.asarray(friction_matrix(robot) @ affine_closure(robot).matrix)
+    """F A (drives, k): the speeds that friction acts on are F A pd.
+
+    Rows of frictions that move with a dependent joint of a loop that is solved for are zero: theirs vary with q.
+    """
+    F = friction_matrix(robot)
+    if not robot.loops or closure_of(robot).affine is not None:
+        return np.asarray(F @ affine_closure(robot).matrix)
+    varying = np.asarray(F[:, list(dependent_joints(robot))].any(axis=1))
+    return np.where(varying[:, None], 0.0, F[:, list(primary_joints(robot))])
 
 
 def primary_gears(robot: Robot) -> Array:
@@ -214,6 +250,12 @@ def primary_gears(robot: Robot) -> Array:
     driven = [drive.joint for drive in robot.drives]
     rows = gear_matrix(robot)[[driven.index(name) for name in robot.primary_names]]
     if robot.has_dependents and rows[:, dependent_joints(robot)].any():
+        if robot.loops and closure_of(robot).affine is None:
+            raise RobotError(
+                f"a motor of robot {robot.name!r} turns with a dependent joint of a loop that is solved for: its "
+                "reading is no fixed multiple of the primary joints'",
+                hint="log that joint at its own side",
+            )
         return np.asarray(rows @ affine_closure(robot).matrix)
     return np.asarray(rows[:, primary_joints(robot)])
 

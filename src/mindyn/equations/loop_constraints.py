@@ -22,8 +22,7 @@ import numpy as np
 
 from mindyn.algebra.poses import Pose
 from mindyn.algebra.values import Array
-from mindyn.equations.chain import SX, Chain, constant, kinematic_chain
-from mindyn.equations.kinematics import frame_placements
+from mindyn.equations.chain import SX, Chain, Moved, constant, kinematic_chain
 from mindyn.equations.loop_batches import evaluated
 from mindyn.errors import RobotError
 from mindyn.parameters.parallelogram import branches
@@ -125,9 +124,9 @@ def closing_residual(robot: Robot, mimics: MimicMap, q: SX, lengths: Array) -> S
     """c (m,) at q (n,), of which the entries of mimic joints are not read."""
     chain = kinematic_chain(open_tree(robot))
     free = casadi.vertcat(*(q[i] for i in mimics.free))
-    placed = frame_placements(chain, chain.at(constant(mimics.matrix) @ free + constant(mimics.offset)))
+    joints = chain.at(constant(mimics.matrix) @ free + constant(mimics.offset))
     pairs = zip(robot.loops, lengths, strict=True)
-    return casadi.vertcat(*(_residual(chain, placed, loop, float(length)) for loop, length in pairs))
+    return casadi.vertcat(*(_residual(robot, chain, joints, loop, float(length)) for loop, length in pairs))
 
 
 def _movers(robot: Robot, mimics: MimicMap, loop: Loop) -> tuple[int, ...]:
@@ -152,9 +151,10 @@ def _length(robot: Robot, loop: Loop) -> float:
     return float(max(np.linalg.norm(X.translation) for X in ends)) or 1.0
 
 
-def _residual(chain: Chain, placed: list[tuple[SX, SX]], loop: Loop, length: float) -> SX:
-    R1, p1 = _end(chain, placed, loop.first, loop.first_pose)
-    R2, p2 = _end(chain, placed, loop.second, loop.second_pose)
+def _residual(robot: Robot, chain: Chain, joints: tuple[Moved, ...], loop: Loop, length: float) -> SX:
+    first, second = branches(robot, loop)
+    R1, p1 = _end(chain, joints, first, loop.first, loop.first_pose)
+    R2, p2 = _end(chain, joints, second, loop.second, loop.second_pose)
     d = R1.T @ (p2 - p1) / length
     if loop.kind == "ball":
         return d
@@ -164,12 +164,11 @@ def _residual(chain: Chain, placed: list[tuple[SX, SX]], loop: Loop, length: flo
     return casadi.vertcat(d[:2], *((R[i, j] - R[j, i]) / 2 for i, j in ((2, 1), (0, 2), (1, 0))))
 
 
-def _end(chain: Chain, placed: list[tuple[SX, SX]], link: str, pose: Pose) -> tuple[SX, SX]:
-    """Rotation and origin of a pose on a link, in the base working frame."""
+def _end(chain: Chain, joints: tuple[Moved, ...], branch: tuple[int, ...], link: str, pose: Pose) -> tuple[SX, SX]:
+    """Rotation and origin of a pose on a link, in the working frame of the link that carries the loop's branches."""
+    R, p = casadi.SX.eye(3), casadi.SX(3, 1)
+    for i in branch:
+        R, p = R @ joints[i].rotation, p + R @ joints[i].translation
     index = chain.robot.link_index(link)
-    if index < 0:
-        X = chain.frames.root.inverse() @ pose
-        return constant(X.rotation), constant(X.translation)
-    X = chain.frames.steps[index].link @ pose
-    R, p = placed[index]
+    X = (chain.frames.root.inverse() if index < 0 else chain.frames.steps[index].link) @ pose
     return R @ constant(X.rotation), p + R @ constant(X.translation)

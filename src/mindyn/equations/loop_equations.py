@@ -1,7 +1,10 @@
-"""Equations of robots with parallelograms as `casadi.Function`s of the primary joints, for kernels and source code.
+"""Equations of robots with dependent joints as `casadi.Function`s of the primary joints, for kernels and source code.
 
-Where the closure is affine, q = A p + b, the projection is exact algebra: the function is the open tree's, its inputs
-substituted and its output projected by the constant A.
+Where the closure is affine, q = A p + b (mimic joints, parallelograms), the projection is exact algebra: the function
+is the open tree's, its inputs substituted and its output projected by the constant A, and q has one entry for each
+primary joint. Through other loops q has the positions of all n joints, of which the dependent ones are the start of the
+closure; rates and torques are of the primary joints, and a second output says how well the loops closed (see
+`closed_motion`).
 """
 
 from __future__ import annotations
@@ -14,8 +17,10 @@ from numpy.typing import ArrayLike
 
 from mindyn.equations.catalogue import EQUATIONS, equation
 from mindyn.equations.chain import SX, constant
+from mindyn.equations.closed_motion import CLOSURE, ClosedMotion, closed_motion, is_affine
 from mindyn.equations.forward_dynamics import factor, require_inertia, solve
-from mindyn.equations.loop_closure import AffineClosure, affine_closure
+from mindyn.equations.inertia_matrix import coriolis_matrix
+from mindyn.equations.loop_closure import AffineClosure, affine_closure, with_home
 from mindyn.equations.loop_constraints import open_tree
 from mindyn.equations.traces import Parameters
 from mindyn.errors import InputError, RobotError, unknown_name
@@ -25,11 +30,12 @@ from mindyn.robots.robot import Robot
 _PROJECTED: dict[str, Callable[[SX, SX], SX]] = {
     "tau": lambda A, tau: A.T @ tau,
     "M": lambda A, M: A.T @ M @ A,
-    "C": lambda A, C: A.T @ C @ A,
     "Y": lambda A, Y: A.T @ Y,
     "J": lambda A, J: J @ A,
 }
 """What an output of the open tree becomes in the primary joints, where it is not the same."""
+
+_MOTION = ("q", "qd", "qdd")
 
 
 def loop_equation(
@@ -42,10 +48,11 @@ def loop_equation(
     place: str | None = None,
     home: ArrayLike | None = None,
 ) -> Any:
-    """The `casadi.Function` of an equation in the primary joints of a robot whose loops are parallelograms.
+    """The `casadi.Function` of an equation in the primary joints of a robot with dependent joints.
 
-    Inputs q, qd, qdd, tau have one entry for each primary joint; all else is as in `equation`. `regressor` and
-    parameters="base" need `base`, a base set of the robot with its loops.
+    Inputs qd, qdd, tau have one entry for each primary joint, q as well where the closure is affine and for each joint
+    otherwise; all else is as in `equation`. `regressor` and parameters="base" need `base`, a base set of the robot with
+    its dependent joints.
     """
     if name not in EQUATIONS:
         raise unknown_name("equation", name, EQUATIONS)
@@ -53,17 +60,9 @@ def loop_equation(
         raise RobotError(f"{name} is not made for robots with loops: {', '.join(sorted(unknown))} has no projection")
     if base is None and (name == "regressor" or parameters == "base"):
         raise InputError(f"{name} of a robot with loops needs base=, a base set made with its loops")
-    affine = affine_closure(robot, home)
-    if name == "forward_dynamics":
-        return _forward_dynamics(robot, affine, drives=drives, parameters=parameters, base=base)
-    tree = equation(open_tree(robot), name, drives=drives, parameters=parameters, base=base, place=place, check=False)
-    inputs = _inputs(tree, affine)
-    result = tree(*_on_tree(inputs, affine))
-    output = tree.name_out(0)
-    A = constant(affine.matrix)
-    kept = name == "energy_regressor" or output not in _PROJECTED
-    projected = result if kept else _PROJECTED[output](A, result)
-    return casadi.Function(name, [*inputs.values()], [casadi.cse(projected)], [*inputs], [output])
+    robot = with_home(robot, home)
+    made = _Projected(robot, drives, parameters, base, place)
+    return made.function(name)
 
 
 def has_projection(name: str) -> bool:
@@ -72,39 +71,84 @@ def has_projection(name: str) -> bool:
 
 
 def _without_projection(name: str) -> set[str]:
-    return set(EQUATIONS[name].inputs) - {"q", "qd", "qdd", "tau", "wrenches", "root_motion"}
+    return set(EQUATIONS[name].inputs) - {*_MOTION, "tau", "wrenches", "root_motion"}
 
 
-def _inputs(tree: Any, affine: AffineClosure) -> dict[str, SX]:
-    """Symbols of the inputs: primary joints in place of all, the rest as it is."""
-    shapes = {tree.name_in(i): tree.size_in(i) for i in range(tree.n_in())}
-    small = (affine.matrix.shape[1], 1)
-    return {key: casadi.SX.sym(key, *(small if key in ("q", "qd", "qdd") else shape)) for key, shape in shapes.items()}
+class _Projected:
+    """Equations of the open tree on the motion of all joints, projected to the primary ones."""
+
+    def __init__(
+        self, robot: Robot, drives: bool, parameters: Parameters, base: BaseParameters | None, place: str | None
+    ) -> None:
+        self.robot, self.tree, self.place = robot, open_tree(robot), place
+        self.options: dict[str, Any] = {"drives": drives, "parameters": parameters, "base": base}
+        self.affine = affine_closure(robot) if is_affine(robot) else None
+        count = len(robot.primary_names)
+        sizes = {"q": count if self.affine else robot.joint_count, "qd": count, "qdd": count, "tau": count}
+        self.symbols = {key: casadi.SX.sym(key, size) for key, size in sizes.items()}
+        self.given: dict[str, SX] = {}
+
+    def function(self, name: str) -> Any:
+        """The function of an equation: its inputs, what it gives, and the closure where that is solved for."""
+        special = {"forward_dynamics": self._forward_dynamics, "coriolis": self._coriolis}
+        motion, result = special[name]() if name in special else self._tree(name)
+        entry = EQUATIONS[name]
+        inputs = {key: self.symbols[key] for key in entry.inputs} | self.given
+        results: list[SX] = [result]
+        names = [entry.output]
+        if self.affine is None:
+            results, names = [*results, motion.closure], [*names, CLOSURE]
+        made: Any = casadi.cse(results)
+        return casadi.Function(name, [*inputs.values()], made, [*inputs], names)
+
+    def motion(self, *rates: str) -> ClosedMotion:
+        """Motion of all joints at the symbols; rates that are not named are zero."""
+        q = self.symbols["q"]
+        pd, pdd = (self.symbols[key] if key in rates else None for key in ("qd", "qdd"))
+        return closed_motion(self.robot, q, pd, pdd) if self.affine is None else _affine_motion(self.affine, q, pd, pdd)
+
+    def on(self, name: str, motion: ClosedMotion) -> SX:
+        """An equation of the tree at a motion; inputs beside it become inputs of the function."""
+        tree = equation(self.tree, name, place=self.place, check=False, **self.options)
+        values = {"q": motion.q, "qd": motion.qd, "qdd": motion.qdd}
+        for i in range(tree.n_in()):
+            key = tree.name_in(i)
+            if key not in values:
+                symbol = self.given.setdefault(key, casadi.SX.sym(key, *tree.size_in(i)))
+                self.symbols.setdefault(key, symbol)
+        everything = self.given | values
+        return tree(*(everything[tree.name_in(i)] for i in range(tree.n_in())))
+
+    def _tree(self, name: str) -> tuple[ClosedMotion, SX]:
+        entry = EQUATIONS[name]
+        motion = self.motion(*entry.inputs)
+        # With loops the acceleration of dependent joints is not zero at pdd = 0.
+        traced = "inverse_dynamics" if name == "bias" else name
+        result = self.on(traced, motion)
+        kept = name == "energy_regressor" or entry.output not in _PROJECTED
+        return motion, result if kept else _PROJECTED[entry.output](motion.W, result)
+
+    def _coriolis(self) -> tuple[ClosedMotion, SX]:
+        """Christoffel's symbols: half the derivative of the velocity torques by the velocities."""
+        self.options = self.options | {"drives": False}
+        motion, rest = self.motion("qd"), self.motion()
+        velocity = motion.W.T @ (self.on("inverse_dynamics", motion) - self.on("inverse_dynamics", rest))
+        return motion, coriolis_matrix(velocity, self.symbols["qd"])
+
+    def _forward_dynamics(self) -> tuple[ClosedMotion, SX]:
+        """(W^T M W) pdd = tau - W^T (torques at pdd = 0), by factoring."""
+        motion = self.motion("qd")
+        H = motion.W.T @ self.on("inertia_matrix", motion) @ motion.W
+        bias = motion.W.T @ self.on("inverse_dynamics", motion)
+        ancestors = [list(reversed(range(i))) for i in range(len(self.robot.primary_names))]
+        L, D = factor(casadi.densify(H), ancestors)
+        if self.affine is not None:  # configurations drawn anywhere are not closed
+            require_inertia(casadi.diag(H), D, self.symbols["q"], self.robot.primary_names)
+        return motion, solve(L, D, ancestors, self.symbols["tau"] - bias)
 
 
-def _on_tree(inputs: dict[str, SX], affine: AffineClosure) -> list[SX]:
+def _affine_motion(affine: AffineClosure, p: SX, pd: SX | None, pdd: SX | None) -> ClosedMotion:
     A, b = constant(affine.matrix), constant(affine.offset)
-    lifted = {"q": lambda p: A @ p + b, "qd": lambda p: A @ p, "qdd": lambda p: A @ p}
-    return [lifted[key](symbol) if key in lifted else symbol for key, symbol in inputs.items()]
-
-
-def _forward_dynamics(
-    robot: Robot, affine: AffineClosure, *, drives: bool, parameters: Parameters, base: BaseParameters | None
-) -> Any:
-    """(A^T M A) pdd = tau - A^T bias, by factoring."""
-    tree = open_tree(robot)
-    M, bias = (
-        equation(tree, name, drives=drives, parameters=parameters, base=base, check=False)
-        for name in ("inertia_matrix", "bias")
-    )
-    inputs = _inputs(bias, affine)
-    count = affine.matrix.shape[1]
-    A, tau = constant(affine.matrix), casadi.SX.sym("tau", count)
-    lifted = dict(zip(inputs, _on_tree(inputs, affine), strict=True))
-    H = A.T @ M(*(lifted[M.name_in(i)] for i in range(M.n_in()))) @ A
-    ancestors = [list(reversed(range(i))) for i in range(count)]
-    L, D = factor(casadi.densify(H), ancestors)
-    require_inertia(casadi.diag(H), D, inputs["q"], robot.primary_names)
-    pdd = solve(L, D, ancestors, tau - A.T @ bias(*lifted.values()))
-    given = {"q": inputs["q"], "qd": inputs["qd"], "tau": tau} | inputs
-    return casadi.Function("forward_dynamics", [*given.values()], [casadi.cse(pdd)], [*given], ["qdd"])
+    zero = casadi.SX(affine.matrix.shape[1], 1)
+    qd, qdd = (A @ (zero if rate is None else rate) for rate in (pd, pdd))
+    return ClosedMotion(A @ p + b, qd, qdd, A, casadi.SX(0, 1))

@@ -28,6 +28,9 @@ SINGULAR: Final = 1e-6
 STEPS: Final = (0.2, 0.02, 0.002)
 """Longest steps of the primary joints, tried in turn, rad or loop lengths."""
 
+KNOTS: Final = 0.1
+"""Steps between the rows of a motion that are solved one after the other, rad or loop lengths."""
+
 LARGEST_CORRECTION: Final = 0.5
 """Of the step: a correction beyond this share of a prediction means that the prediction cannot be trusted."""
 
@@ -131,6 +134,35 @@ class Newton:
     @staticmethod
     def _nearest(solved: Array, wanted: Array) -> Array:
         return np.array([int(np.argmin(np.abs(solved - one).max(axis=1))) for one in wanted])
+
+    def along(self, p: Array) -> tuple[Array, Mask]:
+        """Joint positions (N, n) of rows that follow from one another, and whether each was reached.
+
+        Knots a step apart are walked one after the other; all rows between follow from the knot before them at once,
+        each by one prediction and its correction, which checks that they stay on the branch.
+        """
+        primary = list(self.primary)
+        moving = [k for k, i in enumerate(primary) if any(i in joints for joints in self.constraints.loop_joints)]
+        units = self.constraints.units[[primary[k] for k in moving]]
+        way = np.abs(np.diff(p[:, moving], axis=0) / units).max(axis=1, initial=0.0).cumsum()
+        legs = np.concatenate([[0], np.floor(way / KNOTS).astype(int)])
+        knots, knot_of = np.unique(legs, return_index=True)[1], np.unique(legs, return_inverse=True)[1]
+        q = np.repeat(self.home[None], len(p), axis=0)
+        here, alive = self.home[None], True
+        for knot in knots:
+            if alive:
+                here, reached = self.walk(here, p[knot][None])
+                alive = bool(reached[0])
+            if not alive:
+                return q, np.zeros(len(p), dtype=bool)
+            q[knot] = here[0]
+        start = q[knots[knot_of]]
+        found, kept = self._step(start, p - start[:, primary])
+        found[:, primary] = p
+        lost = np.flatnonzero(~kept)
+        if lost.size:
+            found[lost], kept[lost] = self.walk(start[lost], p[lost])
+        return found, kept
 
     def walk(self, start: Array, p: Array) -> tuple[Array, Mask]:
         """Every sample from its own closed configuration straight to its primary positions."""

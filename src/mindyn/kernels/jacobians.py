@@ -17,19 +17,19 @@ def _symbols(function: Function) -> dict[str, Any]:
 def jacobians(function: Function, inputs: Sequence[str]) -> Function:
     """Jacobians of the row-major output by each motion input: (rows, columns of the input) blocks."""
     symbols = _symbols(function)
-    output = function(*symbols.values())
+    output, *closure = function.call([*symbols.values()])
     flat = casadi.vec(output.T)
-    blocks = [casadi.cse(casadi.jacobian(flat, casadi.vec(symbols[name].T))) for name in inputs]
-    names = [f"d{function.name_out()[0]}_d{name}" for name in inputs]
+    blocks = [casadi.cse(casadi.jacobian(flat, casadi.vec(symbols[name].T))) for name in inputs] + closure
+    names = [f"d{function.name_out()[0]}_d{name}" for name in inputs] + function.name_out()[1:]
     return casadi.Function(f"{function.name()}_derivatives", [*symbols.values()], blocks, [*symbols], names)
 
 
 def gradients(function: Function, inputs: Sequence[str]) -> Function:
     """Gradients of the sum of V * output by each motion input."""
     symbols = _symbols(function)
-    output = function(*symbols.values())
+    output, *closure = function.call([*symbols.values()])
     V = casadi.SX.sym("V", *output.shape)
     total = casadi.sum1(casadi.vec(V * output))
-    gradients = [casadi.cse(casadi.densify(casadi.gradient(total, symbols[name]))) for name in inputs]
-    names = [f"gradient_{name}" for name in inputs]
+    gradients = [casadi.cse(casadi.densify(casadi.gradient(total, symbols[name]))) for name in inputs] + closure
+    names = [f"gradient_{name}" for name in inputs] + function.name_out()[1:]
     return casadi.Function(f"{function.name()}_adjoint", [*symbols.values(), V], gradients, [*symbols, "V"], names)

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from mindyn.algebra.values import Array
 from mindyn.equations.catalogue import DYNAMICS, EQUATIONS, MEANINGS, PLACED, SERIAL, Function, equation
 from mindyn.equations.certificate import ANSWERS, Witness
+from mindyn.equations.closed_motion import CLOSURE
 from mindyn.equations.loop_equations import has_projection, loop_equation
 from mindyn.equations.traces import BEYOND_BASE, Parameters
 from mindyn.errors import InputError, RobotError, require_choice, unknown_name
@@ -21,6 +22,7 @@ from mindyn.identifiability.base_sets import base_parameters
 from mindyn.kernels.binding import BoundKernel
 from mindyn.kernels.c_source import c_source
 from mindyn.kernels.certified import certified
+from mindyn.kernels.closed_kernel import kernel_for
 from mindyn.kernels.counts import OperationCounts, operation_counts
 from mindyn.kernels.cuda_source import cuda_source
 from mindyn.kernels.gpu import GpuModel
@@ -55,8 +57,9 @@ class Model:
 
     Every function takes `out=` (an array to write into) and `threads=`. With parameters="input" the link parameters
     phi (10 n,) follow the motion as a further argument, and with drives=True the drive parameters (4 drives + extras,)
-    after them; with parameters="base" the base parameters beta. Robots with parallelograms move by their primary
-    joints. Kernels are traced and compiled when first used, and cached on disk.
+    after them; with parameters="base" the base parameters beta. Robots with dependent joints move by their primary
+    ones; through loops that have to be solved for, q may have the positions of all joints, dependent ones near where
+    the loops close, which saves finding them. Kernels are traced and compiled when first used, and cached on disk.
     """
 
     def __init__(
@@ -273,11 +276,12 @@ class Model:
         if key not in self._kernels:
             function = make()
             shared = [name for name in function.name_in() if name in SHARED]
-            self._kernels[key] = Kernel(
+            self._kernels[key] = kernel_for(
+                self.robot,
                 function,
                 dtype=self.dtype,
                 shared=shared,
-                compact=function.name_out() if compact else (),
+                compact=function.name_out()[:1] if compact else (),
                 matrices=_matrices(function, key),
                 not_finite_means=SINGULAR if key[1] == "forward_dynamics" else "",
             )
@@ -393,7 +397,7 @@ def _matrices(function: Function, key: tuple[str, ...]) -> list[str]:
     kind, name = key[:2]
     named = [*MATRICES]
     if kind == "derivatives":
-        named += function.name_out()
+        named += [one for one in function.name_out() if one != CLOSURE]
     if kind == "adjoint" and EQUATIONS[name].output in MATRICES:
         named.append("V")
     return named

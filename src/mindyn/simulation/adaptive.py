@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
+from mindyn.equations.closed_motion import IRREGULAR, OPEN
 from mindyn.kernels.kernel import Kernel
 from mindyn.simulation.dormand_prince import Tolerance, error_ratio, next_size, step
 from mindyn.simulation.friction import Modes, modes_at_rest
@@ -39,11 +40,12 @@ class AdaptiveMotion:
 
     def __init__(self, plant: Plant, q0: Array, qd0: Array, tolerance: Tolerance) -> None:
         self._plant, self._tolerance = plant, tolerance
-        self._n = plant.joint_count
+        self._n = plant.position_count
+        self._primary = plant.primary
         kernel, self._inertia = _kernels(plant)
         self._acceleration = kernel.bind()
         self._size = _FIRST_STEP
-        self._y = np.concatenate([q0, qd0])
+        self._y = np.concatenate([plant.start(q0), qd0])
         self._modes: Modes = np.sign(plant.rows @ qd0).astype(np.int64)
         self.t = 0.0
         self.events = 0
@@ -51,7 +53,7 @@ class AdaptiveMotion:
     @property
     def q(self) -> Array:
         """Positions (n,)."""
-        return self._y[: self._n].copy()
+        return self._y[self._primary]
 
     @property
     def qd(self) -> Array:
@@ -104,6 +106,8 @@ class AdaptiveMotion:
 
     def _require_step(self) -> None:
         if self._size < _SHORTEST:
+            if self._plant.is_solved and not np.isfinite(self._slope(self._y)).all():
+                raise SimulationError(f"the loops come to a singular configuration, or open, at {self.t:.6g} s")
             raise SimulationError(
                 f"the motion cannot be continued at {self.t:.6g} s, where the largest speed is "
                 f"{np.abs(self._y[self._n :]).max():.3g}",
@@ -115,7 +119,12 @@ class AdaptiveMotion:
         bound, n = self._acceleration, self._n
         bound.inputs[0][:], bound.inputs[1][:] = y[:n], y[n:]
         bound.run()
-        return np.concatenate([y[n:], bound.outputs[0]])
+        if not self._plant.is_solved:
+            return np.concatenate([y[n:], bound.outputs[0]])
+        rates, (residual, regular) = bound.outputs[-2:]
+        # Written so that NaN counts as open; a step that ends so is not taken.
+        closed = residual < OPEN and regular > IRREGULAR
+        return np.concatenate([rates, bound.outputs[0] if closed else np.full(len(y) - n, np.nan)])
 
     def _torques(self) -> Array:
         """Lam of the last slope."""
@@ -167,7 +176,7 @@ class AdaptiveMotion:
 @lru_cache(maxsize=KEPT)
 def _kernels(plant: Plant) -> tuple[Kernel, Kernel]:
     """Accelerations, and the inertia matrix."""
-    return Kernel(acceleration(plant)), Kernel(plant.equation("inertia_matrix"), matrices=["M"])
+    return Kernel(acceleration(plant)), plant.kernel("inertia_matrix", matrices=["M"])
 
 
 def _first_negative(margin: Callable[[float], float], high: float) -> float:

@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike
 
 from mindyn.algebra.values import Array, frozen_array
 from mindyn.errors import InputError
-from mindyn.kernels.kernel import Kernel
 from mindyn.robots.robot import Robot
 from mindyn.simulation.inputs import read_only, real_numbers
 from mindyn.simulation.plant import plant_of
@@ -85,7 +84,7 @@ class ComputedTorque:
         if wanted != n:
             raise InputError(f"the reference is of {wanted} joints, but robot {robot.name!r} has {n}")
         self.stiffness, self.damping = _gains(stiffness, n, "stiffness"), _gains(damping, n, "damping")
-        self._torque = Kernel(self.plant.equation("inverse_dynamics"))
+        self._torque = self.plant.kernel("inverse_dynamics")
 
     def __call__(self, t: float, q: Array, qd: Array) -> Array:
         """The torque at time t."""

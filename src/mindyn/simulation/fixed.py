@@ -24,14 +24,14 @@ class FixedMotion:
         self._plant, self._longest = plant, longest
         kernel, look = _kernels(plant)
         self._step, self._look = kernel.bind(), look.bind()
-        self._step["q"][:], self._step["qd"][:] = q0, qd0
+        self._step["q"][:], self._step["qd"][:] = plant.start(q0), qd0
         self._lam = np.zeros(len(plant.levels))
         self.t = 0.0
 
     @property
     def q(self) -> Array:
         """Positions (n,)."""
-        return np.array(self._step["q"])
+        return np.array(self._step["q"])[self._plant.primary]
 
     @property
     def qd(self) -> Array:
@@ -73,5 +73,5 @@ class FixedMotion:
 @lru_cache(maxsize=KEPT)
 def _kernels(plant: Plant) -> tuple[Kernel, Kernel]:
     """The step, and what its first stage sees."""
-    look = slope_function(plant) if plant.has_friction else plant.equation("forward_dynamics")
+    look = slope_function(plant) if plant.has_friction else plant.function("forward_dynamics")
     return Kernel(step_function(plant)), Kernel(look)

@@ -4,13 +4,14 @@
     F    (m, n) rows of the friction matrix whose drive has Coulomb friction; s = F qd are the speeds it acts on
     lam  (m,) friction torques, each at its drive's own side: lam = c sign(s) where s is not 0, |lam| <= c where it is
 
-F is the gear matrix's row for friction at the motor, so coupled drives need nothing special. A robot with
-parallelograms moves by its n primary joints: M, h and F are those of all its joints, projected.
+F is the gear matrix's row for friction at the motor, so coupled drives need nothing special. A robot with dependent
+joints moves by its n primary ones: M, h and F are those of all its joints, projected. Where its loops are solved for,
+the state has the positions of all joints, dependent ones as the start of the closure, which W qd carries along.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Protocol
@@ -21,10 +22,13 @@ import numpy as np
 from mindyn.algebra.values import Array
 from mindyn.equations.catalogue import Function, equation
 from mindyn.equations.chain import SX, constant
+from mindyn.equations.closed_motion import CLOSURE, closed_motion, is_affine
 from mindyn.equations.forward_dynamics import factor, solve
-from mindyn.equations.loop_closure import primary_friction
+from mindyn.equations.loop_closure import closure_of, primary_friction
 from mindyn.equations.loop_equations import loop_equation
 from mindyn.errors import RobotError
+from mindyn.kernels.closed_kernel import kernel_for
+from mindyn.kernels.kernel import Kernel
 from mindyn.robots.drive_matrices import reflected_inertia
 from mindyn.robots.robot import Robot
 
@@ -41,6 +45,7 @@ class Mechanism(Protocol):
     @property
     def ancestors(self) -> list[list[int]]: ...  # noqa: D102
     def equation(self, name: str) -> Callable[..., SX]: ...  # noqa: D102
+    def rates(self, q: SX, qd: SX) -> SX: ...  # noqa: D102
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,10 +82,46 @@ class Plant:
         reflected = reflected_inertia(self.smooth)
         return coupled_joints(self.smooth, coupled=bool(np.count_nonzero(reflected - np.diag(np.diag(reflected)))))
 
-    def equation(self, name: str) -> Function:
-        """An equation of the robot without Coulomb friction."""
+    @property
+    def is_solved(self) -> bool:
+        """Whether the positions of the state are of all joints, closed by Newton's steps."""
+        return self.smooth.has_dependents and not is_affine(self.smooth)
+
+    @property
+    def position_count(self) -> int:
+        """Positions of the state."""
+        return self.smooth.joint_count if self.is_solved else self.joint_count
+
+    @property
+    def primary(self) -> list[int]:
+        """Where the positions of the primary joints stand in the state."""
+        whole = [self.smooth.joint_index(name) for name in self.joint_names]
+        return whole if self.is_solved else list(range(self.joint_count))
+
+    def start(self, q: Array) -> Array:
+        """Positions (..., positions) of the state of primary ones (..., n)."""
+        if not self.is_solved:
+            return q
+        rows = np.asarray(q, dtype=np.float64).reshape(-1, self.joint_count)
+        return closure_of(self.smooth).positions(rows).reshape(*np.shape(q)[:-1], -1)
+
+    def function(self, name: str) -> Function:
+        """An equation of the robot without Coulomb friction, with the closure where that is solved for."""
         traced = loop_equation if self.smooth.has_dependents else equation
         return traced(self.smooth, name, drives=self.drives)
+
+    def equation(self, name: str) -> Callable[..., SX]:
+        """What an equation gives at expressions."""
+        function = self.function(name)
+        return lambda *arguments: function.call(list(arguments))[0]
+
+    def kernel(self, name: str, matrices: Sequence[str] = ()) -> Kernel:
+        """An equation as a kernel."""
+        return kernel_for(self.smooth, self.function(name), matrices=matrices)
+
+    def rates(self, q: SX, qd: SX) -> SX:
+        """Rates of the positions of the state."""
+        return closed_motion(self.smooth, q, qd).qd if self.is_solved else qd
 
 
 KEPT = 16
@@ -101,6 +142,13 @@ def plant_of(robot: Robot, *, drives: bool) -> Plant:
     if not drives:
         return Plant(replace(robot, drives=()), False, F[:0], np.zeros(0))
     levels = np.array([drive.coulomb for drive in robot.drives])
+    for drive, row in zip(robot.drives, F, strict=True):
+        if drive.coulomb and not row.any():
+            raise RobotError(
+                f"Coulomb friction of the drive of {drive.joint!r} moves with a dependent joint of a loop that is "
+                "solved for, and such friction is not simulated at rest",
+                hint="take viscous friction there, or a smooth formula: an extra torque with tanh(qd / speed)",
+            )
     rows, levels = F[levels > 0], levels[levels > 0]
     if robot.has_dependents:
         rows, levels = _together(rows, levels)
@@ -175,15 +223,21 @@ def coupled_joints(robot: Robot, *, coupled: bool) -> list[list[int]]:
 
 
 def acceleration(plant: Plant) -> Function:
-    """qdd (n,) and lam (m,) of (q, qd, tau, slip (m,), stuck (m,)).
+    """qdd (n,) and lam (m,) of (q, qd, tau, slip (m,), stuck (m,)); rates of all positions and the closure with loops.
 
     Friction k slips with torque slip[k] where stuck[k] is 0; where it is 1, lam[k] is what keeps its speed constant.
     """
     n, m = plant.joint_count, len(plant.levels)
-    q, qd, tau = (casadi.SX.sym(name, n) for name in ("q", "qd", "tau"))
+    q = casadi.SX.sym("q", plant.position_count)
+    qd, tau = (casadi.SX.sym(name, n) for name in ("qd", "tau"))
+    solved, more = [], []
+    if plant.is_solved:
+        motion = closed_motion(plant.smooth, q, qd)
+        solved, more = [motion.qd, motion.closure], ["rates", CLOSURE]
     if not m:
         qdd = plant.equation("forward_dynamics")(q, qd, tau)
-        return casadi.Function("acceleration", [q, qd, tau], [casadi.cse(qdd)], ["q", "qd", "tau"], ["qdd"])
+        results = casadi.cse([qdd, *solved])
+        return casadi.Function("acceleration", [q, qd, tau], results, ["q", "qd", "tau"], ["qdd", *more])
     slip, stuck = casadi.SX.sym("slip", m), casadi.SX.sym("stuck", m)
     here = response(plant, q, qd, tau)
     known = slip * (1 - stuck)
@@ -193,5 +247,5 @@ def acceleration(plant: Plant) -> Function:
     lam = known + held
     qdd = here.free - here.W @ lam
     names = ["q", "qd", "tau", "slip", "stuck"]
-    results = casadi.cse([casadi.densify(qdd), casadi.densify(lam)])
-    return casadi.Function("acceleration", [q, qd, tau, slip, stuck], results, names, ["qdd", "lam"])
+    results = casadi.cse([casadi.densify(qdd), casadi.densify(lam), *solved])
+    return casadi.Function("acceleration", [q, qd, tau, slip, stuck], results, names, ["qdd", "lam", *more])

@@ -85,6 +85,7 @@ class CompiledRollout:
         status = self._loop.run(series, count, steps, threads)
         self._require_finite(status, arrays)
         times = read_only(np.arange(steps + 1) * np.float64(dt))
+        arrays["q"] = arrays["q"][..., self.plant.primary] if self.plant.is_solved else arrays["q"]
         return Rollouts(times, *(read_only(arrays[name]) for name in ("q", "qd", "tau")))
 
     def _signals(self, given: Mapping[str, Any], steps: int) -> dict[str, Batch]:
@@ -111,13 +112,14 @@ class CompiledRollout:
         return array if array.ndim == 3 else array[None]
 
     def _start(self, value: Any, name: str) -> Batch:
-        array, n = real_array(value, self.dtype, name), self.plant.joint_count
+        array, n = real_array(value, self.dtype, name), self.plant.joint_count  # positions of primary joints
         if array.ndim not in (1, 2) or array.shape[-1] != n:
             raise InputError(f"{name} has shape {array.shape}, but (B, {n}) or ({n},) is needed")
         if not np.isfinite(array).all():
             where = np.argwhere(~np.isfinite(array))[0].tolist()
             raise InputError(f"{name}: element {where} is not finite")
-        return np.atleast_2d(array)
+        rows = np.atleast_2d(array)
+        return self.plant.start(rows).astype(self.dtype) if name == "q0" else rows
 
     def _arrays(self, starts: list[Batch], count: int, steps: int) -> dict[str, Batch]:
         """Arrays of the states, with their first rows filled in, and of the law's torques."""

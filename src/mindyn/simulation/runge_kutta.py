@@ -52,11 +52,11 @@ def step_function(plant: Plant, law: Function | None = None) -> Function:
     among the inputs, and tau is a further output.
     """
     n, m = plant.joint_count, len(plant.levels)
-    symbols = {"q": casadi.SX.sym("q", n), "qd": casadi.SX.sym("qd", n)}
+    symbols = {"q": casadi.SX.sym("q", plant.position_count), "qd": casadi.SX.sym("qd", n)}
     if m:
         symbols["lam"] = casadi.SX.sym("lam", m)
     state = State(symbols["q"], symbols["qd"], symbols.get("lam", casadi.SX(0, 1)))
-    tau = casadi.SX.sym("tau", n) if law is None else _torque(law, symbols)
+    tau = casadi.SX.sym("tau", n) if law is None else _torque(law, symbols, plant.primary)
     if law is None:
         symbols["tau"] = tau
     dt = symbols["dt"] = casadi.SX.sym("dt")
@@ -73,7 +73,8 @@ def step_function(plant: Plant, law: Function | None = None) -> Function:
 def slope_function(plant: Plant) -> Function:
     """qdd and lam of (q, qd, lam, tau, dt): what the first stage of a step sees."""
     n, m = plant.joint_count, len(plant.levels)
-    q, qd, tau = (casadi.SX.sym(name, n) for name in ("q", "qd", "tau"))
+    q = casadi.SX.sym("q", plant.position_count)
+    qd, tau = (casadi.SX.sym(name, n) for name in ("qd", "tau"))
     lam, dt = casadi.SX.sym("lam", m), casadi.SX.sym("dt")
     (_, qdd), after = slope(plant, State(q, qd, lam), tau, dt)
     names = ["q", "qd", "lam", "tau", "dt"]
@@ -81,12 +82,12 @@ def slope_function(plant: Plant) -> Function:
     return casadi.Function("slope", [q, qd, lam, tau, dt], results, names, ["qdd", "lam_next"])
 
 
-def _torque(law: Function, symbols: dict[str, SX]) -> SX:
+def _torque(law: Function, symbols: dict[str, SX], primary: list[int]) -> SX:
     """The law's torques; its further inputs are added to the symbols."""
     for k, name in enumerate(law.name_in()):
         if name not in symbols:
             symbols[name] = casadi.SX.sym(name, *law.size_in(k))
-    return law(*(symbols[name] for name in law.name_in()))
+    return law(*(symbols[name][primary] if name == "q" else symbols[name] for name in law.name_in()))
 
 
 def advance(plant: Mechanism, state: State, tau: SX, dt: SX) -> State:
@@ -102,10 +103,11 @@ def advance(plant: Mechanism, state: State, tau: SX, dt: SX) -> State:
 def slope(plant: Mechanism, state: State, tau: SX, dt: SX) -> tuple[tuple[SX, SX], SX]:
     """(dq/dt, dqd/dt) and the friction torques there."""
     if not plant.has_friction:
-        return (state.qd, plant.equation("forward_dynamics")(state.q, state.qd, tau)), state.lam
+        qdd = plant.equation("forward_dynamics")(state.q, state.qd, tau)
+        return (plant.rates(state.q, state.qd), qdd), state.lam
     here = response(plant, state.q, state.qd, tau)
     target = here.b + (RATE / dt) * (constant(plant.rows) @ state.qd)
     lam = state.lam
     for _ in range(SWEEPS):
         lam = sweep(here.A, target, plant.levels, lam)
-    return (state.qd, here.free - here.W @ lam), lam
+    return (plant.rates(state.q, state.qd), here.free - here.W @ lam), lam
