@@ -124,14 +124,13 @@ def test_loops_that_do_not_close_are_flagged_or_refused_by_name():
 def test_nearly_singular_loops_are_refused_by_name():
     """Coupler and rocker nearly in line: beside the end of the crank's way torques would not be right any more."""
     robot = replace(four_bar(), home=np.array([0.85, -1.0, 1.0]))
-    closure = closure_of(robot)
-    low, high = 0.85, 3.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if closure.reachable(np.array([[middle]]))[1][0] else (low, middle)
-    q = closure.reachable(np.array([[low]]))[0][0]
-    with pytest.raises(RobotError, match="are nearly singular at q = 1.4"):
-        compile_model(robot).inertia_matrix(q)
+    crank = np.arccos((1.0 + 1.2**2 - 1.5**2) / (2 * 1.2)) - 1e-10  # crank 1, ground 1.2, coupler + rocker 1.5
+    tip, ground = np.array([np.cos(crank), np.sin(crank)]), np.array([1.2, 0.0])
+    way = np.linalg.norm(ground - tip)
+    coupler = np.arctan2(*(ground - tip)[::-1]) - np.arccos((0.9**2 + way**2 - 0.6**2) / (2 * 0.9 * way))
+    rocker = np.arctan2(*(tip + 0.9 * np.array([np.cos(coupler), np.sin(coupler)]) - ground)[::-1])
+    with pytest.raises(RobotError, match="are nearly singular at q = 1.492"):
+        compile_model(robot).inertia_matrix(np.array([crank, coupler - crank, rocker]))
 
 
 def test_drives_on_any_joint_act_through_loops():

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from hashlib import sha256
 from typing import Final
 
 import numpy as np
@@ -35,6 +36,9 @@ REGULAR: Final = 1e6
 
 KEPT: Final = 16
 """Robots whose exact closure is kept: finding it takes 15 ms, an equation asks for it each time it is traced."""
+
+MOTIONS: Final = 64
+"""Motions whose closure is kept."""
 
 OTHER_HOME: Final = (
     "pass home=, a closed configuration in the assembly that is meant, to what takes it (compile_model, loop_dynamics, "
@@ -76,6 +80,11 @@ class LoopClosure:
     def mimics(self) -> MimicMap:
         """How mimic joints follow the others."""
         return mimic_map(self.robot)
+
+    @cached_property
+    def _solved(self) -> dict[bytes, Array]:
+        """Motions that were solved last: a fit asks for the same log again and again."""
+        return {}
 
     @property
     def primary_names(self) -> tuple[str, ...]:
@@ -129,11 +138,15 @@ class LoopClosure:
         """
         if self.affine is not None or not len(p):
             return self.positions(p)
-        q, reached = self.newton.along(p)
-        if not reached.all():
-            # Rows in no order, which need not follow from one another.
-            return self.positions(p)
-        return self.mimics.filled(q)
+        key = sha256(np.ascontiguousarray(p)).digest()
+        if key not in self._solved:
+            q, reached = self.newton.along(p)
+            # Rows in no order need not follow from one another.
+            found = self.mimics.filled(q) if reached.all() else self.positions(p)
+            while len(self._solved) >= MOTIONS:
+                self._solved.pop(next(iter(self._solved)))
+            self._solved[key] = found
+        return self._solved[key]
 
     def reachable(self, p: Array) -> tuple[Array, Mask]:
         """Joint positions (N, n) and whether each row of p (N, k) closes on a straight way from home."""

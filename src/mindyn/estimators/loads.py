@@ -83,8 +83,8 @@ def drive_gains(robot: Robot, unloaded: Samples, loaded: Samples, phi: Array, *,
 
     Solves Y beta - s_j gain_j = - Y_load phi over both runs: the load's torque is the only one known in N m.
     """
-    if robot.loops:
-        raise InputError(f"robot {robot.name!r} has loops: drive gains are found of robots without")
+    if robot.has_dependents:
+        raise InputError(f"robot {robot.name!r} has {robot.dependence}: drive gains are found of robots without")
     carrier = robot.link_names[-1] if link is None else link
     phi = np.asarray(phi, dtype=np.float64)
     if phi.shape != (PARAMETERS_PER_LINK,):

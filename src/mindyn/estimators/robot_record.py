@@ -10,7 +10,7 @@ import numpy as np
 
 from mindyn.algebra.poses import Pose
 from mindyn.robots.description import Selection
-from mindyn.robots.parts import Drive, ExtraTorque, Frame, Joint, Limits, Link, Loop, Shape
+from mindyn.robots.parts import Drive, ExtraTorque, Frame, Joint, Limits, Link, Loop, Mimic, Shape
 from mindyn.robots.robot import Robot
 
 
@@ -26,6 +26,8 @@ def robot_record(robot: Robot) -> dict[str, Any]:
         "drives": [{**_drive_fields(drive), "coupling": dict(drive.coupling)} for drive in robot.drives],
         "loops": [_loop_record(loop) for loop in robot.loops],
         "extras": [asdict(extra) for extra in robot.extras],
+        "mimics": [asdict(mimic) for mimic in robot.mimics],
+        "home": None if robot.home is None else robot.home.tolist(),
         "source": robot.source,
         "selection": robot.selection.to_dict(),
     }
@@ -44,6 +46,8 @@ def robot_from_record(record: Mapping[str, Any]) -> Robot:
         drives=tuple(Drive(**one) for one in record["drives"]),
         loops=tuple(_loop(one) for one in record.get("loops", ())),
         extras=tuple(ExtraTorque(**one) for one in record.get("extras", ())),
+        mimics=tuple(Mimic(**one) for one in record.get("mimics", ())),
+        home=record.get("home"),
         source=record.get("source", ""),
         selection=Selection(**record.get("selection", {})),
     )
@@ -101,13 +105,14 @@ def _loop_record(loop: Loop) -> dict[str, Any]:
         "links": [loop.first, loop.second],
         "poses": [_pose_record(loop.first_pose), _pose_record(loop.second_pose)],
         "dependent": list(loop.dependent),
+        "kind": loop.kind,
     }
 
 
 def _loop(record: Mapping[str, Any]) -> Loop:
     first, second = record["links"]
     poses = (_pose(record["poses"][0]), _pose(record["poses"][1]))
-    return Loop(record["name"], first, second, *poses, tuple(record["dependent"]))
+    return Loop(record["name"], first, second, *poses, tuple(record["dependent"]), record.get("kind", "pin"))
 
 
 def _pose_record(pose: Pose) -> dict[str, Any]:

@@ -43,7 +43,7 @@ class InertiaFamily:
     def joints(self) -> tuple[Joint, ...]:
         """The joints whose positions are q."""
         robot = self.base.robot
-        return tuple(robot.joints[k] for k in loop_closure(robot).primary) if robot.loops else robot.joints
+        return tuple(robot.joints[k] for k in loop_closure(robot).primary) if robot.has_dependents else robot.joints
 
     @cached_property
     def scales(self) -> Array:

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from mindyn.algebra.values import Array
 from mindyn.equations.catalogue import equation
 from mindyn.equations.loop_equations import loop_equation
+from mindyn.kernels.closed_kernel import kernel_for
 from mindyn.kernels.kernel import Kernel
 from mindyn.logs.samples import Samples
 from mindyn.regression.gathering import segment_ends
@@ -50,9 +51,9 @@ class IntegratedRegressor:
     def of(torque: Regressor, form: Form) -> IntegratedRegressor:
         """Traced from the torque's own regressor."""
         momentum, drift = _functions(torque, 1.0 if form == "momentum" else 0.5)
-        kernel = Kernel(drift, compact=["Y"], matrices=["Y"])
+        kernel = kernel_for(torque.robot, drift, compact=["Y"], matrices=["Y"])
         shaped = Regressor(torque.robot, torque.friction, torque.base, kernel)
-        return IntegratedRegressor(torque, form, Kernel(momentum, matrices=["Y"]), shaped)
+        return IntegratedRegressor(torque, form, kernel_for(torque.robot, momentum, matrices=["Y"]), shaped)
 
     def row(self, samples: Samples, taken: slice, directions: Array | None, torque: Torque) -> Array:
         """[columns | right side] over the duration, (n, p + 1) N m or (1, p + 1) W: means over one interval."""
@@ -74,17 +75,31 @@ class IntegratedRegressor:
 
 
 def _functions(torque: Regressor, share: float) -> tuple[Any, Any]:
-    """(q, qd) -> Y_p and (q, qd, qdd) -> Y_0 - share Mdot; the latter takes no notice of qdd."""
-    base, n = torque.base, torque.joint_count
-    traced = loop_equation if torque.robot.loops else equation
-    Y = traced(torque.robot, "regressor", drives=base.drives, base=base)
-    q, qd, qdd = (casadi.SX.sym(name, n) for name in ("q", "qd", "qdd"))
+    """(q, qd) -> Y_p and (q, qd, qdd) -> Y_0 - share Mdot; the latter takes no notice of qdd.
+
+    Through loops that are solved for q has all joints; the closure then follows as a further output of each.
+    """
+    base, n, robot = torque.base, torque.joint_count, torque.robot
+    traced = loop_equation if robot.has_dependents else equation
+    regressor = traced(robot, "regressor", drives=base.drives, base=base)
+    q = casadi.SX.sym("q", regressor.size1_in(0))
+    qd, qdd = (casadi.SX.sym(name, n) for name in ("qd", "qdd"))
     rest = casadi.SX(n, 1)
-    Yp = Y(q, rest, qd) - Y(q, rest, rest)
-    Mdot = casadi.reshape(casadi.jtimes(casadi.vec(Yp), q, qd), *Yp.shape)
-    drift = casadi.cse(Y(q, qd, rest) - share * Mdot)
-    momentum = casadi.Function("momentum_regressor", [q, qd], [casadi.cse(Yp)], ["q", "qd"], ["Y"])
-    return momentum, casadi.Function("drift_regressor", [q, qd, qdd], [drift], ["q", "qd", "qdd"], ["Y"])
+
+    def Y(*motion: Any) -> Any:
+        return regressor.call([q, *motion])[0]
+
+    closure = regressor.call([q, rest, rest])[1:]
+    Yp = Y(rest, qd) - Y(rest, rest)
+    # Dependent joints follow the primary ones through the closure itself.
+    along = casadi.SX(q.shape[0], 1)
+    for k, name in enumerate(torque.joint_names):
+        along[robot.joint_index(name) if closure else k] = qd[k]
+    Mdot = casadi.reshape(casadi.jtimes(casadi.vec(Yp), q, along), *Yp.shape)
+    drift = casadi.cse(Y(qd, rest) - share * Mdot)
+    names = ["Y", *regressor.name_out()[1:]]
+    momentum = casadi.Function("momentum_regressor", [q, qd], [casadi.cse(Yp), *closure], ["q", "qd"], names)
+    return momentum, casadi.Function("drift_regressor", [q, qd, qdd], [drift, *closure], ["q", "qd", "qdd"], names)
 
 
 def quadrature(rows: int) -> Array:

@@ -23,7 +23,7 @@ def with_logged_gears(robot: Robot, statements: Sequence[Statement]) -> tuple[Ro
     """
     stated = [motor_gears(one, robot) for one in statements if one.gears is not None]
     coupled = [G for G in stated if not np.array_equal(G, np.diag(np.diag(G)))]
-    if not coupled or robot.loops:
+    if not coupled or robot.has_dependents:
         return robot, []
     if len(stated) < len(statements) or not all(np.array_equal(G, stated[0]) for G in stated):
         return robot, [

@@ -19,7 +19,7 @@ POSES: Final = 120
 
 def skeleton(robot: Robot, evidence: Sequence[Evidence]) -> SkeletonData | None:
     """The drawing; a robot with loops has none, since its logs state the motion of some joints alone."""
-    if robot.loops:
+    if robot.has_dependents:
         return None
     q, times = _poses(robot, evidence)
     links = _link_poses(compile_model(robot), q)

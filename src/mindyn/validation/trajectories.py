@@ -167,10 +167,9 @@ def _require_simulable(estimate: Estimate, samples: Samples) -> None:
             f"the log is of joints {', '.join(samples.joint_names)}; "
             f"the estimate of {', '.join(estimate.robot.primary_names)}"
         )
-    if estimate.robot.loops:
+    if estimate.robot.has_dependents:
         raise InputError(
-            f"the robot has closed loops ({', '.join(loop.name for loop in estimate.robot.loops)}): "
-            "these are not simulated along a log",
+            f"the robot has {estimate.robot.dependence}: these are not simulated along a log",
             hint="validate(estimate, logs) compares torques; simulate(robot, ...) simulates closed loops",
         )
     if (np.diff(samples.segments) != 0).any():
