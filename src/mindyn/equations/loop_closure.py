@@ -138,7 +138,7 @@ class LoopClosure:
         """
         if self.affine is not None or not len(p):
             return self.positions(p)
-        key = sha256(np.ascontiguousarray(p)).digest()
+        key = sha256(p.tobytes()).digest()
         if key not in self._solved:
             q, reached = self.newton.along(p)
             # Rows in no order need not follow from one another.
