@@ -29,6 +29,9 @@ from mindyn.parameters.base import BaseParameters
 
 SAME: Final = 1e-5
 """Relative rms distance from consistent values up to which values count as consistent: what a solver can tell."""
+FURTHER: Final = (CERTIFICATE_HEAVINESS, 1e-6, 1e-5)
+"""Weights of masses tried where the solver stops too early to prove its answer. Each proof is checked by itself; at the
+edge of what a solver can tell, rounding decides which of them it finds."""
 ASTRAY: Final = 1000.0
 """A certificate must exclude arms up to this multiple of the size that the values have, or the answer is undecided."""
 NAMED: Final = 5
@@ -57,7 +60,7 @@ def judge_values(space: PhysicalSpace, beta: Array) -> Answer:
         raise InputError(f"{len(space.names)} finite values are needed, got {np.isfinite(beta).sum()} of {beta.shape}")
     W = relative_metric(space, beta)
     answer = Answer(QUESTION, None, "no nearest consistent values were found.")
-    for heaviness in (HEAVINESS, CERTIFICATE_HEAVINESS):
+    for heaviness in (HEAVINESS, *FURTHER):
         try:
             found = nearest_consistent(space, beta, W, heaviness=heaviness)
         except ConicError:
