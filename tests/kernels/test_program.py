@@ -10,8 +10,9 @@ from serial_arm import inverse_dynamics, puma_like, regressor
 from mindyn.errors import InputError
 from mindyn.kernels.counts import operation_counts
 from mindyn.kernels.layout import Layout
+from mindyn.kernels.ordering import Compute, Sines, Store
 from mindyn.kernels.program import Op
-from mindyn.kernels.schedule import Compute, Sines, Store, schedule
+from mindyn.kernels.schedule import schedule
 from mindyn.kernels.tracing import trace
 from mindyn.kernels.vectors import Format
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 from mindyn.kernels import sincos
 from mindyn.kernels.layout import Layout
 from mindyn.kernels.operations import emit_operation
+from mindyn.kernels.ordering import Compute, Sines, Store
 from mindyn.kernels.program import Op, Program
-from mindyn.kernels.schedule import Compute, Part, Schedule, Sines, Store
+from mindyn.kernels.schedule import Part, Schedule
 from mindyn.kernels.transpose import chunks, load_columns, store_columns
 from mindyn.kernels.vectors import Body, Format
 

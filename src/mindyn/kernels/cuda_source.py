@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 
 from mindyn.escaping import c_comment
 from mindyn.kernels.counts import operation_counts
+from mindyn.kernels.ordering import Compute, Sines, Store, ordered_steps
 from mindyn.kernels.program import Op, Program
-from mindyn.kernels.schedule import Compute, Sines, Store, ordered_steps
 from mindyn.kernels.source_text import Described, expression, identifiers, literal, shape_text
 
 _TILE_COLUMNS = 32

@@ -7,14 +7,18 @@ as many; each group of k products becomes one. Rounding changes in the last bits
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 
 from mindyn.kernels.building import ProgramBuilder
+from mindyn.kernels.ordering import stages_of
 from mindyn.kernels.program import Instruction, Op, Output, Program
 
 _ADDITIVE = (Op.ADD, Op.SUB, Op.NEG)
 
 Term = tuple[int, int]
 """Sign and value."""
+Part = tuple[float, int, int]
+"""Stage, sign and new value."""
 
 
 def factored(program: Program) -> Program:
@@ -22,7 +26,7 @@ def factored(program: Program) -> Program:
     while True:
         shorter = _Factoring(program).program()
         if _products(shorter) >= _products(program):
-            return program
+            return shorter if _products(shorter) == _products(program) else program
         program = shorter
 
 
@@ -40,6 +44,7 @@ class _Factoring:
         self._uses = Counter(v for one in program.instructions for v in one.operands)
         self._uses.update(v for output in program.outputs for v in output.values)
         self._absorbed = self._find_absorbed()
+        self._stage = stages_of(program)
 
     def _find_absorbed(self) -> set[int]:
         """Sums and products whose only reader is a sum: they are rebuilt with it."""
@@ -95,29 +100,38 @@ class _Factoring:
 
     def _sum(self, terms: list[Term]) -> int:
         """A sum with its products grouped: the factor that most products share first."""
-        parts: list[Term] = []  # sign, new value
+        parts: list[Part] = []
         products = [(sign, pair) for sign, v in terms if (pair := self._factors(v))]
-        parts += [(sign, self._new[v]) for sign, v in terms if self._factors(v) is None]
+        parts += [(self._stage[v], sign, self._new[v]) for sign, v in terms if self._factors(v) is None]
         while products:
             shared = Counter(v for _, pair in products for v in set(pair))
             factor, count = shared.most_common(1)[0]
             if count == 1:
-                parts += [(sign, self._product(*pair)) for sign, pair in products]
+                parts += [(self._stage_of(pair), sign, self._product(*pair)) for sign, pair in products]
                 break
             group = [(sign, pair) for sign, pair in products if factor in pair]
             products = [(sign, pair) for sign, pair in products if factor not in pair]
-            inner = [(sign, self._new[pair[1] if pair[0] == factor else pair[0]]) for sign, pair in group]
-            parts.append((1, self._builder.apply(Op.MUL, self._add_up(inner), self._new[factor])))
+            others = [(sign, pair[1] if pair[0] == factor else pair[0]) for sign, pair in group]
+            inner = self._add_up([(self._stage[v], sign, self._new[v]) for sign, v in others])
+            stage = self._stage_of([factor, *(v for _, v in others)])
+            parts.append((stage, 1, self._builder.apply(Op.MUL, inner, self._new[factor])))
         return self._add_up(parts)
+
+    def _stage_of(self, values: Iterable[int]) -> float:
+        return max(self._stage[v] for v in values)
 
     def _product(self, a: int, b: int) -> int:
         return self._builder.apply(Op.MUL, self._new[a], self._new[b])
 
-    def _add_up(self, parts: list[Term]) -> int:
-        """A sum of new values, positive ones first so that signs become subtractions."""
-        ordered = sorted(parts, key=lambda part: -part[0])
-        sign, total = ordered[0]
-        total = total if sign > 0 else self._builder.apply(Op.NEG, total)
-        for sign, value in ordered[1:]:
-            total = self._builder.apply(Op.ADD if sign > 0 else Op.SUB, total, value)
-        return total
+    def _add_up(self, parts: list[Part]) -> int:
+        """A sum of new values: what is known first is added first, so that one number waits for the rest and not
+        many; otherwise positive ones first.
+        """
+        (_, sign, total), *others = sorted(parts, key=lambda part: (part[0], -part[1]))
+        for _, s, value in others:
+            if s == sign:
+                total = self._builder.apply(Op.ADD, total, value)
+            else:
+                first, second = (total, value) if sign > 0 else (value, total)
+                sign, total = 1, self._builder.apply(Op.SUB, first, second)
+        return total if sign > 0 else self._builder.apply(Op.NEG, total)

@@ -32,8 +32,8 @@ attributes #0 = { nounwind "prefer-vector-width"="512" "min-legal-vector-width"=
 that may move, 1 the branch that is hardly ever taken.
 """
 
-_PARAMETERS = "ptr noalias readonly %table, ptr noalias readonly %uniforms, ptr noalias %scratch"
-_ARGUMENTS = "ptr %table, ptr %uniforms, ptr %scratch"
+_PARAMETERS = "ptr noalias readonly %table, ptr noalias readonly %uniforms, ptr noalias %scratches"
+_ARGUMENTS = "ptr %table, ptr %uniforms, ptr %scratches"
 
 
 def emit(program: Program, layout: Layout, part_size: int | None = None) -> str:
@@ -41,14 +41,8 @@ def emit(program: Program, layout: Layout, part_size: int | None = None) -> str:
     plan = schedule(program, layout, part_size)
     writers = _write_parts(program, layout, plan)
     pieces = [_DEFINITIONS, sincos_beyond.routines(layout.form), prologue(program, layout, plan)]
-    if len(writers) == 1:
-        (only,) = writers
-        pieces.append(_loop(layout, only.allocations, only.lines, only.report(), only.last_label))
-    else:
-        pieces += [_part_function(number, writer) for number, writer in enumerate(writers)]
-        calls, status = _calls(len(writers))
-        pieces.append(_loop(layout, [], calls, status, "block"))
-    pieces.append(_entry(layout, plan))
+    pieces += [_part(number, writer, layout, plan) for number, writer in enumerate(writers)]
+    pieces += [_groups(layout, plan), _entry(layout, plan)]
     return "\n".join(pieces)
 
 
@@ -73,21 +67,24 @@ def _chunks_to_watch(program: Program, layout: Layout) -> set[tuple[int, int]]:
     }
 
 
-def _loop(layout: Layout, allocations: list[str], lines: list[str], status: str, last_label: str) -> str:
-    """`@blocks`: the lines of a block, repeated from sample `first` to sample `last`."""
+def _part(number: int, writer: PartWriter, layout: Layout, plan: Schedule) -> str:
+    """`@part<number>`: one part of the blocks from sample `first` to sample `to`; each block has its own scratch."""
+    status = writer.report()
     return "\n".join(
         [
-            f"define internal i64 @blocks(i64 %first, i64 %last, {_PARAMETERS}) noinline #0 {{",
+            f"define internal i64 @part{number}(i64 %first, i64 %to, i64 %last, {_PARAMETERS}) noinline #0 {{",
             "entry:",
-            *allocations,
+            *writer.allocations,
             "  br label %block",
             "block:",
-            f"  %i = phi i64 [ %first, %entry ], [ %next, %{last_label} ]",
-            f"  %status = phi i64 [ 0, %entry ], [ %new_status, %{last_label} ]",
-            *lines,
+            f"  %i = phi i64 [ %first, %entry ], [ %next, %{writer.last_label} ]",
+            f"  %status = phi i64 [ 0, %entry ], [ %new_status, %{writer.last_label} ]",
+            f"  %scratch = phi ptr [ %scratches, %entry ], [ %next_scratch, %{writer.last_label} ]",
+            *writer.lines,
             f"  %new_status = or i64 %status, {status}",
             f"  %next = add i64 %i, {layout.form.width}",
-            "  %more = icmp slt i64 %next, %last",
+            f"  %next_scratch = getelementptr i8, ptr %scratch, i64 {plan.scratch_bytes(layout.form)}",
+            "  %more = icmp slt i64 %next, %to",
             "  br i1 %more, label %block, label %end",
             "end:",
             "  ret i64 %new_status",
@@ -96,42 +93,47 @@ def _loop(layout: Layout, allocations: list[str], lines: list[str], status: str,
     )
 
 
-def _part_function(number: int, writer: PartWriter) -> str:
-    status = writer.report()
+def _groups(layout: Layout, plan: Schedule) -> str:
+    """`@blocks`: the parts in order, for one group of blocks after the other."""
+    calls, total = [], "%status"
+    for k in range(len(plan.parts)):
+        calls.append(f"  %report{k} = call i64 @part{k}(i64 %i, i64 %to, i64 %last, {_ARGUMENTS})")
+        calls.append(f"  %total{k} = or i64 {total}, %report{k}")
+        total = f"%total{k}"
+    if len(plan.parts) == 1:
+        bound = ["  %to = add i64 %last, 0"]
+    else:
+        size = plan.group(layout.form) * layout.form.width
+        bound = [f"  %full = add i64 %i, {size}", "  %to = call i64 @llvm.smin.i64(i64 %full, i64 %last)"]
     return "\n".join(
         [
-            f"define internal i64 @part{number}(i64 %i, i64 %last, {_PARAMETERS}) noinline #0 {{",
+            f"define internal i64 @blocks(i64 %first, i64 %last, {_PARAMETERS}) noinline nounwind {{",
             "entry:",
-            *writer.allocations,
-            "  br label %block",
-            "block:",
-            *writer.lines,
-            f"  ret i64 {status}",
+            "  br label %group",
+            "group:",
+            "  %i = phi i64 [ %first, %entry ], [ %to, %group ]",
+            f"  %status = phi i64 [ 0, %entry ], [ {total}, %group ]",
+            *bound,
+            *calls,
+            "  %more = icmp slt i64 %to, %last",
+            "  br i1 %more, label %group, label %end",
+            "end:",
+            f"  ret i64 {total}",
             "}",
         ]
     )
-
-
-def _calls(count: int) -> tuple[list[str], str]:
-    """Lines that call the parts in order, and the name of their joint status."""
-    lines = [f"  %report{k} = call i64 @part{k}(i64 %i, i64 %last, {_ARGUMENTS})" for k in range(count)]
-    total = "0"
-    for k in range(count):
-        lines.append(f"  %total{k} = or i64 {total}, %report{k}")
-        total = f"%total{k}"
-    return lines, total
 
 
 def _entry(layout: Layout, plan: Schedule) -> str:
     """`@kernel`: prologue, then blocks if there are any samples."""
     form = layout.form
     uniform_count = max(1, len(plan.uniform_slots))
-    scratch_count = max(1, 1 + max(plan.slots.values(), default=0))
+    scratch_bytes = max(1, plan.group(form) * plan.scratch_bytes(form))
     return f"""
 define i64 @kernel(i64 %first, i64 %last, ptr %table) nounwind {{
 entry:
   %uniforms = alloca [{uniform_count} x {form.scalar}], align 64
-  %scratch = alloca [{scratch_count} x {form.vector}], align 64
+  %scratches = alloca [{scratch_bytes} x i8], align 64
   %shared_status = call i64 @prologue(ptr %table, ptr %uniforms)
   %any = icmp slt i64 %first, %last
   br i1 %any, label %work, label %done
