@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-BENCHMARKS := $(filter-out benchmarks/gpu% benchmarks/fuzz% benchmarks/sections.py benchmarks/timing.py, $(wildcard benchmarks/*.py))
+BENCHMARKS := $(filter-out benchmarks/gpu% benchmarks/fuzz% benchmarks/sections.py benchmarks/timing.py benchmarks/native_peer.py, $(wildcard benchmarks/*.py))
 ifndef MINDYN_REAL_DATA
 BENCHMARKS := $(filter-out benchmarks/real_methods.py, $(BENCHMARKS))
 endif
@@ -30,7 +30,7 @@ $(STAMP): pyproject.toml
 	  { echo "mindyn needs Python 3.11 or newer; name one with: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable ".[dev,docs,browser,oracles,mjcf,hdf5,ros]"
+	$(BIN)/python -m pip install --quiet --editable ".[dev,docs,browser,oracles,bench,mjcf,hdf5,ros]"
 	@touch $(STAMP)
 
 demo: setup

@@ -18,14 +18,14 @@ from textwrap import fill
 RECORDS = Path(__file__).parent / "records"
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 ORDER = (
-    *("kernels", "joints", "gpu", "rollouts", "regression", "streaming", "consistent_fit", "report"),
+    *("kernels", "calls", "joints", "gpu", "rollouts", "regression", "streaming", "consistent_fit", "report"),
     *("excitation_designs", "excitation_deviations", "excitation_peer", "methods", "real_methods"),
 )
 """Names of the records in the order of the page."""
 HEAD = """# Benchmarks
 
 Every section was written by the command that it names (with `--record`), on the machine and day that it says. Where
-sides are compared, all ran in that one run, on the same inputs. `make bench` prints the first section for your machine;
+sides are compared, all ran in that one run, on the same inputs. `make bench` prints the first two for your machine;
 `make benchmarks` measures all of them but the GPU's and writes this page again.
 """
 
