@@ -12,7 +12,7 @@ from fuzz.near_special import Truth, checked, random_case
 from robots import random_robot, with_random_drives
 
 import mindyn
-from mindyn import base_parameters, compile_model, load_robot
+from mindyn import base_parameters, compile_model, load_robot, write_toml
 from mindyn.algebra.inertia import phi_about_origin
 from mindyn.algebra.poses import Pose
 from mindyn.algebra.rotations import rot_x
@@ -165,3 +165,15 @@ def test_rotations_of_few_digits_are_taken_as_rotations():
     assert np.abs(pose.rotation - R).max() < 1e-6
     joint = replace(random_robot(3).joints[0], origin=pose)
     assert error_of(replace(random_robot(3), joints=(joint, *random_robot(3).joints[1:]))) < PROMISED
+
+
+def test_axes_nearly_parallel_are_noted_wherever_the_robot_comes_from(tmp_path):
+    robot = chain_of_twists((0.0, 1.3e-5, 0.5), (0.0, 0.4, 0.3))
+    write_toml(robot, tmp_path / "arm.toml")
+    turned = chain_of_twists((0.0, 0.3, -0.3), (0.0, 0.2, 0.4)).lock({"joint2": 1e-6})
+    for one in (robot, load_robot(tmp_path / "arm.toml"), turned):
+        (note,) = (note for note in one.notes if note.kind == "nearly degenerate")
+        assert "rad off being parallel to that of 'joint1'" in note.sentence
+    tilted = replace(load_robot("puma560"), gravity=np.array([1e-4, 0.0, -9.81]))
+    assert [note.sentence[:45] for note in tilted.notes] == ["the axis of 'joint1' is 1.0e-05 rad off being"]
+    assert replace(tilted, gravity=np.array([0.0, 0.0, -9.81])).notes == ()

@@ -291,3 +291,10 @@ def test_friction_is_told_at_a_tenth_of_the_fastest_speed_and_at_the_fastest(rob
     slow = min((k for k, u in enumerate(one.speed) if u >= 0.1 * one.speed[-1]), key=one.speed.__getitem__)
     for k in (slow, -1):
         assert f"{quantity(one.torque[k], 'N m')} at {quantity(one.speed[k], 'rad/s')}" in told
+
+
+def test_notes_on_the_geometry_are_told(robot):
+    tilted = replace(robot, gravity=robot.gravity + np.array([1e-4, 0.0, 0.0]))
+    told = gather(ReportInputs(estimate_of(tilted))).made.notes
+    assert any("rad off being parallel to gravity" in note for note in told)
+    assert len(set(told)) == len(told)

@@ -35,7 +35,7 @@ def made_data(inputs: ReportInputs) -> MadeData:
         tuple(_flat(kept)),
         tuple(_sources(inputs)),
         tuple((name, str(found)) for name, found in (run.get("versions") or package_versions()).items() if found),
-        tuple(map(str, estimate.notes)),
+        tuple(dict.fromkeys(map(str, (*estimate.robot.notes, *estimate.base.notes, *estimate.notes)))),
     )
 
 

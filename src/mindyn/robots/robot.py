@@ -19,6 +19,7 @@ from mindyn.notes import Note
 from mindyn.robots.description import Selection
 from mindyn.robots.expressions import parse_formula
 from mindyn.robots.mimics import mimic_cycle
+from mindyn.robots.near_special import NEARLY_DEGENERATE, near_notes
 from mindyn.robots.parts import Drive, ExtraTorque, Frame, Joint, Link, Loop, Mimic, require_name
 
 
@@ -42,7 +43,7 @@ class Robot(Value):
     mimics   joints that follow another one, q = multiplier q_of + offset
     home     (n,) of a robot with loops: a configuration near the closed one whose assembly is meant; None: near q = 0
     source   where the description comes from (like notes, not part of the robot's identity)
-    notes    what the reader changed or found worth saying (not part of the robot's identity)
+    notes    what the reader changed or found worth saying, and axes nearly parallel (not part of the robot's identity)
     selection  joints held and chain cut out of what `source` or a file describes (not part of the identity either)
     """
 
@@ -69,6 +70,8 @@ class Robot(Value):
         self._require_tree()
         self._require_references()
         self._require_dependents()
+        stated = (note for note in self.notes if note.kind != NEARLY_DEGENERATE)
+        object.__setattr__(self, "notes", (*stated, *near_notes(self.joints, self.gravity)))
 
     def _require_tree(self) -> None:
         if not self.joints:

@@ -1,0 +1,57 @@
+"""Axes that are nearly, but not quite, parallel: worth a note, since whoever wrote the file may have meant parallel.
+
+Parameters that parallel axes would hide show through the deviation alone. Torques are right either way; a fit can tell
+such parameters only as well as the deviation is large.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from mindyn.algebra.values import Array
+from mindyn.notes import Note, grouped
+from mindyn.robots.parts import Joint
+
+NEARLY_DEGENERATE: Final = "nearly degenerate"
+
+NEARLY: Final = 1e-3
+"""Axes within this angle of each other are nearly parallel, rad."""
+
+EXACT: Final = 1e-13
+"""Axes within this angle are parallel: frames put together round by as much, rad."""
+
+SUMMARIES: Final = {
+    NEARLY_DEGENERATE: "{count} pairs of axes are nearly but not quite parallel, and some parameters show through that alone; "
+    "if parallel axes are meant, write angles with all digits (a file's within 1e-5 rad are taken so by snap=True)"
+}
+"""What one note says of many of its kind; see `mindyn.notes.grouped`."""
+
+
+def near_notes(joints: Sequence[Joint], gravity: Array) -> tuple[Note, ...]:
+    """A note on axes nearly parallel to the one before them, or turns about nearly the direction of gravity."""
+    place = {joint.child: i for i, joint in enumerate(joints)}
+    before = np.array([place.get(joint.parent, -1) for joint in joints])
+    in_child = np.array([joint.axis @ joint.tip.rotation for joint in joints])
+    in_parent = np.array([joint.origin.rotation @ joint.axis for joint in joints])
+    against = np.where(before[:, None] >= 0, in_child[before], _direction(gravity))
+    angles = np.linalg.norm(np.cross(in_parent, against), axis=1)
+    notes = []
+    for i in np.flatnonzero((angles > EXACT) & (angles < NEARLY)):
+        if before[i] >= 0:
+            other = f"that of {joints[before[i]].name!r}"
+        elif joints[i].kind == "revolute":
+            other = "gravity"
+        else:
+            continue
+        said = f"the axis of {joints[i].name!r} is {angles[i]:.1e} rad off being parallel to {other}"
+        notes.append(Note(NEARLY_DEGENERATE, f"{said}: some parameters show through that alone"))
+    return grouped(notes, SUMMARIES)
+
+
+def _direction(gravity: Array) -> Array:
+    """A unit vector; zero, to which nothing is nearly parallel, without gravity."""
+    size = float(np.linalg.norm(gravity))
+    return np.asarray(gravity / size if size > 0 else gravity)
