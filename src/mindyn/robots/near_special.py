@@ -39,14 +39,11 @@ def near_notes(joints: Sequence[Joint], gravity: Array) -> tuple[Note, ...]:
     against = np.where(before[:, None] >= 0, in_child[before], _direction(gravity))
     angles = np.linalg.norm(np.cross(in_parent, against), axis=1)
     notes = []
-    for i in np.flatnonzero((angles > EXACT) & (angles < NEARLY)):
-        if before[i] >= 0:
-            other = f"that of {joints[before[i]].name!r}"
-        elif joints[i].kind == "revolute":
-            other = "gravity"
-        else:
+    for joint, other, angle in zip(joints, before.tolist(), angles.tolist(), strict=True):
+        if not EXACT < angle < NEARLY or (other < 0 and joint.kind == "prismatic"):
             continue
-        said = f"the axis of {joints[i].name!r} is {angles[i]:.1e} rad off being parallel to {other}"
+        what = f"that of {joints[other].name!r}" if other >= 0 else "gravity"
+        said = f"the axis of {joint.name!r} is {angle:.1e} rad off being parallel to {what}"
         notes.append(Note(NEARLY_DEGENERATE, f"{said}: some parameters show through that alone"))
     return grouped(notes, SUMMARIES)
 
