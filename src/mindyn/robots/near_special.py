@@ -24,8 +24,8 @@ EXACT: Final = 1e-13
 """Axes within this angle are parallel: frames put together round by as much, rad."""
 
 SUMMARIES: Final = {
-    NEARLY_DEGENERATE: "{count} pairs of axes are nearly but not quite parallel, and some parameters show through that alone; "
-    "if parallel axes are meant, write angles with all digits (a file's within 1e-5 rad are taken so by snap=True)"
+    NEARLY_DEGENERATE: "{count} axes are nearly but not quite parallel to the one before, and some parameters show "
+    "through that alone; if parallel is meant, write angles with all digits (snap=True takes up to 1e-5 rad so)"
 }
 """What one note says of many of its kind; see `mindyn.notes.grouped`."""
 
