@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from mindyn.estimators.measurement_noise import MeasurementNoise
     from mindyn.estimators.output_error import OutputError
     from mindyn.estimators.recursive import RecursiveLeastSquares
+    from mindyn.estimators.recursive_instruments import RecursiveInstruments
     from mindyn.estimators.reduction import reduce_estimate
     from mindyn.estimators.step_by_step import StepByStep
     from mindyn.estimators.total_least_squares import TotalLeastSquares
@@ -135,6 +136,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "mindyn.regression.treatment": ("Treatment",),
     "mindyn.estimators.reduction": ("reduce_estimate",),
     "mindyn.estimators.recursive": ("RecursiveLeastSquares",),
+    "mindyn.estimators.recursive_instruments": ("RecursiveInstruments",),
     "mindyn.regression.friction": ("Friction",),
     "mindyn.regression.regressor": ("with_estimated_drives",),
     "mindyn.validation.bench_setting": ("BenchSetting",),
@@ -260,6 +262,7 @@ __all__ = [  # noqa: RUF022 - in the order of the work
     "Note",
     "LeastSquares",
     "RecursiveLeastSquares",
+    "RecursiveInstruments",
     "ClosedLoopInstruments",
     "EnergyDifference",
     "InstrumentalVariables",

@@ -8,14 +8,29 @@ from typing import Annotated
 
 import typer
 
+from mindyn.cli.arguments import one_of
 from mindyn.cli.exit_codes import ExitCode
 from mindyn.cli.runs import RUN, estimate_of
+from mindyn.errors import InputError, require_choice
+from mindyn.estimators.estimate import Estimate
 from mindyn.feasibility.bounds import read_bounds
 from mindyn.feasibility.check import check_feasible
+from mindyn.feasibility.yoshida_cones import judge_by_cones
+from mindyn.feasibility.yoshida_mending import mend_by_cones
+
+METHODS = ("matrix", "yoshida")
 
 
 def check(
     run: Annotated[Path, RUN],
+    method: Annotated[
+        str,
+        typer.Option(
+            help="matrix: eigenvalues of the inertia matrix itself, any arm. yoshida: the cones of its leading minors, "
+            "of arms whose matrix depends on two angles at most.",
+            autocompletion=one_of(METHODS),
+        ),
+    ] = "matrix",
     bounds: Annotated[Path | None, typer.Option(help="A .toml with bounds on masses and centres of mass.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with the witnesses.")] = False,
 ) -> None:
@@ -24,7 +39,32 @@ def check(
     It is no where one of the three answers is, and where it could not be decided whether an arm has the values.
     Whether an arm is plausible may stay undecided: that asks for bounds, or for links with shapes.
     """
-    found = check_feasible(estimate_of(run), None if bounds is None else read_bounds(bounds))
+    require_choice(method, METHODS, "--method")
+    estimate = estimate_of(run)
+    if method == "yoshida":
+        _by_cones(estimate, as_json)
+        return
+    found = check_feasible(estimate, None if bounds is None else read_bounds(bounds))
     typer.echo(json.dumps(found.to_dict(), indent=1) if as_json else str(found))
     if found.refuted is not False or found.plausible.holds is False:
+        raise typer.Exit(ExitCode.NO)
+
+
+def _by_cones(estimate: Estimate, as_json: bool) -> None:
+    """Yoshida's judgement by the cones of the leading minors, and his modification where it is no."""
+    answer = judge_by_cones(estimate.base, estimate.beta)
+    mended: dict[str, float] | None = None
+    if not answer.holds:
+        try:
+            values = mend_by_cones(estimate.base, estimate.beta)
+            mended = dict(zip(estimate.base.names, values.tolist(), strict=True))
+        except InputError as refused:
+            typer.echo(f"note: {refused.message}", err=True)
+    if as_json:
+        typer.echo(json.dumps({**answer.to_dict(), "modified": mended}, indent=1))
+    else:
+        typer.echo(answer.sentence)
+        for name, value in (mended or {}).items():
+            typer.echo(f"  {name:<12} {value:12.6g}")
+    if not answer.holds:
         raise typer.Exit(ExitCode.NO)

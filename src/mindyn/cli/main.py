@@ -24,6 +24,7 @@ COMMANDS: Mapping[str, str] = {
     "excite": "Design an exciting motion within a robot's limits; Ctrl-C takes the best so far.",
     "simulate": "Simulate a motion and write what sensors would have logged.",
     "identify": "Identify the dynamic parameters of a robot from its logs.",
+    "tests": "Plan Yoshida's simple tests, simulate them, or identify a robot from their logs.",
     "compare": "Compare identification methods on a simulated robot: bias, spread, time, number of tests.",
     "check": "Judge an estimate: possible, consistent, plausible? The exit code is 3 when the answer is no.",
     "papers": "Tables and figures of the five papers: the paper's number, ours and the difference.",

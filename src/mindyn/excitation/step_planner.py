@@ -1,4 +1,4 @@
-"""`plan_tests`: Yoshida's static, constant-velocity and accelerated tests for any serial robot.
+"""`plan_tests`: Yoshida's static, constant-velocity and accelerated tests for any open chain or tree.
 
 Static tests go from the last joint to the first and tell what gravity tells; constant-velocity tests, again from the
 last, tell friction; accelerated tests tell inertias. Of these, joint by joint from the last, first the joint moves by
@@ -65,7 +65,7 @@ def plan_tests(
     offsets: bool = False,
     seed: int = 0,
 ) -> StepPlan:
-    """The tests that tell the base parameters of a serial robot with its drives.
+    """The tests that tell the base parameters of an open chain or tree with its drives.
 
     base       the base set; the structural one, with drives where the robot states them, if left out
     ranges     joint -> (lower, upper), rad or m, in place of the robot's limits (without either: see `joint_reach`)
@@ -76,7 +76,7 @@ def plan_tests(
     offsets    constant torques of the drives are unknown as well; else they are taken to be zero
     seed       of the held configurations
     """
-    _require_serial(robot)
+    _require_open(robot)
     if not (np.isfinite(seconds) and seconds > 0):
         raise InputError(f"seconds = {seconds!r} must be a positive number")
     if not weakest >= 0:
@@ -88,11 +88,12 @@ def plan_tests(
     return _Planner(shop, () if offsets else _offsets(regressor), weakest, seed).plan()
 
 
-def _require_serial(robot: Robot) -> None:
+def _require_open(robot: Robot) -> None:
     if robot.has_dependents:
-        raise RobotError(f"robot {robot.name!r} has {robot.dependence}; step-by-step tests are of serial robots")
-    if list(robot.parents) != list(range(-1, robot.joint_count - 1)):
-        raise RobotError(f"robot {robot.name!r} branches; step-by-step tests are of serial robots")
+        raise RobotError(
+            f"robot {robot.name!r} has {robot.dependence}; step-by-step tests are of open chains and trees",
+            hint="identify takes logs of any motion of its primary joints",
+        )
 
 
 def _offsets(regressor: Regressor) -> tuple[str, ...]:

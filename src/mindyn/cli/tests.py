@@ -1,0 +1,64 @@
+"""`mindyn tests`: Yoshida's step-by-step tests on the command line: planned, simulated and identified."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mindyn.cli.arguments import ROBOT, one_of, takes_robot
+from mindyn.errors import InputError, require_choice
+from mindyn.estimators.step_by_step import StepByStep
+from mindyn.excitation.step_files import read_test_logs, write_motions, write_test_logs
+from mindyn.excitation.step_plan import load_plan
+from mindyn.excitation.step_planner import plan_tests
+from mindyn.excitation.step_simulation import simulate_tests
+from mindyn.files import replacing
+from mindyn.robots.loading import RobotOptions
+from mindyn.simulation.sensors import Sensors
+
+ACTIONS = ("plan", "simulate", "identify")
+PLAN = "plan.json"
+
+
+@takes_robot
+def tests(
+    action: Annotated[str, typer.Argument(help="plan, simulate or identify.", autocompletion=one_of(ACTIONS))],
+    robot: Annotated[str, ROBOT],
+    folder: Annotated[Path, typer.Argument(help="Of the plan, the motions and the logs; it must exist.")],
+    rate_hz: Annotated[float, typer.Option("--rate", help="Samples a second of motions and simulated logs.")] = 200.0,
+    seconds: Annotated[float, typer.Option(help="plan: length of an accelerated motion.")] = 2.0,
+    counts: Annotated[int | None, typer.Option(help="simulate: encoder counts a motor turn; exact without.")] = None,
+    torque_noise: Annotated[float, typer.Option(help="simulate: standard deviation at the motors, N m.")] = 0.0,
+    seed: Annotated[int, typer.Option(help="plan: of held configurations; simulate: of the noise.")] = 0,
+    together: Annotated[bool, typer.Option("--together", help="identify: solve all tests at once.")] = False,
+    *,
+    options: RobotOptions,
+) -> None:
+    """Plan Yoshida's simple tests, simulate them, or identify a robot from their logs."""
+    require_choice(action, ACTIONS, "the action of mindyn tests")
+    if not folder.is_dir():
+        raise InputError(f"there is no folder {str(folder)!r}", hint="make it first")
+    loaded = options.load(robot)
+    if action == "plan":
+        plan = plan_tests(loaded, seconds=seconds, seed=seed)
+        write_motions(folder, plan, rate_hz=rate_hz)
+        typer.echo(plan.table())
+        typer.echo(f"wrote {len(plan.motions)} motions and {PLAN} to {folder}", err=True)
+        return
+    if action == "simulate":
+        sensors = None
+        if counts is not None or torque_noise:
+            sensors = Sensors(counts_per_revolution=counts, torque_noise=torque_noise)
+        logs = simulate_tests(loaded, load_plan(folder / PLAN), rate_hz=rate_hz, sensors=sensors, seed=seed)
+        write_test_logs(folder, loaded, load_plan(folder / PLAN), logs)
+        typer.echo(f"wrote {len(logs)} logs to {folder}", err=True)
+        return
+    plan, logs = read_test_logs(folder, loaded)
+    found = StepByStep(solution="together" if together else "steps").fit(loaded, plan, logs)
+    with replacing(folder, ["estimate.json"]) as target:
+        found.save(target / "estimate.json")
+    typer.echo(found.table())
+    typer.echo(found.status, err=True)
+    typer.echo(f"wrote {folder / 'estimate.json'}", err=True)

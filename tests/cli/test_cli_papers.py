@@ -1,0 +1,59 @@
+"""`mindyn tests` and `mindyn check --method yoshida`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import typer
+from typer.testing import CliRunner
+
+from mindyn import StepByStep, base_parameters, load_estimate, load_robot, plan_tests, simulate_tests
+from mindyn.cli.check import check
+from mindyn.cli.tests import tests as step_tests
+
+
+def run(function, *arguments):
+    app = typer.Typer()
+    app.command()(function)
+    return CliRunner().invoke(app, [str(one) for one in arguments])
+
+
+def test_tests_are_planned_simulated_and_identified(tmp_path):
+    planned = run(step_tests, "plan", "planar2", tmp_path, "--seconds", "1")
+    assert planned.exit_code == 0, planned.output
+    assert (tmp_path / "plan.json").exists()
+    assert run(step_tests, "simulate", "planar2", tmp_path, "--rate", "500").exit_code == 0
+    done = run(step_tests, "identify", "planar2", tmp_path)
+    assert done.exit_code == 0, done.output
+    found = load_estimate(tmp_path / "estimate.json")
+    told = [name not in found.left_out for name in found.names]
+    assert np.abs(found.beta - found.base.values)[told].max() < 1e-2 * np.abs(found.base.values).max()
+    assert run(step_tests, "dance", "planar2", tmp_path).exit_code != 0
+    assert run(step_tests, "plan", "planar2", tmp_path / "none").exit_code != 0
+
+
+def estimate_file(path, robot, factor):
+    """An estimate of a planar arm, whose second inertia is shrunk by a factor."""
+    plan = plan_tests(robot, seconds=1.0)
+    found = StepByStep().fit(robot, plan, simulate_tests(robot, plan, rate_hz=200.0))
+    beta = found.beta.copy()
+    beta[[k for k, name in enumerate(found.names) if name.startswith("Izz2")]] *= factor
+    replace(found, beta=beta).save(path)
+
+
+def test_check_by_yoshidas_cones(tmp_path):
+    robot = replace(load_robot("planar2"), drives=())
+    good, bad = tmp_path / "good.json", tmp_path / "bad.json"
+    estimate_file(good, robot, 1.0)
+    estimate_file(bad, robot, 0.05)
+    done = run(check, good, "--method", "yoshida")
+    assert done.exit_code == 0, done.output
+    assert "every leading minor is inside" in done.stdout
+    refused = run(check, bad, "--method", "yoshida", "--json")
+    assert refused.exit_code == 3
+    data = json.loads(refused.stdout)
+    assert data["holds"] is False
+    assert set(data["modified"]) == set(base_parameters(robot).names)
+    assert run(check, good, "--method", "magic").exit_code != 0
