@@ -260,3 +260,23 @@ def test_many_processes_some_killed_leave_no_wrong_entry(folder):
             assert output.split()[-1] == expected
     assert torques().tobytes().hex() == expected
     assert entry(folder).read_bytes().startswith(cache.MAGIC)
+
+
+def test_code_that_is_let_go_leaves_no_memory_behind():
+    code = native.assemble("define double @kernel(double %x) {\n  %y = fadd double %x, 1.5\n  ret double %y\n}\n")
+
+    def grown(count: int) -> int:
+        before = resident_bytes()
+        for _ in range(count):
+            native.load(code, "kernel")
+        return resident_bytes() - before
+
+    grown(2 * native._LINKS)
+    assert grown(6 * native._LINKS) < 600_000  # 9 kB each, where one linker keeps them all
+
+
+def resident_bytes() -> int:
+    statm = Path("/proc/self/statm")
+    if not statm.exists():
+        pytest.skip("this system does not tell a process its memory")
+    return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

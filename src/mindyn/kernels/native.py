@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 
 from llvmlite import binding
 
@@ -16,7 +16,10 @@ _OPTIMIZATION_LEVEL = 2
 arm, the O1 to O3 pipelines add 30 ms of compile time and change the run time by less than 1 %.
 """
 
+_LINKS = 32
+"""Libraries of one linker: of each it keeps 9 kB after its code has gone, until the linker itself goes with its last."""
 _library_numbers = itertools.count()
+_links = itertools.count()
 _link_lock = threading.Lock()
 
 
@@ -25,12 +28,13 @@ class NativeCode:
     """A function in memory; the code lives as long as this object."""
 
     address: int
-    _owner: binding.ResourceTracker
+    _owner: tuple[binding.ResourceTracker, binding.LLJIT]
 
 
 def assemble(ir: str) -> bytes:
     """Object code of an IR module for this CPU."""
-    module = binding.parse_assembly(ir)
+    # A context of its own: constants and types in the global one would stay for ever, tens of kilobytes a kernel.
+    module = binding.parse_assembly(ir, context=binding.create_context())
     module.triple = host().triple
     module.verify()
     code: bytes = _target_machine(host()).emit_object(module)
@@ -42,8 +46,9 @@ def load(code: bytes, symbol: str) -> NativeCode:
     library = f"mindyn{next(_library_numbers)}"
     builder = binding.JITLibraryBuilder().add_object_img(code).add_current_process().export_symbol(symbol)
     with _link_lock:
-        tracker = builder.link(_linker(), library)
-    return NativeCode(tracker[symbol], tracker)
+        linker = _linker(next(_links) // _LINKS)
+        tracker = builder.link(linker, library)
+    return NativeCode(tracker[symbol], (tracker, linker))
 
 
 def thunk(kernel: NativeCode, table_address: int) -> NativeCode:
@@ -67,6 +72,6 @@ def _target_machine(machine: Machine) -> binding.TargetMachine:
     )
 
 
-@cache
-def _linker() -> binding.LLJIT:
+@lru_cache(maxsize=1)
+def _linker(number: int) -> binding.LLJIT:  # noqa: ARG001 - a new one for every number
     return binding.create_lljit_compiler(_target_machine(host()))
