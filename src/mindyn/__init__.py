@@ -98,7 +98,7 @@ if TYPE_CHECKING:
     from mindyn.validation.trajectories import Trajectories, simulated_against_measured
     from mindyn.validation.validate import Verdict, compare, validate
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOMES: dict[str, tuple[str, ...]] = {
     "mindyn.equations.catalogue": ("equation",),

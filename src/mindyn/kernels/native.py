@@ -17,7 +17,7 @@ arm, the O1 to O3 pipelines add 30 ms of compile time and change the run time by
 """
 
 _LINKS = 32
-"""Libraries of one linker: of each it keeps 9 kB after its code has gone, until the linker itself goes with its last."""
+"""Libraries of one linker: of each it keeps 9 kB after its code has gone, until it goes itself with the last."""
 _library_numbers = itertools.count()
 _links = itertools.count()
 _link_lock = threading.Lock()

@@ -1,0 +1,82 @@
+"""Build sdist and wheel from a clean copy of the last commit, twice, and try the wheel in an empty environment.
+
+Both builds must have the same bytes, `twine check` must accept them, and `mindyn` must run where nothing else is installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import venv
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+DIST = ROOT / "dist"
+
+
+def run(*command: object, **options: object) -> str:
+    done = subprocess.run([*map(str, command)], check=True, text=True, stdout=subprocess.PIPE, **options)  # type: ignore[call-overload]
+    return str(done.stdout)
+
+
+def built(folder: Path) -> dict[str, str]:
+    """Names and hashes of what a clean copy of the last commit gives."""
+    copy, out = folder / "copy", folder / "out"
+    copy.mkdir(parents=True)
+    archive = subprocess.run(["git", "archive", "HEAD"], cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout
+    subprocess.run(["tar", "-x", "-C", copy], input=archive, check=True)
+    stamp = run("git", "log", "-1", "--format=%ct", cwd=ROOT).strip()
+    run(sys.executable, "-m", "build", "--outdir", out, copy, env=os.environ | {"SOURCE_DATE_EPOCH": stamp})
+    return {one.name: hashlib.sha256(one.read_bytes()).hexdigest() for one in sorted(out.iterdir())}
+
+
+def size_of(folder: Path) -> float:
+    """Megabytes."""
+    return sum(one.stat().st_size for one in folder.rglob("*") if one.is_file() and not one.is_symlink()) / 1e6
+
+
+def tried(wheel: Path, folder: Path, *, demo: bool) -> None:
+    """Install the wheel alone, and run it away from the sources."""
+    home = folder / "empty"
+    venv.create(home, with_pip=True)
+    binaries = home / ("Scripts" if os.name == "nt" else "bin")
+    before = size_of(home)
+    run(binaries / "python", "-m", "pip", "install", "--quiet", wheel)
+    print(f"a clean environment takes {size_of(home) - before:.0f} MB more with {wheel.name}")
+    clean = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
+    clean["MINDYN_CACHE_DIR"] = str(folder / "cache")
+    for command in (["--version"], ["base", "puma560"], ["robots"], *([["demo", "--out", "demo"]] if demo else [])):
+        run(binaries / "mindyn", *command, cwd=folder, env=clean)
+        print(f"mindyn {' '.join(command)}: ok")
+    run(binaries / "python", "-m", "pip", "check")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--demo", action="store_true", help="run the demonstration in the empty environment too")
+    parser.add_argument("--no-install", action="store_true", help="build and compare alone")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="mindyn-dist-") as name:
+        folder = Path(name)
+        first, second = built(folder / "one"), built(folder / "two")
+        if first != second:
+            print(f"the builds differ:\n{first}\n{second}")
+            return 1
+        shutil.rmtree(DIST, ignore_errors=True)
+        shutil.copytree(folder / "one" / "out", DIST)
+        print(run(sys.executable, "-m", "twine", "check", "--strict", *DIST.iterdir()))
+        for file, digest in first.items():
+            print(f"{digest}  {file}  {(DIST / file).stat().st_size / 1e3:.0f} kB")
+        if not given.no_install:
+            (wheel,) = DIST.glob("*.whl")
+            tried(wheel, folder, demo=given.demo)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
