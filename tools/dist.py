@@ -1,6 +1,6 @@
 """Build sdist and wheel from a clean copy of the last commit, twice, and try the wheel in an empty environment.
 
-Both builds must have the same bytes, `twine check` must accept them, and `mindyn` must run where nothing else is installed.
+Both builds must have the same bytes, `twine check` must accept them, and `mindyn` must run where nothing else is.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ DIST = ROOT / "dist"
 
 
 def run(*command: object, **options: object) -> str:
+    """The output of a command that must succeed."""
     done = subprocess.run([*map(str, command)], check=True, text=True, stdout=subprocess.PIPE, **options)  # type: ignore[call-overload]
     return str(done.stdout)
 
@@ -57,6 +58,7 @@ def tried(wheel: Path, folder: Path, *, demo: bool) -> None:
 
 
 def main() -> int:
+    """Build, compare, check, try; 1 where the builds differ."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--demo", action="store_true", help="run the demonstration in the empty environment too")
     parser.add_argument("--no-install", action="store_true", help="build and compare alone")

@@ -29,7 +29,14 @@ def host() -> Machine:
     binding.initialize_native_asmprinter()
     features = binding.get_host_cpu_features()
     register_bits = 512 if _has_avx512(features) else 256 if features.get("avx2") else 128
-    return Machine(binding.get_process_triple(), binding.get_host_cpu_name(), features.flatten(), register_bits)
+    return Machine(
+        _object_triple(binding.get_process_triple()), binding.get_host_cpu_name(), features.flatten(), register_bits
+    )
+
+
+def _object_triple(triple: str) -> str:
+    """Windows' own object format wants the C runtime's `_fltused` where numbers are used; ELF objects link as well."""
+    return f"{triple}-elf" if "windows" in triple and not triple.endswith("-elf") else triple
 
 
 def _has_avx512(features: dict[str, bool]) -> bool:

@@ -31,13 +31,14 @@ class NativeCode:
     _owner: tuple[binding.ResourceTracker, binding.LLJIT]
 
 
-def assemble(ir: str) -> bytes:
-    """Object code of an IR module for this CPU."""
+def assemble(ir: str, machine: Machine | None = None) -> bytes:
+    """Object code of an IR module, for this CPU unless another is given."""
+    target = machine or host()
     # A context of its own: constants and types in the global one would stay for ever, tens of kilobytes a kernel.
     module = binding.parse_assembly(ir, context=binding.create_context())
-    module.triple = host().triple
+    module.triple = target.triple
     module.verify()
-    code: bytes = _target_machine(host()).emit_object(module)
+    code: bytes = _target_machine(target).emit_object(module)
     return code
 
 

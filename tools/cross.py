@@ -1,0 +1,151 @@
+"""Kernels for machines that are not this one: compiled for all of them, those of aarch64 run by qemu-user.
+
+What is left undefined in an object must be what the system itself gives. Numbers of aarch64 are compared with those of
+this machine, per result relative to its largest.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from llvmlite import binding
+
+import mindyn
+from mindyn.kernels import native
+from mindyn.kernels.kernel import Kernel
+from mindyn.kernels.layout import Layout
+from mindyn.kernels.llvm import emit
+from mindyn.kernels.machine import Machine
+from mindyn.kernels.vectors import Format
+
+NEON = Machine("aarch64-unknown-linux-gnu", "cortex-a72", "", 128)
+MACHINES = {
+    "Linux x86-64 with AVX-512": Machine("x86_64-unknown-linux-gnu", "skylake-avx512", "", 512),
+    "Linux x86-64 with AVX2": Machine("x86_64-unknown-linux-gnu", "haswell", "", 256),
+    "Linux x86-64 without FMA": Machine("x86_64-unknown-linux-gnu", "x86-64", "", 128),
+    "Linux aarch64": NEON,
+    "macOS arm64": Machine("arm64-apple-macosx12.0.0", "apple-m1", "", 128),
+    "macOS x86-64": Machine("x86_64-apple-macosx12.0.0", "haswell", "", 256),
+    "Windows x86-64": Machine("x86_64-pc-windows-msvc-elf", "haswell", "", 256),
+}
+GIVEN_BY_SYSTEM = {
+    "fma",
+    "fmaf",
+    "_fma",
+    "_fmaf",
+    "__chkstk",
+    "memcpy",
+    "memset",
+    "_memcpy",
+    "_memset",
+    "bzero",
+    "_bzero",
+}
+"""Symbols that a process has anyway. `__chkstk` is ntdll's: it touches the pages of a large stack frame in order."""
+EQUATIONS = ("inverse_dynamics", "inertia_matrix", "forward_dynamics", "regressor", "coriolis")
+LARGEST_DIFFERENCE = 1e-14
+SAMPLES = 37
+
+DRIVER = r"""
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+int64_t kernel(int64_t first, int64_t last, int64_t *table);
+int main(int count, char **text)
+{
+    int inputs = atoi(text[1]), arrays = count - 3, samples = atoi(text[2]);
+    int64_t *table = malloc(16 * arrays);
+    double *last = 0;
+    long size = 0;
+    for (int k = 0; k < arrays; k++) {
+        size = atol(text[3 + k]);
+        last = aligned_alloc(64, ((8 * size * samples + 63) / 64) * 64);
+        if (k < inputs && fread(last, 8, size * samples, stdin) != (size_t)(size * samples)) return 2;
+        table[2 * k] = (int64_t)(intptr_t)last;
+        table[2 * k + 1] = 8 * size;
+    }
+    int64_t status = kernel(0, samples, table);
+    fwrite(last, 8, size * samples, stdout);
+    return status != 0;
+}
+"""
+
+
+def emitted(kernel: Kernel, machine: Machine) -> bytes:
+    """A kernel's object for a machine."""
+    layout = Layout(Format(64, machine.lanes(64)), (), (), True)
+    return native.assemble(emit(kernel.program, layout), machine)
+
+
+def undefined(code: bytes) -> set[str]:
+    """Names that an object needs from elsewhere, of ELF and Mach-O alike."""
+    tool = next(filter(None, map(shutil.which, ("llvm-nm", "llvm-nm-14", "nm"))), None)
+    if tool is None:
+        return set()
+    with tempfile.NamedTemporaryFile(suffix=".o") as file:
+        file.write(code)
+        file.flush()
+        listed = subprocess.run([tool, "-u", file.name], capture_output=True, text=True, check=False)
+    if listed.returncode:  # a format that this nm does not know
+        return {name for name in ("_fltused", "__chkstk", "fma") if name.encode() + b"\0" in code}
+    return {line.split()[-1] for line in listed.stdout.splitlines() if line.split()}
+
+
+def by_emulator(kernel: Kernel, inputs: list[np.ndarray], folder: Path) -> np.ndarray:
+    """The results of aarch64 code on these inputs."""
+    (folder / "kernel.o").write_bytes(emitted(kernel, NEON))
+    (folder / "driver.c").write_text(DRIVER)
+    program = folder / "program"
+    command = ["aarch64-linux-gnu-gcc", "-static", "-O1", "driver.c", "kernel.o", "-lm", "-o", program]
+    subprocess.run(command, cwd=folder, check=True)
+    sizes = [one.size for one in (*kernel.program.inputs, *kernel.program.outputs)]
+    given = b"".join(np.ascontiguousarray(one).tobytes() for one in inputs)
+    call = ["qemu-aarch64", program, str(len(inputs)), str(SAMPLES), *map(str, sizes)]
+    done = subprocess.run(call, input=given, capture_output=True, check=True)
+    return np.frombuffer(done.stdout).reshape(SAMPLES, *kernel.output_shapes[0])
+
+
+def main() -> int:
+    """Compile for all, run what can be run; 1 where something is wrong."""
+    binding.initialize_all_targets()
+    binding.initialize_all_asmprinters()
+    rng, good = np.random.default_rng(0), True
+    kernels = {
+        f"{robot} {name}": mindyn.compile_model(mindyn.load_robot(robot)).kernel(name)
+        for robot in ("puma560", "panda", "stanford")
+        for name in EQUATIONS
+    }
+    for title, machine in MACHINES.items():
+        needed = {name for kernel in kernels.values() for name in undefined(emitted(kernel, machine))}
+        strange = needed - GIVEN_BY_SYSTEM
+        good &= not strange
+        print(f"{title:28s} {len(kernels)} kernels compiled; from the system: {', '.join(sorted(needed)) or 'nothing'}"
+              + (f"; UNKNOWN: {', '.join(sorted(strange))}" if strange else ""), flush=True)  # fmt: skip
+    if not (shutil.which("qemu-aarch64") and shutil.which("aarch64-linux-gnu-gcc")):
+        print(
+            "qemu-aarch64 and aarch64-linux-gnu-gcc are not here (Debian: qemu-user, gcc-aarch64-linux-gnu): nothing was run"
+        )
+        return 1
+    worst = 0.0
+    for title, kernel in kernels.items():
+        inputs = [rng.uniform(-3, 3, (SAMPLES, *shape)) for shape in kernel.input_shapes]
+        inputs[0][0] *= 1e5  # the slow way of sine and cosine too
+        with tempfile.TemporaryDirectory() as folder:
+            there = by_emulator(kernel, inputs, Path(folder))
+        here = kernel(*inputs)
+        difference = float(np.abs(there - here).max() / np.abs(here).max())
+        worst = max(worst, difference)
+        if not difference <= LARGEST_DIFFERENCE:
+            print(f"aarch64 {title}: differs by {difference:.1e}")
+            good = False
+    print(f"aarch64 code of {len(kernels)} kernels, run by qemu-user, agrees with this machine's to {worst:.1e}")
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
