@@ -127,9 +127,7 @@ def main() -> int:
         print(f"{title:28s} {len(kernels)} kernels compiled; from the system: {', '.join(sorted(needed)) or 'nothing'}"
               + (f"; UNKNOWN: {', '.join(sorted(strange))}" if strange else ""), flush=True)  # fmt: skip
     if not (shutil.which("qemu-aarch64") and shutil.which("aarch64-linux-gnu-gcc")):
-        print(
-            "qemu-aarch64 and aarch64-linux-gnu-gcc are not here (Debian: qemu-user, gcc-aarch64-linux-gnu): nothing was run"
-        )
+        print("nothing was run: qemu-aarch64 or aarch64-linux-gnu-gcc is missing (qemu-user, gcc-aarch64-linux-gnu)")
         return 1
     worst = 0.0
     for title, kernel in kernels.items():
