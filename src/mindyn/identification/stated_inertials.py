@@ -1,0 +1,295 @@
+"""The log beside the inertials that the robot's own file states: which of the user's statements must be wrong.
+
+A file's masses are hardly ever right, but they are right enough: on sound logs of four measured arms the torque of the
+joints that carry weight is 0.85 to 2 times (2 with a payload that the file does not know) that of the file's inertials
+plus friction, and that explains all but 7 to 14 % of it. A zero that is off, a sign turned around, currents taken for
+torques, a gravity that points elsewhere: each makes the two disagree in its own way, and a correction cures it.
+
+    tau_j = s_j T_j(q + delta, qd, qdd; g) + fv qd_j + fc tanh(qd_j / w) + fo + I qdd_j,   j in the strong joints
+
+T  inverse dynamics of the file's inertials; strong joints are those where T is large. The misfit of a hypothesis is the
+mean over the strong joints of the power of the residual to that of the torque, both without what friction, offset and
+rotor explain alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import combinations, product
+from math import sqrt
+from typing import Final, Literal
+
+import numpy as np
+from casadi import Function
+
+from mindyn.algebra.values import Array
+from mindyn.equations.catalogue import equation
+from mindyn.feasibility.priors import placeholders
+from mindyn.logs.filters import lowpass
+from mindyn.logs.samples import Samples
+from mindyn.regression.gathering import segment_ends
+from mindyn.robots.robot import Robot
+
+Kind = Literal["joint zero", "torque sign", "torque unit", "motor current", "gravity", "column order"]
+
+CUTOFF_HZ: Final = 5.0
+ROWS: Final = 300
+"""Rows that are compared, evenly spread, after a low pass of `CUTOFF_HZ`."""
+STRONG: Final = 0.1
+"""Part of the largest rms torque of the file's inertials from which a joint is asked."""
+SPEED_WIDTH: Final = 0.05
+"""Width of the friction's turn, relative to the rms speed of the joint."""
+EXPLAINED: Final = 0.4
+"""Root of the misfit up to which the log and the file's inertials agree on the shape of the torque."""
+CURED: Final = 0.6
+"""Part of its misfit to which a statement must come down by a correction to be called wrong. Sound measured logs: 0.83
+and more; a zero 10 degrees off: 0.1 to 0.5."""
+LEAST_ZERO_DEG: Final = (6.0, 20.0)
+"""A centre of mass whose direction is off by less is the file's error as well as the encoder's: at a joint that carries
+other strong joints, and at the last one, whose zero its own link's centre of mass can make up for."""
+NOTICED: Final = 0.09
+"""Root of the misfit below which no zero is doubted: 10 degrees make 0.16 and more on measured arms."""
+UPSET: Final = 0.3
+"""Root of the misfit from which a sign, an order or the gravity may be wrong; a zero that is off by less than
+`NEAR_DEG` shows below it."""
+NEAR_DEG: Final = 22.5
+SCALES: Final = (1 / 3, 3.0)
+"""Slopes between these are a file's inaccurate masses or a payload."""
+THOUSAND: Final = (200.0, 5000.0)
+FEWEST_ROWS: Final = 10
+"""Rows for each joint below which nothing is said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suspicion:
+    """A statement about the log or the robot that must be wrong.
+
+    kind    what is suspected
+    joints  at which joints; empty: all
+    value   the zero's error (rad or m), the factor of the torque, 0 where there is no number
+    sentence  what was seen, and what would cure it
+    """
+
+    kind: Kind
+    joints: tuple[str, ...]
+    value: float
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Comparison:
+    """Motion and torque at the rows that are compared.
+
+    function  inverse dynamics of the file's inertials
+    others  for each joint (N, 4) orthonormal columns of friction, offset and rotor inertia
+    tau     (N, n) torque, low-passed
+    """
+
+    robot: Robot
+    function: Function
+    q: Array
+    qd: Array
+    qdd: Array
+    others: tuple[Array, ...]
+    tau: Array
+
+    def file_torque(self, gravity: Array | None = None, moved: Array | float = 0.0) -> Array:
+        """(N, n) torque of the file's inertials, under another gravity or with joints moved."""
+        function = self.function
+        if gravity is not None:
+            function = equation(replace(self.robot, gravity=gravity), "inverse_dynamics")
+        return np.asarray(function((self.q + moved).T, self.qd.T, self.qdd.T)).T
+
+    def against(self, joint: int, tau: Array, T: Array) -> tuple[float, float, float]:
+        """Slope of tau (N,) on T (N,), the power that it leaves, and that of the torque; without friction and rotor."""
+        others = self.others[joint]
+        tau, T = (column - others @ (others.T @ column) for column in (tau, T))
+        power = float(T @ T)
+        slope = float(T @ tau) / power if power > 0 else 0.0
+        rest = tau - slope * T
+        return slope, float(rest @ rest), float(tau @ tau)
+
+    def strong(self, T: Array) -> tuple[int, ...]:
+        """Joints at which T is large and some torque was logged."""
+        sizes = np.array([self.against(j, T[:, j], T[:, j])[2] for j in range(T.shape[1])])
+        return tuple(int(j) for j in np.flatnonzero((sizes > STRONG**2 * sizes.max()) & self.tau.any(axis=0)))
+
+    def misfit(self, T: Array, tau: Array | None = None) -> float:
+        """Mean over the strong joints of the share of power that s T leaves, s >= 0."""
+        shares = []
+        for joint in self.strong(T):
+            slope, rest, power = self.against(joint, (self.tau if tau is None else tau)[:, joint], T[:, joint])
+            shares.append(rest / power if slope > 0 and power > 0 else 1.0)
+        return float(np.mean(shares)) if shares else 1.0
+
+    def slopes(self, T: Array) -> Array:
+        """Of the strong joints."""
+        return np.array([self.against(joint, self.tau[:, joint], T[:, joint])[0] for joint in self.strong(T)])
+
+
+def suspicions(robot: Robot, samples: Samples) -> list[Suspicion]:
+    """Statements that the file's inertials contradict; none where it states no inertials to believe in."""
+    compared = _comparison(robot, samples)
+    if compared is None:
+        return []
+    T = compared.file_torque()
+    stated = compared.misfit(T)
+    if sqrt(stated) < EXPLAINED and (scale := _scale(compared.slopes(T))):
+        return [scale]
+    left, cure = min(_cures(compared, T, stated), key=lambda one: one[0], default=(stated, None))
+    return [cure] if cure is not None and left < min(CURED * stated, EXPLAINED**2) else []
+
+
+def _comparison(robot: Robot, samples: Samples) -> _Comparison | None:
+    n = len(samples.joint_names)
+    if robot.loops or not _states_masses(robot) or len(samples) < FEWEST_ROWS * n:
+        return None
+    cutoff = min(CUTOFF_HZ, 0.2 * samples.rate_hz)
+    tau = np.concatenate(
+        [lowpass(samples.tau[a:b], cutoff, samples.rate_hz) for a, b in segment_ends(samples.segments)]
+    )
+    rows = np.linspace(0, len(samples) - 1, min(ROWS, len(samples))).astype(int)
+    q, qd, qdd, tau = (array[rows] for array in (samples.q, samples.qd, samples.qdd, tau))
+    others = tuple(_other_columns(qd[:, j], qdd[:, j]) for j in range(n))
+    bare = replace(robot, drives=(), extras=())
+    made = _Comparison(bare, equation(bare, "inverse_dynamics"), q, qd, qdd, others, tau)
+    return made if made.strong(made.file_torque()) else None
+
+
+def _states_masses(robot: Robot) -> bool:
+    """Whether masses and centres are stated and no placeholders; tensors that no body can have do no harm here."""
+    if any(link.phi is None for link in robot.links):
+        return False
+    return not any("placeholder" in why for why in placeholders(robot).values()) and any(
+        link.phi is not None and link.phi[:4].any() for link in robot.links
+    )
+
+
+def _other_columns(qd: Array, qdd: Array) -> Array:
+    width = SPEED_WIDTH * float(np.sqrt((qd**2).mean()))
+    direction = np.tanh(qd / width) if width > 0 else np.zeros_like(qd)
+    columns = np.column_stack([np.ones_like(qd), qd, direction, qdd])
+    sizes = np.linalg.norm(columns, axis=0)
+    vectors, values, _ = np.linalg.svd(columns[:, sizes > 0] / sizes[sizes > 0], full_matrices=False)
+    return np.asarray(vectors[:, values > 1e-9 * values[0]])
+
+
+def _scale(slopes: Array) -> Suspicion | None:
+    """A torque that has the right shape and a size that neither a file's masses nor a payload explain."""
+    if SCALES[0] <= slopes.max() and slopes.min() <= SCALES[1]:
+        return None
+    factor = float(np.exp(np.log(slopes).mean()))
+    size = f"the torque is {factor:.3g} times that of the file's masses on this motion"
+    if THOUSAND[0] < factor < THOUSAND[1]:
+        return Suspicion("torque unit", (), factor, f'{size}: is it in mN m? state units.torque = "mN m"')
+    if THOUSAND[0] < 1 / factor < THOUSAND[1]:
+        return Suspicion("torque unit", (), factor, f'{size}: is it in kN m, or in N m where "mN m" is stated?')
+    if factor > 1:
+        return Suspicion("torque unit", (), factor, f"{size}: was a gear ratio applied twice, or another unit meant?")
+    return Suspicion(
+        "motor current",
+        (),
+        factor,
+        f"{size}: is it a motor current, or a motor's torque before its gear? state the drive gains in N m per A, or "
+        'side = "motor" and the gears',
+    )
+
+
+def _cures(compared: _Comparison, T: Array, stated: float) -> Iterator[tuple[float, Suspicion | None]]:
+    """Corrections of one statement, each with the misfit that it leaves; None: of the file's masses."""
+    names = compared.robot.joint_names
+    strong = compared.strong(T)
+    for joint in strong if sqrt(stated) > NOTICED else ():
+        yield _zero(compared, joint, stated, LEAST_ZERO_DEG[joint == strong[-1]])
+    if sqrt(stated) < UPSET:
+        return
+    for joint in strong:
+        signs = np.ones(len(names))
+        signs[joint] = -1.0
+        yield (
+            compared.misfit(T, signs * compared.tau),
+            Suspicion(
+                "torque sign",
+                (names[joint],),
+                -1.0,
+                f"the torque of joint {names[joint]} is the opposite of what the file's masses need: turn the sign of "
+                "its torque column around (or that of its position, where its axis is counted the other way)",
+            ),
+        )
+    yield from _turned_over(compared, T)
+    for one, other in combinations(range(len(names)), 2):
+        order = list(range(len(names)))
+        order[one], order[other] = other, one
+        both = f"{names[one]} and {names[other]}"
+        yield (
+            compared.misfit(T, compared.tau[:, order]),
+            Suspicion("column order", (names[one], names[other]), 0.0, f"the torques of {both} seem to be swapped"),
+        )
+
+
+def _turned_over(compared: _Comparison, T: Array) -> Iterator[tuple[float, Suspicion]]:
+    """Gravity along another axis; and all torques reversed, which gravity upside down looks like but for friction."""
+    gravity = compared.robot.gravity
+    size = float(np.linalg.norm(gravity))
+    for axis, sign in product(range(3), (1.0, -1.0)) if size > 0 else ():
+        other = sign * size * np.eye(3)[axis]
+        if np.abs(other - gravity).max() < 0.1 * size:
+            continue
+        along = f"{'-' if sign < 0 else '+'}{'xyz'[axis]}"
+        vector = " ".join(f"{component:.4g}" for component in other)
+        yield (
+            compared.misfit(compared.file_torque(other)),
+            Suspicion(
+                "gravity",
+                (),
+                0.0,
+                f"the torque fits the file's masses where gravity points along {along} of the base: is the arm mounted "
+                f'so? state --gravity "{vector}", or --mount',
+            ),
+        )
+    if len(compared.strong(T)) > 1 and _friction_drives(compared, T):
+        yield (
+            compared.misfit(T, -compared.tau) * 0.99,  # where both explain it, friction has decided
+            Suspicion(
+                "torque sign", (), -1.0, "all torques are the opposite of what the file's masses need: turn them around"
+            ),
+        )
+
+
+def _friction_drives(compared: _Comparison, T: Array) -> bool:
+    """Whether what T leaves of the torque gives power to most of the strong joints instead of taking it."""
+    powers = []
+    for joint in compared.strong(T):
+        slope, _, _ = compared.against(joint, compared.tau[:, joint], T[:, joint])
+        rest = compared.tau[:, joint] - slope * T[:, joint]
+        powers.append(float((rest - rest.mean()) @ compared.qd[:, joint]))
+    return float(np.median(powers)) < 0
+
+
+def _zero(compared: _Comparison, joint: int, stated: float, least_deg: float) -> tuple[float, Suspicion | None]:
+    """The zero that the torque fits best, first coarsely, then nearer; None: a centre of mass explains as much."""
+    name, kind = compared.robot.joint_names[joint], compared.robot.joints[joint].kind
+    unit = np.eye(len(compared.robot.joint_names))[joint]
+    if kind == "prismatic":
+        return stated, None
+
+    def misfit(degrees: float) -> float:
+        return compared.misfit(compared.file_torque(moved=np.deg2rad(degrees) * unit))
+
+    far = 180.0 if sqrt(stated) > UPSET else NEAR_DEG
+    tried = {float(degrees): misfit(degrees) for degrees in np.arange(-far, far, 15.0)}
+    for step in (7.5, 3.75, 1.875):
+        best = min(tried, key=tried.__getitem__)
+        tried |= {near: misfit(near) for near in (best - step, best + step)}
+    best = min(tried, key=tried.__getitem__)
+    # Upside down and half a turn off look alike; the mounting is the likelier.
+    if abs(best) < least_deg:
+        return tried[best], None
+    return 1.05 * tried[best], Suspicion(
+        "joint zero",
+        (name,),
+        float(np.deg2rad(best)),
+        f"the torque fits the file's masses where joint {name} stands {best:+.0f} degrees from where the log has it: "
+        "is its zero that of the robot's file? state position_offset, or check the direction of its axis",
+    )
