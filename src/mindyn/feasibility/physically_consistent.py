@@ -82,6 +82,26 @@ class PhysicallyConsistent(Estimator):
                 "an Information has no blocks to hold out, so the prior's weight cannot be cross-validated with it",
                 hint=f"give the samples, or prior_weight={MIDDLE:g}",
             )
+        problem, weights, choice = self._chosen(rows)
+        information = rows.information
+        problem = problem.without(choice.without)
+        if self.weights == "joint":
+            x, weights = problem.reweighted(information, weights, choice.weight)
+        else:
+            x = problem.solve(information, weights, choice.weight)
+        # What the data say by themselves, of the same columns, and how sure they are.
+        zero = [problem.space.labels[k] for k in problem.zero]
+        plain = self._least_squares(tuple(name for name in zero if name in rows.regressor.names)).fit(rows)
+        return _estimate(plain, problem, information, problem.space.inside(x), weights, choice)
+
+    def settled(self, rows: Rows) -> PhysicallyConsistent:
+        """The same settings, with the prior's weight and the kinds left out as these rows choose them."""
+        problem, _, choice = self._chosen(rows)
+        zero = tuple(problem.space.labels[k] for k in problem.without(choice.without).zero)
+        return replace(self, prior_weight=choice.weight, kinds="all", left_out=zero)
+
+    def _chosen(self, rows: Rows) -> tuple[FitProblem, Array, PriorChoice]:
+        """What is fitted, the weights of the joints to begin with, and the choice of the prior."""
         information, problem = rows.information, self._problem(rows.regressor)
         start = LeastSquares(weights=self.weights).fit(rows)
         weights = start.joint_weights
@@ -92,16 +112,7 @@ class PhysicallyConsistent(Estimator):
         problem = problem.as_wide_as_told(information, weights, stated)
         if self.weights == "joint":
             _, weights = problem.reweighted(information, weights, stated)
-        choice = self._choice(problem, rows.folds(), weights)
-        problem = problem.without(choice.without)
-        if self.weights == "joint":
-            x, weights = problem.reweighted(information, weights, choice.weight)
-        else:
-            x = problem.solve(information, weights, choice.weight)
-        # What the data say by themselves, of the same columns, and how sure they are.
-        zero = [problem.space.labels[k] for k in problem.zero]
-        plain = self._least_squares(tuple(name for name in zero if name in rows.regressor.names)).fit(rows)
-        return _estimate(plain, problem, information, problem.space.inside(x), weights, choice)
+        return problem, weights, self._choice(problem, rows.folds(), weights)
 
     def _least_squares(self, left_out: tuple[str, ...] = ()) -> LeastSquares:
         """The unconstrained fit with the same settings."""

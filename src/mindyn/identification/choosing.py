@@ -12,7 +12,7 @@ from mindyn.algebra.blas import on_one_blas_thread
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import CrossValidated
 from mindyn.estimators.estimator import Estimator
-from mindyn.estimators.least_squares import LeastSquares
+from mindyn.identification.candidates import best_estimator
 from mindyn.identification.trials import Setting, Trials
 from mindyn.identification.tuning import Freedom, tuned
 from mindyn.logs.cleaning import LARGEST, STILL
@@ -88,9 +88,13 @@ def choose(
         score = CrossValidated(found.mean, found.total, trials.count)
         notes = _with_choices(notes, setting.conditioning, freedom)
         left_out = trials.left_out(setting) if freedom.rotors else ()
+    if trials.timeline.repeated:
+        notes = (*notes, Note("repetition", trials.timeline.sentence))
     chosen = setting.treatment(wanted)
     if estimator is None:
-        estimator = LeastSquares(covariance="correlated", left_out=left_out)
+        say("comparing plain and physically consistent fits on held-out blocks")
+        estimator, why = best_estimator(robot, trials, setting, chosen, left_out)
+        notes = (*notes, *why)
     return Choice(estimator, estimator.treatment_for(robot, chosen), left_out, score, tuple(notes))
 
 

@@ -1,9 +1,14 @@
-"""`Trials`: how well settings predict torque inside the training rows, by cross-validation over contiguous blocks."""
+"""`Trials`: how well settings predict torque inside the training rows, by cross-validation over blocks of the motion.
+
+Blocks are contiguous; where the logs repeat a motion, all rows of the same part of it are one block, since another
+period of a block that is held out would tell what it holds.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import ceil, sqrt
 from typing import Any, Final
 
@@ -15,8 +20,8 @@ from mindyn.estimators.essential import elimination
 from mindyn.logs.conditioning import Conditioning, number
 from mindyn.logs.filters import SHORTEST_EDGE_S, edge_s, lowpass
 from mindyn.logs.log import Log
-from mindyn.logs.pipeline import condition
-from mindyn.logs.samples import Samples
+from mindyn.logs.periods import Timeline, motion_timeline
+from mindyn.logs.pipeline import Conditioned, condition
 from mindyn.parameters.parameter import Kind, Parameter
 from mindyn.regression.friction import Friction
 from mindyn.regression.gathering import segment_ends
@@ -70,6 +75,11 @@ class Score:
     total: float
     criterion: float = field(init=False)
 
+    @staticmethod
+    def of(left: Array, power: Array) -> Score:
+        """From squared residuals and squared torques of every joint."""
+        return Score(float(np.mean(np.sqrt(left / power))), float(np.sqrt(left.sum() / power.sum())))
+
     def __post_init__(self) -> None:
         # The mean alone serves small joints, the total large ones; their product serves both.
         object.__setattr__(self, "criterion", sqrt(self.mean * self.total))
@@ -96,7 +106,7 @@ class Trials:
         self.logs = logs
         self.fold_count = fold_count
         self.regressor = regressor
-        self._samples: dict[Conditioning, Samples] = {}
+        self._samples: dict[Conditioning, Conditioned] = {}
         self._scores: dict[Setting, Score] = {}
 
     def score(self, setting: Setting) -> Score:
@@ -109,20 +119,27 @@ class Trials:
 
     def with_folds(self, count: int) -> Trials:
         """Trials of the same logs cut into another number of blocks."""
-        return Trials(self.logs, self.regressor, count)
+        made = Trials(self.logs, self.regressor, count)
+        made.__dict__["timeline"] = self.timeline
+        return made
+
+    @cached_property
+    def timeline(self) -> Timeline:
+        """The line of the logs' motions."""
+        return motion_timeline([log.time for log in self.logs], [log.q for log in self.logs])
 
     @property
     def count(self) -> int:
         """Settings tried so far."""
         return len(self._scores)
 
-    def samples(self, conditioning: Conditioning) -> Samples:
+    def samples(self, conditioning: Conditioning) -> Conditioned:
         """All rows of the logs, motion conditioned, torque as logged."""
         key = conditioning.for_prediction()
         if key not in self._samples:
             if len(self._samples) > 3:  # a few at a time: each is as large as the logs
                 self._samples.pop(next(iter(self._samples)))
-            self._samples[key] = condition(list(self.logs), self.regressor.robot, key).samples
+            self._samples[key] = condition(list(self.logs), self.regressor.robot, key)
         return self._samples[key]
 
     def left_out(self, setting: Setting) -> tuple[str, ...]:
@@ -155,10 +172,11 @@ class Trials:
                 power[joint] += product[-1, -1]
         if not (power > 0).all():
             return [Score(float("inf"), float("inf"))] * steps
-        return [Score(float(np.mean(np.sqrt(e / power))), float(np.sqrt(e.sum() / power.sum()))) for e in error]
+        return [Score.of(e, power) for e in error]
 
     def _folds(self, setting: Setting, regressor: Regressor) -> list[_Fold]:
-        samples = self.samples(setting.conditioning)
+        made = self.samples(setting.conditioning)
+        samples, labels = made.samples, self._labels(made)
         rate, cutoff = samples.rate_hz, setting.filter_hz
         directions = regressor.directions(samples.qd, samples.segments, rate)
         parts = regressor.parts(samples.q, samples.qd, samples.qdd, directions)
@@ -168,24 +186,52 @@ class Trials:
         edge = ceil(SHORTEST_EDGE_S * rate)
         slow = setting.conditioning.slow_speed
         slowest = -1.0 if slow is None else slow
-        folds = []
+        folds: dict[int, list[_Fold]] = {}
         for start, stop in segment_ends(samples.segments):
             smooth = [lowpass(Y[start:stop], cutoff, rate) for Y in columns]
             torque = lowpass(samples.tau[start:stop], cutoff, rate)
-            for first, last in _pieces(stop - start, self.fold_count / len(samples)):
+            for label, first, last in _runs(labels[start:stop]):
                 fit = np.arange(first + trim, last - trim, step)
                 score = np.arange(max(first, edge), min(last, stop - start - edge))
                 if len(fit) and len(score):
                     moving = np.abs(samples.qd[start:stop][fit]) > np.asarray(slowest)
-                    folds.append(_fold(smooth, torque, samples.tau[start:stop], [fit[m] for m in moving.T], score))
-        return folds
+                    one = _fold(smooth, torque, samples.tau[start:stop], [fit[m] for m in moving.T], score)
+                    folds.setdefault(label, []).append(one)
+        return [_summed(parts) for _, parts in sorted(folds.items())]
+
+    def _labels(self, made: Conditioned) -> NDArray[np.int64]:
+        """(N,) the number of the block that each sample is held out with."""
+        samples = made.samples
+        if not self.timeline.repeated:
+            labels, first = np.empty(len(samples), dtype=np.int64), 0
+            for start, stop in segment_ends(samples.segments):
+                count = max(1, round(self.fold_count / len(samples) * (stop - start)))
+                ends = np.linspace(0, stop - start, count + 1).astype(int)
+                labels[start:stop] = first + np.repeat(np.arange(count), np.diff(ends))
+                first += count
+            return labels
+        at = np.empty(len(samples))
+        for k, (log, places) in enumerate(zip(self.logs, self.timeline.times, strict=True)):
+            own = made.logs == k
+            at[own] = places[np.minimum(np.searchsorted(log.rows, made.rows[own]), len(log) - 1)]
+        part = at / self.timeline.length_s * self.fold_count
+        return np.clip(part.astype(np.int64), 0, self.fold_count - 1)
 
 
-def _pieces(length: int, density: float) -> list[tuple[int, int]]:
-    """Equal parts of a stretch, `density` of them for each row."""
-    count = max(1, round(density * length))
-    ends = np.linspace(0, length, count + 1).astype(int)
-    return list(zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True))
+def _runs(labels: NDArray[np.int64]) -> list[tuple[int, int, int]]:
+    """Label, beginning and end of every run of equal labels."""
+    starts = np.flatnonzero(np.diff(labels, prepend=labels[0] - 1))
+    ends = [*starts[1:].tolist(), len(labels)]
+    return [(int(labels[start]), int(start), stop) for start, stop in zip(starts, ends, strict=True)]
+
+
+def _summed(folds: Sequence[_Fold]) -> _Fold:
+    """The fold of all rows of some folds."""
+    if len(folds) == 1:
+        return folds[0]
+    fit = [np.asarray(sum(one)) for one in zip(*(fold.fit for fold in folds), strict=True)]
+    score = [np.asarray(sum(one)) for one in zip(*(fold.score for fold in folds), strict=True)]
+    return _Fold(fit, [sum(one) for one in zip(*(fold.rows for fold in folds), strict=True)], score)
 
 
 def _fold(

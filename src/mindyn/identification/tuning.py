@@ -8,6 +8,7 @@ from math import prod
 from typing import Final
 
 from mindyn.identification.trials import Setting, Trials, changed, rate_of
+from mindyn.parameters.parameter import Kind
 from mindyn.regression.friction import SHAPES, Friction
 
 Progress = Callable[[str], None]
@@ -30,6 +31,8 @@ MOST_SHAPES: Final = 2
 FOLDINGS: Final = (3, 4, 5, 8)
 MOST_DROPPED: Final = 0.6
 """Part of the parameters that may be left out."""
+LEFT_OUT_TOGETHER: Final[tuple[tuple[Kind, ...], ...]] = (("rotor",), ("offset",), ("rotor", "offset"))
+"""Kinds of parameters that an arm may do without: rotors that its links' inertia stands in for, offsets of friction."""
 DELAY_STEPS: Final = 12
 
 
@@ -61,7 +64,7 @@ def tuned(trials: Trials, start: Setting, freedom: Freedom, progress: Progress) 
     if freedom.friction:
         best = _shapes(trials, best)
     if freedom.rotors:
-        best = _better(trials, best, [replace(best, without=("rotor",))], 1.0)
+        best = _better(trials, best, [replace(best, without=kinds) for kinds in LEFT_OUT_TOGETHER], 1.0)
     progress(_line("friction shape", trials, best))
     if freedom.rotors:
         best = _essential(trials, best, freedom)

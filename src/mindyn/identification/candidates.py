@@ -1,0 +1,145 @@
+"""Which kind of fit predicts motion that it has not seen: plain least squares, or values that an arm can have.
+
+Blocks of the training rows are held out in turn, of a motion that repeats all rows of one phase together. Few large
+blocks hold out motion unlike the rest, many small ones motion like it: errors are compared by their geometric mean over
+several numbers of blocks. What each fit chose on the way is chosen again without the block, as far as it decides the
+error: the parameters that least squares leaves out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import prod, sqrt
+from typing import Final
+
+import numpy as np
+
+from mindyn.algebra.values import Array
+from mindyn.errors import MindynError
+from mindyn.estimators.essential import elimination
+from mindyn.estimators.estimator import Estimator
+from mindyn.estimators.least_squares import LeastSquares
+from mindyn.feasibility.physically_consistent import PhysicallyConsistent
+from mindyn.feasibility.priors import prior_of
+from mindyn.identification.trials import Score, Setting, Trials, kept_numbers
+from mindyn.notes import Note
+from mindyn.regression.block_gathering import Block
+from mindyn.regression.information import combined
+from mindyn.regression.rows import Rows, rows_of
+from mindyn.regression.treatment import Treatment
+from mindyn.robots.robot import Robot
+
+FOLDINGS: Final = (4, 5, 8)
+WORTHWHILE: Final = 0.98
+"""Least squares says what the data say and nothing else; another fit must lower the error to less than this part."""
+CONTRADICTION: Final = 1.25
+"""Error of a constrained fit on its own rows, as a multiple of that without the constraint, above which the two
+contradict each other."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Candidate:
+    """A way to fit.
+
+    words      what it is called
+    estimator  fits all rows
+    beta       its values from some rows, with everything chosen that those rows must choose
+    """
+
+    words: str
+    estimator: Estimator
+    beta: Callable[[Rows], Array]
+
+
+def best_estimator(
+    robot: Robot, trials: Trials, setting: Setting, treatment: Treatment, left_out: tuple[str, ...]
+) -> tuple[Estimator, tuple[Note, ...]]:
+    """The fit with the least error on blocks that it was not given, and why."""
+    plain = LeastSquares(covariance="correlated", left_out=left_out)
+    rows = rows_of(robot, list(trials.logs), treatment)
+    line = trials.timeline
+    blocks = rows.blocks_along(line.times, line.length_s) if line.repeated else rows.blocks
+    whole = rows.selected(blocks)
+    candidates = [Candidate("least squares", plain, _path(setting)), *_consistent(robot, whole)]
+    errors = [_error(whole, blocks, one.beta) for one in candidates]
+    best = min(range(len(errors)), key=errors.__getitem__)
+    taken = best if errors[best] < WORTHWHILE * errors[0] else 0
+    told = "; ".join(f"{one.words} {100 * error:.3g} %" for one, error in zip(candidates, errors, strict=True))
+    notes = [Note("fit", f"{candidates[taken].words} was chosen by its error on held-out blocks ({told})")]
+    return candidates[taken].estimator, (*notes, *_contradiction(whole, candidates))
+
+
+def _path(setting: Setting) -> Callable[[Rows], Array]:
+    """Least squares without as many parameters as the setting leaves out, the least supported by the rows at hand."""
+
+    def beta(rows: Rows) -> Array:
+        full, information = LeastSquares().fit(rows), rows.information
+        R, z = information.stacked(full.joint_weights)
+        kept = kept_numbers(rows.regressor.parameters, setting.without)
+        path = elimination(R[:, kept].T @ R[:, kept], R[:, kept].T @ z)
+        found = np.zeros(len(full.beta))
+        found[kept] = path.betas[min(setting.dropped, len(path.betas) - 1)]
+        return found
+
+    return beta
+
+
+def _consistent(robot: Robot, whole: Rows) -> list[Candidate]:
+    """Physical fits, without a prior and near the file's own inertials where it states any; none that fails."""
+    wanted = [(PhysicallyConsistent(prior=None, covariance="correlated"), "a physically consistent fit")]
+    if prior_of(robot, "robot").believed:
+        near = PhysicallyConsistent(prior="robot", covariance="correlated")
+        wanted.append((near, "a physically consistent fit near the file's inertials"))
+    made = []
+    for estimator, words in wanted:
+        try:
+            settled = replace(estimator, covariance="white").settled(whole)
+        except MindynError:
+            continue
+        made.append(Candidate(words, replace(settled, covariance="correlated"), _values_by(settled)))
+    return made
+
+
+def _values_by(estimator: PhysicallyConsistent) -> Callable[[Rows], Array]:
+    return lambda rows: estimator.fit(rows).beta
+
+
+def _error(whole: Rows, blocks: Sequence[Block], beta: Callable[[Rows], Array]) -> float:
+    """Geometric mean over the foldings of the error on blocks held out; infinite where a fit fails."""
+    errors = []
+    for count in FOLDINGS:
+        groups = [[b for k, b in enumerate(blocks) if k * count // len(blocks) == one] for one in range(count)]
+        groups = [group for group in groups if group]
+        if len(groups) < 2:
+            return float("inf")
+        left, power = np.zeros(len(whole.robot.primary_names)), np.zeros(len(whole.robot.primary_names))
+        for held in groups:
+            rest = [block for group in groups if group is not held for block in group]
+            try:
+                values = beta(whole.selected(rest))
+            except MindynError:
+                return float("inf")
+            information = combined([block.information for block in held])
+            left += information.residuals(values)
+            power += information.torques()
+        errors.append(Score.of(left, power).criterion)
+    return float(prod(errors) ** (1 / len(errors)))
+
+
+def _contradiction(whole: Rows, candidates: Sequence[Candidate]) -> list[Note]:
+    """Where no arm can have what the data ask for, even nearly: something else is wrong."""
+    information = whole.information
+    plain = information.residuals(LeastSquares().fit(whole).beta).sum()
+    for one in candidates[1:2]:
+        ratio = sqrt(information.residuals(one.beta(whole)).sum() / plain)
+        if ratio > CONTRADICTION:
+            return [
+                Note(
+                    "contradiction",
+                    f"values that an arm can have leave {ratio:.2g} times the error of free ones: the data contradict "
+                    "the robot; check units, drive gains, gravity and mounting, and a payload or spring that is not "
+                    "stated",
+                )
+            ]
+    return []
