@@ -64,7 +64,7 @@ def test_swapped_positions_leave_torque_unexplained():
     assert "the order of the columns" in note
 
 
-@pytest.mark.parametrize(("factor", "words"), [(1e3, "mN m taken for N m"), (1e-3, "N m taken for mN m")])
+@pytest.mark.parametrize(("factor", "words"), [(1e3, "is it in mN m?"), (1e-3, 'in N m where "mN m" is stated')])
 def test_torques_a_thousand_times_off_are_noticed_without_effort_limits(factor, words):
     robot, log = sound("puma560_fgl")
     assert any(words in note for note in notes(robot, replace(log, tau=factor * log.tau)))

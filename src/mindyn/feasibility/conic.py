@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -18,6 +19,8 @@ from mindyn.errors import MindynError
 ConeKind = Literal["zero", "nonnegative", "semidefinite", "exponential"]
 TOLERANCES: Final = (1e-9, 1e-7)
 """Of gap and feasibility, relative, tried in turn; Clarabel's own default is 1e-8."""
+REGULARISATIONS: Final = (1e-8, 1e-6, 1e-10)
+"""Of Clarabel's factorisations, tried in turn where it ends without an answer; the first is its default."""
 ACCEPTED: Final = ("Solved", "AlmostSolved")
 CONTRADICTED: Final = ("PrimalInfeasible", "AlmostPrimalInfeasible")
 
@@ -96,13 +99,14 @@ class Program:
         blocks, right, cones = self._stacked(residuals, clarabel)
         P = sparse.block_diag([sparse.csc_matrix((self.size, self.size)), sparse.eye(residuals)], format="csc")
         q = np.concatenate([self.cost, np.zeros(residuals)])
-        for tolerance in TOLERANCES:
-            found = clarabel.DefaultSolver(P, q, blocks, right, cones, _settings(clarabel, tolerance)).solve()
+        for regularisation, tolerance in product(REGULARISATIONS, TOLERANCES):
+            settings = _settings(clarabel, tolerance, regularisation)
+            found = clarabel.DefaultSolver(P, q, blocks, right, cones, settings).solve()
             if str(found.status) in ACCEPTED:
                 break
-        else:
-            if str(found.status) in CONTRADICTED:
+            if str(found.status) in CONTRADICTED and tolerance == TOLERANCES[-1]:
                 raise ContradictionError("no values satisfy all rows of the conic program")
+        else:
             raise ConicError(f"the conic program was not solved: {found.status}")
         duals = np.split(np.array(found.z), np.cumsum([residuals, *(rows.count for rows in self.rows)])[:-1])
         return Minimum(
@@ -146,8 +150,9 @@ def _cones(rows: Rows, clarabel: Any) -> list[Any]:
     return [clarabel.ExponentialConeT() for _ in range(rows.count // 3)]
 
 
-def _settings(clarabel: Any, tolerance: float) -> Any:
+def _settings(clarabel: Any, tolerance: float, regularisation: float) -> Any:
     settings = clarabel.DefaultSettings()
+    settings.static_regularization_constant = regularisation
     settings.verbose = False
     settings.max_threads = 1
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = tolerance

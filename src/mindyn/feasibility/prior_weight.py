@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from mindyn.algebra.values import Array
+from mindyn.feasibility.conic import ConicError
 from mindyn.feasibility.constrained_fit import FitProblem
 from mindyn.parameters.parameter import Kind
 from mindyn.regression.information import Information, combined
@@ -72,6 +73,8 @@ def _plainest(
         {"without": list(without), "weight": weight, "error": mean, "spread": spread}
         for (without, weight), (mean, spread) in zip(candidates, errors, strict=True)
     ]
+    if np.isinf(min(errors)[0]):
+        raise ConicError("none of the conic programs of the prior's weights was solved", hint="state prior_weight")
     bound = sum(min(errors))
     return next(k for k, (mean, _) in enumerate(errors) if mean <= bound)
 
@@ -82,6 +85,9 @@ def _error(
     found = []
     for held in range(len(folds)):
         rest = combined([fold for k, fold in enumerate(folds) if k != held])
-        beta = problem.space.matrix @ problem.solve(rest, weights, prior_weight)
+        try:
+            beta = problem.space.matrix @ problem.solve(rest, weights, prior_weight)
+        except ConicError:
+            return float("inf"), 0.0  # another weight will do
         found.append(float(weights @ folds[held].residuals(beta)) / sum(folds[held].counts))
     return float(np.mean(found)), float(np.std(found, ddof=1) / np.sqrt(len(found)))

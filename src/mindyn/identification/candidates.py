@@ -32,7 +32,10 @@ from mindyn.robots.robot import Robot
 
 FOLDINGS: Final = (4, 5, 8)
 WORTHWHILE: Final = 0.98
-"""Least squares says what the data say and nothing else; another fit must lower the error to less than this part."""
+"""Least squares says what the data say and nothing else; a fit that adds no knowledge must lower its error to less."""
+AS_GOOD: Final = 1.05
+"""The file's inertials are knowledge of motions that the log does not make: a fit near them is taken with an error up
+to this multiple, which blocks of one log do not tell from the least [as Breiman et al. 1984 take the plainest]."""
 CONTRADICTION: Final = 1.25
 """Error of a constrained fit on its own rows, as a multiple of that without the constraint, above which the two
 contradict each other."""
@@ -43,11 +46,13 @@ class Candidate:
     """A way to fit.
 
     words      what it is called
+    limit      error, as a multiple of that of least squares, up to which it is preferred
     estimator  fits all rows
     beta       its values from some rows, with everything chosen that those rows must choose
     """
 
     words: str
+    limit: float
     estimator: Estimator
     beta: Callable[[Rows], Array]
 
@@ -61,10 +66,15 @@ def best_estimator(
     line = trials.timeline
     blocks = rows.blocks_along(line.times, line.length_s) if line.repeated else rows.blocks
     whole = rows.selected(blocks)
-    candidates = [Candidate("least squares", plain, _path(setting)), *_consistent(robot, whole)]
+    candidates = [Candidate("least squares", 1.0, plain, _path(setting)), *_consistent(robot, whole)]
     errors = [_error(whole, blocks, one.beta) for one in candidates]
-    best = min(range(len(errors)), key=errors.__getitem__)
-    taken = best if errors[best] < WORTHWHILE * errors[0] else 0
+    good = [k for k, one in enumerate(candidates) if errors[k] <= one.limit * errors[0]]
+    # Knowledge first, then the least error.
+    taken = min(good, key=lambda k: (candidates[k].limit <= 1.0, errors[k]))
+    if np.isinf(errors).any():
+        taken = min(range(len(errors)), key=errors.__getitem__)
+    if np.isinf(errors[taken]):
+        return plain, ()  # nothing can be held out
     told = "; ".join(f"{one.words} {100 * error:.3g} %" for one, error in zip(candidates, errors, strict=True))
     notes = [Note("fit", f"{candidates[taken].words} was chosen by its error on held-out blocks ({told})")]
     return candidates[taken].estimator, (*notes, *_contradiction(whole, candidates))
@@ -87,17 +97,17 @@ def _path(setting: Setting) -> Callable[[Rows], Array]:
 
 def _consistent(robot: Robot, whole: Rows) -> list[Candidate]:
     """Physical fits, without a prior and near the file's own inertials where it states any; none that fails."""
-    wanted = [(PhysicallyConsistent(prior=None, covariance="correlated"), "a physically consistent fit")]
+    wanted = [(PhysicallyConsistent(prior=None), WORTHWHILE, "a physically consistent fit")]
     if prior_of(robot, "robot").believed:
-        near = PhysicallyConsistent(prior="robot", covariance="correlated")
-        wanted.append((near, "a physically consistent fit near the file's inertials"))
+        near = "a physically consistent fit near the file's inertials"
+        wanted.append((PhysicallyConsistent(prior="robot"), AS_GOOD, near))
     made = []
-    for estimator, words in wanted:
+    for estimator, limit, words in wanted:
         try:
-            settled = replace(estimator, covariance="white").settled(whole)
+            settled = estimator.settled(whole)
         except MindynError:
             continue
-        made.append(Candidate(words, replace(settled, covariance="correlated"), _values_by(settled)))
+        made.append(Candidate(words, limit, replace(settled, covariance="correlated"), _values_by(settled)))
     return made
 
 

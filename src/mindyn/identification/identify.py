@@ -10,6 +10,7 @@ from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.estimator import Estimator
 from mindyn.identification.choosing import Choice, Progress, choose, required_logs, tuning_stretches
 from mindyn.identification.log_doubts import doubts
+from mindyn.identification.stated_inertials import suspicions
 from mindyn.identification.systematic_errors import with_systematic_errors
 from mindyn.logs.pipeline import condition
 from mindyn.notes import Note
@@ -39,10 +40,10 @@ def identify(
     choice = choose(robot, logs, estimator, treatment, progress=progress)
     rows = rows_of(robot, logs, choice.treatment)
     say("fitting all training rows")
-    return judged(choice.estimator.fit(rows), rows, choice, logs)
+    return judged(robot, choice.estimator.fit(rows), rows, choice, logs)
 
 
-def judged(found: Estimate, rows: Rows, choice: Choice, logs: Logs) -> Estimate:
+def judged(robot: Robot, found: Estimate, rows: Rows, choice: Choice, logs: Logs) -> Estimate:
     """The estimate with systematic errors in its covariance, and with what is doubtful in its logs.
 
     Stretches too short to judge by say nothing.
@@ -52,7 +53,8 @@ def judged(found: Estimate, rows: Rows, choice: Choice, logs: Logs) -> Estimate:
     try:
         samples = condition(tuning_stretches(required_logs(logs)), found.robot, conditioning).samples
         wider = with_systematic_errors(found, samples, conditioning, rows.count)
-        doubtful = tuple(Note("doubt", sentence) for sentence in doubts(found, samples))
+        suspected = [Note("suspicion", one.sentence) for one in suspicions(robot, samples)]
+        doubtful = (*suspected, *(Note("doubt", sentence) for sentence in doubts(found, samples)))
     except MindynError as error:
         why = error.message.splitlines()[0][:200]
         wider, doubtful = found, (Note("doubt", f"intervals are of noise alone, and the log was not doubted: {why}"),)

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
-from mindyn.errors import MissingPhysicsError
 from mindyn.estimators.estimate import Estimate, unfiltered_prediction
 from mindyn.logs.samples import Samples
 
@@ -20,9 +19,6 @@ NOTICEABLE: Final = 0.1
 """Share of the joint's power that friction gives or takes, or of its torque that inertia makes. Sound logs of real and
 simulated arms: friction takes power, or gives 2 % of it; with a torque reversed it gives 14 to 100 %. Negative inertia
 alone is weaker evidence: a wrist held by gravity shows -14 % in a sound log."""
-THOUSAND: Final = (200.0, 5000.0)
-"""Torque this many times that of the robot's own masses, or so many times less, is a unit a thousand times off:
-friction and inaccurate masses explain a factor of 10 or so."""
 COMPARED_ROWS: Final = 2000
 FEWEST_ROWS: Final = 10
 """Rows for each parameter below which signs of friction and inertia say nothing."""
@@ -35,7 +31,7 @@ def doubts(found: Estimate, samples: Samples) -> list[str]:
     """
     few = _thinned(samples)
     reverse = _reversed_notes(found, few) if len(samples) > FEWEST_ROWS * len(found.beta) else []
-    return [*reverse, *_unexplained_notes(found, samples), *_unit_notes(found, few)]
+    return [*reverse, *_unexplained_notes(found, samples)]
 
 
 def _thinned(samples: Samples) -> Samples:
@@ -99,24 +95,3 @@ def _inertia_is_negative(found: Estimate, samples: Samples) -> NDArray[np.bool_]
         torque, least = np.linalg.norm(M_jj * samples.qdd[:, j]), NOTICEABLE * np.linalg.norm(samples.tau[:, j])
         flags.append(bool(M_jj.max() < 0 and torque > least))
     return np.array(flags)
-
-
-def _unit_notes(found: Estimate, samples: Samples) -> list[str]:
-    """The log's torque beside that of the robot's own parameters, where no effort limit has judged it before."""
-    if any(joint.limits.effort for joint in found.robot.primary_joints):
-        return []
-    try:
-        values = found.base.values
-    except MissingPhysicsError:
-        return []
-    beta = np.concatenate([values, np.zeros(len(found.beta) - len(values))])
-    own = np.linalg.norm(unfiltered_prediction(found.regressor, beta, samples))
-    ratio = float(np.linalg.norm(samples.tau) / own) if own > 0 else 1.0
-    if THOUSAND[0] < ratio < THOUSAND[1]:
-        return [f"the torque is {ratio:.3g} times that of the robot's own masses on this motion: mN m taken for N m?"]
-    if THOUSAND[0] < 1 / max(ratio, 1e-300) < THOUSAND[1]:
-        return [
-            f"the torque is {ratio:.2g} of that of the robot's own masses on this motion: "
-            "N m taken for mN m, or motor side taken for joint side?"
-        ]
-    return []

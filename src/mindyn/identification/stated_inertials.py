@@ -146,11 +146,13 @@ def _comparison(robot: Robot, samples: Samples) -> _Comparison | None:
     if robot.loops or not _states_masses(robot) or len(samples) < FEWEST_ROWS * n:
         return None
     cutoff = min(CUTOFF_HZ, 0.2 * samples.rate_hz)
-    tau = np.concatenate(
-        [lowpass(samples.tau[a:b], cutoff, samples.rate_hz) for a, b in segment_ends(samples.segments)]
-    )
+    ends = segment_ends(samples.segments)
+    smooth = [
+        np.concatenate([lowpass(array[a:b], cutoff, samples.rate_hz) for a, b in ends])
+        for array in (samples.q, samples.qd, samples.qdd, samples.tau)
+    ]
     rows = np.linspace(0, len(samples) - 1, min(ROWS, len(samples))).astype(int)
-    q, qd, qdd, tau = (array[rows] for array in (samples.q, samples.qd, samples.qdd, tau))
+    q, qd, qdd, tau = (array[rows] for array in smooth)
     others = tuple(_other_columns(qd[:, j], qdd[:, j]) for j in range(n))
     bare = replace(robot, drives=(), extras=())
     made = _Comparison(bare, equation(bare, "inverse_dynamics"), q, qd, qdd, others, tau)

@@ -77,7 +77,9 @@ class Score:
 
     @staticmethod
     def of(left: Array, power: Array) -> Score:
-        """From squared residuals and squared torques of every joint."""
+        """From squared residuals and squared torques of every joint; infinite where a joint has no torque."""
+        if not (power > 0).all():
+            return Score(float("inf"), float("inf"))
         return Score(float(np.mean(np.sqrt(left / power))), float(np.sqrt(left.sum() / power.sum())))
 
     def __post_init__(self) -> None:
@@ -170,8 +172,6 @@ class Trials:
                 v = np.column_stack([betas[:, columns], np.full(steps, -1.0)])
                 error[:, joint] += np.maximum(0.0, np.einsum("ij,jk,ik->i", v, product, v))
                 power[joint] += product[-1, -1]
-        if not (power > 0).all():
-            return [Score(float("inf"), float("inf"))] * steps
         return [Score.of(e, power) for e in error]
 
     def _folds(self, setting: Setting, regressor: Regressor) -> list[_Fold]:
