@@ -49,6 +49,11 @@ def test_figures_of_the_page_are_there(reproduction):
         assert "http" not in figure.svg.replace("http://www.w3.org/2000/svg", "")
 
 
+def test_the_page_has_every_paper_and_nothing_outside():
+    assert all(f"## {paper.citation}" in PAGE_TEXT for paper in PAPERS.values())
+    assert "OUTSIDE" not in PAGE_TEXT
+
+
 @pytest.mark.parametrize("n", [4, 7, 11])
 def test_lines_of_lin_and_fang_hold_for_every_n(n):
     for one in fang_lines():
