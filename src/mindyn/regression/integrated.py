@@ -139,7 +139,7 @@ def intervals(samples: Samples, breaks: NDArray[np.bool_], longest_rows: int) ->
 
 def reversals(regressor: Regressor, qd: Array) -> NDArray[np.bool_]:
     """(N,) whether the speed of some Coulomb friction changes its sign, or is zero, since the row before."""
-    signs = np.sign(regressor.friction_speeds(qd))
+    signs = np.sign(regressor.friction_speeds(qd))[:, regressor.known_speeds]
     found = np.zeros(len(qd), dtype=np.bool_)
     found[1:] = (signs[1:] * signs[:-1] <= 0).any(axis=1)
     return found

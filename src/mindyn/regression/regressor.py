@@ -145,6 +145,13 @@ class Regressor:
         own = [self.joint_names.index(name) for name in self.friction.joint_side]
         return np.concatenate([qd @ (self._matrix / self._scales[:, None]).T, qd[:, own]], axis=1)
 
+    @property
+    def known_speeds(self) -> NDArray[np.intp]:
+        """Numbers of the `friction_speeds` that follow from qd alone: not of dependent joints that are solved for."""
+        count = len(self._matrix) + len(self.friction.joint_side)
+        hidden = np.flatnonzero(~self._matrix.any(axis=1))
+        return np.setdiff1d(np.arange(count), hidden)
+
     def _coulomb_places(self, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> list[tuple[int, int, float]]:
         """Places in the compact output of Coulomb columns, their drive, and the weight with which it acts."""
         places = []
