@@ -10,7 +10,6 @@ import numpy as np
 import typer
 
 from mindyn.cli.arguments import JSON, ROBOT, one_of, takes_robot
-from mindyn.equations.loop_closure import affine_closure
 from mindyn.errors import InputError
 from mindyn.excitation.capsules import Capsule
 from mindyn.excitation.constraints import Box
@@ -62,7 +61,6 @@ def excite(
 ) -> None:
     """Design an exciting motion within a robot's limits; Ctrl-C takes the best so far."""
     arm = options.load(robot)
-    affine_closure(arm)  # loops that are no parallelograms are refused before limits are asked for
     given = _table(limits)
     bounds = MotionLimits.from_dict(arm, {key: value for key, value in given.items() if key not in PLACES})
     if out is not None:

@@ -88,8 +88,10 @@ def coulomb_columns(robot: Robot, base: BaseParameters) -> tuple[list[int], Arra
     labels = parameter_labels(robot, drives=True)
     first = PARAMETERS_PER_LINK * robot.joint_count + DRIVE_PARAMETERS.index("coulomb")
     own = [labels[first + len(DRIVE_PARAMETERS) * k] for k in range(len(robot.drives))]
+    rows = primary_friction(robot)  # zero where the speed is that of a dependent joint that is solved for
     found = [(k, name) for k, label in enumerate(own) for name in (label, f"{label}R") if name in base.names]
-    return [base.names.index(name) for _, name in found], primary_friction(robot)[[k for k, _ in found]]
+    found = [(k, name) for k, name in found if rows[k].any()]
+    return [base.names.index(name) for _, name in found], rows[[k for k, _ in found]]
 
 
 def _coulomb_columns(robot: Robot, base: BaseParameters, speeds: Array) -> tuple[_Coulomb, ...]:

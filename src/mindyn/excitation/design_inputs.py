@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mindyn.algebra.values import Array, frozen_array
-from mindyn.equations.loop_closure import affine_closure
+from mindyn.equations.closed_motion import is_affine
 from mindyn.errors import InputError, MissingPhysicsError
 from mindyn.excitation.columns import Columns
 from mindyn.excitation.criteria import Name
 from mindyn.excitation.fourier import Fourier
 from mindyn.excitation.limits import MotionLimits, dependent_limits
+from mindyn.excitation.loop_limits import require_closing
 from mindyn.excitation.motion_design import sample_times
 from mindyn.excitation.motions import Family
 from mindyn.regression.information import Information
@@ -92,7 +93,6 @@ def robot_to_estimate(robot: Robot, drives: bool) -> Robot:
     """The robot, with drives on all joints where their parameters are wanted."""
     if not isinstance(robot, Robot):
         raise InputError(f"a motion is designed for a Robot, got {type(robot).__name__}")
-    affine_closure(robot)  # refuses loops that are no parallelograms
     return with_estimated_drives(robot) if drives else robot
 
 
@@ -106,6 +106,8 @@ def limits_for(robot: Robot, limits: MotionLimits | None) -> MotionLimits:
         raise InputError(f"the limits are of {len(found.lower)} joints, robot {robot.name!r} has {len(names)}")
     if robot.has_dependents and found.dependent is None:
         found = replace(found, dependent=dependent_limits(robot, {}))
+    if not is_affine(robot):
+        require_closing(robot, found)
     bounds = np.stack([found.lower, found.velocity, found.acceleration, found.jerk, found.effort])
     free = [name for name, column in zip(names, bounds.T, strict=True) if np.isinf(column).all()]
     if free:

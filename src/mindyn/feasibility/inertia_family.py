@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mindyn.algebra.values import Array
-from mindyn.equations.loop_closure import loop_closure
+from mindyn.equations.closed_motion import is_affine
+from mindyn.equations.loop_closure import closure_of
 from mindyn.errors import InputError, MissingPhysicsError
 from mindyn.estimators.estimate import Estimate
 from mindyn.identifiability.base_sets import base_parameters
@@ -22,6 +24,10 @@ from mindyn.robots.robot import Robot
 
 Subject = Estimate | Robot | tuple[Robot | BaseParameters, ArrayLike]
 """Values in question: an estimate, a robot with known parameters, or base values with their robot or base set."""
+
+
+NOWHERE: Final = 1e12
+"""kg m^2 in place of an inertia at positions that loops cannot take: never the smallest."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +49,7 @@ class InertiaFamily:
     def joints(self) -> tuple[Joint, ...]:
         """The joints whose positions are q."""
         robot = self.base.robot
-        return tuple(robot.joints[k] for k in loop_closure(robot).primary) if robot.has_dependents else robot.joints
+        return robot.primary_joints
 
     @cached_property
     def scales(self) -> Array:
@@ -55,22 +61,42 @@ class InertiaFamily:
     def moving(self) -> NDArray[np.intp]:
         """Joints on whose positions M depends."""
         columns = self.model.casadi("inertia_matrix").jac_sparsity(0, 0).get_col()
-        return np.unique(np.asarray(columns, dtype=np.intp))
+        found = np.unique(np.asarray(columns, dtype=np.intp))
+        if is_affine(self.base.robot):
+            return found
+        primary = closure_of(self.base.robot).primary
+        return np.flatnonzero(np.isin(primary, found))
+
+    def _closed(self, q: Array) -> tuple[Array, NDArray[np.bool_]]:
+        """Positions for the kernels, and which rows are configurations: through loops, where these close."""
+        if is_affine(self.base.robot):
+            return q, np.ones(q.shape[:-1], dtype=np.bool_)
+        closure = closure_of(self.base.robot)
+        rows = q.reshape(-1, q.shape[-1])
+        found, reached = closure.reachable(rows)
+        found[~reached] = closure.home
+        return found.reshape(*q.shape[:-1], -1), reached.reshape(q.shape[:-1])
 
     def matrices(self, q: Array, beta: Array) -> Array:
-        """S M S (..., n, n) at q (..., n)."""
-        M = self.model.inertia_matrix(q, beta)
-        return np.asarray(M * self.scales * self.scales[:, None])
+        """S M S (..., n, n) at q (..., n); where loops do not close there is no configuration, and no small M."""
+        positions, closed = self._closed(q)
+        M = np.asarray(self.model.inertia_matrix(positions, beta) * self.scales * self.scales[:, None])
+        return np.where(closed[..., None, None], M, NOWHERE * np.eye(len(self.scales)))
 
     def slopes(self, q: Array, beta: Array, u: Array) -> Array:
         """Gradients (N, n) of u^T S M S u by q, at q and directions u (N, n)."""
         v = u * self.scales
-        return np.asarray(self.model.adjoint("inertia_matrix")(q, beta, v[:, :, None] * v[:, None, :]))
+        positions, closed = self._closed(q)
+        found = self.model.adjoint("inertia_matrix")(positions, beta, v[:, :, None] * v[:, None, :])
+        if not is_affine(self.base.robot):
+            found = found[:, list(closure_of(self.base.robot).primary)]
+        return np.where(closed[:, None], found, 0.0)
 
     def rows(self, q: Array, u: Array) -> Array:
         """(N, count) with u^T S M(q; beta) S u = rows @ beta, at q and directions u (N, n)."""
-        v, rest = u * self.scales, np.zeros_like(q)
-        Y = self.model.regressor(q, rest, v) - self.model.regressor(q, rest, rest)
+        v, rest = u * self.scales, np.zeros_like(u)
+        positions, _ = self._closed(q)
+        Y = self.model.regressor(positions, rest, v) - self.model.regressor(positions, rest, rest)
         return np.asarray(np.einsum("kj,kjp->kp", v, Y))
 
 

@@ -24,7 +24,8 @@ class ClosedKernel(Kernel):
 
     q has the positions (..., n) of all joints, dependent ones near where they close, or (..., k) of the primary ones
     alone: these are then solved for, of a batch (N, k) in its order, as a motion, else on a straight way from home.
-    Samples whose loops stay open or are nearly singular are refused by name; `flagged` marks them in place of an error.
+    Derivatives by q are of the positions that were given. Samples whose loops stay open or are nearly singular are
+    refused by name; `flagged` marks them in place of an error.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class ClosedKernel(Kernel):
         self._primary = len(robot.primary_names)
         self._places = [robot.joint_index(name) for name in robot.primary_names]
         self._last: Array | None = None
+        self._by_positions = [one == "gradient_q" or one.endswith("_dq") for one in self._output_names]
 
     def run(self, arrays: tuple[Any, ...], out: Any = None, threads: int = 1) -> Any:
         """The outputs but the closure, which is checked."""
@@ -74,6 +76,9 @@ class ClosedKernel(Kernel):
             shape = np.shape(whole[0])[:-1]
             given = (*(out if isinstance(out, tuple) else (out,)), np.empty((*shape, 2), self.dtype))
         results = super().run(whole, given, threads)
+        if whole and whole[0] is not arrays[0]:  # derivatives by the positions that were given
+            pairs = zip(results, self._by_positions, strict=True)
+            results = tuple(one[..., self._places] if chosen else one for one, chosen in pairs)
         return tuple(results[:-1]), results[-1]
 
     def _positions(self, q: Any) -> Any:
