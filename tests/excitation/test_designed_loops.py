@@ -15,7 +15,7 @@ from excitation.test_gradients_of_designs import differences
 from identifiability.loop_oracle import LoopOracle
 
 import mindyn
-from mindyn.errors import InputError, RobotError
+from mindyn.errors import InputError
 from mindyn.excitation.columns import Columns
 from mindyn.excitation.constraints import aggregated
 from mindyn.excitation.design_inputs import limits_for, robot_to_estimate
@@ -28,6 +28,7 @@ SECONDS = 8.0
 FAMILY = mindyn.Fourier(3, ramp_s=1.0)
 TOLERANCE = 1e-8
 MARGIN = 0.9
+FAST = {"velocity": 3.0, "acceleration": 20.0, "effort": 150.0}
 BOUNDS = {"lower": -1.5, "upper": 1.5, "velocity": 3.0, "acceleration": 20.0, "effort": 150.0}
 
 
@@ -197,5 +198,10 @@ def test_limits_that_a_loop_does_not_have():
     limits = mindyn.MotionLimits.of(robot, **BOUNDS)
     plain = limits_for(robot, replace(limits, dependent=None))
     assert plain.dependent is not None
-    with pytest.raises(RobotError, match="no parallelograms"):
-        mindyn.design_motion(mindyn.load_robot("five_bar"))
+    with pytest.raises(InputError, match="primary joints need limits"):
+        mindyn.design_motion(
+            mindyn.load_robot("five_bar"), limits=mindyn.MotionLimits.of(mindyn.load_robot("five_bar"), **FAST)
+        )
+    wide = mindyn.MotionLimits.of(mindyn.load_robot("five_bar"), lower=-3.0, upper=3.0, **FAST)
+    with pytest.raises(InputError, match="do not close everywhere within the limits of its primary joints"):
+        mindyn.design_motion(mindyn.load_robot("five_bar"), limits=wide)

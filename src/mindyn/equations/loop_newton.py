@@ -173,6 +173,16 @@ class Newton:
                 q[lost], reached[lost] = self._walk(start[lost], p[lost], longest)
         return q, reached
 
+    def glance(self, p: Array) -> tuple[Array, Mask]:
+        """As `walk` from home, but near singular configurations, where steps must be finest, a row is given up."""
+        q, reached = np.repeat(self.home[None], len(p), axis=0), np.zeros(len(p), dtype=bool)
+        for longest in STEPS[:2]:
+            lost = np.flatnonzero(~reached)
+            if lost.size:
+                start = np.repeat(self.home[None], lost.size, axis=0)
+                q[lost], reached[lost] = self._walk(start, p[lost], longest)
+        return q, reached
+
     def _walk(self, start: Array, p: Array, longest: float) -> tuple[Array, Mask]:
         primary = list(self.primary)
         across = p - start[:, primary]

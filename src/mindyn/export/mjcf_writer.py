@@ -4,18 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 from xml.etree.ElementTree import Comment, Element, SubElement
 
 from mindyn.algebra.inertia import mass_com_inertia
 from mindyn.algebra.poses import Pose
 from mindyn.algebra.rotations import to_quaternion
+from mindyn.equations.loop_closure import closure_of
 from mindyn.escaping import xml_document
 from mindyn.estimators.estimate import Estimate
 from mindyn.export.models import Prior, left_out_notes, model_of
 from mindyn.export.writing import comment_text, joint_side, losses, require_exportable, written
 from mindyn.files import write_whole
-from mindyn.robots.parts import Joint, Link
+from mindyn.robots.parts import Joint, Link, Loop, LoopKind
 from mindyn.robots.robot import Robot
+
+CLOSING: Final[tuple[LoopKind, ...]] = ("pin", "ball")
+"""Loops that <connect> can close."""
+
+ALONG: Final = 0.1
+"""Distance of the two points that hold a pin, m."""
+
+STIFF: Final = ("0.002 1", "0.999999 0.999999 0.001")
+"""solref and solimp of closed loops: as stiff as MuJoCo makes them."""
 
 
 def robot_to_mjcf(robot: Robot, *, force: bool = False, notes: Sequence[str] = ()) -> str:
@@ -23,7 +34,7 @@ def robot_to_mjcf(robot: Robot, *, force: bool = False, notes: Sequence[str] = (
 
     MuJoCo wants every link to be a possible body, so `force` helps only against what MJCF cannot express.
     """
-    require_exportable(robot, "MJCF", losses(robot, armature=True), force=force)
+    require_exportable(robot, "MJCF", losses(robot, armature=True, closing=CLOSING), force=force)
     top = Element("mujoco", model=robot.name)
     if notes:
         top.append(Comment(comment_text(notes)))
@@ -38,11 +49,16 @@ def robot_to_mjcf(robot: Robot, *, force: bool = False, notes: Sequence[str] = (
         _joint(body, robot, joint)
     for frame in robot.frames:
         SubElement(bodies[frame.link], "site", _pose(frame.pose), name=frame.name)
-    if robot.mimics:
+    if robot.has_dependents:
         equality = SubElement(top, "equality")
         for mimic in robot.mimics:
             line = written((mimic.offset, mimic.multiplier, 0, 0, 0))
             SubElement(equality, "joint", joint1=mimic.joint, joint2=mimic.of, polycoef=line)
+        for loop in robot.loops:
+            _closed(equality, bodies, loop)
+    if robot.loops:
+        key = SubElement(SubElement(top, "keyframe"), "key", name="home")
+        key.set("qpos", written(closure_of(robot).home))
     return xml_document(top)
 
 
@@ -55,13 +71,26 @@ def write_mjcf(
 
     prior  as in `full_model`
     force  writes links that no body can be; of a robot also leaves out what MJCF cannot express. Of an estimate that is
-           always left out (couplings, offsets, extra torques; loops only by force), and a comment in the file says so
+           always left out (couplings, offsets, extra torques; sliding loops only by force), and a comment in the file
+           says so
+
+    Loops are closed by <connect> of sites, at one point of a ball and at two of a pin; the keyframe "home" is closed.
     """
     robot = model_of(model, prior, force=force)
-    notes = left_out_notes(model, robot, losses(robot, armature=True))
-    lossy = isinstance(model, Estimate) and not robot.loops
+    notes = left_out_notes(model, robot, losses(robot, armature=True, closing=CLOSING))
+    lossy = isinstance(model, Estimate) and all(loop.kind in CLOSING for loop in robot.loops)
     write_whole(path, robot_to_mjcf(robot, force=force or lossy, notes=notes))
     return tuple(notes)
+
+
+def _closed(equality: Element, bodies: dict[str, Element], loop: Loop) -> None:
+    """Sites at the ends of a loop, held together: at its origin, and along its axis where it is a pin."""
+    ends = ((loop.first, loop.first_pose), (loop.second, loop.second_pose))
+    for k in range({"ball": 1, "pin": 2}.get(loop.kind, 0)):
+        names = [f"{loop.name}/{k}{side}" for side in ("a", "b")]
+        for name, (link, pose) in zip(names, ends, strict=True):
+            SubElement(bodies[link], "site", _pose(pose @ Pose(None, (0, 0, k * ALONG))), name=name)
+        SubElement(equality, "connect", site1=names[0], site2=names[1], solref=STIFF[0], solimp=STIFF[1])
 
 
 def _pose(pose: Pose) -> dict[str, str]:

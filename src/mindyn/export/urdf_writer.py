@@ -62,12 +62,12 @@ def write_urdf(
     prior   as in `full_model`
     source  the URDF that the robot was loaded from: its inertials, damping and friction are replaced, the rest stays
     force   writes links that no body can be; of a robot also leaves out what URDF cannot express. Of an estimate that
-            is always left out (rotor inertia, offsets, extra torques; loops only by force), and a comment in the file
-            says so, as it does of gravity that is not the usual one
+            is always left out (rotor inertia, offsets, extra torques, loops: the tree is written), and a comment in the
+            file says so, as it does of gravity that is not the usual one
     """
     robot = model_of(model, prior, force=force)
     lost = losses(robot, armature=False)
-    lossy = isinstance(model, Estimate) and not robot.loops
+    lossy = isinstance(model, Estimate)
     notes = left_out_notes(model, robot, [*lost, *_unusual_gravity(robot)])
     if source is None:
         write_whole(path, robot_to_urdf(robot, force=force or lossy, notes=notes))

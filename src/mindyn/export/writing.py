@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from mindyn.algebra.inertia import entries_of_tensor, mass_com_inertia
 from mindyn.errors import ExportError
 from mindyn.escaping import xml_comment
-from mindyn.robots.parts import Drive, Link
+from mindyn.robots.parts import Drive, Link, LoopKind
 from mindyn.robots.robot import Robot
 
 
@@ -43,9 +43,12 @@ def require_exportable(robot: Robot, file_format: str, lost: list[str], *, force
         )
 
 
-def losses(robot: Robot, *, armature: bool) -> list[str]:
-    """What a format with joint-side damping and friction alone (and armature) cannot say of a robot."""
-    lost = [f"loop {loop.name!r}" for loop in robot.loops]
+def losses(robot: Robot, *, armature: bool, closing: Sequence[LoopKind] = ()) -> list[str]:
+    """What a format with joint-side damping and friction alone (and armature) cannot say of a robot.
+
+    closing  the kinds of loops that it can close
+    """
+    lost = [f"loop {loop.name!r}" for loop in robot.loops if loop.kind not in closing]
     lost += [f"the extra torque {extra.name!r}" for extra in robot.extras]
     of_drives: dict[str, list[str]] = {}
     for drive in robot.drives:

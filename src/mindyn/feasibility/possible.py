@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from mindyn.algebra.values import Array
+from mindyn.equations.closed_motion import is_affine
 from mindyn.errors import InputError
 from mindyn.feasibility.answer import Answer
 from mindyn.feasibility.configurations import Ranges, joint_ranges, named_configuration, spread_configurations
@@ -20,6 +21,7 @@ from mindyn.feasibility.worst_configurations import (
 )
 
 CONFIGURATIONS: Final = 100_000
+CLOSED_LOOPS: Final = 300
 """Configurations that are looked at before the descent."""
 SINGULAR_TO: Final = 1e-12
 """Smallest eigenvalue, as part of the largest entry of M, that is told from zero."""
@@ -42,7 +44,8 @@ def judge_possible(
     drives         count the rotors; False: the kinematic chain alone; None: as the values have it
     ranges         of joints by name, rad or m; needed for prismatic joints without limits
     within_limits  revolute joints within their limits, where they state any, in place of whole turns
-    count          configurations, spread evenly; descents from the worst of them follow
+    count          configurations, spread evenly; descents from the worst of them follow. Through loops that are solved
+                   for no more than CLOSED_LOOPS, those left out at which they do not close
     seed           of the spread
 
     A no is proved by its configuration. A yes rests on the sample and the descents: no configuration was found.
@@ -51,7 +54,8 @@ def judge_possible(
         raise InputError(f"count = {count!r} configurations; it must be 1 or more")
     member = member_of(subject, drives=drives)
     bounds = joint_ranges(member.family, ranges, within_limits=within_limits)
-    q = spread_configurations(bounds, count, seed)
+    solved = not is_affine(member.family.base.robot)
+    q = spread_configurations(bounds, min(count, CLOSED_LOOPS) if solved else count, seed)
     least = smallest_eigenvalues(member.family, member.values, q)
     worst = descended(member.family, member.values, bounds, q, least)
     return _answer(member, q, least, worst)

@@ -1,0 +1,54 @@
+"""Closed loops as MJCF: MuJoCo, with its stiff constraints, accelerates as the equations in the primary joints say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import mujoco
+import numpy as np
+import pytest
+from closeness import assert_close
+from laws.closed_linkages import linkage
+
+import mindyn
+from mindyn.equations.loop_closure import closure_of
+from mindyn.equations.loop_dynamics import loop_dynamics
+from mindyn.errors import ExportError
+
+STIFF = 1e-4
+"""MuJoCo's constraints give way a little."""
+
+
+def cases():
+    yield pytest.param(mindyn.load_robot("five_bar"), id="five_bar")
+    yield pytest.param(linkage("slider-crank", 1), id="slider-crank")
+    yield pytest.param(linkage("two loops", 0), id="two loops")
+
+
+@pytest.mark.parametrize("robot", list(cases()))
+def test_mujoco_moves_as_the_primary_joints_do(robot, tmp_path):
+    mindyn.write_mjcf(robot, tmp_path / "robot.xml")
+    model = mujoco.MjModel.from_xml_path(str(tmp_path / "robot.xml"))
+    data = mujoco.MjData(model)
+    mujoco.mj_resetDataKeyframe(model, data, 0)
+    model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_CONTACT)
+    closure = closure_of(robot)
+    primary = list(closure.primary)
+    assert np.abs(data.qpos - closure.home).max() < 1e-12
+    rng = np.random.default_rng(0)
+    pd, tau = rng.uniform(-0.5, 0.5, len(primary)), rng.uniform(-20, 20, len(primary))
+    dynamics = loop_dynamics(robot)
+    p = closure.home[primary]
+    data.qvel[:] = dynamics.motion(p[None], pd[None]).qd[0]
+    data.qfrc_applied[primary] = tau
+    model.opt.tolerance, model.opt.iterations = 0.0, 200
+    mujoco.mj_forward(model, data)
+    assert_close(data.qacc[primary], dynamics.forward_dynamics(p, pd, tau), STIFF)
+
+
+def test_slides_are_refused_and_the_tree_is_written_by_force(tmp_path):
+    robot = linkage("slide", 0)
+    with pytest.raises(ExportError, match="MJCF cannot express: loop 'loop0'"):
+        mindyn.write_mjcf(robot, tmp_path / "robot.xml")
+    mindyn.write_mjcf(robot, tmp_path / "robot.xml", force=True)
+    assert mindyn.load_robot(tmp_path / "robot.xml").joint_names == replace(robot, loops=(), home=None).joint_names
