@@ -10,7 +10,6 @@ import os
 import re
 import stat
 import tomllib
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -88,21 +87,17 @@ def parse_toml(text: str, name: str, error: type[MindynError], hint: str = "") -
         raise error(f"{name} is not valid TOML: {shortened(reason, 300)}", hint=hint) from problem
 
 
-def read_json(path: Path, what: str, error: type[MindynError], hint: str = "") -> Mapping[str, Any]:
-    """The table of a JSON file that mindyn wrote; refuses other values at its top, and NaN and infinity anywhere."""
+def read_json(path: Path, what: str, error: type[MindynError], hint: str = "") -> dict[str, Any]:
+    """The table of a JSON file that mindyn wrote; refuses other values at its top."""
     text = read_small_text(path, what, error, LARGEST_RECORD, hint)
     try:
-        values = json.loads(text, parse_constant=_no_constant)
+        values = json.loads(text)
     except (ValueError, RecursionError) as problem:
         reason = "its brackets are nested too deep" if isinstance(problem, RecursionError) else str(problem)
         raise error(f"{path} cannot be read as {what}: {shortened(reason, 300)}", hint=hint) from problem
     if not isinstance(values, dict):
         raise error(f"{path} is no {what}: it holds no table", hint=hint)
     return values
-
-
-def _no_constant(word: str) -> float:
-    raise ValueError(f"it holds {word}, which is no number")
 
 
 def require_plausible(numbers: int, size: int, name: str, error: type[MindynError]) -> None:

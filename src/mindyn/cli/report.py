@@ -13,6 +13,7 @@ from mindyn.cli.runs import RUN, estimate_of, judged_report, read_logs, require_
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.feasibility.check import check_feasible
+from mindyn.reading import read_json
 from mindyn.robots.loading import load_like
 from mindyn.validation.validate import validate
 
@@ -52,13 +53,7 @@ def _read(path: Path, what: str) -> dict[str, Any]:
     """The table in a file of a run; empty where there is no file."""
     if not path.is_file():
         return {}
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise InputError(f"{path} cannot be read as the {what} of a run: {error}") from error
-    if not isinstance(record, dict):
-        raise InputError(f"{path} is not the {what} of a run: it holds no table")
-    return record
+    return read_json(path, f"{what} of a run", InputError)
 
 
 def _validation(run: Path) -> dict[str, Any] | None:

@@ -13,8 +13,9 @@ from numpy.typing import ArrayLike
 
 from mindyn.algebra.spread import NORMAL_95, relative_deviation
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError
+from mindyn.errors import InputError, shortened
 from mindyn.estimators.earlier_formats import EARLIER_FORMATS, brought_up
+from mindyn.estimators.estimate_schema import require_valid
 from mindyn.estimators.robot_record import robot_from_record, robot_record
 from mindyn.files import write_whole
 from mindyn.identifiability.base_sets import base_parameters
@@ -27,6 +28,7 @@ from mindyn.logs.samples import Samples
 from mindyn.notes import Note
 from mindyn.parameters.base import BaseParameters
 from mindyn.parameters.parameter import Parameter
+from mindyn.reading import read_json
 from mindyn.regression.gathering import BLOCK_ROWS, require_joints, segment_ends
 from mindyn.regression.mlc_columns import lin_columns
 from mindyn.regression.regressor import Regressor
@@ -312,21 +314,23 @@ def unfiltered_prediction(regressor: Regressor, beta: Array, samples: Samples) -
 
 def load_estimate(path: str | Path) -> Estimate:
     """The estimate of a JSON file; those of earlier versions too."""
-    try:
-        values = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+    values = read_json(Path(path), "estimate", InputError, "Estimate.save and mindyn identify --out write them")
+    stated = values.get("format")
+    if stated not in (FORMAT, *EARLIER_FORMATS):
+        later = isinstance(stated, str) and stated.startswith("mindyn estimate ")
         raise InputError(
-            f"{path} cannot be read as an estimate: {error}", hint="Estimate.save and mindyn identify --out write them"
-        ) from error
-    if not isinstance(values, dict) or values.get("format") not in (FORMAT, *EARLIER_FORMATS):
-        raise InputError(f"{path} is not an estimate of mindyn: its format is not {FORMAT!r}")
+            f"{path} is not an estimate of mindyn: its format is {shortened(repr(stated), 100)}, not {FORMAT!r}",
+            hint="a later version of mindyn wrote it: install that one" if later else "",
+        )
     try:
-        return _estimate_of(values if values["format"] == FORMAT else brought_up(values), str(path))
-    except (KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{path} is damaged: {type(error).__name__} {error}") from error
+        present = values if stated == FORMAT else {"format": FORMAT, **brought_up(values)}
+        require_valid(present, str(path))
+        return _estimate_of(present, str(path))
+    except (KeyError, IndexError, AttributeError, TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise InputError(f"{path} is damaged: {shortened(f'{type(error).__name__} {error}', 300)}") from error
 
 
-def _estimate_of(values: dict[str, Any], path: str) -> Estimate:
+def _estimate_of(values: Mapping[str, Any], path: str) -> Estimate:
     robot, treatment = robot_from_record(values["robot"]), Treatment.from_dict(values["treatment"])
     regressor = Regressor(robot, treatment.shape, *_columns(robot, values["base"]))
     if list(regressor.names) != values["names"]:
