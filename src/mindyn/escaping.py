@@ -41,10 +41,11 @@ def _require_unicode(text: str, target: str) -> None:
         raise ExportError(f"{target} cannot hold {text!r}: half of a surrogate pair is no character") from error
 
 
-def xml_document(root: Element, *, declaration: bool = False, as_it_stands: bool = False) -> str:
+def xml_document(root: Element, *, declaration: bool = False, as_it_stands: bool = False, above: str = "") -> str:
     """The text of an XML tree; refuses names and texts that a reader would not give back as they are.
 
     as_it_stands  blanks between elements stay: for a file of the user's that was edited; else they are indented
+    above         comments that stand before the root
     """
     for element in root.iter():
         if _is_comment(element):
@@ -58,7 +59,7 @@ def xml_document(root: Element, *, declaration: bool = False, as_it_stands: bool
     if not as_it_stands:
         indent(root)
     head = '<?xml version="1.0"?>\n' if declaration else ""
-    return f"{head}{tostring(root, encoding='unicode')}\n"
+    return f"{head}{_NOT_IN_XML.sub('_', above)}{tostring(root, encoding='unicode')}\n"
 
 
 def _is_comment(element: Element) -> bool:

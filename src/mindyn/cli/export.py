@@ -17,13 +17,16 @@ from mindyn.estimators.estimate import Estimate
 from mindyn.export.mat_writer import write_mat
 from mindyn.export.mjcf_writer import write_mjcf
 from mindyn.export.models import Prior, model_notes
+from mindyn.export.mujoco_replay import mujoco_beside
 from mindyn.export.ros2_package import CONTROL, write_ros2_package
 from mindyn.export.toml_writer import write_toml
 from mindyn.export.urdf_writer import write_urdf
 from mindyn.feasibility.full_model import full_model
 from mindyn.feasibility.make_consistent import mend_consistent
 from mindyn.kernels.model import Model, compile_model
+from mindyn.logs.reading import read_log
 from mindyn.robots.loading import load_like
+from mindyn.validation.validate import comparison_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +70,7 @@ def _mat(order: Order) -> Written:
 
 WRITERS: Mapping[str, Callable[[Order], Written]] = {
     "urdf": lambda o: (write_urdf(o.found, o.out, source=o.source, prior=o.prior, force=o.force)[1:], [o.out]),
-    "mjcf": lambda o: (write_mjcf(o.found, o.out, prior=o.prior, force=o.force)[1:], [o.out]),
+    "mjcf": lambda o: (write_mjcf(o.found, o.out, source=o.source, prior=o.prior, force=o.force)[1:], [o.out]),
     "toml": _toml,
     "c": lambda o: _code(o, lambda model: model.write_c(o.out, CONTROL, prefix=o.prefix)),
     "cuda": lambda o: _code(o, lambda model: [model.write_cuda(o.out, CONTROL)]),
@@ -82,7 +85,7 @@ def export(
     to: Annotated[str, typer.Option("--to", help=f"One of {', '.join(WRITERS)}.", autocompletion=one_of(WRITERS))],
     out: Annotated[Path, typer.Option("--out", help="The file to write; for ros2 the folder of the package.")],
     source: Annotated[
-        Path | None, typer.Option(help="The URDF to edit: visuals, meshes, limits and frames stay.")
+        Path | None, typer.Option(help="The URDF or MJCF to edit: all but inertials, friction and armature stays.")
     ] = None,
     prior: Annotated[
         str | None,
@@ -92,6 +95,9 @@ def export(
         ),
     ] = None,
     prefix: Annotated[str, typer.Option(help="Of the names of C functions, such as arm_.")] = "",
+    check: Annotated[
+        Path | None, typer.Option(help="A log whose torques MuJoCo predicts with the MJCF, beside the estimate.")
+    ] = None,
     mend: Annotated[bool, typer.Option("--mend", help="Move the values to the nearest consistent ones first.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Write values that no arm can have.")] = False,
     as_json: Annotated[bool, JSON] = False,
@@ -99,8 +105,10 @@ def export(
     """Write a full robot model that has the estimate's dynamics, its code, or its numbers."""
     if to not in WRITERS:
         raise InputError(f"--to {to}: it may be {', '.join(WRITERS)}", hint="--to urdf")
-    if source is not None and to != "urdf":
-        raise InputError("--source is edited only with --to urdf", hint="leave --source out, or write a URDF")
+    if source is not None and to not in ("urdf", "mjcf"):
+        raise InputError("--source is edited only with --to urdf and --to mjcf", hint="leave --source out")
+    if check is not None and to != "mjcf":
+        raise InputError("--check replays a log in MuJoCo, with --to mjcf", hint="leave --check out")
     if source is not None and source.resolve() == out.resolve():
         raise InputError(f"--out {out} would replace the --source it is made from", hint="give --out another name")
     if prefix and to != "c":
@@ -115,6 +123,9 @@ def export(
     for note in notes:
         typer.echo(f"note: {note}", err=True)
     typer.echo(f"written: {', '.join(map(str, written))}", err=True)
+    errors = {} if check is None else mujoco_beside(found, out, read_log(check, found.robot))
+    if errors and not as_json:
+        typer.echo(comparison_table(errors))
     if as_json:
         files = sorted(str(path) for place in written for path in (place, *place.rglob("*")) if path.is_file())
         said = {
@@ -124,5 +135,6 @@ def export(
             "mended": mend,
             "status": found.status,
             "notes": notes,
+            "check": {who: {"relative": e.relative.tolist(), "total": e.total} for who, e in errors.items()} or None,
         }
         typer.echo(json.dumps(said, indent=1))

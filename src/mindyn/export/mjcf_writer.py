@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Final
 from xml.etree.ElementTree import Comment, Element, SubElement
 
-from mindyn.algebra.inertia import mass_com_inertia
 from mindyn.algebra.poses import Pose
 from mindyn.algebra.rotations import to_quaternion
 from mindyn.equations.loop_closure import closure_of
 from mindyn.escaping import xml_document
 from mindyn.estimators.estimate import Estimate
+from mindyn.export.mjcf_editing import edited_mjcf, inertial_attributes
 from mindyn.export.models import Prior, left_out_notes, model_of
 from mindyn.export.writing import comment_text, joint_side, losses, require_exportable, written
 from mindyn.files import write_whole
@@ -63,24 +63,37 @@ def robot_to_mjcf(robot: Robot, *, force: bool = False, notes: Sequence[str] = (
 
 
 def write_mjcf(
-    model: Robot | Estimate, path: str | Path, *, prior: Prior = "robot", force: bool = False
+    model: Robot | Estimate,
+    path: str | Path,
+    *,
+    source: str | Path | None = None,
+    prior: Prior = "robot",
+    force: bool = False,
 ) -> tuple[str, ...]:
     """Write a robot, or the full model behind an estimate, as MJCF with armature, damping and dry friction.
 
-    Returns the sentences about the estimate that stand in the file's comment.
+    Returns the sentences about the estimate, and about the edited source, that stand in the file's comment.
 
-    prior  as in `full_model`
-    force  writes links that no body can be; of a robot also leaves out what MJCF cannot express. Of an estimate that is
-           always left out (couplings, offsets, extra torques; sliding loops only by force), and a comment in the file
-           says so
+    source  the MJCF that the robot was loaded from: its inertials, armature, damping and frictionloss are set, the rest
+            (meshes, actuators, sensors, defaults, loops, comments) stays
+    prior   as in `full_model`
+    force   writes links that no body can be; of a robot also leaves out what MJCF cannot express. Of an estimate that
+            is always left out (couplings, offsets, extra torques; sliding loops only by force), and a comment in the
+            file says so, with numbers
 
     Loops are closed by <connect> of sites, at one point of a ball and at two of a pin; the keyframe "home" is closed.
     """
     robot = model_of(model, prior, force=force)
-    notes = left_out_notes(model, robot, losses(robot, armature=True, closing=CLOSING))
+    lost = losses(robot, armature=True, closing=CLOSING)
+    notes = left_out_notes(model, robot, lost)
     lossy = isinstance(model, Estimate) and all(loop.kind in CLOSING for loop in robot.loops)
-    write_whole(path, robot_to_mjcf(robot, force=force or lossy, notes=notes))
-    return tuple(notes)
+    if source is None:
+        write_whole(path, robot_to_mjcf(robot, force=force or lossy, notes=notes))
+        return tuple(notes)
+    require_exportable(robot, "MJCF", [] if lossy else lost, force=force)
+    text, said = edited_mjcf(robot, source, path, notes)
+    write_whole(path, text)
+    return (*notes, *said)
 
 
 def _closed(equality: Element, bodies: dict[str, Element], loop: Loop) -> None:
@@ -98,12 +111,8 @@ def _pose(pose: Pose) -> dict[str, str]:
 
 
 def _inertial(body: Element, link: Link) -> None:
-    if link.phi is None or not link.phi.any():
-        return
-    mass, com, J = mass_com_inertia(link.phi)
-    # MuJoCo's order: xx yy zz xy xz yz.
-    entries = (J[0, 0], J[1, 1], J[2, 2], J[0, 1], J[0, 2], J[1, 2])
-    SubElement(body, "inertial", pos=written(com), mass=repr(float(mass)), fullinertia=written(entries))
+    if link.phi is not None and link.phi.any():
+        SubElement(body, "inertial", inertial_attributes(link.phi))
 
 
 def _joint(body: Element, robot: Robot, joint: Joint) -> None:

@@ -20,13 +20,13 @@ def model_of(given: Robot | Estimate, prior: Prior, *, force: bool) -> Robot:
     return full_model(given, prior, force=force)
 
 
-def left_out_notes(given: Robot | Estimate, model: Robot, lost: list[str]) -> list[str]:
-    """For a comment in the file: where the values come from, and what format and model leave out."""
+def left_out_notes(given: Robot | Estimate, model: Robot, lost: list[str], remedy: str = "") -> list[str]:
+    """For a comment in the file: where the values come from, what format and model leave out, and what helps."""
     if isinstance(given, Robot):
         return []
     told = [f"Identified: {given.status}"]
     if lost:
-        told.append(f"Not part of this format, and left out: {'; '.join(lost)}.")
+        told.append(f"Not part of this format, and left out: {'; '.join(lost)}.{remedy and f' {remedy}'}")
     return [*told, *(f"Note: {note}." for note in model_notes(given, model))]
 
 

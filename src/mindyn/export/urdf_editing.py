@@ -12,20 +12,17 @@ from xml.etree.ElementTree import Comment, Element, SubElement
 
 import numpy as np
 
-from mindyn.errors import ExportError
 from mindyn.escaping import xml_document
-from mindyn.export.writing import comment_text, inertial_of, joint_side
+from mindyn.export.writing import comment_text, held_joints, inertial_of, joint_side, require_same_arm
 from mindyn.notation import PARAMETERS_PER_LINK
 from mindyn.robots.assembly import assemble
-from mindyn.robots.files import parse_xml, read_text
+from mindyn.robots.files import comments_above, parse_xml, read_text
 from mindyn.robots.parts import Link
 from mindyn.robots.robot import Robot
 from mindyn.robots.snapping import Snapper
 from mindyn.robots.urdf_reader import read_urdf
 
 SUMMED = "Inertials, damping and friction by mindyn; parts on fixed joints are counted with the link they are on."
-SAME_PLACE = 1e-4
-"""rad or m by which joints of robot and source may differ: snapping moves rotations by 1e-5."""
 
 
 def edited_urdf(robot: Robot, source: str | Path, notes: Sequence[str] = ()) -> str:
@@ -33,34 +30,13 @@ def edited_urdf(robot: Robot, source: str | Path, notes: Sequence[str] = ()) -> 
     text = read_text(Path(source))
     root = parse_xml(text, str(source), comments=True)
     stated = assemble(read_urdf(text, Snapper(active=True)).selected(robot.selection))
-    _require_same(robot, stated, str(source))
+    require_same_arm(robot, stated, str(source))
     # What is fixed to the root does not move: nothing is known of it, so it stays.
     _edit_links(root, robot, {frame.name for frame in stated.frames if frame.link != stated.root.name})
     _edit_joints(root, robot)
-    root.insert(0, Comment(comment_text([SUMMED, *_held(robot), *notes])))
+    root.insert(0, Comment(comment_text([SUMMED, *held_joints(robot), *notes])))
     root[0].tail = "\n  "
-    return xml_document(root, declaration=True, as_it_stands=True)
-
-
-def _held(robot: Robot) -> list[str]:
-    """A sentence on joints that move in the file and not in the robot."""
-    held = ", ".join(f"{name} = {position:g}" for name, position in robot.selection.lock.items())
-    return [f"Right where these joints are held, counted with the link they are on: {held}."] if held else []
-
-
-def _require_same(robot: Robot, stated: Robot, source: str) -> None:
-    """Refuse a source of another arm: the inertials would stand in the wrong frames."""
-    named = (("joints", stated.joint_names, robot.joint_names), ("links", stated.link_names, robot.link_names))
-    for what, theirs, ours in named:
-        if theirs != ours:
-            raise ExportError(
-                f"{source} has the {what} {', '.join(theirs)}; the robot has {', '.join(ours)}",
-                hint="give the file that the robot was loaded from",
-            )
-    for one, other in zip(robot.joints, stated.joints, strict=True):
-        pairs = ((one.origin.matrix, other.origin.matrix), (one.axis, other.axis), (one.tip.matrix, other.tip.matrix))
-        if one.kind != other.kind or not all(np.allclose(a, b, rtol=0, atol=SAME_PLACE) for a, b in pairs):
-            raise ExportError(f"joint {one.name!r} stands elsewhere in {source} than in the robot")
+    return xml_document(root, declaration=True, as_it_stands=True, above=comments_above(text))
 
 
 def _edit_links(root: Element, robot: Robot, carried: set[str]) -> None:

@@ -68,13 +68,23 @@ def write_urdf(
     robot = model_of(model, prior, force=force)
     lost = losses(robot, armature=False)
     lossy = isinstance(model, Estimate)
-    notes = left_out_notes(model, robot, [*lost, *_unusual_gravity(robot)])
+    notes = left_out_notes(model, robot, [*lost, *_unusual_gravity(robot)], _remedy(robot))
     if source is None:
         write_whole(path, robot_to_urdf(robot, force=force or lossy, notes=notes))
     else:
         require_exportable(robot, "URDF", [] if lossy else lost, force=force)
         write_whole(path, edited_urdf(robot, source, notes))
     return tuple(notes)
+
+
+def _remedy(robot: Robot) -> str:
+    """What helps a simulator that reads the file and would move too easily."""
+    if not any(drive.rotor_inertia for drive in robot.drives):
+        return ""
+    return (
+        "Without rotor inertia a simulator of this file is too light at those joints: "
+        "set it there as armature, or write MJCF or C, which have it."
+    )
 
 
 def _unusual_gravity(robot: Robot) -> list[str]:

@@ -9,10 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mindyn.algebra.inertia import entries_of_tensor, mass_com_inertia
+from mindyn.equations.catalogue import equation
 from mindyn.errors import ExportError
 from mindyn.escaping import xml_comment
 from mindyn.robots.parts import Drive, Link, LoopKind
 from mindyn.robots.robot import Robot
+
+SAME_PLACE = 1e-4
+"""rad or m by which joints of robot and source may differ: snapping moves rotations by 1e-5."""
 
 
 def written(values: ArrayLike) -> str:
@@ -44,27 +48,71 @@ def require_exportable(robot: Robot, file_format: str, lost: list[str], *, force
 
 
 def losses(robot: Robot, *, armature: bool, closing: Sequence[LoopKind] = ()) -> list[str]:
-    """What a format with joint-side damping and friction alone (and armature) cannot say of a robot.
+    """What a format with joint-side damping and friction alone (and armature) cannot say of a robot, with numbers.
 
     closing  the kinds of loops that it can close
     """
     lost = [f"loop {loop.name!r}" for loop in robot.loops if loop.kind not in closing]
-    lost += [f"the extra torque {extra.name!r}" for extra in robot.extras]
+    lost += [
+        f"the extra torque {extra.name!r} ({extra.coefficient:.4g} times {extra.formula})" for extra in robot.extras
+    ]
     of_drives: dict[str, list[str]] = {}
     for drive in robot.drives:
+        unit = "N" if _slides(robot, drive) else "N m"
         if drive.coupling and (drive.rotor_inertia or (drive.side == "motor" and (drive.viscous or drive.coulomb))):
-            of_drives.setdefault("coupling", []).append(repr(drive.joint))
+            ratios = ", ".join(f"{ratio:.4g} of {joint}" for joint, ratio in drive.coupling.items())
+            of_drives.setdefault("coupling", []).append(f"{drive.joint!r} ({ratios})")
         if drive.offset:
-            of_drives.setdefault("torque offset", []).append(repr(drive.joint))
-        if drive.rotor_inertia and not armature:
-            of_drives.setdefault("rotor inertia", []).append(repr(drive.joint))
-    return [*lost, *(f"the {what} of the drives of {', '.join(joints)}" for what, joints in of_drives.items())]
+            offset = drive.offset * (drive.ratio if drive.side == "motor" else 1.0)
+            of_drives.setdefault("torque offset", []).append(f"{drive.joint!r} ({offset:.4g} {unit})")
+    of_drives["rotor inertia"] = [] if armature else _rotors(robot)
+    return [*lost, *(f"the {what} of the drives of {', '.join(said)}" for what, said in of_drives.items() if said)]
+
+
+def _slides(robot: Robot, drive: Drive) -> bool:
+    return robot.joints[robot.joint_index(drive.joint)].kind == "prismatic"
+
+
+def _rotors(robot: Robot) -> list[str]:
+    """For each rotor its inertia at the joint, beside what the links have there (the diagonal of M) at q = 0."""
+    turning = [drive for drive in robot.drives if drive.rotor_inertia]
+    links = None
+    if turning and robot.has_parameters and not robot.has_dependents:
+        M = equation(robot, "inertia_matrix", check=False)(np.zeros(robot.joint_count))
+        links = np.diag(np.array(M))
+    said = []
+    for drive in turning:
+        beside = "" if links is None else f"; the links have {links[robot.joint_index(drive.joint)]:.3g} at q = 0"
+        unit = "kg" if _slides(robot, drive) else "kg m^2"
+        said.append(f"{drive.joint!r} ({joint_side(drive)[0]:.3g} {unit} at the joint{beside})")
+    return said
 
 
 def joint_side(drive: Drive) -> tuple[float, float, float]:
     """Armature, damping and dry friction that a drive shows at its own joint."""
     ratio = drive.ratio if drive.side == "motor" else 1.0
     return drive.ratio**2 * drive.rotor_inertia, ratio**2 * drive.viscous, abs(ratio) * drive.coulomb
+
+
+def held_joints(robot: Robot) -> list[str]:
+    """A sentence on joints that move in the file and not in the robot."""
+    held = ", ".join(f"{name} = {position:g}" for name, position in robot.selection.lock.items())
+    return [f"Right where these joints are held, counted with the link they are on: {held}."] if held else []
+
+
+def require_same_arm(robot: Robot, stated: Robot, source: str) -> None:
+    """Refuse a source of another arm: the inertials would stand in the wrong frames."""
+    named = (("joints", stated.joint_names, robot.joint_names), ("links", stated.link_names, robot.link_names))
+    for what, theirs, ours in named:
+        if theirs != ours:
+            raise ExportError(
+                f"{source} has the {what} {', '.join(theirs)}; the robot has {', '.join(ours)}",
+                hint="give the file that the robot was loaded from",
+            )
+    for one, other in zip(robot.joints, stated.joints, strict=True):
+        pairs = ((one.origin.matrix, other.origin.matrix), (one.axis, other.axis), (one.tip.matrix, other.tip.matrix))
+        if one.kind != other.kind or not all(np.allclose(a, b, rtol=0, atol=SAME_PLACE) for a, b in pairs):
+            raise ExportError(f"joint {one.name!r} stands elsewhere in {source} than in the robot")
 
 
 def inertial_of(link: Link) -> Element:

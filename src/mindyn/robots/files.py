@@ -89,6 +89,12 @@ def parse_xml(text: str, what: str, *, comments: bool = False) -> Element:
         ) from error
 
 
+def comments_above(text: str) -> str:
+    """The comments before the root element of an XML text, such as a licence; a parsed tree does not have them."""
+    head = re.match(r"(?:\s|<\?.*?\?>|<!--.*?-->)*", text.removeprefix("\ufeff"), re.DOTALL)
+    return "".join(f"{comment}\n" for comment in re.findall(r"<!--.*?-->", head[0] if head else "", re.DOTALL))
+
+
 def _no_doctype(*_: object) -> None:
     """Stops at a document type, before any entity can be declared or expanded."""
     raise RobotFileError(

@@ -32,10 +32,10 @@ def import_mujoco() -> Any:
     return mujoco
 
 
-def read_mjcf(path: Path, snap: Snapper) -> Description:
-    """What an MJCF file describes; the world body is its root."""
+def read_mjcf(path: Path, snap: Snapper, text: str | None = None) -> Description:
+    """What an MJCF file, or `text` in its place, describes; the world body is its root."""
     mujoco = import_mujoco()
-    source = mjcf_source(path)
+    source = mjcf_source(path, text)
     try:
         model = mujoco.MjModel.from_xml_string(source.text)
     except (ValueError, mujoco.FatalError) as error:

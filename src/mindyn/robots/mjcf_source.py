@@ -47,14 +47,23 @@ class MjcfSource:
     notes: tuple[Note, ...]
 
 
-def mjcf_source(path: Path) -> MjcfSource:
-    """The file with its includes, without what is not used."""
-    return _Preparer(path.parent).source(parse_xml(read_text(path), path.name))
+def mjcf_source(path: Path, text: str | None = None) -> MjcfSource:
+    """The file with its includes, without what is not used; `text` in place of what the file holds."""
+    return _Preparer(path.parent).source(parse_xml(read_text(path) if text is None else text, path.name))
+
+
+def included_mjcf(path: Path) -> tuple[Element, int]:
+    """The file as it is, with comments and with what it includes in place; and how many files that were."""
+    root = parse_xml(read_text(path), path.name, comments=True)
+    preparer = _Preparer(path.parent, comments=True)
+    preparer.include(root)
+    return root, preparer.included
 
 
 @dataclass(slots=True)
 class _Preparer:
     folder: Path
+    comments: bool = False
     included: int = 0
     skipped: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
@@ -96,7 +105,7 @@ class _Preparer:
             path = self.folder / name
             if not path.is_file():
                 raise RobotFileError(f"the MJCF includes {shortened(name, 100)!r}, which is not there")
-            root = parse_xml(read_text(path), path.name)
+            root = parse_xml(read_text(path), path.name, comments=self.comments)
             self.include(root)
             parent[place : place + 1] = list(root)
 

@@ -1,0 +1,68 @@
+"""A log replayed in MuJoCo: the torques of its inverse dynamics along the logged motion, beside the estimate's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mindyn.algebra.values import Array
+from mindyn.errors import ExportError, InputError, listed
+from mindyn.estimators.estimate import Estimate
+from mindyn.logs.log import Log
+from mindyn.robots.mjcf_reader import import_mujoco
+from mindyn.robots.mjcf_source import mjcf_source
+from mindyn.robots.robot import Robot
+from mindyn.validation.errors import TorqueError, torque_error
+from mindyn.validation.prediction import prediction_of
+
+
+def mujoco_beside(found: Estimate, path: str | Path, log: Log) -> dict[str, TorqueError]:
+    """Errors of the log's torque on the same rows: by the estimate, and by MuJoCo with the MJCF at `path`.
+
+    Limits and contacts do not act, all else of the file does. MuJoCo softens dry friction near standstill.
+    """
+    if found.robot.has_dependents:
+        raise InputError(
+            f"robot {found.robot.name!r} has {found.robot.dependence}; inverse dynamics of MuJoCo divides the torques "
+            "of such joints by its own soft constraints",
+            hint="leave --check out",
+        )
+    ours = prediction_of(found, log)
+    rows = ours.scored
+    s = ours.samples
+    theirs = mujoco_torques(found.robot, path, s.q[rows], s.qd[rows], s.qdd[rows])
+    return {"mindyn": ours.error, "MuJoCo": torque_error(s.joint_names, ours.measured[rows], theirs)}
+
+
+def mujoco_torques(robot: Robot, path: str | Path, q: Array, qd: Array, qdd: Array) -> Array:
+    """(N, n) torques that MuJoCo's inverse dynamics of the file has for the robot's joints; others stand still."""
+    mujoco = import_mujoco()
+    model = _compiled(mujoco, Path(path))
+    off = mujoco.mjtDisableBit
+    model.opt.disableflags |= int(off.mjDSBL_LIMIT) | int(off.mjDSBL_CONTACT)
+    joints = {model.joint(k).name or f"joint{k}": k for k in range(model.njnt)}
+    absent = [name for name in robot.joint_names if name not in joints]
+    if absent:
+        raise ExportError(f"{Path(path).name} has no joints {listed(absent)}")
+    numbers = [joints[name] for name in robot.joint_names]
+    places, dofs = model.jnt_qposadr[numbers], model.jnt_dofadr[numbers]
+    data = mujoco.MjData(model)
+    for name, position in robot.selection.lock.items():
+        if name in joints:
+            data.qpos[model.jnt_qposadr[joints[name]]] = position
+    torques = np.empty_like(q)
+    for row in range(len(q)):
+        data.qpos[places], data.qvel[dofs], data.qacc[dofs] = q[row], qd[row], qdd[row]
+        mujoco.mj_inverse(model, data)
+        torques[row] = data.qfrc_inverse[dofs]
+    return torques
+
+
+def _compiled(mujoco: Any, path: Path) -> Any:
+    """The file as it is; where its meshes are absent, without what dynamics do not need."""
+    try:
+        return mujoco.MjModel.from_xml_path(str(path))
+    except (ValueError, mujoco.FatalError):
+        return mujoco.MjModel.from_xml_string(mjcf_source(path).text)
