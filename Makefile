@@ -9,7 +9,7 @@ endif
 # Tests run one process for each core: BLAS threads on top of that only wait for each other.
 ONE_BLAS_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
-.PHONY: attacks dist soak cross help setup demo test check format docs bench benchmarks mutants fuzz clean
+.PHONY: attacks fuzz-files dist soak cross help setup demo test check format docs bench benchmarks mutants fuzz clean
 
 help:
 	@echo "make demo    set up, run the demonstration"
@@ -23,6 +23,7 @@ help:
 	@echo "make dist    sdist and wheel, built twice and compared, installed into an empty environment (DEMO=1: and the demonstration)"
 	@echo "make cross   kernels for other machines: compiled for all, those of aarch64 run by qemu-user"
 	@echo "make soak    load, compile, evaluate, identify for an hour: memory and descriptors stay flat (SECONDS=60: for so long)"
+	@echo "make fuzz-files   logs, sidecars and estimates mutated (SECONDS=600: for so long), counted over runs"
 	@echo "make attacks hostile files replayed, each with limits of time and memory"
 	@echo "make benchmarks   all of docs/benchmarks.md, measured again (half an hour)"
 
@@ -81,6 +82,9 @@ cross: setup
 
 soak: setup
 	$(ONE_BLAS_THREAD) $(BIN)/python tests/attacks/soak.py --seconds $(or $(SECONDS),3600)
+
+fuzz-files: setup
+	$(ONE_BLAS_THREAD) $(BIN)/python tests/fuzz/files.py --seconds $(or $(SECONDS),600)
 
 attacks: setup
 	$(ONE_BLAS_THREAD) $(BIN)/python tests/attacks/replay.py
