@@ -170,7 +170,7 @@ def test_robots_with_loops_refuse_what_is_not_projected():
     model = mindyn.compile_model(mindyn.load_robot("palletiser"))
     with pytest.raises(RobotError, match="slotine_li is not made for robots with loops"):
         model.kernel("slotine_li")
-    with pytest.raises(InputError, match="formulations are of open chains"):
+    with pytest.raises(InputError, match="formulations are of open trees"):
         mindyn.compile_model(mindyn.load_robot("palletiser"), inverse_dynamics="kane").kernel("inverse_dynamics")
 
 

@@ -79,6 +79,9 @@ class LeastSquares(Estimator):
         weights = np.ones(n) if isinstance(self.weights, str) else np.array(self.weights, dtype=np.float64)
         if weights.shape != (n,):
             raise InputError(f"{len(weights)} weights given for {n} joints")
+        if self.weights == "joint":  # begun by the joints' torques: beside 1e4 Nm a joint of 1e-4 Nm is rounding
+            torques = information.torques()
+            weights = np.array(information.counts) / np.where(torques > 0, torques, torques.max() or 1.0)
         fitted = _solved(information, weights, kept)
         for _ in range(REWEIGHTINGS if self.weights == "joint" else 0):
             before, weights = weights, 1 / fitted.variances
