@@ -9,7 +9,7 @@ endif
 # Tests run one process for each core: BLAS threads on top of that only wait for each other.
 ONE_BLAS_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
-.PHONY: attacks fuzz-files dist soak cross help setup demo test check format docs bench benchmarks mutants fuzz clean
+.PHONY: attacks fuzz-files dist soak cross help setup demo test check format docs bench benchmarks mutants fuzz fuzz-readers clean
 
 help:
 	@echo "make demo    set up, run the demonstration"
@@ -19,7 +19,7 @@ help:
 	@echo "make fuzz-readers   20 000 mutated robot files of each format"
 	@echo "make bench   speed beside Pinocchio, one table"
 	@echo "make mutants   which single faults of fits and judgements the tests do not notice (an hour)"
-	@echo "make fuzz    20 000 robots near special geometry beside Pinocchio, counted over runs (SECONDS=600: for so long)"
+	@echo "make fuzz    20 000 robots near special geometry beside Pinocchio, counted over runs (SECONDS=600: for so long), then fuzz-readers"
 	@echo "make dist    sdist and wheel, built twice and compared, installed into an empty environment (DEMO=1: and the demonstration)"
 	@echo "make cross   kernels for other machines: compiled for all, those of aarch64 run by qemu-user"
 	@echo "make soak    load, compile, evaluate, identify for an hour: memory and descriptors stay flat (SECONDS=60: for so long)"
@@ -72,6 +72,7 @@ mutants: setup
 # Goes on after the last seed of earlier runs (build/fuzz.json), until 20 000 cases are counted.
 fuzz: setup
 	$(ONE_BLAS_THREAD) $(BIN)/python tests/fuzz/run.py --thorough --seconds $(or $(SECONDS),0)
+	$(MAKE) fuzz-readers
 
 dist: setup
 	$(BIN)/python -m pip install --quiet --editable ".[dist]"

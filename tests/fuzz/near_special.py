@@ -1,7 +1,8 @@
 """Random robots next to special geometry, of any size and weight, from every kind of source; and what must hold.
 
 Deviations are log-uniform in 1e-14 .. 1e-2 from special angles and zero offsets, lengths in 1e-4 .. 1e3, one mass
-scale a robot in 1e-6 .. 1e6. Torques are Pinocchio's; errors count joint by joint beside sum_k |Y_ik phi_k|.
+scale a robot in 1e-6 .. 1e6. Torques are Pinocchio's, of one state in 60 digits too; errors count joint by joint
+beside sum_k |Y_ik phi_k|.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pinocchio as pin
+from fuzz import digits
 from oracles.pinocchio_oracle import pinocchio_model
 from robots import DOWN_X, NONE, OBLIQUE, UP, random_parents, special_rotation
 
@@ -153,9 +155,9 @@ def checked(case: Case, *, thorough: bool = True, compiled: bool = False) -> Fin
     truth, model = Truth(robot), compile_model(robot)
     s = truth.states
     expected = truth.torques(s.q, s.qd, s.qdd)
-    found.errors["inverse_dynamics"] = truth.error(
-        _each(model.casadi("inverse_dynamics"), s.q, s.qd, s.qdd)[..., 0], expected
-    )
+    tau = _each(model.casadi("inverse_dynamics"), s.q, s.qd, s.qdd)[..., 0]
+    found.errors["inverse_dynamics"] = truth.error(tau, expected)
+    found.errors["60 digits"] = truth.error(tau[0], digits.torques(robot, s.q[0], s.qd[0], s.qdd[0]), truth.size[0])
     equations = {"inertia_matrix": _matrix, "regressor": _regressor, "forward_dynamics": _forward}
     others = (*equations, *FORMS, *FORMULATIONS)
     for other in others if thorough else [others[case.seed % len(others)]]:
