@@ -65,21 +65,22 @@ _ROBOT_OPTIONS: Final[dict[str, Any]] = {
 }
 """Options of every command that takes a robot: what `load_robot` can be told."""
 
+_UNSAID: Final[dict[str, Any]] = dict.fromkeys(_ROBOT_OPTIONS) | {"snap": True}
+"""Their values where nothing is said, on a command line or where the command is called as a function."""
+
 
 def takes_robot(command: Callable[..., None]) -> Callable[..., None]:
     """The command with the options of `_ROBOT_OPTIONS` in place of its parameter `options: RobotOptions`."""
 
     @wraps(command)
     def with_options(*args: Any, **given: Any) -> None:
-        stated = {name: given.pop(name) for name in _ROBOT_OPTIONS}
+        stated = {name: given.pop(name, unsaid) for name, unsaid in _UNSAID.items()}
         command(*args, **given, options=robot_options(**stated))
 
     signature, hints = inspect.signature(command), get_type_hints(command, include_extras=True)
     own = [p.replace(annotation=hints[p.name]) for p in signature.parameters.values() if p.name != "options"]
     more = [
-        inspect.Parameter(
-            name, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=True if name == "snap" else None
-        )
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=_UNSAID[name])
         for name, kind in _ROBOT_OPTIONS.items()
     ]
     with_options.__signature__ = signature.replace(parameters=[*own, *more])  # type: ignore[attr-defined]
