@@ -12,9 +12,9 @@ from sections import Section, arguments, publish, spaced
 from timing import this_machine
 
 import mindyn
-from mindyn import PhysicallyConsistent, Samples, compile_model, with_estimated_drives
+from mindyn import PhysicallyConsistent, Samples, compile_model
 from mindyn.regression.gathering import gather
-from mindyn.regression.regressor import Regressor
+from mindyn.regression.regressor import Regressor, with_estimated_drives
 from mindyn.regression.rows import Rows
 
 LENGTHS = (1_000, 10_000, 100_000)

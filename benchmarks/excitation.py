@@ -35,6 +35,7 @@ from sections import Section, arguments, publish, ratio
 from timing import this_machine
 
 import mindyn
+from mindyn.excitation.capsules import capsules_of
 from mindyn.excitation.columns import Columns
 from mindyn.excitation.design import BEGINNINGS, REFINEMENTS, problem_of
 from mindyn.excitation.design_inputs import Question
@@ -46,7 +47,7 @@ from mindyn.excitation.solving import Search, exact_value
 from mindyn.excitation.starts import good_starts, places_to_stand, random_motion
 from mindyn.regression.gathering import gather
 from mindyn.regression.information import solve
-from mindyn.regression.regressor import Regressor
+from mindyn.regression.regressor import Regressor, with_estimated_drives
 
 ROBOTS = ("puma560", "ur10", "panda", "stanford")
 STATED = {"stanford": {"velocity": [2.0, 2.0, 0.5, 3.0, 3.0, 3.0], "effort": [60.0, 60.0, 100.0, 10.0, 10.0, 10.0]}}
@@ -78,7 +79,7 @@ def random_condition_numbers(design, count):
 def checked(design):
     """Largest part of any limit, and smallest gap (m), by the check of the tests; pairs not checked by capsules."""
     parts = worst_parts(design.robot, design.limits, design.to_dict())
-    capsules = mindyn.capsules_of(design.robot).capsules
+    capsules = capsules_of(design.robot).capsules
     beside = neighbours(design.robot, capsules)
     names = {label.removeprefix("gap of ") for label in design.used if label.startswith("gap of ")}
     apart = [(i, j) for j in range(len(capsules)) for i in range(j) if (i, j) not in beside]
@@ -228,7 +229,7 @@ def peer(starts=2):
     Searches end in local minima, better or worse by chance; the exact one is also run with what `design_motion` adds.
     """
     global PEER
-    robot = mindyn.with_estimated_drives(mindyn.load_robot("ur10"))
+    robot = with_estimated_drives(mindyn.load_robot("ur10"))
     limits, family, seconds = limits_of(robot), mindyn.Fourier(), 20.0
     columns = Columns(robot, drives=True, speeds=limits.velocity)
     question = Question(columns, limits, family, seconds, "condition", 0.01 * limits.effort, 100.0,

@@ -3,18 +3,19 @@
 import numpy as np
 
 import mindyn
+from mindyn.excitation.step_simulation import simulate_tests
 
 robot = mindyn.load_robot("puma560_yoshida")
 plan = mindyn.plan_tests(robot)
 print(plan.table())
 
-exact = mindyn.simulate_tests(robot, plan, rate_hz=200.0)
+exact = simulate_tests(robot, plan, rate_hz=200.0)
 noise_free = mindyn.StepByStep(rule="gregory").fit(robot, plan, exact)
 worst = np.abs(noise_free.beta - noise_free.base.values).max()
 print(f"\nwithout noise, from velocities at 200 Hz: the largest error of a parameter is {worst:.1e}")
 
 sensors = mindyn.Sensors(counts_per_revolution=1000, position_noise=0.003, torque_noise=0.001)
-logs = mindyn.simulate_tests(robot, plan, rate_hz=200.0, sensors=sensors, seed=1)
+logs = simulate_tests(robot, plan, rate_hz=200.0, sensors=sensors, seed=1)
 steps = mindyn.StepByStep().fit(robot, plan, logs)
 together = mindyn.StepByStep(solution="together").fit(robot, plan, logs)
 

@@ -9,16 +9,19 @@ from pathlib import Path
 import numpy as np
 
 import mindyn
+from mindyn.estimators.closed_loop_instruments import ClosedLoopInstruments
+from mindyn.validation.bench_setting import BenchSetting
+from mindyn.validation.trajectories import simulated_against_measured
 
 robot = mindyn.load_robot("puma560_yoshida")
-bench = mindyn.BenchSetting(seconds=10.0, torque_noise=0.01).bench(robot)
+bench = BenchSetting(seconds=10.0, torque_noise=0.01).bench(robot)
 recording = bench.trial(0).samples
 loop = {"control_rate_hz": bench.setting.control_rate_hz, "initial": "reference"}
 
 methods = {
     "least squares": mindyn.LeastSquares(),
     "momentum difference": mindyn.EnergyDifference("momentum"),
-    "closed-loop instruments": mindyn.ClosedLoopInstruments(bench.controller, **loop),
+    "closed-loop instruments": ClosedLoopInstruments(bench.controller, **loop),
     "output error": mindyn.OutputError(bench.controller, **loop),
 }
 clean = bench.clean
@@ -29,7 +32,7 @@ rows = mindyn.rows_of(robot, recording)
 for name, method in methods.items():
     found = method.fit(rows)
     wrong = np.sqrt(((found.predict(clean) - clean.tau) ** 2).mean(axis=0)) / size
-    motions[name] = mindyn.simulated_against_measured(found, recording)
+    motions[name] = simulated_against_measured(found, recording)
     astray = 1e3 * motions[name].rms
     print(f"{name:24} {' '.join(f'{100 * w:6.2f}' for w in wrong)}  |  {' '.join(f'{a:6.2f}' for a in astray)}")
 

@@ -9,9 +9,10 @@ import numpy as np
 import typer
 from typer.testing import CliRunner
 
-from mindyn import StepByStep, base_parameters, load_estimate, load_robot, plan_tests, simulate_tests
+from mindyn import StepByStep, base_parameters, load_estimate, load_robot, plan_tests
 from mindyn.cli.check import check
 from mindyn.cli.tests import tests as step_tests
+from mindyn.excitation.step_simulation import simulate_tests
 
 
 def run(function, *arguments):

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from robots import random_robot
 
-from mindyn import StepByStep, plan_tests, simulate_tests
+from mindyn import StepByStep, plan_tests
+from mindyn.excitation.step_simulation import simulate_tests
 
 EXACT_LOGS = 1e-9
 

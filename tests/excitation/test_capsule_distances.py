@@ -10,10 +10,11 @@ from closeness import ORACLE, assert_close
 from excitation.independent_check import smallest_gaps
 from robots import random_pose, random_robot
 
-from mindyn import Capsule, Shape, capsules_of, load_robot
-from mindyn.excitation.capsules import RADIUS_PART, around
+from mindyn import Capsule, load_robot
+from mindyn.excitation.capsules import RADIUS_PART, around, capsules_of
 from mindyn.excitation.clearance import Pairs, nearest
 from mindyn.excitation.safety import Surroundings
+from mindyn.robots.parts import Shape
 
 
 def test_nearest_points_of_segments_are_those_of_a_fine_grid():

@@ -16,6 +16,7 @@ from identifiability.loop_oracle import LoopOracle
 
 import mindyn
 from mindyn.errors import InputError
+from mindyn.excitation.capsules import capsules_of
 from mindyn.excitation.columns import Columns
 from mindyn.excitation.constraints import aggregated
 from mindyn.excitation.design_inputs import limits_for, robot_to_estimate
@@ -125,7 +126,7 @@ def test_capsules_of_a_loop_keep_their_distance():
     robot = mindyn.load_robot("semi_direct_drive")
     limits = mindyn.MotionLimits.of(robot, **BOUNDS)
     found = mindyn.design_motion(robot, seconds=SECONDS, family=FAMILY, limits=limits, starts=1, capsule_radius=0.03)
-    capsules = mindyn.capsules_of(robot, 0.03).capsules
+    capsules = capsules_of(robot, 0.03).capsules
     links = [one.link for one in capsules]
     assert "rod" in links
     p, pd, pdd, _ = motion_at(found.to_dict(), np.arange(0, SECONDS, 1e-2))

@@ -12,6 +12,7 @@ from excitation.independent_check import motion_at, neighbours, smallest_gaps, t
 from robots import random_robot
 
 import mindyn
+from mindyn.excitation.capsules import capsules_of
 from mindyn.excitation.columns import Columns
 from mindyn.excitation.constraints import APPROACH_M
 from mindyn.excitation.design import problem_of
@@ -66,7 +67,7 @@ def test_torque_parts_count_drives_with_coulomb_friction_at_its_worst(design, dr
 
 
 def test_capsules_keep_their_distance_at_one_kilohertz(design):
-    capsules = mindyn.capsules_of(design.robot).capsules
+    capsules = capsules_of(design.robot).capsules
     pairs = [(i, j) for j in range(len(capsules)) for i in range(j) if (i, j) not in neighbours(design.robot, capsules)]
     assert len(pairs) == sum(label.startswith("gap") for label in design.used)
     q = motion_at(design.to_dict(), np.arange(0, SECONDS, 1e-3))[0]

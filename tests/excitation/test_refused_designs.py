@@ -10,7 +10,7 @@ from robots import random_robot
 
 import mindyn
 from mindyn.regression.gathering import gather
-from mindyn.regression.regressor import Regressor
+from mindyn.regression.regressor import Regressor, with_estimated_drives
 from mindyn.robots.parts import Limits, Link
 
 
@@ -152,14 +152,14 @@ def test_without_inertial_parameters_a_prior_is_asked_for():
     with pytest.raises(mindyn.MindynError, match="states no inertial parameters.*torques") as caught:
         design(bare, limits)
     assert "prior" in caught.value.hint
-    count = len(mindyn.base_parameters(mindyn.with_estimated_drives(robot), drives=True))
+    count = len(mindyn.base_parameters(with_estimated_drives(robot), drives=True))
     with pytest.raises(mindyn.MindynError, match="prior values"):
         design(bare, limits, prior=np.ones(count - 1))
 
 
 def test_a_prior_takes_the_place_of_the_robots_parameters():
     robot, limits = arm()
-    base = mindyn.base_parameters(mindyn.with_estimated_drives(robot), drives=True)
+    base = mindyn.base_parameters(with_estimated_drives(robot), drives=True)
     heavy = design(robot, limits, prior=40 * base.values, noise=1.0)
     light = design(robot, limits, noise=1.0)
     assert np.abs(heavy.sample(100.0)[2]).max() < np.abs(light.sample(100.0)[2]).max()

@@ -13,6 +13,7 @@ from robots import random_motion, random_pose, random_robot
 
 import mindyn
 from mindyn.errors import ExportError, MissingExtraError, MissingPhysicsError
+from mindyn.robots.parts import Frame
 
 SEEDS = range(12)
 
@@ -38,7 +39,7 @@ def test_torques_and_inertia_matrix_are_the_kernels(seed):
 def with_tools(seed):
     """A tree whose link frames are away from the joints, with a frame on every link."""
     robot, rng = random_robot(seed, joints=4, tree=True, tips=True), np.random.default_rng(seed)
-    frames = tuple(mindyn.Frame(f"tool_{name}", name, random_pose(rng)) for name in robot.link_names)
+    frames = tuple(Frame(f"tool_{name}", name, random_pose(rng)) for name in robot.link_names)
     return replace(robot, frames=frames)
 
 

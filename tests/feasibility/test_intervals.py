@@ -10,8 +10,9 @@ from equations import equations
 from estimators.recovered import exact_samples
 from robots import random_robot, with_random_drives
 
-from mindyn import LeastSquares, PhysicallyConsistent, constrained_intervals, torque_bands
+from mindyn import LeastSquares, PhysicallyConsistent, constrained_intervals
 from mindyn.errors import InputError
+from mindyn.feasibility.intervals import torque_bands
 
 
 def arm_with_a_frictionless_drive(trial):

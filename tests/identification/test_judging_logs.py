@@ -13,9 +13,10 @@ import mindyn
 from mindyn.identification.systematic_errors import with_systematic_errors
 from mindyn.logs.conditioning import AS_LOGGED
 from mindyn.logs.log import log_of_arrays
+from mindyn.regression.regressor import with_estimated_drives
 from mindyn.regression.treatment import Treatment
 
-ROBOT = mindyn.with_estimated_drives(mindyn.load_robot("planar2"))
+ROBOT = with_estimated_drives(mindyn.load_robot("planar2"))
 FIXED = mindyn.Conditioning(position_cutoff_hz=20.0, delay_s=0.0, edge_s=0.1)
 
 

@@ -10,11 +10,12 @@ from estimators.recovered import smooth_samples
 import mindyn
 from mindyn.identification.methods import METHODS
 from mindyn.logs.log import log_of_arrays
+from mindyn.regression.regressor import with_estimated_drives
 
 
 @pytest.fixture(scope="module")
 def recorded():
-    robot = mindyn.with_estimated_drives(mindyn.load_robot("planar2"))
+    robot = with_estimated_drives(mindyn.load_robot("planar2"))
     samples = smooth_samples(robot, 3000, 3)
     noise = 0.01 * samples.tau.std(axis=0) * np.random.default_rng(0).standard_normal(samples.tau.shape)
     log = log_of_arrays(robot.joint_names, np.arange(3000) / samples.rate_hz, samples.q, samples.tau + noise)

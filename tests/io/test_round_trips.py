@@ -11,10 +11,10 @@ import pytest
 from closeness import ORACLE, ROUND_TRIP, assert_close, assert_negligible
 from robots import random_motion, random_pose, random_robot, with_random_drives
 
-from mindyn import Frame, Loop, Shape, bundled_robots, load_robot, write_mjcf, write_toml, write_urdf
+from mindyn import Loop, bundled_robots, load_robot, write_mjcf, write_toml, write_urdf
 from mindyn.equations.catalogue import equation
 from mindyn.estimators.robot_record import robot_from_record, robot_record
-from mindyn.robots.parts import Limits, Link
+from mindyn.robots.parts import Frame, Limits, Link, Shape
 from mindyn.robots.table import robot_table
 
 

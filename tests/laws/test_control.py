@@ -10,7 +10,8 @@ from closeness import ORACLE, SAME_ALGEBRA, assert_close
 from robots import OBLIQUE, random_motion, random_robot, with_random_drives
 
 import mindyn
-from mindyn import Drive, MomentumObserver, compile_model, load_robot
+from mindyn import Drive, compile_model, load_robot
+from mindyn.kernels.observer import MomentumObserver
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -10,9 +10,11 @@ from closeness import ORACLE, SAME_ALGEBRA, assert_close
 from robots import random_motion, random_robot, with_random_drives
 
 import mindyn
-from mindyn import ExtraTorque, asymmetric_coulomb, asymmetric_viscous, compile_model, load_robot, stribeck
+from mindyn import ExtraTorque, compile_model, load_robot
 from mindyn.errors import RobotError
 from mindyn.robots.expressions import parse_formula
+from mindyn.robots.friction_laws import asymmetric_coulomb, asymmetric_viscous, stribeck
+from mindyn.simulation.results import TorqueLog
 
 
 def equipped(seed):
@@ -115,6 +117,6 @@ def test_an_extra_that_links_imitate_is_found_out():
 
 def test_jumps_at_standstill_are_refused_in_simulations():
     robot = replace(load_robot("planar2"), extras=(stribeck("joint1", 3.0, 0.1),))
-    still = mindyn.TorqueLog(np.array([0.0, 0.2]), np.zeros((2, 2)))
+    still = TorqueLog(np.array([0.0, 0.2]), np.zeros((2, 2)))
     with pytest.raises(RobotError, match="jumps at standstill.*\nhint: write it smoothly"):
         mindyn.simulate(robot, still, seconds=0.1, q0=[0.1, 0.2], drives=True)

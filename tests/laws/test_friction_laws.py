@@ -11,7 +11,7 @@ from closeness import SAME_ALGEBRA, assert_close
 import mindyn
 from mindyn.errors import InputError, RobotError
 from mindyn.regression.friction import SHAPES
-from mindyn.robots.friction_laws import FITTED_SHAPES, FRICTION_LAWS, FrictionLaw
+from mindyn.robots.friction_laws import FITTED_SHAPES, FRICTION_LAWS, FrictionLaw, stribeck
 
 WRITTEN_OUT = {
     "speed": lambda u: u,
@@ -49,7 +49,7 @@ def test_columns_of_a_fit_are_laws_of_the_table():
 
 @pytest.mark.parametrize("exponent", [0.5, 1.0, 2.0])
 def test_stribeck_friction_is_one_law_with_a_stated_exponent(exponent):
-    extra = mindyn.stribeck("joint1", 3.0, 0.2, exponent)
+    extra = stribeck("joint1", 3.0, 0.2, exponent)
     robot = replace(mindyn.load_robot("planar2"), gravity=np.zeros(3), drives=(), extras=(extra,))
     qd = np.array([-0.13, 0.0])
     tau = mindyn.compile_model(robot, drives=True).inverse_dynamics(0 * qd, qd, 0 * qd)
@@ -79,4 +79,4 @@ def test_names_that_a_law_does_not_have_are_refused():
     with pytest.raises(RobotError, match=r"'w' in the formula 's \* w' is not known; a formula has numbers.*u s load"):
         _ = FrictionLaw("s * w", ("N m", "N"), "of nothing").parsed
     with pytest.raises(RobotError, match="Stribeck exponent"):
-        mindyn.stribeck("joint1", 1.0, 0.1, 0.0)
+        stribeck("joint1", 1.0, 0.1, 0.0)

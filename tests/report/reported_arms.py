@@ -13,6 +13,7 @@ from mindyn.logs.conditioning import AS_LOGGED
 from mindyn.logs.log import log_of_arrays
 from mindyn.regression.regressor import with_estimated_drives
 from mindyn.regression.treatment import Treatment
+from mindyn.report.inputs import MotionComparison
 
 
 def arm(name="scara", names=None):
@@ -53,7 +54,7 @@ def everything(robot):
         "validation_logs": log,
         "training_logs": [log_of(robot, 1)],
         "feasibility": ANSWERS,
-        "motion": mindyn.MotionComparison(log.time, log.q, log.q + 0.001),
+        "motion": MotionComparison(log.time, log.q, log.q + 0.001),
         "comparison": {"ordinary": estimate_of(robot, weights="ordinary")},
         "run": {"command": ["/somewhere/bin/mindyn", "identify", "scara", "run 1.csv"]},
     }

@@ -24,7 +24,7 @@ from mindyn.report.decimation import STEPS, bucket_rows, bucket_times, extremes,
 from mindyn.report.evidence import Evidence, traces
 from mindyn.report.excitation_and_friction import friction_section
 from mindyn.report.gathering import gather
-from mindyn.report.inputs import ReportInputs
+from mindyn.report.inputs import MotionComparison, ReportInputs
 from mindyn.report.markup import Html, Section, quantity
 from mindyn.report.page import page, plot_numbers
 from mindyn.validation.prediction import Prediction
@@ -245,8 +245,8 @@ def test_bad_input_leaves_no_file(tmp_path, estimate, robot):
     with pytest.raises(ExportError, match="there is no folder"):
         mindyn.write_report(tmp_path / "none" / "r.html", estimate)
     with pytest.raises(InputError, match="must both be"):
-        mindyn.MotionComparison(log.time, log.q, log.q[:-1])
-    motion = mindyn.MotionComparison(log.time, log.q[:, :2], log.q[:, :2])
+        MotionComparison(log.time, log.q, log.q[:-1])
+    motion = MotionComparison(log.time, log.q[:, :2], log.q[:, :2])
     with pytest.raises(InputError, match="the motion has 2 joints, the robot 4"):
         mindyn.write_report(tmp_path / "r.html", estimate, motion=motion)
     with pytest.raises(InputError, match="has other joints, gears or gravity"):

@@ -12,6 +12,7 @@ from reported_arms import FEASIBLE, arm, estimate_of, everything, log_of
 
 import mindyn
 from mindyn.feasibility.answer import Answer
+from mindyn.feasibility.check import Feasibility
 from mindyn.feasibility.possible import judge_possible
 from mindyn.regression.treatment import Treatment
 from mindyn.report.data import ErrorColumn, ResidualData
@@ -77,7 +78,7 @@ def test_what_is_consistent_but_implausible_is_no_refutation(good):
 def test_what_could_not_be_decided_is_not_called_good(good):
     holds = {"possible": True, "consistent": None, "plausible": None}
     answers = [Answer(question, answer, "?") for question, answer in holds.items()]
-    assert mindyn.Feasibility(*answers).refuted is None
+    assert Feasibility(*answers).refuted is None
     undecided = replace(good, feasibility=tuple(one.to_dict() for one in answers))
     assert headline(undecided) == (UNDECIDED, "roughly")
     unjudged = replace(undecided, verdict=replace(good.verdict, held_out=False))

@@ -292,5 +292,8 @@ def _placed(robot: Robot, motion: tuple[Array, Array, Array]) -> Table:
         ),
     )
     return Table(
-        "Section 6: the best place of an added mass", "no numbers are printed", rows, "`mindyn.place_point_mass`."
+        "Section 6: the best place of an added mass",
+        "no numbers are printed",
+        rows,
+        "`identifiability/placed_mass.py`.",
     )
