@@ -229,14 +229,7 @@ class Model:
                 raise InputError(
                     f"formulations are of open trees, and robot {self.robot.name!r} has {self.robot.dependence}"
                 )
-            return loop_equation(
-                self.robot,
-                name,
-                drives=self.drives,
-                parameters=parameters,
-                base=base,
-                place=link,
-            )
+            return loop_equation(self.robot, name, drives=self.drives, parameters=parameters, base=base, place=link)
         return equation(
             self.robot,
             name,
