@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from mindyn.errors import InputError, MindynError
+from mindyn.estimators.earlier_formats import brought_up
 from mindyn.estimators.estimate import load_estimate
 from mindyn.estimators.estimate_schema import schema, violations
 
@@ -105,3 +106,15 @@ def test_nested_brackets_and_large_files_are_refused(tmp_path):
         file.truncate(2**29)
     with pytest.raises(InputError, match="MINDYN_LIMITS=off"):
         load_estimate(path)
+
+
+def test_other_names_than_those_of_the_robot_are_refused(tmp_path, saved):
+    """In another order the values would be those of other parameters."""
+    names = [saved["names"][1], saved["names"][0], *saved["names"][2:]]
+    assert "names other parameters" in refused(tmp_path, saved | {"names": names})
+
+
+@pytest.mark.parametrize(("drives", "said"), [(True, "estimated"), (False, "stated")])
+def test_an_earlier_file_says_which_drives_were_fitted(drives, said):
+    values = json.loads(EARLIER.read_text())
+    assert brought_up(values | {"drives": drives})["treatment"]["drives"] == said

@@ -12,10 +12,11 @@ from recordings import NAMES, RATE, arm, sines
 from scipy.signal import butter, filtfilt
 
 from mindyn.errors import InputError
-from mindyn.logs.conditioning import AS_LOGGED, Conditioning
+from mindyn.logs.conditioning import AS_LOGGED, Conditioning, reach_rows
 from mindyn.logs.cutoffs import noise_floor_cutoff
 from mindyn.logs.delay import estimate_delay
-from mindyn.logs.filters import lowpass
+from mindyn.logs.derivatives import smoothed, spline_settling_rows
+from mindyn.logs.filters import FORGOTTEN, lowpass
 from mindyn.logs.interpolation import between_stamps, delayed
 from mindyn.logs.log import log_of_arrays
 from mindyn.logs.pipeline import condition, condition_stream, joined_samples, long_rest
@@ -232,3 +233,23 @@ def test_impossible_settings_are_refused(settings):
 def test_a_cut_off_beyond_the_nyquist_frequency_is_refused():
     with pytest.raises(InputError, match="below 250 Hz"):
         condition(log_of(MOTION), ROBOT, Conditioning(position_cutoff_hz=300.0))
+
+
+@pytest.mark.parametrize("cutoff_hz", [None, 5.0, 20.0])
+def test_a_spline_forgets_within_its_settling_rows(cutoff_hz):
+    """A row that is off is felt to `FORGOTTEN` nowhere further off, and half as far off it is."""
+    rows = spline_settling_rows(cutoff_hz, RATE)
+    bump = np.zeros((8 * rows + 1, 1))
+    bump[4 * rows] = 1.0
+    order = 1 if cutoff_hz is None else 0  # what interpolates is zero at all other rows; its slope is not
+    felt = np.abs(smoothed(bump, RATE, cutoff_hz)[order][:, 0])
+    far = np.abs(np.arange(len(bump)) - 4 * rows)
+    assert felt[far >= rows].max() <= FORGOTTEN * felt.max()
+    assert felt[far >= rows // 2].max() > FORGOTTEN * felt.max()
+
+
+def test_blocks_overlap_by_both_halves_of_a_window():
+    settings = Conditioning(
+        rate_hz=200.0, position_cutoff_hz=20.0, delay_s=0.0, torque_cutoff_hz=40.0, window=5, edge_s=0.1
+    )
+    assert reach_rows(replace(settings, window=11)) - reach_rows(settings) == 2 * 6

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from closeness import ORACLE, assert_close
 
-from mindyn.logs.periods import _changes, motion_timeline
+from mindyn.logs.periods import _changes, _one_after_another, _period, motion_timeline
 
 STEP_S = 0.004
 
@@ -92,3 +92,16 @@ def test_changes_are_sums_over_the_overlap():
         assert_close(change[place], np.sqrt((moved**2).mean(axis=0)).max(), ORACLE)
         if len(rows) > 1:
             assert_close(deviation[place], x[rows].std(axis=0).max(), ORACLE)
+
+
+def test_logs_in_a_row_begin_where_the_one_before_ends():
+    times = (np.array([5.0, 5.5, 6.0]), np.array([0.0, 2.0]), np.array([1.0, 1.5]))
+    placed = _one_after_another(times)
+    assert [one.tolist() for one in placed] == [[0.0, 0.5, 1.0], [1.0, 3.0], [3.0, 3.5]]
+
+
+@pytest.mark.parametrize("rows", [1, 2, 60, 125])
+def test_a_log_shorter_than_the_shortest_period_has_none(rows):
+    """Vibrations are no repeated motions, however well they repeat."""
+    q = np.sin(2 * np.pi * np.outer(np.arange(rows), [1, 2]) / 20)
+    assert _period(q, STEP_S) is None

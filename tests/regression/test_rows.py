@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,13 +14,15 @@ from robots import random_robot, with_random_drives
 
 from mindyn.errors import InputError
 from mindyn.estimators.least_squares import LeastSquares
+from mindyn.estimators.wording import joint_residuals, told_from
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.log import log_of_arrays
 from mindyn.logs.pipeline import condition, condition_stream
 from mindyn.regression.block_gathering import BLOCKS
 from mindyn.regression.friction import Friction
-from mindyn.regression.gathering import gather
+from mindyn.regression.gathering import STOP_ROWS, _dependence_rows, gather
 from mindyn.regression.information import combined
+from mindyn.regression.regressor import regressor_of
 from mindyn.regression.rows import Rows, rows_of
 from mindyn.regression.treatment import Treatment
 
@@ -140,3 +143,30 @@ def test_a_treatment_is_saved_compared_and_refused_while_open():
         (name,) = wrong
         with pytest.raises(InputError, match=f"{name} = "):
             Treatment(**wrong)
+
+
+def test_a_treatment_is_chosen_when_nothing_is_open():
+    assert Treatment(SETTINGS).is_chosen
+    assert Treatment(None).is_chosen
+    assert not Treatment(replace(SETTINGS, delay_s="auto")).is_chosen
+    for name in ("filter_hz", "decimation", "friction"):
+        assert not replace(Treatment(SETTINGS), **{name: "auto"}).is_chosen
+
+
+def test_the_stop_operator_reaches_back_and_other_directions_do_not(robot):
+    reach = {
+        one: _dependence_rows(regressor_of(robot, Treatment(friction=Friction(one, 0.05))), None, 200.0)
+        for one in ("tanh", "stop")
+    }
+    assert reach == {"tanh": 0, "stop": STOP_ROWS}
+
+
+def test_a_fit_says_what_it_was_told_from(robot):
+    """Root mean squares of torques, and thinning only where rows were left out."""
+    samples = exact_samples(robot, 60, 3)
+    rows = equations(robot, samples)
+    residuals = joint_residuals(rows.information, np.zeros(rows.regressor.count))
+    assert_close(np.array([one.rms_torque for one in residuals]), np.sqrt((samples.tau**2).mean(axis=0)), SAME_ALGEBRA)
+    assert_close(np.array([one.rms for one in residuals]), np.sqrt((samples.tau**2).mean(axis=0)), SAME_ALGEBRA)
+    assert "kept" not in told_from(rows.information, rows.treatment)
+    assert "one of 3 kept" in told_from(rows.information, Treatment(decimation=3))

@@ -40,7 +40,7 @@ def estimate_of(robot, *, treated=None, **settings):
 
 
 ANSWERS = (
-    Answer("possible", True, "Some positive masses have these values.", {"physical": {"m1": 1e-9, "m2": 2.5}}),
+    Answer("possible", True, "Some positive masses have these values.", {"masses": {"link1": 1e-9, "link2": 2.5}}),
     Answer("consistent", False, "Link 2 would need a negative moment.", {"link": "link2", "at": {"q": [0.1, 0.2]}}),
     Answer("plausible", None, "No outer shape is known."),
 )

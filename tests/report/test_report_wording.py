@@ -169,6 +169,9 @@ def test_links_are_told_once(consistent):
     own = dict(zip(consistent.physical.labels, consistent.physical.values, strict=True))
     answer = mindyn.check_feasible(consistent).consistent
     assert answer.witness["physical"] == own
+    assert list(answer.witness["masses"].values()) == [
+        mass for label, mass in own.items() if label in {f"m{i + 1}" for i in range(len(answer.witness["masses"]))}
+    ]
     names = [name for name, _ in gather(ReportInputs(consistent)).made.settings]
     assert not [name for name in names if name.startswith(("physical", "unconstrained", "tried"))]
 

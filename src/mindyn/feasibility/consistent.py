@@ -46,7 +46,7 @@ def judge_consistent(estimate: Estimate) -> Answer:
     answer, own = judge_values(space, estimate.beta), physical_values(estimate, space)
     if not answer.holds or own is None:
         return answer
-    return replace(answer, witness={**answer.witness, "physical": dict(zip(space.labels, own.tolist(), strict=True))})
+    return replace(answer, witness={**answer.witness, **arm_witness(space, own)})
 
 
 def judge_base(base: BaseParameters, values: Array) -> Answer:
@@ -81,8 +81,15 @@ def _consistent(space: PhysicalSpace, beta: Array, found: Nearest, distance: flo
         sentence += (
             ", at the edge of what is physical (a link that is flat, a point, or a drive without inertia or friction)"
         )
-    values = dict(zip(space.labels, x.tolist(), strict=True))
-    return Answer(QUESTION, True, f"{sentence}.", {"distance": distance, "margin": margin, "physical": values})
+    return Answer(QUESTION, True, f"{sentence}.", {"distance": distance, "margin": margin, **arm_witness(space, x)})
+
+
+def arm_witness(space: PhysicalSpace, x: Array) -> dict[str, dict[str, float]]:
+    """One arm that has the values: all physical parameters by their labels, and the masses of its links, kg."""
+    return {
+        "masses": dict(zip(space.robot.link_names, x[space.masses].tolist(), strict=True)),
+        "physical": dict(zip(space.labels, x.tolist(), strict=True)),
+    }
 
 
 def _roomiest(space: PhysicalSpace, beta: Array, found: Nearest) -> tuple[Array, float]:

@@ -10,7 +10,7 @@ from mindyn.estimators.estimate import Estimate
 from mindyn.feasibility.answer import Answer
 from mindyn.feasibility.bounds import Bounds, bounds_of_shapes
 from mindyn.feasibility.conic import ConicError, ContradictionError
-from mindyn.feasibility.consistent import SAME
+from mindyn.feasibility.consistent import SAME, arm_witness
 from mindyn.feasibility.nearest import nearest_compact, relative_metric
 from mindyn.feasibility.physical_space import physical_values, space_of
 
@@ -33,17 +33,13 @@ def judge_plausible(estimate: Estimate, bounds: Bounds | None = None) -> Answer:
     if distance <= SAME:
         own = physical_values(estimate, space)
         x = found.x if own is None or not stated.hold(space, own) else own
-        masses = dict(zip(space.robot.link_names, x[space.masses].tolist(), strict=True))
-        listed = ", ".join(f"{name} {mass:.3g} kg" for name, mass in masses.items())
+        arm = arm_witness(space, x)
+        listed = ", ".join(f"{name} {mass:.3g} kg" for name, mass in arm["masses"].items())
         return Answer(
             QUESTION,
             True,
             f"links within the bounds have these values ({listed}).",
-            {
-                "distance": distance,
-                "masses": masses,
-                "physical": dict(zip(space.labels, x.tolist(), strict=True)),
-            },
+            {"distance": distance, **arm},
         )
     moves = np.abs(found.beta - estimate.beta) * np.diag(relative_metric(space, estimate.beta))
     worst = [space.names[k] for k in np.argsort(moves)[::-1][:3]]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
 
-from mindyn.identification.trials import Setting, Trials, changed, rate_of
+from mindyn.identification.trials import Setting, Trials, changed, kept_numbers, rate_of
 from mindyn.parameters.parameter import Kind
 from mindyn.regression.friction import SHAPES, Friction
 
@@ -91,7 +91,8 @@ def _essential(trials: Trials, best: Setting, freedom: Freedom) -> Setting:
 
 def _least_supported(foldings: Sequence[Trials], setting: Setting) -> tuple[Setting, float]:
     """The setting with the best number of parameters dropped, and its error over all foldings."""
-    count = len(foldings[0].regressor.with_friction(setting.friction).names) - len(setting.without)
+    parameters = foldings[0].regressor.with_friction(setting.friction).parameters
+    count = len(kept_numbers(parameters, setting.without))
     others = [replace(setting, dropped=k) for k in range(max(1, round(MOST_DROPPED * count)))]
     errors = [prod(one.score(other).criterion for one in foldings) for other in others]
     return others[errors.index(min(errors))], min(errors)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from re import fullmatch
 from typing import Any, Final
 
 from mindyn.report.data import ReportData
@@ -82,9 +81,7 @@ def _small(part: float) -> str:
     return "0 (to rounding)" if abs(part) < TINY else percent(part)
 
 
-def _masses(physical: Mapping[str, float]) -> str:
-    """Of the ten parameters of every link the masses: the rest is in the files."""
-    masses = {name: value for name, value in physical.items() if fullmatch(r"m\d+", name)}
+def _masses(masses: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {quantity(value if value > MILLIGRAM else 0.0, 'kg')}" for name, value in masses.items())
 
 
@@ -92,8 +89,9 @@ MILLIGRAM: Final = 1e-6
 """kg; what a solver leaves of a link without mass is less."""
 SHARE: Final = 0.05
 """Entries of a unit vector that are told."""
-SILENT: Final = ("certificate", "braking", "value", "slack", "nearest", "masses")
-"""Numbers for programs, which check certificates; what matters of nearest values and masses is in the sentence."""
+SILENT: Final = ("certificate", "braking", "value", "slack", "nearest", "physical")
+"""Numbers for programs, which check certificates; what matters of nearest values is in the sentence, and of the ten
+physical parameters of every link the masses are shown."""
 LABELS: Final[Mapping[str, str]] = {
     "inertia_matrix": "Inertia matrix",
     "smallest_eigenvalue": "Its smallest eigenvalue",
@@ -106,7 +104,7 @@ LABELS: Final[Mapping[str, str]] = {
     "smallest_diagonal": "Smallest inertia of each joint, kg m² or kg",
     "distance": "Distance to consistent values (rms)",
     "margin": "Room to the edge of what is physical",
-    "physical": "Masses of one such arm, of many that move alike",
+    "masses": "Masses of one such arm, of many that move alike",
     "contradicting": "Values that contradict",
     "most": "Values that move most",
 }
@@ -118,5 +116,5 @@ FACTS: Final[Mapping[str, Callable[[Any], str]]] = {
     "failing_minors": _failing,
     "distance": _small,
     "margin": lambda value: "none (to rounding)" if abs(value) < TINY else quantity(value, "kg"),
-    "physical": _masses,
+    "masses": _masses,
 }
