@@ -62,6 +62,9 @@ bench: setup
 fuzz-readers: setup
 	for form in urdf toml mjcf; do $(BIN)/python benchmarks/fuzz_readers.py $$form || exit 1; done
 
+safe-motions: setup
+	$(ONE_BLAS_THREAD) $(BIN)/python benchmarks/safe_motions.py
+
 benchmarks: setup
 	for one in $(BENCHMARKS); do $(ONE_BLAS_THREAD) $(BIN)/python $$one --record || exit 1; done
 

@@ -53,6 +53,8 @@ ROBOTS = ("puma560", "ur10", "panda", "stanford")
 STATED = {"stanford": {"velocity": [2.0, 2.0, 0.5, 3.0, 3.0, 3.0], "effort": [60.0, 60.0, 100.0, 10.0, 10.0, 10.0]}}
 """Limits that the robot's own file does not state, chosen for this benchmark."""
 CLEARANCE_M = 0.01
+WHOLE = {"speed": 1.0, "acceleration": 1.0, "floor": None}
+"""The setting of the earlier records: whole limits, no floor."""
 RANDOM = 200
 
 
@@ -97,10 +99,10 @@ def designs():
         for name in ROBOTS:
             robot = mindyn.load_robot(name)
             start = perf_counter()
-            design = mindyn.design_motion(robot, limits=limits_of(robot), criterion="condition")
+            design = mindyn.design_motion(robot, limits=limits_of(robot), criterion="condition", **WHOLE)
             wall = perf_counter() - start
             random = np.median(random_condition_numbers(design, RANDOM))
-            other = mindyn.design_motion(robot, limits=limits_of(robot), criterion="D")
+            other = mindyn.design_motion(robot, limits=limits_of(robot), criterion="D", **WHOLE)
             for one in (design, other):
                 parts, gap, left_out = checked(one)
                 assert max(parts.values()) <= 1 + 1e-9, f"{name} breaks a limit: {parts}"
@@ -133,7 +135,7 @@ def designs():
 
 def deviations(repetitions=400):
     robot = mindyn.load_robot("puma560")
-    design = mindyn.design_motion(robot, seconds=20.0, starts=1)
+    design = mindyn.design_motion(robot, seconds=20.0, starts=1, **WHOLE)
     controller = mindyn.ComputedTorque(robot, design.reference, 400.0, 40.0, drives=True)
     run = mindyn.simulate(robot, controller, seconds=20.0, q0=design.motion.start, rate_hz=100.0,
                           control_rate_hz=1000.0, drives=True)  # fmt: skip

@@ -10,6 +10,7 @@ import pytest
 from cli.program import mindyn_program
 from closeness import DERIVATIVE, SAME_ALGEBRA, assert_close, assert_negligible
 from equations import equations
+from excitation.full_speed import FULL_SPEED
 from excitation.independent_check import motion_at, smallest_gaps
 from excitation.test_gradients_of_designs import differences
 from identifiability.loop_oracle import LoopOracle
@@ -56,7 +57,9 @@ def design():
         velocity={"joint3": 1.5},
         acceleration={"joint_rod": 6.0},
     )
-    return mindyn.design_motion(robot, seconds=SECONDS, family=FAMILY, limits=limits, starts=1, self_collision=False)
+    return mindyn.design_motion(
+        robot, seconds=SECONDS, family=FAMILY, limits=limits, starts=1, self_collision=False, **FULL_SPEED
+    )
 
 
 def through_pins(robot, p, pd, pdd):
@@ -115,7 +118,9 @@ def test_a_parallelogram_stays_open():
     """Without ranges of dependent joints nothing else keeps crank and lower arm from folding over."""
     robot = mindyn.load_robot("semi_direct_drive")
     limits = mindyn.MotionLimits.of(robot, **BOUNDS)
-    found = mindyn.design_motion(robot, seconds=SECONDS, family=FAMILY, limits=limits, starts=1, self_collision=False)
+    found = mindyn.design_motion(
+        robot, seconds=SECONDS, family=FAMILY, limits=limits, starts=1, self_collision=False, **FULL_SPEED
+    )
     p = motion_at(found.to_dict(), np.arange(0, SECONDS, 1e-3))[0]
     from_square = np.degrees(np.abs(p[:, 2] - p[:, 1])).max()
     assert 75 < from_square <= 80 * (1 + TOLERANCE)
@@ -125,7 +130,9 @@ def test_a_parallelogram_stays_open():
 def test_capsules_of_a_loop_keep_their_distance():
     robot = mindyn.load_robot("semi_direct_drive")
     limits = mindyn.MotionLimits.of(robot, **BOUNDS)
-    found = mindyn.design_motion(robot, seconds=SECONDS, family=FAMILY, limits=limits, starts=1, capsule_radius=0.03)
+    found = mindyn.design_motion(
+        robot, seconds=SECONDS, family=FAMILY, limits=limits, starts=1, capsule_radius=0.03, **FULL_SPEED
+    )
     capsules = capsules_of(robot, 0.03).capsules
     links = [one.link for one in capsules]
     assert "rod" in links
@@ -158,7 +165,14 @@ def test_a_log_of_the_motion_tells_what_was_promised():
     robot = palletiser()
     robot = replace(robot, drives=tuple(one for one in robot.drives if one.joint in robot.primary_names))
     found = mindyn.design_motion(
-        robot, seconds=SECONDS, family=FAMILY, limits=limits_of(robot), starts=1, noise=0.1, deadline_s=5.0
+        robot,
+        seconds=SECONDS,
+        family=FAMILY,
+        limits=limits_of(robot),
+        starts=1,
+        noise=0.1,
+        deadline_s=5.0,
+        **FULL_SPEED,
     )
     q, qd, qdd, _ = found.sample(100.0)
     model = mindyn.compile_model(found.robot, drives=True)
@@ -180,7 +194,7 @@ def test_the_program_designs_for_a_parallelogram(tmp_path):
         + "[upper]\n"
         + "".join(f"{name} = 1.0\n" for name in ("joint1", "joint2", "joint_crank", "joint3"))
     )
-    options = ("--seconds", 6, "--limits", file, "--deadline-s", 1, "--starts", 1, "--json")
+    options = ("--seconds", 6, "--limits", file, "--deadline-s", 1, "--starts", 1, "--no-floor", "--json")
     ended = mindyn_program("excite", "semi_direct_drive", *options, "--out", tmp_path / "motion")
     assert ended.code == 0, ended.err
     said = json.loads(ended.out)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from closeness import ORACLE, SAME_ALGEBRA, assert_close
 from equations import equations
+from excitation.full_speed import FULL_SPEED
 from excitation.independent_check import motion_at, neighbours, smallest_gaps, torques, worst_parts
 from robots import random_robot
 
@@ -35,7 +36,8 @@ TOLERANCE = 1e-9
 
 def designed(criterion="condition", **options):
     robot = mindyn.load_robot("puma560")
-    return mindyn.design_motion(robot, seconds=SECONDS, family=FAMILY, criterion=criterion, starts=1, **options)
+    settings = {"seconds": SECONDS, "family": FAMILY, "criterion": criterion, "starts": 1}
+    return mindyn.design_motion(robot, **FULL_SPEED, **settings, **options)
 
 
 @pytest.fixture(scope="module")
@@ -140,7 +142,9 @@ def test_an_estimate_serves_as_the_prior(design):
 
 def small(**options):
     robot = random_robot(11, joints=3, tree=False, gravity=(0.0, 0.0, -9.81))
-    settings = {"seconds": 8.0, "family": mindyn.Fourier(3, ramp_s=1.0), "starts": 1, "noise": 0.5} | options
+    settings = (
+        {"seconds": 8.0, "family": mindyn.Fourier(3, ramp_s=1.0), "starts": 1, "noise": 0.5} | FULL_SPEED | options
+    )
     limits = settings.pop("limits", mindyn.MotionLimits.of(robot, acceleration=15.0, jerk=150.0))
     return mindyn.design_motion(robot, limits=limits, **settings)
 

@@ -11,6 +11,7 @@ import numpy as np
 import polars
 import pytest
 from closeness import SAME_ALGEBRA, assert_close
+from excitation.full_speed import FULL_SPEED
 from excitation.independent_check import motion_at
 from robots import random_robot
 from typer.testing import CliRunner
@@ -24,7 +25,7 @@ from mindyn.excitation.motion_files import ALL
 @pytest.fixture(scope="module")
 def design():
     robot = random_robot(11, joints=2, tree=False, gravity=(0.0, -9.81, 0.0))
-    return mindyn.design_motion(robot, seconds=6.0, family=mindyn.Fourier(2, ramp_s=1.0), starts=1)
+    return mindyn.design_motion(robot, seconds=6.0, family=mindyn.Fourier(2, ramp_s=1.0), starts=1, **FULL_SPEED)
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +62,7 @@ def test_spline_coefficients_give_the_motion_back():
     from mindyn.excitation.motion_files import coefficients_of
 
     robot = random_robot(11, joints=2, tree=False, gravity=(0.0, -9.81, 0.0))
-    design = mindyn.design_motion(robot, seconds=6.0, family=mindyn.BSpline(6), starts=1)
+    design = mindyn.design_motion(robot, seconds=6.0, family=mindyn.BSpline(6), starts=1, **FULL_SPEED)
     record = coefficients_of(design)
     q, _, _, t = design.sample(50.0)
     assert_close(BSpline(record["knots"], record["control_points"], record["family"]["degree"])(t), q, SAME_ALGEBRA)
@@ -168,7 +169,8 @@ def arm(tmp_path):
 
 def excite(folder, *options):
     given = ["excite", str(folder / "arm.toml"), "--seconds", "8", "--harmonics", "2", "--starts", "1"]
-    return CliRunner().invoke(app, [*given, "--limits", str(folder / "limits.toml"), *options])
+    whole = ["--speed", "1", "--acceleration", "1"]
+    return CliRunner().invoke(app, [*given, *whole, "--limits", str(folder / "limits.toml"), *options])
 
 
 def test_the_command_writes_all_files_and_prints_data_alone(arm):

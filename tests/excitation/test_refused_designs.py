@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from excitation.full_speed import FULL_SPEED
 from robots import random_robot
 
 import mindyn
@@ -20,7 +21,7 @@ def arm(**limits):
 
 
 def design(robot, limits=None, **options):
-    settings = {"seconds": 6.0, "family": mindyn.Fourier(2, ramp_s=1.0), "starts": 1} | options
+    settings = {"seconds": 6.0, "family": mindyn.Fourier(2, ramp_s=1.0), "starts": 1} | FULL_SPEED | options
     return mindyn.design_motion(robot, limits=limits, **settings)
 
 

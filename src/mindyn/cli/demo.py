@@ -56,7 +56,9 @@ def demo(
     truth = with_wrist_coupling(load_robot("puma560"))
     _talk(f"designing a motion of {SECONDS:g} s that tells the parameters, within the robot's limits")
     # All parameters equally clear: in 10 s the fastest motion has many reversals, whose rows mislead the timing.
-    design = design_motion(truth, seconds=SECONDS, criterion="condition", starts=1, progress=_talk)
+    design = design_motion(
+        truth, seconds=SECONDS, criterion="condition", speed=1.0, acceleration=1.0, floor=None, starts=1, progress=_talk
+    )
     _talk("recording it, and another motion: friction, coupled wrist, encoder counts, torque noise")
     training, other = recorded(truth, design.reference, seed=1), recorded(truth, sines(truth), seed=2)
     estimates = identified(without_parameters(truth), training)

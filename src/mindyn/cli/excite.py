@@ -10,7 +10,7 @@ import numpy as np
 import typer
 
 from mindyn.cli.arguments import JSON, ROBOT, one_of, takes_robot
-from mindyn.errors import InputError
+from mindyn.errors import InputError, listed
 from mindyn.excitation.capsules import Capsule
 from mindyn.excitation.constraints import Box
 from mindyn.excitation.criteria import Name
@@ -23,7 +23,7 @@ from mindyn.excitation.splines import BSpline
 from mindyn.reading import read_toml
 from mindyn.robots.loading import RobotOptions
 
-PLACES = ("workspace", "obstacles", "capsules", "noise", "start")
+PLACES = ("workspace", "obstacles", "capsules", "tool", "noise", "start")
 """Tables of a limits file beside the limits themselves."""
 UNCLEAR: Final = 0.3
 """Predicted deviations that are a larger part of the value are said."""
@@ -46,8 +46,17 @@ def excite(
         ),
     ] = "D",
     limits: Annotated[
-        Path | None, typer.Option(help="A .toml with limits, workspace, obstacles, capsules, noise and start.")
+        Path | None, typer.Option(help="A .toml with limits, workspace, obstacles, capsules, tool, noise and start.")
     ] = None,
+    floor: Annotated[
+        float | None,
+        typer.Option(help="Height of the floor above the root's origin, m; 0.0 unless the workspace states one."),
+    ] = None,
+    no_floor: Annotated[bool, typer.Option("--no-floor", help="There is no floor.")] = False,
+    speed: Annotated[
+        float, typer.Option(help="Part of the speed limits to use; 1.0 for all, after a first run.")
+    ] = 0.5,
+    acceleration: Annotated[float, typer.Option(help="Part of the acceleration limits to use.")] = 0.5,
     out: Annotated[Path | None, typer.Option(help="Folder for samples, coefficients, C header, ROS 2, plot.")] = None,
     rate_hz: Annotated[float, typer.Option(help="Rate of the samples and of the log to be recorded.")] = 100.0,
     starts: Annotated[int, typer.Option(help="Searches from random motions.")] = 4,
@@ -61,6 +70,8 @@ def excite(
 ) -> None:
     """Design an exciting motion within a robot's limits; Ctrl-C takes the best so far."""
     arm = options.load(robot)
+    if no_floor and floor is not None:
+        raise InputError("--floor and --no-floor exclude each other", hint="leave one of them out")
     given = _table(limits)
     bounds = MotionLimits.from_dict(arm, {key: value for key, value in given.items() if key not in PLACES})
     if out is not None:
@@ -74,8 +85,12 @@ def excite(
         noise=given.get("noise"),
         rate_hz=rate_hz,
         start=given.get("start"),
-        obstacles=_capsules(given.get("obstacles", [])),
+        speed=speed,
+        acceleration=acceleration,
+        obstacles=_obstacles(given.get("obstacles", [])),
         workspace=_box(given.get("workspace")),
+        floor=None if no_floor else "base plane" if floor is None else floor,
+        tool=_capsules(given.get("tool", []), arm.link_names[-1]),
         capsules=_capsules(given["capsules"]) if "capsules" in given else None,
         starts=starts,
         seed=seed,
@@ -91,15 +106,17 @@ def excite(
 
 
 def _hardly_told(prediction: Prediction) -> list[str]:
-    """A sentence where a log will leave parameters unclear."""
-    values = () if prediction.values is None else np.abs(prediction.values)
-    told = [(n, d / v) for n, v, d in zip(prediction.names, values, prediction.deviations, strict=False) if v > 0]
-    names = [f"{name} (to {100 * part:.0f} %)" for name, part in told if part > UNCLEAR]
-    if not names:
+    """Sentences where a log will leave parameters unclear; absolute deviations where a value may be zero."""
+    if prediction.values is None or prediction.relative is None:
         return []
-    more = f" and {len(names) - SAID} more" if len(names) > SAID else ""
-    unclear = f"one log will hardly tell {', '.join(names[:SAID])}{more}"
-    return [f"{unclear}: record the motion several times, or design a longer one"]
+    rows = list(zip(prediction.names, prediction.relative, prediction.deviations, strict=True))
+    vague = [f"{name} (to {100 * part:.0f} %)" for name, part, _ in rows if part > UNCLEAR]
+    zero = [f"{name} (+- {deviation:.2g})" for name, part, deviation in rows if np.isnan(part)]
+    said = [f"one log will hardly tell {listed(vague, SAID)}: record the motion several times, or design a longer one"]
+    said = said if vague else []
+    if zero:
+        said.append(f"not told from zero, with the standard deviation that a log will leave: {listed(zero, SAID)}")
+    return said
 
 
 def _talk(line: str) -> None:
@@ -112,18 +129,33 @@ def _table(path: Path | None) -> dict[str, Any]:
     return read_toml(path, "file of limits", InputError, "a line of it is like: velocity = { joint1 = 2.0 }")
 
 
-def _capsules(entries: Any) -> tuple[Capsule, ...]:
-    """Tables with `a`, `b` (a sphere without it), `radius`, and `link` where it moves."""
+def _obstacles(entries: Any) -> tuple[Capsule | Box, ...]:
+    """Tables of capsules, or with `lower` and `upper` corners of a box."""
+    _require_tables(entries)
+    return tuple(
+        Box(entry["lower"], entry["upper"])
+        if isinstance(entry, dict) and set(entry) == {"lower", "upper"}
+        else _capsule(entry, "")
+        for entry in entries
+    )
+
+
+def _capsules(entries: Any, link: str = "") -> tuple[Capsule, ...]:
+    """Tables of capsules, on `link` where they name none."""
+    _require_tables(entries)
+    return tuple(_capsule(entry, link) for entry in entries)
+
+
+def _require_tables(entries: Any) -> None:
     if not isinstance(entries, list):
-        raise InputError(f"obstacles and capsules are lists of tables, got {entries!r}", hint="[[obstacles]]")
-    made = []
-    for entry in entries:
-        if not isinstance(entry, dict) or not {"a", "radius"} <= set(entry) <= {"link", "a", "b", "radius"}:
-            raise InputError(f"a capsule has a, radius, and maybe b and link; got {entry!r}")
-        made.append(
-            Capsule(entry.get("link", ""), entry["a"], entry["b"] if "b" in entry else entry["a"], entry["radius"])
-        )
-    return tuple(made)
+        raise InputError(f"obstacles, capsules and tool are lists of tables, got {entries!r}", hint="[[obstacles]]")
+
+
+def _capsule(entry: Any, link: str) -> Capsule:
+    """A table with `a`, `b` (a sphere without it), `radius`, and `link` where it moves."""
+    if not isinstance(entry, dict) or not {"a", "radius"} <= set(entry) <= {"link", "a", "b", "radius"}:
+        raise InputError(f"a capsule has a, radius, and maybe b and link, and a box has lower and upper; got {entry!r}")
+    return Capsule(entry.get("link", link), entry["a"], entry["b"] if "b" in entry else entry["a"], entry["radius"])
 
 
 def _box(entry: Any) -> Box | None:

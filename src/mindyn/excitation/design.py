@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from time import monotonic
-from typing import Final, get_args
+from typing import Final, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -33,10 +33,11 @@ from mindyn.excitation.design_inputs import (
     start_of,
     whole_number,
 )
+from mindyn.excitation.extent import extent_of
 from mindyn.excitation.instants import Instants
 from mindyn.excitation.limits import STILL, MotionLimits
 from mindyn.excitation.motion_design import MotionDesign, Prediction, check_note, check_times, sample_times
-from mindyn.excitation.motions import Family, require_seconds
+from mindyn.excitation.motions import Family, Motion, require_seconds
 from mindyn.excitation.problem import KNOTS_PER_CYCLE, SAMPLES_PER_CYCLE, Problem
 from mindyn.excitation.safety import Surroundings, safety_of
 from mindyn.excitation.solving import Search, Stopped
@@ -64,8 +65,12 @@ def design_motion(
     rate_hz: float = 100.0,
     previous: Information | None = None,
     start: ArrayLike | None = None,
-    obstacles: Sequence[Capsule] = (),
+    speed: float = 0.5,
+    acceleration: float = 0.5,
+    obstacles: Sequence[Capsule | Box] = (),
     workspace: Box | None = None,
+    floor: float | Literal["base plane"] | None = "base plane",
+    tool: Sequence[Capsule] = (),
     self_collision: bool = True,
     capsules: Sequence[Capsule] | None = None,
     capsule_radius: float | None = None,
@@ -89,8 +94,13 @@ def design_motion(
     rate_hz         of the log that will be recorded, its torque noise independent from row to row
     previous        information of earlier logs: the new motion tells what they do not
     start           (n,) where the motion begins and ends; free if left out
-    obstacles       capsules fixed in the root frame (link "")
+    speed           part of the speed limits that may be used: half of them, for a first run, if left out
+    acceleration    part of the acceleration limits, likewise (see `MotionLimits.parts`)
+    obstacles       capsules fixed in the root frame (link ""), and finite boxes
     workspace       a `Box` that the moving links stay in
+    floor           m, a height in the root frame that they stay above; "base plane" is 0.0, unless the workspace has a
+                    lower z wall of its own; None for none
+    tool            capsules on links beside their own: a tool, a payload
     self_collision  whether links must keep apart; by `capsules`, or those made of shapes and joints (`capsules_of`)
     starts          how many searches are carried to their end, out of three times as many random beginnings by `seed`
     deadline_s      seconds after which the search ends; the best motion so far is then checked and judged, which takes
@@ -104,7 +114,8 @@ def design_motion(
     whole_number(starts, 1, "starts")
     deadline = deadline_of(begin, deadline_s)
     arm = robot_to_estimate(robot, drives)
-    bounds = limits_for(arm, limits)
+    whole = limits_for(arm, limits)
+    bounds = whole.parts(speed, acceleration)
     deviations, from_there = noise_of(arm, bounds, noise), start_of(arm, bounds, start)
     columns = Columns(arm, drives=drives, speeds=bounds.velocity)
     question = Question(
@@ -121,7 +132,9 @@ def design_motion(
     )
     require_rows(columns, len(sample_times(question.seconds, question.rate_hz)), question.earlier)
     own = None if capsules is None else tuple(capsules)
-    around = Surroundings(tuple(obstacles), workspace, self_collision, own, capsule_radius, clearance_m)
+    around = Surroundings(
+        tuple(obstacles), workspace, floor, tuple(tool), self_collision, own, capsule_radius, clearance_m
+    )
     safety = safety_of(columns, bounds, question.beta, around, seed)
     rng = np.random.default_rng(seed)
     problem = problem_of(question, safety.constraints, rng)
@@ -129,8 +142,15 @@ def design_motion(
     dense = Instants.at(checked, problem.family, problem.seconds)
     search = Search(problem, dense, deadline)
     ending = _searched(search, bounds, rng, starts, progress or (lambda _: None))
-    notes = (*bounds.notes(arm), *safety.notes, *noise_note(noise), *check_note(checked))
-    return _design(question, search, f"{ending} after {monotonic() - begin:.1f} s", notes)
+    notes = (
+        *bounds.notes(arm),
+        *whole.guessed_accelerations(arm, acceleration),
+        *safety.notes,
+        *noise_note(noise),
+        *check_note(checked),
+    )
+    parts = {"velocity": float(speed), "acceleration": float(acceleration)}
+    return _design(question, search, f"{ending} after {monotonic() - begin:.1f} s", notes, safety.capsules, parts)
 
 
 def problem_of(question: Question, constraints: tuple[Constraint, ...], rng: np.random.Generator) -> Problem:
@@ -195,7 +215,14 @@ def _shown(problem: Problem, value: float) -> str:
     return f"{problem.criterion.name} {value:.4g}"
 
 
-def _design(question: Question, search: Search, ending: str, notes: tuple[str, ...]) -> MotionDesign:
+def _design(
+    question: Question,
+    search: Search,
+    ending: str,
+    notes: tuple[str, ...],
+    capsules: tuple[Capsule, ...],
+    parts: dict[str, float],
+) -> MotionDesign:
     if search.best is None:
         raise InputError(
             "no motion away from any place to stand keeps to the limits",
@@ -227,7 +254,15 @@ def _design(question: Question, search: Search, ending: str, notes: tuple[str, .
         question.rate_hz,
         status,
         notes,
+        extent=extent_of(question.robot, capsules, search.dense.t, *_dense_state(search, motion)),
+        parts=parts,
     )
+
+
+def _dense_state(search: Search, motion: Motion) -> tuple[Array, Array]:
+    """q and qd at the instants of the check."""
+    state = search.dense.state(np.vstack([motion.start, motion.coefficients]))
+    return state[0], state[1]
 
 
 def _inverse(S: Array) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
 import numpy as np
@@ -20,6 +20,8 @@ REQUIRED: Final = ("lower", "upper", "velocity", "effort")
 ONE_TURN: Final = 2 * np.pi
 """rad: ends of a motion of a continuous joint. Beyond them nothing new is told, since the dynamics repeat, but cables
 wind up."""
+TO_FULL_SPEED_S: Final = 0.2
+"""Within this time a joint may reach its full speed where it states no acceleration but part of it is wanted."""
 STILL: Final = 1e-12
 """Stands for a limit of zero where one divides by it."""
 
@@ -119,6 +121,25 @@ class MotionLimits:
                 raise InputError(f"no limit {key!r}; there are: {', '.join(known)}")
         return MotionLimits.of(robot, **values)
 
+    def parts(self, speed: float, acceleration: float) -> MotionLimits:
+        """The same with these parts of the speeds and accelerations, 1 at most.
+
+        A joint without a stated acceleration has, for a part below 1, that which takes it to its full speed within
+        `TO_FULL_SPEED_S`: half of what nobody knows would be no limit.
+        """
+        for name, part in (("speed", speed), ("acceleration", acceleration)):
+            if not (isinstance(part, (int, float)) and not isinstance(part, bool) and 0 < part <= 1):
+                raise InputError(f"{name} = {part!r}; it is a part of the limits, above 0 up to 1", hint=f"{name}=0.5")
+        taken = self.acceleration
+        if acceleration < 1:
+            taken = np.where(np.isfinite(taken), taken, self.velocity / TO_FULL_SPEED_S)
+        return replace(
+            self,
+            velocity=speed * self.velocity,
+            acceleration=acceleration * taken,
+            dependent=None if self.dependent is None else self.dependent.parts(speed, acceleration),
+        )
+
     def notes(self, robot: Robot) -> tuple[str, ...]:
         """Says which continuous joints keep to ends that nobody gave."""
         ends = zip(robot.primary_joints, self.lower, self.upper, strict=True)
@@ -127,6 +148,16 @@ class MotionLimits:
             return ()
         return (
             f"kept within one turn either way, though continuous: {', '.join(kept)}; lower and upper say otherwise",
+        )
+
+    def guessed_accelerations(self, robot: Robot, acceleration: float) -> tuple[str, ...]:
+        """Says of which joints `parts` takes an acceleration that nobody stated."""
+        unstated = [name for name, a in zip(robot.primary_names, self.acceleration, strict=True) if np.isinf(a)]
+        if not unstated or acceleration >= 1:
+            return ()
+        return (
+            f"no acceleration limit is stated of {', '.join(unstated)}: {acceleration:g} of what takes a joint to its "
+            f"full speed in {TO_FULL_SPEED_S:g} s is taken (a guess)",
         )
 
     def to_dict(self) -> dict[str, Any]:

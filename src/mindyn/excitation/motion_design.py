@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from mindyn.algebra.spread import relative_deviation
 from mindyn.algebra.values import Array
+from mindyn.excitation.extent import Extent
 from mindyn.excitation.limits import MotionLimits
 from mindyn.excitation.motions import Motion
 from mindyn.robots.robot import Robot
@@ -24,6 +25,10 @@ CHECKED: Final = 80_000
 CHECKED_PER_CYCLE: Final = 200
 """Instants at which the rest of a long motion is checked, and for every cycle of its fastest function: a peak between
 two of the latter is missed by 1.2e-4 of its size. One check of 600 s at 1 kHz takes a PUMA 560 0.7 s."""
+
+
+SHARED: Final = ("position", "velocity", "acceleration", "jerk", "torque")
+"""Limits whose shares are summed up by kind."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,6 +64,8 @@ class MotionDesign:
     used        largest part of every limit that the motion takes, 1 at most
     status      what came of the search, as a sentence
     notes       what was taken for granted
+    extent      lowest point, reach and speed of the flange
+    parts       of the "velocity" and "acceleration" limits that `limits` are; 1 where left out
     """
 
     robot: Robot
@@ -72,6 +79,17 @@ class MotionDesign:
     rate_hz: float
     status: str
     notes: tuple[str, ...] = ()
+    extent: Extent | None = None
+    parts: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """The largest part of each whole limit, by what is limited: position, velocity, ..., gap, wall."""
+        found: dict[str, float] = {}
+        for label, value in self.used.items():
+            kind = "wall" if label.endswith("wall") else label.split(" of ")[0]
+            found[kind] = max(found.get(kind, 0.0), value * self.parts.get(kind, 1.0))
+        return found
 
     @property
     def seconds(self) -> float:
@@ -103,7 +121,14 @@ class MotionDesign:
             rows.append((name, value, f"{found.deviations[k]:.2g}", part, f"{found.excitation[k]:.3g}"))
         nearest = sorted(self.used.items(), key=lambda pair: -pair[1])[:8]
         used = ", ".join(f"{label} {100 * value:.1f} %" for label, value in nearest)
-        return f"{text_table(rows)}\n\nused of limits: {used}\n{self.status}"
+        whole = ", ".join(f"{kind} {100 * value:.0f} %" for kind, value in self.shares.items() if kind in SHARED)
+        said = [f"used of limits: {used}", f"share of the whole limits: {whole}"]
+        if self.parts:
+            asked = " and ".join(f"{100 * part:g} % of {kind}" for kind, part in self.parts.items())
+            said[1] += f" (at most {asked} asked for)"
+        if self.extent is not None:
+            said.append(str(self.extent))
+        return "\n".join([text_table(rows), "", *said, self.status])
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as JSON can hold it."""
@@ -126,6 +151,8 @@ class MotionDesign:
             },
             "limits": self.limits.to_dict(),
             "used": dict(self.used),
+            "parts": dict(self.parts),
+            "extent": None if self.extent is None else self.extent.to_dict(),
             "status": self.status,
             "notes": list(self.notes),
         }

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
@@ -15,6 +14,7 @@ from mindyn.excitation.capsules import Capsule, CapsuleModel, capsules_of
 from mindyn.excitation.clearance import Pairs, moved_by
 from mindyn.excitation.columns import Columns, base_of, coulomb_columns
 from mindyn.excitation.constraints import Box, Constraint, Gaps, Rates, Torques, Walls
+from mindyn.excitation.keep_out import kept_out
 from mindyn.excitation.limits import STILL, MotionLimits
 from mindyn.excitation.loop_limits import loop_constraints
 from mindyn.kernels.model import compile_model
@@ -25,6 +25,9 @@ from mindyn.robots.robot import Robot
 PROBES: Final = 500
 """Random positions at which capsules are tried: those that overlap at all of them do so by construction."""
 
+BASE_PLANE_M: Final = 0.0
+"""Height in the root frame of the plane that an arm is mounted on."""
+
 UNMOVED_M: Final = 1e-9
 """What changes by less over these positions, no joint moves."""
 
@@ -33,16 +36,20 @@ UNMOVED_M: Final = 1e-9
 class Surroundings:
     """What a motion must not hit.
 
-    obstacles       capsules in the root frame (link "")
+    obstacles       capsules in the root frame (link ""), and finite boxes
     workspace       a box that the moving links must stay in
+    floor           m, height of a floor in the root frame; "base plane": 0.0 where the workspace states none
+    tool            capsules fixed to links beside their own: a tool, a payload, cables
     self_collision  whether the robot's links must keep apart
     capsules        of the links, in place of those that are made of shapes and joints
     radius          m, of capsules between joints
     clearance       m, that is kept between all surfaces
     """
 
-    obstacles: tuple[Capsule, ...] = ()
+    obstacles: tuple[Capsule | Box, ...] = ()
     workspace: Box | None = None
+    floor: float | Literal["base plane"] | None = None
+    tool: tuple[Capsule, ...] = ()
     self_collision: bool = True
     capsules: tuple[Capsule, ...] | None = None
     radius: float | None = None
@@ -51,22 +58,69 @@ class Surroundings:
     def __post_init__(self) -> None:
         if not (np.isfinite(self.clearance) and self.clearance >= 0):
             raise InputError(f"clearance_m must be zero or a positive number of metres, got {self.clearance!r}")
+        for one in self.boxes:
+            if not np.isfinite([one.lower, one.upper]).all():
+                raise InputError(
+                    f"an obstacle is a finite box, got {one.lower.tolist()} to {one.upper.tolist()}",
+                    hint="walls of the room are faces of the workspace",
+                )
+        if self.floor not in ("base plane", None):
+            require_height(self.floor)
+
+    @property
+    def boxes(self) -> tuple[Box, ...]:
+        """Those among the obstacles."""
+        return tuple(one for one in self.obstacles if isinstance(one, Box))
+
+    @property
+    def posts(self) -> tuple[Capsule, ...]:
+        """The capsules among the obstacles."""
+        return tuple(one for one in self.obstacles if isinstance(one, Capsule))
+
+    @property
+    def is_stated(self) -> bool:
+        """Whether there is something to hit that the user stated."""
+        return bool(self.obstacles) or self.workspace is not None or isinstance(self.floor, (int, float))
+
+    @property
+    def room(self) -> Box | None:
+        """The workspace, above the floor."""
+        box = self.workspace
+        height = self.floor
+        if height == "base plane":
+            height = None if box is not None and np.isfinite(box.lower[2]) else BASE_PLANE_M
+        if height is None:
+            return box
+        lower, upper = (np.full(3, -np.inf), np.full(3, np.inf)) if box is None else (box.lower.copy(), box.upper)
+        lower[2] = max(lower[2], float(height))
+        return Box(lower, upper)
 
     def body(self, robot: Robot) -> CapsuleModel:
-        """The robot's capsules."""
-        if self.capsules is None:
-            return capsules_of(robot, self.radius)
-        for one in self.capsules:
+        """The robot's capsules, and the tool's."""
+        for one in (*(self.capsules or ()), *self.tool):
             robot.link_index(one.link)
-        return CapsuleModel(self.capsules, "given")
+        own = capsules_of(robot, self.radius) if self.capsules is None else CapsuleModel(self.capsules, "given")
+        carried = f"; {len(self.tool)} of the tool, as given" if self.tool else ""
+        return CapsuleModel((*own.capsules, *self.tool), own.origin + carried)
+
+
+def require_height(height: object) -> float:
+    """A floor's height, m."""
+    if isinstance(height, bool) or not isinstance(height, (int, float)) or not np.isfinite(height):
+        raise InputError(
+            f'floor = {height!r}; it is a height in m above the root\'s origin, None, or "base plane"',
+            hint="floor=0.0, or floor=None for none",
+        )
+    return float(height)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Safety:
-    """All constraints, and sentences on what was taken for granted."""
+    """All constraints, sentences on what was taken for granted, and the capsules that stand for the robot."""
 
     constraints: tuple[Constraint, ...]
     notes: tuple[str, ...]
+    capsules: tuple[Capsule, ...] = ()
 
 
 def safety_of(columns: Columns, limits: MotionLimits, beta: Array | None, around: Surroundings, seed: int) -> Safety:
@@ -76,8 +130,9 @@ def safety_of(columns: Columns, limits: MotionLimits, beta: Array | None, around
     if np.isfinite(limits.effort).any():
         assert beta is not None
         made.append(_torques(columns, limits, beta))
-    kept, notes = _capsule_constraints(robot, limits, around, seed)
-    return Safety((*made, *kept), notes)
+    body = around.body(robot)
+    kept, notes = _capsule_constraints(robot, limits, around, body, seed)
+    return Safety((*made, *kept), notes, body.capsules)
 
 
 def _rates(robot: Robot, limits: MotionLimits) -> list[Rates]:
@@ -125,33 +180,62 @@ def _with_drives(base: BaseParameters, beta: Array) -> tuple[BaseParameters, Arr
 
 
 def _capsule_constraints(
-    robot: Robot, limits: MotionLimits, around: Surroundings, seed: int
+    robot: Robot, limits: MotionLimits, around: Surroundings, body: CapsuleModel, seed: int
 ) -> tuple[list[Constraint], tuple[str, ...]]:
-    for one in around.obstacles:
+    for one in around.posts:
         if robot.link_index(one.link or robot.root.name) >= 0:
             raise InputError(f"an obstacle stands still, but its capsule is fixed to the moving link {one.link!r}")
-    body = around.body(robot)
     bare = _links_without_capsules(robot, body, around)
     probes = random_positions(limits, np.random.default_rng(seed), PROBES)
     made: list[Constraint] = []
     notes: list[str] = []
-    if body.capsules and (around.self_collision or around.obstacles):
+    if body.capsules and (around.self_collision or around.posts):
         pairs, dropped = _pairs(robot, body, around, probes)
-        notes += [f"capsules {body.origin}", *dropped]
+        notes += dropped
         made += [Gaps(pairs, around.clearance)] if len(pairs.pairs) else []
-    if around.workspace is not None and body.capsules:
-        walls = _walls(robot, body.capsules, around.workspace, around.clearance, probes)
-        made += [walls] if len(walls.offsets) else []
-    if bare and (made or notes):
+    if body.capsules and (around.room is not None or around.boxes):
+        made += _room_constraints(robot, body.capsules, around, probes)
+    notes += _room_notes(around, made)
+    if made:
+        notes.insert(0, f"capsules {body.origin}")
+    if bare and (made or around.room is not None):
         notes.append(f"not checked, since no capsule stands for them: {', '.join(bare)}")
     return made, tuple(notes)
+
+
+def _room_constraints(
+    robot: Robot, capsules: Sequence[Capsule], around: Surroundings, probes: Array
+) -> list[Constraint]:
+    """Walls and boxes against every capsule that a joint moves."""
+    ends = Pairs(robot, capsules, np.zeros((0, 2), dtype=np.intp))
+    places = ends.points.positions(probes)
+    made: list[Constraint] = []
+    if around.room is not None:
+        walls = _walls(ends, places, around.room, around.clearance)
+        made += [walls] if len(walls.offsets) else []
+    if around.boxes:
+        moves = np.ptp(places, axis=0).max(axis=1).reshape(-1, 2).max(axis=1) > UNMOVED_M
+        made.append(kept_out(ends, around.boxes, moves.tolist(), around.clearance))
+    return made
+
+
+def _room_notes(around: Surroundings, made: Sequence[Constraint]) -> list[str]:
+    """Says that a floor was taken where nobody stated one, or that there is none."""
+    room = around.room
+    if room is None or not np.isfinite(room.lower[2]):
+        return ["no floor is kept: nothing keeps the arm from what it stands on"]
+    if not any(isinstance(one, Walls) for one in made):
+        return ["no height of the arm depends on its joints, or no link has a size: the floor is not checked"]
+    if around.floor == "base plane" and (around.workspace is None or not np.isfinite(around.workspace.lower[2])):
+        return [f"floor taken at the base plane, z = {BASE_PLANE_M:g} m of the root frame; state where it is"]
+    return []
 
 
 def _links_without_capsules(robot: Robot, body: CapsuleModel, around: Surroundings) -> list[str]:
     """Moving links that nothing is kept from; refused where that are all of them, and there is something to hit."""
     links = {one.link for one in body.capsules}
     bare = [name for name in robot.link_names if name not in links]
-    if len(bare) == robot.joint_count and (around.obstacles or around.workspace is not None):
+    if len(bare) == robot.joint_count and around.is_stated:
         raise InputError(
             f"no obstacle or wall can be checked: no moving link of robot {robot.name!r} has a size "
             f"({', '.join(bare)}: neither shapes other than meshes nor a further joint or frame)",
@@ -171,7 +255,7 @@ def _pairs(robot: Robot, body: CapsuleModel, around: Surroundings, probes: Array
     Neighbours share a joint, or are joined through links without a capsule, as those of a spherical wrist. Links that
     always touch are left out; of an obstacle those alone that do so by the same depth, as what stands on a pedestal.
     """
-    capsules = (*body.capsules, *around.obstacles)
+    capsules = (*body.capsules, *around.posts)
     links, own = moved_by(robot, capsules), len(body.capsules)
     before = _bodies_before(robot, set(links[:own]))
     wanted = [
@@ -204,18 +288,17 @@ def _apart(before: dict[int, int | None], one: int, other: int) -> bool:
     return one != other and before[other] != one and before[one] != other
 
 
-def _walls(robot: Robot, capsules: Sequence[Capsule], box: Box, clearance: float, probes: Array) -> Walls:
-    """Both ends of every capsule against every face; ends that no joint moves are left out."""
-    pairs = Pairs(robot, capsules, np.zeros((0, 2), dtype=np.intp))
-    moving: NDArray[np.intp] = np.flatnonzero(np.ptp(pairs.points.positions(probes), axis=0).max(axis=1) > UNMOVED_M)
+def _walls(ends: Pairs, places: Array, box: Box, clearance: float) -> Walls:
+    """Both ends of every capsule against every face; those that no joint moves towards it are left out."""
+    moved = np.ptp(places, axis=0) > UNMOVED_M
     point, directions, offsets, names = [], [], [], []
     for axis, side, corner in ((a, s, c[a]) for s, c in ((1.0, box.lower), (-1.0, box.upper)) for a in range(3)):
         if not np.isfinite(corner):
             continue
-        for k in moving:
-            one = capsules[k // 2]
+        for k in np.flatnonzero(moved[:, axis]):
+            one = ends.capsules[k // 2]
             point.append(k)
             directions.append(side * np.eye(3)[axis])
             offsets.append(side * corner + one.radius + clearance)
             names.append(f"{one.link} above the {'lower' if side > 0 else 'upper'} {'xyz'[axis]} wall")
-    return Walls(pairs.points, np.array(point, dtype=np.intp), np.array(directions), np.array(offsets), tuple(names))
+    return Walls(ends.points, np.array(point, dtype=np.intp), np.array(directions), np.array(offsets), tuple(names))

@@ -39,7 +39,8 @@ def places_to_stand(problem: Problem, limits: MotionLimits, rng: np.random.Gener
     raise InputError(
         f"the robot cannot even stand still {where}: {', '.join(broken)} "
         f"(best {worst[best].max():.3g} times the limit)",
-        hint="raise these limits, lower torque_margin, or move what stands in the way",
+        hint="raise these limits, lower torque_margin, or move what stands in the way; where it is the floor: "
+        "floor= (--floor) states its height in the root frame, floor=None (--no-floor) that there is none",
     )
 
 

@@ -1,0 +1,84 @@
+"""`Extent`: how low, how far and how fast a motion takes the arm."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from mindyn.algebra.values import Array
+from mindyn.excitation.capsules import Capsule
+from mindyn.excitation.clearance import Points
+from mindyn.robots.robot import Robot
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """Of all capsules of moving links with their radii, or of the links' origins where there are none; root frame.
+
+    lowest_m, highest_m  least and greatest z
+    lowest_link          whose it is, at the time lowest_s
+    reach_m              greatest horizontal distance from the root's z axis
+    flange               the outermost link that moves fastest, or the frame on it
+    flange_speed         m/s, its greatest
+    """
+
+    lowest_m: float
+    lowest_link: str
+    lowest_s: float
+    highest_m: float
+    reach_m: float
+    flange: str
+    flange_speed: float
+
+    def __str__(self) -> str:
+        return (
+            f"lowest point {self.lowest_m:.3f} m ({self.lowest_link}, at {self.lowest_s:.2f} s), highest "
+            f"{self.highest_m:.3f} m, reach {self.reach_m:.3f} m from the base axis; peak speed of {self.flange} "
+            f"{self.flange_speed:.3g} m/s"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        return asdict(self)
+
+
+def extent_of(robot: Robot, capsules: Sequence[Capsule], t: Array, q: Array, qd: Array) -> Extent:
+    """Of the positions q and speeds qd (N, n) at t (N,); primary joints of a robot with loops."""
+    moving = [one for one in capsules if one.link and robot.link_index(one.link) >= 0]
+    if not moving:
+        moving = [Capsule(name, np.zeros(3), np.zeros(3), 1e-12) for name in robot.link_names]
+    links = [robot.link_index(one.link) for one in moving for _ in range(2)]
+    ends = np.array([end for one in moving for end in (one.a, one.b)])
+    P, radii = Points(robot, links, ends).positions(q), np.repeat([one.radius for one in moving], 2)
+    heights = P[..., 2] - radii
+    row, column = (int(k) for k in np.unravel_index(heights.argmin(), heights.shape))
+    names, flanges = _flanges(robot)
+    speeds = np.linalg.norm(np.einsum("tkij,tj->tki", flanges.slopes(q), qd), axis=-1).max(axis=0)
+    fastest = int(speeds.argmax())
+    return Extent(
+        float(heights.min()),
+        moving[column // 2].link,
+        float(t[row]),
+        float((P[..., 2] + radii).max()),
+        float((np.hypot(P[..., 0], P[..., 1]) + radii).max()),
+        names[fastest],
+        float(speeds[fastest]),
+    )
+
+
+def _flanges(robot: Robot) -> tuple[list[str], Points]:
+    """Frames on links that carry no further joint, or those links' own origins."""
+    carrying = {joint.parent for joint in robot.joints}
+    names, links, points = [], [], []
+    for number, name in enumerate(robot.link_names):
+        if name in carrying:
+            continue
+        frames = [(frame.name, frame.pose.translation) for frame in robot.frames if frame.link == name]
+        for label, point in frames or [(name, np.zeros(3))]:
+            names.append(label)
+            links.append(number)
+            points.append(point)
+    return names, Points(robot, links, np.array(points))

@@ -1,0 +1,95 @@
+"""`KeepOut`: boxes that the capsules of a robot must stay outside of, with exact derivatives.
+
+The signed distance of a point from a box is convex, and so is it along the segment of a capsule: its least value there
+is found by bisection on its slope, and changes with q as that of the point where it lies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mindyn.algebra.values import Array
+from mindyn.excitation.clearance import Pairs
+from mindyn.excitation.constraints import APPROACH_M, Box
+from mindyn.excitation.instants import Instants, State
+
+BISECTIONS: Final = 40
+"""Halvings of a segment: to 1e-12 of its length."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeepOut:
+    """Gaps between capsules and boxes, `clearance` (m) at least.
+
+    body     capsules, with their end points; its pairs do not count
+    boxes    finite ones in the root frame
+    series   (c, 2) numbers of a capsule and a box
+    """
+
+    body: Pairs
+    boxes: tuple[Box, ...]
+    series: NDArray[np.intp]
+    clearance: float
+
+    two_sided = False
+
+    @property
+    def labels(self) -> list[str]:
+        """See `Constraint`."""
+        return [f"gap of {self.body.capsules[i].link} - box {k + 1}" for i, k in self.series]
+
+    def gaps(self, q: Array) -> Array:
+        """(N, c) between surfaces, m; negative where they overlap."""
+        return self._nearest(self.body.points.positions(q))[0]
+
+    def values(self, state: State) -> Array:
+        """See `Constraint`."""
+        return np.asarray(1 - (self.gaps(state[0]) - self.clearance) / APPROACH_M)
+
+    def pulled_back(self, instants: Instants, state: State, weights: Array) -> Array:
+        """See `Constraint`."""
+        _, normal, s = self._nearest(self.body.points.positions(state[0]))
+        J, first = self.body.points.slopes(state[0]), 2 * self.series[:, 0]
+        moves = (1 - s)[..., None, None] * J[:, first] + s[..., None, None] * J[:, first + 1]
+        slopes = np.einsum("tci,tcij->tcj", normal, moves)
+        return instants.pulled_back_series(-weights[:, :, None] * slopes / APPROACH_M)
+
+    def _nearest(self, P: Array) -> tuple[Array, Array, Array]:
+        """Gaps (N, c), unit normals (N, c, 3) out of the boxes, and places s in [0, 1] on the segments."""
+        capsule, box = self.series.T
+        a, b = P[:, 2 * capsule], P[:, 2 * capsule + 1]
+        lower = np.array([one.lower for one in self.boxes])[box]
+        upper = np.array([one.upper for one in self.boxes])[box]
+        low, high = np.zeros(a.shape[:-1]), np.ones(a.shape[:-1])
+        for _ in range(BISECTIONS):
+            s = (low + high) / 2
+            rising = (signed_distance(a + s[..., None] * (b - a), lower, upper)[1] * (b - a)).sum(-1) > 0
+            low, high = np.where(rising, low, s), np.where(rising, s, high)
+        s = (low + high) / 2
+        distance, normal = signed_distance(a + s[..., None] * (b - a), lower, upper)
+        radii = np.array([self.body.capsules[i].radius for i in capsule])
+        return distance - radii, normal, s
+
+
+def signed_distance(p: Array, lower: Array, upper: Array) -> tuple[Array, Array]:
+    """Of points (..., 3) from boxes, negative inside; and its gradient, a unit vector out of the box."""
+    outside = p - np.clip(p, lower, upper)
+    length = np.sqrt((outside**2).sum(-1))
+    depths = np.stack([p - lower, upper - p], axis=-2).reshape(*p.shape[:-1], 6)
+    face = depths.argmin(-1)
+    shortest = np.take_along_axis(depths, face[..., None], axis=-1)[..., 0]
+    outward = np.vstack([-np.eye(3), np.eye(3)])[face]
+    is_out = length > 0
+    normal = np.where(is_out[..., None], outside / np.where(is_out, length, 1.0)[..., None], outward)
+    return np.where(is_out, length, -shortest), normal
+
+
+def kept_out(body: Pairs, boxes: Sequence[Box], moving: Sequence[bool], clearance: float) -> KeepOut:
+    """Every capsule that a joint moves against every box."""
+    series = [(i, k) for i, moves in enumerate(moving) if moves for k in range(len(boxes))]
+    return KeepOut(body, tuple(boxes), np.array(series, dtype=np.intp).reshape(-1, 2), clearance)

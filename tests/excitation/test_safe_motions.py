@@ -1,0 +1,179 @@
+"""Motions in a room: floor, walls, boxes, tool, parts of the limits; by an independent check at 1 kHz."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from closeness import DERIVATIVE, assert_close
+from excitation.independent_check import heights_of, least_room, smallest_gaps, worst_parts
+from excitation.test_gradients_of_designs import differences
+from robots import random_robot
+
+import mindyn
+from mindyn.excitation.capsules import Capsule
+from mindyn.excitation.clearance import Pairs
+from mindyn.excitation.constraints import Box, aggregated
+from mindyn.excitation.instants import Instants
+from mindyn.excitation.keep_out import kept_out, signed_distance
+from mindyn.excitation.safety import Surroundings
+
+FOLDER = Path(os.environ.get("MINDYN_ROBOT_FILES", "/nonexistent"))
+PUBLISHED = {
+    "ur5": "robotics-toolbox/xacro_generated/ur_description/urdf/ur5.urdf",
+    "iiwa14": "drake/iiwa_description/urdf/iiwa14_primitive_collision.urdf",
+}
+CLEARANCE, TOLERANCE = 0.01, 1e-6
+CRATE = Box((0.35, 0.1, 0.0), (0.75, 0.5, 0.4))
+
+
+def require_safe(robot, design, capsules, *, floor=0.0, boxes=(CRATE,)):
+    """Refuses a motion that breaks floor, boxes or limits, or keeps to them without moving."""
+    record = design.to_dict()
+    parts = worst_parts(design.robot, design.limits, record)
+    assert max(parts.values()) <= 1 + TOLERANCE, parts
+    room = least_room(robot, capsules, record, floor=floor, boxes=boxes)
+    assert min(room.values()) >= CLEARANCE - TOLERANCE, room
+    assert np.ptp(design.sample(100.0)[0], axis=0).max() > 0.1
+
+
+@pytest.mark.parametrize("name", ["ur10", "panda", *PUBLISHED])
+def test_no_designed_motion_breaks_floor_boxes_or_limits(name):
+    path = FOLDER / PUBLISHED.get(name, ".")
+    if name in PUBLISHED and not path.is_file():
+        pytest.skip("MINDYN_ROBOT_FILES holds no published robots")
+    robot = mindyn.load_robot(path if name in PUBLISHED else name)
+    limits = mindyn.MotionLimits.of(robot)
+    settings = {"seconds": 5.0, "family": mindyn.Fourier(2, ramp_s=1.0), "starts": 1, "deadline_s": 2.0}
+    design = mindyn.design_motion(robot, limits=limits, obstacles=(CRATE,), **settings)
+    require_safe(robot, design, mindyn.capsules_of(robot).capsules)
+    _, qd, qdd, _ = design.sample(1000.0)
+    assert (np.abs(qd) <= 0.5 * limits.velocity * (1 + TOLERANCE)).all()
+    stated = np.isfinite(limits.acceleration)
+    assert (np.abs(qdd[:, stated]) <= 0.5 * limits.acceleration[stated] * (1 + TOLERANCE)).all()
+
+
+@pytest.fixture(scope="module")
+def tall():
+    """A random arm of three joints on a post, that could reach below its base."""
+    return random_robot(11, joints=3, tree=False, gravity=(0.0, 0.0, -9.81))
+
+
+def small(robot, **options):
+    settings = {"seconds": 6.0, "family": mindyn.Fourier(2, ramp_s=1.0), "starts": 1, "noise": 0.5, "deadline_s": 0.5}
+    return mindyn.design_motion(robot, self_collision=False, **(settings | options))
+
+
+def test_what_is_printed_of_a_motion_is_what_pinocchio_finds(tall):
+    capsules = (Capsule("link3", np.zeros(3), np.array([0.3, 0, 0]), 0.03),)
+    design = small(tall, floor=None, capsules=capsules)
+    q, qd, _, _ = design.sample(1000.0)
+    ends = [Capsule("link3", end, end, 0.03) for end in (capsules[0].a, capsules[0].b)]
+    heights = heights_of(tall, ends, q) - 0.03
+    assert_close(design.extent.lowest_m, heights.min(), 1e-9)
+    X = mindyn.compile_model(design.robot).forward_kinematics(q, design.extent.flange)
+    speeds = np.linalg.norm(np.gradient(X[:, :3, 3], 1e-3, axis=0), axis=1)
+    assert_close(design.extent.flange_speed, speeds.max(), 1e-4)
+    assert f"lowest point {heights.min():.3f} m (link3" in design.table()
+    assert "share of the whole limits: " in design.table()
+    shares = np.abs(qd).max(axis=0) / mindyn.MotionLimits.of(tall).velocity
+    assert_close(design.shares["velocity"], shares.max(), 1e-6)
+    assert design.shares["velocity"] <= 0.5
+
+
+def test_a_floor_lifts_the_motion_and_a_tool_lifts_it_further(tall):
+    capsules = (Capsule("link3", np.zeros(3), np.array([0.3, 0, 0]), 0.03),)
+    low = small(tall, floor=None, capsules=capsules)
+    height = low.extent.lowest_m + 0.3
+    kept = small(tall, floor=height, capsules=capsules)
+    assert kept.extent.lowest_m >= height + CLEARANCE - TOLERANCE
+    tool = Capsule("link3", np.array([0.3, 0, 0]), np.array([0.3, 0, 0]), 0.2)
+    carrying = small(tall, floor=height, capsules=capsules, tool=(tool,))
+    ends = [Capsule("link3", tool.a, tool.a, 0.2)]
+    assert heights_of(tall, ends, carrying.sample(1000.0)[0]).min() >= height + 0.2 + CLEARANCE - TOLERANCE
+
+
+def test_the_default_floor_is_the_base_plane_unless_the_workspace_has_one():
+    assert Surroundings(floor="base plane").room.lower[2] == 0.0
+    assert Surroundings(floor="base plane", workspace=Box((-1, -1, -0.7))).room.lower[2] == -0.7
+    assert Surroundings(floor="base plane", workspace=Box(upper=(1, 1, 1))).room.lower[2] == 0.0
+    assert Surroundings(floor=0.2, workspace=Box((-1, -1, -0.7))).room.lower[2] == 0.2
+    assert Surroundings(floor=None).room is None
+    for wrong in (True, np.nan, "low"):
+        with pytest.raises(mindyn.MindynError, match="height in m"):
+            Surroundings(floor=wrong)
+    with pytest.raises(mindyn.MindynError, match="finite box"):
+        Surroundings(obstacles=(Box(),))
+
+
+def test_heights_that_no_joint_changes_are_no_floor_to_break():
+    robot = mindyn.load_robot("planar2")
+    limits = mindyn.MotionLimits.of(robot, lower=-2.0, upper=2.0, velocity=2.0, acceleration=10.0, effort=4000.0)
+    design = small(robot, limits=limits, noise=5.0)
+    assert any("the floor is not checked" in note for note in design.notes)
+
+
+def test_parts_of_the_limits_are_parts():
+    robot = mindyn.load_robot("panda")
+    whole = mindyn.MotionLimits.of(robot, acceleration=[np.inf, *[10.0] * 6])
+    half = whole.parts(0.5, 0.25)
+    assert_close(half.velocity, 0.5 * whole.velocity, 1e-15)
+    stated = np.isfinite(whole.acceleration)
+    assert_close(half.acceleration[stated], np.full(6, 2.5), 1e-15)
+    assert_close(half.acceleration[~stated], 0.25 * whole.velocity[~stated] / 0.2, 1e-15)
+    assert np.array_equal(whole.parts(1.0, 1.0).acceleration, whole.acceleration)
+    for wrong in (0.0, 1.5, "half", True):
+        with pytest.raises(mindyn.MindynError, match="part of the limits"):
+            whole.parts(wrong, 0.5)
+
+
+def test_distances_from_boxes_are_those_of_coal_with_exact_derivatives(tall):
+    rng = np.random.default_rng(3)
+    capsules = tuple(
+        Capsule(name, *rng.uniform(-0.3, 0.3, (2, 3)), radius)
+        for name, radius in zip(tall.link_names, (0.02, 0.05, 0.03), strict=True)
+    )
+    boxes = (Box((0.1, -0.4, -0.2), (0.5, 0.3, 0.4)), Box((-0.9, -0.9, -0.9), (-0.2, -0.3, -0.1)))
+    body = Pairs(tall, capsules, np.zeros((0, 2), dtype=np.intp))
+    constraint = kept_out(body, boxes, [True] * 3, CLEARANCE)
+    q = rng.uniform(-2, 2, (200, 3))
+    gaps = constraint.gaps(q)
+    pairs = [(i, 3 + k) for i, k in constraint.series]
+    expected = np.array([list(smallest_gaps(tall, [*capsules, *boxes], row[None], pairs).values()) for row in q])
+    apart = expected > 0  # how deep two shapes overlap, coal counts in another way
+    assert apart.mean() > 0.3
+    assert_close(gaps[apart], expected[apart], 1e-6)
+    assert (gaps[expected < -1e-6] < 0).all()
+    family = mindyn.Fourier(2, ramp_s=1.0)
+    instants = Instants.of(family, 6.0, 40)
+    z, along = 0.3 * rng.normal(size=(2, 1 + family.count, 3))
+    slopes = aggregated(constraint, instants, instants.state(z), 20.0)[1]()
+    value = lambda x: aggregated(constraint, instants, instants.state(x), 20.0)[0]  # noqa: E731
+    assert_close(np.einsum("cij,ij->c", slopes, along), differences(value, z, along, h=1e-5), 10 * DERIVATIVE)
+
+
+def test_the_signed_distance_of_a_box_grows_by_one_along_its_gradient():
+    rng = np.random.default_rng(4)
+    lower, upper = np.array([-1.0, -2.0, 0.0]), np.array([1.0, 0.5, 3.0])
+    p = rng.uniform(-4, 4, (500, 3))
+    distance, normal = signed_distance(p, lower, upper)
+    inside = ((p > lower) & (p < upper)).all(axis=1)
+    assert (distance[inside] < 0).all()
+    assert (distance[~inside] > 0).all()
+    h = 1e-7
+    ahead = signed_distance(p + h * normal, lower, upper)[0]
+    assert_close((ahead - distance) / h, np.ones(len(p)), 1e-5)
+
+
+def test_near_zero_values_get_absolute_deviations(tall):
+    from mindyn.cli.excite import _hardly_told
+
+    design = small(tall, floor=None)
+    found = design.prediction
+    tiny = replace(found, values=np.full(len(found.names), 1e-14))
+    said = " ".join(_hardly_told(tiny))
+    assert "%" not in said
+    assert f"{found.names[0]} (+- {found.deviations[0]:.2g})" in said
