@@ -50,7 +50,7 @@ def arms(folder: Path) -> dict[str, tuple[mindyn.Robot, mindyn.MotionLimits, boo
 def judged(robot: mindyn.Robot, limits: mindyn.MotionLimits, seconds: float, deadline_s: float) -> tuple[str, bool]:
     """A line on the motion of a robot, and whether it is safe."""
     body = capsules_of(robot)
-    size = sum(float(np.linalg.norm(one.b - one.a)) for one in body.capsules)
+    size = sum(float(np.linalg.norm(joint.origin.translation)) for joint in robot.joints) or 1.0
     crate = mindyn.Box((0.3 * size, 0.1 * size, 0.0), (0.6 * size, 0.4 * size, 0.3 * size))
     design = mindyn.design_motion(
         robot, limits=limits, seconds=seconds, noise=1.0, starts=1, obstacles=(crate,), deadline_s=deadline_s
@@ -61,7 +61,7 @@ def judged(robot: mindyn.Robot, limits: mindyn.MotionLimits, seconds: float, dea
     floor = 0.0 if any("lower z wall" in label for label in design.used) else None
     room = least_room(robot, body.capsules, record, floor=floor, boxes=(crate,))
     safe = max(parts.values()) <= 1 + TOLERANCE and min(room.values()) >= CLEARANCE - TOLERANCE
-    shown = ", ".join(f"{name} {100 * value:.0f} mm" for name, value in ((k, 10 * v) for k, v in room.items()))
+    shown = ", ".join(f"{name} {1000 * value:.0f} mm" for name, value in room.items())
     return f"{max(parts.values()):8.1%} of the nearest limit; least distances: {shown}", safe
 
 

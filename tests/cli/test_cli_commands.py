@@ -114,8 +114,8 @@ def finished_run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
     for seed in (1, 2):
         log = folder / f"{seed}.csv"
-        mindyn_program("simulate", "planar2", "--seconds", 4, "--drives", "--torque-noise", 0.1, "--seed", seed,
-                       "--out", log)  # fmt: skip
+        mindyn_program("simulate", "planar2", "--seconds", 4, "--torque-noise", 0.1, "--noise-at", "motor",
+                       "--seed", seed, "--out", log)  # fmt: skip
     ended = mindyn_program("identify", "planar2", folder / "1.csv", "--out", folder / "run", "--no-report", "--json")
     assert json.loads(ended.out)["validation"] is None
     return folder

@@ -144,7 +144,15 @@ def test_a_folder_that_cannot_be(log):
         (("identify", "planar2", "table.csv", "--lock", "joint1=nan"), "hint: like --lock gripper=0.02"),
         (("identify", "planar2", "table.csv", "--lock", "joint1=0", "--lock", "joint2=0"), "hint: leave one joint"),
         (("identify", "planar2", "table.csv", "--drives", "drives.toml"), "hint: did you mean 'ratio'?"),
-        (("simulate", "panda", "--out", "s.csv", "--drives"), "drives=True (--drives)"),
+        (("simulate", "panda", "--out", "s.csv", "--drives"), "as in `mindyn identify`; it is no switch"),
+        (("simulate", "panda", "--out", "s.csv", "--drives", "--seed", 1), "as in `mindyn identify`; it is no switch"),
+        (
+            ("simulate", "puma560", "--out", "s.csv", "--torque-noise", 0.3),
+            "hint: --noise-at motor, or --noise-at joint",
+        ),
+        (("simulate", "puma560", "--out", "s.csv", "--motion", "none"), "hint: `mindyn excite ROBOT --out DIR` writes"),
+        (("excite", "panda", "--speed", 2), "part of the limits"),
+        (("excite", "panda", "--floor", 0, "--no-floor"), "exclude each other"),
     ],
 )
 def test_what_a_command_cannot_do(arguments, says):

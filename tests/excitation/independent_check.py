@@ -45,8 +45,10 @@ def motion_at(record: dict, t: np.ndarray) -> list[np.ndarray]:
 
 
 def with_masses(robot: Robot) -> Robot:
-    """The robot with no link of mass zero and first moment zero: Pinocchio divides one by the other."""
-    links = [replace(k, phi=np.array([1e-30, *k.phi[1:]])) if k.phi[0] == 0 else k for k in robot.links]
+    """The robot with no link without or of mass zero and first moment zero: Pinocchio divides one by the other."""
+    any_mass = np.array([1.0, 0, 0, 0, 1, 0, 0, 1, 0, 1])
+    links = [k if k.phi is not None else replace(k, phi=any_mass) for k in robot.links]
+    links = [replace(k, phi=np.array([1e-30, *k.phi[1:]])) if k.phi[0] == 0 else k for k in links]
     return replace(robot, links=tuple(links))
 
 
@@ -137,6 +139,7 @@ def least_room(robot: Robot, capsules, record: dict, *, floor, boxes=(), rate_hz
 
     The lowest point of a capsule is one of its ends; ends that are always at one height do not count.
     """
+    robot = with_masses(robot)
     q = motion_at(record, np.arange(int(record["seconds"] * rate_hz + 1e-9) + 1) / rate_hz)[0]
     moving = [one for one in capsules if robot.link_index(one.link) >= 0]
     ends = [Capsule(one.link, end, end, one.radius) for one in moving for end in (one.a, one.b)]

@@ -10,6 +10,7 @@ import typer
 
 from mindyn.cli.arguments import one_of
 from mindyn.cli.exit_codes import ExitCode
+from mindyn.cli.next_step import say_next
 from mindyn.cli.runs import RUN, estimate_of
 from mindyn.errors import InputError, require_choice
 from mindyn.estimators.estimate import Estimate
@@ -46,7 +47,9 @@ def check(
         return
     found = check_feasible(estimate, None if bounds is None else read_bounds(bounds))
     typer.echo(json.dumps(found.to_dict(), indent=1) if as_json else str(found))
-    if found.refuted is not False or found.plausible.holds is False:
+    refuted = found.refuted is not False
+    say_next("export", run, "--to", "urdf", "--out", "model.urdf", *(["--mend"] if refuted else []))
+    if refuted or found.plausible.holds is False:
         raise typer.Exit(ExitCode.NO)
 
 

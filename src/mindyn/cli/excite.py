@@ -10,6 +10,7 @@ import numpy as np
 import typer
 
 from mindyn.cli.arguments import JSON, ROBOT, one_of, takes_robot
+from mindyn.cli.next_step import option_words, say_next
 from mindyn.errors import InputError, listed
 from mindyn.excitation.capsules import Capsule
 from mindyn.excitation.constraints import Box
@@ -23,7 +24,7 @@ from mindyn.excitation.splines import BSpline
 from mindyn.reading import read_toml
 from mindyn.robots.loading import RobotOptions
 
-PLACES = ("workspace", "obstacles", "capsules", "tool", "noise", "start")
+PLACES = ("workspace", "obstacles", "capsules", "tool", "noise", "start", "home")
 """Tables of a limits file beside the limits themselves."""
 UNCLEAR: Final = 0.3
 """Predicted deviations that are a larger part of the value are said."""
@@ -46,7 +47,8 @@ def excite(
         ),
     ] = "D",
     limits: Annotated[
-        Path | None, typer.Option(help="A .toml with limits, workspace, obstacles, capsules, tool, noise and start.")
+        Path | None,
+        typer.Option(help="A .toml with limits, workspace, obstacles, capsules, tool, noise, start and home."),
     ] = None,
     floor: Annotated[
         float | None,
@@ -57,8 +59,16 @@ def excite(
         float, typer.Option(help="Part of the speed limits to use; 1.0 for all, after a first run.")
     ] = 0.5,
     acceleration: Annotated[float, typer.Option(help="Part of the acceleration limits to use.")] = 0.5,
-    out: Annotated[Path | None, typer.Option(help="Folder for samples, coefficients, C header, ROS 2, plot.")] = None,
-    rate_hz: Annotated[float, typer.Option(help="Rate of the samples and of the log to be recorded.")] = 100.0,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for samples, coefficients, C header, ROS 2, URScript, plot.")
+    ] = None,
+    rate_hz: Annotated[float, typer.Option(help="Rate of the log to be recorded.")] = 100.0,
+    controller_hz: Annotated[
+        float | None, typer.Option(help="Rate of the samples that are written; that of the log if left out.")
+    ] = None,
+    rehearse: Annotated[
+        float | None, typer.Option(help="Write the same way at this part of the speed too, such as 0.2.")
+    ] = None,
     starts: Annotated[int, typer.Option(help="Searches from random motions.")] = 4,
     seed: Annotated[int, typer.Option(help="Of the random motions.")] = 0,
     deadline_s: Annotated[
@@ -85,6 +95,7 @@ def excite(
         noise=given.get("noise"),
         rate_hz=rate_hz,
         start=given.get("start"),
+        home=given.get("home"),
         speed=speed,
         acceleration=acceleration,
         obstacles=_obstacles(given.get("obstacles", [])),
@@ -100,9 +111,11 @@ def excite(
     for note in (*design.notes, *_hardly_told(design.prediction)):
         _talk(f"note: {note}")
     if out is not None:
-        written = design.write(out, rate_hz=rate_hz)
+        written = design.write(out, rate_hz=rate_hz if controller_hz is None else controller_hz, rehearse=rehearse)
         _talk(f"written to {out}: {', '.join(path.name for path in written)}")
     typer.echo(json.dumps(design.to_dict(), indent=1) if as_json else design.table())
+    if out is not None and out.is_dir():
+        say_next("simulate", robot, *option_words(options), "--motion", out, "--out", "run1.csv")
 
 
 def _hardly_told(prediction: Prediction) -> list[str]:

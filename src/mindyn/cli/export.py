@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from mindyn.cli.arguments import JSON, one_of
+from mindyn.cli.next_step import say_next
 from mindyn.cli.runs import RUN, estimate_of
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
@@ -138,3 +139,5 @@ def export(
             "check": {who: {"relative": e.relative.tolist(), "total": e.total} for who, e in errors.items()} or None,
         }
         typer.echo(json.dumps(said, indent=1))
+    if to in ("urdf", "mjcf", "toml"):
+        say_next("robots", out)

@@ -16,6 +16,7 @@ import typer
 
 from mindyn.algebra.spread import NORMAL_95
 from mindyn.cli.arguments import JSON, ROBOT, one_of, takes_robot
+from mindyn.cli.next_step import say_next
 from mindyn.cli.runs import judged_report, read_logs, require_unseen, say_notes
 from mindyn.errors import InputError, require_choice
 from mindyn.estimators.estimate import Estimate
@@ -126,6 +127,8 @@ def identify(
         _talk(f"note: {NOT_AN_ARM}")
     data, text = _data(found, verdict, feasibility), _text(found, verdict, feasibility)
     typer.echo(json.dumps(data, indent=1) if as_json else text)
+    if out is not None:
+        say_next("check", out)
 
 
 def _drives(path: Path | None) -> tuple[Drive, ...]:

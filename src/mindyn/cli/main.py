@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -13,7 +13,7 @@ from typer.main import get_command
 
 from mindyn import __version__
 from mindyn.cli.exit_codes import IN_HELP, ExitCode
-from mindyn.errors import MindynError
+from mindyn.errors import InputError, MindynError
 from mindyn.escaping import printable
 
 COMMANDS: Mapping[str, str] = {
@@ -42,7 +42,20 @@ class LazyCommands(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """The command that `args` begin with, imported."""
         name, command, rest = super().resolve_command(ctx, args)
+        if name == "simulate":
+            require_file_of_drives(rest)
         return name, None if name is None or command is None else loaded(name), rest
+
+
+def require_file_of_drives(words: Sequence[str]) -> None:
+    """Explains `simulate --drives` without a file, the switch that it once was."""
+    for word, after in zip(words, (*words[1:], "-"), strict=True):
+        if word == "--drives" and after.startswith("-"):
+            raise InputError(
+                "--drives takes a file with [[drive]] tables, as in `mindyn identify`; it is no switch: the drives "
+                "that the robot's own file states are simulated anyway",
+                hint="leave --drives out, or --drives drives.toml; --without-drives leaves friction and rotors out",
+            )
 
 
 def loaded(name: str) -> Any:

@@ -1,23 +1,29 @@
-"""`mindyn simulate`: a robot under computed torque on a sine motion, its sensors, written as a log."""
+"""`mindyn simulate`: a robot under computed torque on a designed or sine motion, its sensors, written as a log."""
 
 from __future__ import annotations
 
 import json
+import tomllib
+from dataclasses import fields
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
 
 from mindyn.algebra.values import Array
 from mindyn.cli.arguments import JSON, ROBOT, takes_robot
+from mindyn.cli.next_step import option_words, say_next
 from mindyn.equations.loop_closure import affine_closure
-from mindyn.errors import ExportError, InputError
+from mindyn.errors import ExportError, InputError, listed, unknown_name
+from mindyn.excitation.run import run_of
 from mindyn.logs.writing import write_log
+from mindyn.robots.files import read_text
 from mindyn.robots.loading import RobotOptions
 from mindyn.robots.parts import Limits
 from mindyn.robots.robot import Robot
-from mindyn.simulation.controllers import ComputedTorque, SineMotion
+from mindyn.robots.toml_reader import read_drives
+from mindyn.simulation.controllers import ComputedTorque, Reference, SineMotion
 from mindyn.simulation.results import Measurement
 from mindyn.simulation.sensors import Sensors
 from mindyn.simulation.simulate import simulate as run_simulation
@@ -27,24 +33,40 @@ from mindyn.simulation.simulate import simulate as run_simulation
 def simulate(
     robot: Annotated[str, ROBOT],
     out: Annotated[Path, typer.Option(help="The log to write: .csv or .parquet; a sidecar .toml goes beside it.")],
-    seconds: Annotated[float, typer.Option(help="Length of the motion.")] = 10.0,
-    rate_hz: Annotated[float, typer.Option(help="Rate of the log.")] = 200.0,
-    drives: Annotated[bool, typer.Option(help="With rotor inertia and friction.")] = False,
+    motion: Annotated[
+        Path | None, typer.Option(help="A folder of `mindyn excite --out`, or its motion.json; sines if left out.")
+    ] = None,
+    seconds: Annotated[
+        float | None, typer.Option(help="Length: 10 s of sines, or the whole of the motion, if left out.")
+    ] = None,
+    rate_hz: Annotated[float | None, typer.Option(help="Rate of the log; 200 Hz if left out.")] = None,
+    drives: Annotated[
+        Path | None,
+        typer.Option(help="A .toml with drive tables, for a robot file without; as in `mindyn identify`."),
+    ] = None,
+    without_drives: Annotated[
+        bool, typer.Option("--without-drives", help="Leave out the rotor inertia and friction that the robot states.")
+    ] = False,
+    sensors: Annotated[
+        Path | None, typer.Option(help="A .toml with the sensors: what the options below say, and more.")
+    ] = None,
     torque_noise: Annotated[
-        float,
-        typer.Option(help="Standard deviation of the torque reading, N m; at the motors if all have drives."),
-    ] = 0.0,
+        float | None, typer.Option(help="Standard deviation of the torque reading, N m or N; see --noise-at.")
+    ] = None,
     position_noise: Annotated[
-        float, typer.Option(help="Standard deviation of the position reading, rad or m; likewise.")
-    ] = 0.0,
+        float | None, typer.Option(help="Standard deviation of the position reading, rad or m; see --noise-at.")
+    ] = None,
+    noise_at: Annotated[
+        str | None, typer.Option(help="motor or joint: the side on which the noises are stated; asked for with gears.")
+    ] = None,
     counts: Annotated[
         float | None, typer.Option(help="Counts of the encoders for each motor turn, joint turn without drives.")
     ] = None,
     torque_resolution: Annotated[
-        float | None, typer.Option(help="Step of the torque reading, N m; likewise at the motor.")
+        float | None, typer.Option(help="Step of the torque reading, N m, at the motor if all joints have drives.")
     ] = None,
-    position_delay_s: Annotated[float, typer.Option(help="By which position readings are late.")] = 0.0,
-    torque_delay_s: Annotated[float, typer.Option(help="By which torque readings are late.")] = 0.0,
+    position_delay_s: Annotated[float | None, typer.Option(help="By which position readings are late.")] = None,
+    torque_delay_s: Annotated[float | None, typer.Option(help="By which torque readings are late.")] = None,
     seed: Annotated[int, typer.Option(help="Of noise and motion.")] = 0,
     as_json: Annotated[bool, JSON] = False,
     *,
@@ -57,28 +79,94 @@ def simulate(
         raise ExportError(
             f"there is no folder {str(out.parent)!r} to write {out.name} into", hint="make the folder first"
         )
-    loaded = options.load(robot)
-    sensors = Sensors(
-        rate_hz=rate_hz,
-        counts_per_revolution=counts,
-        position_noise=position_noise,
-        torque_noise=torque_noise,
-        torque_resolution=torque_resolution,
-        position_delay_s=position_delay_s,
-        torque_delay_s=torque_delay_s,
-        seed=seed,
-    )
-    reference = sine_reference(loaded, seed)
+    loaded = options.load(robot, () if drives is None else read_drives(read_text(drives)))
+    with_drives = bool(loaded.drives) and not without_drives
+    stated = {
+        "rate_hz": rate_hz,
+        "counts_per_revolution": counts,
+        "position_noise": position_noise,
+        "torque_noise": torque_noise,
+        "torque_resolution": torque_resolution,
+        "position_delay_s": position_delay_s,
+        "torque_delay_s": torque_delay_s,
+        "noise_side": noise_at,
+    }
+    fitted = _sensors(sensors, {name: value for name, value in stated.items() if value is not None}, seed)
+    _require_noise_side(loaded, fitted)
+    reference, whole_s = _reference(loaded, motion, seed)
     start = reference(0.0)
-    controller = ComputedTorque(loaded, reference, 100.0, 20.0, drives=drives)
-    run = run_simulation(loaded, controller, seconds=seconds, q0=start[0], qd0=start[1], drives=drives, sensors=sensors)
+    controller = ComputedTorque(loaded, reference, 100.0, 20.0, drives=with_drives)
+    run = run_simulation(
+        loaded,
+        controller,
+        seconds=whole_s if seconds is None else seconds,
+        q0=start[0],
+        qd0=start[1],
+        drives=with_drives,
+        sensors=fitted,
+    )
     assert run.measured is not None
     write_measurement(run.measured, loaded, out)
     typer.echo(f"{len(run.measured.t)} samples of {len(run.measured.joint_names)} joints in {out}", err=True)
     if as_json:
         joints = list(run.measured.joint_names)
-        said = {"log": str(out), "samples": len(run.measured.t), "rate_hz": rate_hz, "joints": joints, "drives": drives}
+        rows, rate = len(run.measured.t), fitted.rate_hz
+        said = {"log": str(out), "samples": rows, "rate_hz": rate, "joints": joints, "drives": with_drives}
         typer.echo(json.dumps(said, indent=2))
+    say_next("identify", robot, out, *option_words(options, drives), "--hold-out", "0.3", "--out", out.with_suffix(""))
+
+
+def _sensors(path: Path | None, stated: dict[str, Any], seed: int) -> Sensors:
+    """Those of a file, with what the options state in its place."""
+    table: dict[str, Any] = {}
+    if path is not None:
+        try:
+            table = tomllib.loads(path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            raise InputError(
+                f"{path} cannot be read as sensors: {error}", hint="a line of it is like: torque_noise = 0.01"
+            ) from error
+    known = [one.name for one in fields(Sensors)]
+    for name in table:
+        if name not in known:
+            raise unknown_name("setting of the sensors", name, known)
+    given: dict[str, Any] = {"rate_hz": 200.0, "seed": seed} | table | stated
+    for name, value in given.items():
+        if not isinstance(value, str if name.endswith("side") else (int, float)) or isinstance(value, bool):
+            raise InputError(f"{name} = {value!r} of the sensors is no {'side' if name.endswith('side') else 'number'}")
+    return Sensors(**given)
+
+
+def _require_noise_side(robot: Robot, sensors: Sensors) -> None:
+    """Refuses noise of which nobody said at which end of a gear it is meant."""
+    geared = [drive.joint for drive in robot.drives if abs(drive.ratio) != 1 or drive.coupling]
+    if sensors.noise_side is None and geared and (sensors.torque_noise or sensors.position_noise):
+        largest = max(abs(drive.ratio) for drive in robot.drives)
+        raise InputError(
+            f"the side of the noise is not stated, and {listed(geared)} have gears: 0.3 N m at the motor of a gear of "
+            f"{largest:g} are {0.3 * largest:g} N m at its joint",
+            hint="--noise-at motor, or --noise-at joint (noise_side in the file of --sensors)",
+        )
+
+
+def _reference(robot: Robot, motion: Path | None, seed: int) -> tuple[Reference, float]:
+    """What the controller follows, and how long it lasts."""
+    if motion is None:
+        return sine_reference(robot, seed), 10.0
+    path = motion / "motion.json" if motion.is_dir() else motion
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, ValueError) as error:
+        raise InputError(
+            f"{path} cannot be read as a motion: {error}", hint="`mindyn excite ROBOT --out DIR` writes DIR/motion.json"
+        ) from error
+    run = run_of(record, str(path))
+    if run.joints != robot.primary_names:
+        raise InputError(
+            f"the motion of {path} is of {listed(run.joints)}; the robot has {listed(robot.primary_names)}",
+            hint="give the robot, --lock, --root and --tip that the motion was designed with",
+        )
+    return run, run.seconds
 
 
 def sine_reference(robot: Robot, seed: int) -> SineMotion:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from time import monotonic
 from typing import Final, Literal, get_args
 
@@ -36,10 +37,12 @@ from mindyn.excitation.design_inputs import (
 from mindyn.excitation.extent import extent_of
 from mindyn.excitation.instants import Instants
 from mindyn.excitation.limits import STILL, MotionLimits
-from mindyn.excitation.motion_design import MotionDesign, Prediction, check_note, check_times, sample_times
+from mindyn.excitation.motion_design import MotionDesign, Prediction, check_note, check_times
 from mindyn.excitation.motions import Family, Motion, require_seconds
 from mindyn.excitation.problem import KNOTS_PER_CYCLE, SAMPLES_PER_CYCLE, Problem
+from mindyn.excitation.run import approach_from
 from mindyn.excitation.safety import Surroundings, safety_of
+from mindyn.excitation.sampling import sample_times
 from mindyn.excitation.solving import Search, Stopped
 from mindyn.excitation.starts import good_starts, places_to_stand, random_motion, require_excitable
 from mindyn.regression.information import Information
@@ -65,6 +68,7 @@ def design_motion(
     rate_hz: float = 100.0,
     previous: Information | None = None,
     start: ArrayLike | None = None,
+    home: ArrayLike | None = None,
     speed: float = 0.5,
     acceleration: float = 0.5,
     obstacles: Sequence[Capsule | Box] = (),
@@ -94,6 +98,7 @@ def design_motion(
     rate_hz         of the log that will be recorded, its torque noise independent from row to row
     previous        information of earlier logs: the new motion tells what they do not
     start           (n,) where the motion begins and ends; free if left out
+    home            (n,) where the arm stands: the way to the start and back is planned and checked too
     speed           part of the speed limits that may be used: half of them, for a first run, if left out
     acceleration    part of the acceleration limits, likewise (see `MotionLimits.parts`)
     obstacles       capsules fixed in the root frame (link ""), and finite boxes
@@ -150,7 +155,11 @@ def design_motion(
         *check_note(checked),
     )
     parts = {"velocity": float(speed), "acceleration": float(acceleration)}
-    return _design(question, search, f"{ending} after {monotonic() - begin:.1f} s", notes, safety.capsules, parts)
+    found = _design(question, search, f"{ending} after {monotonic() - begin:.1f} s", notes, safety.capsules, parts)
+    if home is None:
+        return found
+    places = places_to_stand(problem, bounds, rng)
+    return replace(found, approach=approach_from(home, found.motion.start, bounds, safety.constraints, places, rng))
 
 
 def problem_of(question: Question, constraints: tuple[Constraint, ...], rng: np.random.Generator) -> Problem:

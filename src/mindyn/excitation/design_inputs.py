@@ -16,8 +16,8 @@ from mindyn.excitation.criteria import Name
 from mindyn.excitation.fourier import Fourier
 from mindyn.excitation.limits import MotionLimits, dependent_limits
 from mindyn.excitation.loop_limits import require_closing
-from mindyn.excitation.motion_design import sample_times
 from mindyn.excitation.motions import Family
+from mindyn.excitation.sampling import sample_times
 from mindyn.regression.information import Information
 from mindyn.regression.regressor import with_estimated_drives
 from mindyn.robots.robot import Robot

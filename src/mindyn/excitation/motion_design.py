@@ -14,6 +14,8 @@ from mindyn.algebra.values import Array
 from mindyn.excitation.extent import Extent
 from mindyn.excitation.limits import MotionLimits
 from mindyn.excitation.motions import Motion
+from mindyn.excitation.run import Approach, Run
+from mindyn.excitation.sampling import sample_times
 from mindyn.robots.robot import Robot
 from mindyn.robots.table import text_table
 
@@ -65,6 +67,7 @@ class MotionDesign:
     status      what came of the search, as a sentence
     notes       what was taken for granted
     extent      lowest point, reach and speed of the flange
+    approach    the way from home to the start; None where no home was given
     parts       of the "velocity" and "acceleration" limits that `limits` are; 1 where left out
     """
 
@@ -81,6 +84,7 @@ class MotionDesign:
     notes: tuple[str, ...] = ()
     extent: Extent | None = None
     parts: Mapping[str, float] = field(default_factory=dict)
+    approach: Approach | None = None
 
     @property
     def shares(self) -> dict[str, float]:
@@ -100,6 +104,10 @@ class MotionDesign:
     def condition_number(self) -> float:
         """Of the stack of weighted rows, columns scaled to unit length."""
         return self.criteria["condition"]
+
+    def run(self, speed: float = 1.0) -> Run:
+        """What a controller is given: from home, the motion, and back; at a part of the speed for a rehearsal."""
+        return Run(self.robot.primary_names, self.motion, self.approach, speed)
 
     def reference(self, t: float) -> tuple[Array, Array, Array]:
         """q, qd, qdd (n,) at time t: the reference of a controller."""
@@ -157,22 +165,21 @@ class MotionDesign:
             "notes": list(self.notes),
         }
 
-    def write(self, path: str | Path, *, rate_hz: float | None = None) -> list[Path]:
+    def write(self, path: str | Path, *, rate_hz: float | None = None, rehearse: float | None = None) -> list[Path]:
         """Writes one file, by its suffix, or all of them into a folder; the files written.
+
+        Samples are those of `run()`: from home and back where a home was given. `rehearse` adds files of the same way
+        at that part of the speed.
 
         .csv .parquet .npz  samples at rate_hz (the log's, if left out)
         .json .h            coefficients, with a C function that evaluates them in the header
         .yaml               ROS 2 trajectory_msgs/JointTrajectory at rate_hz
+        .script             URScript: servoj at rate_hz, of robots with six turning joints
         .html               the plot
         """
         from mindyn.excitation.motion_files import write_design
 
-        return write_design(self, Path(path), self.rate_hz if rate_hz is None else rate_hz)
-
-
-def sample_times(seconds: float, rate_hz: float) -> Array:
-    """(N,) from 0 in steps of 1 / rate_hz to the end."""
-    return np.arange(int(seconds * rate_hz + 1e-9) + 1) / rate_hz
+        return write_design(self, Path(path), self.rate_hz if rate_hz is None else rate_hz, rehearse)
 
 
 def check_times(seconds: float, cycles: float) -> Array:

@@ -1,4 +1,4 @@
-"""A designed motion as files: samples, coefficients, a C header, a ROS 2 trajectory, a plot."""
+"""A designed motion as files: samples, coefficients, a C header, a ROS 2 trajectory, URScript, a plot."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from mindyn.errors import ExportError, InputError
 from mindyn.excitation.c_header import c_header
 from mindyn.excitation.fourier import Fourier
 from mindyn.excitation.motion_plot import html_plot
+from mindyn.excitation.run import Run
+from mindyn.excitation.sampling import sample_times
 from mindyn.excitation.splines import BSpline
 from mindyn.files import make_folder, replacing, write_whole
 
@@ -22,22 +24,40 @@ if TYPE_CHECKING:
     from mindyn.excitation.motion_design import MotionDesign
 
 ALL: Final = ("motion.csv", "motion.parquet", "motion.npz", "motion.json", "motion.h", "motion.yaml", "motion.html")
-"""What a folder gets."""
+"""What a folder gets; of a robot with six turning joints a program for a UR controller too; a rehearsal if asked."""
+SCRIPT: Final = "motion.script"
+REHEARSAL: Final = ("rehearsal.csv", "rehearsal.yaml", "rehearsal.script")
+SERVOJ: Final = {"lookahead_time": 0.1, "gain": 300}
+"""Of URScript's servoj."""
 
 
-def write_design(design: MotionDesign, path: Path, rate_hz: float) -> list[Path]:
+def write_design(design: MotionDesign, path: Path, rate_hz: float, rehearse: float | None = None) -> list[Path]:
     """See `MotionDesign.write`."""
     if not np.isfinite(rate_hz) or rate_hz <= 0:
         raise InputError(f"rate_hz must be positive, got {rate_hz!r}")
     made = files_at(path)
+    run = design.run()
     if made == [path]:
-        _WRITERS[path.suffix](design, path, rate_hz)
+        if rehearse is not None:
+            raise InputError("a rehearsal is written into a folder, beside the motion", hint="name a folder")
+        _WRITERS[path.suffix](design, run, path, rate_hz)
         return made
     make_folder(path)
-    with replacing(path, ALL) as folder:
-        for name in ALL:
-            _WRITERS[Path(name).suffix](design, folder / name, rate_hz)
-    return made
+    slow = None if rehearse is None else design.run(rehearse)
+    with replacing(path, (*ALL, SCRIPT, *REHEARSAL)) as folder:
+        for name in (*ALL, *([SCRIPT] if has_script(design) else [])):
+            _WRITERS[Path(name).suffix](design, run, folder / name, rate_hz)
+        for name in REHEARSAL if slow is not None else ():
+            if slow is not None and (has_script(design) or not name.endswith(".script")):
+                _WRITERS[Path(name).suffix](design, slow, folder / name, rate_hz)
+        written = sorted(one.name for one in folder.iterdir())
+    return [path / name for name in written]
+
+
+def has_script(design: MotionDesign) -> bool:
+    """Whether the arm is one that URScript can move: six joints that turn."""
+    kinds = [joint.kind for joint in design.robot.primary_joints]
+    return kinds == ["revolute"] * 6
 
 
 def files_at(path: Path) -> list[Path]:
@@ -64,6 +84,8 @@ def coefficients_of(design: MotionDesign) -> dict[str, Any]:
         "seconds": motion.seconds,
         "start": motion.start.tolist(),
         "family": motion.family.to_dict(),
+        "coefficients": motion.coefficients.tolist(),
+        "approach": None if design.approach is None else design.approach.to_dict(),
     }
     if isinstance(motion.family, Fourier):
         sines, cosines = motion.family.amplitudes(motion.coefficients)
@@ -72,52 +94,55 @@ def coefficients_of(design: MotionDesign) -> dict[str, Any]:
     elif isinstance(motion.family, BSpline):
         spline = motion.family.spline(motion.coefficients, motion.seconds)
         made |= {"knots": spline.t.tolist(), "control_points": (spline.c + motion.start).tolist()}
-    else:
-        made["coefficients"] = motion.coefficients.tolist()
     return made
 
 
-def _columns(design: MotionDesign, rate_hz: float) -> dict[str, Any]:
-    q, qd, qdd, t = design.sample(rate_hz)
+def _sampled(run: Run, rate_hz: float) -> tuple[Array, Array, Array, Array]:
+    t = sample_times(run.seconds, rate_hz)
+    return run.derivative(t, 0), run.derivative(t, 1), run.derivative(t, 2), t
+
+
+def _columns(run: Run, rate_hz: float) -> dict[str, Any]:
+    q, qd, qdd, t = _sampled(run, rate_hz)
     columns: dict[str, Any] = {"time": t}
     for signal, values in (("position", q), ("velocity", qd), ("acceleration", qdd)):
-        columns |= {f"{name}.{signal}": values[:, k] for k, name in enumerate(design.robot.primary_names)}
+        columns |= {f"{name}.{signal}": values[:, k] for k, name in enumerate(run.joints)}
     return columns
 
 
-def _write_csv(design: MotionDesign, path: Path, rate_hz: float) -> None:
+def _write_csv(design: MotionDesign, run: Run, path: Path, rate_hz: float) -> None:  # noqa: ARG001 - one signature for all
     import polars
 
-    write_whole(path, polars.DataFrame(_columns(design, rate_hz)).write_csv())
+    write_whole(path, polars.DataFrame(_columns(run, rate_hz)).write_csv())
 
 
-def _write_parquet(design: MotionDesign, path: Path, rate_hz: float) -> None:
+def _write_parquet(design: MotionDesign, run: Run, path: Path, rate_hz: float) -> None:  # noqa: ARG001 - one signature for all
     import polars
 
     content = BytesIO()
-    polars.DataFrame(_columns(design, rate_hz)).write_parquet(content)
+    polars.DataFrame(_columns(run, rate_hz)).write_parquet(content)
     write_whole(path, content.getvalue())
 
 
-def _write_npz(design: MotionDesign, path: Path, rate_hz: float) -> None:
-    q, qd, qdd, t = design.sample(rate_hz)
+def _write_npz(design: MotionDesign, run: Run, path: Path, rate_hz: float) -> None:
+    q, qd, qdd, t = _sampled(run, rate_hz)
     content = BytesIO()
     names = np.array(design.robot.primary_names)
     np.savez(content, time=t, position=q, velocity=qd, acceleration=qdd, joint_names=names)
     write_whole(path, content.getvalue())
 
 
-def _write_json(design: MotionDesign, path: Path, rate_hz: float) -> None:  # noqa: ARG001 - one signature for all
+def _write_json(design: MotionDesign, run: Run, path: Path, rate_hz: float) -> None:  # noqa: ARG001 - one signature for all
     write_whole(path, json.dumps(design.to_dict(), indent=1) + "\n")
 
 
-def _write_header(design: MotionDesign, path: Path, rate_hz: float) -> None:  # noqa: ARG001
+def _write_header(design: MotionDesign, run: Run, path: Path, rate_hz: float) -> None:  # noqa: ARG001 - one signature for all
     write_whole(path, c_header(design.motion, design.robot))
 
 
-def _write_yaml(design: MotionDesign, path: Path, rate_hz: float) -> None:
+def _write_yaml(design: MotionDesign, run: Run, path: Path, rate_hz: float) -> None:
     """trajectory_msgs/msg/JointTrajectory, one flow-style point on each line."""
-    q, qd, qdd, t = design.sample(rate_hz)
+    q, qd, qdd, t = _sampled(run, rate_hz)
     lines = [
         "# trajectory_msgs/msg/JointTrajectory",
         'header: {stamp: {sec: 0, nanosec: 0}, frame_id: ""}',
@@ -139,11 +164,35 @@ def _floats(values: Array) -> str:
     return f"[{', '.join(text if '.' in text else text.replace('e', '.0e') for text in texts)}]"
 
 
-def _write_html(design: MotionDesign, path: Path, rate_hz: float) -> None:  # noqa: ARG001
+def _write_html(design: MotionDesign, run: Run, path: Path, rate_hz: float) -> None:  # noqa: ARG001 - one signature for all
     write_whole(path, html_plot(design))
 
 
-_WRITERS: Final[Mapping[str, Callable[[MotionDesign, Path, float], None]]] = {
+def _write_script(design: MotionDesign, run: Run, path: Path, rate_hz: float) -> None:
+    """URScript: to the first position by movej, then one servoj for each step of the controller."""
+    if not has_script(design):
+        raise ExportError(f"URScript moves six turning joints; robot {design.robot.name!r} has others")
+    q, _, _, _ = _sampled(run, rate_hz)
+    settings = ", ".join(f"{name}={value}" for name, value in SERVOJ.items())
+    lines = [
+        f"# {design.robot.name}: {run.seconds:.3f} s at {rate_hz:g} Hz, from rest to rest",
+        f"# joints {', '.join(run.joints)}, rad",
+        f"# servoj follows at its own rate: run the controller at {rate_hz:g} Hz (UR CB: 125, e-Series: 500)",
+        "def mindyn_motion():",
+        f"  movej([{_numbers(q[0])}], a=0.5, v=0.3)",
+        *(f"  servoj([{_numbers(row)}], t={1 / rate_hz:.9g}, {settings})" for row in q),
+        "  stopj(1.0)",
+        "end",
+        "mindyn_motion()",
+    ]
+    write_whole(path, "\n".join(lines) + "\n")
+
+
+def _numbers(values: Array) -> str:
+    return ", ".join(f"{value:.9f}" for value in values)
+
+
+_WRITERS: Final[Mapping[str, Callable[[MotionDesign, Run, Path, float], None]]] = {
     ".csv": _write_csv,
     ".parquet": _write_parquet,
     ".npz": _write_npz,
@@ -151,4 +200,5 @@ _WRITERS: Final[Mapping[str, Callable[[MotionDesign, Path, float], None]]] = {
     ".h": _write_header,
     ".yaml": _write_yaml,
     ".html": _write_html,
+    ".script": _write_script,
 }

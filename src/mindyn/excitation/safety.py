@@ -198,7 +198,7 @@ def _capsule_constraints(
     notes += _room_notes(around, made)
     if made:
         notes.insert(0, f"capsules {body.origin}")
-    if bare and (made or around.room is not None):
+    if bare and (body.capsules or around.room is not None):
         notes.append(f"not checked, since no capsule stands for them: {', '.join(bare)}")
     return made, tuple(notes)
 

@@ -39,6 +39,8 @@ class Sensors:
     position_side            where positions are reported
     torque_side              where torques are reported
     seed                     of the noise
+    noise_side               side on which the two noises are stated; None: where the sensors sit. A gear of 100 makes
+                             30 N m at the joint of 0.3 N m at the motor
     """
 
     rate_hz: float = 1000.0
@@ -51,6 +53,7 @@ class Sensors:
     position_side: Side = "joint"
     torque_side: Side = "joint"
     seed: int = 0
+    noise_side: Side | None = None
 
     def __post_init__(self) -> None:
         require_positive(self.rate_hz, "rate_hz of the sensors", "such as 1000.0")
@@ -63,6 +66,8 @@ class Sensors:
                 raise InputError(f"{name} must be finite and not negative, got {value!r}", hint="0 is a perfect sensor")
         for name in ("position_side", "torque_side"):
             require_choice(getattr(self, name), get_args(Side), name)
+        if self.noise_side is not None:
+            require_choice(self.noise_side, get_args(Side), "noise_side")
         if not isinstance(self.seed, (int, np.integer)) or self.seed < 0:
             raise InputError(f"seed = {self.seed!r} must be a whole number, zero or more", hint="leave it out for 0")
 
@@ -73,11 +78,13 @@ def measure(robot: Robot, motion: Simulation, sensors: Sensors) -> Measurement:
     rng = np.random.default_rng(sensors.seed)
     times = np.arange(int(motion.t[-1] * sensors.rate_hz + 1e-6) + 1) / sensors.rate_hz
     position = _positions(motion, times - sensors.position_delay_s) @ G.T
-    position = _read(position, sensors.position_noise, _resolution(robot, sensors), rng)
-    torque = _torques(motion, times - sensors.torque_delay_s) @ np.linalg.inv(G)
-    torque = _read(torque, sensors.torque_noise, sensors.torque_resolution, rng)
+    inverse: Array = np.asarray(np.linalg.inv(G), dtype=np.float64)
+    at_joint = sensors.noise_side == "joint"
+    position = _read(position, sensors.position_noise, _resolution(robot, sensors), rng, G if at_joint else None)
+    torque = _torques(motion, times - sensors.torque_delay_s) @ inverse
+    torque = _read(torque, sensors.torque_noise, sensors.torque_resolution, rng, inverse.T if at_joint else None)
     if sensors.position_side == "joint":
-        position = position @ np.linalg.inv(G).T
+        position = position @ inverse.T
     if sensors.torque_side == "joint":
         torque = torque @ G
     return Measurement(
@@ -125,9 +132,15 @@ def _resolution(robot: Robot, sensors: Sensors) -> float | None:
     return 2 * pi / sensors.counts_per_revolution
 
 
-def _read(signal: Array, noise: float, resolution: float | None, rng: np.random.Generator) -> Array:
-    """With noise, rounded. Noise is drawn even where it is zero, so that one setting does not change another's draw."""
-    noisy = signal + noise * rng.standard_normal(signal.shape)
+def _read(
+    signal: Array, noise: float, resolution: float | None, rng: np.random.Generator, to_sensor: Array | None = None
+) -> Array:
+    """With noise, rounded. Noise is drawn even where it is zero, so that one setting does not change another's draw.
+
+    to_sensor  takes noise that is stated at the joints to where the sensors sit
+    """
+    drawn = noise * rng.standard_normal(signal.shape)
+    noisy = signal + (drawn if to_sensor is None else drawn @ to_sensor.T)
     return noisy if resolution is None else np.round(noisy / resolution) * resolution
 
 

@@ -1,0 +1,32 @@
+"""The last line of a command on stderr: the command that comes next, with what this one was given."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import typer
+
+from mindyn.robots.loading import RobotOptions
+
+
+def say_next(*words: object) -> None:
+    """`next: mindyn ...`, to be copied."""
+    typer.echo(f"next: {shlex.join(['mindyn', *map(str, words)])}", err=True)
+
+
+def option_words(options: RobotOptions, drives: Path | None = None) -> list[str]:
+    """The options of the robot as they were given."""
+    given = options.to_dict()
+    words: list[str] = []
+    for name, value in (given["lock"] or {}).items():
+        words += ["--lock", f"{name}={value:g}"]
+    for name in ("root", "tip"):
+        words += [f"--{name}", given[name]] if given[name] is not None else []
+    if given["gravity"] is not None:
+        words += ["--gravity", *(f"{value:g}" for value in given["gravity"])]
+    if given["mount"] is not None:
+        mount = given["mount"]
+        words += ["--mount", mount if isinstance(mount, str) else " ".join(f"{angle:g}" for angle in mount)]
+    words += [] if given["snap"] else ["--no-snap"]
+    return [*words, *([] if drives is None else ["--drives", str(drives)])]

@@ -1,0 +1,171 @@
+"""`Run`: what a controller is given: from home to the start, the motion, and back, at any part of its speed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from mindyn.algebra.values import Array, frozen_array
+from mindyn.errors import InputError
+from mindyn.excitation.constraints import Constraint, worst
+from mindyn.excitation.fourier import RAMP, Fourier
+from mindyn.excitation.instants import State
+from mindyn.excitation.limits import MotionLimits
+from mindyn.excitation.motions import Family, Motion
+from mindyn.excitation.splines import BSpline
+
+PEAKS: Final = (2.1875, 7.5132, 52.5)
+"""Largest first, second and third derivative of the ramp from 0 to 1 within one second."""
+SHORTEST_S: Final = 0.5
+CHECK_HZ: Final = 1000.0
+DETOURS: Final = 200
+"""Places to stand that an approach is led over where the straight one hits something."""
+SLOWER: Final = 1.5
+"""An approach whose torque or speed exceeds a limit is taken slower by this factor, a few times."""
+TRIES: Final = 6
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Approach:
+    """Through `places` (k + 1, n), at rest in each: k legs of `seconds` (k,), straight lines of the joints."""
+
+    places: Array
+    seconds: Array
+
+    @property
+    def whole_s(self) -> float:
+        """All legs together."""
+        return float(self.seconds.sum())
+
+    def derivative(self, t: Array, order: int) -> Array:
+        """(N, n) at times from 0 to its end: order 0 to 3; at rest outside."""
+        ends = np.cumsum(self.seconds)
+        leg = np.minimum(np.searchsorted(ends, t, side="right"), len(ends) - 1)
+        T = self.seconds[leg]
+        u = np.clip((t - (ends[leg] - T)) / T, 0.0, 1.0)
+        shape = (RAMP if order == 0 else RAMP.deriv(order))(u) / T**order
+        step = self.places[leg + 1] - self.places[leg]
+        return np.asarray(shape[:, None] * step + (self.places[leg] if order == 0 else 0.0))
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        return {"places": self.places.tolist(), "seconds": self.seconds.tolist()}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """A motion with its approach from home and the same way back; without one, the motion alone.
+
+    joints  names of the (primary) joints
+    speed   part of the designed speed at which it is run: time is stretched by 1 / speed
+    """
+
+    joints: tuple[str, ...]
+    motion: Motion
+    approach: Approach | None = None
+    speed: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.speed) and 0 < self.speed <= 1):
+            raise InputError(f"a run has a part of the designed speed, above 0 up to 1; got {self.speed!r}", hint="0.2")
+
+    @property
+    def seconds(self) -> float:
+        """From home to home."""
+        ways = 0.0 if self.approach is None else 2 * self.approach.whole_s
+        return (self.motion.seconds + ways) / self.speed
+
+    def derivative(self, t: ArrayLike, order: int) -> Array:
+        """(N, n) positions (order 0), velocities, accelerations at times t (N,)."""
+        times = self.speed * np.atleast_1d(np.asarray(t, dtype=np.float64))
+        lead = 0.0 if self.approach is None else self.approach.whole_s
+        found = self.motion.derivative(times - lead, order)
+        if self.approach is not None:
+            coming, going = times < lead, times > lead + self.motion.seconds
+            found[coming] = self.approach.derivative(times[coming], order)
+            back = 2 * lead + self.motion.seconds - times[going]
+            found[going] = (-1) ** order * self.approach.derivative(back, order)
+        return np.asarray(found * self.speed**order)
+
+    def __call__(self, t: float) -> tuple[Array, Array, Array]:
+        """q, qd, qdd (n,) at time t: the reference of a controller."""
+        q, qd, qdd = (self.derivative(t, order)[0] for order in range(3))
+        return q, qd, qdd
+
+
+def approach_from(
+    home: ArrayLike,
+    start: Array,
+    limits: MotionLimits,
+    constraints: Sequence[Constraint],
+    places: Array,
+    rng: np.random.Generator,
+) -> Approach:
+    """A way from home to the start within all limits: straight in the joints, or over one of some places to stand."""
+    begin = frozen_array(home, start.shape, "home")
+    outside = (begin < limits.lower) | (begin > limits.upper)
+    if outside.any():
+        raise InputError(f"home {begin.tolist()} lies outside the position limits of joints {np.flatnonzero(outside)}")
+    ways: list[list[Array]] = [[begin, start]]
+    chosen = rng.permutation(len(places))[:DETOURS]
+    ways += [[begin, places[k], start] for k in chosen]
+    for way in ways:
+        found = Approach(np.array(way), _leg_seconds(np.array(way), limits))
+        for _ in range(TRIES):
+            value = _worst(found, constraints)
+            if value <= 1.0:
+                return found
+            if _worst(_at_rest(found), constraints) > 1.0:
+                break
+            found = Approach(found.places, SLOWER * found.seconds)
+    raise InputError(
+        f"no way from home {np.round(begin, 3).tolist()} to the start {np.round(start, 3).tolist()} keeps to the "
+        f"limits: the straight one and {len(ways) - 1} over other places hit something",
+        hint="give another home, clear of floor and obstacles; or leave home out and move the arm to the start first",
+    )
+
+
+def _leg_seconds(places: Array, limits: MotionLimits) -> Array:
+    steps = np.abs(np.diff(places, axis=0))
+    bounds = (limits.velocity, limits.acceleration, limits.jerk)
+    needed = [
+        (peak * np.divide(steps, bound, out=np.full_like(steps, np.inf), where=bound > 0)) ** (1 / order)
+        for order, (peak, bound) in enumerate(zip(PEAKS, bounds, strict=True), start=1)
+    ]
+    found = np.maximum(np.nan_to_num(np.max(needed, axis=(0, 2)), nan=0.0), SHORTEST_S)
+    return np.asarray(np.where(np.isfinite(found), 1.001 * found, SHORTEST_S))
+
+
+def _at_rest(approach: Approach) -> Approach:
+    """The same places so slowly that nothing but positions counts."""
+    return Approach(approach.places, 1e6 * approach.seconds)
+
+
+def _worst(approach: Approach, constraints: Sequence[Constraint]) -> float:
+    count = int(min(CHECK_HZ * approach.whole_s, 20_000)) + 1
+    t = np.linspace(0.0, approach.whole_s, count)
+    state: State = tuple(approach.derivative(t, order) for order in range(4))  # type: ignore[assignment] # four of them
+    return float(max(worst(one, state).max() for one in constraints))
+
+
+def run_of(record: Mapping[str, Any], where: str) -> Run:
+    """The run of a motion's JSON; `where` it came from, for the error."""
+    try:
+        kind = dict(record["family"])
+        name = kind.pop("kind")
+        kind.pop("degree", None)
+        family: Family = {"Fourier": Fourier, "BSpline": BSpline}[name](**kind)
+        motion = Motion(family, float(record["seconds"]), np.array(record["start"]), np.array(record["coefficients"]))
+        if motion.coefficients.shape != (family.count, len(motion.start)) or len(record["joints"]) != len(motion.start):
+            raise ValueError("shapes do not agree")
+        way = record.get("approach")
+        approach = None if way is None else Approach(np.array(way["places"]), np.array(way["seconds"]))
+        return Run(tuple(record["joints"]), motion, approach)
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(
+            f"{where} holds no motion: {error!r}", hint="`mindyn excite ROBOT --out DIR` writes DIR/motion.json"
+        ) from error

@@ -1,0 +1,112 @@
+"""The chain in the shell: each command's last line on stderr is the next command."""
+
+from __future__ import annotations
+
+import json
+import shlex
+
+import numpy as np
+import pytest
+from cli.program import mindyn_program
+from closeness import SAME_ALGEBRA, assert_close
+from excitation.full_speed import FULL_SPEED
+
+import mindyn
+from mindyn.excitation.run import run_of
+
+CELL = """
+lower = -1.5
+upper = 1.5
+velocity = 2.0
+acceleration = 8.0
+effort = 4000.0
+noise = 5.0
+home = [0.2, 0.1]
+"""
+SENSORS = 'rate_hz = 100.0\ntorque_noise = 1.0\nnoise_side = "joint"\n'
+
+
+def next_of(ended, *more: object) -> tuple[str, ...]:
+    """The words of the command that the last line names."""
+    assert ended.code in (0, 3), ended.err
+    line = ended.err.strip().splitlines()[-1]
+    assert line.startswith("next: mindyn "), ended.err
+    return (*shlex.split(line)[2:], *map(str, more))
+
+
+def test_each_command_names_the_next(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "cell.toml").write_text(CELL)
+    (tmp_path / "sensors.toml").write_text(SENSORS)
+    quick = ("--seconds", 6, "--starts", 1, "--deadline-s", 1)
+    done = mindyn_program("excite", "planar2", "--limits", "cell.toml", *quick, "--gravity", 0, -9.81, 0,
+                          "--rehearse", 0.2, "--out", "motion")  # fmt: skip
+    assert (tmp_path / "motion" / "rehearsal.csv").is_file()
+    assert not (tmp_path / "motion" / "motion.script").exists(), "two joints are no UR arm"
+    done = mindyn_program(*next_of(done, "--sensors", "sensors.toml"))
+    words = next_of(done)
+    assert words[:3] == ("identify", "planar2", "run1.csv")
+    assert words[words.index("--gravity") + 1 :][:3] == ("0", "-9.81", "0")
+    done = mindyn_program(*words, "--no-report")
+    done = mindyn_program(*next_of(done))
+    mindyn_program(*next_of(done, "--force"))
+    assert (tmp_path / "model.urdf").is_file()
+
+
+def six_joints():
+    robot = mindyn.load_robot("ur10")
+    settings = {"seconds": 6.0, "family": mindyn.Fourier(2, ramp_s=1.0), "starts": 1, "deadline_s": 0.0}
+    home = np.full(6, 0.1)
+    return mindyn.design_motion(robot, home=home, self_collision=False, **settings, **FULL_SPEED), home
+
+
+def test_a_run_goes_from_home_to_home_within_limits_and_without_jumps():
+    design, home = six_joints()
+    run = design.run()
+    assert_close(run.derivative(0.0, 0)[0], home, SAME_ALGEBRA)
+    assert_close(run.derivative(run.seconds, 0)[0], home, 1e-9)
+    t = np.linspace(0, run.seconds, 20_001)
+    q, qd, qdd = (run.derivative(t, order) for order in range(3))
+    assert (np.abs(qd) <= design.limits.velocity * (1 + 1e-6)).all()
+    for signal, rate in ((q, qd), (qd, qdd)):
+        steps = np.abs(np.diff(signal, axis=0)).max()
+        assert steps <= 1.01 * np.abs(rate).max() * (t[1] - t[0]), "a jump"
+    slow = design.run(0.2)
+    assert_close(slow.seconds, 5 * run.seconds, SAME_ALGEBRA)
+    assert_close(slow.derivative(5 * t[500], 1), 0.2 * run.derivative(t[500], 1), 1e-9)
+    again = run_of(json.loads(json.dumps(design.to_dict())), "memory")
+    assert_close(again.derivative(t[::100], 0), q[::100], SAME_ALGEBRA)
+    for wrong in (0.0, 1.5):
+        with pytest.raises(mindyn.MindynError, match="part of the designed speed"):
+            design.run(wrong)
+    with pytest.raises(mindyn.MindynError, match="holds no motion"):
+        run_of({"family": {"kind": "Fourier"}}, "a file")
+
+
+def test_a_script_has_one_servoj_for_each_step(tmp_path):
+    design, home = six_joints()
+    design.write(tmp_path / "motion.script", rate_hz=125.0)
+    lines = (tmp_path / "motion.script").read_text().splitlines()
+    steps = [line for line in lines if line.startswith("  servoj(")]
+    assert len(steps) == int(design.run().seconds * 125.0 + 1e-9) + 1
+    assert all("t=0.008," in line for line in steps)
+    first = [float(word) for word in steps[0].split("[")[1].split("]")[0].split(",")]
+    assert_close(first, home, 1e-8)
+
+
+def test_noise_at_the_joint_is_noise_at_the_joint():
+    robot = mindyn.load_robot("puma560")
+    q0, none = np.zeros(6), mindyn.Sensors(rate_hz=100.0)
+
+    def spread(side):
+        sensors = mindyn.Sensors(rate_hz=100.0, torque_noise=0.3, noise_side=side, seed=3)
+        settings = {"seconds": 1.0, "q0": q0, "rate_hz": 100.0, "drives": True}
+        run, clean = (
+            mindyn.simulate(robot, lambda *_: np.zeros(6), sensors=one, **settings) for one in (sensors, none)
+        )
+        return (run.measured.torque - clean.measured.torque).std(axis=0)
+
+    assert np.abs(spread("joint") / 0.3 - 1).max() < 0.3
+    ratios = np.array([abs(drive.ratio) for drive in robot.drives])
+    assert np.abs(spread("motor") / (0.3 * ratios) - 1).max() < 0.5
+    assert_close(spread(None), spread("motor"), SAME_ALGEBRA)
