@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mindyn.estimators.instrumental_variables import InstrumentalVariables
     from mindyn.estimators.last_link_first import LastLinkFirst
     from mindyn.estimators.least_squares import LeastSquares
-    from mindyn.estimators.loads import drive_gains, payload
+    from mindyn.estimators.loads import drive_gains
     from mindyn.estimators.output_error import OutputError
     from mindyn.estimators.recursive import RecursiveLeastSquares
     from mindyn.estimators.recursive_instruments import RecursiveInstruments
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from mindyn.feasibility.full_model import full_model
     from mindyn.feasibility.intervals import constrained_intervals
     from mindyn.feasibility.mending import mend_possible
+    from mindyn.feasibility.payload import payload
     from mindyn.feasibility.physically_consistent import PhysicallyConsistent
     from mindyn.feasibility.possible import judge_possible
     from mindyn.identifiability.base_sets import base_parameters
@@ -109,7 +110,8 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "mindyn.feasibility.check": ("check_feasible", "make_feasible"),
     "mindyn.feasibility.full_model": ("full_model",),
     "mindyn.feasibility.bounds": ("Bounds",),
-    "mindyn.estimators.loads": ("payload", "drive_gains"),
+    "mindyn.estimators.loads": ("drive_gains",),
+    "mindyn.feasibility.payload": ("payload",),
     "mindyn.excitation.design": ("design_motion",),
     "mindyn.excitation.limits": ("MotionLimits",),
     "mindyn.excitation.fourier": ("Fourier",),

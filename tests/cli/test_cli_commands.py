@@ -219,10 +219,12 @@ def test_simulate_reads_with_the_sensors_of_the_library(tmp_path):
         "torque_resolution": 0.05,
         "position_delay_s": 0.03,
         "torque_delay_s": 0.02,
+        "noise_side": "motor",
         "seed": 3,
     }
     assert {"position_side", "torque_side", *settings} == {one.name for one in fields(mindyn.Sensors)}
-    named = {"counts" if name == "counts_per_revolution" else name: value for name, value in settings.items()}
+    short = {"counts_per_revolution": "counts", "noise_side": "noise_at"}
+    named = {short.get(name, name): value for name, value in settings.items()}
     given = [word for name, value in named.items() for word in (f"--{name.replace('_', '-')}", value)]
     assert mindyn_program("simulate", "planar2", "--seconds", 1, "--out", tmp_path / "run.parquet", *given).code == 0
     robot = mindyn.load_robot("planar2")

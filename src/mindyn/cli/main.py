@@ -27,6 +27,7 @@ COMMANDS: Mapping[str, str] = {
     "tests": "Plan Yoshida's simple tests, simulate them, or identify a robot from their logs.",
     "compare": "Compare identification methods on a simulated robot: bias, spread, time, number of tests.",
     "check": "Judge an estimate: possible, consistent, plausible? The exit code is 3 when the answer is no.",
+    "payload": "The load that a run carried, from an estimate of the arm without it.",
     "papers": "Tables and figures of the five papers: the paper's number, ours and the difference.",
     "export": "Write a full robot model that has the estimate's dynamics, its code, or its numbers.",
     "report": "Write a report: is the model good, and why. One file that opens from disk and loads nothing.",

@@ -8,16 +8,20 @@ With phi known the equations tell the gains; with gains known they tell phi [Gau
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from mindyn.algebra.inertia import mass_com_inertia, phi_about_origin
+from mindyn.algebra.poses import Pose
+from mindyn.algebra.spread import NORMAL_95
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.kernels.model import compile_model
 from mindyn.logs.samples import Samples
 from mindyn.notation import LINK_PARAMETER_UNITS, LINK_PARAMETERS, PARAMETERS_PER_LINK
+from mindyn.notes import Note
 from mindyn.parameters.parameter import Parameter
 from mindyn.regression.gathering import gather, require_joints
 from mindyn.regression.information import null_space, solve
@@ -38,12 +42,20 @@ class Gains:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Payload:
-    """The ten parameters of a load in its link's frame, their covariance, and which of them the runs cannot tell."""
+    """The ten parameters of a load in its link's frame, their covariance, and which of them the runs cannot tell.
+
+    phi            of a load that can exist; `unconstrained` what the fit itself gave
+    covariance     (10, 10) of the latter
+    factor         half-width of a 95 % interval in standard deviations
+    """
 
     link: str
     phi: Array
     covariance: Array
     untold: tuple[str, ...]
+    factor: float = NORMAL_95
+    notes: tuple[Note, ...] = ()
+    unconstrained: Array | None = None
 
     @property
     def mass(self) -> float:
@@ -55,14 +67,45 @@ class Payload:
         """(3,) centre of mass in the link's frame, m."""
         return np.asarray(self.phi[1:4] / self.phi[0])
 
+    @property
+    def inertia_about_centre(self) -> Array:
+        """(3, 3) kg m^2, axes of the link's frame."""
+        return mass_com_inertia(self.phi)[2]
 
-def payload(robot: Robot, unloaded: Samples, loaded: Samples, *, link: str | None = None) -> Payload:
-    """The load that explains the difference between the runs; robot and load are fitted together.
+    @property
+    def half_widths(self) -> Array:
+        """(10,) of the 95 % intervals, about what the fit gave."""
+        return np.asarray(self.factor * np.sqrt(np.maximum(np.diag(self.covariance), 0.0)))
+
+    @property
+    def mass_interval(self) -> tuple[float, float]:
+        """95 % interval of the mass, kg."""
+        middle = float((self.phi if self.unconstrained is None else self.unconstrained)[0])
+        return middle - float(self.half_widths[0]), middle + float(self.half_widths[0])
+
+    @property
+    def centre_half_widths(self) -> Array:
+        """(3,) of the 95 % intervals of the centre, m, by c = mc / m."""
+        slopes = np.column_stack([-self.centre, np.eye(3)]) / self.mass
+        return np.asarray(self.factor * np.sqrt(np.diag(slopes @ self.covariance[:4, :4] @ slopes.T)))
+
+    def in_frame(self, pose: Pose, name: str) -> Payload:
+        """The load in the axes of a frame that has this pose in the link's; its spread is left out."""
+        inverse = pose.inverse()
+        moved = inverse.apply(self.centre)
+        turned = inverse.rotation @ self.inertia_about_centre @ inverse.rotation.T
+        phi = phi_about_origin(self.mass, moved, turned)
+        return replace(self, link=name, phi=phi, covariance=np.full((10, 10), np.nan), unconstrained=None)
+
+
+def payload_of_runs(robot: Robot, unloaded: Samples, loaded: Samples, *, link: str | None = None) -> Payload:
+    """The load that explains the difference between two runs; robot and load are fitted together.
 
     link  that carries the load; the last one if left out
     """
     carrier = robot.link_names[-1] if link is None else link
-    regressor, extended = Regressor(robot), _with_load(robot, carrier)
+    regressor = Regressor(robot)
+    extended = regressor_with_load(regressor, carrier)
     without, with_load = gather(regressor, unloaded), gather(extended, loaded)
     plain = LeastSquares().fit(Rows.of_information(regressor, without))
     p = regressor.count
@@ -78,46 +121,74 @@ def payload(robot: Robot, unloaded: Samples, loaded: Samples, *, link: str | Non
     return Payload(carrier, found.beta[p:], variance * found.inverse[p:, p:], untold)
 
 
-def drive_gains(robot: Robot, unloaded: Samples, loaded: Samples, phi: Array, *, link: str | None = None) -> Gains:
-    """Gains of the torque signals in `tau` of both runs, from a load of known parameters phi (10,).
+def drive_gains(
+    robot: Robot,
+    unloaded: Samples,
+    loaded: Samples,
+    phi: Array | None = None,
+    *,
+    mass: float | None = None,
+    link: str | None = None,
+) -> Gains:
+    """Gains of the torque signals in `tau` of both runs, from a load of known parameters phi (10,), or of known mass.
 
-    Solves Y beta - s_j gain_j = - Y_load phi over both runs: the load's torque is the only one known in N m.
+    Solves Y beta - s_j gain_j = - Y_load phi over both runs: the load's torque is the only one known in N m. With the
+    mass alone, the other nine parameters of the load are further unknowns.
     """
     if robot.has_dependents:
         raise InputError(f"robot {robot.name!r} has {robot.dependence}: drive gains are found of robots without")
+    if (phi is None) == (mass is None):
+        raise InputError("drive_gains takes the ten parameters phi of the load, or its mass", hint="mass=2.8")
     carrier = robot.link_names[-1] if link is None else link
-    phi = np.asarray(phi, dtype=np.float64)
-    if phi.shape != (PARAMETERS_PER_LINK,):
-        raise InputError(f"phi has shape {phi.shape}, but ({PARAMETERS_PER_LINK},) is needed")
-    known = known_torque(robot, loaded, carrier, phi)
+    if mass is not None and not (np.isfinite(mass) and mass > 0):
+        raise InputError(f"the mass of a load is a positive number of kg, got {mass!r}")
+    alone = np.zeros(PARAMETERS_PER_LINK)
+    alone[0] = 0.0 if mass is None else mass
+    stated = alone if phi is None else np.asarray(phi, dtype=np.float64)
+    if stated.shape != (PARAMETERS_PER_LINK,):
+        raise InputError(f"phi has shape {stated.shape}, but ({PARAMETERS_PER_LINK},) is needed")
+    known = known_torque(robot, loaded, carrier, stated)
+    if phi is None:
+        Y = compile_model(robot).standard_regressor(loaded.q, loaded.qd, loaded.qdd)
+        return _solved_gains(robot, unloaded, loaded, known, Y[:, :, _load_columns(robot, carrier)][:, :, 1:])
     blind = [name for name, size in zip(robot.joint_names, np.abs(known).max(axis=0), strict=True) if size < 1e-9]
     if blind:
         raise InputError(f"the load puts no torque on joint {', '.join(blind)}: its gain cannot be told")
-    return _solved_gains(robot, unloaded, loaded, known)
+    return _solved_gains(robot, unloaded, loaded, known, np.zeros((*known.shape, 0)))
 
 
-def _solved_gains(robot: Robot, unloaded: Samples, loaded: Samples, known: Array) -> Gains:
+def _solved_gains(robot: Robot, unloaded: Samples, loaded: Samples, known: Array, open_load: Array) -> Gains:
+    """open_load (N, n, k): columns of what is not known of the load."""
     regressor = Regressor(robot)
-    n, p = robot.joint_count, regressor.count
+    n, p, k = robot.joint_count, regressor.count, open_load.shape[2]
     rows: list[Array] = []
     right: list[Array] = []
-    for samples, torque in ((unloaded, np.zeros_like(unloaded.tau)), (loaded, known)):
+    none = np.zeros((len(unloaded), n, k))
+    for samples, torque, load in ((unloaded, np.zeros_like(unloaded.tau), none), (loaded, known, open_load)):
         require_joints(regressor, samples)
         parts = regressor.parts(samples.q, samples.qd, samples.qdd)
         for joint, arrays in enumerate(parts):
-            whole = np.zeros((len(samples), p + n + 1))
+            whole = np.zeros((len(samples), p + n + k + 1))
             whole[:, regressor.columns[joint]] = np.concatenate(arrays, axis=1)
             whole[:, p + joint] = -samples.tau[:, joint]
+            whole[:, p + n : p + n + k] = load[:, joint]
             whole[:, -1] = -torque[:, joint]
             R = triangle_of(whole)
             rows.append(R[:, :-1])
             right.append(R[:, -1])
     stacked, z = np.vstack(rows), np.concatenate(right)
+    open_gains = np.any(np.abs(null_space(stacked)[p : p + n]) > 1e-6, axis=1)
+    if open_gains.any():
+        names = [name for name, one in zip(robot.joint_names, open_gains, strict=True) if one]
+        raise InputError(
+            f"the runs do not tell the gain of joint {', '.join(names)}",
+            hint="a motion in which the load turns about all axes, or all ten parameters of the load",
+        )
     found = solve(stacked, z)
     freedom = n * (len(unloaded) + len(loaded)) - found.rank
     variance = float(((stacked @ found.beta - z) ** 2).sum()) / freedom
-    deviations = np.sqrt(variance * np.diag(found.inverse)[p:])
-    return Gains(robot.joint_names, found.beta[p:], deviations)
+    deviations = np.sqrt(variance * np.diag(found.inverse)[p : p + n])
+    return Gains(robot.joint_names, found.beta[p : p + n], deviations)
 
 
 def _load_columns(robot: Robot, link: str) -> slice:
@@ -131,17 +202,18 @@ def known_torque(robot: Robot, samples: Samples, link: str, phi: Array) -> Array
     return np.asarray(Y[:, :, _load_columns(robot, link)] @ phi)
 
 
-def _with_load(robot: Robot, link: str) -> Regressor:
-    """The robot's columns and, for every joint, ten more of the load."""
+def regressor_with_load(plain: Regressor, link: str) -> Regressor:
+    """The columns of a regressor and, for every joint, ten more of a load on a link."""
+    robot = plain.robot
     model, columns = compile_model(robot), _load_columns(robot, link)
-    return _LoadRegressor(robot, link, lambda q, qd, qdd: model.standard_regressor(q, qd, qdd)[:, :, columns])
+    return _LoadRegressor(plain, link, lambda q, qd, qdd: model.standard_regressor(q, qd, qdd)[:, :, columns])
 
 
 class _LoadRegressor(Regressor):
     """A regressor whose load columns act on every joint at once."""
 
-    def __init__(self, robot: Robot, link: str, load: Callable[[Array, Array, Array], Array]) -> None:
-        super().__init__(robot)
+    def __init__(self, plain: Regressor, link: str, load: Callable[[Array, Array, Array], Array]) -> None:
+        super().__init__(plain.robot, plain.friction, plain.base, plain.kernel)
         self._load = load
         first = self.count
         parts = zip(LINK_PARAMETERS, LINK_PARAMETER_UNITS, strict=True)

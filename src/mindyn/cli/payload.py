@@ -1,0 +1,109 @@
+"""`mindyn payload`: the load that a run carried, in the words of controllers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from mindyn.cli.arguments import JSON
+from mindyn.cli.runs import RUN, estimate_of, read_logs, require_unseen, say_notes
+from mindyn.errors import unknown_name
+from mindyn.estimators.loads import Payload
+from mindyn.feasibility.payload import payload as payload_of
+from mindyn.notation import LINK_PARAMETER_UNITS, LINK_PARAMETERS
+from mindyn.robots.robot import Robot
+from mindyn.robots.table import text_table
+
+
+def payload(
+    run: Annotated[Path, RUN],
+    log: Annotated[Path, typer.Argument(help="A log with the load; a sidecar .toml beside it says what is in it.")],
+    link: Annotated[str | None, typer.Option(help="The link that carries the load; the last one if left out.")] = None,
+    frame: Annotated[
+        str | None,
+        typer.Option(help="A frame on that link, such as tool0, in which the load is written for controllers."),
+    ] = None,
+    as_json: Annotated[bool, JSON] = False,
+) -> None:
+    """The load that a run carried, from an estimate of the arm without it."""
+    found = estimate_of(run)
+    logs = read_logs([log], found.robot)
+    require_unseen(found.sources, logs, "give a run with the load; the estimate is of the arm without it")
+    load = payload_of(found, logs[0], link=link)
+    there = _in_frame(found.robot, load, frame)
+    say_notes([str(note) for note in load.notes])
+    if load.untold:
+        say_notes([f"not identifiable in this run: {', '.join(load.untold)}; their values say nothing"])
+    typer.echo(json.dumps(_data(load, there), indent=1) if as_json else f"{_table(load)}\n\n{for_controllers(there)}")
+
+
+def _in_frame(robot: Robot, load: Payload, frame: str | None) -> Payload:
+    if frame is None:
+        return load
+    on_link = {one.name: one.pose for one in robot.frames if one.link == load.link}
+    if frame not in on_link:
+        raise unknown_name(f"frame of link {load.link!r}", frame, on_link)
+    return load.in_frame(on_link[frame], frame)
+
+
+def _table(load: Payload) -> str:
+    rows: list[tuple[str, ...]] = [("parameter", "value", "95 % +-", "unit", "")]
+    for k, (name, unit) in enumerate(zip(LINK_PARAMETERS, LINK_PARAMETER_UNITS, strict=True)):
+        state = "not identifiable" if name in load.untold else ""
+        rows.append((name, f"{load.phi[k]:.4g}", f"{load.half_widths[k]:.2g}", unit, state))
+    low, high = load.mass_interval
+    spread = load.centre_half_widths
+    centre = ", ".join(f"{c:.4f} +- {w:.4f}" for c, w in zip(load.centre, spread, strict=True))
+    return (
+        f"{text_table(rows)}\n\nmass {load.mass:.4g} kg, 95 % interval {low:.4g} to {high:.4g} kg; "
+        f"centre [{centre}] m in the frame of {load.link}"
+    )
+
+
+def for_controllers(load: Payload) -> str:
+    """The load as controllers take it, each with its frame; see the frame of the load for what `F` is."""
+    m, c, J = load.mass, load.centre, load.inertia_about_centre
+    cog = ", ".join(f"{one:.6f}" for one in c)
+    xx, yy, zz, xy, xz, yz = J[0, 0], J[1, 1], J[2, 2], J[0, 1], J[0, 2], J[1, 2]
+    tensor = ", ".join(f"{one:.6g}" for one in (xx, yy, zz, xy, xz, yz))
+    named = zip(("ixx", "ixy", "ixz", "iyy", "iyz", "izz"), (xx, xy, xz, yy, yz, zz), strict=True)
+    entries = " ".join(f'{name}="{one:.9g}"' for name, one in named)
+    columns = ", ".join(f"{one:.6g}" for one in J.T.ravel())
+    return "\n".join(
+        [
+            f"In frame {load.link} (axes and origin), inertia about the centre of mass; controllers take their flange:",
+            f"UR      set_target_payload({m:.6g}, [{cog}], [{tensor}])",
+            f"Franka  setLoad({m:.6g}, {{{cog}}}, {{{columns}}})  // column by column",
+            f"KUKA    LOAD_DATA[n]={{M {m:.6g},CM {{X {1e3 * c[0]:.3f},Y {1e3 * c[1]:.3f},Z {1e3 * c[2]:.3f},"
+            f"A 0,B 0,C 0}},J {{X {xx:.6g},Y {yy:.6g},Z {zz:.6g}}}}}  ; mm, products of inertia are not held",
+            f'URDF    <inertial><origin xyz="{c[0]:.9g} {c[1]:.9g} {c[2]:.9g}" rpy="0 0 0"/><mass value="{m:.9g}"/>'
+            f"<inertia {entries}/></inertial>",
+            f'MJCF    <inertial pos="{c[0]:.9g} {c[1]:.9g} {c[2]:.9g}" mass="{m:.9g}" '
+            f'fullinertia="{xx:.9g} {yy:.9g} {zz:.9g} {xy:.9g} {xz:.9g} {yz:.9g}"/>',
+            "C       static const double load_phi[10] = {"
+            + ", ".join(f"{one:.17g}" for one in load.phi)
+            + "}; /* m, mc, I about the origin: "
+            + " ".join(LINK_PARAMETERS[4:])
+            + " */",
+        ]
+    )
+
+
+def _data(load: Payload, there: Payload) -> dict[str, Any]:
+    return {
+        "link": load.link,
+        "mass": load.mass,
+        "mass_interval": list(load.mass_interval),
+        "centre": load.centre.tolist(),
+        "centre_half_widths": load.centre_half_widths.tolist(),
+        "phi": load.phi.tolist(),
+        "half_widths": load.half_widths.tolist(),
+        "not_identifiable": list(load.untold),
+        "frame": there.link,
+        "centre_in_frame": there.centre.tolist(),
+        "inertia_about_centre_in_frame": there.inertia_about_centre.tolist(),
+        "notes": [str(note) for note in load.notes],
+    }

@@ -1,0 +1,181 @@
+"""`payload`: the load that a run carried, from a saved estimate of the arm, or from a run without it.
+
+The loaded run obeys tau = Y beta + Y_load phi. Of beta, what rigid links and rotors make is known from the estimate
+within its covariance C; friction, which grows with the load and with temperature, is fitted anew:
+
+    minimise  sum_j w_j |tau_j - Y_j beta - Y_load,j phi|^2 + (beta - beta_0)^T C^-1 (beta - beta_0)
+
+phi (10,) in the frame of the link that carries it. Its spread is that of leaving out blocks of the run in turn, and
+that of beta_0; the load reported is the nearest one, by that spread, whose mass lies somewhere in space.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+from scipy.stats import t as student
+
+from mindyn.algebra.inertia import pseudo_inertia
+from mindyn.algebra.values import Array
+from mindyn.errors import InputError
+from mindyn.estimators.estimate import Estimate
+from mindyn.estimators.loads import Payload, payload_of_runs, regressor_with_load
+from mindyn.feasibility.conic import Program
+from mindyn.feasibility.conic import Rows as ConeRows
+from mindyn.logs.log import Log
+from mindyn.logs.pipeline import condition
+from mindyn.logs.samples import Samples
+from mindyn.notation import LINK_PARAMETERS, PARAMETERS_PER_LINK
+from mindyn.notes import Note
+from mindyn.parameters.parameter import Parameter
+from mindyn.regression.rows import Rows
+from mindyn.robots.robot import Robot
+
+LENGTH_M: Final = 0.1
+"""Size of a load by which it is judged whether its parameters are told: half-widths above m * LENGTH_M / 2 of a first
+moment, m * LENGTH_M^2 of an inertia, m / 2 of the mass leave it open."""
+RIGID: Final = ("link", "rotor")
+"""Kinds of parameters that a load does not change."""
+LEAST_MASS_KG: Final = 1e-6
+ROUNDS: Final = 3
+"""Of fit and weights by its residuals."""
+
+
+def payload(known: Robot | Estimate, *runs: Samples | Log, link: str | None = None) -> Payload:
+    """The load of a loaded run: `payload(estimate, loaded)`, or `payload(robot, unloaded, loaded)` of two runs.
+
+    link  that carries the load; the last one if left out
+    """
+    if isinstance(known, Estimate):
+        if len(runs) != 1:
+            raise InputError(f"payload(estimate, loaded) takes one run, got {len(runs)}")
+        return _against(known, runs[0], link)
+    if len(runs) != 2 or not all(isinstance(run, Samples) for run in runs):
+        raise InputError(
+            "payload(robot, unloaded, loaded) takes two runs as Samples",
+            hint="mindyn.condition(log, robot).samples; or payload(estimate, log), with a saved estimate of the arm",
+        )
+    unloaded, loaded = runs
+    assert isinstance(unloaded, Samples)
+    assert isinstance(loaded, Samples)
+    return _consistent(payload_of_runs(known, unloaded, loaded, link=link))
+
+
+def _against(found: Estimate, run: Samples | Log, link: str | None) -> Payload:
+    robot = found.robot
+    carrier = robot.link_names[-1] if link is None else link
+    robot.link_index(carrier)
+    regressor = regressor_with_load(found.regressor, carrier)
+    samples = run if isinstance(run, Samples) else condition([run], robot, found.treatment.of_fit).samples
+    rows = Rows(regressor, found.treatment, samples)
+    p = found.regressor.count
+    prior, start, free = _known_part(found, p)
+    blocks = [block.information for block in rows.blocks if sum(block.information.counts)]
+    if len(blocks) < 3:
+        raise InputError(f"the loaded run is too short: {len(samples)} samples make {len(blocks)} blocks")
+    whole = rows.information
+    weights = _first_weights(found)
+    for _ in range(ROUNDS):
+        normal = [_normal(block.stacked(weights), start, free) for block in blocks]
+        A, b = sum(one[0] for one in normal) + prior, sum(one[1] for one in normal)
+        theta: Array = np.asarray(np.linalg.lstsq(A, b, rcond=None)[0], dtype=np.float64)
+        beta = start.copy()
+        beta[free] += theta
+        spread = whole.residuals(beta) / np.maximum(np.array(whole.counts) - 1, 1)
+        weights = 1 / np.maximum(spread * _memory(found), 1e-300)
+    ten = np.flatnonzero(np.isin(free, np.arange(p, p + PARAMETERS_PER_LINK)))
+    covariance = _jackknife(normal, prior, theta, len(blocks))[np.ix_(ten, ten)]
+    inverse = np.linalg.pinv(A, hermitian=True)
+    covariance = covariance + (inverse @ prior @ inverse)[np.ix_(ten, ten)]
+    factor = float(student.ppf(0.975, len(blocks) - 1))
+    notes = _notes(found, samples)
+    made = Payload(carrier, theta[ten], covariance, (), factor, notes)
+    return _consistent(replace(made, untold=_untold(made)))
+
+
+def _known_part(found: Estimate, p: int) -> tuple[Array, Array, Array]:
+    """Information (f, f) on the free columns, the values (p + 10,) that all start from, and which columns are free.
+
+    What the fit left out stays at its value; friction and offsets are free without any prior.
+    """
+    start = np.concatenate([found.beta, np.zeros(PARAMETERS_PER_LINK)])
+    deviations = np.sqrt(np.maximum(np.diag(found.covariance), 0.0))
+    moving = np.array([_is_free(one, d, found) for one, d in zip(found.parameters, deviations, strict=True)])
+    free = np.concatenate([np.flatnonzero(moving), np.arange(p, p + PARAMETERS_PER_LINK)])
+    rigid = np.array([one.kind in RIGID for one in found.parameters])[moving]
+    own = np.flatnonzero(moving)[rigid]
+    information = np.zeros((len(free), len(free)))
+    if len(own):
+        places = np.flatnonzero(rigid)
+        information[np.ix_(places, places)] = np.linalg.pinv(found.covariance[np.ix_(own, own)], hermitian=True)
+    return information, start, free
+
+
+def _is_free(parameter: Parameter, deviation: float, found: Estimate) -> bool:
+    if parameter.name in found.left_out or parameter.name in found.untold:
+        return False
+    return parameter.kind not in RIGID or (bool(np.isfinite(deviation)) and deviation > 0)
+
+
+def _normal(stacked: tuple[Array, Array], start: Array, free: Array) -> tuple[Array, Array]:
+    """R^T R and R^T z of the free columns, from the start."""
+    R, z = stacked
+    own = R[:, free]
+    return own.T @ own, own.T @ (z - R @ start)
+
+
+def _first_weights(found: Estimate) -> Array:
+    return np.asarray(1 / (np.maximum([one.rms for one in found.residuals], 1e-9) ** 2 * _memory(found)))
+
+
+def _memory(found: Estimate) -> Array:
+    """(n,) rows that count as one where residuals are correlated from row to row."""
+    rho = np.clip([one.correlation or 0.0 for one in found.residuals], 0.0, 0.99)
+    return np.asarray((1 + rho) / (1 - rho))
+
+
+def _jackknife(normal: list[tuple[Array, Array]], prior: Array, theta: Array, count: int) -> Array:
+    """Covariance by leaving out each block in turn: blocks longer than the residuals' memory stand for themselves."""
+    A, b = sum(one[0] for one in normal) + prior, sum(one[1] for one in normal)
+    without = [np.linalg.lstsq(A - one[0], b - one[1], rcond=None)[0] - theta for one in normal]
+    shifts = np.array(without)
+    return np.asarray((count - 1) / count * shifts.T @ shifts)
+
+
+def _untold(found: Payload) -> tuple[str, ...]:
+    """Parameters whose 95 % interval is wider than a load of that mass allows: they are not identifiable in the run."""
+    mass = max(abs(float(found.phi[0])), LEAST_MASS_KG)
+    allowed = np.array([0.5 * mass, *[0.5 * mass * LENGTH_M] * 3, *[mass * LENGTH_M**2] * 6])
+    wide = found.half_widths > allowed
+    return tuple(name for name, one in zip(LINK_PARAMETERS, wide, strict=True) if one)
+
+
+def _notes(found: Estimate, samples: Samples) -> tuple[Note, ...]:
+    made = []
+    frictions = [one for one in found.parameters if one.kind not in RIGID]
+    if not frictions:
+        made.append(Note("friction", "the estimate has no friction columns: friction counts as load"))
+    turns = np.ptp(samples.q, axis=0)
+    still = [name for name, turn in zip(samples.joint_names, turns, strict=True) if turn < 0.05]
+    if still:
+        made.append(Note("motion", f"joints that hardly move in the loaded run: {', '.join(still)}"))
+    return tuple(made)
+
+
+def _consistent(found: Payload) -> Payload:
+    """With the nearest phi, by its covariance, whose pseudo-inertia [[S, h], [h, m]] is positive semidefinite."""
+    scale = np.sqrt(np.maximum(np.diag(found.covariance), 1e-300))
+    values, vectors = np.linalg.eigh(found.covariance / np.outer(scale, scale))
+    root = (vectors / np.sqrt(np.maximum(values, 1e-9 * values.max()))).T / scale
+    program = Program(PARAMETERS_PER_LINK)
+    program.add_squares(root, root @ found.phi)
+    program.add_rows(ConeRows("semidefinite", _pseudo_inertia_rows(), np.zeros(10), 4))
+    return replace(found, phi=program.solve().x, unconstrained=found.phi)
+
+
+def _pseudo_inertia_rows() -> Array:
+    """(10, 10): upper triangle of [[tr(I)/2 1 - I, mc], [mc^T, m]], column by column, off-diagonals times sqrt(2)."""
+    made = np.stack([pseudo_inertia(unit) for unit in np.eye(PARAMETERS_PER_LINK)], axis=-1)
+    return np.array([made[i, j] * (1.0 if i == j else np.sqrt(2)) for j in range(4) for i in range(j + 1)])
