@@ -116,6 +116,14 @@ def test_heights_that_no_joint_changes_are_no_floor_to_break():
     assert any("the floor is not checked" in note for note in design.notes)
 
 
+def test_a_capsule_that_no_joint_moves_meets_no_box(tall):
+    still = Capsule("link1", np.zeros(3), np.zeros(3), 0.01)
+    at_axis = replace(still, a=tall.joints[0].tip.inverse().translation, b=tall.joints[0].tip.inverse().translation)
+    design = small(tall, floor=None, capsules=(at_axis,), obstacles=(CRATE,))
+    assert max(design.used.values()) <= 1
+    assert any("not checked" in note and "link2, link3" in note for note in design.notes)
+
+
 def test_parts_of_the_limits_are_parts():
     robot = mindyn.load_robot("panda")
     whole = mindyn.MotionLimits.of(robot, acceleration=[np.inf, *[10.0] * 6])

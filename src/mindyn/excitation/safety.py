@@ -215,7 +215,8 @@ def _room_constraints(
         made += [walls] if len(walls.offsets) else []
     if around.boxes:
         moves = np.ptp(places, axis=0).max(axis=1).reshape(-1, 2).max(axis=1) > UNMOVED_M
-        made.append(kept_out(ends, around.boxes, moves.tolist(), around.clearance))
+        boxes = kept_out(ends, around.boxes, moves.tolist(), around.clearance)
+        made += [boxes] if len(boxes.series) else []
     return made
 
 
