@@ -39,12 +39,15 @@ def test_exact_runs_give_the_gains():
     assert_close(found.gains.values, GAINS, 1e-3)
 
 
-def test_noisy_runs_give_physical_links_and_gains_at_least_as_good():
+def test_noisy_runs_give_physical_links_and_gains_that_noise_does_not_make_small():
+    """With signals as columns of the equations, the third gain came out 7.6 % low."""
     robot, unloaded, loaded = runs(1.0, 60)
     found = consistent_drive_gains(robot, unloaded, loaded, LOAD, prior="robot", prior_weight=1e-2)
     plain = drive_gains(robot, unloaded, loaded, LOAD)
     assert all(consistency_of(found.values[10 * i : 10 * i + 10]).possible for i in range(3))
-    assert np.abs(found.gains.values / GAINS - 1).max() <= np.abs(plain.values / GAINS - 1).max()
+    for gains in (found.gains, plain):
+        assert (np.abs(gains.values - GAINS) <= 3 * gains.deviations).all()
+        assert np.abs(gains.values / GAINS - 1).max() < 0.02
 
 
 def test_a_load_that_tells_nothing_is_refused():

@@ -7,8 +7,9 @@ With phi known the equations tell the gains; with gains known they tell phi [Gau
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 
@@ -29,6 +30,10 @@ from mindyn.regression.regressor import Regressor
 from mindyn.regression.rows import Rows
 from mindyn.regression.triangles import triangle_of
 from mindyn.robots.robot import Robot
+
+GAIN_STEPS: Final = 100
+GAIN_SETTLED: Final = 1e-10
+"""Iterations at most, and the relative change of every gain at which they end."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -132,7 +137,7 @@ def drive_gains(
 ) -> Gains:
     """Gains of the torque signals in `tau` of both runs, from a load of known parameters phi (10,), or of known mass.
 
-    Solves Y beta - s_j gain_j = - Y_load phi over both runs: the load's torque is the only one known in N m. With the
+    Fits s_j = (Y beta + Y_load phi) / gain_j over both runs: the load's torque is the only one known in N m. With the
     mass alone, the other nine parameters of the load are further unknowns.
     """
     if robot.has_dependents:
@@ -158,37 +163,85 @@ def drive_gains(
 
 
 def _solved_gains(robot: Robot, unloaded: Samples, loaded: Samples, known: Array, open_load: Array) -> Gains:
-    """open_load (N, n, k): columns of what is not known of the load."""
+    """Gains by which signals and torques agree; noise is that of the signals.
+
+    Minimises sum_j |s_j - h_j (Y_j beta + L_j x + known_j)|^2 / var_j over beta, x and h = 1 / gain, by Gauss-Newton
+    from the solution of the linear equations, in which the signals stand as columns and their noise makes gains small.
+
+    open_load  L (N, n, k): columns of what is not known of the load
+    """
     regressor = Regressor(robot)
     n, p, k = robot.joint_count, regressor.count, open_load.shape[2]
-    rows: list[Array] = []
-    right: list[Array] = []
+    factors: list[tuple[int, Array]] = []
     none = np.zeros((len(unloaded), n, k))
     for samples, torque, load in ((unloaded, np.zeros_like(unloaded.tau), none), (loaded, known, open_load)):
         require_joints(regressor, samples)
         parts = regressor.parts(samples.q, samples.qd, samples.qdd)
         for joint, arrays in enumerate(parts):
-            whole = np.zeros((len(samples), p + n + k + 1))
+            whole = np.zeros((len(samples), p + k + 2))
             whole[:, regressor.columns[joint]] = np.concatenate(arrays, axis=1)
-            whole[:, p + joint] = -samples.tau[:, joint]
-            whole[:, p + n : p + n + k] = load[:, joint]
-            whole[:, -1] = -torque[:, joint]
-            R = triangle_of(whole)
-            rows.append(R[:, :-1])
-            right.append(R[:, -1])
-    stacked, z = np.vstack(rows), np.concatenate(right)
-    open_gains = np.any(np.abs(null_space(stacked)[p : p + n]) > 1e-6, axis=1)
+            whole[:, p : p + k] = load[:, joint]
+            whole[:, p + k] = torque[:, joint]
+            whole[:, p + k + 1] = samples.tau[:, joint]
+            factors.append((joint, triangle_of(whole)))
+    x, h = _linear_gains(robot, factors, n)
+    return _output_gains(robot, factors, x, h, len(unloaded) + len(loaded))
+
+
+def _linear_gains(robot: Robot, factors: Sequence[tuple[int, Array]], n: int) -> tuple[Array, Array]:
+    """Values of beta and x, and 1 / gain, of Y beta + L x - s gain = - known; refused where gains stay open."""
+    width = factors[0][1].shape[1] - 2
+    rows, right = [], []
+    for joint, R in factors:
+        block = np.zeros((len(R), width + n))
+        block[:, :width] = R[:, :width]
+        block[:, width + joint] = -R[:, -1]
+        rows.append(block)
+        right.append(-R[:, -2])
+    stacked = np.vstack(rows)
+    open_gains = np.any(np.abs(null_space(stacked)[width:]) > 1e-6, axis=1)
     if open_gains.any():
         names = [name for name, one in zip(robot.joint_names, open_gains, strict=True) if one]
         raise InputError(
             f"the runs do not tell the gain of joint {', '.join(names)}",
             hint="a motion in which the load turns about all axes, or all ten parameters of the load",
         )
-    found = solve(stacked, z)
-    freedom = n * (len(unloaded) + len(loaded)) - found.rank
-    variance = float(((stacked @ found.beta - z) ** 2).sum()) / freedom
-    deviations = np.sqrt(variance * np.diag(found.inverse)[p : p + n])
-    return Gains(robot.joint_names, found.beta[p : p + n], deviations)
+    found = solve(stacked, np.concatenate(right)).beta
+    return found[:width], np.asarray(1 / found[width:])
+
+
+def _output_gains(robot: Robot, factors: Sequence[tuple[int, Array]], x: Array, h: Array, rows: int) -> Gains:
+    """Gauss and Newton's iteration; weights by the residuals of every joint, gains about their first values."""
+    n, width = len(h), len(x)
+    x, h = x.copy(), np.where(h > 0, h, np.median(h[h > 0]) if (h > 0).any() else 1.0)
+    change = np.inf
+    for _ in range(GAIN_STEPS):
+        residuals, slopes = [], []
+        for joint, R in factors:
+            torque = R[:, :width] @ x + R[:, -2]
+            J = np.zeros((len(R), width + n))
+            J[:, :width], J[:, width + joint] = h[joint] * R[:, :width], torque
+            residuals.append(R[:, -1] - h[joint] * torque)
+            slopes.append(J)
+        squares = np.zeros(n)
+        for (joint, _), e in zip(factors, residuals, strict=True):
+            squares[joint] += e @ e
+        weights = 1 / np.sqrt(np.maximum(squares / rows, 1e-30 * max(float(squares.max()), 1e-300)))
+        scaled = [weights[joint] for joint, _ in factors]
+        J = np.vstack([w * one for w, one in zip(scaled, slopes, strict=True)])
+        step = solve(J, np.concatenate([w * one for w, one in zip(scaled, residuals, strict=True)]))
+        x, h = x + step.beta[:width], h + step.beta[width:]
+        change = float(np.abs(step.beta[width:] / h).max())
+        if change < GAIN_SETTLED:
+            break
+    if not (change < 1e-3 and (h > 0).all()):
+        raise InputError(
+            "the gains did not settle: the runs hardly tell them",
+            hint="check the load's mass and link, or record a motion in which the load matters more",
+        )
+    gains = 1 / h
+    deviations = np.sqrt(np.maximum(np.diag(step.inverse)[width:], 0.0)) * gains**2
+    return Gains(robot.joint_names, np.asarray(gains), np.asarray(deviations))
 
 
 def _load_columns(robot: Robot, link: str) -> slice:

@@ -1,28 +1,31 @@
 """Drive gains and physically consistent parameters in one program, where a known load gives the torque its unit.
 
 gain_j s_j = Y_j B x (unloaded), gain_j s_j = Y_j B x + load torque (loaded): gains are further unknowns beside x, and
-the load's torque is the only one known in N m [Gautier & Briot 2014]. Signals are columns here, so noise in them pulls
-gains towards zero, as it does in `drive_gains`.
+the load's torque is the only one known in N m [Gautier & Briot 2014]. Noise is in the signals, as in `drive_gains`;
+from its gains on, the fit of x and the regression of every signal on its torque take turns.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import dataclass
+from typing import Final, Literal
 
 import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.estimators.loads import Gains, drive_gains, known_torque
 from mindyn.feasibility.constrained_fit import FitProblem
-from mindyn.feasibility.physical_space import PhysicalSpace, space_of
+from mindyn.feasibility.physical_space import space_of
 from mindyn.feasibility.priors import prior_of
 from mindyn.logs.samples import Samples
-from mindyn.parameters.parameter import Parameter
 from mindyn.regression.information import Information
 from mindyn.regression.regressor import Regressor
 from mindyn.regression.triangles import triangle_of
 from mindyn.robots.robot import Robot
+
+TURNS: Final = 30
+SETTLED: Final = 1e-6
+"""Turns at most, and the relative change of the gains at which they end."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,47 +57,49 @@ def consistent_drive_gains(
     """
     plain = drive_gains(robot, unloaded, loaded, phi, link=link)  # refuses what cannot be told
     regressor = Regressor(robot)
-    space = _with_gains(space_of(regressor))
+    space = space_of(regressor)
     carrier = robot.link_names[-1] if link is None else link
     runs = [
         (unloaded, np.zeros_like(unloaded.tau)),
         (loaded, known_torque(robot, loaded, carrier, np.asarray(phi, dtype=np.float64))),
     ]
-    problem = FitProblem(space, prior_of(robot, prior))
-    # All joints alike: weights from residuals would favour small gains, which make residuals small.
-    x = problem.solve(_information(regressor, runs), np.ones(robot.joint_count), prior_weight)
-    first = space.size - robot.joint_count
-    return ConsistentGains(Gains(robot.joint_names, x[first:], plain.deviations), space.labels[:first], x[:first])
+    problem, factors = FitProblem(space, prior_of(robot, prior)), _factors(regressor, runs)
+    gains = plain.values
+    for _ in range(TURNS):
+        # All joints alike: weights from residuals would favour small gains, which make residuals small.
+        information = _information(regressor, factors, gains, len(unloaded) + len(loaded))
+        x = problem.solve(information, np.ones(robot.joint_count), prior_weight)
+        beta, before = space.matrix @ x, gains
+        gains = np.array([_gain(R, beta[c]) for R, c in zip(factors, regressor.columns, strict=True)])
+        if np.abs(gains / before - 1).max() < SETTLED:
+            break
+    return ConsistentGains(Gains(robot.joint_names, gains, plain.deviations), space.labels, x)
 
 
-def _with_gains(space: PhysicalSpace) -> PhysicalSpace:
-    """The space with the gain of every joint behind it."""
-    n = space.link_count
-    gains = tuple(Parameter(f"gain{i}", "extra", name, "", "gain") for i, name in enumerate(space.robot.joint_names, 1))
-    matrix = np.block(
-        [
-            [space.matrix, np.zeros((len(space.names), n))],
-            [np.zeros((n, space.size)), np.eye(n)],
-        ]
-    )
-    brakes = np.hstack([space.brakes, np.zeros((len(space.brakes), n))])
-    parameters, behind = (*space.parameters, *gains), (*space.behind, *gains)
-    return replace(space, parameters=parameters, behind=behind, matrix=matrix, brakes=brakes)
+def _gain(R: Array, beta: Array) -> float:
+    """1 / h of the least |s - h T|^2, T the torque of model and load."""
+    torque, signal = R[:, :-2] @ beta + R[:, -2], R[:, -1]
+    return float(torque @ torque / (signal @ torque))
 
 
-def _information(regressor: Regressor, runs: list[tuple[Samples, Array]]) -> Information:
-    """R factors of [Y_j | -s_j | -load torque] of both runs."""
-    n, p = regressor.robot.joint_count, regressor.count
-    rows: list[list[Array]] = [[] for _ in range(n)]
+def _factors(regressor: Regressor, runs: list[tuple[Samples, Array]]) -> list[Array]:
+    """R factors of [Y_j | load torque | s_j] of both runs."""
+    rows: list[list[Array]] = [[] for _ in range(regressor.robot.joint_count)]
     for samples, torque in runs:
         directions = regressor.directions(samples.qd, samples.segments, samples.rate_hz)
         parts = regressor.parts(samples.q, samples.qd, samples.qdd, directions)
         for j, arrays in enumerate(parts):
-            rows[j].append(np.column_stack([*arrays, -samples.tau[:, j], -torque[:, j]]))
+            rows[j].append(np.column_stack([*arrays, torque[:, j], samples.tau[:, j]]))
+    return [triangle_of(np.vstack(one)) for one in rows]
+
+
+def _information(regressor: Regressor, factors: list[Array], gains: Array, rows: int) -> Information:
+    """Of Y_j beta = gain_j s_j - load torque."""
+    made = [np.column_stack([R[:, :-2], g * R[:, -1] - R[:, -2]]) for R, g in zip(factors, gains, strict=True)]
     return Information(
         regressor.robot.joint_names,
-        (*regressor.names, *(f"gain{j + 1}" for j in range(n))),
-        tuple(np.append(columns, p + j) for j, columns in enumerate(regressor.columns)),
-        tuple(triangle_of(np.vstack(one)) for one in rows),
-        (sum(len(samples) for samples, _ in runs),) * n,
+        regressor.names,
+        regressor.columns,
+        tuple(triangle_of(one) for one in made),
+        (rows,) * len(factors),
     )
