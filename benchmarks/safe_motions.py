@@ -21,6 +21,7 @@ from independent_check import least_room, worst_parts
 
 import mindyn
 from mindyn.excitation.capsules import capsules_of
+from mindyn.excitation.motion_design import MotionDesign
 
 CLEARANCE, TOLERANCE = 0.01, 1e-6
 ASSUMED = {"velocity": 2.0, "effort": np.inf}
@@ -65,7 +66,7 @@ def judged(robot: mindyn.Robot, limits: mindyn.MotionLimits, seconds: float, dea
     return f"{max(parts.values()):8.1%} of the nearest limit; least distances: {shown}", safe
 
 
-def kinematic_parts(design: mindyn.MotionDesign) -> dict[str, float]:
+def kinematic_parts(design: MotionDesign) -> dict[str, float]:
     """Parts of the limits of motion alone, of a robot without inertial parameters."""
     q, qd, qdd, _ = design.sample(1000.0)
     limits = design.limits

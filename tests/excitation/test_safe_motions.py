@@ -14,7 +14,7 @@ from excitation.test_gradients_of_designs import differences
 from robots import random_robot
 
 import mindyn
-from mindyn.excitation.capsules import Capsule
+from mindyn.excitation.capsules import Capsule, capsules_of
 from mindyn.excitation.clearance import Pairs
 from mindyn.excitation.constraints import Box, aggregated
 from mindyn.excitation.instants import Instants
@@ -49,7 +49,7 @@ def test_no_designed_motion_breaks_floor_boxes_or_limits(name):
     limits = mindyn.MotionLimits.of(robot)
     settings = {"seconds": 5.0, "family": mindyn.Fourier(2, ramp_s=1.0), "starts": 1, "deadline_s": 2.0}
     design = mindyn.design_motion(robot, limits=limits, obstacles=(CRATE,), **settings)
-    require_safe(robot, design, mindyn.capsules_of(robot).capsules)
+    require_safe(robot, design, capsules_of(robot).capsules)
     _, qd, qdd, _ = design.sample(1000.0)
     assert (np.abs(qd) <= 0.5 * limits.velocity * (1 + TOLERANCE)).all()
     stated = np.isfinite(limits.acceleration)
