@@ -165,9 +165,7 @@ def test_export_says_what_a_format_leaves_out_and_spares_its_source(finished_run
     ended = mindyn_program("export", finished_run / "run", "--to", "urdf", "--out", out, "--mend", "--json")
     assert "rotor inertia of the drives of 'joint" in ended.err
     assert any("rotor inertia" in note for note in json.loads(ended.out)["notes"])
-    for said in (ended.err, out.read_text()):
-        assert "kg m^2 at the joint; the links have" in said
-        assert "set it there as armature, or write MJCF or C" in said
+    assert all("set it there as armature, or write MJCF or C" in said for said in (ended.err, out.read_text()))
     before = out.read_text()
     again = mindyn_program("export", finished_run / "run", "--to", "urdf", "--out", out, "--source", out, "--mend")
     assert (again.code, out.read_text()) == (1, before)
@@ -175,17 +173,12 @@ def test_export_says_what_a_format_leaves_out_and_spares_its_source(finished_run
 
 
 def test_export_replays_a_log_in_mujoco_and_edits_mjcf(finished_run):
-    pytest.importorskip("mujoco")
-    first, out, log = finished_run / "first.xml", finished_run / "edited.xml", finished_run / "2.csv"
-    assert mindyn_program("export", finished_run / "run", "--to", "mjcf", "--out", first, "--mend").code == 0
-    given = ("export", finished_run / "run", "--to", "mjcf", "--out", out, "--mend", "--source", first, "--check", log)
+    out, run = finished_run / "edited.xml", ("export", finished_run / "run", "--to", "mjcf", "--mend", "--out")
+    assert mindyn_program(*run, finished_run / "first.xml").code == 0
+    given = (*run, out, "--source", finished_run / "first.xml", "--check", finished_run / "2.csv")
     said = json.loads(mindyn_program(*given, "--json").out)["check"]
     assert said["MuJoCo"]["total"] < said["mindyn"]["total"] + 0.05
-    ended = mindyn_program(*given)
-    assert "MuJoCo" in ended.out.splitlines()[0]
-    assert "total" in ended.out
-    refused = mindyn_program("export", finished_run / "run", "--to", "toml", "--out", out, "--check", log)
-    assert (refused.code, "with --to mjcf" in refused.err) == (1, True)
+    assert "MuJoCo" in mindyn_program(*given).out.splitlines()[0]
 
 
 def test_exported_code_turns_friction_over_as_the_fit_did(finished_run):

@@ -24,6 +24,8 @@ LAYERS = (
         "equations",
         "identifiability",
         "kernels",
+        "torch",
+        "jax",
         "logs",
     ),
     *("simulation", "regression", "excitation", "estimators", "feasibility", "validation", "identification", "export"),

@@ -46,7 +46,8 @@ ARM = """<!-- Licence: yours -->
 
 
 @pytest.fixture
-def source(tmp_path):
+def source(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # where MuJoCo writes its warnings
     folder = tmp_path / "mine"
     folder.mkdir()
     (folder / "defaults.xml").write_text(INCLUDED)

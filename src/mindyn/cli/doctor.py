@@ -37,6 +37,8 @@ EXTRAS: Mapping[str, Extra] = {
     "hdf5": Extra("h5py", "h5py", "read HDF5 logs"),
     "ros": Extra("mcap", "mcap", "read MCAP and rosbag2 logs"),
     "gpu": Extra("cupy", "cupy-cuda12x", "kernels on a GPU"),
+    "torch": Extra("torch", "torch", "mindyn.torch"),
+    "jax": Extra("jax", "jax", "mindyn.jax"),
     "pinocchio": Extra("pinocchio", "pin", "mindyn.to_pinocchio"),
 }
 

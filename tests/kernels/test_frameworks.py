@@ -1,0 +1,119 @@
+"""PyTorch and JAX differentiate the equations: by motion and parameters, batched, mapped, jitted, twice."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from closeness import DERIVATIVE, SAME_ALGEBRA, assert_close
+
+from mindyn import compile_model, load_robot
+from mindyn.errors import InputError, RobotError
+from mindyn.kernels.differentiable import Ops
+
+ROBOT = load_robot("planar2")
+NAMES = ("inverse_dynamics", "forward_dynamics", "energy", "regressor")
+
+
+def model_and_inputs(name, batch=(3,)):
+    """A model with run-time parameters, and inputs of an equation: motions of a batch, one set of parameters."""
+    model = compile_model(ROBOT, parameters="input")
+    rng = np.random.default_rng(0)
+    motion = rng.uniform(-1, 1, (2 if name == "energy" else 3, *batch, 2))
+    return model, [*motion] if name == "regressor" else [*motion, np.array(ROBOT.phi)]
+
+
+def reference(model, name, inputs):
+    return getattr(model, name)(*inputs)
+
+
+class TestTorch:
+    torch = None
+
+    @pytest.fixture(autouse=True)
+    def _torch(self):
+        self.torch = pytest.importorskip("torch")
+        from mindyn.torch import differentiable
+
+        self.differentiable = differentiable
+
+    def tensors(self, inputs, **options):
+        return [self.torch.tensor(one, **options) for one in inputs]
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_gradients_are_those_of_differences(self, name):
+        model, inputs = model_and_inputs(name)
+        dynamics = self.differentiable(model)
+        assert_close(dynamics(name, *self.tensors(inputs)).numpy(), reference(model, name, inputs), SAME_ALGEBRA)
+        assert self.torch.autograd.gradcheck(lambda *x: dynamics(name, *x), self.tensors(inputs, requires_grad=True))
+
+    def test_second_derivatives_are_those_of_differences(self):
+        model, inputs = model_and_inputs("forward_dynamics", ())
+        dynamics = self.differentiable(model)
+        given = self.tensors(inputs, requires_grad=True)
+        assert self.torch.autograd.gradgradcheck(dynamics.forward_dynamics, given)
+
+    def test_mapping_over_motions_or_parameters_is_a_loop(self):
+        model, (q, qd, qdd, phi) = model_and_inputs("inverse_dynamics", (4,))
+        dynamics = self.differentiable(model)
+        q, qd, qdd, phi = self.tensors((q, qd, qdd, phi))
+        several = phi * self.torch.linspace(0.5, 1.5, 5, dtype=phi.dtype)[:, None]
+        mapped = self.torch.func.vmap(lambda p: dynamics.inverse_dynamics(q, qd, qdd, p))(several)
+        loop = np.stack([model.inverse_dynamics(q.numpy(), qd.numpy(), qdd.numpy(), p.numpy()) for p in several])
+        assert_close(mapped.numpy(), loop, SAME_ALGEBRA)
+        jacobian = self.torch.func.vmap(self.torch.func.jacrev(dynamics.inverse_dynamics, 2), (0, 0, 0, None))
+        assert_close(jacobian(q, qd, qdd, phi).numpy(), model.inertia_matrix(q.numpy(), phi.numpy()), SAME_ALGEBRA)
+
+    def test_float32_stays_and_whole_numbers_are_refused(self):
+        model, inputs = model_and_inputs("energy")
+        dynamics = self.differentiable(model)
+        assert dynamics.energy(*self.tensors(inputs, dtype=self.torch.float32)).dtype == self.torch.float32
+        with pytest.raises(InputError, match="float64 or float32"):
+            dynamics.energy(*self.tensors([np.ones(2, int)] * 3))
+        with pytest.raises(InputError, match=r"q: has shape \(3,\)"):
+            dynamics.energy(*self.tensors([np.ones(3)] * 3))
+
+
+class TestJax:
+    @pytest.fixture(autouse=True)
+    def _jax(self):
+        self.jax = pytest.importorskip("jax")
+        self.jax.config.update("jax_enable_x64", True)
+        from mindyn.jax import differentiable
+
+        self.differentiable = differentiable
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_gradients_are_those_of_differences(self, name):
+        from jax.test_util import check_grads
+
+        model, inputs = model_and_inputs(name)
+        dynamics = self.differentiable(model)
+        function = self.jax.jit(lambda *x: dynamics(name, *x))
+        assert_close(function(*inputs), reference(model, name, inputs), SAME_ALGEBRA)
+        order = 2 if name == "forward_dynamics" else 1
+        check_grads(function, inputs, order=order, modes=["rev"], rtol=DERIVATIVE, atol=DERIVATIVE)
+
+    def test_mapping_over_motions_or_parameters_is_a_loop(self):
+        model, (q, qd, qdd, phi) = model_and_inputs("inverse_dynamics", (4,))
+        dynamics, jax = self.differentiable(model), self.jax
+        several = phi * np.linspace(0.5, 1.5, 5)[:, None]
+        mapped = jax.jit(jax.vmap(lambda p: dynamics.inverse_dynamics(q, qd, qdd, p)))(several)
+        loop = np.stack([model.inverse_dynamics(q, qd, qdd, p) for p in several])
+        assert_close(mapped, loop, SAME_ALGEBRA)
+        jacobian = jax.vmap(jax.jacrev(dynamics.inverse_dynamics, 2), (0, 0, 0, None))
+        assert_close(jacobian(q, qd, qdd, phi), model.inertia_matrix(q, phi), SAME_ALGEBRA)
+
+
+def test_loops_are_refused():
+    with pytest.raises(RobotError, match="closed loops"):
+        Ops(compile_model(load_robot("five_bar")))
+
+
+@pytest.mark.parametrize("package", ["torch", "jax"])
+def test_without_the_package_the_extra_is_named(package):
+    code = f"import sys; sys.modules[{package!r}] = None\nimport mindyn.{package}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert f"pip install 'mindyn[{package}]'" in done.stderr
