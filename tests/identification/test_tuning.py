@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
+import pytest
 from estimators.recovered import smooth_samples
 from robots import random_robot, with_random_drives
 
 import mindyn
 from mindyn.identification.trials import Setting, Trials
-from mindyn.identification.tuning import Freedom, tuned
+from mindyn.identification.tuning import MOST_DROPPED, Freedom, _least_supported, tuned
 from mindyn.logs.conditioning import AS_LOGGED, Conditioning
 from mindyn.logs.cutoffs import noise_floor_cutoff
 from mindyn.logs.log import log_of_arrays
@@ -55,3 +58,21 @@ def test_notes_tell_the_cut_off_that_was_used():
     used = found.conditioning.position_cutoff_hz
     assert len(told) == 1
     assert told[0].endswith("no filter" if used is None else f"{used:.4g} Hz")
+
+
+@pytest.mark.parametrize("without", [(), ("rotor",), ("rotor", "offset")])
+def test_drops_are_counted_among_the_parameters_that_are_fitted(without, monkeypatch):
+    """A kind that is left out stands for all its parameters."""
+    robot = with_random_drives(random_robot(2, joints=3, tree=False), 2)
+    log = exact_log(robot, 2000)
+    c, _ = resolve(AS_LOGGED, [log], noise_floor_cutoff)
+    trials, asked = Trials([log], Regressor(robot)), []
+
+    def score(_, setting):
+        asked.append(setting.dropped)
+        return SimpleNamespace(criterion=1.0)
+
+    monkeypatch.setattr(Trials, "score", score)
+    _least_supported([trials], Setting(c, None, Friction(), without=without))
+    fitted = sum(one.kind not in without for one in trials.regressor.with_friction(Friction()).parameters)
+    assert asked == list(range(round(MOST_DROPPED * fitted)))

@@ -16,8 +16,9 @@ COUPLED = Statement(gears=((50.0, 0.0), (10.0, 40.0)))
 DIAGONAL = Statement(gears=(50.0, 40.0))
 
 
-def test_coupled_gears_become_drives():
-    robot, notes = with_logged_gears(ROBOT, [COUPLED, COUPLED])
+@pytest.mark.parametrize("count", [1, 2])
+def test_coupled_gears_become_drives(count):
+    robot, notes = with_logged_gears(ROBOT, [COUPLED] * count)
     assert np.array_equal(robot.gear_matrix, [[50.0, 0.0], [10.0, 40.0]])
     assert "coupled as the log's gears say" in notes[0]
 
