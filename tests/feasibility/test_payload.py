@@ -85,3 +85,14 @@ def test_runs_of_the_wrong_number_are_refused(arm, estimate):
         mindyn.payload(estimate, run, run)
     with pytest.raises(mindyn.MindynError, match="takes two runs"):
         mindyn.payload(arm, run)
+
+
+def test_what_a_planar_arm_cannot_see_of_a_load_does_not_move_the_rest():
+    planar = with_estimated_drives(mindyn.load_robot("planar2"))
+    loaded = planar.with_payload(5.0, np.array([0.1, 0.0, 0.0]), 0.01 * np.eye(3))
+    known = mindyn.LeastSquares().fit(equations(planar, noisy(exact_samples(planar, 800, 1), 1)))
+    found = mindyn.payload(known, noisy(exact_samples(loaded, 800, 2), 2))
+    assert {"mcz", "Ixx", "Ixy", "Iyy", "Ixz", "Iyz"} <= set(found.untold)
+    low, high = found.mass_interval
+    assert low <= 5.0 <= high
+    assert low <= found.mass <= high, "the load that can exist lies where the run put it"

@@ -38,6 +38,10 @@ LENGTH_M: Final = 0.1
 moment, m * LENGTH_M^2 of an inertia, m / 2 of the mass leave it open."""
 RIGID: Final = ("link", "rotor")
 """Kinds of parameters that a load does not change."""
+UNSEEN: Final = 1e-10
+"""Part of the largest information below which a direction is not seen; rounding leaves 1e-14."""
+WIDE: Final = 1e3
+"""Standard deviation of what is not seen, kg, kg m or kg m^2."""
 LEAST_MASS_KG: Final = 1e-6
 ROUNDS: Final = 3
 """Of fit and weights by its residuals."""
@@ -89,6 +93,7 @@ def _against(found: Estimate, run: Samples | Log, link: str | None) -> Payload:
     covariance = _jackknife(normal, prior, theta, len(blocks))[np.ix_(ten, ten)]
     inverse = np.linalg.pinv(A, hermitian=True)
     covariance = covariance + (inverse @ prior @ inverse)[np.ix_(ten, ten)]
+    covariance = covariance + _open_spread(A, ten)
     factor = float(student.ppf(0.975, len(blocks) - 1))
     notes = _notes(found, samples)
     made = Payload(carrier, theta[ten], covariance, (), factor, notes)
@@ -134,6 +139,16 @@ def _memory(found: Estimate) -> Array:
     """(n,) rows that count as one where residuals are correlated from row to row."""
     rho = np.clip([one.correlation or 0.0 for one in found.residuals], 0.0, 0.99)
     return np.asarray((1 + rho) / (1 - rho))
+
+
+def _open_spread(A: Array, ten: Array) -> Array:
+    """(10, 10) covariance of load directions that the run does not see at all: as wide as no load is."""
+    rest = np.setdiff1d(np.arange(len(A)), ten)
+    across = A[np.ix_(rest, ten)]
+    seen = A[np.ix_(ten, ten)] - across.T @ np.linalg.pinv(A[np.ix_(rest, rest)], hermitian=True) @ across
+    values, vectors = np.linalg.eigh(seen)
+    V = vectors[:, values < UNSEEN * values[-1]]
+    return np.asarray(WIDE**2 * V @ V.T)
 
 
 def _jackknife(normal: list[tuple[Array, Array]], prior: Array, theta: Array, count: int) -> Array:
