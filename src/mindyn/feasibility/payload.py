@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.stats import t as student
 
 from mindyn.algebra.inertia import pseudo_inertia
@@ -93,7 +94,7 @@ def _against(found: Estimate, run: Samples | Log, link: str | None) -> Payload:
     covariance = _jackknife(normal, prior, theta, len(blocks))[np.ix_(ten, ten)]
     inverse = np.linalg.pinv(A, hermitian=True)
     covariance = covariance + (inverse @ prior @ inverse)[np.ix_(ten, ten)]
-    covariance = covariance + _open_spread(A, ten)
+    covariance = np.add(covariance, _open_spread(A, ten))
     factor = float(student.ppf(0.975, len(blocks) - 1))
     notes = _notes(found, samples)
     made = Payload(carrier, theta[ten], covariance, (), factor, notes)
@@ -141,7 +142,7 @@ def _memory(found: Estimate) -> Array:
     return np.asarray((1 + rho) / (1 - rho))
 
 
-def _open_spread(A: Array, ten: Array) -> Array:
+def _open_spread(A: Array, ten: NDArray[np.intp]) -> Array:
     """(10, 10) covariance of load directions that the run does not see at all: as wide as no load is."""
     rest = np.setdiff1d(np.arange(len(A)), ten)
     across = A[np.ix_(rest, ten)]
