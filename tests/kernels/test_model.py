@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from closeness import assert_close
+from closeness import SAME_ALGEBRA, assert_close
 from robots import OBLIQUE, random_robot, with_random_drives
 
 import mindyn
@@ -214,3 +214,20 @@ def test_32_processes_compile_the_same_robot_and_some_are_killed(tmp_path, monke
     assert len(finished) == 1
     again = subprocess.run([sys.executable, "-c", MANY], capture_output=True, text=True, check=True)
     assert {again.stdout} == finished
+
+
+def test_a_c_header_says_what_torques_include(tmp_path):
+    """And they do: bias is inverse dynamics at rest of the joints' acceleration, friction and offsets with it."""
+    robot = mindyn.load_robot("planar2")
+    robot = replace(robot, drives=tuple(replace(drive, viscous=0.5, side="joint") for drive in robot.drives))
+    for drives, said in ((True, "bias have friction"), (False, "the links alone, no rotor inertia")):
+        model = mindyn.compile_model(robot, drives=drives)
+        _, header = model.write_c(tmp_path / "arm.c", ["bias"], facts=[("ESTIMATE_SHA256", 'a"b')])
+        text = header.read_text()
+        assert said in text
+        assert "#define ARM_JOINT_COUNT 2\n" in text
+        assert '#define ARM_ESTIMATE_SHA256 "a\'b"\n' in text
+        q, qd = np.array([0.3, -0.2]), np.array([0.5, 1.5])
+        assert_close(model.bias(q, qd), model.inverse_dynamics(q, qd, 0 * q), SAME_ALGEBRA)
+        turned = model.bias(q, qd) - model.bias(q, -qd)
+        assert bool(np.abs(turned).max() > 1e-3) is drives

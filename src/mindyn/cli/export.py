@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from mindyn.export.urdf_writer import write_urdf
 from mindyn.feasibility.full_model import full_model
 from mindyn.feasibility.make_consistent import mend_consistent
 from mindyn.kernels.model import Model, compile_model
+from mindyn.kernels.source_text import Facts
 from mindyn.logs.reading import read_log
 from mindyn.robots.loading import load_like
 from mindyn.validation.validate import comparison_table
@@ -40,6 +42,7 @@ class Order:
     prior: Prior
     prefix: str
     force: bool
+    facts: Facts
 
 
 Written = tuple[Sequence[str], Sequence[Path]]
@@ -73,7 +76,7 @@ WRITERS: Mapping[str, Callable[[Order], Written]] = {
     "urdf": lambda o: (write_urdf(o.found, o.out, source=o.source, prior=o.prior, force=o.force)[1:], [o.out]),
     "mjcf": lambda o: (write_mjcf(o.found, o.out, source=o.source, prior=o.prior, force=o.force)[1:], [o.out]),
     "toml": _toml,
-    "c": lambda o: _code(o, lambda model: model.write_c(o.out, CONTROL, prefix=o.prefix)),
+    "c": lambda o: _code(o, lambda model: model.write_c(o.out, CONTROL, prefix=o.prefix, facts=o.facts)),
     "cuda": lambda o: _code(o, lambda model: [model.write_cuda(o.out, CONTROL)]),
     "ros2": lambda o: _code(o, lambda model: _ros2(model, o.out)),
     "mat": _mat,
@@ -119,7 +122,9 @@ def export(
     found = estimate_of(run)
     believed: Prior = "robot" if prior is None else None if prior == "none" else load_like(prior, found.robot)
     found = mend_consistent(found) if mend else found
-    said_of_it, written = WRITERS[to](Order(found, out, source, believed, prefix, force))
+    content = (run / "estimate.json" if run.is_dir() else run).read_bytes()
+    facts = [("ESTIMATE_SHA256", hashlib.sha256(content).hexdigest())]
+    said_of_it, written = WRITERS[to](Order(found, out, source, believed, prefix, force, facts))
     notes = [note.removeprefix("Note: ") for note in said_of_it]
     for note in notes:
         typer.echo(f"note: {note}", err=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -28,7 +29,7 @@ from mindyn.kernels.cuda_source import cuda_source
 from mindyn.kernels.gpu import GpuModel
 from mindyn.kernels.jacobians import gradients, jacobians
 from mindyn.kernels.kernel import Kernel
-from mindyn.kernels.source_text import Described
+from mindyn.kernels.source_text import INCLUDED, SI_UNITS, Described, Facts
 from mindyn.kernels.tracing import trace
 from mindyn.parameters.base import BaseParameters
 from mindyn.parameters.certificate import standard_set
@@ -290,15 +291,18 @@ class Model:
         return self.kernel(name, link).bind()
 
     def write_c(
-        self, path: str | Path, functions: Exported = ("inverse_dynamics",), *, prefix: str = ""
+        self, path: str | Path, functions: Exported = ("inverse_dynamics",), *, prefix: str = "", facts: Facts = ()
     ) -> tuple[Path, Path]:
         """Write `path` (.c) and its header: C99 that needs nothing but libm; the paths of both.
 
         functions  names of equations; of forward_kinematics and geometric_jacobian, pairs (name, link)
         prefix     of the C functions' names, so that exports of several robots can be linked together
+        facts      what the header defines beside joint count and version, such as ("ESTIMATE_SHA256", ...)
         """
         target = Path(path) if Path(path).suffix == ".c" else Path(f"{path}.c")
-        written = c_source(self.described(functions, prefix), target.stem, self.title())
+        stated: Facts = ("JOINT_COUNT", len(self.robot.primary_names)), ("MINDYN_VERSION", version("mindyn")), *facts
+        about = SI_UNITS, INCLUDED[self.drives]
+        written = c_source(self.described(functions, prefix), target.stem, self.title(), about, stated)
         header = target.with_suffix(".h")
         write_together({header: written.header, target: written.source})
         return target, header

@@ -96,6 +96,16 @@ _TEMPLATES = {
     Op.IF_ELSE_ZERO: "{0} != {zero} ? {1} : {zero}",
 }
 
+Facts = Sequence[tuple[str, int | str]]
+"""What a header defines: names, with numbers or texts."""
+SI_UNITS = "SI units: rad or m, N m or N, kg, kg m^2; arrays are row-major."
+INCLUDED = {
+    True: "Drives are on: inverse_dynamics and bias have friction, offsets and extra torques; inverse_dynamics, "
+    "inertia_matrix and forward_dynamics have rotor inertia; gravity has the links alone.",
+    False: "Drives are off: the links alone, no rotor inertia, friction, offsets or extra torques.",
+}
+"""What torques include with drives and without, as headers of generated code say it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Described:
