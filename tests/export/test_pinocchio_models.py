@@ -13,7 +13,7 @@ from robots import random_motion, random_pose, random_robot
 
 import mindyn
 from mindyn.errors import ExportError, MissingExtraError, MissingPhysicsError
-from mindyn.robots.parts import Frame
+from mindyn.robots.parts import Drive, Frame
 
 SEEDS = range(12)
 
@@ -80,3 +80,17 @@ def test_without_pinocchio_the_error_says_what_installs_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "pinocchio", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'mindyn\[pinocchio\]'"):
         mindyn.to_pinocchio(mindyn.load_robot("planar2"))
+
+
+def test_drives_become_armature_damping_and_friction():
+    """Rotors count in rnea; damping and dry friction are there to be added, and are the rest of our torques."""
+    robot = mindyn.load_robot("planar2")
+    drives = [Drive(name, 3.0, {}, 0.2, 0.5, 0.7, 0.0, "motor") for name in robot.joint_names]
+    robot = replace(robot, drives=tuple(drives))
+    model = mindyn.to_pinocchio(robot, drives=True)
+    q, qd, qdd = np.array([0.3, -0.5]), np.array([1.0, -2.0]), np.array([0.4, 0.9])
+    tau = pin.rnea(model, model.createData(), q, qd, qdd)
+    tau = tau + model.damping * qd + model.upperDryFrictionLimit * np.sign(qd)
+    assert_close(tau, mindyn.compile_model(robot, drives=True).inverse_dynamics(q, qd, qdd), ORACLE)
+    with pytest.raises(ExportError, match=r"torque offset of the drives of 'joint1' \(2 N m\)"):
+        mindyn.to_pinocchio(replace(robot, drives=(Drive("joint1", offset=2.0),)), drives=True)

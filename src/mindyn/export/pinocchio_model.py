@@ -9,6 +9,7 @@ import numpy as np
 from mindyn.algebra.inertia import mass_com_inertia
 from mindyn.algebra.poses import IDENTITY, Pose
 from mindyn.errors import ExportError, MissingExtraError
+from mindyn.export.writing import joint_side, losses
 from mindyn.robots.parts import Joint, Link
 from mindyn.robots.robot import Robot
 
@@ -16,11 +17,15 @@ if TYPE_CHECKING:
     import pinocchio
 
 
-def to_pinocchio(robot: Robot) -> pinocchio.Model:
+def to_pinocchio(robot: Robot, *, drives: bool = False) -> pinocchio.Model:
     """The kinematic chain as a `pinocchio.Model`: rnea, crba, aba, ... of it are those of `compile_model(robot)`.
 
     Joint k of the robot is joint k + 1 of the model, so q, qd and tau keep their order. Links and frames of the robot
-    are frames of the model; limits and gravity go along. Drives and extra torques stay behind.
+    are frames of the model; limits and gravity go along.
+
+    drives  rotor inertia becomes armature, which Pinocchio's rnea, crba and aba count; viscous friction becomes damping
+            and dry friction the limits of friction, which they do not. What Pinocchio has no words for (couplings,
+            offsets, extra torques) is an error with its numbers; without `drives` all of it stays behind
     """
     pin = import_pinocchio()
     _require_tree(robot)
@@ -41,7 +46,22 @@ def to_pinocchio(robot: Robot) -> pinocchio.Model:
         k = robot.link_index(frame.link)
         pose = _placement(pin, tips[k] @ frame.pose)
         model.addFrame(pin.Frame(frame.name, k + 1, pose, pin.FrameType.OP_FRAME))
+    if drives:
+        _set_drives(model, robot)
     return model
+
+
+def _set_drives(model: Any, robot: Robot) -> None:
+    """Armature, damping and dry friction of the joints; joint k of the robot has velocity k of the model."""
+    lost = losses(robot, armature=True)
+    if lost:
+        raise ExportError(f"Pinocchio cannot express: {'; '.join(lost)}", hint="leave them out of the robot's drives")
+    armature, damping, friction = np.zeros((3, robot.joint_count))
+    for drive in robot.drives:
+        k = robot.joint_index(drive.joint)
+        armature[k], damping[k], friction[k] = joint_side(drive)
+    model.armature, model.damping = armature, damping
+    model.lowerDryFrictionLimit, model.upperDryFrictionLimit = -friction, friction
 
 
 def import_pinocchio() -> Any:
