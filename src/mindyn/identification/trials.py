@@ -1,7 +1,8 @@
 """`Trials`: how well settings predict torque inside the training rows, by cross-validation over blocks of the motion.
 
 Blocks are contiguous; where the logs repeat a motion, all rows of the same part of it are one block, since another
-period of a block that is held out would tell what it holds.
+period of a block that is held out would tell what it holds. How noise is filtered and where friction turns over is a
+matter of the same motion as well (`along_time`); which parameters are needed is a matter of others.
 """
 
 from __future__ import annotations
@@ -123,6 +124,14 @@ class Trials:
         """Trials of the same logs cut into another number of blocks."""
         made = Trials(self.logs, self.regressor, count)
         made.__dict__["timeline"] = self.timeline
+        return made
+
+    def along_time(self) -> Trials:
+        """Trials of the same logs in contiguous blocks, whether or not their motion repeats."""
+        if not self.timeline.repeated:
+            return self
+        made = Trials(self.logs, self.regressor, self.fold_count)
+        made.__dict__["timeline"] = replace(self.timeline, repeats=1.0)
         return made
 
     @cached_property

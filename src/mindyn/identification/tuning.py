@@ -50,17 +50,17 @@ class Freedom:
 
 def tuned(trials: Trials, start: Setting, freedom: Freedom, progress: Progress) -> Setting:
     """The setting after two rounds through filter, friction direction, motion, delay; then shapes and rotor inertia."""
-    best = start
+    best, timed = start, trials.along_time()
     for _ in range(2):
-        best = _filters(trials, best, freedom)
-        progress(_line("filter", trials, best))
+        best = _filters(timed, best, freedom)
+        progress(_line("filter", timed, best))
         if freedom.friction:
-            best = _better(trials, best, _directions(best), 1.0)
-            best = _better(trials, best, [changed(best, slow_speed=v) for v in SLOW_SPEEDS], WORTHWHILE)
-            progress(_line("friction", trials, best))
+            best = _better(timed, best, _directions(best), 1.0)
+            best = _better(timed, best, [changed(best, slow_speed=v) for v in SLOW_SPEEDS], WORTHWHILE)
+            progress(_line("friction", timed, best))
         if freedom.delay:
-            best = _delay(trials, best)
-            progress(_line("delay", trials, best))
+            best = _delay(timed, best)
+            progress(_line("delay", timed, best))
     if freedom.friction:
         best = _shapes(trials, best)
     if freedom.rotors:
