@@ -23,8 +23,10 @@ OF_ROBOTS = {
     "simulate": ("--out", "log.csv"),
     "identify": ("log.csv",),
     "compare": ("--repetitions", "1", "--workers", "1"),
+    "tests": (".",),
 }
-"""Commands that take a robot first, and what they need besides."""
+"""Commands that take a robot, and what they need behind it."""
+BEFORE_THE_ROBOT = {"tests": ("plan",)}
 
 
 @pytest.fixture(autouse=True)
@@ -61,7 +63,7 @@ def assert_refused(ended, *words: str) -> None:
 @pytest.mark.parametrize("command", OF_ROBOTS)
 def test_a_wrong_robot(command, robot, says, folder):
     before = sorted(folder.rglob("*"))
-    assert_refused(mindyn_program(command, robot, *OF_ROBOTS[command]), says)
+    assert_refused(mindyn_program(command, *BEFORE_THE_ROBOT.get(command, ()), robot, *OF_ROBOTS[command]), says)
     assert sorted(folder.rglob("*")) == before
 
 

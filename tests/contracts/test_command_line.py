@@ -80,7 +80,7 @@ def test_simulate_writes_a_log_that_reads_back(tmp_path):
     import mindyn
 
     path = tmp_path / "run.parquet"
-    done = run("simulate", "puma560", "--seconds", "1", "--drives", "--out", str(path))
+    done = run("simulate", "puma560", "--seconds", "1", "--out", str(path))
     assert done.returncode == 0, done.stderr
     assert "200 samples of 6 joints" in done.stderr or "201 samples of 6 joints" in done.stderr
     log = mindyn.read_log(path, mindyn.load_robot("puma560"))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from mindyn.cli.arguments import ROBOT, one_of, takes_robot
+from mindyn.cli.arguments import JSON, ROBOT, one_of, takes_robot
 from mindyn.errors import InputError, require_choice
 from mindyn.estimators.step_by_step import StepByStep
 from mindyn.excitation.step_files import read_test_logs, write_motions, write_test_logs
@@ -33,6 +34,7 @@ def tests(
     torque_noise: Annotated[float, typer.Option(help="simulate: standard deviation at the motors, N m.")] = 0.0,
     seed: Annotated[int, typer.Option(help="plan: of held configurations; simulate: of the noise.")] = 0,
     together: Annotated[bool, typer.Option("--together", help="identify: solve all tests at once.")] = False,
+    as_json: Annotated[bool, JSON] = False,
     *,
     options: RobotOptions,
 ) -> None:
@@ -44,7 +46,7 @@ def tests(
     if action == "plan":
         plan = plan_tests(loaded, seconds=seconds, seed=seed)
         write_motions(folder, plan, rate_hz=rate_hz)
-        typer.echo(plan.table())
+        typer.echo(json.dumps(plan.to_dict(), indent=1) if as_json else plan.table())
         typer.echo(f"wrote {len(plan.motions)} motions and {PLAN} to {folder}", err=True)
         return
     if action == "simulate":
@@ -53,12 +55,14 @@ def tests(
             sensors = Sensors(counts_per_revolution=counts, torque_noise=torque_noise)
         logs = simulate_tests(loaded, load_plan(folder / PLAN), rate_hz=rate_hz, sensors=sensors, seed=seed)
         write_test_logs(folder, loaded, load_plan(folder / PLAN), logs)
+        if as_json:
+            typer.echo(json.dumps({"logs": sorted(logs)}, indent=1))
         typer.echo(f"wrote {len(logs)} logs to {folder}", err=True)
         return
     plan, logs = read_test_logs(folder, loaded)
     found = StepByStep(solution="together" if together else "steps").fit(loaded, plan, logs)
     with replacing(folder, ["estimate.json"]) as target:
         found.save(target / "estimate.json")
-    typer.echo(found.table())
+    typer.echo(json.dumps(found.to_dict(), indent=1) if as_json else found.table())
     typer.echo(found.status, err=True)
     typer.echo(f"wrote {folder / 'estimate.json'}", err=True)
