@@ -159,9 +159,18 @@ def least_room(robot: Robot, capsules, record: dict, *, floor, boxes=(), rate_hz
     named = {(i, j): f"gap of {capsules[i].link} - {capsules[j].link}" for i, j in pairs}
     # pairs that touch wherever the joints are were left out of the design, as its notes say
     checked = [pair for pair in pairs if named[pair] in record["used"]]
+    checked = [pair for pair in checked if not always_touch(robot, capsules, record["limits"], pair)]
     if checked:
         room["links"] = min(smallest_gaps(robot, capsules, q, checked).values())
     return room
+
+
+def always_touch(robot: Robot, capsules, limits: dict, pair: tuple[int, int], count: int = 100) -> bool:
+    """Whether two capsules overlap at all of some random positions within the limits: their joints cannot part them."""
+    lower = [-np.pi if end is None else end for end in limits["lower"]]
+    upper = [np.pi if end is None else end for end in limits["upper"]]
+    probes = np.random.default_rng(0).uniform(lower, upper, (count, robot.joint_count))
+    return all(smallest_gaps(robot, capsules, row[None], [pair])[pair] < 0 for row in probes)
 
 
 def heights_of(robot: Robot, spheres, q) -> np.ndarray:

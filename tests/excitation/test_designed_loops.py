@@ -14,6 +14,7 @@ from excitation.full_speed import FULL_SPEED
 from excitation.independent_check import motion_at, smallest_gaps
 from excitation.test_gradients_of_designs import differences
 from identifiability.loop_oracle import LoopOracle
+from laws.closed_linkages import linkage
 
 import mindyn
 from mindyn.errors import InputError
@@ -213,10 +214,13 @@ def test_limits_that_a_loop_does_not_have():
     limits = mindyn.MotionLimits.of(robot, **BOUNDS)
     plain = limits_for(robot, replace(limits, dependent=None))
     assert plain.dependent is not None
+    endless = mindyn.MotionLimits.of(mindyn.load_robot("five_bar"), lower=-np.inf, upper=np.inf, **FAST)
     with pytest.raises(InputError, match="primary joints need limits"):
-        mindyn.design_motion(
-            mindyn.load_robot("five_bar"), limits=mindyn.MotionLimits.of(mindyn.load_robot("five_bar"), **FAST)
-        )
+        mindyn.design_motion(mindyn.load_robot("five_bar"), limits=endless)
     wide = mindyn.MotionLimits.of(mindyn.load_robot("five_bar"), lower=-3.0, upper=3.0, **FAST)
-    with pytest.raises(InputError, match="do not close everywhere within the limits of its primary joints"):
+    with pytest.raises(InputError, match="floor and obstacles cannot be kept from its links"):
         mindyn.design_motion(mindyn.load_robot("five_bar"), limits=wide)
+    rocking = linkage("five-bar", 0)
+    wide = mindyn.MotionLimits.of(rocking, lower=-3.0, upper=3.0, **FAST)
+    with pytest.raises(InputError, match="do not close everywhere within the limits of its primary joints"):
+        mindyn.design_motion(rocking, limits=wide)

@@ -26,7 +26,7 @@ from mindyn.robots.robot import Robot
 CHUNK = 10
 
 
-@pytest.mark.parametrize("chunk", range(25))
+@pytest.mark.parametrize("chunk", range(50))
 def test_torques_near_special_geometry(chunk):
     for seed in range(10**6 + chunk * CHUNK, 10**6 + (chunk + 1) * CHUNK):
         found = checked(random_case(seed), thorough=False, compiled=seed % 10 == 0)

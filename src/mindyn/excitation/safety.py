@@ -9,6 +9,7 @@ from typing import Final, Literal
 import numpy as np
 
 from mindyn.algebra.values import Array
+from mindyn.equations.closed_motion import is_affine
 from mindyn.errors import InputError
 from mindyn.excitation.capsules import Capsule, CapsuleModel, capsules_of
 from mindyn.excitation.clearance import Pairs, moved_by
@@ -185,6 +186,13 @@ def _capsule_constraints(
     for one in around.posts:
         if robot.link_index(one.link or robot.root.name) >= 0:
             raise InputError(f"an obstacle stands still, but its capsule is fixed to the moving link {one.link!r}")
+    if not is_affine(robot):
+        if around.posts or around.boxes or around.room is not None:
+            raise InputError(
+                f"the loops of robot {robot.name!r} are solved for: floor and obstacles cannot be kept from its links",
+                hint="floor=None (--no-floor) and no obstacles; then check the motion with your own model of the cell",
+            )
+        return [], ("collisions are not checked: the robot's loops are solved for",)
     bare = _links_without_capsules(robot, body, around)
     probes = random_positions(limits, np.random.default_rng(seed), PROBES)
     made: list[Constraint] = []
