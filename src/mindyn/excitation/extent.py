@@ -9,6 +9,9 @@ from typing import Any
 import numpy as np
 
 from mindyn.algebra.values import Array
+from mindyn.equations.closed_motion import is_affine
+from mindyn.equations.loop_closure import closure_of
+from mindyn.equations.loop_constraints import open_tree
 from mindyn.excitation.capsules import Capsule
 from mindyn.excitation.clearance import Points
 from mindyn.robots.robot import Robot
@@ -47,6 +50,11 @@ class Extent:
 
 def extent_of(robot: Robot, capsules: Sequence[Capsule], t: Array, q: Array, qd: Array) -> Extent:
     """Of the positions q and speeds qd (N, n) at t (N,); primary joints of a robot with loops."""
+    if not is_affine(robot):
+        closure = closure_of(robot)
+        q = closure.along(q)
+        qd = np.einsum("tij,tj->ti", closure.velocity_matrix(q), qd)
+        robot = open_tree(robot)
     moving = [one for one in capsules if one.link and robot.link_index(one.link) >= 0]
     if not moving:
         moving = [Capsule(name, np.zeros(3), np.zeros(3), 1e-12) for name in robot.link_names]
