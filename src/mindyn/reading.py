@@ -94,7 +94,8 @@ def read_json(path: Path, what: str, error: type[MindynError], hint: str = "") -
         values = json.loads(text)
     except (ValueError, RecursionError) as problem:
         reason = "its brackets are nested too deep" if isinstance(problem, RecursionError) else str(problem)
-        raise error(f"{path} cannot be read as {what}: {shortened(reason, 300)}", hint=hint) from problem
+        article = "an" if what[0] in "aeiou" else "a"
+        raise error(f"{path} cannot be read as {article} {what}: {shortened(reason, 300)}", hint=hint) from problem
     if not isinstance(values, dict):
         raise error(f"{path} is no {what}: it holds no table", hint=hint)
     return values

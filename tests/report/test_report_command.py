@@ -162,7 +162,7 @@ def test_a_broken_record_is_refused(folder, tmp_path):
     broken.mkdir()
     (broken / "estimate.json").write_bytes((folder / "run" / "estimate.json").read_bytes())
     (broken / "run.json").write_text("{")
-    with pytest.raises(InputError, match="cannot be read as record of a run"):
+    with pytest.raises(InputError, match="cannot be read as a record of a run"):
         run("report", broken, "--out", tmp_path / "r.html")
     (broken / "run.json").write_text("[1]")
     with pytest.raises(InputError, match="holds no table"):
