@@ -151,7 +151,7 @@ def test_a_simulated_log_identifies_the_parallelogram(tmp_path):
     mindyn.write_toml(truth, tmp_path / "arm.toml")
     logs = [tmp_path / f"run{seed}.parquet" for seed in (1, 2)]
     for seed, log in enumerate(logs, 1):
-        options = ("--seconds", 12, "--drives", "--torque-noise", 1e-4, "--seed", seed)
+        options = ("--seconds", 12, "--torque-noise", 1e-4, "--noise-at", "motor", "--seed", seed)
         ended = mindyn_program("simulate", tmp_path / "arm.toml", "--out", log, *options)
         assert ended.code == 0, ended.err
         assert "samples of 3 joints" in ended.err

@@ -54,7 +54,9 @@ def judged(robot: Robot, found: Estimate, rows: Rows, choice: Choice, logs: Logs
         samples = condition(tuning_stretches(required_logs(logs)), found.robot, conditioning).samples
         wider = with_systematic_errors(found, samples, conditioning, rows.count)
         suspected = [Note("suspicion", one.sentence) for one in suspicions(robot, samples)]
-        doubtful = (*suspected, *(Note("doubt", sentence) for sentence in doubts(found, samples)))
+        # What the data say by themselves: a constraint hides a friction that drives and an inertia below zero.
+        free = found if found.physical is None else replace(found, beta=found.physical.unconstrained)
+        doubtful = (*suspected, *(Note("doubt", sentence) for sentence in doubts(free, samples)))
     except MindynError as error:
         why = error.message.splitlines()[0][:200]
         wider, doubtful = found, (Note("doubt", f"intervals are of noise alone, and the log was not doubted: {why}"),)
