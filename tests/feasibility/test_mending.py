@@ -67,7 +67,7 @@ def on_a_grid(base, beta, whitened, eps, points):
         for k in range(len(q))
     ]
     cp.Problem(cp.Minimize(cp.sum_squares(whitened @ (x - beta))), held).solve(
-        solver=cp.SCS, eps=1e-7 if len(scales) == 2 else 1e-6, max_iters=50_000
+        solver=cp.SCS, eps=1e-7, max_iters=200_000
     )
     return np.asarray(x.value)
 
