@@ -19,6 +19,7 @@ LAYERS = (
         "files",
         "reading",
         "algebra",
+        "pages",
         "robots",
         "parameters",
         "equations",

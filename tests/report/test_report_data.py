@@ -18,15 +18,16 @@ from mindyn.errors import ExportError, InputError
 from mindyn.logs.conditioning import AS_LOGGED
 from mindyn.logs.log import log_of_arrays
 from mindyn.logs.samples import Samples
+from mindyn.pages.decimation import STEPS, bucket_rows, bucket_times, extremes, packed_exactly, packed_levels
+from mindyn.pages.document import plot_numbers
+from mindyn.pages.markup import Html, Section, quantity
 from mindyn.regression.friction import Friction
 from mindyn.regression.treatment import Treatment
-from mindyn.report.decimation import STEPS, bucket_rows, bucket_times, extremes, packed_exactly, packed_levels
 from mindyn.report.evidence import Evidence, traces
 from mindyn.report.excitation_and_friction import friction_section
 from mindyn.report.gathering import gather
 from mindyn.report.inputs import MotionComparison, ReportInputs
-from mindyn.report.markup import Html, Section, quantity
-from mindyn.report.page import page, plot_numbers
+from mindyn.report.page import page
 from mindyn.validation.prediction import Prediction
 
 MEBIBYTE = 2**20

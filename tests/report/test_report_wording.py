@@ -14,6 +14,7 @@ import mindyn
 from mindyn.feasibility.answer import Answer
 from mindyn.feasibility.check import Feasibility
 from mindyn.feasibility.possible import judge_possible
+from mindyn.pages.markup import percent, typeset
 from mindyn.regression.treatment import Treatment
 from mindyn.report.data import ErrorColumn, ResidualData
 from mindyn.report.excitation_and_friction import comparison_section, excitation_section
@@ -33,7 +34,6 @@ from mindyn.report.judgement import (
     torque_section,
     verdict_section,
 )
-from mindyn.report.markup import percent, typeset
 from mindyn.report.parameter_table import BOUNDED, parameter_section
 from mindyn.report.residuals import making_section, motion_section, residual_section
 from mindyn.validation.errors import EDGE_S

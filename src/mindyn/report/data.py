@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from mindyn.report.decimation import Packed
+from mindyn.pages.decimation import Packed
 from mindyn.validation.validate import Grade
 
 Numbers = tuple[float, ...]

@@ -12,8 +12,8 @@ import numpy as np
 from mindyn.algebra.values import Array
 from mindyn.estimators.estimate import Estimate
 from mindyn.logs.log import Log
+from mindyn.pages.decimation import bucket_rows, bucket_times, extremes, packed_exactly, packed_levels, short
 from mindyn.report.data import ExcitationData, JointMotion, JointTrace, MotionData, Numbers, ResidualData, TorqueTrace
-from mindyn.report.decimation import bucket_rows, bucket_times, extremes, packed_exactly, packed_levels, short
 from mindyn.report.inputs import MotionComparison
 from mindyn.robots.parts import Limits
 from mindyn.validation.prediction import Prediction, prediction_of

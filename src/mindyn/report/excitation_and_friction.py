@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from mindyn.report.data import FrictionData, JointMotion, ReportData
-from mindyn.report.markup import (
+from mindyn.pages.markup import (
     SPACE,
     Column,
     Content,
@@ -22,7 +21,8 @@ from mindyn.report.markup import (
     table,
     tag,
 )
-from mindyn.report.plots import axis, pane, plot, series
+from mindyn.pages.plots import axis, pane, plot, series
+from mindyn.report.data import FrictionData, JointMotion, ReportData
 
 GOOD_CONDITION: Final = 100.0
 """A condition number up to this is the usual aim of exciting motions [Gautier & Khalil 1992]."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from mindyn.pages.markup import Html, Section, classed, count, number, percent, quantity, tag, typeset
 from mindyn.report.data import ReportData
-from mindyn.report.markup import Html, Section, classed, count, number, percent, quantity, tag, typeset
 
 TINY: Final = 1e-9
 """Parts and entries of unit vectors below this are what rounding leaves of zero."""

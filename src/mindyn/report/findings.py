@@ -12,6 +12,7 @@ from mindyn.algebra.spread import NORMAL_95, relative_deviation
 from mindyn.estimators.estimate import Estimate
 from mindyn.feasibility.physical_space import space_of
 from mindyn.logs.log import Log
+from mindyn.pages.decimation import short
 from mindyn.report.data import (
     ErrorColumn,
     ExcitationData,
@@ -21,7 +22,6 @@ from mindyn.report.data import (
     State,
     VerdictData,
 )
-from mindyn.report.decimation import short
 from mindyn.validation.errors import TorqueError
 from mindyn.validation.friction_curves import FrictionCurve, friction_curve
 from mindyn.validation.validate import Verdict, fit_error, grade_of, validate

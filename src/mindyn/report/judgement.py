@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from mindyn.feasibility.answer import can_exist
-from mindyn.report.data import JointTrace, ReportData, TorqueTrace, VerdictData
-from mindyn.report.markup import (
+from mindyn.pages.markup import (
     Html,
     Section,
     classed,
@@ -22,7 +21,8 @@ from mindyn.report.markup import (
     tag,
     typeset,
 )
-from mindyn.report.plots import axis, pane, plot, series
+from mindyn.pages.plots import axis, pane, plot, series
+from mindyn.report.data import JointTrace, ReportData, TorqueTrace, VerdictData
 from mindyn.validation.errors import EDGE_S
 from mindyn.validation.validate import BOUNDS, Grade
 

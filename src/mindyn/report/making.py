@@ -10,9 +10,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import PurePath
 from typing import Any, Final
 
+from mindyn.pages.markup import typeset
 from mindyn.report.data import MadeData
 from mindyn.report.inputs import ReportInputs
-from mindyn.report.markup import typeset
 
 PACKAGES: Final = ("mindyn", "numpy", "scipy", "casadi", "llvmlite", "polars")
 RECORDS: Final = ("tried", "mended")

@@ -6,9 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
-from mindyn.report.data import ParameterRow, ReportData, State
-from mindyn.report.findings import CLEAR
-from mindyn.report.markup import (
+from mindyn.pages.markup import (
     MINUS,
     SPACE,
     Column,
@@ -25,6 +23,8 @@ from mindyn.report.markup import (
     tag,
     typeset,
 )
+from mindyn.report.data import ParameterRow, ReportData, State
+from mindyn.report.findings import CLEAR
 
 MEANINGS: Final[dict[State, str]] = {
     "clear": f"a deviation up to {percent(CLEAR)}",

@@ -5,8 +5,7 @@ from __future__ import annotations
 from statistics import median
 from typing import Final
 
-from mindyn.report.data import ReportData, ResidualData
-from mindyn.report.markup import (
+from mindyn.pages.markup import (
     Column,
     Content,
     Html,
@@ -23,7 +22,8 @@ from mindyn.report.markup import (
     tag,
     typeset,
 )
-from mindyn.report.plots import axis, pane, plot, series
+from mindyn.pages.plots import axis, pane, plot, series
+from mindyn.report.data import ReportData, ResidualData
 
 PEAK: Final = 8.0
 """Power, in multiples of the median over frequencies, from which on a residual has a strongest frequency."""

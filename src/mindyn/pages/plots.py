@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Literal
 
-from mindyn.report.decimation import Packed
+from mindyn.pages.decimation import Packed
 
 Kind = Literal["line", "band", "bars", "cells"]
 Values = Sequence[float] | Packed | str

@@ -50,6 +50,7 @@ const Logs = {
 const Table = {
   start() {
     Table.made = document.querySelector("#parameter-table table");
+    if (!Table.made) return;
     Table.bodies = [...Table.made.tBodies]; /* one for each parameter: its row, and its formula */
     const states = [...Table.made.tHead.rows[0].cells].findIndex((cell) => cell.textContent === "State");
     const find = document.getElementById("find"), state = document.getElementById("state");

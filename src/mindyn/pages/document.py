@@ -1,0 +1,79 @@
+"""`document`: sections as one HTML text with its style and scripts inside."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, is_dataclass
+from importlib.resources import files
+from typing import Any, Final
+
+from mindyn.pages.markup import Html, Section, classed, tag
+
+SCRIPTS: Final = ("axes.js", "plot.js", "robot.js", "page.js")
+POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+"""The browser itself keeps the page from loading anything."""
+
+
+def document(title: str, subtitle: str, sections: Sequence[Section], *, heading: str | None = None) -> str:
+    """The whole file: a head that stays in sight, navigation, the sections, and the numbers of their plots.
+
+    title     of the window, and of the page unless `heading` says another
+    subtitle  a line below it
+    """
+    head = [
+        tag("meta", {"charset": "utf-8"}),
+        tag("meta", {"http-equiv": "Content-Security-Policy", "content": POLICY}),
+        tag("meta", {"name": "viewport", "content": "width=device-width, initial-scale=1"}),
+        tag("meta", {"name": "color-scheme", "content": "light dark"}),
+        tag("title", {}, title),
+        tag("style", {}, Html(_asset("page.css"))),
+    ]
+    scripts = [tag("script", {}, Html(_asset(name))) for name in SCRIPTS]
+    space = tag("svg", {"id": "space", "hidden": True})
+    top = _top(title if heading is None else heading, subtitle, sections[0])
+    body = [top, _navigation(sections), _main(sections), plot_numbers(sections), space, *scripts]
+    return f"<!doctype html>\n{tag('html', {'lang': 'en'}, tag('head', {}, head), tag('body', {}, body))}\n"
+
+
+def _asset(name: str) -> str:
+    return files("mindyn.pages").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+def _top(heading: str, subtitle: str, first: Section) -> Html:
+    skip = tag("a", {"class": "skip", "href": f"#{first.key}"}, "Skip to the content")
+    theme = tag("button", {"id": "theme", "type": "button", "aria-label": "Dark theme", "aria-pressed": "false"}, "◐")
+    shown = classed("div", "title", tag("h1", {}, heading), classed("p", "fine", subtitle))
+    return tag("header", {}, skip, shown, theme)
+
+
+def _navigation(sections: Sequence[Section]) -> Html:
+    links = [tag("li", {}, tag("a", {"href": f"#{one.key}"}, one.title)) for one in sections]
+    return tag("nav", {"aria-label": "Sections"}, tag("ol", {}, links))
+
+
+def _main(sections: Sequence[Section]) -> Html:
+    no_script = tag("noscript", {}, classed("p", "note", "Plots need scripts, which this browser does not run."))
+    return tag("main", {}, no_script, [_section(one) for one in sections])
+
+
+def _section(one: Section) -> Html:
+    title = f"{one.key}-title"
+    return tag("section", {"id": one.key, "aria-labelledby": title}, tag("h2", {"id": title}, one.title), one.body)
+
+
+def plot_numbers(sections: Sequence[Section]) -> Html:
+    """Numbers of all plots as JSON in which nothing can end the script."""
+    plots: dict[str, Any] = {"shared": {}}
+    for one in sections:
+        plots["shared"] |= one.plots.get("shared", {})
+        plots |= {key: value for key, value in one.plots.items() if key != "shared"}
+    text = json.dumps(plots, default=_plain, separators=(",", ":"), allow_nan=False)
+    safe = text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    return tag("script", {"type": "application/json", "id": "plots"}, Html(safe))
+
+
+def _plain(value: object) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    raise TypeError(f"{type(value).__name__} has no place in a page")
