@@ -30,7 +30,7 @@ LAYERS = (
         "logs",
     ),
     *("simulation", "regression", "excitation", "estimators", "feasibility", "validation", "identification", "export"),
-    *("report", "papers", "cli"),
+    *("report", "comparison", "papers", "cli"),
 )
 FILES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")
 

@@ -1,16 +1,19 @@
-"""`mindyn compare`: identification methods side by side on one robot, by Monte Carlo."""
+"""`mindyn compare`: identification methods side by side, on a simulated robot or on a folder of recorded logs."""
 
 from __future__ import annotations
 
 import json
 import os
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from mindyn.cli.arguments import JSON, ROBOT, one_of, takes_robot
+from mindyn.comparison.methods import LOG_METHODS, named_methods
 from mindyn.errors import InputError
+from mindyn.files import write_whole
 from mindyn.robots.loading import RobotOptions
 from mindyn.validation.bench_methods import METHODS
 from mindyn.validation.bench_setting import BenchSetting, Differentiation
@@ -24,13 +27,25 @@ PLAIN = BenchSetting()
 
 @takes_robot
 def compare(
-    robot: Annotated[str, ROBOT],
+    robot: Annotated[str | None, ROBOT] = None,
     method: Annotated[
         list[str] | None,
         typer.Option(
-            help=f"One of: {', '.join(METHODS)}. May be repeated; all if left out.", autocompletion=one_of(METHODS)
+            help=f"One of: {', '.join(METHODS)}; with --logs: {', '.join(LOG_METHODS)}, or a Python file with one. "
+            "May be repeated; all if left out.",
+            autocompletion=one_of({**METHODS, **LOG_METHODS}),
         ),
     ] = None,
+    logs: Annotated[
+        Path | None,
+        typer.Option(help="In place of a robot: a folder of recorded logs whose splits.json names sets and rows."),
+    ] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", help="With --logs: this set alone. Repeatable.")] = None,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(help="With --logs: another robot file for a set. Repeatable.", metavar="SET=FILE"),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="With --logs: write the page here (HTML).")] = None,
     repetitions: Annotated[int, typer.Option(help="Recordings with other noise each.")] = PLAIN.repetitions,
     seconds: Annotated[float, typer.Option(help="Length of a recording.")] = PLAIN.seconds,
     rate_hz: Annotated[float, typer.Option(help="Rate of the recording.")] = PLAIN.rate_hz,
@@ -55,7 +70,19 @@ def compare(
     *,
     options: RobotOptions,
 ) -> None:
-    """Compare identification methods on a simulated robot: bias, spread, time, number of tests."""
+    """Compare identification methods on a simulated robot, or with --logs on recorded logs.
+
+    Simulated: bias, spread, time, number of tests. On logs: errors on rows held out, time, agreement of repeated runs.
+    """
+    if logs is not None:
+        if robot is not None:
+            raise InputError("compare takes a robot to simulate, or --logs with robots of its own; not both")
+        _compare_on_logs(logs, set_, model, method, out, as_json=as_json)
+        return
+    if robot is None:
+        raise InputError("no robot was given", hint="mindyn compare ROBOT, or mindyn compare --logs DIR")
+    if set_ or model or out:
+        raise InputError("--set, --model and --out belong to --logs DIR")
     setting = BenchSetting(
         repetitions=repetitions,
         seconds=seconds,
@@ -81,6 +108,36 @@ def compare(
         )
     typer.echo(json.dumps(found.to_dict(), indent=1) if as_json else found.table())
     typer.echo(f"{repetitions} repetitions of {len(found.results)} methods in {found.seconds:.0f} s", err=True)
+
+
+def _compare_on_logs(
+    folder: Path,
+    sets: list[str] | None,
+    models: list[str] | None,
+    methods: list[str] | None,
+    out: Path | None,
+    *,
+    as_json: bool,
+) -> None:
+    from mindyn.comparison.comparing import compare_on_logs
+    from mindyn.comparison.log_sets import read_sets
+    from mindyn.comparison.page import comparison_page
+
+    taken = named_methods(methods)
+    splits = read_sets(folder, sets, dict(map(_assigned, models or ())))
+    found = compare_on_logs(splits, taken, lambda line: typer.echo(line, err=True))
+    if out is not None:
+        write_whole(out, comparison_page(found))
+    typer.echo(json.dumps(found.to_dict(), indent=1) if as_json else found.table())
+    if out is not None:
+        typer.echo(f"page: {out}", err=True)
+
+
+def _assigned(text: str) -> tuple[str, Path]:
+    name, _, file = text.partition("=")
+    if not name or not file:
+        raise InputError(f"--model {text!r} names no set and file", hint="--model SET=FILE")
+    return name, Path(file)
 
 
 @contextmanager
