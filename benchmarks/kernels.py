@@ -164,7 +164,7 @@ def calls(robot, model, rng) -> list[tuple[str, ...]]:
 DRIVER = """
 #include "arm.h"
 void many(const double *q, const double *qd, const double *qdd, double *tau, long count, long n)
-{ for (long k = 0; k < count; ++k) inverse_dynamics(q + k*n, qd + k*n, qdd + k*n, tau + k*n); }
+{ for (long k = 0; k < count; ++k) arm_inverse_dynamics(q + k*n, qd + k*n, qdd + k*n, tau + k*n); }
 """
 TRACED_DRIVER = """
 int traced(const double **arg, double **res, long long *iw, double *w, int mem);

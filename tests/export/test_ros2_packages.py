@@ -115,7 +115,8 @@ def test_the_manifest_says_what_ros_asks(tmp_path):
     assert package.find("maintainer").get("email") == "a@example.com"
     assert package.findtext("export/build_type") == package.findtext("buildtool_depend") == "ament_cmake"
     written = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
-    files = ("package.xml", "CMakeLists.txt", "README.md", "include/arm_dynamics/arm_dynamics.h", "src/arm_dynamics.c")
+    files = ("package.xml", "CMakeLists.txt", "README.md", "src/arm_dynamics.c")
+    files += ("include/arm_dynamics/arm_dynamics.h", "include/arm_dynamics/arm_dynamics.hpp")
     assert written == {f"arm_dynamics/{name}" for name in files}
     readme = (tmp_path / "arm_dynamics" / "README.md").read_text()
     assert all(f"arm_dynamics_{name}(" in readme for name in CONTROL)

@@ -119,8 +119,8 @@ def test_identified_mlc_with_a_wrench_run_in_c(tmp_path):
     (tmp_path / "main.c").write_text(
         '#include <stdio.h>\n#include "mlc.h"\n#include "root.h"\n'
         f"{text}\nint main(void) {{ double a[6], b[6];\n"
-        "inverse_dynamics_with_tip_wrench(q, qd, qdd, wrench, beta, a);\n"
-        "inverse_dynamics_on_moving_root(q, qd, qdd, root, b);\n"
+        "mlc_inverse_dynamics_with_tip_wrench(q, qd, qdd, wrench, beta, a);\n"
+        "root_inverse_dynamics_on_moving_root(q, qd, qdd, root, b);\n"
         'for (int i = 0; i < 6; i++) printf("%.17g %.17g\\n", a[i], b[i]);\nreturn 0; }\n'
     )
     files = [str(tmp_path / name) for name in ("main.c", "mlc.c", "root.c")]

@@ -28,6 +28,7 @@ from mindyn.feasibility.make_consistent import mend_consistent
 from mindyn.kernels.model import Model, compile_model
 from mindyn.kernels.source_text import Facts
 from mindyn.logs.reading import read_log
+from mindyn.reading import read_json
 from mindyn.robots.loading import load_like
 from mindyn.validation.validate import comparison_table
 
@@ -40,7 +41,7 @@ class Order:
     out: Path
     source: Path | None
     prior: Prior
-    prefix: str
+    prefix: str | None
     force: bool
     facts: Facts
 
@@ -62,8 +63,12 @@ def _code(order: Order, write: Callable[[Model], Sequence[Path]]) -> Written:
     return model_notes(order.found, full), files
 
 
-def _ros2(model: Model, folder: Path) -> Sequence[Path]:
-    write_ros2_package(model, folder)
+def _c(model: Model, order: Order, path: Path) -> Sequence[Path]:
+    return model.write_c(path, CONTROL, prefix=order.prefix, facts=order.facts)
+
+
+def _ros2(model: Model, folder: Path, facts: Facts) -> Sequence[Path]:
+    write_ros2_package(model, folder, facts=facts)
     return [folder]
 
 
@@ -76,9 +81,10 @@ WRITERS: Mapping[str, Callable[[Order], Written]] = {
     "urdf": lambda o: (write_urdf(o.found, o.out, source=o.source, prior=o.prior, force=o.force)[1:], [o.out]),
     "mjcf": lambda o: (write_mjcf(o.found, o.out, source=o.source, prior=o.prior, force=o.force)[1:], [o.out]),
     "toml": _toml,
-    "c": lambda o: _code(o, lambda model: model.write_c(o.out, CONTROL, prefix=o.prefix, facts=o.facts)),
+    "c": lambda o: _code(o, lambda model: _c(model, o, o.out)),
+    "cpp": lambda o: _code(o, lambda model: _c(model, o, o.out.with_suffix(".hpp"))),
     "cuda": lambda o: _code(o, lambda model: [model.write_cuda(o.out, CONTROL)]),
-    "ros2": lambda o: _code(o, lambda model: _ros2(model, o.out)),
+    "ros2": lambda o: _code(o, lambda model: _ros2(model, o.out, o.facts)),
     "mat": _mat,
 }
 """How each format is written."""
@@ -98,7 +104,10 @@ def export(
             "a file), or 'none' for the least mass. Left out: near the estimate's own robot."
         ),
     ] = None,
-    prefix: Annotated[str, typer.Option(help="Of the names of C functions, such as arm_.")] = "",
+    prefix: Annotated[
+        str | None,
+        typer.Option(help="Of the names of C functions, such as arm_; the name of the file if left out, '' for none."),
+    ] = None,
     check: Annotated[
         Path | None, typer.Option(help="A log whose torques MuJoCo predicts with the MJCF, beside the estimate.")
     ] = None,
@@ -115,16 +124,14 @@ def export(
         raise InputError("--check replays a log in MuJoCo, with --to mjcf", hint="leave --check out")
     if source is not None and source.resolve() == out.resolve():
         raise InputError(f"--out {out} would replace the --source it is made from", hint="give --out another name")
-    if prefix and to != "c":
-        raise InputError("--prefix is of C functions, with --to c", hint="leave --prefix out")
+    if prefix is not None and to not in ("c", "cpp"):
+        raise InputError("--prefix is of C functions, with --to c and --to cpp", hint="leave --prefix out")
     if prefix and not (prefix.isascii() and prefix.isidentifier()):
         raise InputError(f"--prefix {prefix!r} cannot begin the name of a C function", hint="--prefix arm_")
     found = estimate_of(run)
     believed: Prior = "robot" if prior is None else None if prior == "none" else load_like(prior, found.robot)
     found = mend_consistent(found) if mend else found
-    content = (run / "estimate.json" if run.is_dir() else run).read_bytes()
-    facts = [("ESTIMATE_SHA256", hashlib.sha256(content).hexdigest())]
-    said_of_it, written = WRITERS[to](Order(found, out, source, believed, prefix, force, facts))
+    said_of_it, written = WRITERS[to](Order(found, out, source, believed, prefix, force, _facts(run)))
     notes = [note.removeprefix("Note: ") for note in said_of_it]
     for note in notes:
         typer.echo(f"note: {note}", err=True)
@@ -146,3 +153,13 @@ def export(
         typer.echo(json.dumps(said, indent=1))
     if to in ("urdf", "mjcf", "toml"):
         say_next("robots", out)
+
+
+def _facts(run: Path) -> Facts:
+    """What headers define of an estimate: its hash, and when it was made where the run's record stands beside it."""
+    folder, file = (run, run / "estimate.json") if run.is_dir() else (run.parent, run)
+    facts: list[tuple[str, int | str]] = [("ESTIMATE_SHA256", hashlib.sha256(file.read_bytes()).hexdigest())]
+    record = folder / "run.json"
+    if file.name == "estimate.json" and record.is_file():
+        facts.append(("ESTIMATE_DATE", str(read_json(record, "record of a run", InputError).get("finished", ""))))
+    return facts

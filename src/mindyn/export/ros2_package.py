@@ -9,8 +9,9 @@ from xml.etree.ElementTree import Element, SubElement
 from mindyn.errors import InputError
 from mindyn.escaping import c_comment, filled, xml_document
 from mindyn.files import write_whole_folder
-from mindyn.kernels.c_source import CSource, c_source
+from mindyn.kernels.code_files import Code, code_of
 from mindyn.kernels.model import Exported, Model, compile_model
+from mindyn.kernels.source_text import Facts
 from mindyn.robots.robot import Robot
 
 CONTROL = ("inverse_dynamics", "inertia_matrix", "bias", "gravity", "forward_dynamics")
@@ -72,7 +73,8 @@ find_package(@NAME@ REQUIRED)
 target_link_libraries(my_controller @NAME@::@NAME@)
 ```
 
-and `#include "@NAME@/@NAME@.h"`.
+and `#include "@NAME@/@NAME@.h"`. C++ may include `"@NAME@/@NAME@.hpp"`: the same functions in the namespace
+`@NAME@`, on `std::array`, `std::span` (C++20) and, with `<Eigen/Core>` included first, on Eigen's vectors.
 """
 
 
@@ -85,6 +87,7 @@ def write_ros2_package(
     maintainer: str = "unknown",
     email: str = "unknown@example.com",
     license: str = "Proprietary",
+    facts: Facts = (),
 ) -> None:
     """Write package.xml, CMakeLists.txt, README.md and the equations in C into `folder`, which becomes the package.
 
@@ -92,6 +95,7 @@ def write_ros2_package(
     name       of the package, the library and the prefix of its functions; the name of the folder if left out
     functions  names of equations; of those that belong to a link, pairs (name, link)
     maintainer, email, license  for package.xml, which ROS wants filled
+    facts      as of `Model.write_c`
     """
     called = Path(folder).name if name is None else name
     if not _NAME.fullmatch(called):
@@ -101,18 +105,19 @@ def write_ros2_package(
         )
     model = compile_model(source) if isinstance(source, Robot) else source
     title = c_comment(model.title())
-    code = c_source(model.described(functions, f"{called}_"), f"{called}/{called}", title)
+    code = code_of(model, functions, f"{called}/{called}", facts=facts)
     files = {
         "package.xml": _manifest(called, title, maintainer, email, license),
         "CMakeLists.txt": filled(CMAKE, {"NAME": called}),
         "README.md": filled(README, {"NAME": called, "TITLE": title, "DECLARED": _declarations(code)}),
         f"include/{called}/{called}.h": code.header,
+        f"include/{called}/{called}.hpp": code.wrapper,
         f"src/{called}.c": code.source,
     }
     write_whole_folder(folder, files)
 
 
-def _declarations(code: CSource) -> str:
+def _declarations(code: Code) -> str:
     return "\n".join(line for line in code.header.splitlines() if line.startswith("void "))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -18,18 +17,18 @@ from mindyn.equations.closed_motion import CLOSURE
 from mindyn.equations.loop_equations import has_projection, loop_equation
 from mindyn.equations.traces import BEYOND_BASE, Parameters
 from mindyn.errors import InputError, RobotError, require_choice, unknown_name
-from mindyn.files import write_together, write_whole
+from mindyn.files import write_whole
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.kernels.binding import BoundKernel
-from mindyn.kernels.c_source import c_source
 from mindyn.kernels.certified import certified
 from mindyn.kernels.closed_kernel import kernel_for
+from mindyn.kernels.code_files import write_code
 from mindyn.kernels.counts import OperationCounts, operation_counts
 from mindyn.kernels.cuda_source import cuda_source
 from mindyn.kernels.gpu import GpuModel
 from mindyn.kernels.jacobians import gradients, jacobians
 from mindyn.kernels.kernel import Kernel
-from mindyn.kernels.source_text import INCLUDED, SI_UNITS, Described, Facts
+from mindyn.kernels.source_text import Described, Facts
 from mindyn.kernels.tracing import trace
 from mindyn.parameters.base import BaseParameters
 from mindyn.parameters.certificate import standard_set
@@ -291,21 +290,23 @@ class Model:
         return self.kernel(name, link).bind()
 
     def write_c(
-        self, path: str | Path, functions: Exported = ("inverse_dynamics",), *, prefix: str = "", facts: Facts = ()
-    ) -> tuple[Path, Path]:
+        self,
+        path: str | Path,
+        functions: Exported = ("inverse_dynamics",),
+        *,
+        prefix: str | None = None,
+        facts: Facts = (),
+    ) -> tuple[Path, ...]:
         """Write `path` (.c) and its header: C99 that needs nothing but libm; the paths of both.
 
+        With a path that ends in .hpp also a C++17 header over them: the functions on std::array, std::span and Eigen.
+
         functions  names of equations; of forward_kinematics and geometric_jacobian, pairs (name, link)
-        prefix     of the C functions' names, so that exports of several robots can be linked together
+        prefix     of the C functions' names, so that exports of several robots can be linked together; the name of the
+                   file if left out (arm.c: arm_inverse_dynamics), "" for the names of the equations alone
         facts      what the header defines beside joint count and version, such as ("ESTIMATE_SHA256", ...)
         """
-        target = Path(path) if Path(path).suffix == ".c" else Path(f"{path}.c")
-        stated: Facts = ("JOINT_COUNT", len(self.robot.primary_names)), ("MINDYN_VERSION", version("mindyn")), *facts
-        about = SI_UNITS, INCLUDED[self.drives]
-        written = c_source(self.described(functions, prefix), target.stem, self.title(), about, stated)
-        header = target.with_suffix(".h")
-        write_together({header: written.header, target: written.source})
-        return target, header
+        return write_code(self, path, functions, prefix, facts)
 
     def write_cuda(self, path: str | Path, functions: Exported = ("inverse_dynamics",)) -> Path:
         """Write a CUDA file of kernels and launchers that nvcc or CuPy alone can use; its path."""
@@ -316,15 +317,15 @@ class Model:
         """The text that `write_cuda` writes."""
         return cuda_source(self.described(functions), self.title(), SHARED)
 
-    def described(self, functions: Exported, prefix: str = "") -> list[Described]:
+    def described(self, functions: Exported) -> list[Described]:
         """Programs of equations with what they mean, for sources."""
         listed = [functions] if isinstance(functions, str) else functions
         pairs = [(one, None) if isinstance(one, str) else one for one in listed]
-        return [self._described(name, link, prefix) for name, link in pairs]
+        return [self._described(name, link) for name, link in pairs]
 
-    def _described(self, name: str, link: str | None, prefix: str) -> Described:
+    def _described(self, name: str, link: str | None) -> Described:
         program = trace(self.casadi(name, link), MATRICES)
-        called = f"{prefix}{name}_{link}" if link else f"{prefix}{name}"
+        called = f"{name}_{link}" if link else name
         about = f"{EQUATIONS[name].meaning}: {link}" if link else EQUATIONS[name].meaning
         return Described(program, called, about, MEANINGS)
 

@@ -7,77 +7,21 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from mindyn.escaping import c_comment
+from mindyn.kernels.counts import operation_counts
 from mindyn.kernels.program import LIBM, Op, Program
 
-_RESERVED = frozenset(
-    [
-        "auto",
-        "break",
-        "case",
-        "char",
-        "const",
-        "continue",
-        "default",
-        "do",
-        "double",
-        "else",
-        "enum",
-        "extern",
-        "float",
-        "for",
-        "goto",
-        "if",
-        "inline",
-        "int",
-        "long",
-        "register",
-        "restrict",
-        "return",
-        "short",
-        "signed",
-        "sizeof",
-        "static",
-        "struct",
-        "switch",
-        "typedef",
-        "union",
-        "unsigned",
-        "void",
-        "volatile",
-        "while",
-        "asm",
-        "bool",
-        "catch",
-        "class",
-        "constexpr",
-        "delete",
-        "explicit",
-        "export",
-        "false",
-        "friend",
-        "mutable",
-        "namespace",
-        "new",
-        "operator",
-        "private",
-        "protected",
-        "public",
-        "template",
-        "this",
-        "throw",
-        "true",
-        "try",
-        "typename",
-        "using",
-        "virtual",
-        "main",
-        "count",
-        "Real",
-        "lane",
-        "tile",
-        "base",
-    ]
-) | frozenset((*LIBM.values(), "sin", "cos", "sincos", "NAN", "INFINITY"))
+_WORDS = """
+    Eigen alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t char8_t
+    class co_await co_return co_yield compl concept const const_cast consteval constexpr constinit continue
+    decltype default delete do double dynamic_cast else enum explicit export extern false float for friend goto if
+    inline int joint_count linux long mutable namespace new noexcept not not_eq nullptr operator or or_eq private
+    protected public register reinterpret_cast requires restrict return short signed sizeof static static_assert
+    static_cast std struct switch template this thread_local throw true try typedef typeid typename union unix
+    unsigned using virtual void volatile wchar_t while xor xor_eq
+    main count Real lane tile base
+"""
+_RESERVED = frozenset(_WORDS.split()) | frozenset((*LIBM.values(), "sin", "cos", "sincos", "NAN", "INFINITY"))
 
 _TEMPLATES = {
     Op.ADD: "{0} + {1}",
@@ -129,6 +73,11 @@ def identifier(name: str, taken: Sequence[str] = ()) -> str:
     return text
 
 
+def file_identifier(stem: str) -> str:
+    """The identifier of a file: macros of its header and the namespace of its C++ header have it; folders do not."""
+    return identifier(stem.rpartition("/")[2])
+
+
 def identifiers(names: Sequence[str], taken: Sequence[str] = ()) -> list[str]:
     """Distinct identifiers for the names, in order."""
     found: list[str] = []
@@ -145,6 +94,34 @@ def literal(value: float) -> str:
         return "INFINITY" if value > 0 else "-INFINITY"
     text = f"{value:.17g}"
     return text if any(mark in text for mark in ".e") else f"{text}.0"
+
+
+def c_names(functions: Sequence[Described], prefix: str) -> list[str]:
+    """The C names of functions."""
+    return identifiers([prefix + one.name for one in functions])
+
+
+def argument_names(program: Program) -> tuple[list[str], list[str]]:
+    """C names of the inputs and of the outputs."""
+    names = identifiers([one.name for one in program.arguments])
+    return names[: len(program.inputs)], names[len(program.inputs) :]
+
+
+def description(function: Described) -> str:
+    """What a function computes, from what, and at which cost, as a comment."""
+    program = function.program
+    inputs, outputs = argument_names(program)
+    lines = [f"/* {c_comment(function.summary)}", " *"]
+    for name, one in zip([*inputs, *outputs], program.arguments, strict=True):
+        meaning = c_comment(function.meanings.get(one.name, ""))
+        lines.append(f" *   {name} [{shape_text(one.shape)}] {meaning}".rstrip())
+    lines += [" *", f" * Cost: {operation_counts(program)}. Outputs may overlap inputs. */"]
+    return "\n".join(lines)
+
+
+def defined(value: int | str) -> str:
+    """A fact as a literal of C."""
+    return str(value) if isinstance(value, int) else '"' + c_comment(value).replace('"', "'") + '"'
 
 
 def expression(op: Op, operands: Sequence[str], zero: str, one: str) -> str:
