@@ -67,9 +67,9 @@ def _c(model: Model, order: Order, path: Path) -> Sequence[Path]:
     return model.write_c(path, CONTROL, prefix=order.prefix, facts=order.facts)
 
 
-def _ros2(model: Model, folder: Path, facts: Facts) -> Sequence[Path]:
-    write_ros2_package(model, folder, facts=facts)
-    return [folder]
+def _ros2(model: Model, order: Order, *, solver: bool) -> Sequence[Path]:
+    write_ros2_package(model, order.out, facts=order.facts, solver=solver)
+    return [order.out]
 
 
 def _mat(order: Order) -> Written:
@@ -84,7 +84,8 @@ WRITERS: Mapping[str, Callable[[Order], Written]] = {
     "c": lambda o: _code(o, lambda model: _c(model, o, o.out)),
     "cpp": lambda o: _code(o, lambda model: _c(model, o, o.out.with_suffix(".hpp"))),
     "cuda": lambda o: _code(o, lambda model: [model.write_cuda(o.out, CONTROL)]),
-    "ros2": lambda o: _code(o, lambda model: _ros2(model, o.out, o.facts)),
+    "ros2": lambda o: _code(o, lambda model: _ros2(model, o, solver=False)),
+    "ros2-solver": lambda o: _code(o, lambda model: _ros2(model, o, solver=True)),
     "mat": _mat,
 }
 """How each format is written."""

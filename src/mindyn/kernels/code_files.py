@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 from mindyn.files import write_together
 from mindyn.kernels.c_source import c_source
 from mindyn.kernels.cpp_source import cpp_source
-from mindyn.kernels.source_text import INCLUDED, SI_UNITS, Facts, file_identifier
+from mindyn.kernels.source_text import INCLUDED, SI_UNITS, Described, Facts, file_identifier
 
 if TYPE_CHECKING:
     from mindyn.kernels.model import Exported, Model
@@ -25,9 +26,16 @@ class Code:
     wrapper: str
 
 
-def code_of(model: Model, functions: Exported, stem: str, prefix: str | None = None, facts: Facts = ()) -> Code:
-    """The texts of `stem`.c, .h and .hpp; prefix and facts as of `Model.write_c`."""
-    listed = model.described(functions)
+def code_of(
+    model: Model,
+    functions: Exported,
+    stem: str,
+    prefix: str | None = None,
+    facts: Facts = (),
+    further: Sequence[Described] = (),
+) -> Code:
+    """The texts of `stem`.c, .h and .hpp, with `further` functions; prefix and facts as of `Model.write_c`."""
+    listed = [*model.described(functions), *further]
     begin = f"{file_identifier(stem).strip('_')}_" if prefix is None else prefix
     stated: Facts = ("JOINT_COUNT", len(model.robot.primary_names)), ("MINDYN_VERSION", version("mindyn")), *facts
     c = c_source(listed, stem, model.title(), (SI_UNITS, INCLUDED[model.drives]), stated, begin)
