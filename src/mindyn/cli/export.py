@@ -43,11 +43,17 @@ class Order:
     prior: Prior
     prefix: str | None
     force: bool
+    meshes: bool
     facts: Facts
 
 
 Written = tuple[Sequence[str], Sequence[Path]]
 """Sentences about what was left out, and the files, or the folder, that were written."""
+
+
+def _urdf(o: Order) -> Written:
+    said = write_urdf(o.found, o.out, source=o.source, prior=o.prior, force=o.force, meshes=o.meshes)
+    return said[1:], [o.out]
 
 
 def _toml(order: Order) -> Written:
@@ -78,7 +84,7 @@ def _mat(order: Order) -> Written:
 
 
 WRITERS: Mapping[str, Callable[[Order], Written]] = {
-    "urdf": lambda o: (write_urdf(o.found, o.out, source=o.source, prior=o.prior, force=o.force)[1:], [o.out]),
+    "urdf": _urdf,
     "mjcf": lambda o: (write_mjcf(o.found, o.out, source=o.source, prior=o.prior, force=o.force)[1:], [o.out]),
     "toml": _toml,
     "c": lambda o: _code(o, lambda model: _c(model, o, o.out)),
@@ -113,6 +119,9 @@ def export(
         Path | None, typer.Option(help="A log whose torques MuJoCo predicts with the MJCF, beside the estimate.")
     ] = None,
     mend: Annotated[bool, typer.Option("--mend", help="Move the values to the nearest consistent ones first.")] = False,
+    strip_meshes: Annotated[
+        bool, typer.Option("--strip-meshes", help="Of a URDF: without meshes, so that simulators load it anywhere.")
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Write values that no arm can have.")] = False,
     as_json: Annotated[bool, JSON] = False,
 ) -> None:
@@ -125,6 +134,8 @@ def export(
         raise InputError("--check replays a log in MuJoCo, with --to mjcf", hint="leave --check out")
     if source is not None and source.resolve() == out.resolve():
         raise InputError(f"--out {out} would replace the --source it is made from", hint="give --out another name")
+    if strip_meshes and to != "urdf":
+        raise InputError("--strip-meshes is of URDF, with --to urdf", hint="leave --strip-meshes out")
     if prefix is not None and to not in ("c", "cpp"):
         raise InputError("--prefix is of C functions, with --to c and --to cpp", hint="leave --prefix out")
     if prefix and not (prefix.isascii() and prefix.isidentifier()):
@@ -132,7 +143,7 @@ def export(
     found = estimate_of(run)
     believed: Prior = "robot" if prior is None else None if prior == "none" else load_like(prior, found.robot)
     found = mend_consistent(found) if mend else found
-    said_of_it, written = WRITERS[to](Order(found, out, source, believed, prefix, force, _facts(run)))
+    said_of_it, written = WRITERS[to](Order(found, out, source, believed, prefix, force, not strip_meshes, _facts(run)))
     notes = [note.removeprefix("Note: ") for note in said_of_it]
     for note in notes:
         typer.echo(f"note: {note}", err=True)

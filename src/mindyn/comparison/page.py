@@ -6,8 +6,8 @@ from importlib.resources import files
 from typing import Final
 
 from mindyn.comparison.comparing import LogComparison
-from mindyn.report.markup import Column, Html, classed, p, table, tag
-from mindyn.report.page import POLICY
+from mindyn.pages.document import POLICY
+from mindyn.pages.markup import Column, Html, classed, p, table, tag
 
 RULES: Final = (
     "Every method sees the training rows alone and chooses all of its settings there; then it is given the motion of "

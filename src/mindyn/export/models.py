@@ -21,13 +21,12 @@ def model_of(given: Robot | Estimate, prior: Prior, *, force: bool) -> Robot:
 
 
 def left_out_notes(given: Robot | Estimate, model: Robot, lost: list[str], remedy: str = "") -> list[str]:
-    """For a comment in the file: where the values come from, what format and model leave out, and what helps."""
+    """For a comment in the file: where an estimate comes from, what format and model leave out, and what helps."""
+    left_out = [f"Not part of this format, and left out: {'; '.join(lost)}.{remedy and f' {remedy}'}"] if lost else []
     if isinstance(given, Robot):
-        return []
-    told = [f"Identified: {given.status}"]
-    if lost:
-        told.append(f"Not part of this format, and left out: {'; '.join(lost)}.{remedy and f' {remedy}'}")
-    return [*told, *(f"Note: {note}." for note in model_notes(given, model))]
+        return left_out
+    notes = [f"Note: {note}." for note in model_notes(given, model)]
+    return [f"Identified: {given.status}", *left_out, *notes]
 
 
 def model_notes(given: Estimate, model: Robot) -> tuple[str, ...]:

@@ -138,7 +138,11 @@ def solver_terms(model: Model) -> list[Described]:
     n = robot.joint_count
     q, qd, none = casadi.SX.sym("q", n), casadi.SX.sym("qd", n), casadi.SX.zeros(n)
     weightless = equation(replace(robot, gravity=np.zeros(3)), "bias", check=False)
-    taken = lambda q, qd: drive_torques(robot, q, qd, none) if model.drives else none  # noqa: E731
+
+    def taken(q: SX, qd: SX) -> SX:
+        """What drives and extra torques take at constant speed."""
+        return drive_torques(robot, q, qd, none) if model.drives else none
+
     at_rest = equation(robot, "gravity", check=False)(q) + taken(q, none)
     terms = [
         _term("coriolis_vector", {"q": q, "qd": qd}, weightless(q, qd)),

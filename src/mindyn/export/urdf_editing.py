@@ -25,8 +25,11 @@ from mindyn.robots.urdf_reader import read_urdf
 SUMMED = "Inertials, damping and friction by mindyn; parts on fixed joints are counted with the link they are on."
 
 
-def edited_urdf(robot: Robot, source: str | Path, notes: Sequence[str] = ()) -> str:
-    """The text of the source with the robot's inertials, damping and friction; `notes` become a comment."""
+def edited_urdf(robot: Robot, source: str | Path, notes: Sequence[str] = (), *, meshes: bool = True) -> str:
+    """The text of the source with the robot's inertials, damping and friction; `notes` become a comment.
+
+    meshes  False takes out visuals and collisions that are meshes
+    """
     text = read_text(Path(source))
     root = parse_xml(text, str(source), comments=True)
     stated = assemble(read_urdf(text, Snapper(active=True)).selected(robot.selection))
@@ -34,6 +37,8 @@ def edited_urdf(robot: Robot, source: str | Path, notes: Sequence[str] = ()) -> 
     # What is fixed to the root does not move: nothing is known of it, so it stays.
     _edit_links(root, robot, {frame.name for frame in stated.frames if frame.link != stated.root.name})
     _edit_joints(root, robot)
+    if not meshes:
+        _take_out_meshes(root)
     root.insert(0, Comment(comment_text([SUMMED, *held_joints(robot), *notes])))
     root[0].tail = "\n  "
     return xml_document(root, declaration=True, as_it_stands=True, above=comments_above(text))
@@ -69,6 +74,13 @@ def _replace_inertial(element: Element, link: Link) -> None:
     inertial = inertial_of(link)
     inertial.tail = "\n    "
     element.insert(place, inertial)
+
+
+def _take_out_meshes(root: Element) -> None:
+    for link in root.findall("link"):
+        for shown in [*link.findall("visual"), *link.findall("collision")]:
+            if shown.find("geometry/mesh") is not None:
+                link.remove(shown)
 
 
 def _edit_joints(root: Element, robot: Robot) -> None:

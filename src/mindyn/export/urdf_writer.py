@@ -21,8 +21,10 @@ from mindyn.robots.parts import Joint, Link, Shape
 from mindyn.robots.robot import Robot
 
 
-def robot_to_urdf(robot: Robot, *, force: bool = False, notes: Sequence[str] = ()) -> str:
+def robot_to_urdf(robot: Robot, *, force: bool = False, notes: Sequence[str] = (), meshes: bool = True) -> str:
     """The URDF text of a robot; gravity, acceleration and jerk limits are not part of URDF; `notes` become a comment.
+
+    meshes  False leaves out collision shapes that are meshes
 
     A link frame away from its joint (standard DH) is written as a carrier link with a fixed joint to the link.
     """
@@ -30,17 +32,17 @@ def robot_to_urdf(robot: Robot, *, force: bool = False, notes: Sequence[str] = (
     root = Element("robot", name=robot.name)
     if notes:
         root.append(Comment(comment_text(notes)))
-    _link(root, robot.root)
+    _link(root, robot.root, meshes)
     for joint, link in zip(robot.joints, robot.links, strict=True):
         if joint.tip.is_identity:
             _joint(root, robot, joint, joint.child)
-            _link(root, link)
+            _link(root, link, meshes)
         else:
             carrier = f"{joint.child}__joint_frame"
             SubElement(root, "link", name=carrier)
             _joint(root, robot, joint, carrier)
             _fixed(root, f"{joint.child}__tip", carrier, joint.child, joint.tip)
-            _link(root, link)
+            _link(root, link, meshes)
     for frame in robot.frames:
         SubElement(root, "link", name=frame.name)
         _fixed(root, f"{frame.name}__fixed", frame.link, frame.name, frame.pose)
@@ -54,26 +56,29 @@ def write_urdf(
     source: str | Path | None = None,
     prior: Prior = "robot",
     force: bool = False,
+    meshes: bool = True,
 ) -> tuple[str, ...]:
     """Write a robot, or the full model behind an estimate, as URDF.
 
-    Returns the sentences about the estimate that stand in the file's comment.
+    Returns the sentences about the estimate, and about what was left out, that stand in the file's comment.
 
     prior   as in `full_model`
     source  the URDF that the robot was loaded from: its inertials, damping and friction are replaced, the rest stays
     force   writes links that no body can be; of a robot also leaves out what URDF cannot express. Of an estimate that
             is always left out (rotor inertia, offsets, extra torques, loops: the tree is written), and a comment in the
             file says so, as it does of gravity that is not the usual one
+    meshes  False takes out visuals and collisions that are meshes (package://..., files that a simulator may not find);
+            kept, MuJoCo loads the file where the meshes lie beside it, as it looks for them by their bare names
     """
     robot = model_of(model, prior, force=force)
     lost = losses(robot, armature=False)
     lossy = isinstance(model, Estimate)
     notes = left_out_notes(model, robot, [*lost, *_unusual_gravity(robot)], _remedy(robot))
     if source is None:
-        write_whole(path, robot_to_urdf(robot, force=force or lossy, notes=notes))
+        write_whole(path, robot_to_urdf(robot, force=force or lossy, notes=notes, meshes=meshes))
     else:
         require_exportable(robot, "URDF", [] if lossy else lost, force=force)
-        write_whole(path, edited_urdf(robot, source, notes))
+        write_whole(path, edited_urdf(robot, source, notes, meshes=meshes))
     return tuple(notes)
 
 
@@ -140,12 +145,13 @@ def _joint(root: Element, robot: Robot, joint: Joint, child: str) -> None:
                 SubElement(element, "dynamics", damping=repr(float(damping)), friction=repr(float(friction)))
 
 
-def _link(root: Element, link: Link) -> None:
+def _link(root: Element, link: Link, meshes: bool) -> None:
     element = SubElement(root, "link", name=link.name)
     if link.phi is not None:
         element.append(inertial_of(link))
     for shape in link.shapes:
-        _shape(SubElement(element, "collision"), shape)
+        if meshes or shape.kind != "mesh":
+            _shape(SubElement(element, "collision"), shape)
 
 
 def _shape(collision: Element, shape: Shape) -> None:

@@ -1,0 +1,74 @@
+"""MuJoCo loads the URDF that is written, with the dynamics that URDF can say; meshes stay, or go on request."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from closeness import PUBLISHED_FILE, assert_close
+
+import mindyn
+from mindyn.export.mujoco_replay import mujoco_torques
+from mindyn.robots.files import parse_xml
+from mindyn.robots.parts import Drive
+
+MESH = '<visual><geometry><mesh filename="package://arm/link.dae"/></geometry></visual>'
+ARM = f"""<robot name="arm"><link name="base">{MESH}</link>
+<joint name="a" type="revolute"><parent link="base"/><child link="upper"/><axis xyz="0 0 1"/>
+<limit lower="-3" upper="3" effort="9" velocity="2"/></joint>
+<link name="upper"><inertial><origin xyz="0.1 0 0"/><mass value="2"/>
+<inertia ixx="0.01" ixy="0" ixz="0" iyy="0.02" iyz="0" izz="0.02"/></inertial>{MESH}
+<collision><geometry><box size="0.1 0.1 0.1"/></geometry></collision></link>
+<joint name="b" type="revolute"><parent link="upper"/><child link="lower"/><origin xyz="0.3 0 0"/><axis xyz="0 1 0"/>
+<limit lower="-3" upper="3" effort="9" velocity="2"/></joint>
+<link name="lower"><inertial><origin xyz="0.1 0 0.05"/><mass value="1"/>
+<inertia ixx="0.01" ixy="0" ixz="0.001" iyy="0.02" iyz="0" izz="0.02"/></inertial></link>
+<joint name="f" type="fixed"><parent link="lower"/><child link="tool"/><origin xyz="0.2 0 0"/></joint>
+<link name="tool"><inertial><mass value="0.5"/>
+<inertia ixx="1e-3" ixy="0" ixz="0" iyy="1e-3" iyz="0" izz="1e-3"/></inertial></link></robot>"""
+
+
+@pytest.fixture
+def source(tmp_path):
+    path = tmp_path / "arm.urdf"
+    path.write_text(ARM)
+    return path
+
+
+def shown(path, what):
+    return parse_xml(path.read_text(), path.name).findall(f"link/{what}/geometry/*")
+
+
+def test_meshes_stay_unless_they_are_to_go(source, tmp_path):
+    robot, kept, bare = mindyn.load_robot(source), tmp_path / "kept.urdf", tmp_path / "bare.urdf"
+    mindyn.write_urdf(robot, kept, source=source)
+    assert [one.get("filename") for one in shown(kept, "visual")] == ["package://arm/link.dae"] * 2
+    mindyn.write_urdf(robot, bare, source=source, meshes=False)
+    assert shown(bare, "visual") == []
+    assert [one.tag for one in shown(bare, "collision")] == ["box"]
+
+
+@pytest.mark.parametrize("edited", [True, False])
+def test_mujoco_has_the_torques_of_the_links(source, tmp_path, edited):
+    pytest.importorskip("mujoco")
+    stated = mindyn.load_robot(source)
+    heavier = replace(stated, links=tuple(replace(link, phi=1.7 * link.phi) for link in stated.links))
+    path = tmp_path / "heavier.urdf"
+    mindyn.write_urdf(heavier, path, source=source if edited else None, meshes=False)
+    q, qd, qdd = np.random.default_rng(0).uniform(-1, 1, (3, 20, 2))
+    expected = mindyn.compile_model(heavier).inverse_dynamics(q, qd, qdd)
+    assert_close(mujoco_torques(heavier, path, q, qd, qdd), expected, PUBLISHED_FILE)
+
+
+def test_a_forced_robot_says_what_was_left_out_in_the_file(source, tmp_path):
+    robot = mindyn.load_robot(source)
+    driven = replace(robot, drives=(Drive("a", 100.0, rotor_inertia=2e-4), Drive("b", 50.0, rotor_inertia=1e-4)))
+    said = mindyn.write_urdf(driven, tmp_path / "driven.urdf", source=source, force=True)
+    text = (tmp_path / "driven.urdf").read_text()
+    for words in (
+        "rotor inertia of the drives of 'a' (2 kg m^2 at the joint; the links have",
+        "set it there as armature",
+    ):
+        assert words in text
+        assert any(words in one for one in said)
