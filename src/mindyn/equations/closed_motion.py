@@ -15,13 +15,10 @@ from functools import lru_cache
 from typing import Final
 
 import casadi
-import numpy as np
 
-from mindyn.algebra.values import Array
 from mindyn.equations.chain import SX, constant
-from mindyn.equations.loop_batches import evaluated
-from mindyn.equations.loop_closure import LoopClosure, closure_of
-from mindyn.equations.loop_constraints import ClosingEquations, closing_residual
+from mindyn.equations.closing_steps import ClosingSystem
+from mindyn.equations.loop_closure import closure_of
 from mindyn.robots.robot import Robot
 
 POLISHED: Final = 2
@@ -36,9 +33,6 @@ OPEN: Final = 1e-9
 
 IRREGULAR: Final = 1e-4
 """1 / |J_d^-1| below which a result is refused: rounding of q is by then magnified to 1e-8 in W."""
-
-SPANNED: Final = 1e-9
-"""Directions of c whose derivatives are smaller, relative to the largest, belong to no motion of the joints."""
 
 KEPT: Final = 16
 
@@ -55,25 +49,8 @@ class ClosedMotion:
 
 
 @lru_cache(maxsize=KEPT)
-def _independent_rows(robot: Robot) -> Array | None:
-    """(m, r) S with S^T c = 0 equivalent to c = 0 and r the number of dependent joints; None where r is not enough.
-
-    A planar loop moves c in a plane of its own, found from the derivatives at random configurations; an overconstrained
-    spatial one, such as Bennett's, needs all of c, and Newton's steps of least squares.
-    """
-    closure = closure_of(robot)
-    equations, dependent = closure.constraints, list(closure.dependent)
-    assert equations is not None
-    rng = np.random.default_rng(0)
-    q = closure.home + rng.uniform(-1, 1, (40, robot.joint_count)) * equations.units
-    J = evaluated(equations.jacobian, q) * equations.units
-    U, s, _ = np.linalg.svd(np.concatenate(list(J), axis=1), full_matrices=False)
-    rank = int((s > SPANNED * s[0]).sum())
-    if rank != len(dependent):
-        return None
-    # Equations that stand alone keep their zeros.
-    alone = np.flatnonzero(np.linalg.norm(U[:, :rank], axis=1) > 1 - SPANNED)
-    return np.eye(len(U))[:, alone] if len(alone) == rank else U[:, :rank]
+def _system(robot: Robot) -> ClosingSystem:
+    return closure_of(robot).newton.system
 
 
 def is_affine(robot: Robot) -> bool:
@@ -84,19 +61,15 @@ def is_affine(robot: Robot) -> bool:
 def closed_motion(robot: Robot, q: SX, pd: SX | None = None, pdd: SX | None = None) -> ClosedMotion:
     """The motion from q (n,), of which dependent positions are a start and those of mimic joints are not read."""
     closure = closure_of(robot)
-    equations = closure.constraints
-    assert equations is not None
-    system = _System(robot, closure, equations)
-    for _ in range(POLISHED):
-        c, J = system.at(q)
-        q = system.moved(q, -(system.inverse(J) @ c))
+    system = _system(robot)
+    q = system.corrected(q, POLISHED)
     c, J = system.at(q)
     inverse = system.inverse(J)
     k = len(closure.primary)
     W_s = casadi.SX(robot.joint_count, k)
     for column, i in enumerate(closure.primary):
         W_s[i, column] = 1
-    W_d = -(inverse @ system.columns(J, closure.primary))
+    W_d = -(inverse @ J[:, list(closure.primary)])
     for row, i in enumerate(closure.dependent):
         W_s[i, :] = W_d[row, :]
     free = list(closure.mimics.free)
@@ -110,50 +83,4 @@ def closed_motion(robot: Robot, q: SX, pd: SX | None = None, pdd: SX | None = No
     for row, i in enumerate(closure.dependent):
         bias[i] = change[row]
     qdd = A @ bias[free] + (casadi.SX(robot.joint_count, 1) if pdd is None else W @ pdd)
-    regular = 1 / casadi.norm_fro(system.scaled(inverse))
-    return ClosedMotion(whole, qd, qdd, W, casadi.vertcat(casadi.sqrt(casadi.sumsqr(c)), regular))
-
-
-class _System:
-    """S^T c and its Jacobian as functions of expressions, and the inverse of the dependent columns."""
-
-    def __init__(self, robot: Robot, closure: LoopClosure, equations: ClosingEquations) -> None:
-        self.dependent = list(closure.dependent)
-        self.units = equations.units[self.dependent]
-        self.S = _independent_rows(robot)
-        x, v = casadi.SX.sym("q", robot.joint_count), casadi.SX.sym("qd", robot.joint_count)
-        c = closing_residual(robot, closure.mimics, x, equations.lengths)
-        c = c if self.S is None else constant(self.S.T) @ c
-        self._c = casadi.Function("c", [x], [c, casadi.jacobian(c, x)])
-        self._turning = casadi.Function("turning", [x, v], [casadi.jtimes(casadi.jtimes(c, x, v), x, v)])
-
-    def at(self, q: SX) -> tuple[SX, SX]:
-        """c and J (., n)."""
-        c, J = self._c(q)
-        return c, J
-
-    def columns(self, J: SX, joints: tuple[int, ...]) -> SX:
-        """Columns of J for the given joints."""
-        return J[:, list(joints)]
-
-    def inverse(self, J: SX) -> SX:
-        """J_d^-1, or the pseudo-inverse of what is overconstrained."""
-        J_d = casadi.densify(J[:, self.dependent])
-        if self.S is not None:
-            return casadi.inv(J_d)
-        return casadi.inv(J_d.T @ J_d) @ J_d.T
-
-    def scaled(self, inverse: SX) -> SX:
-        """The inverse with displacements in their units."""
-        return casadi.diag(constant(1 / self.units)) @ inverse
-
-    def moved(self, q: SX, step: SX) -> SX:
-        """Q with its dependent joints moved."""
-        moved = casadi.SX(q)
-        for row, i in enumerate(self.dependent):
-            moved[i] = q[i] + step[row]
-        return moved
-
-    def turning(self, q: SX, qd: SX) -> SX:
-        """(dJ/dt) qd."""
-        return self._turning(q, qd)
+    return ClosedMotion(whole, qd, qdd, W, casadi.vertcat(casadi.sqrt(casadi.sumsqr(c)), system.regularity(inverse)))

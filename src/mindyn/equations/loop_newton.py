@@ -6,14 +6,17 @@ is one near a singular configuration, and the sample stops there: no step jumps 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from functools import cached_property
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
-from mindyn.equations.loop_batches import evaluated
+from mindyn.equations.closing_steps import ClosingSystem, advance
+from mindyn.equations.loop_batches import Buffered, evaluated
 from mindyn.equations.loop_constraints import ClosingEquations
 from mindyn.errors import RobotError
 
@@ -27,9 +30,6 @@ SINGULAR: Final = 1e-6
 
 STEPS: Final = (0.2, 0.02, 0.002)
 """Longest steps of the primary joints, tried in turn, rad or loop lengths."""
-
-KNOTS: Final = 0.1
-"""Steps between the rows of a motion that are solved one after the other, rad or loop lengths."""
 
 LARGEST_CORRECTION: Final = 0.5
 """Of the step: a correction beyond this share of a prediction means that the prediction cannot be trusted."""
@@ -118,6 +118,20 @@ class Newton:
     dependent: tuple[int, ...]
     home: Array
 
+    @cached_property
+    def system(self) -> ClosingSystem:
+        """The closing equations that count, as expressions."""
+        return ClosingSystem(self.constraints, self.dependent, self.home)
+
+    @cached_property
+    def _advance(self) -> Any:
+        return advance(self.system, self.primary, self.constraints.units)
+
+    @cached_property
+    def _moving(self) -> list[int]:
+        """Which primary joints move a loop."""
+        return [k for k, i in enumerate(self.primary) if any(i in joints for joints in self.constraints.loop_joints)]
+
     def solve(self, p: Array) -> tuple[Array, Mask]:
         """Joint positions (N, n), and whether each row of p (N, k) was reached from home or from a neighbour."""
         count = len(p)
@@ -136,88 +150,35 @@ class Newton:
         return np.array([int(np.argmin(np.abs(solved - one).max(axis=1))) for one in wanted])
 
     def along(self, p: Array) -> tuple[Array, Mask]:
-        """Joint positions (N, n) of rows that follow from one another, and whether each was reached.
+        """Joint positions (N, n) of rows that follow from one another, and whether each was reached."""
+        walker = _Walker(self)
+        q, here = np.repeat(self.home[None], len(p), axis=0), self.home
+        for k, row in enumerate(p):
+            found = walker.to(here, row, STEPS)
+            if found is None:
+                return q, np.arange(len(p)) < k
+            q[k] = here = found
+        return q, np.ones(len(p), dtype=bool)
 
-        Knots a step apart are walked one after the other; all rows between follow from the knot before them at once,
-        each by one prediction and its correction, which checks that they stay on the branch.
-        """
-        primary = list(self.primary)
-        moving = [k for k, i in enumerate(primary) if any(i in joints for joints in self.constraints.loop_joints)]
-        units = self.constraints.units[[primary[k] for k in moving]]
-        way = np.abs(np.diff(p[:, moving], axis=0) / units).max(axis=1, initial=0.0).cumsum()
-        legs = np.concatenate([[0], np.floor(way / KNOTS).astype(int)])
-        knots, knot_of = np.unique(legs, return_index=True)[1], np.unique(legs, return_inverse=True)[1]
-        q = np.repeat(self.home[None], len(p), axis=0)
-        here, alive = self.home[None], True
-        for knot in knots:
-            if alive:
-                here, reached = self.walk(here, p[knot][None])
-                alive = bool(reached[0])
-            if not alive:
-                return q, np.zeros(len(p), dtype=bool)
-            q[knot] = here[0]
-        start = q[knots[knot_of]]
-        found, kept = self._step(start, p - start[:, primary])
-        found[:, primary] = p
-        lost = np.flatnonzero(~kept)
-        if lost.size:
-            found[lost], kept[lost] = self.walk(start[lost], p[lost])
-        return found, kept
-
-    def walk(self, start: Array, p: Array) -> tuple[Array, Mask]:
+    def walk(self, start: Array, p: Array, steps: Sequence[float] = STEPS) -> tuple[Array, Mask]:
         """Every sample from its own closed configuration straight to its primary positions."""
+        walker = _Walker(self)
         q, reached = start.copy(), np.zeros(len(p), dtype=bool)
-        for longest in STEPS:
-            lost = np.flatnonzero(~reached)
-            if lost.size:
-                q[lost], reached[lost] = self._walk(start[lost], p[lost], longest)
+        for k, row in enumerate(p):
+            found = walker.to(start[k], row, steps)
+            if found is not None:
+                q[k], reached[k] = found, True
         return q, reached
 
     def glance(self, p: Array) -> tuple[Array, Mask]:
         """As `walk` from home, but near singular configurations, where steps must be finest, a row is given up."""
-        q, reached = np.repeat(self.home[None], len(p), axis=0), np.zeros(len(p), dtype=bool)
-        for longest in STEPS[:2]:
-            lost = np.flatnonzero(~reached)
-            if lost.size:
-                start = np.repeat(self.home[None], lost.size, axis=0)
-                q[lost], reached[lost] = self._walk(start, p[lost], longest)
-        return q, reached
-
-    def _walk(self, start: Array, p: Array, longest: float) -> tuple[Array, Mask]:
-        primary = list(self.primary)
-        across = p - start[:, primary]
-        moving = [k for k, i in enumerate(primary) if any(i in joints for joints in self.constraints.loop_joints)]
-        units = self.constraints.units[[primary[k] for k in moving]]
-        distance = (np.abs(across[:, moving]) / units).max(axis=1, initial=0.0)
-        steps = np.maximum(1, np.ceil(distance / longest)).astype(int)
-        q, alive = start.copy(), np.ones(len(p), dtype=bool)
-        for step in range(1, int(steps.max(initial=0)) + 1):
-            now = np.flatnonzero(alive & (steps >= step))
-            if now.size:
-                q[now], alive[now] = self._step(q[now], across[now] / steps[now, None])
-        q[:, primary] = np.where(alive[:, None], p, q[:, primary])
-        return q, alive
-
-    def _step(self, q: Array, change: Array) -> tuple[Array, Mask]:
-        """One prediction along W and its correction; false where it came near a singular configuration."""
-        J = evaluated(self.constraints.jacobian, q)
-        units = self.constraints.units
-        J_d, J_p = J[:, :, list(self.dependent)] * units[list(self.dependent)], J[:, :, list(self.primary)]
-        moved = q.copy()
-        moved[:, list(self.primary)] += change
-        predicted = -np.linalg.pinv(J_d, rcond=SINGULAR) @ (J_p @ change[:, :, None])
-        moved[:, list(self.dependent)] += predicted[:, :, 0] * units[list(self.dependent)]
-        corrected, residual, smallest = _newton_steps(self.constraints, moved, list(self.dependent))
-        correction = (np.abs(corrected - moved) / units).max(axis=1)
-        changed = (np.abs(change) / units[list(self.primary)]).max(axis=1)
-        size = np.maximum(np.abs(predicted[:, :, 0]).max(axis=1), changed)
-        kept = (residual < CLOSED) & (smallest > SINGULAR) & (correction <= LARGEST_CORRECTION * size + CLOSED)
-        return corrected, kept
+        return self.walk(np.repeat(self.home[None], len(p), axis=0), p, STEPS[:2])
 
     def refusal(self, p: Array) -> RobotError:
         """Why primary positions cannot be reached: the loop stays open, or a singular configuration lies between."""
-        q, _ = self._walk(self.home[None], p[None], STEPS[-1])
-        stuck = q.copy()
+        walker = _Walker(self)
+        walker.to(self.home, p, STEPS[-1:])
+        stuck = walker.here[None].copy()
         stuck[:, list(self.primary)] = p
         closed, residual, smallest = _newton_steps(self.constraints, stuck, list(self.dependent))
         if residual[0] < CLOSED and smallest[0] < SINGULAR:
@@ -253,3 +214,37 @@ class Newton:
     def _where(self, p: Array) -> str:
         names = [self.constraints.robot.joint_names[i] for i in self.primary]
         return ", ".join(f"{name} = {value:.4g}" for name, value in zip(names, p, strict=True))
+
+
+class _Walker:
+    """Goes from closed configurations straight to primary positions, in steps that are checked one by one."""
+
+    def __init__(self, newton: Newton) -> None:
+        self._made = Buffered(newton._advance)
+        self._primary, self._moving = list(newton.primary), newton._moving
+        self._units = newton.constraints.units[[newton.primary[k] for k in self._moving]]
+        self.here = newton.home
+
+    def to(self, start: Array, p: Array, steps: Sequence[float]) -> Array | None:
+        """(n,) the configuration at p (k,); None, and `here` the last one found, where a singular one lies between."""
+        before = start[self._primary]
+        across = p - before
+        distance = float(np.abs(across[self._moving] / self._units).max(initial=0.0))
+        for longest in steps:
+            count = max(1, int(np.ceil(distance / longest)))
+            self.here = start
+            if all(self._step(before + across * (k / count) if k < count else p) for k in range(1, count + 1)):
+                return self.here
+        return None
+
+    def _step(self, p: Array) -> bool:
+        """One prediction along W and its correction; false where it came near a singular configuration."""
+        (q, target), (found, known) = self._made.inputs, self._made.outputs
+        q[:], target[:] = self.here, p
+        self._made.run()
+        residual, regular, correction, size = known
+        # Written so that NaN counts as lost.
+        if not (residual < CLOSED and regular > SINGULAR and correction <= LARGEST_CORRECTION * size + CLOSED):
+            return False
+        self.here = found.copy()
+        return True
