@@ -12,7 +12,8 @@ from robots import random_robot, with_random_drives
 from small_arms import grid, planar_arm, regressor_matrices
 
 from mindyn.errors import InputError
-from mindyn.estimators.estimate import Estimate, JointResidual, load_estimate
+from mindyn.estimators.estimate import Estimate, load_estimate
+from mindyn.estimators.estimate_parts import JointResidual
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.feasibility.configurations import joint_ranges
 from mindyn.feasibility.inertia_family import InertiaFamily

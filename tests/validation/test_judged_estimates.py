@@ -71,11 +71,11 @@ def test_friction_curves_are_the_torque_of_motion_less_that_of_rest(robot, estim
 def test_friction_curves_know_how_sure_they_are(estimate):
     curve = friction_curve(estimate, 0, [0.5, 1.0])
     truth = friction_curve(prior_estimate(estimate), 0, [0.5, 1.0])
-    assert (np.abs(curve.torque - truth.torque) < 5 * curve.deviation).all()
+    assert (np.abs(curve.torque - truth.torque) < 2.5 * curve.half_width).all()
     name = next(name for name in estimate.names if name.startswith("fc1"))
     covariance = estimate.covariance.copy()
     covariance[estimate.names.index(name), estimate.names.index(name)] = np.inf
-    assert np.isinf(friction_curve(replace(estimate, covariance=covariance), 0, [0.5]).deviation).all()
+    assert np.isinf(friction_curve(replace(estimate, covariance=covariance), 0, [0.5]).half_width).all()
 
 
 def test_the_stop_operator_ends_as_a_sign(robot):

@@ -13,8 +13,14 @@ NORMAL_95: Final = 1.959963984540054
 """Half width of a 95 % interval in standard deviations."""
 
 
-def relative_deviation(values: ArrayLike, deviations: ArrayLike) -> Array:
-    """deviation / |value|; NaN where the 95 % interval holds zero, since the quotient then says nothing."""
+def relative_deviation(values: ArrayLike, deviations: ArrayLike, ends: ArrayLike | None = None) -> Array:
+    """deviation / |value|; NaN where the 95 % interval holds zero, since the quotient then says nothing.
+
+    ends  (2, p) of the intervals; None: the normal ones
+    """
     sizes, spread = np.abs(np.asarray(values, dtype=np.float64)), np.asarray(deviations, dtype=np.float64)
     told = sizes > NORMAL_95 * spread
+    if ends is not None:
+        low, high = np.asarray(ends, dtype=np.float64)
+        told = ((low > 0) | (high < 0)) & (sizes > 0)
     return np.asarray(np.where(told, spread / np.where(told, sizes, 1.0), np.nan))

@@ -8,18 +8,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from io import BytesIO
+from math import isnan
 from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any, Final, Literal
 
 import typer
 
-from mindyn.algebra.spread import NORMAL_95
 from mindyn.cli.arguments import JSON, ROBOT, one_of, takes_robot
 from mindyn.cli.next_step import say_next
 from mindyn.cli.runs import judged_report, read_logs, require_unseen, say_notes
 from mindyn.errors import InputError, require_choice
-from mindyn.estimators.estimate import Estimate
+from mindyn.estimators.estimate import FROM_PRIOR, Estimate
 from mindyn.estimators.estimator import Estimator
 from mindyn.feasibility.check import Feasibility, check_feasible
 from mindyn.feasibility.physically_consistent import PhysicallyConsistent
@@ -194,18 +194,20 @@ def _settings(found: Estimate) -> dict[str, Any]:
 
 
 def _columns(found: Estimate) -> dict[str, list[Any]]:
-    """Every parameter; deviation and ends of the 95 % interval are None where it was left out or cannot be told."""
+    """Every parameter; deviation and ends of the 95 % interval are None where it has none: see its state."""
     state = {**dict.fromkeys(found.untold, "cannot be told"), **dict.fromkeys(found.left_out, "left out")}
-    told = zip(found.names, found.beta.tolist(), found.deviations.tolist(), strict=True)
-    spread = [(value, None if name in state else deviation) for name, value, deviation in told]
+    low, high = ([None if isnan(end) else end for end in ends] for ends in found.intervals.tolist())
+    spread = zip(found.deviations.tolist(), low, strict=True)
     return {
         "name": list(found.names),
-        "value": [value for value, _ in spread],
+        "value": found.beta.tolist(),
         "unit": list(found.units),
-        "deviation": [deviation for _, deviation in spread],
-        "low": [None if deviation is None else value - NORMAL_95 * deviation for value, deviation in spread],
-        "high": [None if deviation is None else value + NORMAL_95 * deviation for value, deviation in spread],
-        "state": [state.get(name, "found") for name in found.names],
+        "deviation": [None if end is None else deviation for deviation, end in spread],
+        "low": low,
+        "high": high,
+        "state": [
+            state.get(name, FROM_PRIOR if end is None else "found") for name, end in zip(found.names, low, strict=True)
+        ],
     }
 
 

@@ -15,6 +15,7 @@ from mindyn.algebra.spread import NORMAL_95, relative_deviation
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError, shortened
 from mindyn.estimators.earlier_formats import EARLIER_FORMATS, brought_up
+from mindyn.estimators.estimate_parts import BlockSpread, CrossValidated, JointResidual, Physical
 from mindyn.estimators.estimate_schema import require_valid
 from mindyn.estimators.robot_record import robot_from_record, robot_record
 from mindyn.files import write_whole
@@ -39,42 +40,7 @@ from mindyn.robots.table import text_table
 
 FORMAT: Final = "mindyn estimate 3"
 UNBOUNDED: Final = " Intervals are of the fit without physical bounds and may reach beyond them."
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class JointResidual:
-    """Residuals of one joint: equations (rows), rms residual and rms torque (N m or N), correlation of neighbours."""
-
-    joint: str
-    rows: int
-    rms: float
-    rms_torque: float
-    correlation: float | None = None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Physical:
-    """What stands behind values that were held to what is physical.
-
-    labels         of the standard, drive and friction parameters x, beta = B x (see `PhysicalSpace`)
-    values         x
-    unconstrained  (p,) beta that the data ask for without the constraint; the covariance is about it
-    prior_links    names of the links near whose prior the values were held
-    """
-
-    labels: tuple[str, ...]
-    values: Array
-    unconstrained: Array
-    prior_links: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class CrossValidated:
-    """The error, on training rows held out in turn, of the settings that were chosen: mean over joints, and total."""
-
-    mean: float
-    total: float
-    settings_tried: int
+FROM_PRIOR: Final = "from the prior"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,6 +64,7 @@ class Estimate:
     mended            whether values that no arm can have were moved to the nearest that one can
     shifts            (k, p) what the covariance contains besides noise: shifts of all values together, of one standard
                       deviation each, by timing and differences; None: nothing
+    block_spread      how far blocks of the data widened the covariance; None: they were not asked
     notes             what was chosen, left out, and what is doubtful
     sources           files of the logs
     cross_validated   the error by which settings were chosen; None where none were
@@ -119,6 +86,7 @@ class Estimate:
     physical: Physical | None = None
     mended: bool = False
     shifts: Array | None = None
+    block_spread: BlockSpread | None = None
     notes: tuple[Note, ...] = ()
     sources: tuple[Source, ...] = ()
     cross_validated: CrossValidated | None = None
@@ -179,9 +147,37 @@ class Estimate:
 
     def by_noise_alone(self) -> Estimate:
         """The same with the covariance of noise alone: how sharply the data tell the parameters among each other."""
-        if self.shifts is None:
-            return self
-        return replace(self, covariance=self.covariance - self.shifts.T @ self.shifts, shifts=None)
+        alone = self.covariance if self.shifts is None else self.covariance - self.shifts.T @ self.shifts
+        if self.block_spread is not None:
+            alone = alone / np.outer(self.block_spread.widened, self.block_spread.widened)
+        return replace(self, covariance=alone, shifts=None, block_spread=None)
+
+    @property
+    def half_widths(self) -> Array:
+        """(p,) of the 95 % intervals by the covariance alone: infinite where untold, zero where left out."""
+        return self.deviations * (NORMAL_95 if self.block_spread is None else self.block_spread.quantiles)
+
+    def half_widths_of(self, rows: Array) -> Array:
+        """(k,) of the 95 % intervals of rows (k, p) @ beta; infinite where a row has a part that is untold."""
+        told = np.isfinite(np.diag(self.covariance))
+        finite = np.where(np.isfinite(self.covariance), self.covariance, 0.0)
+        deviations = np.sqrt(np.maximum(np.einsum("ki,ij,kj->k", rows, finite, rows), 0.0))
+        deviations[(rows[:, ~told] != 0).any(axis=1)] = np.inf
+        return np.asarray(deviations * (NORMAL_95 if self.block_spread is None else self.block_spread.quantile))
+
+    @property
+    def intervals(self) -> Array:
+        """(2, p) ends of the 95 % intervals; NaN where a parameter was left out, is untold or rests on the prior.
+
+        Of values held to what is physical: the least and the greatest that data and physics allow.
+        """
+        if self.physical is not None and self.physical.ends is not None:
+            ends = np.array(self.physical.ends)
+        else:
+            ends = self.beta + np.array([[-1.0], [1.0]]) * self.half_widths
+        without = np.array([name in self.left_out or name in self.untold for name in self.names], dtype=np.bool_)
+        ends[:, without | ~np.isfinite(ends).all(axis=0)] = np.nan
+        return np.asarray(ends)
 
     def value(self, name: str) -> float:
         """One parameter by name."""
@@ -192,22 +188,25 @@ class Estimate:
     def table(self) -> str:
         """Every parameter with its value, standard deviation and 95 % interval."""
         rows: list[tuple[str, ...]] = [("parameter", "value", "unit", "std. dev.", "relative", "95 % interval")]
-        for name, value, unit, deviation in zip(self.names, self.beta, self.units, self.deviations, strict=True):
-            rows.append((name, f"{value:.5g}", unit, *self._spread(name, value, deviation)))
-        return f"{text_table(rows)}\n\n{self.status}{UNBOUNDED if self.constrained else ''}"
+        relative = relative_deviation(self.beta, self.deviations, self.intervals)
+        for k, (name, value, unit) in enumerate(zip(self.names, self.beta, self.units, strict=True)):
+            rows.append((name, f"{value:.5g}", unit, *self._spread(k, relative[k])))
+        unbounded = self.physical is not None and self.physical.ends is None
+        return f"{text_table(rows)}\n\n{self.status}{UNBOUNDED if unbounded else ''}"
 
     @property
     def constrained(self) -> bool:
         """Whether the values were held to what is physical; the covariance is then that of the fit without bounds."""
         return self.physical is not None
 
-    def _spread(self, name: str, value: float, deviation: float) -> tuple[str, str, str]:
+    def _spread(self, k: int, relative: float) -> tuple[str, str, str]:
+        name, (low, high) = self.names[k], self.intervals[:, k]
         if name in self.left_out or name in self.untold:
             return "-", "-", "left out" if name in self.left_out else "the data cannot tell"
-        part = float(relative_deviation(value, deviation))
-        relative = "-" if np.isnan(part) else f"{100 * part:.2g} %"
-        low, high = value - NORMAL_95 * deviation, value + NORMAL_95 * deviation
-        return f"{deviation:.2g}", relative, f"{low:.5g} to {high:.5g}"
+        if np.isnan(low):
+            return "-", "-", FROM_PRIOR
+        part = "-" if np.isnan(relative) else f"{100 * relative:.2g} %"
+        return f"{self.deviations[k]:.2g}", part, f"{low:.5g} to {high:.5g}"
 
     def predict(self, motion: Samples | ArrayLike, qd: ArrayLike | None = None, qdd: ArrayLike | None = None) -> Array:
         """tau = Y beta: (N, n) of samples, low-passed segment by segment as in the fit; or (..., n) of q, qd, qdd.
@@ -279,15 +278,10 @@ class Estimate:
             "residual_of": self.residual_of,
             "joint_weights": None if self.joint_weights is None else self.joint_weights.tolist(),
             "condition_number": self.condition_number,
-            "physical": physical
-            and {
-                "labels": list(physical.labels),
-                "values": physical.values.tolist(),
-                "unconstrained": physical.unconstrained.tolist(),
-                "prior_links": list(physical.prior_links),
-            },
+            "physical": physical and physical.to_dict(),
             "mended": self.mended,
             "shifts": None if self.shifts is None else self.shifts.tolist(),
+            "block_spread": self.block_spread and self.block_spread.to_dict(),
             "notes": [note.to_dict() for note in self.notes],
             "sources": [asdict(one) for one in self.sources],
             "cross_validated": self.cross_validated and asdict(self.cross_validated),
@@ -335,7 +329,7 @@ def _estimate_of(values: Mapping[str, Any], path: str) -> Estimate:
     regressor = Regressor(robot, treatment.shape, *_columns(robot, values["base"]))
     if list(regressor.names) != values["names"]:
         raise InputError(f"{path} names other parameters than this version of mindyn finds for its robot")
-    physical, score = values["physical"], values["cross_validated"]
+    physical, score, blocks = values["physical"], values["cross_validated"], values.get("block_spread")
     return Estimate(
         regressor,
         np.array(values["beta"]),
@@ -349,15 +343,10 @@ def _estimate_of(values: Mapping[str, Any], path: str) -> Estimate:
         values["residual_of"],
         None if values["joint_weights"] is None else np.array(values["joint_weights"]),
         values["condition_number"],
-        physical
-        and Physical(
-            tuple(physical["labels"]),
-            np.array(physical["values"]),
-            np.array(physical["unconstrained"]),
-            tuple(physical["prior_links"]),
-        ),
+        physical and Physical.from_dict(physical),
         values["mended"],
         None if values["shifts"] is None else np.array(values["shifts"]),
+        blocks and BlockSpread.from_dict(blocks),
         tuple(Note(one["kind"], one["sentence"], tuple(one["details"])) for one in values["notes"]),
         tuple(Source(**one) for one in values["sources"]),
         score and CrossValidated(**score),

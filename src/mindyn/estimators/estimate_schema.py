@@ -81,13 +81,19 @@ def _contradictions(values: Mapping[str, Any]) -> Iterator[str]:
         yield f"the variance of {names[int(C.diagonal().argmin())]} is negative"
     if values["shifts"] is not None and {len(row) for row in values["shifts"]} - {count}:
         yield f"rows of shifts must have {count} entries"
+    blocks, physical = values.get("block_spread"), values["physical"]
+    if blocks is not None and {len(blocks["telling"]), len(blocks["widened"])} != {count}:
+        yield f"telling and widened of block_spread must have {count} entries"
+    if blocks is not None and min(blocks["widened"], default=1.0) < 1:
+        yield "block_spread.widened must be 1 or more"
+    if physical is not None and (ends := physical.get("ends")) is not None and list(map(len, ends)) != [count] * 2:
+        yield f"physical.ends must be 2 x {count}"
     if values["joint_weights"] is not None and joints and len(values["joint_weights"]) != joints:
         yield f"joint_weights has {len(values['joint_weights'])} entries for {joints} joints"
     for key in ("left_out", "untold"):
         for name in values[key]:
             if name not in names:
                 yield f"{key} names {name!r}, which is no parameter"
-    physical = values["physical"]
     if physical is not None and len(physical["labels"]) != len(physical["values"]):
         yield "physical has not as many labels as values"
     if physical is not None and len(physical["unconstrained"]) != count:

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
-from mindyn.estimators.estimate import Estimate, JointResidual
+from mindyn.estimators.estimate import Estimate
+from mindyn.estimators.estimate_parts import JointResidual
 from mindyn.estimators.estimator import Estimator, Needs
 from mindyn.estimators.least_squares import LeastSquares, Weights
 from mindyn.estimators.simulated_states import First, Initial, LoopReplay, LoopSettings

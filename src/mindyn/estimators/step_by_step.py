@@ -18,7 +18,8 @@ from scipy.linalg import block_diag
 
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
-from mindyn.estimators.estimate import Estimate, JointResidual
+from mindyn.estimators.estimate import Estimate
+from mindyn.estimators.estimate_parts import JointResidual
 from mindyn.estimators.step_logs import FOLLOWED, LogChecks
 from mindyn.estimators.step_noise import Noise, TestRows, noises_of
 from mindyn.estimators.step_rows import RowMaker, Rule

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from mindyn.algebra.values import Array
-from mindyn.estimators.estimate import JointResidual
+from mindyn.estimators.estimate_parts import JointResidual
 from mindyn.regression.information import Information
 from mindyn.regression.treatment import Treatment
 

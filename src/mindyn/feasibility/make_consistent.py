@@ -8,7 +8,8 @@ from typing import Final
 import numpy as np
 
 from mindyn.algebra.values import Array
-from mindyn.estimators.estimate import Estimate, Physical
+from mindyn.estimators.estimate import Estimate
+from mindyn.estimators.estimate_parts import Physical
 from mindyn.feasibility.nearest import nearest_compact, relative_metric
 from mindyn.feasibility.physical_space import PhysicalSpace, space_of
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
-from mindyn.estimators.estimate import Estimate, Physical
+from mindyn.estimators.estimate import Estimate
+from mindyn.estimators.estimate_parts import Physical
 from mindyn.estimators.estimator import Estimator, Needs
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.estimators.wording import told_from

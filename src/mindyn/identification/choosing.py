@@ -10,7 +10,7 @@ import numpy as np
 
 from mindyn.algebra.blas import on_one_blas_thread
 from mindyn.errors import InputError
-from mindyn.estimators.estimate import CrossValidated
+from mindyn.estimators.estimate_parts import CrossValidated
 from mindyn.estimators.estimator import Estimator
 from mindyn.identification.candidates import best_estimator
 from mindyn.identification.trials import Setting, Trials

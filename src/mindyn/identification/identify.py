@@ -8,6 +8,7 @@ from mindyn.algebra.blas import on_one_blas_thread
 from mindyn.errors import MindynError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.estimator import Estimator
+from mindyn.identification.block_spread import with_blocks
 from mindyn.identification.choosing import Choice, Progress, choose, required_logs, tuning_stretches
 from mindyn.identification.log_doubts import doubts
 from mindyn.identification.stated_inertials import suspicions
@@ -52,7 +53,7 @@ def judged(robot: Robot, found: Estimate, rows: Rows, choice: Choice, logs: Logs
     assert conditioning is not None
     try:
         samples = condition(tuning_stretches(required_logs(logs)), found.robot, conditioning).samples
-        wider = with_systematic_errors(found, samples, conditioning, rows.count)
+        wider = with_blocks(with_systematic_errors(found, samples, conditioning, rows.count), rows)
         suspected = [Note("suspicion", one.sentence) for one in suspicions(robot, samples)]
         # What the data say by themselves: a constraint hides a friction that drives and an inertia below zero.
         free = found if found.physical is None else replace(found, beta=found.physical.unconstrained)
@@ -64,7 +65,7 @@ def judged(robot: Robot, found: Estimate, rows: Rows, choice: Choice, logs: Logs
     others = [note for note in rows.notes if note.kind != "gears"]
     return replace(
         wider,
-        notes=(*doubtful, *gears, *choice.notes, *others),
+        notes=(*doubtful, *gears, *choice.notes, *wider.notes, *others),
         sources=rows.sources,
         cross_validated=choice.score,
         provenance={**wider.provenance, "samples": rows.count},

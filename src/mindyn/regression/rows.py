@@ -18,6 +18,7 @@ from mindyn.errors import InputError
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.cutoffs import noise_floor_cutoff
 from mindyn.logs.log import Log, Source
+from mindyn.logs.periods import Timeline, motion_timeline
 from mindyn.logs.pipeline import Conditioned, SampleStream, condition, condition_stream
 from mindyn.logs.reading import LogScan
 from mindyn.logs.resolving import resolve
@@ -113,6 +114,14 @@ class Rows:
     def without_log(self, number: int) -> Rows:
         """The equations of all logs but one, as R factors."""
         return self.selected(block for block in self.blocks if block.log != number)
+
+    @cached_property
+    def timeline(self) -> Timeline | None:
+        """The line of the logs' motions, on which what comes again has one place; None of streams and samples."""
+        if not isinstance(self._data, _OfLogs) or self._data.streamed:
+            return None
+        logs = [log for log in self._data.logs if isinstance(log, Log)]
+        return motion_timeline([log.time for log in logs], [log.q for log in logs])
 
     def blocks_along(self, places: Sequence[Array], length: float, count: int = BLOCKS) -> tuple[Block, ...]:
         """R factors of equal parts of a line on which every row of the logs has its place, such as a phase.

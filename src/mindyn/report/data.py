@@ -10,7 +10,7 @@ from mindyn.pages.decimation import Packed
 from mindyn.validation.validate import Grade
 
 Numbers = tuple[float, ...]
-State = Literal["clear", "rough", "near zero", "left out", "untold"]
+State = Literal["clear", "rough", "near zero", "from the prior", "left out", "untold"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from mindyn.algebra.spread import NORMAL_95, relative_deviation
+from mindyn.algebra.spread import relative_deviation
 from mindyn.estimators.estimate import Estimate
 from mindyn.feasibility.physical_space import space_of
 from mindyn.logs.log import Log
@@ -46,17 +46,18 @@ def verdict_data(verdict: Verdict, *, held_out: bool, before: Mapping[str, Any] 
 def parameter_rows(estimate: Estimate, prior: Estimate | None) -> tuple[ParameterRow, ...]:
     """Every parameter; those that were left out or could not be told have no interval."""
     formulas = [*estimate.base.expressions, *[""] * (len(estimate.names) - estimate.base.count)]
-    rows, not_negative, units = [], _not_negative(estimate), estimate.units
+    rows, units, ends, not_negative = [], estimate.units, estimate.intervals, _not_negative(estimate)
+    relative = relative_deviation(estimate.beta, estimate.deviations, ends)
     for k, name in enumerate(estimate.names):
-        value, deviation = float(estimate.beta[k]), float(estimate.deviations[k])
-        state = _state(estimate, name, value, deviation)
-        spread = deviation if state in ("clear", "rough", "near zero") else None
-        low, high = (None, None) if spread is None else (value - NORMAL_95 * spread, value + NORMAL_95 * spread)
-        cut = low is not None and low < 0 and name in not_negative
-        part = np.nan if spread is None else float(relative_deviation(value, spread))
-        sure = (spread, None if np.isnan(part) else part, 0.0 if cut else low, high, cut)
+        value, (low, high) = float(estimate.beta[k]), ends[:, k].tolist()
+        state = _state(estimate, k, relative[k])
         formula = "" if formulas[k] == name else formulas[k]
         before = None if prior is None else float(prior.beta[k])
+        sure: tuple[float | None, float | None, float | None, float | None, bool] = (None, None, None, None, False)
+        if np.isfinite(low):
+            cut = low < 0 and name in not_negative
+            part = None if np.isnan(relative[k]) else float(relative[k])
+            sure = (float(estimate.deviations[k]), part, 0.0 if cut else low, high, cut)
         rows.append(ParameterRow(name, formula, units[k], value, *sure, state, before))
     return tuple(rows)
 
@@ -71,14 +72,17 @@ def _not_negative(estimate: Estimate) -> tuple[str, ...]:
     return tuple(name for name, bounded in zip(estimate.names, kept, strict=True) if bounded)
 
 
-def _state(estimate: Estimate, name: str, value: float, deviation: float) -> State:
+def _state(estimate: Estimate, k: int, relative: float) -> State:
+    name = estimate.names[k]
     if name in estimate.left_out:
         return "left out"
-    if name in estimate.untold or not np.isfinite(deviation):
+    if name in estimate.untold or not np.isfinite(estimate.deviations[k]):
         return "untold"
-    if abs(value) <= NORMAL_95 * deviation:
+    if np.isnan(estimate.intervals[0, k]):
+        return "from the prior"
+    if np.isnan(relative):
         return "near zero"
-    return "clear" if deviation <= CLEAR * abs(value) else "rough"
+    return "clear" if relative <= CLEAR else "rough"
 
 
 def friction_data(
@@ -95,8 +99,7 @@ def _friction(estimate: Estimate, prior: Estimate | None, joint: int, fastest: f
     half = (fastest or 1.0) * shares
     speeds = np.concatenate([-half[::-1], half])
     found: FrictionCurve = friction_curve(estimate, joint, speeds)
-    told = bool(np.isfinite(found.deviation).all())
-    reach = NORMAL_95 * found.deviation
+    reach, told = found.half_width, bool(np.isfinite(found.half_width).all())
     low, high = (short(found.torque - reach), short(found.torque + reach)) if told else (None, None)
     before = None if prior is None else short(friction_curve(prior, joint, speeds).torque)
     return FrictionData(short(speeds), short(found.torque), low, high, before)

@@ -30,6 +30,7 @@ MEANINGS: Final[dict[State, str]] = {
     "clear": f"a deviation up to {percent(CLEAR)}",
     "rough": "a greater one",
     "near zero": "the interval holds zero",
+    "from the prior": "the prior says more of it than the data",
     "left out": "set to zero: without it the model predicts no worse",
     "untold": "the data cannot tell it",
 }

@@ -18,12 +18,12 @@ NO_DIFFERENCE: Final = 1e-13
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FrictionCurve:
-    """Friction torque less its value at rest: speed, torque, standard deviation (infinite where it cannot be told)."""
+    """Friction torque less its value at rest: speed, torque, half its 95 % interval (infinite where untold)."""
 
     joint: str
     speed: Array
     torque: Array
-    deviation: Array
+    half_width: Array
 
 
 def friction_curve(estimate: Estimate, joint: int, speeds: ArrayLike) -> FrictionCurve:
@@ -34,12 +34,9 @@ def friction_curve(estimate: Estimate, joint: int, speeds: ArrayLike) -> Frictio
     rest = _rows(regressor, joint, np.zeros(1))
     rows = _rows(regressor, joint, u) - rest
     rows[np.abs(rows) <= NO_DIFFERENCE * np.abs(rest).max()] = 0.0
-    covariance = estimate.covariance[np.ix_(columns, columns)]
-    told = np.isfinite(np.diag(covariance))
-    variance = np.einsum("ij,jk,ik->i", rows, np.where(np.isfinite(covariance), covariance, 0.0), rows)
-    deviation = np.sqrt(np.maximum(variance, 0.0))
-    deviation[(rows[:, ~told] != 0).any(axis=1)] = np.inf
-    return FrictionCurve(regressor.joint_names[joint], u, rows @ estimate.beta[columns], deviation)
+    whole = np.zeros((len(rows), len(estimate.beta)))
+    whole[:, columns] = rows
+    return FrictionCurve(regressor.joint_names[joint], u, whole @ estimate.beta, estimate.half_widths_of(whole))
 
 
 def _steady(regressor: Regressor) -> Regressor:

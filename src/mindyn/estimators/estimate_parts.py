@@ -1,0 +1,114 @@
+"""What an `Estimate` is made of besides its numbers: residuals, physical values, blocks, the score of its settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+import numpy as np
+from scipy.special import stdtrit
+
+from mindyn.algebra.spread import NORMAL_95
+from mindyn.algebra.values import Array
+
+FEWEST_BLOCKS: Final = 3.0
+"""Blocks in effect below which a parameter keeps the spread of the noise model: they cannot say how they differ."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JointResidual:
+    """Residuals of one joint: equations (rows), rms residual and rms torque (N m or N), correlation of neighbours."""
+
+    joint: str
+    rows: int
+    rms: float
+    rms_torque: float
+    correlation: float | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Physical:
+    """What stands behind values that were held to what is physical.
+
+    labels         of the standard, drive and friction parameters x, beta = B x (see `PhysicalSpace`)
+    values         x
+    unconstrained  (p,) beta that the data ask for without the constraint; the covariance is about it
+    prior_links    names of the links near whose prior the values were held
+    ends           (2, p) 95 % intervals: the least and greatest values that data and physics allow, NaN where the prior
+                   decides; None: not computed
+    """
+
+    labels: tuple[str, ...]
+    values: Array
+    unconstrained: Array
+    prior_links: tuple[str, ...] = ()
+    ends: Array | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        ends = None if self.ends is None else [[float(v) if np.isfinite(v) else None for v in row] for row in self.ends]
+        return {
+            "labels": list(self.labels),
+            "values": self.values.tolist(),
+            "unconstrained": self.unconstrained.tolist(),
+            "prior_links": list(self.prior_links),
+            "ends": ends,
+        }
+
+    @staticmethod
+    def from_dict(saved: Mapping[str, Any]) -> Physical:
+        """The inverse of `to_dict`; files without intervals of their own load too."""
+        ends = saved.get("ends")
+        return Physical(
+            tuple(saved["labels"]),
+            np.array(saved["values"]),
+            np.array(saved["unconstrained"]),
+            tuple(saved["prior_links"]),
+            None if ends is None else np.array([[np.nan if v is None else v for v in row] for row in ends]),
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BlockSpread:
+    """What blocks of the data, left out in turn, say of the spread; it is part of the covariance.
+
+    count     number of blocks
+    repeated  whether they are phases of a motion that repeats; else contiguous parts of the logs
+    telling   (p,) blocks that tell each parameter, in effect; 0 of those left out or untold
+    widened   (p,) factors, 1 or more, on the standard deviations of noise model and systematic errors
+    """
+
+    count: int
+    repeated: bool
+    telling: Array
+    widened: Array
+
+    @property
+    def quantiles(self) -> Array:
+        """(p,) half-widths of 95 % intervals in standard deviations: Student's, for the blocks that tell each."""
+        judged = self.telling >= FEWEST_BLOCKS
+        return np.asarray(np.where(judged, stdtrit(np.maximum(self.telling - 1, 1.0), 0.975), NORMAL_95))
+
+    @property
+    def quantile(self) -> float:
+        """The same for what all parameters make together, such as a torque."""
+        return float(stdtrit(max(self.count - 1, 1), 0.975))
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        return asdict(self) | {"telling": self.telling.tolist(), "widened": self.widened.tolist()}
+
+    @staticmethod
+    def from_dict(saved: Mapping[str, Any]) -> BlockSpread:
+        """The inverse of `to_dict`."""
+        return BlockSpread(saved["count"], saved["repeated"], np.array(saved["telling"]), np.array(saved["widened"]))
+
+
+@dataclass(frozen=True, slots=True)
+class CrossValidated:
+    """The error, on training rows held out in turn, of the settings that were chosen: mean over joints, and total."""
+
+    mean: float
+    total: float
+    settings_tried: int

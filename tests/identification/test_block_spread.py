@@ -1,0 +1,109 @@
+"""Intervals by blocks: the jackknife is that of refitting, repetitions are no new evidence, and few blocks are told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from closeness import SAME_ALGEBRA, assert_close
+from equations import equations
+from estimators.recovered import exact_samples
+from honesty.arms import Recording, random_arm, recorded, unknown
+from robots import random_robot, with_random_drives
+from scipy.stats import t as student
+
+import mindyn
+from mindyn.identification.block_spread import jackknife, with_block_spread
+from mindyn.regression.information import combined
+from mindyn.regression.regressor import with_estimated_drives
+from mindyn.regression.rows import Rows, rows_of
+from mindyn.regression.treatment import Treatment
+
+PLAIN = Treatment(mindyn.Conditioning(position_cutoff_hz=10.0), friction=mindyn.Friction("tanh", 0.02))
+
+
+def small_fit(noise=1.0, rows=480):
+    robot = with_random_drives(random_robot(7, joints=2, tree=False, gravity=(0.0, 0.0, -9.81)), 7)
+    made = equations(robot, exact_samples(robot, rows, noise=noise))
+    return made, mindyn.LeastSquares().fit(made)
+
+
+def test_the_jackknife_is_that_of_fits_without_each_block():
+    rows, found = small_fit()
+    parts = [block.information for block in rows.blocks]
+    every = np.ones(len(found.beta), dtype=bool)
+    deviations, telling = jackknife(parts, found.joint_weights, every)
+    fixed = mindyn.LeastSquares(weights=tuple(found.joint_weights))
+    without = []
+    for k in range(len(parts)):
+        rest = combined([part for j, part in enumerate(parts) if j != k])
+        without.append(fixed.fit(Rows.of_information(rows.regressor, rest)).beta)
+    m = len(parts)
+    expected = np.sqrt((m - 1) / m * ((np.array(without) - found.beta) ** 2).sum(axis=0))
+    assert_close(deviations, expected, 1e4 * SAME_ALGEBRA)
+    assert (telling > 3).all()
+    assert (telling <= m).all()
+
+
+def test_deviations_are_never_narrowed_and_quantiles_are_students():
+    rows, found = small_fit()
+    wider = with_block_spread(found, rows.blocks)
+    spread = wider.block_spread
+    assert (spread.widened >= 1).all()
+    assert_close(wider.deviations, found.deviations * spread.widened, SAME_ALGEBRA)
+    assert_close(wider.half_widths, wider.deviations * student.ppf(0.975, spread.telling - 1), SAME_ALGEBRA)
+    assert_close(wider.by_noise_alone().covariance, found.covariance, SAME_ALGEBRA)
+    low, high = wider.intervals
+    assert_close(high - low, 2 * wider.half_widths, SAME_ALGEBRA)
+    assert f"{low[0]:.5g} to {high[0]:.5g}" in wider.table()
+
+
+def test_what_fewer_than_three_blocks_tell_keeps_the_model_and_is_said():
+    rows, found = small_fit()
+    wider = with_block_spread(found, (*rows.blocks[:1], *rows.blocks[:1], *rows.blocks[:1]))
+    assert wider.block_spread.count == 3
+    few = rows.selected([replace(rows.blocks[0], information=combined([b.information for b in rows.blocks[:12]]))])
+    two = with_block_spread(found, (few.blocks[0], *rows.blocks[12:14], rows.blocks[14]))
+    kept = two.block_spread.telling < 3
+    assert kept.any()
+    assert_close(two.deviations[kept], found.deviations[kept], SAME_ALGEBRA)
+    (note,) = [str(note) for note in two.notes if note.kind == "intervals"]
+    assert note.startswith("fewer than three parts of the logs tell ")
+    assert with_block_spread(found, rows.blocks[:2]) is found
+
+
+@pytest.fixture(scope="module")
+def bent():
+    """One arm whose joints have a spring that the model lacks, on a motion of 6 s that comes twice, and six times."""
+    arm = random_arm(3, joints=3)
+    made = []
+    for periods in (2, 6):
+        log = recorded(arm, Recording(seconds=6.0 * periods, period_s=6.0, noise=0.01), 5)
+        log = replace(log, tau=log.tau + 0.05 * log.tau.std(axis=0) * np.sin(4 * log.q))
+        made.append(mindyn.identify(unknown(arm), log, mindyn.LeastSquares(covariance="correlated"), PLAIN))
+    return made
+
+
+def test_repetitions_are_no_new_evidence(bent):
+    twice, often = bent
+    assert twice.block_spread.repeated
+    assert often.block_spread.repeated
+    told = [k for k, one in enumerate(twice.parameters) if one.kind == "link"]
+    ratio = np.median(often.half_widths[told] / twice.half_widths[told])
+    by_noise = np.median(often.by_noise_alone().deviations[told] / twice.by_noise_alone().deviations[told])
+    assert by_noise < 0.75
+    assert 0.8 < ratio < 1.25
+
+
+def test_intervals_of_blocks_are_saved(bent, tmp_path):
+    found = bent[0]
+    found.save(tmp_path / "estimate.json")
+    again = mindyn.load_estimate(tmp_path / "estimate.json")
+    np.testing.assert_array_equal(again.intervals, found.intervals)
+    assert again.block_spread.repeated
+
+
+def test_rows_of_samples_have_no_timeline():
+    robot = with_estimated_drives(random_arm(1, joints=2))
+    assert rows_of(robot, exact_samples(robot, 200)).timeline is None
