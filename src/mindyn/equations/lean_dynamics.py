@@ -9,6 +9,7 @@ where the next axis is parallel or perpendicular.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Literal
 
 import casadi
@@ -64,6 +65,7 @@ class LeanChain:
         return lean_inverse_dynamics(self, q, qd, qdd, outside)
 
 
+@lru_cache(maxsize=16)
 def lean_chain(robot: Robot) -> LeanChain:
     """The preparation that takes fewest operations; prismatic lines may lie in two ways, which are both tried."""
     ways: tuple[Literal["free", "source"], ...] = ("free", "source")
