@@ -171,3 +171,11 @@ def test_names_of_the_papers_page_exist():
     for name, module in pairs:
         home = import_module(module.removeprefix("src/").replace("/", "."))
         assert hasattr(home, name), f"{module}.py has no {name}"
+
+
+def test_the_migration_page_names_what_moved():
+    page = (ROOT / "docs" / "migration.md").read_text()
+    rows = dict(re.findall(r"^\| (`[^|]*`) \| `(mindyn\.[a-z_.]+)` \|$", page, re.MULTILINE))
+    listed = {name: home for names, home in rows.items() for name in re.findall(r"`(\w+)`", names)}
+    assert listed == {name: home for home, names in mindyn._MOVED.items() for name in names}
+    assert all(f"`{name}(" in page for name in mindyn._GONE)
