@@ -1,0 +1,207 @@
+"""An estimate through every format into a foreign tool: its torques, less exactly what the format says it left out.
+
+| format     | read by              | left out                                | friction                              |
+|------------|----------------------|-----------------------------------------|---------------------------------------|
+| URDF       | MuJoCo               | rotors, offsets, extra torques          | dry friction softened near standstill |
+| URDF       | Pinocchio            | rotors, offsets, extra torques          | not in rnea                           |
+| MJCF       | MuJoCo               | offsets, extra torques                  | dry friction softened near standstill |
+| Pinocchio  | Pinocchio            | (offsets, extra torques are refused)    | not in rnea                           |
+| TOML       | mindyn               | nothing                                 | sign                                  |
+| C, C++     | gcc, clang, g++, ... | nothing                                 | as fitted: sign or tanh               |
+
+CUDA runs in kernels/test_cuda_on_cpu.py and, where there is a device, kernels/test_on_gpu.py.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+
+import numpy as np
+import pinocchio as pin
+import pytest
+from closeness import DERIVATIVE, PUBLISHED_FILE, assert_close
+
+import mindyn
+from mindyn.errors import ExportError
+from mindyn.export.mujoco_replay import mujoco_torques
+from mindyn.regression.friction import Friction
+from mindyn.robots.parts import Drive, ExtraTorque
+
+COMPILERS = ("gcc", "clang", "g++", "clang++")
+
+
+def simulated(friction: Friction):
+    """An estimate of a Panda from noisy torques, and motions to compare on."""
+    robot, rng = mindyn.load_robot("panda"), np.random.default_rng(7)
+    drives = tuple(
+        Drive(name, (-1) ** k * 80.0, {}, 2e-4 + 1e-4 * k, 0.3, 0.4 + 0.1 * k, 0.2 - 0.1 * k, "joint")
+        for k, name in enumerate(robot.joint_names)
+    )
+    arm = replace(robot, drives=drives, extras=(ExtraTorque("spring", robot.joint_names[1], "sin(q)", 3.0),))
+    q, qd, qdd = rng.uniform(-1.5, 1.5, (3, 800, 7))
+    tau = mindyn.compile_model(arm, drives=True).inverse_dynamics(q, qd, qdd) + rng.normal(0, 0.01, q.shape)
+    samples = mindyn.Samples(arm.joint_names, q, qd, qdd, tau, 100.0, np.zeros(len(q), int))
+    treatment = mindyn.Treatment(drives="stated", friction=friction)
+    found = mindyn.LeastSquares().fit(mindyn.rows_of(arm, samples, treatment))
+    return found, q[:40], qd[:40], qdd[:40], found.predict(samples)[:40]
+
+
+@pytest.fixture(scope="module")
+def plain():
+    return simulated(Friction())
+
+
+def terms(full, q, qd, qdd):
+    """Torques of rotors, viscous and dry friction, offsets and extra torques at the joints, each (N, n), by hand."""
+    ratio, inertia, viscous, dry, offset = np.transpose(
+        [(d.ratio, d.rotor_inertia, d.viscous, d.coulomb, d.offset) for d in full.drives]
+    )
+    spring = np.zeros_like(q)
+    spring[:, 1] = full.extras[0].coefficient * np.sin(q[:, 1])
+    return {
+        "rotor inertia": ratio**2 * inertia * qdd,
+        "viscous": viscous * qd,
+        "dry": dry * np.sign(qd),
+        "torque offset": offset + 0 * q,
+        "extra torque": spring,
+    }
+
+
+def numbers_in(notes, what):
+    """The numbers that the sentence on `what` states for joints, in their order."""
+    (sentence,) = [part for note in notes for part in re.split(r";(?! the links)|: the ", note) if what in part]
+    return [float(one) for one in re.findall(r"\((-?[\d.e+-]+)", sentence)]
+
+
+def pinocchio_torques(model, q, qd, qdd):
+    data = model.createData()
+    return np.array([pin.rnea(model, data, *row) for row in zip(q, qd, qdd, strict=True)])
+
+
+def without_dry_friction(path):
+    """The file beside, without what MuJoCo regularises."""
+    other = path.with_stem("frictionless")
+    other.write_text(re.sub(r' (friction|frictionloss)="[^"]+"', r' \1="0"', path.read_text()))
+    return other
+
+
+def of_urdf_in_mujoco(found, full, folder, q, qd, qdd):
+    said = mindyn.write_urdf(found, folder / "arm.urdf", meshes=False)
+    return mujoco_torques(full, without_dry_friction(folder / "arm.urdf"), q, qd, qdd), said
+
+
+def of_urdf_in_pinocchio(found, full, folder, q, qd, qdd):  # noqa: ARG001
+    said = mindyn.write_urdf(found, folder / "arm.urdf")
+    return pinocchio_torques(pin.buildModelFromUrdf(str(folder / "arm.urdf")), q, qd, qdd), said
+
+
+def of_mjcf_in_mujoco(found, full, folder, q, qd, qdd):
+    said = mindyn.write_mjcf(found, folder / "arm.xml")
+    return mujoco_torques(full, without_dry_friction(folder / "arm.xml"), q, qd, qdd), said
+
+
+def of_toml(found, full, folder, q, qd, qdd):  # noqa: ARG001
+    mindyn.write_toml(full, folder / "arm.toml")
+    again = mindyn.compile_model(mindyn.load_robot(folder / "arm.toml"), drives=True)
+    return again.inverse_dynamics(q, qd, qdd), ()
+
+
+TABLE = {
+    "urdf, MuJoCo": (of_urdf_in_mujoco, ("rotor inertia", "torque offset", "extra torque"), ("dry",)),
+    "urdf, Pinocchio": (of_urdf_in_pinocchio, ("rotor inertia", "torque offset", "extra torque"), ("viscous", "dry")),
+    "mjcf, MuJoCo": (of_mjcf_in_mujoco, ("torque offset", "extra torque"), ("dry",)),
+    "toml": (of_toml, (), ()),
+}
+"""How torques come back, what the format leaves out and says so, and what the tool's inverse dynamics do not count."""
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_torques_are_the_estimates_less_what_is_said(plain, name, tmp_path):
+    found, q, qd, qdd, expected = plain
+    way, left_out, uncounted = TABLE[name]
+    full = mindyn.full_model(found)
+    back, said = way(found, full, tmp_path, q, qd, qdd)
+    parts = terms(full, q, qd, qdd)
+    assert_close(back + sum(parts[part] for part in (*left_out, *uncounted)), expected, PUBLISHED_FILE)
+    stated = {
+        "rotor inertia": [d.ratio**2 * d.rotor_inertia for d in full.drives],
+        "torque offset": [d.offset for d in full.drives],
+        "extra torque": [full.extras[0].coefficient],
+    }
+    for part in left_out:
+        assert numbers_in(said, part) == pytest.approx(stated[part], rel=1e-2)
+
+
+def test_pinocchio_has_what_it_can_say_and_refuses_the_rest(plain):
+    found, q, qd, qdd, expected = plain
+    full = mindyn.full_model(found)
+    with pytest.raises(ExportError, match=r"torque offset.*joint1.*extra torque|extra torque.*torque offset"):
+        mindyn.to_pinocchio(full, drives=True)
+    parts = terms(full, q, qd, qdd)
+    bare = replace(full, drives=tuple(replace(drive, offset=0.0) for drive in full.drives), extras=())
+    model = mindyn.to_pinocchio(bare, drives=True)
+    tau = pinocchio_torques(model, q, qd, qdd) + model.damping * qd + model.upperDryFrictionLimit * np.sign(qd)
+    assert_close(tau + parts["torque offset"] + parts["extra torque"], expected, PUBLISHED_FILE)
+
+
+def test_dry_friction_in_mujoco_is_softer_near_standstill_and_never_larger(plain, tmp_path):
+    """The documented regularisation: at constant speed MuJoCo's friction is between zero and its full size."""
+    found, q, qd, _, _ = plain
+    full, rest = mindyn.full_model(found), 0 * q
+    mindyn.write_mjcf(found, tmp_path / "arm.xml")
+    for speed, least, most in ((1e-3, 0.0, 0.9), (10.0, 1.0, 1.0)):
+        given = (q, speed * qd, rest)
+        files = (tmp_path / "arm.xml", without_dry_friction(tmp_path / "arm.xml"))
+        friction = np.subtract(*(mujoco_torques(full, file, *given) for file in files))
+        share = friction / terms(full, *given)["dry"]
+        assert share.min() > least - DERIVATIVE
+        assert share.max() < 1 + DERIVATIVE
+        assert share.min() < most + DERIVATIVE
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_code_has_the_estimates_torques_with_friction_as_fitted(smooth_code, compiler, tmp_path):
+    if shutil.which(compiler) is None:
+        pytest.skip(f"no {compiler} on this machine")
+    folder, (_, q, qd, qdd, expected) = smooth_code
+    wrapped = compiler.endswith("++")
+    objects, language = tmp_path / "arm.o", "clang" if "clang" in compiler else "gcc"
+    subprocess.run([language, "-O1", "-fPIC", "-c", folder / "arm.c", "-o", objects], check=True)
+    library, made = tmp_path / "arm.so", [compiler, "-shared", "-fPIC", "-O1", "-I", folder]
+    (tmp_path / "call.cpp").write_text(CALL)
+    sources = [tmp_path / "call.cpp", "-std=c++17"] if wrapped else []
+    subprocess.run([*made, *sources, objects, "-lm", "-o", library], check=True)
+    function = getattr(ctypes.CDLL(str(library)), "call" if wrapped else "arm_inverse_dynamics")
+    tau = np.empty_like(q)
+    for row in range(len(q)):
+        arrays = [np.ascontiguousarray(one[row]) for one in (q, qd, qdd)]
+        function(*(ctypes.c_void_p(one.ctypes.data) for one in (*arrays, tau[row])))
+    assert_close(tau, expected, PUBLISHED_FILE)
+
+
+CALL = """
+#include "arm.hpp"
+#include <algorithm>
+extern "C" void call(const double *q, const double *qd, const double *qdd, double *tau)
+{
+  std::array<double, 7> x, v, a;
+  std::copy(q, q + 7, x.begin());
+  std::copy(qd, qd + 7, v.begin());
+  std::copy(qdd, qdd + 7, a.begin());
+  const auto found = arm::inverse_dynamics(x, v, a);
+  std::copy(found.begin(), found.end(), tau);
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def smooth_code(tmp_path_factory):
+    """Code of an estimate whose friction turns over as tanh."""
+    folder, smooth = tmp_path_factory.mktemp("code"), simulated(Friction("tanh", 0.1))
+    full = mindyn.full_model(smooth[0], friction="fitted")
+    mindyn.compile_model(full, drives=True).write_c(folder / "arm.hpp")
+    return folder, smooth
