@@ -203,6 +203,21 @@ def make_folder(path: str | Path) -> None:
         raise ExportError(f"{str(path)!r} cannot be a folder: {error.strerror}", hint="name another one") from error
 
 
+@contextmanager
+def folder_for(path: str | Path) -> Iterator[None]:
+    """`make_folder` for what is written inside; left by an error or Ctrl-C, it removes empty ones that it made."""
+    above = [Path(path).absolute(), *Path(path).absolute().parents]
+    made = [one for one in above if not one.exists()]
+    make_folder(path)
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):  # the first that holds something, and those above it, stay
+            for one in made:
+                one.rmdir()
+        raise
+
+
 def _require_parent(target: Path) -> None:
     if not target.absolute().parent.is_dir():
         raise ExportError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
@@ -18,10 +19,15 @@ class Ended(NamedTuple):
     err: str
 
 
-def mindyn_program(*arguments: object, main: Callable[[], None] = run) -> Ended:
-    """What `mindyn arguments...` does; an exception that the program lets through comes through here too."""
+def mindyn_program(*arguments: object, main: Callable[[], None] = run, columns: int | None = None) -> Ended:
+    """What `mindyn arguments...` does; an exception that the program lets through comes through here too.
+
+    columns  of the terminal; None: there is none, as in a pipe
+    """
     out, err, code = io.StringIO(), io.StringIO(), 0
-    with patch.object(sys, "argv", ["mindyn", *map(str, arguments)]), redirect_stdout(out), redirect_stderr(err):
+    width = {"COLUMNS": "" if columns is None else str(columns)}
+    argv = patch.object(sys, "argv", ["mindyn", *map(str, arguments)])
+    with patch.dict(os.environ, width), argv, redirect_stdout(out), redirect_stderr(err):
         try:
             main()
         except SystemExit as end:

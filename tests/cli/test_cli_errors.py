@@ -10,7 +10,7 @@ from inspect import signature
 import pytest
 from cli.program import mindyn_program
 
-from mindyn.cli.main import COMMANDS
+from mindyn.cli.main import COMMANDS, NOTHING_KEPT
 from mindyn.errors import InputError
 from mindyn.robots.loading import RobotOptions
 
@@ -197,7 +197,7 @@ def test_how_the_program_ends(monkeypatch, raised, code):
     monkeypatch.setattr(RobotOptions, "load", stopped)
     ended = mindyn_program("robots", "planar2")
     assert ended.code == code
-    assert ended.err == ("error: no\n" if code == 1 else "")
+    assert ended.err == ("error: no\n" if code == 1 else f"interrupted: {NOTHING_KEPT}\n")
 
 
 def test_an_unexpected_exception_is_shown_as_it_is(monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,11 +12,12 @@ MINDYN = Path(sys.executable).parent / "mindyn"
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([MINDYN, *arguments], capture_output=True, text=True, timeout=300)
+    piped = os.environ | {"COLUMNS": ""}
+    return subprocess.run([MINDYN, *arguments], capture_output=True, text=True, timeout=300, env=piped)
 
 
 def test_demo_identifies_what_it_simulated(tmp_path):
-    done = run("demo", "--out", str(tmp_path / "demo"))
+    done = run("demo", "--verbose", "--out", str(tmp_path / "demo"))
     assert done.returncode == 0, done.stderr
     lines = [line.split() for line in done.stdout.splitlines() if line[:2] in ("fc", "mc", "Iz")]
     for name in ("fc1", "mcx2R", "Izz2R"):

@@ -41,6 +41,8 @@ def one_of(names: Iterable[str]) -> Callable[[str], list[str]]:
     return lambda incomplete: [name for name in known if name.startswith(incomplete)]
 
 
+VERBOSE = typer.Option("--verbose", "-v", help="Print every row and every note.")
+"""For `verbose: Annotated[bool, VERBOSE]`."""
 JSON = typer.Option("--json", help="Print JSON.")
 """For `as_json: Annotated[bool, JSON]`."""
 

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from mindyn.cli.arguments import JSON, ROBOT, one_of, takes_robot
+from mindyn.cli.printing import say
 from mindyn.errors import InputError
 from mindyn.identifiability.base_sets import FORMS, base_parameters
 from mindyn.parameters.base import BaseParameters
@@ -34,7 +35,7 @@ def base(
     loaded = options.load(robot)
     if symbols:
         loaded = in_dh_frames(loaded)
-        typer.echo("note: link parameters in modified DH frames, so that lengths are a_i, d_i", err=True)
+        say("note: link parameters in modified DH frames, so that lengths are a_i, d_i")
     found = base_parameters(loaded, form=form, drives=drives)
     if as_json:
         typer.echo(json.dumps(_as_data(found), indent=2))
@@ -43,7 +44,7 @@ def base(
     else:
         typer.echo(_as_table(found, symbolic_expressions(found) if symbols else found.expressions))
     for note in (*found.robot.notes, *found.notes):
-        typer.echo(f"note: {note}", err=True)
+        say(f"note: {note}")
 
 
 def _values(found: BaseParameters) -> list[float | None]:

@@ -13,6 +13,7 @@ import typer
 
 from mindyn.algebra.values import Array
 from mindyn.cli.arguments import JSON, ROBOT, takes_robot
+from mindyn.cli.printing import say
 from mindyn.export.pinocchio_model import to_pinocchio
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.kernels.kernel import Kernel
@@ -54,7 +55,7 @@ def bench(
     speeds = measured(arm, repetitions)
     typer.echo(json.dumps(_data(arm, speeds), indent=2) if as_json else _text(arm, speeds))
     if any(one.pinocchio is not None for one in speeds):
-        typer.echo("note: Pinocchio on one thread: rnea and aba in batches, crba and regressor call by call", err=True)
+        say("note: Pinocchio on one thread: rnea and aba in batches, crba and regressor call by call")
 
 
 def measured(robot: Robot, repetitions: int = 9) -> list[Speed]:

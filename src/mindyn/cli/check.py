@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
-from mindyn.cli.arguments import one_of
+from mindyn.cli.arguments import VERBOSE, one_of
 from mindyn.cli.exit_codes import ExitCode
 from mindyn.cli.next_step import say_next
+from mindyn.cli.printing import say, show
 from mindyn.cli.runs import RUN, estimate_of
 from mindyn.errors import InputError, require_choice
 from mindyn.estimators.estimate import Estimate
+from mindyn.feasibility.answer import can_exist
 from mindyn.feasibility.bounds import read_bounds
-from mindyn.feasibility.check import check_feasible
+from mindyn.feasibility.check import Feasibility, check_feasible
 from mindyn.feasibility.yoshida_cones import judge_by_cones
 from mindyn.feasibility.yoshida_mending import mend_by_cones
+from mindyn.report.summary import PHYSICAL
 
 METHODS = ("matrix", "yoshida")
+ANSWERS: Final = {True: "yes", False: "no", None: "undecided"}
 
 
 def check(
@@ -34,6 +38,7 @@ def check(
     ] = "matrix",
     bounds: Annotated[Path | None, typer.Option(help="A .toml with bounds on masses and centres of mass.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with the witnesses.")] = False,
+    verbose: Annotated[bool, VERBOSE] = False,
 ) -> None:
     """Judge an estimate: possible, consistent, plausible? The exit code is 3 when the answer is no.
 
@@ -46,11 +51,28 @@ def check(
         _by_cones(estimate, as_json)
         return
     found = check_feasible(estimate, None if bounds is None else read_bounds(bounds))
-    typer.echo(json.dumps(found.to_dict(), indent=1) if as_json else str(found))
+    if as_json:
+        typer.echo(json.dumps(found.to_dict(), indent=1))
+    else:
+        _show(found, verbose=verbose)
     refuted = found.refuted is not False
     say_next("export", run, "--to", "urdf", "--out", "model.urdf", *(["--mend"] if refuted else []))
     if refuted or found.plausible.holds is False:
         raise typer.Exit(ExitCode.NO)
+
+
+def _show(found: Feasibility, *, verbose: bool) -> None:
+    """The answer in a sentence, then each question with its reason: the first sentence of it, or with `verbose` all."""
+    exists = can_exist({one.question: one.holds for one in found.answers})
+    show(PHYSICAL[exists])
+    for one in found.answers:
+        reason = one.reason if verbose else shorter(one.reason)
+        show(f"  {one.question:<10}  {ANSWERS[one.holds]:<9}  {reason}", indent=" " * 25)
+
+
+def shorter(reason: str) -> str:
+    """Its first clause."""
+    return f"{reason.split('; ')[0].rstrip('.')}."
 
 
 def _by_cones(estimate: Estimate, as_json: bool) -> None:
@@ -62,7 +84,7 @@ def _by_cones(estimate: Estimate, as_json: bool) -> None:
             values = mend_by_cones(estimate.base, estimate.beta)
             mended = dict(zip(estimate.base.names, values.tolist(), strict=True))
         except InputError as refused:
-            typer.echo(f"note: {refused.message}", err=True)
+            say(f"note: {refused.message}")
     if as_json:
         typer.echo(json.dumps({**answer.to_dict(), "modified": mended}, indent=1))
     else:

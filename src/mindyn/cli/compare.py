@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import json
 import os
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import Annotated, cast
 
 import typer
 
 from mindyn.cli.arguments import JSON, ROBOT, one_of, takes_robot
+from mindyn.cli.printing import say
+from mindyn.cli.progress_bars import progress
 from mindyn.comparison.methods import LOG_METHODS, named_methods
 from mindyn.errors import InputError
 from mindyn.files import write_whole
 from mindyn.robots.loading import RobotOptions
 from mindyn.validation.bench_methods import METHODS
 from mindyn.validation.bench_setting import BenchSetting, Differentiation
-from mindyn.validation.method_bench import Progress, compare_methods
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from mindyn.validation.method_bench import compare_methods
 
 PLAIN = BenchSetting()
 
@@ -98,8 +96,8 @@ def compare(
     )
     arm = options.load(robot)
     shared = min(workers or os.cpu_count() or 1, repetitions)
-    with _shown(repetitions) as progress:
-        found = compare_methods(arm, setting, method, workers=shared, progress=progress)
+    with progress("repetitions", repetitions) as advance:
+        found = compare_methods(arm, setting, method, workers=shared, progress=lambda done, _: advance(done))
     if all(one.failed == repetitions for one in found.results):
         reasons = "\n".join(f"  {one.method}: {one.reason}" for one in found.results)
         raise InputError(
@@ -107,7 +105,7 @@ def compare(
             hint="mend what these reasons say, or take other methods (--method)",
         )
     typer.echo(json.dumps(found.to_dict(), indent=1) if as_json else found.table())
-    typer.echo(f"{repetitions} repetitions of {len(found.results)} methods in {found.seconds:.0f} s", err=True)
+    say(f"{repetitions} repetitions of {len(found.results)} methods in {found.seconds:.0f} s")
 
 
 def _compare_on_logs(
@@ -125,12 +123,12 @@ def _compare_on_logs(
 
     taken = named_methods(methods)
     splits = read_sets(folder, sets, dict(map(_assigned, models or ())))
-    found = compare_on_logs(splits, taken, lambda line: typer.echo(line, err=True))
+    found = compare_on_logs(splits, taken, say)
     if out is not None:
         write_whole(out, comparison_page(found))
     typer.echo(json.dumps(found.to_dict(), indent=1) if as_json else found.table())
     if out is not None:
-        typer.echo(f"page: {out}", err=True)
+        say(f"page: {out}")
 
 
 def _assigned(text: str) -> tuple[str, Path]:
@@ -138,14 +136,3 @@ def _assigned(text: str) -> tuple[str, Path]:
     if not name or not file:
         raise InputError(f"--model {text!r} names no set and file", hint="--model SET=FILE")
     return name, Path(file)
-
-
-@contextmanager
-def _shown(total: int) -> Iterator[Progress]:
-    """A bar on stderr."""
-    from rich.console import Console
-    from rich.progress import Progress as Bar
-
-    with Bar(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("repetitions", total=total)
-        yield lambda done, _total: bar.update(task, completed=done)

@@ -11,6 +11,7 @@ import casadi
 import typer
 
 from mindyn.cli.arguments import JSON, ROBOT, takes_robot
+from mindyn.cli.printing import say
 from mindyn.equations.catalogue import equation
 from mindyn.equations.composite_bodies import FORMULATIONS, composite_inertia_matrix
 from mindyn.equations.kane import kane_inverse_dynamics
@@ -59,12 +60,10 @@ def count(
     counted = list(robot_counts(loaded))
     typer.echo(json.dumps(_robot_data(loaded, counted), indent=2) if as_json else _robot_text(loaded, counted))
     if loaded.has_dependents:
-        typer.echo(
-            "note: counted are the kernels of compile_model, in the primary joints: the open tree's equations", err=True
-        )
-        typer.echo("  projected through the loops; the other formulations are of open chains, and left out", err=True)
+        say("note: counted are the kernels of compile_model, in the primary joints: the open tree's equations")
+        say("  projected through the loops; the other formulations are of open chains, and left out")
     elif not loaded.is_serial:
-        typer.echo("note: MLC, Kane's equations and formulations 1-5 are for serial robots; left out", err=True)
+        say("note: MLC, Kane's equations and formulations 1-5 are for serial robots; left out")
 
 
 @dataclass(frozen=True, slots=True)

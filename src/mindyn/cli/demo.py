@@ -11,7 +11,9 @@ from typing import Annotated, Final
 import numpy as np
 import typer
 
-from mindyn.cli.arguments import JSON
+from mindyn.cli.arguments import JSON, VERBOSE
+from mindyn.cli.printing import say, show
+from mindyn.cli.progress_bars import Spoken, spoken_progress
 from mindyn.cli.runs import judged_report
 from mindyn.errors import MindynError
 from mindyn.estimators.estimate import Estimate
@@ -19,13 +21,15 @@ from mindyn.estimators.instrumental_variables import InstrumentalVariables
 from mindyn.excitation.design import design_motion
 from mindyn.export.ros2_package import CONTROL
 from mindyn.export.urdf_writer import write_urdf
+from mindyn.feasibility.answer import can_exist
 from mindyn.feasibility.check import check_feasible, make_feasible
 from mindyn.feasibility.full_model import full_model
 from mindyn.feasibility.physically_consistent import PhysicallyConsistent
-from mindyn.files import make_folder, replacing
+from mindyn.files import folder_for, replacing
 from mindyn.identification.identify import identify
 from mindyn.kernels.model import compile_model
 from mindyn.logs.log import Log, log_of_arrays
+from mindyn.report.summary import PHYSICAL
 from mindyn.robots.loading import load_robot
 from mindyn.robots.parts import Drive
 from mindyn.robots.robot import Robot
@@ -33,10 +37,12 @@ from mindyn.robots.table import text_table
 from mindyn.simulation.controllers import ComputedTorque, Reference, SineMotion
 from mindyn.simulation.sensors import Sensors
 from mindyn.simulation.simulate import simulate
-from mindyn.validation.validate import comparison_table, validate
+from mindyn.validation.validate import Verdict, comparison_table, validate
 
 FILES: Final = ("report.html", "estimate.json", "puma560.urdf", "puma560.c", "puma560.h")
 """What the demonstration writes."""
+STEPS: Final = 15
+"""Lines that its parts say on the way, about; a bar counts them."""
 SECONDS: Final = 10.0
 RATE_HZ: Final = 200.0
 WRIST: Final = {"joint5": {"joint4": 0.981}, "joint6": {"joint4": 1.005, "joint5": 13.89}}
@@ -49,22 +55,27 @@ TORQUE_NOISE: Final = 0.002
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for what the demonstration writes.")] = Path("mindyn-demo"),
     as_json: Annotated[bool, JSON] = False,
+    verbose: Annotated[bool, VERBOSE] = False,
 ) -> None:
     """Simulate a PUMA 560, identify it by three estimators, judge, mend and validate it, and write a report."""
     start = perf_counter()
-    make_folder(out)
     truth = with_wrist_coupling(load_robot("puma560"))
-    _talk(f"designing a motion of {SECONDS:g} s that tells the parameters, within the robot's limits")
+    with folder_for(out), spoken_progress("demonstration", STEPS, verbose=verbose) as talk:
+        _demonstrate(truth, out, talk, start, as_json=as_json, verbose=verbose)
+
+
+def _demonstrate(truth: Robot, out: Path, talk: Spoken, start: float, *, as_json: bool, verbose: bool) -> None:
+    say(f"1 of 4: designing a motion of {SECONDS:g} s that reveals the parameters")
     # All parameters equally clear: in 10 s the fastest motion has many reversals, whose rows mislead the timing.
     design = design_motion(
-        truth, seconds=SECONDS, criterion="condition", speed=1.0, acceleration=1.0, floor=None, starts=1, progress=_talk
+        truth, seconds=SECONDS, criterion="condition", speed=1.0, acceleration=1.0, floor=None, starts=1, progress=talk
     )
-    _talk("recording it, and another motion: friction, coupled wrist, encoder counts, torque noise")
+    say("2 of 4: simulating it and another motion, with friction and sensor noise")
     training, other = recorded(truth, design.reference, seed=1), recorded(truth, sines(truth), seed=2)
-    estimates = identified(without_parameters(truth), training)
+    say("3 of 4: identifying the arm from the first log, by three methods")
+    estimates = identified(without_parameters(truth), training, talk)
     found = estimates["physically consistent"]
-    for name, one in estimates.items():
-        _talk(f"{name}: is such an arm possible?\n{check_feasible(one)}")
+    say("4 of 4: judging it on the second log, and writing report, URDF and C code")
     judged = {name: validate(one, other) for name, one in estimates.items()}
     with replacing(out, FILES) as folder:
         write_all(folder, found, estimates, training, other)
@@ -72,16 +83,29 @@ def demo(
         errors = {name: verdict.to_dict() for name, verdict in judged.items()}
         said = {"files": [str(out / name) for name in FILES], "status": found.status, "second_motion": errors}
         typer.echo(json.dumps(said, indent=1))
-    else:
+        return
+    if verbose:
         typer.echo(parameter_table(truth, estimates))
+        for name, one in estimates.items():
+            show(f"\n{name}: is such an arm possible?\n{check_feasible(one)}")
         errors_beside = comparison_table({name: verdict.error for name, verdict in judged.items()})
         typer.echo(f"\n{found.status}\n\nOn the second motion, which none was trained on:\n{errors_beside}\n")
-        typer.echo(f"written to {out}/: {', '.join(FILES)}")
-        typer.echo(f"Open {out / 'report.html'} in a browser. ({perf_counter() - start:.0f} s)")
+    _close(out, found, judged["physically consistent"], perf_counter() - start)
 
 
-def _talk(line: str) -> None:
-    typer.echo(line, err=True)
+def _close(out: Path, found: Estimate, verdict: Verdict, seconds: float) -> None:
+    """What a newcomer takes home."""
+    e = verdict.error
+    weakest = int(np.argmax(e.relative))
+    physical = PHYSICAL[can_exist({one.question: one.holds for one in check_feasible(found).answers})]
+    show(f"\nDone in {seconds:.0f} s: a simulated PUMA 560, identified from {SECONDS:g} s of its motion.")
+    show(
+        f"The model predicts a motion that it has never seen to {100 * e.total:.2g} % of the torque "
+        f"({e.joint_names[weakest]}, the weakest: {100 * e.relative[weakest]:.2g} %). {physical}"
+    )
+    show(f"  {out / 'report.html'}  shows how good it is, and why: open it in a browser.")
+    show(f"  {out / 'puma560.urdf'}  and puma560.c are the model, for simulator and controller.")
+    show("Your own arm: mindyn identify arm.urdf run1.csv --hold-out 0.3 --out run1")
 
 
 def with_wrist_coupling(robot: Robot) -> Robot:
@@ -117,20 +141,19 @@ def recorded(robot: Robot, reference: Reference, seed: int) -> Log:
     return log_of_arrays(robot.joint_names, run.measured.t, run.measured.position, run.measured.torque)
 
 
-def identified(robot: Robot, log: Log) -> dict[str, Estimate]:
+def identified(robot: Robot, log: Log, talk: Spoken) -> dict[str, Estimate]:
     """Least squares with everything chosen from the log; two other fits with the same choices; the first one mended."""
-    _talk("identifying: least squares")
-    plain = identify(robot, log, progress=_talk)
-    _talk("identifying: physically consistent, without any prior")
+    plain = identify(robot, log, progress=talk)
+    talk("identifying: physically consistent, without any prior")
     consistent = identify(robot, log, PhysicallyConsistent(prior=None, covariance="correlated"), plain.treatment)
     found = {"least squares": plain, "mended": make_feasible(plain), "physically consistent": consistent}
-    _talk("identifying: instrumental variables")
+    talk("identifying: instrumental variables")
     every_row = replace(plain.treatment, decimation=1)
     try:
         instruments = InstrumentalVariables(instrument_model=consistent)
         return found | {"instrumental variables": identify(robot, log, instruments, every_row)}
     except MindynError as refused:
-        _talk(f"instrumental variables: {refused}")
+        say(f"note: instrumental variables: {refused}")
         return found
 
 

@@ -21,6 +21,7 @@ import typer
 import mindyn
 from mindyn.cli.arguments import JSON
 from mindyn.cli.exit_codes import ExitCode
+from mindyn.cli.printing import say
 from mindyn.kernels.threads import usable_cores
 
 
@@ -70,7 +71,7 @@ def doctor(as_json: Annotated[bool, JSON] = False) -> None:
     works = all(one.state != "failed" for one in findings)
     typer.echo(json.dumps(_data(findings, works=works), indent=2) if as_json else _text(findings))
     if not works:
-        typer.echo("the core of mindyn does not work here\nhint: the lines marked failed say why", err=True)
+        say("the core of mindyn does not work here\nhint: the lines marked failed say why")
         raise typer.Exit(ExitCode.NO)
 
 

@@ -9,8 +9,10 @@ from typing import Annotated, Any, Final, get_args
 import numpy as np
 import typer
 
-from mindyn.cli.arguments import JSON, ROBOT, one_of, takes_robot
+from mindyn.cli.arguments import JSON, ROBOT, VERBOSE, one_of, takes_robot
 from mindyn.cli.next_step import option_words, say_next
+from mindyn.cli.printing import say, show
+from mindyn.cli.progress_bars import spoken_progress
 from mindyn.errors import InputError, listed
 from mindyn.excitation.capsules import Capsule
 from mindyn.excitation.constraints import Box
@@ -18,10 +20,11 @@ from mindyn.excitation.criteria import Name
 from mindyn.excitation.design import design_motion
 from mindyn.excitation.fourier import Fourier
 from mindyn.excitation.limits import MotionLimits
-from mindyn.excitation.motion_design import Prediction
+from mindyn.excitation.motion_design import SHARED, MotionDesign, Prediction
 from mindyn.excitation.motion_files import files_at
 from mindyn.excitation.splines import BSpline
 from mindyn.reading import read_toml
+from mindyn.report.findings import CLEAR
 from mindyn.robots.loading import RobotOptions
 
 PLACES = ("workspace", "obstacles", "capsules", "tool", "noise", "start", "home")
@@ -75,6 +78,7 @@ def excite(
         float | None, typer.Option(help="Seconds after which the best so far is taken, and checked once more.")
     ] = None,
     as_json: Annotated[bool, JSON] = False,
+    verbose: Annotated[bool, VERBOSE] = False,
     *,
     options: RobotOptions,
 ) -> None:
@@ -86,36 +90,58 @@ def excite(
     bounds = MotionLimits.from_dict(arm, {key: value for key, value in given.items() if key not in PLACES})
     if out is not None:
         files_at(out)  # refused now rather than after the search
-    design = design_motion(
-        arm,
-        seconds=seconds,
-        family=BSpline(splines) if splines else Fourier(harmonics),
-        criterion=criterion,  # type: ignore[arg-type] # checked there, with the names that there are
-        limits=bounds,
-        noise=given.get("noise"),
-        rate_hz=rate_hz,
-        start=given.get("start"),
-        home=given.get("home"),
-        speed=speed,
-        acceleration=acceleration,
-        obstacles=_obstacles(given.get("obstacles", [])),
-        workspace=_box(given.get("workspace")),
-        floor=None if no_floor else "base plane" if floor is None else floor,
-        tool=_capsules(given.get("tool", []), arm.link_names[-1]),
-        capsules=_capsules(given["capsules"]) if "capsules" in given else None,
-        starts=starts,
-        seed=seed,
-        deadline_s=deadline_s,
-        progress=_talk,
-    )
+    with spoken_progress("designing", starts + 1, verbose=verbose) as talk:
+        design = design_motion(
+            arm,
+            seconds=seconds,
+            family=BSpline(splines) if splines else Fourier(harmonics),
+            criterion=criterion,  # type: ignore[arg-type] # checked there, with the names that there are
+            limits=bounds,
+            noise=given.get("noise"),
+            rate_hz=rate_hz,
+            start=given.get("start"),
+            home=given.get("home"),
+            speed=speed,
+            acceleration=acceleration,
+            obstacles=_obstacles(given.get("obstacles", [])),
+            workspace=_box(given.get("workspace")),
+            floor=None if no_floor else "base plane" if floor is None else floor,
+            tool=_capsules(given.get("tool", []), arm.link_names[-1]),
+            capsules=_capsules(given["capsules"]) if "capsules" in given else None,
+            starts=starts,
+            seed=seed,
+            deadline_s=deadline_s,
+            progress=talk,
+        )
     for note in (*design.notes, *_hardly_told(design.prediction)):
-        _talk(f"note: {note}")
+        say(f"note: {note}")
+    if as_json:
+        typer.echo(json.dumps(design.to_dict(), indent=1))
+    elif verbose:
+        show(design.table())
+    else:
+        _show(design)
     if out is not None:
         written = design.write(out, rate_hz=rate_hz if controller_hz is None else controller_hz, rehearse=rehearse)
-        _talk(f"written to {out}: {', '.join(path.name for path in written)}")
-    typer.echo(json.dumps(design.to_dict(), indent=1) if as_json else design.table())
+        say(f"written to {out}: {', '.join(path.name for path in written)}")
     if out is not None and out.is_dir():
         say_next("simulate", robot, *option_words(options), "--motion", out, "--out", "run1.csv")
+
+
+def _show(design: MotionDesign) -> None:
+    """The motion in a few sentences: how long, how near to its limits, and what a log of it will tell."""
+    show(f"A motion of {design.seconds:g} s for {design.robot.name}, within all limits: {design.status}.")
+    whole = ", ".join(f"{kind} {100 * value:.0f} %" for kind, value in design.shares.items() if kind in SHARED)
+    show(f"It uses at most these parts of the robot's limits: {whole}.")
+    if design.extent is not None:
+        show(f"{str(design.extent)[:1].upper()}{str(design.extent)[1:]}.")
+    relative = design.prediction.relative
+    if relative is not None:
+        clear = int(np.sum(relative <= CLEAR))
+        show(
+            f"A log of it at {design.rate_hz:g} Hz will tell {clear} of {len(relative)} parameters to "
+            f"{100 * CLEAR:g} % or better. Each with its standard deviation: --verbose."
+        )
 
 
 def _hardly_told(prediction: Prediction) -> list[str]:
@@ -130,10 +156,6 @@ def _hardly_told(prediction: Prediction) -> list[str]:
     if zero:
         said.append(f"not told from zero, with the standard deviation that a log will leave: {listed(zero, SAID)}")
     return said
-
-
-def _talk(line: str) -> None:
-    typer.echo(line, err=True)
 
 
 def _table(path: Path | None) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import typer
 
 from mindyn.cli.arguments import JSON, one_of
 from mindyn.cli.next_step import say_next
+from mindyn.cli.printing import say
 from mindyn.cli.runs import RUN, estimate_of
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
@@ -146,8 +147,8 @@ def export(
     said_of_it, written = WRITERS[to](Order(found, out, source, believed, prefix, force, not strip_meshes, _facts(run)))
     notes = [note.removeprefix("Note: ") for note in said_of_it]
     for note in notes:
-        typer.echo(f"note: {note}", err=True)
-    typer.echo(f"written: {', '.join(map(str, written))}", err=True)
+        say(f"note: {note}")
+    say(f"written: {', '.join(map(str, written))}")
     errors = {} if check is None else mujoco_beside(found, out, read_log(check, found.robot))
     if errors and not as_json:
         typer.echo(comparison_table(errors))

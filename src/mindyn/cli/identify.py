@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict
 from datetime import UTC, datetime
 from io import BytesIO
@@ -15,15 +16,18 @@ from typing import Annotated, Any, Final, Literal
 
 import typer
 
-from mindyn.cli.arguments import JSON, ROBOT, one_of, takes_robot
+from mindyn.cli.arguments import JSON, ROBOT, VERBOSE, one_of, takes_robot
 from mindyn.cli.next_step import say_next
-from mindyn.cli.runs import judged_report, read_logs, require_unseen, say_notes
+from mindyn.cli.printing import say, say_notes, show
+from mindyn.cli.progress_bars import spoken_progress
+from mindyn.cli.runs import judged_report, read_logs, require_unseen, show_verdict
 from mindyn.errors import InputError, require_choice
 from mindyn.estimators.estimate import FROM_PRIOR, Estimate
 from mindyn.estimators.estimator import Estimator
+from mindyn.feasibility.answer import can_exist
 from mindyn.feasibility.check import Feasibility, check_feasible
 from mindyn.feasibility.physically_consistent import PhysicallyConsistent
-from mindyn.files import make_folder, replacing, write_whole
+from mindyn.files import folder_for, replacing, write_whole
 from mindyn.identification.identify import identify as identify_logs
 from mindyn.identification.methods import METHODS
 from mindyn.logs.conditioning import Conditioning
@@ -32,20 +36,20 @@ from mindyn.logs.reading import LogScan, scan_log
 from mindyn.reading import read_toml
 from mindyn.regression.rows import sources_of
 from mindyn.regression.treatment import Treatment
+from mindyn.report.findings import parameter_rows, verdict_data
 from mindyn.report.making import package_versions
+from mindyn.report.summary import summary_of
 from mindyn.robots.files import read_text
 from mindyn.robots.loading import RobotOptions, load_like
 from mindyn.robots.parts import Drive
 from mindyn.robots.robot import Robot
 from mindyn.robots.toml_reader import read_drives
-from mindyn.validation.validate import Verdict, validate
+from mindyn.validation.validate import Verdict, fit_verdict, validate
 
 FILES: Final = ("estimate.json", "parameters.parquet", "validation.json", "run.json", "report.html")
 """What a run may write into its folder; all of an earlier run are replaced at once: the folder describes one run."""
-NOT_AN_ARM: Final = (
-    "no arm can have these values, though they may predict the torque: --consistent finds only values that one can "
-    "have, `mindyn check` says more; where many are negative, the torques may have the wrong sign"
-)
+STEPS: Final = 11
+"""Lines that `identify` says on the way, about; a bar counts them."""
 _OTHER_MOTION: Final = "give --validate a log of another motion, or leave it out"
 
 
@@ -79,6 +83,7 @@ def identify(
     ] = None,
     drives: Annotated[Path | None, typer.Option(help="A .toml with drive tables, for a robot file without.")] = None,
     as_json: Annotated[bool, JSON] = False,
+    verbose: Annotated[bool, VERBOSE] = False,
     *,
     options: RobotOptions,
 ) -> None:
@@ -101,33 +106,33 @@ def identify(
     if hold_out:
         training, others = _split(whole, hold_out)
         whole = training
-    if out is not None:
-        make_folder(out)
     estimator: Estimator | None = None if method is None else METHODS[method]
     if consistent:
         estimator = PhysicallyConsistent(prior=believed, covariance="correlated")
-    found = identify_logs(arm, training, estimator, Treatment.automatic(settings), progress=_talk)
-    said = {note for log in whole for note in log.notes}
-    say_notes([note for note in dict.fromkeys(map(str, found.notes)) if note not in said])
-    verdict, feasibility = validate(found, others) if others else None, check_feasible(found)
-    if out is not None:
+    with nullcontext() if out is None else folder_for(out):
+        with spoken_progress("identifying", STEPS, verbose=verbose) as talk:
+            found = identify_logs(arm, training, estimator, Treatment.automatic(settings), progress=talk)
+        verdict, feasibility = validate(found, others) if others else None, check_feasible(found)
         inputs = [
             *logs,
             *(held_out or []),
             *(one for one in (conditioning, drives) if one),
             *_robot_files(robot, prior),
         ]
-        record = _run(found, inputs, {"given": robot, **options.to_dict()}, perf_counter() - start)
-        with replacing(out, FILES) as folder:
-            _write(folder, found, verdict, record)
-            if report:
-                judged_report(folder / "report.html", found, feasibility, others, whole, record)
-        _talk(f"written to {out}")
-    if feasibility.refuted:
-        _talk(f"note: {NOT_AN_ARM}")
-    data, text = _data(found, verdict, feasibility), _text(found, verdict, feasibility)
-    typer.echo(json.dumps(data, indent=1) if as_json else text)
+        record = _run(found, inputs, {"given": robot, **options.to_dict()}, out, perf_counter() - start)
+        if out is not None:
+            with replacing(out, FILES) as folder:
+                _write(folder, found, verdict, record)
+                if report:
+                    judged_report(folder / "report.html", found, feasibility, others, whole, record)
+    said = {note for log in whole for note in log.notes}
+    say_notes([note for note in dict.fromkeys(found.notes) if str(note) not in said], verbose=verbose)
+    if as_json:
+        typer.echo(json.dumps(_data(found, verdict, feasibility), indent=1))
+    else:
+        _show(found, verdict, feasibility, record, verbose=verbose)
     if out is not None:
+        say(f"written to {out}: {', '.join(name for name in FILES if (out / name).is_file())}")
         say_next("check", out)
 
 
@@ -150,14 +155,10 @@ def _split(logs: Sequence[Log], part: float) -> tuple[list[Log], list[Log]]:
     return [log.take(slice(0, end)) for log, end in cut], [log.take(slice(end, len(log))) for log, end in cut]
 
 
-def _talk(line: str) -> None:
-    typer.echo(line, err=True)
-
-
 def _scanned(paths: Sequence[Path], robot: Robot) -> list[LogScan]:
     made = [scan_log(path, robot) for path in paths]
     for scan in made:
-        say_notes(scan.notes)
+        say_notes(scan.notes, verbose=True)
     return made
 
 
@@ -172,9 +173,27 @@ def _robot_files(*robots: str | None) -> list[Path]:
     return [Path(one) for one in robots if one is not None and Path(one).is_file()]
 
 
-def _text(found: Estimate, verdict: Verdict | None, feasibility: Feasibility) -> str:
-    judged = [] if verdict is None else [str(verdict)]
-    return "\n\n".join([found.table(), *judged, f"Can an arm have these values?\n{feasibility}"])
+def _show(
+    found: Estimate, verdict: Verdict | None, feasibility: Feasibility, record: Mapping[str, Any], *, verbose: bool
+) -> None:
+    """Is the model good, can it be used, what next; with `verbose` every parameter and every reason too."""
+    rows = parameter_rows(found, None)
+    answers = {one.question: one.holds for one in feasibility.answers}
+    data = verdict_data(fit_verdict(found) if verdict is None else verdict, held_out=verdict is not None)
+    joints = found.regressor.joint_names
+    summary = summary_of(data, joints, rows, answers, can_exist(answers), record)
+    if verbose:
+        show(found.table())
+        show()
+    for sentence in (f"{summary.headline} {summary.reason}", summary.physical, summary.data):
+        show(sentence)
+    show()
+    show_verdict(found, data)
+    show()
+    for one in summary.advice:
+        show(f"-> {one.sentence}")
+    if verbose:
+        show(f"\nCan an arm have these values?\n{feasibility}")
 
 
 def _data(found: Estimate, verdict: Verdict | None, feasibility: Feasibility) -> dict[str, Any]:
@@ -223,10 +242,13 @@ def _write(out: Path, found: Estimate, verdict: Verdict | None, record: dict[str
     write_whole(out / "run.json", json.dumps(record, indent=1) + "\n")
 
 
-def _run(found: Estimate, inputs: Sequence[Path], robot: Mapping[str, Any], seconds: float) -> dict[str, Any]:
+def _run(
+    found: Estimate, inputs: Sequence[Path], robot: Mapping[str, Any], out: Path | None, seconds: float
+) -> dict[str, Any]:
     """What is needed to repeat the run."""
     return {
         "command": sys.argv,
+        "folder": None if out is None else str(out),
         "robot": dict(robot),
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "seconds": round(seconds, 3),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib import import_module
-from typing import Any
+from typing import Any, Final
 
 import typer
 from typer.core import TyperGroup
@@ -13,8 +14,8 @@ from typer.main import get_command
 
 from mindyn import __version__
 from mindyn.cli.exit_codes import IN_HELP, ExitCode
+from mindyn.cli.printing import say
 from mindyn.errors import InputError, MindynError
-from mindyn.escaping import printable
 
 COMMANDS: Mapping[str, str] = {
     "demo": "Simulate a PUMA 560, identify it by three estimators, judge, mend and validate it, and write a report.",
@@ -35,6 +36,33 @@ COMMANDS: Mapping[str, str] = {
     "doctor": "Say what works on this machine and what is missing.",
 }
 """Command `x` is the function `x` of mindyn/cli/x.py; its line here is the first line of its docstring."""
+
+EXAMPLES: Final[Mapping[str, Mapping[str, str]]] = {
+    "Start here": {"demo": "demo", "doctor": "doctor"},
+    "The robot": {"robots": "robots arm.urdf", "base": "base arm.urdf --drives"},
+    "A motion and its log": {
+        "excite": "excite arm.urdf --seconds 20 --out motion",
+        "simulate": "simulate arm.urdf --motion motion --out run1.csv",
+    },
+    "The model": {
+        "identify": "identify arm.urdf run1.csv --hold-out 0.3 --out run1",
+        "check": "check run1",
+        "report": "report run1 --validate run2.csv",
+        "payload": "payload run1 loaded.csv",
+    },
+    "Use it": {"export": "export run1 --to urdf --out model.urdf"},
+    "Methods": {
+        "compare": "compare puma560 --repetitions 20",
+        "tests": "tests plan puma560 plan",
+        "papers": "papers",
+        "count": "count puma560",
+        "bench": "bench puma560",
+    },
+}
+"""Commands by what they are for, in the order of the work, with one example each."""
+NOTHING_KEPT: Final = "nothing was written; what was there before is as it was"
+OTHERS: Final = "More"
+"""Where a command stands that `EXAMPLES` leaves out."""
 
 
 class LazyCommands(TyperGroup):
@@ -62,7 +90,7 @@ def require_file_of_drives(words: Sequence[str]) -> None:
 def loaded(name: str) -> Any:
     """The command of that name with its options."""
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    alone.command(name, epilog=IN_HELP)(getattr(import_module(f"mindyn.cli.{name}"), name))
+    alone.command(name, epilog=epilog_of(name))(getattr(import_module(f"mindyn.cli.{name}"), name))
     return get_command(alone)
 
 
@@ -78,8 +106,27 @@ def _name_only() -> None:
     """What stands for a command until it is called."""
 
 
-for _name, _line in COMMANDS.items():
-    app.command(_name, help=_line)(_name_only)
+def example_of(name: str) -> str:
+    """A line to type; empty where `EXAMPLES` has none."""
+    given = next((group[name] for group in EXAMPLES.values() if name in group), "")
+    return f"mindyn {given}" if given else ""
+
+
+def epilog_of(name: str) -> str:
+    """The end of a command's own help."""
+    example = example_of(name)
+    return f"Example: {example}\n\n{IN_HELP}" if example else IN_HELP
+
+
+def panel_of(name: str) -> str:
+    """The group of commands that a command stands in."""
+    return next((panel for panel, group in EXAMPLES.items() if name in group), OTHERS)
+
+
+_PLACES = [name for group in EXAMPLES.values() for name in group]
+for _name in sorted(COMMANDS, key=lambda name: _PLACES.index(name) if name in _PLACES else len(_PLACES)):
+    _example = f"\n$ {example_of(_name)}" if example_of(_name) else ""
+    app.command(_name, help=f"\b\n{COMMANDS[_name]}{_example}", rich_help_panel=panel_of(_name))(_name_only)
 
 
 def _print_version(wanted: bool) -> None:
@@ -97,9 +144,23 @@ def options(
 
 
 def run() -> None:
-    """Run a command; an error of ours ends it with a message, a hint and `ExitCode.ERROR`."""
+    """Run a command; an error of ours ends it with a message, a hint and `ExitCode.ERROR`, Ctrl-C with one line."""
     try:
         app()
     except MindynError as error:
-        typer.echo(printable(f"error: {error}", keep="\n"), err=True)
+        say(f"error: {error}")
         sys.exit(ExitCode.ERROR)
+    except (KeyboardInterrupt, SystemExit) as end:
+        if isinstance(end, SystemExit) and end.code != ExitCode.INTERRUPTED:
+            raise
+        with suppress(KeyboardInterrupt):  # a second one, while this is said
+            say(f"interrupted: {kept_of(end)}")
+        sys.exit(ExitCode.INTERRUPTED)
+
+
+def kept_of(end: BaseException) -> str:
+    """What a command kept when it was interrupted: the words of the KeyboardInterrupt that it raised, if any."""
+    one: BaseException | None = end
+    while one is not None and not (isinstance(one, KeyboardInterrupt) and one.args):
+        one = one.__context__
+    return NOTHING_KEPT if one is None else str(one.args[0])

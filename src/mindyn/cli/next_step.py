@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import shlex
+import sys
+import textwrap
 from pathlib import Path
 
-import typer
-
+from mindyn.cli.printing import columns, say_as_it_is
 from mindyn.robots.loading import RobotOptions
 
 
 def say_next(*words: object) -> None:
-    """`next: mindyn ...`, to be copied."""
-    typer.echo(f"next: {shlex.join(['mindyn', *map(str, words)])}", err=True)
+    """`next: mindyn ...`, to be copied: a command that is too long goes on after a backslash."""
+    line = f"next: {shlex.join(['mindyn', *map(str, words)])}"
+    width = columns(sys.stderr)
+    if width is not None and len(line) > width:
+        pieces = textwrap.wrap(
+            line, width - 2, subsequent_indent="      ", break_long_words=False, break_on_hyphens=False
+        )
+        line = " \\\n".join(pieces)
+    say_as_it_is(line, "next:")
 
 
 def option_words(options: RobotOptions, drives: Path | None = None) -> list[str]:

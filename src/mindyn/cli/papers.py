@@ -10,6 +10,7 @@ import typer
 
 from mindyn.cli.arguments import JSON, one_of
 from mindyn.cli.exit_codes import ExitCode
+from mindyn.cli.printing import say
 from mindyn.errors import InputError, unknown_name
 from mindyn.files import write_whole
 from mindyn.papers.every_paper import PAPERS
@@ -47,12 +48,12 @@ def papers(
         _write(done, out)
     outside = [row for one in done for row in one.outside]
     if outside:
-        typer.echo(f"not within tolerance: {'; '.join(outside)}", err=True)
+        say(f"not within tolerance: {'; '.join(outside)}")
         raise typer.Exit(ExitCode.NO)
 
 
 def _reproduced(name: str) -> Reproduction:
-    typer.echo(f"{name} ...", err=True)
+    say(f"{name} ...")
     return PAPERS[name].reproduce()
 
 
@@ -70,4 +71,4 @@ def _write(done: list[Reproduction], out: Path) -> None:
     for figure in (figure for one in done for figure in one.figures):
         write_whole(out / FIGURES / f"{figure.name}.svg", figure.svg)
     write_whole(out / PAGE, as_markdown(done, FIGURES))
-    typer.echo(f"wrote {out / PAGE} and {sum(len(one.figures) for one in done)} figures", err=True)
+    say(f"wrote {out / PAGE} and {sum(len(one.figures) for one in done)} figures")

@@ -9,7 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from mindyn.cli.arguments import JSON
-from mindyn.cli.runs import RUN, estimate_of, read_logs, require_unseen, say_notes
+from mindyn.cli.printing import say_notes
+from mindyn.cli.runs import RUN, estimate_of, read_logs, require_unseen
 from mindyn.errors import unknown_name
 from mindyn.estimators.loads import Payload
 from mindyn.feasibility.payload import payload as payload_of

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from mindyn.cli.arguments import JSON
+from mindyn.cli.printing import say
 from mindyn.cli.runs import RUN, estimate_of, judged_report, read_logs, require_unseen
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
@@ -42,7 +43,7 @@ def report(
     earlier = None if judged_on else _validation(run)
     record = {**_read(run / "run.json", "record"), "validation": earlier}
     judged_report(out, estimate, feasibility, judged_on, trained_on, record, others, before)
-    typer.echo(f"written to {out}", err=True)
+    say(f"written to {out}")
     if as_json:
         verdict = validate(estimate, judged_on).to_dict() if judged_on else earlier
         said = {"report": str(out), "feasibility": feasibility.to_dict(), "validation": verdict}
@@ -64,10 +65,9 @@ def _validation(run: Path) -> dict[str, Any] | None:
         return None
     if not isinstance(said.get("total"), float):
         raise InputError(f"{path} is not the validation of a run: it has no number `total`")
-    typer.echo(
+    say(
         f"note: when the run was made it missed {100 * said['total']:.3g} % of the torque of held-out logs; "
-        "--validate LOG shows them in the report",
-        err=True,
+        "--validate LOG shows them in the report"
     )
     return said
 

@@ -8,16 +8,20 @@ from typing import Any, Final
 
 import typer
 
+from mindyn.cli.printing import say, say_notes, show_table
 from mindyn.errors import InputError, MindynError
 from mindyn.estimators.estimate import Estimate, load_estimate
 from mindyn.feasibility.check import Feasibility
 from mindyn.files import finish_replacing
 from mindyn.logs.log import Log, Source
 from mindyn.logs.reading import read_log
+from mindyn.report.data import VerdictData
 from mindyn.report.inputs import MotionComparison
+from mindyn.report.judgement import WORDS
 from mindyn.report.writing import write_report
 from mindyn.robots.robot import Robot
 from mindyn.validation.trajectories import simulated_against_measured
+from mindyn.validation.validate import Grade
 
 RUN: Final = typer.Argument(help="A folder that `mindyn identify --out` wrote, or its estimate.json.")
 """For `Annotated[Path, RUN]`."""
@@ -41,16 +45,10 @@ def read_logs(paths: Sequence[Path], robot: Robot) -> list[Log]:
     made = []
     for path in paths:
         log = read_log(path, robot)
-        typer.echo(f"read {path}: {len(log)} rows", err=True)
-        say_notes(log.notes)
+        say(f"read {path}: {len(log)} rows")
+        say_notes(log.notes, verbose=True)
         made.append(log)
     return made
-
-
-def say_notes(notes: Sequence[str]) -> None:
-    """A line on stderr for each."""
-    for note in notes:
-        typer.echo(f"note: {note}", err=True)
 
 
 def require_unseen(trained: Sequence[Source], held_out: Sequence[Log], hint: str) -> None:
@@ -61,6 +59,26 @@ def require_unseen(trained: Sequence[Source], held_out: Sequence[Log], hint: str
         raise InputError(
             f"{', '.join(both)} is a training log: how well it is predicted says nothing about other motions", hint=hint
         )
+
+
+COLOURS: Final[Mapping[Grade, str]] = {
+    "well": "green",
+    "floor": "green",
+    "roughly": "yellow",
+    "hardly": "red",
+    "not": "red",
+}
+
+
+def show_verdict(found: Estimate, verdict: VerdictData) -> None:
+    """A line for each joint: how much of its torque is missed, and how that counts."""
+    rows = [("joint", "missed", "rms", "verdict" if verdict.held_out else "fit of its own rows")]
+    for joint, one in zip(found.robot.primary_joints, verdict.joints, strict=True):
+        unit = "N" if joint.kind == "prismatic" else "N m"
+        rows.append((joint.name, f"{100 * one.relative:.3g} %", f"{one.rmse:.3g} {unit}", WORDS[one.grade]))
+    rows.append(("all joints", f"{100 * verdict.total:.3g} %", "", WORDS[verdict.grade]))
+    grades = [*(one.grade for one in verdict.joints), verdict.grade]
+    show_table(rows, numbers=(1, 2), styles=[COLOURS[grade] for grade in grades])
 
 
 def judged_report(
@@ -94,6 +112,6 @@ def motion_of(found: Estimate, logs: Sequence[Log]) -> MotionComparison | None:
     try:
         made = simulated_against_measured(found, logs[0].take(slice(0, MOTION_ROWS)))
     except MindynError as refused:
-        typer.echo(f"note: no simulated motion in the report: {refused.message}", err=True)
+        say(f"note: no simulated motion in the report: {refused.message}")
         return None
     return MotionComparison(made.t, made.measured, made.simulated, made.status)

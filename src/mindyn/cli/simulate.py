@@ -14,6 +14,7 @@ import typer
 from mindyn.algebra.values import Array
 from mindyn.cli.arguments import JSON, ROBOT, takes_robot
 from mindyn.cli.next_step import option_words, say_next
+from mindyn.cli.printing import say
 from mindyn.equations.loop_closure import affine_closure
 from mindyn.errors import ExportError, InputError, listed, unknown_name
 from mindyn.excitation.run import run_of
@@ -107,7 +108,7 @@ def simulate(
     )
     assert run.measured is not None
     write_measurement(run.measured, loaded, out)
-    typer.echo(f"{len(run.measured.t)} samples of {len(run.measured.joint_names)} joints in {out}", err=True)
+    say(f"{len(run.measured.t)} samples of {len(run.measured.joint_names)} joints in {out}")
     if as_json:
         joints = list(run.measured.joint_names)
         rows, rate = len(run.measured.t), fitted.rate_hz

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from mindyn.cli.arguments import JSON, ROBOT, one_of, takes_robot
+from mindyn.cli.printing import say
 from mindyn.errors import InputError, require_choice
 from mindyn.estimators.step_by_step import StepByStep
 from mindyn.excitation.step_files import read_test_logs, write_motions, write_test_logs
@@ -47,7 +48,7 @@ def tests(
         plan = plan_tests(loaded, seconds=seconds, seed=seed)
         write_motions(folder, plan, rate_hz=rate_hz)
         typer.echo(json.dumps(plan.to_dict(), indent=1) if as_json else plan.table())
-        typer.echo(f"wrote {len(plan.motions)} motions and {PLAN} to {folder}", err=True)
+        say(f"wrote {len(plan.motions)} motions and {PLAN} to {folder}")
         return
     if action == "simulate":
         sensors = None
@@ -57,12 +58,12 @@ def tests(
         write_test_logs(folder, loaded, load_plan(folder / PLAN), logs)
         if as_json:
             typer.echo(json.dumps({"logs": sorted(logs)}, indent=1))
-        typer.echo(f"wrote {len(logs)} logs to {folder}", err=True)
+        say(f"wrote {len(logs)} logs to {folder}")
         return
     plan, logs = read_test_logs(folder, loaded)
     found = StepByStep(solution="together" if together else "steps").fit(loaded, plan, logs)
     with replacing(folder, ["estimate.json"]) as target:
         found.save(target / "estimate.json")
     typer.echo(json.dumps(found.to_dict(), indent=1) if as_json else found.table())
-    typer.echo(found.status, err=True)
-    typer.echo(f"wrote {folder / 'estimate.json'}", err=True)
+    say(found.status)
+    say(f"wrote {folder / 'estimate.json'}")

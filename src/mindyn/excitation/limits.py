@@ -241,8 +241,8 @@ def _require_stated(robot: Robot, bounds: Mapping[str, Array]) -> None:
     if asked:
         raise MissingPhysicsError(
             f"robot {robot.name!r} does not state the limits: {'; '.join(asked)}",
-            hint="give them with MotionLimits.of(robot, "
+            hint="--limits FILE.toml, with a line for each: velocity = 2.0, or velocity = { joint1 = 2.0 }; inf says "
+            "that there is none. In Python: MotionLimits.of(robot, "
             + ", ".join(f"{name}=..." for name, joints in missing.items() if joints)
-            + "), or with --limits FILE.toml, a line for each: velocity = 2.0, or velocity = { joint1 = 2.0 }; "
-            "inf says that there is none",
+            + ")",
         )

@@ -21,6 +21,7 @@ from mindyn.feasibility.physical_space import SHORTEST, PhysicalSpace, physical_
 from mindyn.feasibility.priors import Prior, prior_of
 from mindyn.notation import DRIVE_PARAMETERS, PARAMETERS_PER_LINK
 from mindyn.notes import Note
+from mindyn.regression.friction import Friction
 from mindyn.robots.parts import Drive, Link
 from mindyn.robots.robot import Robot
 
@@ -260,7 +261,7 @@ def _robot(estimate: Estimate, space: PhysicalSpace, x: Array, notes: list[str],
     if fitted and friction.direction == "tanh":
         drives = tuple(replace(drive, coulomb=0.0) for drive in drives)
     elif friction.direction != "sign":
-        notes.append(f"left out: friction turns over at once, not as {friction.direction} of width {friction.width:g}")
+        notes.append(_sharper(friction))
     if thin := [link.name for link, room in zip(links, _rooms(space, x), strict=True) if room <= 0]:
         notes.append(f"at the edge of what a body can be: {', '.join(thin)}")
     return replace(
@@ -274,3 +275,13 @@ def _robot(estimate: Estimate, space: PhysicalSpace, x: Array, notes: list[str],
 
 def _with_values(drive: Drive, rotor_inertia: float, viscous: float, coulomb: float, offset: float) -> Drive:
     return replace(drive, rotor_inertia=rotor_inertia, viscous=viscous, coulomb=coulomb, offset=offset)
+
+
+def _sharper(friction: Friction) -> str:
+    """What a model with sign(u) leaves out of a fitted direction that turns over gradually."""
+    over = (
+        f"{friction.width:g} rad/s of speed"
+        if friction.direction == "tanh"
+        else f"{2 * friction.width:g} rad of travel"
+    )
+    return f"in this model Coulomb friction changes sign at once; in the fit it did so over {over}"

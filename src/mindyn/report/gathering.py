@@ -10,6 +10,7 @@ from mindyn.report.inputs import ReportInputs
 from mindyn.report.making import made_data
 from mindyn.report.skeleton import skeleton
 from mindyn.validation.errors import TorqueError, pooled
+from mindyn.validation.noise_floor import pooled_floor
 from mindyn.validation.prior import prior_estimate
 from mindyn.validation.validate import fit_error, judged
 
@@ -20,6 +21,7 @@ def gather(inputs: ReportInputs) -> ReportData:
     held_out = evidence_of(estimate, inputs.validation_logs, "held out")
     evidence = [*held_out, *evidence_of(estimate, inputs.training_logs, "training")]
     error = _error(estimate, held_out)
+    floor = pooled_floor([one.prediction for one in held_out]) if held_out else None
     prior = prior_estimate(estimate, inputs.prior)
     moved = excitation(estimate, evidence)
     return ReportData(
@@ -28,7 +30,9 @@ def gather(inputs: ReportInputs) -> ReportData:
         status=estimate.status,
         constrained=estimate.constrained,
         joints=_joints(estimate),
-        verdict=verdict_data(judged(estimate, error), held_out=bool(held_out), before=inputs.run.get("validation")),
+        verdict=verdict_data(
+            judged(estimate, error, floor), held_out=bool(held_out), before=inputs.run.get("validation")
+        ),
         traces=traces(evidence),
         parameters=parameter_rows(estimate, prior),
         excitation=moved,

@@ -28,11 +28,12 @@ from mindyn.validation.validate import BOUNDS, Grade
 
 HEADLINES: Final[dict[Grade, str]] = {
     "well": "The model is good.",
+    "floor": "The model is as good as its sensors can show.",
     "roughly": "The model is usable, with care.",
     "hardly": "The model is poor.",
     "not": "The model does not explain the torque.",
 }
-USEFUL: Final = ("well", "roughly")
+USEFUL: Final = ("well", "floor", "roughly")
 UNEVEN: Final = "The model is good for some joints, not for all."
 UNJUDGED: Final = "Fits its own training data; not yet judged on other motion."
 JUDGED_BEFORE: Final = "Fits its own training data; judged on other motion when it was made."
@@ -56,20 +57,30 @@ SHADED: Final = (
     f" Shaded: not scored, {EDGE_S:g} s at the ends of every stretch, where a filter has one side alone; the residual "
     "is cut there to its range elsewhere."
 )
-WORDS: Final[dict[Grade, str]] = {"well": "good", "roughly": "rough", "hardly": "poor", "not": "none"}
+WORDS: Final[dict[Grade, str]] = {
+    "well": "good",
+    "floor": "at the noise floor",
+    "roughly": "rough",
+    "hardly": "poor",
+    "not": "none",
+}
 
 
 def headline(data: ReportData) -> tuple[str, Grade]:
-    """The headline and the grade that colours it.
+    """The headline of a report and the grade that colours it."""
+    return headline_of(data.verdict, _exists(data))
+
+
+def headline_of(found: VerdictData, exists: bool | None) -> tuple[str, Grade]:
+    """The headline of a verdict, and whether an arm can have the values, and the grade that colours it.
 
     The rule: the grade of the total torque error; but no better than "roughly", with a sentence that says why, where
     (1) no arm can have the values, or that could not be decided, (2) no held-out log was given, (3) some joint is
     hardly explained or not at all.
     """
-    found = data.verdict
     if found.grade not in USEFUL:
         return HEADLINES[found.grade], found.grade
-    exists, even = _exists(data), all(joint.grade in USEFUL for joint in found.joints)
+    even = all(joint.grade in USEFUL for joint in found.joints)
     if not found.held_out:
         unjudged = UNJUDGED if found.before is None else JUDGED_BEFORE
         return IMPOSSIBLE_FIT if exists is False else unjudged, "roughly"

@@ -29,7 +29,7 @@ def text_table(rows: Sequence[Sequence[str]]) -> str:
 
 def robot_table(robot: Robot, *, details: bool = False) -> str:
     """Name, joints, links, gravity, drives, loops, frames and notes."""
-    rows = [_HEADER, *(_joint_row(i, j, k) for i, (j, k) in enumerate(zip(robot.joints, robot.links, strict=True), 1))]
+    rows = joint_rows(robot)
     if not all(joint.tip.is_identity for joint in robot.joints):
         tips = [_TIP_HEADER, *(_pose(joint.tip) for joint in robot.joints)]
         rows = [(*row[:8], *tip, *row[8:]) for row, tip in zip(rows, tips, strict=True)]
@@ -56,6 +56,12 @@ def robot_table(robot: Robot, *, details: bool = False) -> str:
     if not details and any(note.details for note in robot.notes):
         parts.append("single cases: mindyn robots ROBOT --details, or robot.notes[i].details")
     return printable("\n\n".join(parts), keep="\n")
+
+
+def joint_rows(robot: Robot) -> list[tuple[str, ...]]:
+    """A head, and a row for each joint with the link that it moves."""
+    pairs = enumerate(zip(robot.joints, robot.links, strict=True), 1)
+    return [_HEADER, *(_joint_row(i, joint, link) for i, (joint, link) in pairs)]
 
 
 def _vector(values: Array) -> str:

@@ -9,7 +9,10 @@ Every repetition is the same motion with other sensor noise. What a method finds
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from signal import SIG_IGN, SIGINT, signal
+from threading import current_thread, main_thread
 from time import perf_counter, process_time
 from typing import Any
 
@@ -154,10 +157,31 @@ def _repetitions(bench: Bench, names: tuple[str, ...], workers: int) -> Iterator
         yield from (fit_all(bench, number, names) for number in numbers)
         return
     from concurrent.futures import ProcessPoolExecutor
-    from multiprocessing import get_context
+    from multiprocessing import active_children, get_context
 
+    earlier = set(active_children())
     with ProcessPoolExecutor(workers, get_context("spawn"), _keep, (bench, names)) as pool:
-        yield from pool.map(_fit_kept, numbers)
+        with _deaf_to_interrupts():
+            found = pool.map(_fit_kept, numbers)
+        try:
+            yield from found
+        except BaseException:
+            for worker in set(active_children()) - earlier:
+                worker.terminate()
+            raise
+
+
+@contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """Processes that are started inside do not hear Ctrl-C, which a terminal sends to all: the first one ends them."""
+    if current_thread() is not main_thread():  # no other thread may set a handler, nor hears Ctrl-C
+        yield
+        return
+    before = signal(SIGINT, SIG_IGN)
+    try:
+        yield
+    finally:
+        signal(SIGINT, before)
 
 
 _KEPT: list[tuple[Bench, tuple[str, ...]]] = []

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.estimator import Estimator
@@ -21,13 +22,16 @@ from mindyn.regression.treatment import Treatment
 from mindyn.robots.robot import Robot
 from mindyn.robots.table import text_table
 from mindyn.validation.errors import TorqueError, pooled, torque_error
+from mindyn.validation.noise_floor import at_the_floor, pooled_floor
 from mindyn.validation.prediction import prediction_of
 
-Grade = Literal["well", "roughly", "hardly", "not"]
+Grade = Literal["well", "floor", "roughly", "hardly", "not"]
+"""How a joint's torque is explained; "floor": all but the flat noise of its sensor."""
 BOUNDS: Final[tuple[tuple[float, Grade], ...]] = ((0.1, "well"), (0.3, "roughly"), (1.0, "hardly"))
 """Relative errors up to which a joint counts as explained well, roughly, hardly; beyond, it is not."""
 WORDS: Final[Mapping[Grade, str]] = {
     "well": "is well explained",
+    "floor": "is explained down to the noise of its sensor",
     "roughly": "is roughly explained",
     "hardly": "is hardly explained",
     "not": "is not explained",
@@ -38,10 +42,14 @@ OVERFIT: Final = 2.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Verdict:
-    """What held-out logs say of an estimate: the error, and a sentence for each joint."""
+    """What held-out logs say of an estimate: the error, and a sentence for each joint.
+
+    floor  (n,) rms, N m or N, of the flat noise in what is missed (`noise_floor`); NaN where that is not known
+    """
 
     error: TorqueError
     sentences: tuple[str, ...]
+    floor: Array
 
     def __str__(self) -> str:
         return "\n".join([self.error.table(), "", *self.sentences])
@@ -49,7 +57,8 @@ class Verdict:
     @property
     def grades(self) -> tuple[Grade, ...]:
         """How well each joint is explained."""
-        return tuple(grade_of(float(relative)) for relative in self.error.relative)
+        e = self.error
+        return tuple(map(joint_grade, e.relative.tolist(), e.rmse.tolist(), self.floor.tolist()))
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON can hold it."""
@@ -58,6 +67,7 @@ class Verdict:
             "joints": list(e.joint_names),
             "rmse": e.rmse.tolist(),
             "relative": e.relative.tolist(),
+            "noise_floor": [float(one) if np.isfinite(one) else None for one in self.floor],
             "total": e.total,
             "rows": e.rows,
             "sentences": list(self.sentences),
@@ -76,13 +86,20 @@ def validate(
         raise InputError("no log was given")
     if rows is not None and len(rows) != len(listed):
         raise InputError(f"rows to score are given for {len(rows)} logs, but there are {len(listed)}")
-    errors = [held_out_error(estimate, log, None if rows is None else rows[k]) for k, log in enumerate(listed)]
-    return judged(estimate, pooled(errors))
+    made = [prediction_of(estimate, log, None if rows is None else rows[k]) for k, log in enumerate(listed)]
+    return judged(estimate, pooled([one.error for one in made]), pooled_floor(made))
 
 
-def judged(estimate: Estimate, error: TorqueError) -> Verdict:
-    """The verdict that an error of the estimate gives."""
-    return Verdict(error, tuple(_sentence(estimate, error, joint) for joint in range(len(error.joint_names))))
+def judged(estimate: Estimate, error: TorqueError, floor: Array | None = None) -> Verdict:
+    """The verdict that an error of the estimate gives, and the noise floor (n,) where it is known."""
+    below = np.full(len(error.joint_names), np.nan) if floor is None else floor
+    sentences = tuple(_sentence(estimate, error, joint, float(one)) for joint, one in enumerate(below))
+    return Verdict(error, sentences, below)
+
+
+def fit_verdict(estimate: Estimate) -> Verdict:
+    """The verdict on the rows of the fit itself, which flatters."""
+    return judged(estimate, fit_error(estimate))
 
 
 def fit_error(estimate: Estimate) -> TorqueError:
@@ -107,21 +124,31 @@ def grade_of(relative: float) -> Grade:
     return next((grade for bound, grade in BOUNDS if relative <= bound), "not")
 
 
+def joint_grade(relative: float, rms: float, floor: float) -> Grade:
+    """How a joint counts: by its relative error, but at the floor where what is missed is flat noise."""
+    grade = grade_of(relative)
+    return "floor" if grade != "well" and at_the_floor(rms, floor) else grade
+
+
 def held_out_error(estimate: Estimate, log: Log, rows: tuple[int, int] | None = None) -> TorqueError:
     """The error on one log; its whole motion may be filtered, its torque is not."""
     return prediction_of(estimate, log, rows).error
 
 
-def _sentence(estimate: Estimate, error: TorqueError, joint: int) -> str:
+def _sentence(estimate: Estimate, error: TorqueError, joint: int, floor: float) -> str:
     name, relative = error.joint_names[joint], float(error.relative[joint])
     in_fit = _comparable_fit_error(estimate, name)
     unit = "N" if estimate.robot.primary_joints[joint].kind == "prismatic" else "N m"
+    rms = float(error.rmse[joint])
+    grade = joint_grade(relative, rms, floor)
+    if grade == "floor":
+        noise = f"{rms:.3g} {unit} rms of flat noise is missed, {100 * relative:.3g} % of its torque"
+        return f"{name} {WORDS[grade]}: {noise}."
     worse = f", {relative / in_fit:.1f} times the error of the fit" if relative > OVERFIT * in_fit else ""
     part = f"{100 * relative:.3g} % of its torque is missed"
     if relative > 1:
         part = f"the error is {relative:.3g} times the torque, so that zero would be a better prediction"
-    missed = f"{part} ({error.rmse[joint]:.3g} {unit} rms{worse})"
-    return f"{name} {WORDS[grade_of(relative)]}: {missed}."
+    return f"{name} {WORDS[grade]}: {part} ({rms:.3g} {unit} rms{worse})."
 
 
 def _comparable_fit_error(estimate: Estimate, joint: str) -> float:

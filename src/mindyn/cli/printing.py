@@ -1,0 +1,119 @@
+"""What commands print: talk on stderr, answers on stdout, both within the columns of the terminal they stand in.
+
+Where nobody looks, in a pipe or a file, every sentence is one line without colour, and tables are as wide as they are.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import textwrap
+from collections.abc import Collection, Iterable, Sequence
+from typing import Final, TextIO
+
+import typer
+
+from mindyn.escaping import printable
+from mindyn.notes import Note
+
+LEADS: Final = {
+    "error:": "bold red",
+    "hint:": "cyan",
+    "note:": "yellow",
+    "next:": "bold green",
+    "warning:": "bold yellow",
+}
+"""Words that begin a line of talk, and how they look."""
+WARNINGS: Final = ("suspicion", "doubt")
+"""Kinds of notes that are said without being asked for."""
+LEAST_COLUMNS: Final = 40
+
+
+def columns(stream: TextIO) -> int | None:
+    """Columns of the terminal behind a stream, or what COLUMNS states; None where lines may be of any length."""
+    stated = os.environ.get("COLUMNS", "")
+    if stated.isdigit() and int(stated) > 0:
+        return max(int(stated), LEAST_COLUMNS)
+    try:
+        return max(os.get_terminal_size(stream.fileno()).columns, LEAST_COLUMNS) if stream.isatty() else None
+    except (OSError, ValueError, AttributeError):
+        return None
+
+
+def wrapped(text: str, width: int | None, indent: str = "") -> str:
+    """The lines of a text, those that are too long broken between words and continued after `indent`."""
+    if width is None:
+        return text
+    made = (
+        textwrap.wrap(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False) or [""]
+        for line in text.splitlines()
+    )
+    return "\n".join(line for lines in made for line in lines)
+
+
+def say(text: str) -> None:
+    """Talk, on stderr; the first word of `error:`, `hint:`, `note:` and `next:` lines is coloured."""
+    for line in printable(text, keep="\n").splitlines():
+        lead = next((word for word in LEADS if line.startswith(f"{word} ")), "")
+        say_as_it_is(wrapped(line, columns(sys.stderr), "  "), lead)
+
+
+def say_as_it_is(text: str, lead: str = "") -> None:
+    """Lines on stderr that are not broken; the word `lead` that they begin with is coloured."""
+    if not (lead and sys.stderr.isatty()):
+        typer.echo(text, err=True)
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    painted = Text.assemble((lead, LEADS[lead]), text.removeprefix(lead))
+    Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True).print(painted)
+
+
+def say_notes(notes: Iterable[Note | str], *, verbose: bool = True) -> None:
+    """Doubts and suspicions, and whatever is no `Note`; the others only where `verbose`, else how many there are."""
+    given = list(notes)
+    shown = [one for one in given if verbose or not isinstance(one, Note) or one.kind in WARNINGS]
+    for one in shown:
+        say(f"note: {one}")
+    if len(shown) < len(given):
+        say(f"{len(given) - len(shown)} more notes on what was chosen and assumed: --verbose")
+
+
+def show(text: str = "", indent: str = "") -> None:
+    """An answer, on stdout; its sentences are broken to the columns there are, and go on after `indent`."""
+    typer.echo(wrapped(printable(text, keep="\n"), columns(sys.stdout), indent))
+
+
+def show_table(
+    rows: Sequence[Sequence[str]], numbers: Collection[int] = (), styles: Sequence[str] = (), cut: Collection[int] = ()
+) -> None:
+    """A table on stdout, the first row its head; cells of the columns `numbers` stand to the right.
+
+    styles  of the rows below the head, for terminals: "green", "yellow", "red", "dim" or nothing
+    cut     columns whose cells are cut where they are too long, and not broken into lines
+    """
+    width = columns(sys.stdout)
+    if width is None:
+        from mindyn.robots.table import text_table
+
+        typer.echo(text_table(rows))
+        return
+    from rich import box
+    from rich.console import Console, JustifyMethod
+    from rich.table import Table
+    from rich.text import Text
+
+    made = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+    for k, title in enumerate(rows[0]):
+        side: JustifyMethod = "right" if k in numbers else "left"
+        shortened = k in cut
+        made.add_column(
+            Text(printable(title)), justify=side, no_wrap=shortened, overflow="ellipsis" if shortened else "fold"
+        )
+    for k, row in enumerate(rows[1:]):
+        made.add_row(*(Text(printable(cell)) for cell in row), style=styles[k] if k < len(styles) else None)
+    painted = Console(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False)
+    with painted.capture() as caught:
+        painted.print(made)
+    typer.echo("\n".join(line.rstrip() for line in caught.get().splitlines()))

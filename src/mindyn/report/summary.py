@@ -1,0 +1,159 @@
+"""`summary_of`: is the model good, can it be used, and what next, in a few sentences for page and terminal."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from mindyn.errors import listed
+from mindyn.report.data import ParameterRow, State, VerdictData
+from mindyn.report.judgement import headline_of
+from mindyn.validation.validate import Grade
+
+NAMED: Final = 6
+"""Parameters and joints that a sentence names at most."""
+WEAK: Final = ("roughly", "hardly", "not")
+UNWEIGHED: Final = "It was not asked whether an arm can have these values."
+PHYSICAL: Final[Mapping[bool | None, str]] = {
+    True: "An arm can have these values.",
+    False: "No arm can have these values.",
+    None: "Whether an arm can have these values could not be decided.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What to do next and the command for it, as it is typed; empty where there is none."""
+
+    sentence: str
+    command: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a reader wants to know first.
+
+    headline  is the model good
+    grade     of the headline
+    reason    what it missed, over all joints and at the weakest
+    physical  whether an arm can have the values
+    data      what the log told, and what it could not
+    advice    what next, the most important first
+    """
+
+    headline: str
+    grade: Grade
+    reason: str
+    physical: str
+    data: str
+    advice: tuple[Advice, ...]
+
+
+def summary_of(
+    verdict: VerdictData,
+    joints: Sequence[str],
+    parameters: Sequence[ParameterRow],
+    answers: Mapping[str, bool | None],
+    exists: bool | None,
+    run: Mapping[str, Any],
+) -> Summary:
+    """The summary of a verdict and of what was found.
+
+    answers  to the questions of feasibility; empty where they were not asked
+    exists   whether an arm can have the values (`can_exist`)
+    run      record of the run, which names its robot and folder; empty: from Python
+    """
+    said, grade = headline_of(verdict, exists)
+    physical = PHYSICAL[exists] if answers else UNWEIGHED
+    advice = _advice(verdict, joints, parameters, exists, _Words.of(run))
+    return Summary(said, grade, missed(verdict, joints), physical, told(parameters), advice)
+
+
+def missed(verdict: VerdictData, joints: Sequence[str]) -> str:
+    """The errors over all joints, and at the weakest."""
+    parts = [joint.relative for joint in verdict.joints]
+    seen = "motion that it was not fitted to" if verdict.held_out else "the motion that it was fitted to"
+    worst = max(range(len(parts)), key=parts.__getitem__)
+    weakest = f"; at {joints[worst]}, the weakest, {_percent(parts[worst])}" if len(parts) > 1 else ""
+    noise = " (flat sensor noise)" if verdict.joints[worst].grade == "floor" and weakest else ""
+    return f"On {seen} it misses {_percent(verdict.total)} of the torque{weakest}{noise}."
+
+
+def told(parameters: Sequence[ParameterRow]) -> str:
+    """How many parameters are clear, and which the data could not tell."""
+    counts = Counter(row.state for row in parameters)
+    clear = f"{counts['clear']} of {len(parameters)} parameters are clear"
+    others = [f"{counts[state]} {words}" for state, words in _STATES.items() if counts[state]]
+    untold = [row.name for row in parameters if row.state == "untold"]
+    open_ones = f" The log could not tell {listed(untold, NAMED)}." if untold else ""
+    return f"{', '.join([clear, *others])}.{open_ones}"
+
+
+_STATES: Final[Mapping[State, str]] = {
+    "rough": "rough",
+    "near zero": "near zero",
+    "left out": "left out as not needed",
+    "untold": "not told",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """The robot and the folder of a run as they were typed; empty: it was made from Python."""
+
+    robot: str = ""
+    folder: str = ""
+
+    @classmethod
+    def of(cls, run: Mapping[str, Any]) -> _Words:
+        robot = run.get("robot")
+        return cls(str(robot.get("given", "")) if isinstance(robot, Mapping) else "", str(run.get("folder") or ""))
+
+    def command(self, *words: str) -> str:
+        return shlex.join(["mindyn", *words])
+
+    def on_run(self, verb: str, *words: str) -> str:
+        return self.command(verb, self.folder, *words) if self.folder else ""
+
+    def excite(self, *words: str) -> str:
+        return self.command("excite", self.robot, *words) if self.robot else ""
+
+
+def _advice(
+    verdict: VerdictData, joints: Sequence[str], parameters: Sequence[ParameterRow], exists: bool | None, words: _Words
+) -> tuple[Advice, ...]:
+    export = ("--to", "urdf", "--out", "model.urdf")
+    weak = [name for name, one in zip(joints, verdict.joints, strict=True) if one.grade in WEAK]
+    untold = [row.name for row in parameters if row.state == "untold"]
+    found = []
+    if not verdict.held_out and verdict.before is None:
+        judge = words.on_run("report", "--validate", "other.csv")
+        found.append(Advice("Judge it on a log of another motion before it is trusted.", judge))
+    if exists is False:
+        mend = (
+            words.on_run("export", *export, "--mend") or 'mindyn.write_urdf(mindyn.make_feasible(found), "model.urdf")'
+        )
+        found.append(
+            Advice("Mend it before it is simulated or used for control: the nearest values an arm can have.", mend)
+        )
+    elif verdict.grade in ("well", "floor", "roughly"):
+        write = words.on_run("export", *export) or 'mindyn.write_urdf(found, "model.urdf")'
+        care = "Use it" if not weak else f"Use it, with care at {listed(weak, NAMED)}"
+        found.append(Advice(f"{care}: for control, simulation and contact detection.", write))
+    else:
+        found.append(Advice("Do not use it yet: check units, signs and side in the log's sidecar, and gear ratios."))
+    if weak:
+        again = words.excite("--seconds", "30", "--speed", "1.0", "--out", "motion")
+        sentence = f"For {listed(weak, NAMED)}, record 30 s at a higher speed, in which their torque stands out more."
+        found.append(Advice(sentence, again))
+    elif untold:
+        again = words.excite("--seconds", "30", "--out", "motion")
+        found.append(Advice("For what the log could not tell, record a richer motion.", again))
+    return tuple(found)
+
+
+def _percent(part: float) -> str:
+    return f"{100 * part:.3g} %"

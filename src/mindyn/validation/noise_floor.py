@@ -1,0 +1,53 @@
+"""The noise floor of a torque sensor: how much of what a model misses is flat noise, which no model can explain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from mindyn.algebra.values import Array
+from mindyn.validation.prediction import Prediction
+from mindyn.validation.residual_spectra import spectrum
+
+AT_THE_FLOOR: Final = 1.1
+"""A residual up to this multiple of its floor is noise: a fifth of its power at most is anything else."""
+UPPER: Final = 0.5
+"""The floor is read in this upper part of the frequencies, where the motion has ended."""
+MOVING: Final = 0.02
+"""Part of a joint's speed, in power, that may lie in the upper frequencies; with more, motion reaches there too, and
+what is flat may be the model's fault.
+"""
+FEWEST_LINES: Final = 16
+
+
+def noise_floor(made: Prediction) -> Array:
+    """(n,) rms, N m or N, of noise as strong at all frequencies as the residual is at the upper ones.
+
+    The residual's power density S(f) has the median s over the upper half of the frequencies up to rate / 2; white
+    noise of that density has the rms sqrt(s rate / 2). A sensor that filters has less noise up there, so that its
+    floor comes out too low, never too high. NaN where the motion itself reaches the upper half, or the log is too
+    short for a spectrum.
+    """
+    rate, segments = made.samples.rate_hz, made.samples.segments
+    frequency, residual = spectrum(made.residual, segments, rate)
+    upper = frequency > UPPER * rate / 2
+    if upper.sum() < FEWEST_LINES:
+        return np.full(made.measured.shape[1], np.nan)
+    _, speed = spectrum(made.samples.qd, segments, rate)
+    if (speed[upper].sum(axis=0) > MOVING * speed.sum(axis=0)).any():
+        return np.full(made.measured.shape[1], np.nan)
+    return np.asarray(np.sqrt(np.median(residual[upper], axis=0) * rate / 2))
+
+
+def pooled_floor(predictions: Sequence[Prediction]) -> Array:
+    """(n,) rms over the scored rows of several logs; NaN where one of them has no floor."""
+    rows = np.array([len(one.scored) for one in predictions], dtype=np.float64)
+    squares = np.array([noise_floor(one) ** 2 for one in predictions])
+    return np.asarray(np.sqrt(rows @ squares / rows.sum()))
+
+
+def at_the_floor(rms: float, floor: float) -> bool:
+    """Whether a residual is no more than its noise floor; no where that is not known."""
+    return bool(rms <= AT_THE_FLOOR * floor)

@@ -1,0 +1,107 @@
+"""A newcomer at a terminal of 80 columns: from a URDF and a CSV file to an exported model, and Ctrl-C on the way."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import pytest
+from cli.program import mindyn_program
+
+import mindyn
+from mindyn.cli.main import COMMANDS, EXAMPLES, NOTHING_KEPT
+
+COLUMNS, MOST_LINES = 80, 25
+
+
+@pytest.fixture(scope="module")
+def arm(tmp_path_factory):
+    """A folder with the URDF of a robot with four joints and the log of a run of it."""
+    folder = tmp_path_factory.mktemp("newcomer")
+    robot = mindyn.load_robot("scara")
+    drives = tuple(mindyn.Drive(joint, viscous=2.0) for joint in robot.joint_names)
+    mindyn.write_urdf(replace(robot, drives=drives), folder / "arm.urdf", force=True)
+    sensors = ("--torque-noise", 0.3, "--noise-at", "joint", "--rate-hz", 50, "--seconds", 8)
+    ended = mindyn_program("simulate", folder / "arm.urdf", *sensors, "--out", folder / "run1.csv")
+    assert ended.code == 0, ended.err
+    return folder
+
+
+def test_no_line_wraps_and_no_command_floods_the_screen(arm, monkeypatch):
+    monkeypatch.chdir(arm)
+    script = (
+        ("robots", "arm.urdf"),
+        ("robots",),
+        ("identify", "arm.urdf", "run1.csv", "--hold-out", 0.3, "--out", "run1"),
+        ("check", "run1"),
+        ("report", "run1"),
+        ("export", "run1", "--to", "urdf", "--out", "model.urdf", "--mend"),
+        ("robots", "nothing.urdf"),
+    )
+    for words in script:
+        ended = mindyn_program(*words, columns=COLUMNS)
+        assert ended.code == (1 if "nothing.urdf" in words else 0), ended.err
+        lines = [*ended.out.splitlines(), *ended.err.splitlines()]
+        # A word that is longer than a line, such as a path, cannot be broken.
+        assert [line for line in lines if len(line) > COLUMNS and " " in line.strip()] == []
+        assert len(lines) <= MOST_LINES, "\n".join(lines)
+        assert "\x1b" not in ended.out + ended.err, "colours are for terminals"
+
+
+def test_verbose_shows_every_parameter(arm):
+    ended = mindyn_program("identify", arm / "arm.urdf", arm / "run1.csv", "--verbose", columns=120)
+    names = mindyn.base_parameters(mindyn.load_robot(arm / "arm.urdf")).names
+    assert [name for name in names if name not in ended.out] == []
+    assert "filter: cross-validated error" in ended.err
+    assert max(map(len, ended.err.splitlines())) <= 120
+
+
+def interrupted(folder, after, *words):
+    """Exit code and stderr of a command that gets Ctrl-C, as a terminal sends it, once `after` is printed or drawn."""
+    master, terminal = pty.openpty()
+    command = [sys.executable, "-c", "from mindyn.cli.main import run; run()", *map(str, words)]
+    program = subprocess.Popen(command, cwd=folder, stdout=terminal, stderr=terminal, start_new_session=True)
+    os.close(terminal)
+    seen = b""
+    until = time.monotonic() + 100
+    while after not in seen and time.monotonic() < until:
+        seen += os.read(master, 4096)
+    time.sleep(0.5)
+    os.killpg(program.pid, signal.SIGINT)
+    try:
+        while chunk := os.read(master, 4096):
+            seen += chunk
+    except OSError:  # the terminal is gone with the last process
+        pass
+    return program.wait(timeout=60), re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", seen.decode())
+
+
+@pytest.mark.parametrize(
+    ("after", "words"),
+    [
+        (b"identifying", ("identify", "arm.urdf", "run1.csv", "--out", "deep/stopped")),
+        (b"repetitions", ("compare", "planar2", "--repetitions", "40", "--workers", "2")),
+    ],
+)
+def test_ctrl_c_ends_with_one_line_and_leaves_no_empty_folder(arm, after, words):
+    code, said = interrupted(arm, after, *words)
+    assert code == 130, said
+    assert NOTHING_KEPT in " ".join(said.split())
+    assert "Traceback" not in said
+    assert "Error" not in said
+    assert not (arm / "deep").exists()
+
+
+def test_every_command_has_its_place_and_an_example():
+    placed = {name: example for group in EXAMPLES.values() for name, example in group.items()}
+    assert set(placed) == set(COMMANDS)
+    assert all(example.split()[0] == name for name, example in placed.items())
+    shown = mindyn_program("--help", columns=COLUMNS).out
+    assert all(f"$ mindyn {example}" in shown for example in placed.values())
+    assert [shown.index(panel) for panel in EXAMPLES] == sorted(shown.index(panel) for panel in EXAMPLES)
