@@ -55,7 +55,7 @@ def estimate_of(base, beta, seed=0, size=0.2):
 
 
 def on_a_grid(base, beta, whitened, eps, points):
-    """The nearest values by SCS with a matrix inequality at every point of a grid."""
+    """The nearest values by SCS with a matrix inequality at every point of a grid, taken in where they are broken."""
     import cvxpy as cp
 
     family = InertiaFamily(base)
@@ -63,17 +63,25 @@ def on_a_grid(base, beta, whitened, eps, points):
     scales = family.scales * family.scales[:, None]
     units = np.array([regressor_matrices(base, unit, q) * scales for unit in np.eye(base.count)])
     x, n = cp.Variable(base.count), len(scales)
-    held = [
-        cp.reshape(units[:, k].reshape(base.count, -1).T @ x, (n, n), order="C") >> eps * np.eye(n)
-        for k in range(len(q))
-    ]
-    cp.Problem(cp.Minimize(cp.sum_squares(whitened @ (x - beta))), held).solve(
-        solver=cp.SCS, eps=1e-7, max_iters=200_000
-    )
-    return np.asarray(x.value)
+    taken: list[int] = []
+    value = beta
+    for _ in range(40):
+        least = np.linalg.eigvalsh(np.tensordot(value, units, 1))[:, 0]
+        broken = [int(k) for k in np.argsort(least)[:12] if least[k] < eps - 1e-7 and int(k) not in taken]
+        if not broken:
+            return value
+        taken += broken
+        held = [
+            cp.reshape(units[:, k].reshape(base.count, -1).T @ x, (n, n), order="C") >> eps * np.eye(n) for k in taken
+        ]
+        cp.Problem(cp.Minimize(cp.sum_squares(whitened @ (x - beta))), held).solve(
+            solver=cp.SCS, eps=1e-8, max_iters=200_000
+        )
+        value = np.asarray(x.value)
+    raise AssertionError("the grid's inequalities were not all met")
 
 
-@pytest.mark.parametrize(("seed", "joints", "points"), [(0, 2, 181), (1, 2, 181), (4, 2, 181), (5, 3, 25)])
+@pytest.mark.parametrize(("seed", "joints", "points"), [(0, 2, 181), (1, 2, 181), (4, 2, 181), (5, 3, 73)])
 def test_the_move_is_that_of_another_solver(seed, joints, points):
     base, beta = impossible(seed, joints)
     weights = 1 / np.maximum(np.abs(beta), 0.02)
@@ -81,8 +89,8 @@ def test_the_move_is_that_of_another_solver(seed, joints, points):
     found = mend_values(base, beta, weights, eps=eps)
     other = on_a_grid(base, beta, np.diag(weights), eps, points)
     distance = float(np.linalg.norm(weights * (other - beta)))
-    assert found.distance == pytest.approx(distance, rel=ANOTHER_SOLVER if joints == 2 else 3e-2)
-    assert_close(weights * (found.beta - beta), weights * (other - beta), 0.02 if joints == 2 else 0.2)
+    assert found.distance == pytest.approx(distance, rel=ANOTHER_SOLVER)
+    assert_close(weights * (found.beta - beta), weights * (other - beta), 0.02)
     assert found.after >= 0.99 * eps
 
 
