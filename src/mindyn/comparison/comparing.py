@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from mindyn.algebra.spread import NORMAL_95
 from mindyn.algebra.values import Array
 from mindyn.comparison.log_sets import HeldOut, Split
 from mindyn.comparison.methods import Fit
@@ -180,7 +179,7 @@ def _within(a: Estimate, b: Estimate) -> tuple[int, int]:
     """Parameters that both tell, and how many of them differ by no more than their joint interval."""
     shared = [name for name in a.names if name in b.names]
     at, bt = [a.names.index(n) for n in shared], [b.names.index(n) for n in shared]
-    variance = np.diag(a.covariance)[at] + np.diag(b.covariance)[bt]
-    told = np.isfinite(variance) & (variance > 0)
+    widths = np.hypot(a.half_widths[at], b.half_widths[bt])
+    told = np.isfinite(widths) & (widths > 0)
     apart = np.abs(a.beta[at] - b.beta[bt])
-    return int((apart[told] <= NORMAL_95 * np.sqrt(variance[told])).sum()), int(told.sum())
+    return int((apart <= widths)[told].sum()), int(told.sum())
