@@ -32,6 +32,7 @@ from mindyn.identification.identify import identify as identify_logs
 from mindyn.identification.methods import METHODS
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.log import Log, source_of
+from mindyn.logs.mounting import mounted_as_logged
 from mindyn.logs.reading import LogScan, scan_log
 from mindyn.reading import read_toml
 from mindyn.regression.rows import sources_of
@@ -99,6 +100,8 @@ def identify(
         raise InputError(f"given more than once: {', '.join(twice)}", hint="a log counts once")
     start = perf_counter()
     arm, settings = options.load(robot, _drives(drives)), _conditioning(conditioning)
+    if options.gravity is None and options.mount is None:
+        arm = mounted_as_logged(arm, [*logs, *(held_out or ())])
     believed: Robot | Literal["robot"] = "robot" if prior is None else load_like(prior, arm)
     whole, others = [] if stream else read_logs(logs, arm), read_logs(held_out or (), arm)
     training = _scanned(logs, arm) if stream else whole

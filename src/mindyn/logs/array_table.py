@@ -28,6 +28,7 @@ class ArrayTable:
         self.name = name
         self.names = tuple(arrays)
         self.stated: Mapping[str, Any] = {}
+        self.notes: tuple[str, ...] = ()
         self._arrays = arrays
         self._joint_count = joint_count
 

@@ -41,6 +41,7 @@ class BagTable:
         self.name = path.name
         self.joints = robot.primary_names
         self.topic = _one_topic(path, topic)
+        self.notes: tuple[str, ...] = ()
         messages = list(islice(_messages(path, self.topic), _FIRST_MESSAGES))
         named = dict.fromkeys(name for message in messages for name in message.names)
         self.names = ("stamp", *(f"{name}.{kind}" for name in named for kind in FIELDS))

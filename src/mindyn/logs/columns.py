@@ -24,20 +24,24 @@ _FIELD: Final = re.compile(r"\{\{|\}\}|\{(i0|i|joint)(?::(0?\d)d?)?\}|[{}]")
 
 @dataclass(frozen=True, slots=True)
 class Pick:
-    """How a signal is taken from a table: n columns in the robot's order, or the `order` of one array's columns."""
+    """How a signal is taken from a table: n columns in the robot's order, or the `order` of one array's columns.
+
+    count  columns of the array
+    """
 
     signal: str
     names: tuple[str, ...]
     order: tuple[int, ...] | None = None
+    count: int = 0
 
     def take(self, chunk: Chunk) -> Array:
         """(rows, n) in the robot's order."""
         if self.order is None:
             return np.column_stack([_one_column(chunk, name) for name in self.names])
         array = chunk[self.names[0]]
-        if array.ndim != 2 or array.shape[1] != len(self.order):
+        if array.ndim != 2 or array.shape[1] != self.count:
             raise LogError(
-                f"array {self.names[0]!r} has shape {array.shape}, but `joints` names {len(self.order)} columns",
+                f"array {self.names[0]!r} has shape {array.shape}, but `joints` names {self.count} columns",
                 hint="is this the log of another robot?",
             )
         return np.asarray(array[:, self.order], dtype=np.float64)
@@ -62,7 +66,6 @@ def pick_signal(signal: str, statement: Statement, robot: Robot, table: Table) -
             f"{table.name} has no {signal} column {', '.join(missing)}; {both_lists(table.names, robot)}",
             hint=f"is it the log of another robot, or is the pattern another? {_UNLOGGED}",
         )
-    _refuse_further_joint(signal, stated, robot, table)
     return Pick(signal, names)
 
 
@@ -108,6 +111,8 @@ def _column_names(signal: str, stated: ColumnNames, joints: Sequence[str] | None
         return tuple(_from_pattern(stated, signal, order.index(name), name) for name in robot.primary_names)
     if isinstance(stated, Mapping):
         _require_joints(f"columns.{signal}", list(stated), robot)
+        if more := [name for name in stated if name not in robot.primary_names]:
+            raise LogError(f"columns.{signal} names {', '.join(more)}, which the robot has not", hint="leave them out")
         return tuple(stated[name] for name in robot.primary_names)
     if len(stated) != len(robot.primary_names):
         raise LogError(
@@ -143,25 +148,32 @@ def _pick_array(signal: str, name: str, joints: Sequence[str] | None, robot: Rob
             hint=f"state joints = {list(robot.primary_names)}, in the order of the array's columns",
         )
     _require_joints("joints", joints, robot)
-    return Pick(signal, (name,), tuple(list(joints).index(joint) for joint in robot.primary_names))
+    return Pick(signal, (name,), tuple(list(joints).index(joint) for joint in robot.primary_names), len(joints))
 
 
 def _require_joints(what: str, given: Sequence[str], robot: Robot) -> None:
-    if sorted(given) != sorted(robot.primary_names):
+    named = [name for name in given if name in robot.primary_names]
+    if sorted(named) != sorted(robot.primary_names):
         raise LogError(
             f"{what} names {', '.join(given)}, but the robot has the joints {', '.join(robot.primary_names)}",
             hint=f"is it the log of another robot? {_UNLOGGED}",
         )
 
 
-def _refuse_further_joint(signal: str, stated: ColumnNames, robot: Robot, table: Table) -> None:
-    """A numbered pattern that goes on past the last joint belongs to a robot with more joints."""
-    if not isinstance(stated, str) or "{joint" in stated:
-        return
-    following = _from_pattern(stated, signal, len(robot.primary_names), "")
-    if following in table.names:
-        raise LogError(
-            f"{table.name} goes on with {following!r} after the robot's {len(robot.primary_names)} joints; "
-            f"{both_lists(table.names, robot)}",
-            hint=f"is it the log of another robot? if not, list the columns: columns.{signal} = [...]",
-        )
+def further_columns(statement: Statement, robot: Robot, tables: Mapping[str, Table]) -> list[str]:
+    """Notes on numbered columns that go on past the robot's last joint: a gripper, an axis, or another robot."""
+    notes = []
+    for signal, table in tables.items():
+        stated = statement.columns[signal]
+        if not isinstance(stated, str) or "{i" not in stated:
+            continue
+        more: list[str] = []
+        count = len(statement.joints or robot.primary_names)
+        while (following := _from_pattern(stated, signal, count + len(more), "")) in table.names:
+            more.append(following)
+        if more:
+            notes.append(
+                f"{signal} columns after those of the robot's {len(robot.primary_names)} joints are not used: "
+                f"{', '.join(more)}; is it the log of another robot?"
+            )
+    return notes

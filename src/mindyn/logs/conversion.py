@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from mindyn.algebra.values import Array, frozen_array
 from mindyn.equations.loop_closure import primary_gears
+from mindyn.logs.faults import Faults
 from mindyn.logs.findings import LogError
 from mindyn.logs.statement import PerJoint, Statement
 from mindyn.logs.units import factor, is_current
@@ -37,18 +39,29 @@ class Conversion:
         return values + self.offset if signal == "position" else values
 
 
-def conversion_of(statement: Statement, robot: Robot, signals: tuple[str, ...]) -> Conversion:
-    """The conversion that the statement asks for; gears from the statement, else from the robot's drives."""
+def conversion_of(statement: Statement, robot: Robot, signals: tuple[str, ...], faults: Faults) -> Conversion:
+    """The conversion that the statement asks for; gears from the statement, else from the robot's drives.
+
+    faults  takes what is missing or wrong; the conversion is of use where it stays empty
+    """
     matrices = {}
     for signal in signals:
-        scales = np.diag(_scales(signal, statement, robot))
-        if statement.side_of(signal) == "joint":
-            matrices[signal] = scales
-        elif signal == "torque":
-            matrices[signal] = motor_gears(statement, robot).T @ scales
-        else:
-            matrices[signal] = np.asarray(np.linalg.solve(motor_gears(statement, robot), scales), dtype=np.float64)
-    return Conversion(matrices, _offset(statement, robot))
+        scales = faults.of(partial(_scales, signal, statement, robot))
+        side = faults.of(partial(statement.side_of, signal))
+        G = faults.of(lambda: motor_gears(statement, robot)) if side == "motor" else np.eye(len(robot.primary_names))
+        if scales is not None and G is not None:
+            S = np.diag(scales)
+            solved = G.T @ S if signal == "torque" else np.linalg.solve(G, S)
+            matrices[signal] = np.asarray(S if side == "joint" else solved, dtype=np.float64)
+    gains = faults.of(lambda: _gains(statement, robot))
+    if "torque" in matrices and gains is not None:
+        matrices["torque"] = gains[:, None] * matrices["torque"]
+    offset = faults.of(lambda: _offset(statement, robot))
+    return Conversion(matrices, np.zeros(0) if offset is None else offset)
+
+
+def _gains(statement: Statement, robot: Robot) -> Array | None:
+    return None if statement.drive_gains is None else per_joint(statement.drive_gains, robot, "drive_gains")
 
 
 def motor_gears(statement: Statement, robot: Robot) -> Array:

@@ -31,10 +31,10 @@ def _parquet(path: Path, robot: Robot, said: Statement) -> Table:  # noqa: ARG00
     return ParquetTable(path)
 
 
-def _arrays(path: Path, robot: Robot, said: Statement) -> Table:  # noqa: ARG001
+def _arrays(path: Path, robot: Robot, said: Statement) -> Table:
     from mindyn.logs.array_table import open_arrays
 
-    return open_arrays(path, len(robot.primary_names))
+    return open_arrays(path, len(said.joints or robot.primary_names))
 
 
 def _bag(path: Path, robot: Robot, said: Statement) -> Table:

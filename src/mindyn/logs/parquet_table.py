@@ -30,6 +30,7 @@ class ParquetTable:
         self.path = path
         self.name = path.name
         self.stated: Mapping[str, Any] = {}
+        self.notes: tuple[str, ...] = ()
         try:
             with without_panic_text():
                 frame = pl.scan_parquet(path)

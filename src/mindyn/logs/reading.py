@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,14 +13,16 @@ import numpy as np
 from mindyn.algebra.values import Array
 from mindyn.logs.checks import unit_notes
 from mindyn.logs.cleaning import Cleaner
-from mindyn.logs.columns import Pick, both_lists, further_joints, pick_signal
+from mindyn.logs.columns import Pick, both_lists, further_columns, further_joints, pick_signal
 from mindyn.logs.conversion import Conversion, conversion_of
+from mindyn.logs.faults import Faults
 from mindyn.logs.findings import LogError
 from mindyn.logs.formats import open_table
 from mindyn.logs.log import Log, Source, joined, source_of
+from mindyn.logs.mounting import require_mount
 from mindyn.logs.oddities import Oddities
 from mindyn.logs.row_blocks import in_step
-from mindyn.logs.statement import SIGNALS, ColumnNames, Statement, read_sidecar
+from mindyn.logs.statement import SIGNALS, ColumnNames, Statement, read_sidecar, sidecar_path
 from mindyn.logs.tables import Table, row_count
 from mindyn.logs.units import factor
 from mindyn.robots.robot import Robot
@@ -38,19 +41,35 @@ class LogScan:
         self.path = path
         self.robot = robot
         self.chunk_rows = chunk_rows
-        said = Statement().merged(read_sidecar(path)).merged(stated)
+        self.tables: dict[str, Table] = {}
+        self.picks: dict[str, Pick] = {}
+        faults = Faults()
+        sidecar = read_sidecar(path)
+        said, wrong = Statement().merged_sound(sidecar)
+        said, wrong_too = said.merged_sound(stated)
+        faults.found.extend([*wrong, *wrong_too])
         main = open_table(path, robot, said)
-        self.statement = Statement().merged(main.stated).merged(read_sidecar(path)).merged(stated)
-        self.signals = _logged_signals(self.statement, main, robot)
-        self.tables = {signal: self._table(signal, main) for signal in self.signals}
-        self.picks = {s: pick_signal(s, self.statement, robot, table) for s, table in self.tables.items()}
-        self.time_column = _time_column(self.statement, main, robot)
-        self.conversion: Conversion = conversion_of(self.statement, robot, self.signals)
+        own, _ = Statement().merged(main.stated).merged_sound(sidecar)
+        self.statement, _ = own.merged_sound(stated)
+        self.signals = faults.of(lambda: _logged_signals(self.statement, main, robot)) or ()
+        for signal in self.signals:
+            faults.of(partial(self._pick, signal, main))
+        self.time_columns = faults.of(lambda: _time_columns(self.statement, main, robot)) or ()
+        self.conversion: Conversion = conversion_of(self.statement, robot, self.signals, faults)
+        faults.of(lambda: require_mount(self.statement, robot))
+        faults.raise_all(_where(path, sidecar))
         self.main = main
-        used = {str(self.statement.columns.get("time")), *(one for pick in self.picks.values() for one in pick.names)}
+        used = {*self.time_columns, *(one for pick in self.picks.values() for one in pick.names)}
         needed = {signal: self.tables[signal] for signal in NEEDED}
-        self.known_notes = _further_note(further_joints(self.statement, robot, needed, used))
-        self.notes = self.known_notes
+        self.known_notes = (
+            *_further_note(further_joints(self.statement, robot, needed, used)),
+            *further_columns(self.statement, robot, self.tables),
+        )
+        self.notes: tuple[str, ...] = self.known_notes
+
+    def _pick(self, signal: str, main: Table) -> None:
+        self.tables[signal] = self._table(signal, main)
+        self.picks[signal] = pick_signal(signal, self.statement, self.robot, self.tables[signal])
 
     def _table(self, signal: str, main: Table) -> Table:
         file = self.statement.files.get(signal)
@@ -65,7 +84,8 @@ class LogScan:
     def __iter__(self) -> Iterator[Log]:
         cleaner, oddities = Cleaner(self.path.name), Oddities(self.robot)
         notes: tuple[str, ...] = ()
-        for chunk in self._converted(oddities):
+        for whole in self._converted(oddities):
+            chunk = self._in_range(whole)
             cleaned = cleaner.clean(chunk)
             if not len(cleaned):
                 continue
@@ -74,7 +94,8 @@ class LogScan:
             oddities.see(cleaned)
             yield cleaned
         left_out = cleaner.notes(self.robot.primary_names, tuple(self.statement.accept))
-        self.notes = (*self.known_notes, *notes, *left_out, *oddities.notes())
+        of_files = [note for table in self._distinct() for note in table.notes]
+        self.notes = (*self.known_notes, *of_files, *notes, *left_out, *oddities.notes())
 
     def _converted(self, oddities: Oddities) -> Iterator[Log]:
         first_row, start = 0, None
@@ -86,12 +107,12 @@ class LogScan:
                 logged = pick.take(chunks[id(self.tables[signal])])
                 oddities.see_columns(pick, logged)
                 values[signal] = self.conversion.apply(signal, logged)
-            if self.time_column is None:
+            if not self.time_columns:
                 time: Array = rows / float(self.statement.rate_hz or np.nan)
             else:
-                stamps = chunks[id(self.main)][self.time_column]
-                start = stamps[0] if start is None else start
-                time = (stamps - start) * factor("time", self.statement.unit("time", ""), "", "")
+                stamps = [chunks[id(self.main)][name] for name in self.time_columns]
+                start = [column[0] for column in stamps] if start is None else start
+                time = self._seconds([column - first for column, first in zip(stamps, start, strict=True)])
             yield self._log(time, rows, values)
             first_row += len(rows)
 
@@ -100,9 +121,26 @@ class LogScan:
         names = self.robot.primary_names
         return Log(names, time, values["position"], values["torque"], rows, qd, qdd, self.statement)
 
+    def _seconds(self, since: Sequence[Array]) -> Array:
+        """(N,) s of the stamps since the first row; of two columns, whole seconds and nanoseconds."""
+        if len(since) == 2:
+            return np.asarray(since[0] * 1.0 + since[1] * 1e-9)
+        return np.asarray(since[0] * factor("time", self.statement.unit("time", ""), "", ""))
+
+    def _in_range(self, chunk: Log) -> Log:
+        """The rows of the chunk that `rows` and `times` of the statement leave."""
+        keep = np.ones(len(chunk), dtype=bool)
+        if self.statement.rows is not None:
+            first, end = self.statement.rows
+            keep &= (chunk.rows >= first) & (chunk.rows < end)
+        if self.statement.times is not None:
+            start, last = self.statement.times
+            keep &= (chunk.time >= start) & (chunk.time <= last)
+        return chunk if keep.all() else chunk.take(keep)
+
     def _distinct(self) -> list[Table]:
         """The tables, the main one (of the stamps) among them, each once."""
-        used = [*self.tables.values(), *([self.main] if self.time_column is not None else [])]
+        used = [*self.tables.values(), *([self.main] if self.time_columns else [])]
         return list({id(table): table for table in used}.values())
 
     def _wanted(self) -> list[tuple[Table, list[str]]]:
@@ -110,7 +148,7 @@ class LogScan:
         for table in self._distinct():
             picks: list[Pick] = [self.picks[s] for s in self.signals if self.tables[s] is table]
             names = [name for pick in picks for name in pick.names]
-            times = [self.time_column] if self.time_column is not None and table is self.main else []
+            times = self.time_columns if table is self.main else ()
             wanted.append((table, list(dict.fromkeys([*times, *names]))))
         return wanted
 
@@ -152,22 +190,32 @@ def _further_note(joints: Sequence[str]) -> tuple[str, ...]:
     return (f"logged joints that the robot has not are not used: {', '.join(joints)}; is it the log of another robot?",)
 
 
-def _time_column(statement: Statement, table: Table, robot: Robot) -> str | None:
+def _where(path: Path, sidecar: Mapping[str, Any]) -> str:
+    file = sidecar_path(path)
+    return f"{path.name} in {file.name}" if sidecar and file is not None else path.name
+
+
+def _time_columns(statement: Statement, table: Table, robot: Robot) -> tuple[str, ...]:
+    """The column of stamps, or those of whole seconds and nanoseconds; none where a rate is stated."""
     if statement.rate_hz is not None:
-        return None
-    column: ColumnNames | None = statement.columns.get("time")
-    if not isinstance(column, str):
+        return ()
+    stated: ColumnNames | None = statement.columns.get("time")
+    columns = (stated,) if isinstance(stated, str) else tuple(stated or ())
+    if not columns or isinstance(stated, Mapping) or len(columns) > 2:
         raise LogError(
             f"the time of {table.name} is not stated; {both_lists(table.names, robot)}",
-            hint='state columns.time = "..." with units.time, or rate_hz = ... if the rows are uniform',
+            hint='state columns.time = "..." with units.time, or = ["SECONDS", "NANOSECONDS"], or rate_hz = ... if the '
+            "rows are uniform",
         )
-    if column not in table.names:
-        raise LogError(
-            f"{table.name} has no time column {column!r}; {both_lists(table.names, robot)}",
-            hint=f"columns.time in {table.name}.toml, or in the call, names it",
-        )
-    statement.unit("time", "")
-    return column
+    for column in columns:
+        if column not in table.names:
+            raise LogError(
+                f"{table.name} has no time column {column!r}; {both_lists(table.names, robot)}",
+                hint=f"columns.time in {table.name}.toml, or in the call, names it",
+            )
+    if len(columns) == 1:
+        statement.unit("time", "")
+    return columns
 
 
 def scan_log(

@@ -23,6 +23,7 @@ class Table(Protocol):
     name    what messages call the file
     names   names of its columns
     stated  what the format itself says about its columns (see `Statement`)
+    notes   what is worth knowing of the file; after its chunks were read, of its rows as well
     """
 
     @property
@@ -33,6 +34,9 @@ class Table(Protocol):
 
     @property
     def stated(self) -> Mapping[str, Any]: ...  # noqa: D102 - see the class
+
+    @property
+    def notes(self) -> tuple[str, ...]: ...  # noqa: D102 - see the class
 
     def chunks(self, names: Collection[str], rows: int) -> Iterator[Chunk]:
         """The named columns, at most about `rows` rows at a time, in file order."""
@@ -67,6 +71,11 @@ class Guarded:
     def __init__(self, table: Table, form: str) -> None:
         self._table, self._form = table, form
         self.name, self.names, self.stated = table.name, table.names, table.stated
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Those of the table."""
+        return self._table.notes
 
     def chunks(self, names: Collection[str], rows: int) -> Iterator[Chunk]:
         """The chunks of the table."""

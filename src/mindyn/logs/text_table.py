@@ -40,7 +40,7 @@ class TextTable:
         self.path = path
         self.name = path.name
         self.stated: Mapping[str, Any] = {}
-        with path.open("rb") as file:
+        with self._open() as file:
             lines, blank = [self._line(file) for _ in range(1 + skip_rows)], 0
             while (after := self._line(file)) and not after.strip():
                 blank += len(after)
@@ -58,9 +58,20 @@ class TextTable:
         named = not all(_is_number(word, self.decimal) for word in words)
         self.names = tuple(words) if named else tuple(f"column_{k + 1}" for k in range(len(words)))
         self.data_start = sum(map(len, lines[: named + skip_rows])) + (blank if named else 0)
+        count = len(self.names)
+        unnamed = f"{path.name} has no line of names: its columns are called column_1 to column_{count}"
+        self.notes: tuple[str, ...] = () if named else (unnamed,)
         repeated = sorted(name for name, count in Counter(self.names).items() if count > 1)
         if repeated:
             raise LogError(f"{path.name} has more than one column named {listed(repeated)}")
+
+    def _open(self) -> IO[bytes]:
+        """The bytes of the file; returns that end the lines of old programs are taken as line feeds."""
+        with self.path.open("rb") as file:
+            start = file.read(LONGEST_LINE)
+        if b"\r" not in start or b"\n" in start:
+            return self.path.open("rb")
+        return io.BufferedReader(_LineFeeds(self.path.open("rb", buffering=0)))
 
     def _line(self, file: IO[bytes]) -> bytes:
         line = file.readline(LONGEST_LINE + 1)
@@ -90,7 +101,7 @@ class TextTable:
             before += len(frame)
 
     def _line_blocks(self) -> Iterator[bytes]:
-        with self.path.open("rb") as file:
+        with self._open() as file:
             file.seek(self.data_start)
             rest = b""
             while data := file.read(_BLOCK_BYTES):
@@ -102,8 +113,17 @@ class TextTable:
                     rest += data
                 if len(rest) > LONGEST_LINE:
                     raise self._too_long()
-            if rest.strip():
+            if rest.strip() and not self._cut_off(rest):
                 yield rest
+
+    def _cut_off(self, line: bytes) -> bool:
+        """Whether the last line, which no line feed ends, lacks cells; a note then says that it is left out."""
+        cells = len(split_line(line.decode("utf-8", "replace").strip("\r\n"), self.separator))
+        if cells >= len(self.names) - self.open_ended:
+            return False
+        cut = f"the last line of {self.name} is cut off after {cells} of {len(self.names)} cells; left out"
+        self.notes = (*(note for note in self.notes if note != cut), cut)
+        return True
 
     def _parsed(self, block: bytes, names: list[str], before: int) -> pl.DataFrame:
         try:
@@ -155,6 +175,31 @@ class TextTable:
             if cells > count or (k == 0 and cells < count):
                 return f"row {before + k} has {cells} cells"
         return "its quotes are not in pairs"
+
+
+class _LineFeeds(io.RawIOBase):
+    """A file with line feeds in place of its returns, byte by byte."""
+
+    def __init__(self, file: io.FileIO) -> None:
+        self._file = file
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return self._file.seek(offset, whence)
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._file.read(len(buffer)).replace(b"\r", b"\n")
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
 
 
 def split_line(line: str, separator: str) -> list[str]:
