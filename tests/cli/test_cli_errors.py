@@ -21,12 +21,13 @@ OF_ROBOTS = {
     "bench": (),
     "excite": (),
     "simulate": ("--out", "log.csv"),
+    "log": (),
     "identify": ("log.csv",),
     "compare": ("--repetitions", "1", "--workers", "1"),
     "tests": (".",),
 }
 """Commands that take a robot, and what they need behind it."""
-BEFORE_THE_ROBOT = {"tests": ("plan",)}
+BEFORE_THE_ROBOT = {"tests": ("plan",), "log": ("table.csv",)}
 
 
 @pytest.fixture(autouse=True)

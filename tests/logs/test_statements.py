@@ -163,3 +163,100 @@ def test_joints_name_what_a_numbered_pattern_counts(tmp_path):
     assert_close(read_log(tmp_path / "run.parquet", arm(), stated={**stated, "joints": order}).q, MOTION.q, EXACT)
     with pytest.raises(LogError, match=r"joints names pan, lift, elbow, but the robot has .*\nhint: .*--lock"):
         read_log(tmp_path / "run.parquet", arm(), stated={**stated, "joints": ("pan", "lift", "elbow")})
+
+
+def test_all_faults_of_a_sidecar_are_told_at_once(path):
+    (path.parent / "run.parquet.toml").write_text(
+        SIDECAR.replace('position = "rad"', "")
+        .replace('side = "joint"', 'side = "link"\nskip_rows = -1\ncolums = 3')
+        .replace('time = "t"', 'time = "clock"')
+        .replace('torque = "tau_{joint}"', 'torque = "tau_{nonsense}"')
+    )
+    with pytest.raises(LogError) as refused:
+        read_log(path, arm())
+    said = str(refused.value)
+    assert said.startswith("6 things are wrong with what is stated of run.parquet in run.parquet.toml:")
+    for part in (
+        'state "motor" or "joint"',
+        "skip_rows = -1",
+        "no entry 'colums'",
+        "did you mean 'columns'?",
+        "no time column 'clock'",
+        "columns.torque = 'tau_{nonsense}' is not a pattern",
+        "no unit is stated for position",
+    ):
+        assert part in said
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"columns": 5}, {"units": "rad"}, {"joints": "elbow"}, {"rows": [3, 1]}, {"rows": 4}]
+)
+def test_keys_of_a_wrong_kind_are_named(path, wrong):
+    with pytest.raises(LogError, match=f"{next(iter(wrong))} = .* must be"):
+        read_log(path, arm(), stated={**STATED, **wrong})
+
+
+def test_a_question_mark_is_no_answer(path):
+    with pytest.raises(LogError, match=r"(?s)units.torque is still a question.*gears is still a question"):
+        read_log(path, arm(), stated={**STATED, "units": {**UNITS, "torque": "?"}, "gears": "?"})
+
+
+def test_row_and_time_ranges(path):
+    log = read_log(path, arm(), stated={**STATED, "rows": [50, 120]})
+    assert_close(log.tau, MOTION.tau[50:120], EXACT)
+    assert_close(log.rows, np.arange(50, 120), EXACT)
+    assert_close(read_log(path, arm(), stated={**STATED, "times": [0.1, 0.2]}).q, MOTION.q[50:101], EXACT)
+    with pytest.raises(LogError, match="rows and times of run.parquet leave no row"):
+        read_log(path, arm(), stated={**STATED, "rows": [5000, 6000]})
+
+
+def test_drive_gains_scale_the_torque_of_each_joint(path):
+    log = read_log(path, arm(), stated={**STATED, "drive_gains": {"elbow": 2.0, "wrist": 1.0, "shoulder": 0.5}})
+    assert_close(log.tau, MOTION.tau * [0.5, 2.0, 1.0], SAME_ALGEBRA)
+
+
+def test_the_mount_of_a_log_is_that_of_its_robot(path):
+    from mindyn.logs.mounting import mounted_as_logged
+
+    (path.parent / "run.parquet.toml").write_text('mount = "ceiling"\n' + SIDECAR)
+    with pytest.raises(LogError, match=r"under a gravity of \[0, 0, 9.81\] m/s\^2 in the root's frame"):
+        read_log(path, arm())
+    hanging = mounted_as_logged(arm(), [path])
+    assert_close(hanging.gravity, np.array([0, 0, 9.81]), SAME_ALGEBRA)
+    assert len(read_log(path, hanging)) == 300
+    standing = path.with_name("other.parquet")
+    standing.write_bytes(path.read_bytes())
+    with pytest.raises(MindynError, match="other.parquet was made under another gravity than run.parquet"):
+        mounted_as_logged(arm(), [path, standing])
+
+
+def test_seconds_and_nanoseconds_are_one_time(tmp_path):
+    stamp = np.round(1e9 * MOTION.t).astype(np.int64) + 1_700_000_000_900_000_000
+    table = {**MOTION.table(), "sec": stamp // 10**9, "nsec": stamp % 10**9}
+    pl.DataFrame(table).write_parquet(tmp_path / "run.parquet")
+    stated = {**STATED, "columns": {**COLUMNS, "time": ["sec", "nsec"]}}
+    assert_close(read_log(tmp_path / "run.parquet", arm(), stated=stated).time, MOTION.t, SAME_ALGEBRA)
+
+
+def test_joints_may_name_columns_of_an_array_that_are_not_used(tmp_path):
+    wide = {"q": np.column_stack([MOTION.t, MOTION.q]), "tau": np.column_stack([MOTION.t, MOTION.tau])}
+    np.savez(tmp_path / "run.npz", t=MOTION.t, **wide)
+    stated = {**STATED, "columns": {"time": "t", "position": "q", "torque": "tau"}, "joints": ["gripper", *NAMES]}
+    assert_close(read_log(tmp_path / "run.npz", arm(), stated=stated).tau, MOTION.tau, EXACT)
+
+
+def test_returns_end_lines_and_a_last_line_cut_off_is_left_out(tmp_path):
+    text = pl.DataFrame(MOTION.table()).write_csv()
+    (tmp_path / "old.csv").write_bytes(text.replace("\n", "\r").encode())
+    assert_close(read_log(tmp_path / "old.csv", arm(), stated=STATED).tau, MOTION.tau, EXACT)
+    (tmp_path / "cut.csv").write_text(text.rstrip().rpartition(",")[0])
+    log = read_log(tmp_path / "cut.csv", arm(), stated=STATED)
+    assert "the last line of cut.csv is cut off after 9 of 10 cells; left out" in log.notes
+    assert_close(log.tau, MOTION.tau[:-1], EXACT)
+    (tmp_path / "unnamed.csv").write_text(text.partition("\n")[2])
+    columns = {
+        "time": "column_1",
+        **{s: [f"column_{2 + 3 * j + k}" for j in range(3)] for k, s in enumerate(("position", "velocity", "torque"))},
+    }
+    unnamed = read_log(tmp_path / "unnamed.csv", arm(), stated={**STATED, "columns": columns})
+    assert "unnamed.csv has no line of names: its columns are called column_1 to column_10" in unnamed.notes

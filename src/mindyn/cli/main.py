@@ -24,6 +24,7 @@ COMMANDS: Mapping[str, str] = {
     "count": "Multiplications and additions that one evaluation takes.",
     "excite": "Design an exciting motion within a robot's limits; Ctrl-C takes the best so far.",
     "simulate": "Simulate a motion and write what sensors would have logged.",
+    "log": "Look at a log: what its columns seem to mean, with the evidence, and the draft of its sidecar file.",
     "identify": "Identify the dynamic parameters of a robot from its logs.",
     "tests": "Plan Yoshida's simple tests, simulate them, or identify a robot from their logs.",
     "compare": "Compare identification methods on a simulated robot: bias, spread, time, number of tests.",

@@ -141,6 +141,15 @@ def suspicions(robot: Robot, samples: Samples) -> list[Suspicion]:
     return [cure] if cure is not None and left < min(CURED * stated, EXPLAINED**2) else []
 
 
+def agreement(robot: Robot, samples: Samples) -> tuple[float, Array] | None:
+    """Misfit of the log to the file's inertials, and slopes of the strong joints' torques; None without inertials."""
+    compared = _comparison(robot, samples)
+    if compared is None:
+        return None
+    T = compared.file_torque()
+    return compared.misfit(T), compared.slopes(T)
+
+
 def _comparison(robot: Robot, samples: Samples) -> _Comparison | None:
     n = len(samples.joint_names)
     if robot.loops or not _states_masses(robot) or len(samples) < FEWEST_ROWS * n:

@@ -43,6 +43,16 @@ class ArrayTable:
         for start in range(0, next(iter(lengths.values())), rows):
             yield {name: self._slice(name, along[name], start, start + rows) for name in names}
 
+    def head(self, rows: int) -> dict[str, NDArray[Any]]:
+        """The first `rows` of every array of real numbers, time along its longer axis."""
+        found = {}
+        for name, array in self._arrays.items():
+            if array.dtype.kind not in "iuf":
+                continue
+            wide = len(array.shape) == 2 and array.shape[1] > array.shape[0]
+            found[name] = self._slice(name, int(wide), 0, rows)
+        return found
+
     def _time_axis(self, name: str) -> int:
         shape, n = self._arrays[name].shape, self._joint_count
         if len(shape) == 1 or shape[1] == 1:

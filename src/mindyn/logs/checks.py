@@ -37,7 +37,7 @@ def unit_notes(log: Log, robot: Robot, accepted: Collection[str]) -> tuple[str, 
     return tuple(note for note in (*found, *_limit_notes(log, robot)) if note)
 
 
-def _reach(robot: Robot) -> Array:
+def reach_of(robot: Robot) -> Array:
     """(n,) largest |q| that the limits allow; `UNLIMITED_TURN` or infinity without limits."""
     reach = []
     for joint in robot.primary_joints:
@@ -49,7 +49,7 @@ def _reach(robot: Robot) -> Array:
 
 def _degree_note(log: Log, robot: Robot, accepted: Collection[str]) -> str:
     turning = np.array([joint.kind == "revolute" for joint in robot.primary_joints])
-    peak, reach = np.abs(log.q).max(axis=0), _reach(robot)
+    peak, reach = np.abs(log.q).max(axis=0), reach_of(robot)
     beyond = turning & (peak > np.maximum(2 * reach, pi))
     if not beyond.any() or (np.deg2rad(peak[turning]) > 1.2 * reach[turning]).any():
         return ""

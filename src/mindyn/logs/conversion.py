@@ -44,10 +44,11 @@ def conversion_of(statement: Statement, robot: Robot, signals: tuple[str, ...], 
 
     faults  takes what is missing or wrong; the conversion is of use where it stays empty
     """
-    matrices = {}
+    matrices, unsided = {}, False
     for signal in signals:
         scales = faults.of(partial(_scales, signal, statement, robot))
-        side = faults.of(partial(statement.side_of, signal))
+        side = None if unsided else faults.of(partial(statement.side_of, signal))
+        unsided = statement.side is None  # said once
         G = faults.of(lambda: motor_gears(statement, robot)) if side == "motor" else np.eye(len(robot.primary_names))
         if scales is not None and G is not None:
             S = np.diag(scales)

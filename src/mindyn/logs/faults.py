@@ -32,7 +32,8 @@ class Faults:
             raise self.found[0]
         if self.found:
             lines = [f"{k}. {one.message}" + (f"\n   {one.hint}" if one.hint else "") for k, one in _numbered(self)]
-            raise LogError("\n".join([f"{len(lines)} things are wrong with what is stated of {where}:", *lines]))
+            several = f"{len(lines)} things are wrong with what is stated of {where}:"
+            raise LogError("\n".join([several, *lines]), hint="mindyn log LOG ROBOT drafts a sidecar file")
 
 
 def _numbered(faults: Faults) -> list[tuple[int, MindynError]]:

@@ -35,22 +35,32 @@ class LogScan:
     """The chunks of one log, read anew by every iteration; each is a `Log`.
 
     notes    what is worth knowing of its columns; after an iteration, of its rows as well
+    sidecar  the keys of its sidecar file; None: they are read
     """
 
-    def __init__(self, path: Path, robot: Robot, stated: Mapping[str, Any], chunk_rows: int) -> None:
+    def __init__(
+        self,
+        path: Path,
+        robot: Robot,
+        stated: Mapping[str, Any],
+        chunk_rows: int,
+        sidecar: Mapping[str, Any] | None = None,
+    ) -> None:
         self.path = path
         self.robot = robot
         self.chunk_rows = chunk_rows
         self.tables: dict[str, Table] = {}
         self.picks: dict[str, Pick] = {}
         faults = Faults()
-        sidecar = read_sidecar(path)
+        sidecar = read_sidecar(path) if sidecar is None else sidecar
         said, wrong = Statement().merged_sound(sidecar)
         said, wrong_too = said.merged_sound(stated)
         faults.found.extend([*wrong, *wrong_too])
         main = open_table(path, robot, said)
         own, _ = Statement().merged(main.stated).merged_sound(sidecar)
         self.statement, _ = own.merged_sound(stated)
+        if self.statement.side is None and "side" in {**sidecar, **stated}:
+            self.statement = replace(self.statement, side="joint")  # its fault is told already
         self.signals = faults.of(lambda: _logged_signals(self.statement, main, robot)) or ()
         for signal in self.signals:
             faults.of(partial(self._pick, signal, main))
@@ -93,6 +103,8 @@ class LogScan:
                 notes = unit_notes(cleaned, self.robot, self.statement.accept)
             oddities.see(cleaned)
             yield cleaned
+        if not cleaner.row_count and (self.statement.rows or self.statement.times):
+            raise LogError(f"rows and times of {self.path.name} leave no row", hint="rows count from 0, times are in s")
         left_out = cleaner.notes(self.robot.primary_names, tuple(self.statement.accept))
         of_files = [note for table in self._distinct() for note in table.notes]
         self.notes = (*self.known_notes, *of_files, *notes, *left_out, *oddities.notes())

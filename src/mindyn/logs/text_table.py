@@ -100,6 +100,16 @@ class TextTable:
                 yield {name: piece[name].to_numpy() for name in names}
             before += len(frame)
 
+    def texts(self, rows: int) -> pl.DataFrame:
+        """The first rows, at most `rows`, of all columns, every cell as it is written."""
+        block = next(self._line_blocks(), b"")
+        lines = block.split(b"\n", rows)[:rows]
+        return (
+            self._read(b"\n".join(lines), pl.String, 0)
+            if block
+            else pl.DataFrame(schema=dict.fromkeys(self.names, pl.String))
+        )
+
     def _line_blocks(self) -> Iterator[bytes]:
         with self._open() as file:
             file.seek(self.data_start)

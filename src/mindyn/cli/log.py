@@ -1,0 +1,140 @@
+"""`mindyn log`: what a log seems to be, the draft of its sidecar, and what is wrong with the sidecar that it has."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from mindyn.cli.arguments import JSON, complete_robot, takes_robot
+from mindyn.cli.next_step import option_words, say_next
+from mindyn.cli.runs import say_notes
+from mindyn.errors import InputError
+from mindyn.files import write_whole
+from mindyn.identification.log_drafts import draft_log
+from mindyn.logs.draft import TABLES, Belief, Draft
+from mindyn.logs.mounting import mounted_as_logged
+from mindyn.logs.reading import CHUNK_ROWS, LogScan, read_log
+from mindyn.logs.statement import read_sidecar, sidecar_path
+from mindyn.robots.loading import RobotOptions
+from mindyn.robots.robot import Robot
+from mindyn.robots.table import text_table
+
+
+@takes_robot
+def log(
+    file: Annotated[Path, typer.Argument(help="A log; with a sidecar file beside it, that is checked.")],
+    robot: Annotated[
+        str | None,
+        typer.Argument(help="Its robot: a bundled name or a file.", autocompletion=complete_robot),
+    ] = None,
+    state: Annotated[
+        list[str] | None,
+        typer.Option(help="KEY=VALUE: a line of the sidecar, as units.torque='N m'. Repeatable.", metavar="KEY=VALUE"),
+    ] = None,
+    write: Annotated[
+        bool, typer.Option("--write", help="Write the draft beside the log; it is used when confirmed.")
+    ] = False,
+    confirm: Annotated[
+        bool, typer.Option("--confirm", help="Write the draft as what you state; no ? may be left.")
+    ] = False,
+    as_json: Annotated[bool, JSON] = False,
+    *,
+    options: RobotOptions,
+) -> None:
+    """Look at a log: what its columns seem to mean, with the evidence, and the draft of its sidecar file."""
+    arm = None if robot is None else options.load(robot)
+    beside = sidecar_path(file)
+    if beside is not None and not read_sidecar(file).get("draft", False):
+        if write or confirm or state:
+            raise InputError(f"{beside.name} is there already", hint="mend it, or move it away to draft another")
+        _check(file, beside, arm, as_json)
+    else:
+        draft = stating(as_edited(draft_log(file, arm), read_sidecar(file)), state or ())
+        typer.echo(json.dumps(_data(draft), indent=1) if as_json else draft.toml(confirmed=confirm), nl=as_json)
+        say_notes(draft.notes)
+        if not (write or confirm):
+            _say(draft, f"nothing was written: --write puts the draft beside {file.name}")
+            return
+        _write(file, draft, arm, confirm)
+    if robot is not None and not (write and not confirm):
+        say_next("identify", robot, file, *option_words(options), "--out", file.with_suffix(""))
+
+
+def stating(draft: Draft, given: Sequence[str]) -> Draft:
+    """The draft with the lines that the user states, KEY=VALUE, the value as in TOML or a bare word; KEY= drops one."""
+    for line in given:
+        key, mark, text = line.partition("=")
+        if not mark or not key.strip():
+            raise InputError(
+                f"--state {line!r} is not KEY=VALUE", hint="--state units.torque='N m' --state side.torque=joint"
+            )
+        try:
+            value = tomllib.loads(f"value = {text}")["value"]
+        except tomllib.TOMLDecodeError:
+            value = text.strip()
+        draft = draft.without(key.strip())
+        draft = draft if value == "" else draft.stating(Belief(key.strip(), value, "as you stated"))
+    return draft
+
+
+def as_edited(draft: Draft, sidecar: Mapping[str, Any]) -> Draft:
+    """The draft as its user left it in the sidecar file; what says the same as before keeps its evidence."""
+    if not sidecar:
+        return draft
+    lines: dict[str, Any] = {}
+    for key, value in sidecar.items():
+        if key != "draft":
+            entries = value.items() if key in TABLES and isinstance(value, Mapping) else [("", value)]
+            lines |= {f"{key}.{entry}" if entry else key: one for entry, one in entries}
+    before = {one.key: one for one in draft.beliefs}
+    same = {key: before[key] for key, value in lines.items() if key in before and before[key].value == value}
+    made = tuple(same.get(key, Belief(key, value, "as you stated")) for key, value in lines.items())
+    return Draft(draft.name, made, draft.notes)
+
+
+def _write(file: Path, draft: Draft, arm: Robot | None, confirm: bool) -> None:
+    target = file.with_name(file.name + ".toml")
+    if confirm and draft.questions:
+        raise InputError(
+            f"still unknown of {file.name}: {', '.join(draft.questions)}",
+            hint=" ".join(f"--state {key}=..." for key in draft.questions),
+        )
+    if confirm and arm is not None:
+        for _ in LogScan(file, arm, draft.stated(), CHUNK_ROWS, sidecar={}):
+            pass  # the whole log is read: what cannot be is refused before anything is written
+    write_whole(target, draft.toml(confirmed=confirm))
+    _say(draft, f"written: {target}" + ("" if confirm else ", a draft: it is used when you have confirmed it"))
+
+
+def _say(draft: Draft, ending: str) -> None:
+    if draft.questions:
+        typer.echo(f"only you can know: {', '.join(draft.questions)}", err=True)
+    typer.echo(ending, err=True)
+
+
+def _check(file: Path, sidecar: Path, arm: Robot | None, as_json: bool) -> None:
+    """Reads the log as its sidecar says, which names all that is wrong, and shows what came of it."""
+    if arm is None:
+        raise InputError(f"{sidecar.name} is checked against a robot", hint=f"mindyn log {file} ROBOT")
+    found = read_log(file, mounted_as_logged(arm, [file]))
+    rate = 1 / float(np.median(np.diff(found.time)))
+    rows: list[tuple[str, ...]] = [("joint", "position from", "to", "peak speed", "peak torque")]
+    speed = np.gradient(found.q, found.time, axis=0) if found.qd is None else found.qd
+    for j, name in enumerate(found.joint_names):
+        ends = (found.q[:, j].min(), found.q[:, j].max(), np.abs(speed[:, j]).max(), np.abs(found.tau[:, j]).max())
+        rows.append((name, *(f"{value:.4g}" for value in ends)))
+    say_notes(found.notes)
+    data = {"sidecar": str(sidecar), "rows": len(found), "rate_hz": rate, "notes": list(found.notes)}
+    summary = f"{file.name} as {sidecar.name} says: {len(found)} rows, {rate:.5g} Hz, {found.time[-1]:.4g} s"
+    typer.echo(json.dumps(data, indent=1) if as_json else f"{summary}; rad or m, N m or N\n\n{text_table(rows)}")
+
+
+def _data(draft: Draft) -> Mapping[str, Any]:
+    lines = [{"key": one.key, "value": one.value, "evidence": one.evidence} for one in draft.beliefs]
+    return {"log": draft.name, "lines": lines, "questions": list(draft.questions), "notes": list(draft.notes)}

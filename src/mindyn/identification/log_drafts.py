@@ -1,0 +1,93 @@
+"""`draft_log`: the sidecar that a log seems to need, its torque compared with the inertials of the robot's file."""
+
+from __future__ import annotations
+
+from math import sqrt
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from mindyn.errors import MindynError
+from mindyn.identification.stated_inertials import EXPLAINED, SCALES, THOUSAND, agreement, suspicions
+from mindyn.logs.conditioning import Conditioning
+from mindyn.logs.draft import QUESTION, Belief, Draft
+from mindyn.logs.draft_head import HEAD_ROWS
+from mindyn.logs.drafting import draft_of
+from mindyn.logs.findings import FINDINGS
+from mindyn.logs.pipeline import condition
+from mindyn.logs.reading import LogScan
+from mindyn.logs.samples import Samples
+from mindyn.robots.robot import Robot
+
+
+def draft_log(path: str | Path, robot: Robot | None = None) -> Draft:
+    """What the columns of a log seem to mean, each line with its evidence, "?" where only the user can know.
+
+    robot  gives joints, their order, limits and inertials; without it less is told
+
+    Nothing is read by a draft: `Draft.toml` is the text of a sidecar file that `read_log` refuses until it is
+    confirmed.
+    """
+    file = Path(path)
+    draft = draft_of(file, robot)
+    if robot is None:
+        return draft
+    if draft.value("units.position") == QUESTION:
+        degrees = _compared(file, draft_of(file, robot, "deg"), robot)
+        if degrees.value("side.torque") == "joint" and not degrees.questions:
+            return degrees
+    return _compared(file, draft, robot)
+
+
+UNKNOWN_ZERO: Final = (
+    "whether the joints' zeros and directions are those of the robot's file is not told by this log: state "
+    "position_offset, or negative gears, where they are not"
+)
+
+
+def _compared(path: Path, draft: Draft, robot: Robot) -> Draft:
+    """The draft with what the file's inertials say of the torque."""
+    if draft.value("units.torque") in ("A", "mA"):
+        return draft.noting(UNKNOWN_ZERO)
+    try:
+        samples = _samples(path, robot, draft)
+    except MindynError as error:
+        return draft.noting(f"the torque was not compared with the file's inertials: {error.message}", UNKNOWN_ZERO)
+    return draft.noting(UNKNOWN_ZERO) if samples is None else _beside_inertials(draft, robot, samples)
+
+
+def _samples(path: Path, robot: Robot, draft: Draft) -> Samples | None:
+    """Samples of the log's head, a torque of unknown unit and side taken as N m at the joint."""
+    assumed = {"units.torque": "N m", "side.torque": "joint"}
+    left = [key for key in draft.questions if key not in (*assumed, "gears")]
+    if left or draft.value("side.torque") == "motor" or draft.value("side.position") != "joint":
+        return None
+    stated = draft.stated()
+    units = {"torque": "N m", **stated["units"]}
+    side = {"torque": "joint", **stated["side"]}
+    said = {**stated, "units": units, "side": side, "accept": FINDINGS}
+    log = next(iter(LogScan(path, robot, said, HEAD_ROWS, sidecar={})), None)
+    return None if log is None else condition(log, robot, Conditioning()).samples
+
+
+def _beside_inertials(draft: Draft, robot: Robot, samples: Samples) -> Draft:
+    found = agreement(robot, samples)
+    if found is None:
+        return draft.noting("the robot's file states no inertials to compare the torque with", UNKNOWN_ZERO)
+    misfit, slopes = found
+    factor = float(np.exp(np.log(np.maximum(slopes, 1e-12)).mean())) if len(slopes) else 0.0
+    explained = f"{factor:.3g} times that of the file's inertials, which leave {100 * sqrt(misfit):.0f} % of it open"
+    shape = sqrt(misfit) < EXPLAINED
+    if shape and SCALES[0] <= slopes.max() and slopes.min() <= SCALES[1]:
+        for key, value in (("units.torque", "N m"), ("side.torque", "joint")):
+            if draft.value(key) in (QUESTION, value):
+                draft = draft.stating(Belief(key, value, explained))
+        sides = [one.value for one in draft.beliefs if one.key.startswith("side.")]
+        if set(sides) == {"joint"}:
+            draft = draft.without("gears")
+        return draft.noting(*(one.sentence for one in suspicions(robot, samples)))
+    if shape and THOUSAND[0] < factor < THOUSAND[1] and draft.value("units.torque") == QUESTION:
+        draft = draft.without("gears").stating(Belief("units.torque", "mN m", explained))
+        return draft.stating(Belief("side.torque", "joint", "as the unit"))
+    return draft.noting(f"the torque is {explained}", *(one.sentence for one in suspicions(robot, samples)))

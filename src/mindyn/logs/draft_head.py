@@ -1,0 +1,104 @@
+"""The first rows of a log of unknown meaning: every column that holds numbers, and the words of those that do not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from mindyn.logs.array_table import ArrayTable, open_arrays
+from mindyn.logs.findings import LogError
+from mindyn.logs.formats import FORMATS, open_table
+from mindyn.logs.statement import Statement
+from mindyn.logs.tables import Table
+from mindyn.logs.text_table import TextTable
+from mindyn.reading import require_file
+from mindyn.robots.parts import Joint, Link
+from mindyn.robots.robot import Robot
+
+HEAD_ROWS: Final = 20_000
+"""Rows that are looked at."""
+NUMBERS: Final = 0.5
+"""Share of the cells of a column of text from which it holds numbers."""
+_ARRAYS: Final = (".npz", ".mat", ".h5", ".hdf5")
+_BAGS: Final = (".db3", ".mcap")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Head:
+    """What the beginning of a log holds.
+
+    columns  name -> (rows,) numbers, or (rows, k) where a cell holds k of them
+    words    name -> the first cell of a column that holds no numbers
+    stated   what the format itself says (see `Statement`)
+    notes    what is worth knowing of the file
+    """
+
+    columns: Mapping[str, NDArray[Any]]
+    words: Mapping[str, str]
+    stated: Mapping[str, Any]
+    notes: tuple[str, ...]
+
+
+def head_of(path: Path, robot: Robot | None) -> Head:
+    """The head of a log file; a bag needs the robot whose joints it is to hold."""
+    suffix = path.suffix.lower()
+    if suffix in _BAGS or path.is_dir():
+        if robot is None:
+            raise LogError(f"{path.name} is a bag: its joints are known by name", hint="give the robot after the log")
+        return _of_table(open_table(path, robot, Statement()))
+    if suffix not in FORMATS or suffix in _ARRAYS:
+        require_file(path, "log", LogError)
+    if suffix in _ARRAYS:
+        return _of_arrays(open_arrays(path, 0))
+    table = open_table(path, robot or _NOBODY, Statement())
+    return _of_text(TextTable(path)) if suffix in (".csv", ".txt") else _of_table(table)
+
+
+_NOBODY: Final = Robot("nobody", Link("base"), (Joint("one", "revolute", "base", "tip"),), (Link("tip"),))
+"""For readers that take a robot and do not look at it."""
+
+
+def _of_text(table: TextTable) -> Head:
+    frame = table.texts(HEAD_ROWS)
+    cells = frame.select(pl.all().str.strip_chars())
+    points = pl.all() if table.decimal == "." else pl.all().str.replace(",", ".", literal=True)
+    numbers = cells.select(points.cast(pl.Float64, strict=False))
+    columns, words = {}, {}
+    for name in frame.columns:
+        values = numbers[name].to_numpy()
+        filled = int(cells[name].is_not_null().sum())
+        if filled and np.isfinite(values).sum() >= NUMBERS * filled:
+            columns[name] = values
+        elif filled:
+            words[name] = str(cells[name].drop_nulls()[0])
+    return Head(columns, words, {}, table.notes)
+
+
+def _of_arrays(table: ArrayTable) -> Head:
+    columns = table.head(HEAD_ROWS)
+    if not columns:
+        return Head({}, {}, {}, ())
+    # Time runs along the length that most arrays share: others are settings, not recordings.
+    lengths = [len(values) for values in columns.values()]
+    usual = max(set(lengths), key=lambda length: (lengths.count(length) * (length > 1), length))
+    return Head({name: values for name, values in columns.items() if len(values) == usual}, {}, {}, ())
+
+
+def _of_table(table: Table) -> Head:
+    columns: dict[str, NDArray[Any]] = {}
+    words = {}
+    for name in table.names:
+        try:
+            chunk = next(iter(table.chunks([name], HEAD_ROWS)), None)
+        except LogError as error:
+            words[name] = error.message
+            continue
+        if chunk is not None:
+            columns[name] = chunk[name]
+    return Head(columns, words, table.stated, table.notes)

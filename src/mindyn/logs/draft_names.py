@@ -1,0 +1,239 @@
+"""What the names of columns say: which belong together, one for each joint, which signal they are, and in which unit.
+
+Names are read as people write them: `actual_q_0`, `state.tau_J[3]`, `/joint_states/elbow/position`, `field.effort2`,
+`rec.act_vel_mot_deg_per_s`, `q1_rad`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Final, Literal
+
+from numpy.typing import NDArray
+
+Order = Literal["names", "numbers", "array"]
+
+SIGNAL_WORDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "acceleration": ("qdd", "ddq", "qacc", "acceleration", "accelerations", "acc", "accel"),
+    "velocity": ("qd", "dq", "qvel", "velocity", "velocities", "vel", "speed", "speeds", "v", "dtheta", "omega"),
+    "position": ("q", "qpos", "position", "positions", "pos", "angle", "angles", "theta", "phi", "enc", "encoder"),
+    "torque": (
+        *("tau", "torque", "torques", "trq", "effort", "efforts", "moment", "moments", "qfrc"),
+        *("current", "currents", "curr", "cur", "amps", "i"),
+    ),
+}
+"""Words of each signal, the likelier before."""
+CURRENT_WORDS: Final = ("current", "currents", "curr", "cur", "amps", "i")
+WHOLE_STATE: Final = ("state",)
+"""Words that mean the positions where no other word of a signal stands beside: `observation.state` of LeRobot."""
+NOT_MEASURED: Final = frozenset(
+    [
+        *("target", "targets", "desired", "des", "cmd", "command", "commanded", "commands", "ref", "reference"),
+        *("setpoint", "sp", "goal", "action", "actions", "nominal", "ff", "feedforward", "fwd", "error", "err"),
+        *("model", "ode", "predicted", "sim"),
+    ]
+)
+OTHER_THINGS: Final = frozenset(
+    [
+        *("temperature", "temperatures", "temp", "voltage", "voltages", "mode", "modes", "status", "limit"),
+        *("limits", "min", "max", "tcp", "ee", "cartesian", "pose", "tool", "ext", "external", "hat", "wrench"),
+        *("force", "imu", "base", "digital", "analog", "gripper", "camera", "image", "index", "task"),
+        *("episode", "frame", "momentum", "safety", "payload", "cog", "para", "init", "rel"),
+    ]
+)
+MEASURED: Final = frozenset(
+    [
+        *("actual", "act", "meas", "measured", "msr", "real", "feedback", "fb", "observation", "state", "rec"),
+        *("read",),
+    ]
+)
+MOTOR_WORDS: Final = frozenset(["motor", "mot", "motors", "drive", "rotor"])
+JOINT_WORDS: Final = frozenset(["link", "joint", "joints", "j", "se", "load"])
+_WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_DIGITS: Final = re.compile(r"\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Columns that hold one thing, one for each joint.
+
+    stated   what `columns.SIGNAL` of a sidecar would say: a pattern, a list in the robot's order, an array's name
+    columns  the columns, in the robot's order where they are told by joint names; one where it is an array
+    count    number of joints
+    words    what its name says, without number and joint
+    ending   the words after number or joint, or an array's last: where units stand
+    order    what the order of the joints is taken from
+    """
+
+    stated: str | tuple[str, ...]
+    columns: tuple[str, ...]
+    count: int
+    words: tuple[str, ...]
+    order: Order
+    ending: tuple[str, ...] = ()
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the words mean a current."""
+        return any(word in CURRENT_WORDS for word in self.words) and not {"torque", "nm"} & set(self.words)
+
+
+def words_of(name: str) -> tuple[str, ...]:
+    """The words of a name in small letters, numbers left out: `act_pos_motDeg1` gives act, pos, mot, deg."""
+    return tuple(word.lower() for word in _WORD.findall(name) if not word.isdigit())
+
+
+def signal_of(words: Sequence[str]) -> tuple[str, int] | None:
+    """The signal that the words mean, with the rank of its word among those of the signal; None where they mean none.
+
+    `current_position` is a position: a current stands for itself alone.
+    """
+    without_units = [word for word in words if word not in ("per",)]
+    found = [
+        (signal, known.index(word))
+        for signal, known in SIGNAL_WORDS.items()
+        for word in without_units
+        if word in known and (len(word) > 1 or len(words) == 1 or word == "q")
+    ]
+    plain = [one for one in found if SIGNAL_WORDS[one[0]][one[1]] not in CURRENT_WORDS]
+    if plain or found:
+        return (plain or found)[0]
+    return ("position", 99) if any(word in WHOLE_STATE for word in words) else None
+
+
+def is_measured(words: Sequence[str]) -> bool:
+    """Whether the words do not say a reference, a model's output or another thing than a joint's motion or torque."""
+    return not (set(words) & (NOT_MEASURED | OTHER_THINGS)) and (len(words) < 2 or words[-1] not in ("d", "c"))
+
+
+def unit_of(signal: str, words: Sequence[str], ending: Sequence[str]) -> str | None:
+    """The unit that the words say, or one letter of their ending; None where they say none."""
+    said = [word for word in words if word != "per" and (len(word) > 1 or word in ending)]
+    text = f" {' '.join(said)} "
+    for unit, spellings in _UNIT_WORDS[signal].items():
+        if any(f" {spelling} " in text for spelling in spellings):
+            return unit
+    return None
+
+
+_UNIT_WORDS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
+    "time": {
+        "ns": ("ns", "nsec", "nsecs", "nanoseconds", "nanosec"),
+        "us": ("us", "usec", "microseconds"),
+        "ms": ("ms", "msec", "milliseconds", "millis"),
+        "s": ("s", "sec", "secs", "seconds"),
+    },
+    "position": {
+        "rad": ("rad", "rads", "radian", "radians"),
+        "deg": ("deg", "degs", "degree", "degrees"),
+        "mm": ("mm",),
+        "m": ("m",),
+    },
+    "velocity": {
+        "rad/s": ("rad s", "rads", "radps", "rad"),
+        "deg/s": ("deg s", "degps", "degs", "deg"),
+        "rpm": ("rpm",),
+        "mm/s": ("mm s",),
+        "m/s": ("m s",),
+    },
+    "acceleration": {"rad/s^2": ("rad s", "rad"), "deg/s^2": ("deg s", "deg"), "m/s^2": ("m s",)},
+    "torque": {
+        "mN m": ("mnm", "m nm"),
+        "N m": ("nm", "n m", "newton"),
+        "mA": ("ma", "milliamp", "milliamps"),
+        "A": ("a", "amp", "amps", "ampere", "amperes"),
+    },
+}
+
+
+def groups_of(columns: Mapping[str, NDArray[Any]], joints: Sequence[str]) -> list[Group]:
+    """The groups among the columns of a log: arrays, columns by joint name, columns by number."""
+    arrays = [
+        Group(n, (n,), v.shape[1], words_of(n), "array", words_of(n)[-3:]) for n, v in columns.items() if v.ndim == 2
+    ]
+    single = [name for name, values in columns.items() if values.ndim == 1]
+    by_name = _by_joint(single, joints)
+    taken = {column for group in by_name for column in group.columns}
+    return [*arrays, *by_name, *_by_number([name for name in single if name not in taken])]
+
+
+def _by_joint(names: Sequence[str], joints: Sequence[str]) -> list[Group]:
+    """Groups in which every joint is named, in full or without what all joints' names have in common."""
+    found: dict[tuple[str, str, bool], dict[str, str]] = defaultdict(dict)
+    spelled = [(joint, spelling, spelling == joint) for joint in joints for spelling in _spellings(joint, joints)]
+    spelled.sort(key=lambda one: -len(one[1]))
+    for name in names:
+        for joint, spelling, in_full in spelled:
+            place = re.search(rf"(?<![A-Za-z0-9]){re.escape(spelling)}(?![A-Za-z0-9])", name, re.IGNORECASE)
+            if place:
+                exact = in_full and place[0] == joint
+                found[name[: place.start()], name[place.end() :], exact].setdefault(joint, name)
+                break
+    groups = []
+    for (before, after, exact), members in found.items():
+        if len(joints) and set(members) == set(joints):
+            listed = tuple(members[joint] for joint in joints)
+            pattern = f"{_escaped(before)}{{joint}}{_escaped(after)}"
+            groups.append(
+                Group(
+                    pattern if exact else listed,
+                    listed,
+                    len(joints),
+                    words_of(f"{before} {after}"),
+                    "names",
+                    words_of(after),
+                )
+            )
+    return groups
+
+
+def _spellings(joint: str, joints: Sequence[str]) -> list[str]:
+    """The joint's name, and without what all names begin or end with, as `_joint`."""
+    if len(joints) < 2:
+        return [joint]
+    before = _common_start(joints)
+    after = _common_start([name[::-1] for name in joints])[::-1]
+    short = joint[len(before) : len(joint) - len(after) or None].strip("_-. ")
+    return list(dict.fromkeys([joint, *([short] if len(short) > 2 else [])]))
+
+
+def _common_start(names: Sequence[str]) -> str:
+    least, most = min(names), max(names)
+    same = [a == b for a, b in zip(least, most, strict=False)]
+    return least[: same.index(False) if False in same else len(same)]
+
+
+def _by_number(names: Sequence[str]) -> list[Group]:
+    """Groups whose names differ by one number that counts on from 0 or 1."""
+    templates: dict[tuple[str, str], dict[int, str]] = defaultdict(dict)
+    for name in names:
+        for digits in _DIGITS.finditer(name):
+            templates[name[: digits.start()], name[digits.end() :]][int(digits[0])] = name
+    groups, taken = [], set[str]()
+    for (before, after), members in sorted(templates.items(), key=lambda one: -len(one[1])):
+        numbers = sorted(members)
+        listed = tuple(members[number] for number in numbers)
+        on_and_on = numbers[0] in (0, 1) and all(b - a == 1 for a, b in pairwise(numbers))
+        if len(numbers) < 2 or not on_and_on or taken & set(listed):
+            continue
+        taken |= set(listed)
+        width = _width(listed, before, after)
+        mark = f"{'i' if numbers[0] else 'i0'}{f':0{width}' if width > 1 else ''}"
+        pattern = f"{_escaped(before)}{{{mark}}}{_escaped(after)}"
+        groups.append(Group(pattern, listed, len(listed), words_of(f"{before} {after}"), "numbers", words_of(after)))
+    position = {name: k for k, name in enumerate(names)}
+    return sorted(groups, key=lambda group: position[group.columns[0]])
+
+
+def _width(names: Iterable[str], before: str, after: str) -> int:
+    """Digits of numbers that are written with zeros before them; 1 where they are not."""
+    written = [name[len(before) : len(name) - len(after)] for name in names]
+    return len(written[0]) if written[0].startswith("0") and len(written[0]) > 1 else 1
+
+
+def _escaped(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")

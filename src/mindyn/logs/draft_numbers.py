@@ -1,0 +1,161 @@
+"""What the numbers of a log say about units, side and time: the evidence behind a drafted sidecar."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import pi
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mindyn.algebra.values import Array
+from mindyn.logs.checks import UNLIMITED_TURN, reach_of
+from mindyn.logs.draft_names import unit_of, words_of
+from mindyn.logs.units import UNITS
+from mindyn.robots.robot import Robot
+
+USUAL_RATES_HZ: Final = (10.0, 5000.0)
+AGREES: Final = 0.5
+"""Squared correlation from which a velocity is that of a position; measured arms: 0.9 and more."""
+SMALL_TURN: Final = 0.2
+"""A peak below this (as rad) may as well be degrees."""
+TIME_WORDS: Final = ("stamp", "timestamp", "time", "times", "t", "sec", "secs", "seconds", "clock", "duration")
+"""Words of columns of time, the likelier before: a message's own stamp is better than the recorder's."""
+UNIFORM: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Clock:
+    """The time of a log.
+
+    columns  the column of stamps, or those of seconds and nanoseconds; none where there is no time
+    unit     of the stamps; None where it is not known
+    seconds  (rows,) since the first row; None where they are not known
+    """
+
+    columns: tuple[str, ...] = ()
+    unit: str | None = None
+    seconds: Array | None = None
+    evidence: str = "no column of the file is a time"
+
+    @property
+    def stretch(self) -> tuple[int, int] | None:
+        """The longest rows between places where the time goes back: an episode; None where it never does."""
+        if self.seconds is None:
+            return None
+        back = np.flatnonzero(np.diff(self.seconds) < 0) + 1
+        ends = [0, *map(int, back), len(self.seconds)]
+        return max(pairwise(ends), key=lambda one: one[1] - one[0]) if len(back) else None
+
+
+def clock_of(columns: Mapping[str, NDArray[Any]]) -> Clock:
+    """The clock of a log: by the columns' names, and by rates that robots are logged at."""
+    named = [(rank, name) for name in columns if columns[name].ndim == 1 and (rank := _time_rank(name)) is not None]
+    for _, name in sorted(named):
+        pair = _nanoseconds_beside(name, columns)
+        if pair is not None:
+            seconds = (columns[name] - columns[name][0]) + 1e-9 * (columns[pair] - columns[pair][0])
+            return Clock((name, pair), "s", np.asarray(seconds), f"seconds and nanoseconds, {_rate_text(seconds)}")
+    for _, name in sorted(named):
+        stamps = columns[name]
+        steps = np.diff(stamps)
+        if len(steps) < 2 or not np.isfinite(stamps).all() or (steps > 0).mean() < AGREES:
+            continue
+        step = float(np.median(steps[steps > 0]))
+        said = unit_of("time", words_of(name), words_of(name)[-1:])
+        fitting = [unit for unit, size in UNITS["time"].items() if _usual(1 / (step * size))]
+        unit = said if said is not None and (said in fitting or not fitting) else fitting[0] if fitting else None
+        if unit is None:
+            return Clock((name,), None, None, f"a step of {step:.4g} is a usual rate in no unit of time")
+        seconds = np.asarray((stamps - stamps[0]) * UNITS["time"][unit])
+        how = "the name says so" if unit == said else "the unit in which the rate is usual"
+        return Clock((name,), unit, seconds, f"{_rate_text(seconds)}; {how}")
+    return Clock()
+
+
+def _time_rank(name: str) -> int | None:
+    words = words_of(name)
+    ranks = [TIME_WORDS.index(word) for word in words if word in TIME_WORDS]
+    return min(ranks) if ranks and not {"delta", "dt", "disc"} & set(words) else None
+
+
+def _nanoseconds_beside(name: str, columns: Mapping[str, NDArray[Any]]) -> str | None:
+    """The column of nanoseconds that belongs to one of seconds, as `header.stamp.nanosec` to `header.stamp.sec`."""
+    for seconds, nanoseconds in (("sec", "nanosec"), ("sec", "nsec"), ("secs", "nsecs"), ("sec", "nanosecs")):
+        if name.endswith(seconds) and not name.endswith(nanoseconds):
+            other = name.removesuffix(seconds) + nanoseconds
+            if other in columns and columns[other].ndim == 1:
+                return other
+    return None
+
+
+def _usual(rate_hz: float) -> bool:
+    return USUAL_RATES_HZ[0] <= rate_hz <= USUAL_RATES_HZ[1]
+
+
+def _rate_text(seconds: Array) -> str:
+    steps = np.diff(seconds)
+    step = float(np.median(steps[steps > 0])) if (steps > 0).any() else np.nan
+    off = float((np.abs(steps / step - 1) > UNIFORM).mean())
+    rest = f", {100 * off:.0f} % of the steps differ from it" if off > 0.01 else ""
+    return f"{1 / step:.5g} Hz{rest}"
+
+
+def velocity_slope(q: Array, v: Array, seconds: Array) -> tuple[float, float]:
+    """Slope of a logged velocity on the derivative of the position, and their squared correlation, joints together."""
+    steps = np.diff(seconds)
+    good = (steps > 0) & np.isfinite(q[1:] + q[:-1] + v[1:] + v[:-1]).all(axis=1)
+    change = np.diff(q, axis=0)[good]
+    travelled = 0.5 * (v[1:] + v[:-1])[good] * steps[good, None]
+    power, other = float((change**2).sum()), float((travelled**2).sum())
+    if power == 0 or other == 0:
+        return 0.0, 0.0
+    together = float((change * travelled).sum())
+    return together / power, together**2 / (power * other)
+
+
+def velocity_units(position: str, slope: float, kind: str) -> list[str]:
+    """Units of a velocity that is `slope` times the derivative of a position in the unit `position`."""
+    sizes = {unit: UNITS["position"][position] / size for unit, size in UNITS["velocity"].items()}
+    linear = kind == "prismatic"
+    return [u for u, ratio in sizes.items() if u.startswith(("m/", "mm/")) == linear and 0.7 < slope / ratio < 1.4]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a number suggests: a unit or side, None where it decides nothing, and the evidence."""
+
+    value: str | None
+    evidence: str
+
+
+def position_unit(q: Array, robot: Robot | None, kinds: Sequence[str]) -> Reading:
+    """rad or deg (m or mm), by the range of the positions and the robot's limits."""
+    peak = float(np.nanmax(np.abs(q))) if q.size else 0.0
+    if kinds and all(kind == "prismatic" for kind in kinds):
+        return Reading("mm" if peak > 20 else "m", f"the largest is {peak:.4g}")
+    reach = np.full(q.shape[1], UNLIMITED_TURN) if robot is None else reach_of(robot)
+    peaks = np.nanmax(np.abs(q), axis=0)[: len(reach)]
+    over = float((peaks / reach).max())
+    where = "the limits" if robot is not None else "four half turns"
+    if over <= 1.05 and peak >= SMALL_TURN:
+        return Reading("rad", f"up to {peak:.3g}, within {where} as rad")
+    as_degrees = float((np.deg2rad(peaks) / reach).max())
+    if peak > 2 * pi and over > 2 and as_degrees <= 1.2:
+        return Reading(None, f"up to {peak:.4g}: deg at the joints, or rad at motors behind gears")
+    return Reading(None, f"up to {peak:.4g}")
+
+
+def position_side(q: Array, unit: str, robot: Robot | None) -> Reading:
+    """Joint side where the positions, in their unit, lie within the robot's limits."""
+    if robot is None:
+        return Reading(None, "no robot is given")
+    values = np.nanmax(np.abs(q), axis=0)[: len(robot.primary_names)] * UNITS["position"][unit]
+    over = float((values / reach_of(robot)).max())
+    if over <= 1.5:
+        return Reading("joint", f"{100 * over:.0f} % of the limits at most")
+    turns = "motors turn so far, joints do not" if over > 5 else "another zero, or motors"
+    return Reading(None, f"{over:.3g} times the limits: {turns}")

@@ -1,0 +1,323 @@
+"""`draft_of`: the sidecar of a log that has none, with the evidence for every line and a `?` for what nobody told.
+
+A draft states nothing: it is read by a person, and used when that person has confirmed it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from mindyn.algebra.values import Array
+from mindyn.errors import listed
+from mindyn.logs.draft import QUESTION, Belief, Draft
+from mindyn.logs.draft_head import Head, head_of
+from mindyn.logs.draft_names import (
+    JOINT_WORDS,
+    MEASURED,
+    MOTOR_WORDS,
+    Group,
+    groups_of,
+    is_measured,
+    signal_of,
+    unit_of,
+    words_of,
+)
+from mindyn.logs.draft_numbers import (
+    AGREES,
+    Clock,
+    clock_of,
+    position_side,
+    position_unit,
+    velocity_slope,
+    velocity_units,
+)
+from mindyn.logs.findings import LogError
+from mindyn.logs.units import UNITS
+from mindyn.reading import read_json
+from mindyn.robots.robot import Robot
+
+FEW_AMPERES: Final = 200.0
+"""Currents of robots' drives stay below, in A; in mA they are above."""
+
+
+def draft_of(path: Path, robot: Robot | None, assumed: str | None = None) -> Draft:
+    """The draft of a log by its names and numbers; the robot gives joints, their order and their limits.
+
+    assumed  the unit of the positions where neither names nor numbers tell it
+    """
+    head = head_of(path, robot)
+    joints = () if robot is None else robot.primary_names
+    groups = groups_of(head.columns, joints)
+    chosen = _chosen(groups, len(joints), ())
+    files: dict[str, str] = {}
+    if not {"position", "torque"} <= set(chosen):
+        chosen, files = _by_file_names(path, groups, chosen, len(joints))
+    draft = Draft(path.name, (), head.notes)
+    if missing := [signal for signal in ("position", "torque") if signal not in chosen]:
+        raise _unread(path, head, missing, joints)
+    clock = clock_of(head.columns)
+    draft = _with_time(draft, clock)
+    draft = _with_columns(draft, path, chosen, files, joints, head)
+    return _with_units(draft, chosen, files, head, clock, robot, assumed)
+
+
+def _unread(path: Path, head: Head, missing: Sequence[str], joints: Sequence[str]) -> LogError:
+    has = f"its columns are: {listed(head.columns)}" if head.columns else "it has no column of numbers"
+    unnamed = "without names nobody can tell them: write a first line such as t,q1,q2,tau1,tau2" if head.notes else ""
+    of = f" for each of the joints {listed(joints)}" if joints else ""
+    return LogError(
+        f"no columns of {path.name} look like {' and '.join(missing)}{of}; {has}",
+        hint=unnamed or "state them in a sidecar file, columns.position = [...], or is it the log of another robot?",
+    )
+
+
+def _chosen(groups: Sequence[Group], joint_count: int, file_words: Sequence[str]) -> dict[str, Group]:
+    """For each signal the group that measures it most likely."""
+    made: dict[str, Group] = {}
+    for signal in ("position", "velocity", "acceleration", "torque"):
+        ranked = []
+        for place, group in enumerate(groups):
+            words = group.words if signal_of(group.words) else (*group.words, *file_words)
+            meant = signal_of(words)
+            if meant is None or meant[0] != signal or not is_measured(words) or group.count < max(joint_count, 1):
+                continue
+            shared = len(set(group.words) & set(made["position"].words)) if "position" in made else 0
+            measured = bool(set(words) & MEASURED)
+            ranked.append(((not measured, group.count != joint_count, meant[1], -shared, place), group))
+        if ranked:
+            made[signal] = min(ranked, key=lambda one: one[0])[1]
+    return made
+
+
+def _by_file_names(
+    path: Path, groups: Sequence[Group], chosen: dict[str, Group], joint_count: int
+) -> tuple[dict[str, Group], dict[str, str]]:
+    """Signals that stand in files of their own, whose names say which: pos.csv and current.csv."""
+    chosen = {**_chosen(groups, joint_count, words_of(path.stem)), **chosen}
+    files: dict[str, str] = {}
+    for other in sorted(path.parent.glob(f"*{path.suffix}")):
+        meant = signal_of(words_of(other.stem))
+        if other == path or meant is None or meant[0] in chosen or not other.is_file():
+            continue
+        beside = head_of(other, None)
+        found = _chosen(groups_of(beside.columns, ()), joint_count, words_of(other.stem))
+        if meant[0] in found:
+            named = found[meant[0]]
+            chosen[meant[0]] = replace(named, words=(*named.words, *words_of(other.stem)))
+            files[meant[0]] = other.name
+    return chosen, files
+
+
+def _with_time(draft: Draft, clock: Clock) -> Draft:
+    if not clock.columns:
+        return draft.stating(Belief("rate_hz", QUESTION, f"{clock.evidence}: how many rows a second?"))
+    column = clock.columns[0] if len(clock.columns) == 1 else list(clock.columns)
+    draft = draft.stating(Belief("columns.time", column, clock.evidence))
+    if len(clock.columns) == 1:
+        options = f"one of {', '.join(UNITS['time'])}: " if clock.unit is None else ""
+        draft = draft.stating(Belief("units.time", clock.unit or QUESTION, options + clock.evidence))
+    if clock.stretch is not None:
+        first, end = clock.stretch
+        back = f"the time goes back: {end - first} rows of the longest recording in the file"
+        draft = draft.stating(Belief("rows", [first, end], back))
+    return draft
+
+
+def _with_columns(
+    draft: Draft,
+    path: Path,
+    chosen: Mapping[str, Group],
+    files: Mapping[str, str],
+    joints: Sequence[str],
+    head: Head,
+) -> Draft:
+    for signal, group in chosen.items():
+        stated = group.stated if isinstance(group.stated, str) else list(group.stated)
+        draft = draft.stating(Belief(f"columns.{signal}", stated, _order_text(group, joints)))
+    for signal, file in files.items():
+        draft = draft.stating(Belief(f"files.{signal}", file, "its name says so, and it has a column for each joint"))
+    counted = [group for group in chosen.values() if group.order != "names"]
+    if not counted or not joints:
+        return draft
+    named = _named_order(head, max(group.count for group in counted))
+    if named is None and counted[0].order == "array":
+        named = _lerobot_names(path, counted[0].columns[0], joints)
+    if named is not None:
+        return draft.stating(Belief("joints", named, "the order in which the file itself names the joints"))
+    further = [f"column {k + 1}" for k in range(len(joints), max(group.count for group in counted))]
+    if any(group.order == "array" for group in counted) or further:
+        order = "taken to be the robot's" + (f"; the log has {len(further)} more" if further else "")
+        draft = draft.stating(Belief("joints", [*joints, *further], order))
+    return draft
+
+
+def _order_text(group: Group, joints: Sequence[str]) -> str:
+    if group.order == "names":
+        return "by the joints' names"
+    where = "the columns of the array" if group.order == "array" else "the numbers"
+    return f"{group.count} joints; {where} are taken to follow the robot's order" if joints else f"{group.count} joints"
+
+
+def _named_order(head: Head, count: int) -> list[str] | None:
+    """Joints that a file lists in columns of words, as field.name0, field.name1, ... of a ROS topic."""
+    named = [name for name in head.words if "name" in words_of(name)]
+    return [head.words[name] for name in named] if len(named) == count else None
+
+
+def _values(group: Group, head: Head) -> Array:
+    if group.order == "array":
+        return np.asarray(head.columns[group.columns[0]], dtype=np.float64)
+    return np.column_stack([np.asarray(head.columns[name], dtype=np.float64) for name in group.columns])
+
+
+def _ordered(values: Array, draft: Draft, robot: Robot | None) -> Array:
+    """The columns in the robot's order, where the draft states another."""
+    joints = draft.value("joints")
+    if robot is None or joints is None or not set(robot.primary_names) <= set(joints):
+        return values
+    return np.asarray(values[:, [list(joints).index(name) for name in robot.primary_names]])
+
+
+def _with_units(
+    draft: Draft,
+    chosen: Mapping[str, Group],
+    files: Mapping[str, str],
+    head: Head,
+    clock: Clock,
+    robot: Robot | None,
+    assumed: str | None,
+) -> Draft:
+    kinds = [] if robot is None else [joint.kind for joint in robot.primary_joints]
+    if len(set(kinds)) > 1:
+        draft = draft.noting("the robot has joints that turn and joints that slide: state units joint by joint")
+    known = _known_units(chosen)
+    position = chosen["position"]
+    q = _ordered(_values(position, head), draft, robot)
+    said, seen = unit_of("position", position.words, position.ending), position_unit(q, robot, kinds)
+    unit = said or known.get("position") or seen.value or assumed
+    why = "the name says so" if said else "by definition of the format" if known.get("position") else ""
+    options = f"one of {', '.join(UNITS['position'])}: " if unit is None else ""
+    draft = draft.stating(
+        Belief("units.position", unit or QUESTION, options + "; ".join(filter(None, [why, seen.evidence])))
+    )
+    draft = _with_velocity(draft, chosen, files, head, clock, unit, kinds)
+    if "acceleration" in chosen:
+        per_second = f"{unit}/s^2" if unit in ("rad", "deg", "m", "mm") else QUESTION
+        draft = draft.stating(Belief("units.acceleration", per_second, "as the position's"))
+    draft = _with_torque(draft, chosen["torque"], known, head if "torque" not in files else None)
+    return _with_side(draft, chosen, q, unit, robot)
+
+
+def _known_units(chosen: Mapping[str, Group]) -> dict[str, str]:
+    """Units that are part of a format's definition, told by its names: UR's RTDE, Franka's states, ROS JointState."""
+    position, torque = chosen["position"], chosen["torque"]
+    si = {"position": "rad", "velocity": "rad/s", "acceleration": "rad/s^2"}
+    if position.words == ("actual", "q"):
+        return {**si, **({"torque": "A"} if torque.words == ("actual", "current") else {})}
+    if torque.words[-2:] == ("tau", "j") and position.words[-1] == "q":
+        return {**si, "torque": "N m"}
+    if position.words[-1:] == ("position",) and torque.words[-1:] == ("effort",):
+        return {**si, "torque": "N m"}
+    return {}
+
+
+def _with_velocity(
+    draft: Draft,
+    chosen: Mapping[str, Group],
+    files: Mapping[str, str],
+    head: Head,
+    clock: Clock,
+    position: str | None,
+    kinds: Sequence[str],
+) -> Draft:
+    group = chosen.get("velocity")
+    if group is None:
+        return draft
+    said = unit_of("velocity", group.words, group.ending) or _known_units(chosen).get("velocity")
+    if "velocity" in files or clock.seconds is None or position is None:
+        unit = said or QUESTION
+        return draft.stating(Belief("units.velocity", unit, "the name says so" if said else "rad/s, deg/s, rpm, ...?"))
+    q, v = _values(chosen["position"], head), _values(group, head)
+    count = min(q.shape[1], v.shape[1])
+    slope, agreement = velocity_slope(q[:, :count], v[:, :count], clock.seconds)
+    fitting = velocity_units(position, slope, kinds[0] if kinds else "revolute")
+    if agreement < AGREES or not fitting:
+        kept = tuple(one for one in draft.beliefs if one.key != "columns.velocity")
+        return replace(draft, beliefs=kept).noting(
+            f"{group.stated} is called a velocity, but is {slope:.3g} times the derivative of the position "
+            f"(agreement {100 * agreement:.0f} %): it is left out"
+        )
+    unit = said if said in fitting else fitting[0]
+    ratio = slope * UNITS["velocity"][unit] / UNITS["position"][position]
+    seen = f"{ratio:.3f} times the derivative of the position, which explains {100 * agreement:.1f} % of it"
+    against = f"; its name says {said}, which does not fit" if said is not None and said != unit else ""
+    return draft.stating(Belief("units.velocity", unit, seen + against))
+
+
+def _with_torque(draft: Draft, group: Group, known: Mapping[str, Any], head: Head | None) -> Draft:
+    said = unit_of("torque", group.words, group.ending)
+    unit = said or known.get("torque")
+    why = "the name says so" if said else "by definition of the format" if unit else ""
+    peak = None if head is None else float(np.nanmax(np.abs(_values(group, head))))
+    size = "" if peak is None else f"up to {peak:.4g}"
+    if unit is None and group.is_current and peak is not None:
+        unit, why = ("A" if peak < FEW_AMPERES else "mA"), "the name says current"
+    options = f"one of {', '.join(UNITS['torque'])}" if unit is None else ""
+    draft = draft.stating(Belief("units.torque", unit or QUESTION, "; ".join(filter(None, [options, why, size]))))
+    if unit in ("A", "mA"):
+        asked = "N m for each ampere at the joint, joint by joint; mindyn.drive_gains finds them with a known load"
+        draft = draft.stating(Belief("current_gains", QUESTION, asked))
+    return draft
+
+
+def _with_side(draft: Draft, chosen: Mapping[str, Group], q: Array, unit: str | None, robot: Robot | None) -> Draft:
+    position = position_side(q, unit, robot) if unit is not None else None
+    motion = set(chosen["position"].words)
+    where = QUESTION if position is None or position.value is None else position.value
+    why = "motor or joint: the unit is not known" if position is None else position.evidence
+    if where == QUESTION and motion & MOTOR_WORDS:
+        where, why = "motor", f"the name says so; {why}"
+    elif where == QUESTION and motion & JOINT_WORDS and robot is None:
+        where, why = "joint", "the name says so"
+    for signal in chosen:
+        if signal != "torque":
+            draft = draft.stating(Belief(f"side.{signal}", where, why if signal == "position" else "as the position"))
+    words = set(chosen["torque"].words)
+    if draft.value("units.torque") in ("A", "mA"):
+        return draft.stating(Belief("side.torque", "joint", "current_gains are then N m per A at the joint"))
+    if _known_units(chosen).get("torque") or words & {"effort"}:
+        draft = draft.stating(Belief("side.torque", "joint", "by definition of the format"))
+    elif words & MOTOR_WORDS:
+        draft = draft.stating(Belief("side.torque", "motor", "the name says so"))
+    else:
+        draft = draft.stating(Belief("side.torque", QUESTION, "motor or joint: they differ by the gears"))
+    motors = [one.key for one in draft.beliefs if one.key.startswith("side.") and one.value in ("motor", QUESTION)]
+    if motors and (robot is None or not robot.drives):
+        needed = "of the motors, where a side is motor: q_motor = G q_joint; delete the line where all are joint"
+        draft = draft.stating(Belief("gears", QUESTION, needed))
+    return draft
+
+
+def _lerobot_names(path: Path, array: str, joints: Sequence[str]) -> list[str] | None:
+    """The columns of an array as LeRobot's meta/info.json above the file names them, joints by the robot's names."""
+    for folder in list(path.resolve().parents)[:3]:
+        info = folder / "meta" / "info.json"
+        if info.is_file():
+            features = read_json(info, "LeRobot's info.json", LogError).get("features", {})
+            names = features.get(array, {}).get("names") if isinstance(features, dict) else None
+            flat: object = next(iter(names.values()), []) if isinstance(names, dict) else names
+            if isinstance(flat, list) and all(isinstance(name, str) for name in flat):
+                meant = {_contained(name, joints) or name: None for name in flat}
+                return list(meant) if set(joints) <= set(meant) and len(meant) == len(flat) else None
+    return None
+
+
+def _contained(name: str, joints: Sequence[str]) -> str | None:
+    """The longest joint name, in full or without its ending `_joint`, that stands in a name."""
+    known = [joint for joint in joints if joint.removesuffix("_joint") in name.removesuffix(".pos")]
+    return max(known, key=len, default=None)
