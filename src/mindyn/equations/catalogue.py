@@ -11,7 +11,7 @@ import casadi
 from mindyn.equations.certificate import ANSWERS, Witness, equation_deviation, refusal
 from mindyn.equations.chain import SX
 from mindyn.equations.control import momentum_drift, observer_step, slotine_li_torques
-from mindyn.equations.drives import rotor_energy
+from mindyn.equations.drives import load_refusal, loaded_extras, rotor_energy
 from mindyn.equations.energy import energy
 from mindyn.equations.formulations import INERTIA_MATRIX, INVERSE_DYNAMICS, accelerations, formulated
 from mindyn.equations.forward_dynamics import forward_dynamics
@@ -61,7 +61,7 @@ def _inertia_matrix(t: Trace) -> SX:
 def _forward_dynamics(t: Trace) -> SX:
     if not t.drives:
         return forward_dynamics(t.chain, t["q"], t["qd"], t["tau"], t.torques(t["qd"], t.rest))
-    left = t["tau"] - t.with_drives(t.rest, t["qd"], t.rest)
+    left = t.without_drives(t["tau"], t["qd"])
     return forward_dynamics(t.chain, t["q"], t["qd"], left, t.torques(t["qd"], t.rest), t.drive_inertia)
 
 
@@ -232,6 +232,15 @@ PLACED = ("forward_kinematics", "geometric_jacobian")
 SERIAL = ("inverse_dynamics_with_tip_wrench",)
 """Equations of serial robots: a tree has no one tip (`inverse_dynamics_with_wrenches` takes every link)."""
 
+WITHOUT_LOAD = (
+    "standard_regressor",
+    "regressor",
+    "slotine_li_regressor",
+    "momentum_observer",
+)
+"""Equations that friction depending on the load of a joint cannot take part in: linear in the parameters, or without
+an acceleration to know the load by."""
+
 DYNAMICS = ("inverse_dynamics", "inverse_dynamics_with_tip_wrench", "inverse_dynamics_on_moving_root")
 """Equations that a formulation of inverse dynamics makes."""
 
@@ -301,7 +310,7 @@ def _formulated(t: Trace, name: str, asked: Request, formulation: str) -> SX:
         return t.with_drives(tau, t["qd"], t["qdd"])
     if name == "inertia_matrix":
         return formulated(INERTIA_MATRIX, formulation, t.arm, t["q"]) + t.drive_inertia
-    left = t["tau"] - t.with_drives(t.rest, t["qd"], t.rest)
+    left = t.without_drives(t["tau"], t["qd"]) if t.drives else t["tau"]
     return accelerations(formulation, t.arm, t["q"], t["qd"], left, t.drive_inertia)
 
 
@@ -317,6 +326,11 @@ def _require_usable(robot: Robot, entry: Equation, asked: Request, name: str) ->
             f"robot {robot.name!r} states no drives, but drives=True (--drives) asks for their torques",
             hint="add [[drive]] tables to the robot file, or leave drives out",
         )
+    if asked.drives and (loaded := loaded_extras(robot)):
+        if name in WITHOUT_LOAD:
+            raise load_refusal(loaded[0], f"{name} is linear in the parameters, or knows no accelerations")
+        if name == "forward_dynamics" and asked.parameters not in ("constant", "standard"):
+            raise load_refusal(loaded[0], "accelerations are solved for with its own coefficient, not one at run time")
     if (asked.place is None) == (name in PLACED):
         raise InputError(f"{name} {'needs' if asked.place is None else 'takes no'} place (the name of a link or frame)")
     if asked.base is not None and not same_mechanism(asked.base.robot, robot):

@@ -115,16 +115,19 @@ class Witness:
         rows = np.einsum("nij,nip->njp", W, standard_rows(self.robot, lifted))
         tau, size = rows @ self.values[:links], np.abs(rows) @ np.abs(self.values[:links])
         if self.drives if drives is None else drives:
-            added = np.einsum("nij,ni->nj", W, self._drive_torques(lifted))
+            added = np.einsum("nij,ni->nj", W, self._drive_torques(lifted, tau))
             tau, size = tau + added, size + np.abs(added)
         return tau, size
 
-    def _drive_torques(self, states: States) -> Array:
+    def _drive_torques(self, states: States, rigid: Array) -> Array:
+        """(N, n); `rigid` are the torques of the links, which loops, whose joints carry no load here, do not have."""
+        loaded = not self.robot.has_dependents
         parameters = casadi.SX(self.values[PARAMETERS_PER_LINK * self.robot.joint_count :])
         columns = []
-        for motion in zip(states.q, states.qd, states.qdd, strict=True):
-            q, qd, qdd = (casadi.SX(x) for x in motion)
-            columns.append(casadi.evalf(drive_torques(self.robot, q, qd, qdd, parameters)))
+        for motion in zip(states.q, states.qd, states.qdd, rigid, strict=True):
+            q, qd, qdd, load = (casadi.SX(x) for x in motion)
+            torques = drive_torques(self.robot, q, qd, qdd, parameters, load if loaded else None)
+            columns.append(casadi.evalf(torques))
         return np.array(casadi.horzcat(*columns)).T
 
 

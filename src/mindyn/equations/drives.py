@@ -7,34 +7,66 @@ motor's motion G qd or on the joint's own, as each drive states.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
+from math import ceil, log
+from typing import Final
 
 import casadi
+import numpy as np
 
 from mindyn.equations.chain import SX, constant
+from mindyn.errors import RobotError
 from mindyn.notation import DRIVE_PARAMETERS
 from mindyn.robots.drive_matrices import drive_parameters, friction_matrix, gear_matrix
 from mindyn.robots.expressions import parse_formula
+from mindyn.robots.parts import ExtraTorque
 from mindyn.robots.robot import Robot
 
+WIDEST: Final = 0.8
+"""Part of the load that its friction may take where accelerations are solved for."""
+ROUNDING: Final = 2.0**-53
+STATES: Final = 16
+"""States of each size of the load in which friction is looked at."""
 _FUNCTIONS: dict[str, Callable[..., SX]] = {
     **{name: getattr(casadi, name) for name in ("sin", "cos", "tan", "sqrt", "exp", "log", "tanh", "sign", "atan2")},
     "abs": casadi.fabs,
 }
 
 
-def drive_torques(robot: Robot, q: SX, qd: SX, qdd: SX, parameters: SX | None = None) -> SX:
-    """Torques (n, 1) that drives and extra torques take; `parameters` (4 drives + extras,) as symbols."""
+def drive_torques(
+    robot: Robot, q: SX, qd: SX, qdd: SX, parameters: SX | None = None, rigid: SX | None = None
+) -> SX:
+    """Torques (n, 1) that drives and extra torques take; `parameters` (4 drives + extras,) as symbols.
+
+    rigid  (n, 1) torques that the links take: with those of the rotors, which cannot be told from them at the first
+           joints, they are the load that an extra torque may depend on; refused by the name of that torque without
+    """
     if parameters is None:
         parameters = constant(drive_parameters(robot))
+    rotors = rotor_torques(robot, qdd, parameters)
+    load = None if rigid is None else rigid + rotors
+    return rotors + friction_torques(robot, q, qd, parameters, load)
+
+
+def rotor_torques(robot: Robot, qdd: SX, parameters: SX) -> SX:
+    """G^T diag(I_m) G qdd (n, 1)."""
+    if not robot.drives:
+        return casadi.SX(robot.joint_count, 1)
+    G, (inertia, *_) = constant(gear_matrix(robot)), _columns(robot, parameters)
+    return G.T @ (inertia * casadi.densify(G @ qdd))
+
+
+def friction_torques(robot: Robot, q: SX, qd: SX, parameters: SX, load: SX | None) -> SX:
+    """Torques (n, 1) of friction, offsets and extra torques under a load (n, 1)."""
     count = len(DRIVE_PARAMETERS) * len(robot.drives)
-    extra = extra_torques(robot, {"q": q, "qd": qd}, casadi.densify(parameters[count:]))
+    motion = {"q": q, "qd": qd} | ({} if load is None else {"load": load})
+    extra = extra_torques(robot, motion, casadi.densify(parameters[count:]))
     if not robot.drives:
         return extra
-    G, F = constant(gear_matrix(robot)), constant(friction_matrix(robot))
-    inertia, viscous, coulomb, offset = _columns(robot, parameters)
+    F = constant(friction_matrix(robot))
+    _, viscous, coulomb, offset = _columns(robot, parameters)
     speed = casadi.densify(F @ qd)
-    friction = viscous * speed + coulomb * casadi.sign(speed) + offset
-    return G.T @ (inertia * casadi.densify(G @ qdd)) + F.T @ friction + extra
+    return F.T @ (viscous * speed + coulomb * casadi.sign(speed) + offset) + extra
 
 
 def _columns(robot: Robot, parameters: SX) -> list[SX]:
@@ -56,7 +88,58 @@ def extra_torques(robot: Robot, motion: dict[str, SX], coefficients: SX) -> SX:
     tau = casadi.SX(robot.joint_count, 1)
     numbered = {f"{name}{i + 1}": v[i] for name, v in motion.items() for i in range(robot.joint_count)}
     for k, extra in enumerate(robot.extras):
-        i = robot.joint_index(extra.joint)
+        i, formula = robot.joint_index(extra.joint), parse_formula(extra.formula)
+        if formula.needs_load and "load" not in motion:
+            raise load_refusal(extra, "it is asked for without the torque of the links")
         own = {name: v[i] for name, v in motion.items()}
-        tau[i] += coefficients[k] * parse_formula(extra.formula).evaluate(numbered | own, _FUNCTIONS)
+        tau[i] += coefficients[k] * formula.evaluate(numbered | own, _FUNCTIONS)
     return tau
+
+
+def loaded_extras(robot: Robot) -> list[ExtraTorque]:
+    """Extra torques that depend on the load of a joint."""
+    return [extra for extra in robot.extras if parse_formula(extra.formula).needs_load]
+
+
+def load_refusal(extra: ExtraTorque, why: str) -> RobotError:
+    """The error where a torque that depends on the load cannot take part."""
+    return RobotError(
+        f"the extra torque {extra.name!r} ({extra.formula}) depends on the load of its joint: {why}",
+        hint="leave it out, or use inverse_dynamics, forward_dynamics or simulate, which know the load",
+    )
+
+
+def load_under(robot: Robot, q: SX, qd: SX, tau: SX, parameters: SX | None = None) -> SX:
+    """The load (n, 1) with load + friction(q, qd, load) = tau: a fixed point, by as many iterations as it needs.
+
+    load -> tau - friction(load) contracts by r, the largest row sum of |d friction / d load|: the error after k
+    iterations is r^k of the first. From `WIDEST` on it is refused; at 1 one torque would belong to several motions.
+    """
+    load = casadi.SX.sym("load", robot.joint_count)
+    own = constant(drive_parameters(robot)) if parameters is None else parameters
+    left = tau - friction_torques(robot, q, qd, own, load)
+    rate = _contraction(robot)
+    found = tau
+    for _ in range(1 + ceil(log(ROUNDING) / log(rate)) if rate > 0 else 1):
+        found = casadi.substitute(left, load, found)
+    return found
+
+
+@cache
+def _contraction(robot: Robot) -> float:
+    """The largest row sum of |d friction / d load| found, loads and speeds of either sign and of many sizes."""
+    n = robot.joint_count
+    q, qd, load = (casadi.SX.sym(name, n) for name in ("q", "qd", "load"))
+    friction = friction_torques(robot, q, qd, constant(drive_parameters(robot)), load)
+    slopes = casadi.Function("slopes", [q, qd, load], [casadi.jacobian(friction, load)])
+    rng = np.random.default_rng(0)
+    largest = 0.0
+    for size in np.geomspace(1e-3, 1e4, 8):
+        for _ in range(STATES):
+            signs = rng.choice([-1.0, 1.0], (2, n))
+            found = np.abs(np.array(slopes(rng.uniform(-2, 2, n), 10 * signs[0], size * signs[1]))).sum(axis=1)
+            largest = max(largest, float(found.max()))
+    if not largest < WIDEST:
+        raise load_refusal(loaded_extras(robot)[0], f"friction takes {largest:.2g} of it, and from {WIDEST:g} on "
+                           "accelerations are not solved for")
+    return largest

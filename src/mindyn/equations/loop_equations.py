@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 from mindyn.equations.catalogue import EQUATIONS, equation
 from mindyn.equations.chain import SX, constant
 from mindyn.equations.closed_motion import CLOSURE, ClosedMotion, closed_motion, is_affine
+from mindyn.equations.drives import load_refusal, loaded_extras
 from mindyn.equations.forward_dynamics import factor, require_inertia, solve
 from mindyn.equations.inertia_matrix import coriolis_matrix
 from mindyn.equations.loop_closure import AffineClosure, affine_closure, with_home
@@ -80,6 +81,8 @@ class _Projected:
     def __init__(
         self, robot: Robot, drives: bool, parameters: Parameters, base: BaseParameters | None, place: str | None
     ) -> None:
+        if drives and (loaded := loaded_extras(robot)):
+            raise load_refusal(loaded[0], "joints of closed loops carry loads that are not known one by one")
         self.robot, self.tree, self.place = robot, open_tree(robot), place
         self.options: dict[str, Any] = {"drives": drives, "parameters": parameters, "base": base}
         self.affine = affine_closure(robot) if is_affine(robot) else None

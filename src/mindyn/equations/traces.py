@@ -10,7 +10,7 @@ from typing import Literal
 import casadi
 
 from mindyn.equations.chain import SX, Chain, constant, kinematic_chain, reduced_chain, standard_chain, symbolic_chain
-from mindyn.equations.drives import drive_torques
+from mindyn.equations.drives import drive_torques, friction_torques, load_under, loaded_extras, rotor_torques
 from mindyn.equations.formulations import Arm
 from mindyn.equations.lean_dynamics import LeanChain, lean_chain, lean_chain_on_moving_root
 from mindyn.equations.newton_euler import inverse_dynamics
@@ -93,7 +93,14 @@ class Trace:
         """Tau, plus what the drives take where they take part."""
         if not self.drives:
             return tau
-        return tau + drive_torques(self.robot, self["q"], qd, qdd, self.drive_parameters)
+        return tau + drive_torques(self.robot, self["q"], qd, qdd, self.drive_parameters, tau)
+
+    def without_drives(self, tau: SX, qd: SX) -> SX:
+        """What is left of tau for links and rotors after friction, offsets and extra torques."""
+        if loaded_extras(self.robot):
+            return load_under(self.robot, self["q"], qd, tau, self.drive_parameters)
+        own = constant(drive_parameters(self.robot)) if self.drive_parameters is None else self.drive_parameters
+        return tau - friction_torques(self.robot, self["q"], qd, own, None)
 
     @property
     def drive_inertia(self) -> SX:
@@ -103,7 +110,7 @@ class Trace:
         if self.drive_parameters is None:
             return constant(reflected_inertia(self.robot))
         qdd = casadi.SX.sym("qdd", self.robot.joint_count)
-        return casadi.jacobian(drive_torques(self.robot, self["q"], self.rest, qdd, self.drive_parameters), qdd)
+        return casadi.jacobian(rotor_torques(self.robot, qdd, self.drive_parameters), qdd)
 
     @property
     def rest(self) -> SX:

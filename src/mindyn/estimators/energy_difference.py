@@ -61,8 +61,8 @@ class EnergyDifference(Estimator):
         return "samples"
 
     def treatment_for(self, robot: Robot, wanted: Treatment) -> Treatment:  # noqa: ARG002
-        """Every sample: what is integrated needs no filter."""
-        return wanted.unfiltered()
+        """Every sample: what is integrated needs no filter; and friction that knows no load."""
+        return wanted.without_load().unfiltered()
 
     def fit(self, rows: Rows) -> Estimate:
         """The estimate; residuals are of mean torques (momentum) or mean power in W (energy) over the intervals."""

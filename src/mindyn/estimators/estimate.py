@@ -179,6 +179,15 @@ class Estimate:
         ends[:, without | ~np.isfinite(ends).all(axis=0)] = np.nan
         return np.asarray(ends)
 
+    def with_own_load(self) -> Estimate:
+        """The same with its own values as the reference of friction that depends on the load, as a robot has it."""
+        friction = self.regressor.friction
+        if not friction.needs_load:
+            return self
+        own = replace(friction, reference=tuple(self.base_values.tolist()))
+        treatment = replace(self.treatment, friction=own)
+        return replace(self, regressor=self.regressor.with_friction(own), treatment=treatment)
+
     def value(self, name: str) -> float:
         """One parameter by name."""
         if name not in self.names:

@@ -47,7 +47,8 @@ def model_acceleration(regressor: Regressor, beta: Array, samples: Samples) -> M
 
 
 def inertia_matrices(regressor: Regressor, beta: Array, samples: Samples) -> Array:
-    """M (N, n, n): column j is what unit acceleration of joint j adds to the torque."""
+    """M (N, n, n): column j is what unit acceleration of joint j adds to the torque, without friction under load."""
+    beta = np.where(np.arange(len(beta)) < regressor.base.count, beta, 0.0)
     rest = np.zeros_like(samples.q)
     held = unfiltered_prediction(regressor, beta, replace(samples, qdd=rest))
     units = np.eye(regressor.joint_count)

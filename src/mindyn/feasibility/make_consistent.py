@@ -45,7 +45,7 @@ def mend_consistent(estimate: Estimate) -> Estimate:
     held = estimate.physical
     free = estimate.beta if held is None else held.unconstrained
     told = f"moved by {distance:.3g} standard deviations of noise alone to the nearest physically consistent values"
-    return replace(
+    moved = replace(
         estimate,
         beta=beta,
         status=f"{estimate.status} Then {told}.",
@@ -54,3 +54,4 @@ def mend_consistent(estimate: Estimate) -> Estimate:
         mended=True,
         provenance={**estimate.provenance, "mended": {"level": "consistent", "distance": distance}},
     )
+    return moved.with_own_load()

@@ -149,7 +149,7 @@ def _reported(estimate: Estimate, member: Member, found: Nearest, eps: float) ->
         left_out=tuple(name for name in estimate.left_out if name not in freed),
         untold=(*estimate.untold, *freed),
         mended=estimate.mended or found.rounds > 0,
-    ).with_provenance(mended=record)
+    ).with_provenance(mended=record).with_own_load()
 
 
 def _moves(estimate: Estimate, found: Nearest) -> dict[str, dict[str, Any]]:

@@ -210,13 +210,20 @@ def _signed(behind: Sequence[Parameter]) -> tuple[int, ...]:
 def _brakes(base: BaseParameters, friction: Friction, behind: tuple[Parameter, ...]) -> Array:
     """Rows viscous |u| + coulomb + shapes * sign(u) >= 0 of every drive with shapes at u = +-SPEEDS, joint side.
 
-    Of drives that a loop keeps in step, one alone has shapes.
+    Friction that grows with the load takes power by itself, whether the load is driven or braked: f_load +- f_driving
+    >= 0. Of drives that a loop keeps in step, one alone has shapes.
     """
     place = {one.place: k for k, one in enumerate(behind)}
     rows = []
     for drive in base.robot.drives if base.drives else ():
-        own = [(shape, place.get(("friction", drive.joint, f"f_{shape}"))) for shape in friction.shapes]
-        shapes = [(shape, k) for shape, k in own if k is not None]
+        own = {shape: place.get(("friction", drive.joint, f"f_{shape}")) for shape in friction.shapes}
+        shapes = [(shape, k) for shape, k in own.items() if k is not None and shape in SHAPES]
+        for sign in (-1.0, 1.0) if friction.needs_load else ():
+            row = np.zeros(len(behind))
+            for shape, share in (("load", 1.0), ("driving", sign)):
+                if (k := own.get(shape)) is not None:
+                    row[k] = share
+            rows.append(row)
         ratio = drive.ratio if drive.side == "motor" else 1.0
         for u in np.concatenate([-SPEEDS, SPEEDS]) if shapes else ():
             row = np.zeros(len(behind))

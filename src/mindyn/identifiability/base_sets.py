@@ -10,6 +10,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import ArrayLike
 
+from mindyn.equations.drives import load_refusal, loaded_extras
 from mindyn.equations.loop_closure import loop_closure
 from mindyn.errors import InputError, MissingPhysicsError, RobotError, UnknownNameError
 from mindyn.identifiability.numeric import numeric_base
@@ -80,6 +81,8 @@ def base_parameters(
         raise InputError(f"form {form!r} knows no drives; with drives=True use one of: {', '.join(_OF_DRIVES)}")
     if drives and not (robot.drives or robot.extras):
         raise MissingPhysicsError(f"robot {robot.name!r} states no drives, but drives=True asks for their parameters")
+    if drives and (loaded := loaded_extras(robot)):
+        raise load_refusal(loaded[0], "it is not linear in the parameters of the links, so that no base set has it")
     if form == "numeric":
         source: Source = "torque" if drives else "energy"
         sampled = numeric_base(

@@ -77,9 +77,13 @@ def choose(
     seen = replace(asked, drives=wanted.drives) if asked.is_chosen else asked
     complete, _ = completed_robot(robot, seen, listed)
     start = _start_friction(complete) if isinstance(asked.friction, str) else asked.friction
-    trials = Trials(tuning_stretches(listed), regressor_of(complete, replace(seen, friction=start)))
+    unloaded = start.without_load()
+    trials = Trials(tuning_stretches(listed), regressor_of(complete, replace(seen, friction=unloaded)))
     require_signals(trials.logs)
-    setting, freedom, notes = _start(listed, estimator, asked, start)
+    setting, freedom, notes = _start(listed, estimator, asked, unloaded)
+    if start.needs_load:
+        reference = start.reference or trials.reference(setting)
+        setting = replace(setting, friction=replace(start, reference=reference))
     score: CrossValidated | None = None
     left_out: tuple[str, ...] = ()
     if freedom != NOTHING:

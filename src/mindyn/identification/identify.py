@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
+
+import numpy as np
 
 from mindyn.algebra.blas import on_one_blas_thread
 from mindyn.errors import MindynError
@@ -18,6 +21,12 @@ from mindyn.notes import Note
 from mindyn.regression.rows import Logs, Rows, rows_of
 from mindyn.regression.treatment import Treatment
 from mindyn.robots.robot import Robot
+
+
+REFRESHES: Final = 5
+"""How often, at most, the reference of load-dependent friction is made anew by the fit."""
+SETTLED: Final = 0.01
+"""Rms change of the load, as part of it, that friction, which takes a tenth or so of it, does not notice."""
 
 
 @on_one_blas_thread
@@ -41,7 +50,36 @@ def identify(
     choice = choose(robot, logs, estimator, treatment, progress=progress)
     rows = rows_of(robot, logs, choice.treatment)
     say("fitting all training rows")
-    return judged(robot, choice.estimator.fit(rows), rows, choice, logs)
+    found, rows = _with_settled_load(robot, logs, choice.estimator, rows)
+    return judged(robot, found, rows, choice, logs)
+
+
+def _with_settled_load(robot: Robot, logs: Logs, estimator: Estimator, rows: Rows) -> tuple[Estimate, Rows]:
+    """The fit, repeated with its own values as the reference of load-dependent friction until the load settles.
+
+    What is stored is the reference of the estimate itself, so that its torques are those of a robot made of it; the
+    last change of the load, below `SETTLED`, is within what friction takes of it.
+    """
+    found = estimator.fit(rows)
+    for _ in range(REFRESHES):
+        own = found.with_own_load()
+        if _load_change(rows, found) < SETTLED:
+            return own, rows
+        rows = rows_of(robot, logs, own.treatment)
+        found = estimator.fit(rows)
+    return found.with_own_load(), rows
+
+
+def _load_change(rows: Rows, found: Estimate) -> float:
+    """Rms change of the load between the reference of the rows and the values found, as part of the load."""
+    if not rows.regressor.friction.needs_load:
+        return 0.0
+    count, rigid = rows.regressor.base.count, rows.regressor.rigid
+    reference = np.zeros(len(found.beta))
+    reference[:count] = rows.regressor.friction.reference
+    R, _ = rows.information.stacked()
+    sizes = [float(np.linalg.norm(R @ np.where(rigid, one, 0.0))) for one in (found.beta - reference, reference)]
+    return sizes[0] / max(sizes[1], 1e-300)
 
 
 def judged(robot: Robot, found: Estimate, rows: Rows, choice: Choice, logs: Logs) -> Estimate:

@@ -64,7 +64,8 @@ class Setting:
             conditioning=self.conditioning,
             filter_hz=self.filter_hz,
             decimation=step,
-            friction=self.friction,
+            # The reference of a load is of the structural base set.
+            friction=self.friction if asked.base_form == "structural" else self.friction.without_load(),
         )
 
 
@@ -163,6 +164,13 @@ class Trials:
             order = elimination(matrix, right).order[: setting.dropped]
             names += [regressor.names[kept[k]] for k in order]
         return tuple(names)
+
+    def reference(self, setting: Setting) -> tuple[float, ...]:
+        """Base values that all rows ask for: the reference of friction that depends on the load."""
+        regressor = self.regressor.with_friction(setting.friction)
+        kept = kept_numbers(regressor.parameters, setting.without)
+        beta = _fitted(self._folds(setting, regressor), kept, regressor)[2]
+        return tuple(beta[: regressor.base.count].tolist())
 
     def _cross_validated(self, setting: Setting, *, path: bool) -> list[Score]:
         """The score of the setting; with `path` also of dropping 1, 2, ... parameters."""

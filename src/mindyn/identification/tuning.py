@@ -10,6 +10,7 @@ from typing import Final
 from mindyn.identification.trials import Setting, Trials, changed, kept_numbers, rate_of
 from mindyn.parameters.parameter import Kind
 from mindyn.regression.friction import SHAPES, Friction
+from mindyn.robots.friction_laws import LOAD_SHAPES
 
 Progress = Callable[[str], None]
 
@@ -62,10 +63,10 @@ def tuned(trials: Trials, start: Setting, freedom: Freedom, progress: Progress) 
             best = _delay(timed, best)
             progress(_line("delay", timed, best))
     if freedom.friction:
-        best = _shapes(trials, best)
+        best = _shapes(trials, _loaded(trials, best))
+        progress(_line("friction shape", trials, best))
     if freedom.rotors:
         best = _better(trials, best, [replace(best, without=kinds) for kinds in LEFT_OUT_TOGETHER], 1.0)
-    progress(_line("friction shape", trials, best))
     if freedom.rotors:
         best = _essential(trials, best, freedom)
         progress(_line(f"{best.dropped} parameters left out", trials, best))
@@ -188,8 +189,26 @@ def _delay(trials: Trials, best: Setting) -> Setting:
     return best if trials.score(best).criterion < WORTHWHILE * trials.score(without).criterion else without
 
 
+def _loaded(trials: Trials, best: Setting) -> Setting:
+    """Friction that grows with the load, alike or not while the load is driven and braked, where it predicts better.
+
+    The reference of the load is what all training rows ask for without such friction, and then with it: the columns
+    of blocks that are held out have seen no other torque of theirs than that of the rigid links.
+    """
+    if trials.regressor.load_obstacle():
+        return best
+    taken, reference = best.friction.shapes, trials.reference(best)
+    wanted = [(*taken, *LOAD_SHAPES[:count]) for count in range(1, len(LOAD_SHAPES) + 1)]
+    others = [replace(best, friction=replace(best.friction, shapes=one, reference=reference)) for one in wanted]
+    moved = _better(trials, best, others, WORTHWHILE)
+    if moved is best:
+        return best
+    return replace(moved, friction=replace(moved.friction, reference=trials.reference(moved)))
+
+
 def _shapes(trials: Trials, best: Setting) -> Setting:
-    for _ in range(MOST_SHAPES):
+    loaded = len([name for name in best.friction.shapes if name in LOAD_SHAPES])
+    for _ in range(MOST_SHAPES - loaded):
         taken = best.friction.shapes
         others = [
             replace(best, friction=replace(best.friction, shapes=(*taken, name)))

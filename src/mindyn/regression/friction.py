@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import isfinite
 from typing import Any, Final, Literal, get_args
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
-from mindyn.robots.friction_laws import FITTED_SHAPES, FRICTION_LAWS
+from mindyn.robots.friction_laws import FITTED_SHAPES, FRICTION_LAWS, LOAD_SHAPES
 
 Direction = Literal["sign", "tanh", "stop"]
 
@@ -19,6 +20,7 @@ SHAPES: Final[Mapping[str, Callable[[Array, Array], Array]]] = {
     name: FRICTION_LAWS[name].values for name in FITTED_SHAPES
 }
 """Further friction columns as functions of the speed u and the direction s; formulas: `mindyn.robots.friction_laws`."""
+KNOWN_SHAPES: Final = (*FITTED_SHAPES, *LOAD_SHAPES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +30,17 @@ class Friction:
     direction  "sign"; "tanh": tanh(u / width); "stop": the stop operator z' = u / width while |z| < 1, which keeps its
                value at rest and turns over within 2 width of travel, as presliding friction does [Dahl 1968]
     width      rad/s (tanh) or rad (stop) at the joint; not used by "sign"
-    shapes     friction laws out of `FITTED_SHAPES`, one more column each for every drive
+    shapes     friction laws out of `FITTED_SHAPES` and `LOAD_SHAPES`, one more column each for every drive
     joint_side joints with viscous and Coulomb columns of their own motion besides those of their (coupled) motor
+    reference  values of the base set; its links and rotors give the load of `LOAD_SHAPES`, so that their columns are
+               linear in what is estimated. `identify` finds it; an estimate stores its own values
     """
 
     direction: Direction = "sign"
     width: float = 0.0
     shapes: tuple[str, ...] = ()
     joint_side: tuple[str, ...] = ()
+    reference: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         if self.direction not in get_args(Direction):
@@ -43,8 +48,20 @@ class Friction:
         if self.direction != "sign" and not self.width > 0:
             raise InputError(f"direction {self.direction!r} needs a positive width, got {self.width!r}")
         for name in self.shapes:
-            if name not in FITTED_SHAPES:
-                raise InputError(f"no friction shape {name!r}; there are: {', '.join(FITTED_SHAPES)}")
+            if name not in KNOWN_SHAPES:
+                raise InputError(f"no friction shape {name!r}; there are: {', '.join(KNOWN_SHAPES)}")
+        if not all(isfinite(value) for value in self.reference):
+            raise InputError("the reference of load-dependent friction must be finite numbers")
+
+    @property
+    def needs_load(self) -> bool:
+        """Whether a shape depends on the load."""
+        return any(name in LOAD_SHAPES for name in self.shapes)
+
+    def without_load(self) -> Friction:
+        """The same without shapes that depend on the load."""
+        kept = tuple(name for name in self.shapes if name not in LOAD_SHAPES)
+        return replace(self, shapes=kept, reference=())
 
     def directions(self, u: Array, segments: NDArray[np.int64], rate_hz: float) -> Array:
         """s (N, k) of speeds u (N, k), rad/s at the joint side; a stop operator starts at 0 with every segment."""
@@ -61,12 +78,14 @@ class Friction:
             "width": self.width,
             "shapes": list(self.shapes),
             "joint_side": list(self.joint_side),
+            "reference": list(self.reference),
         }
 
     @staticmethod
     def from_dict(values: Mapping[str, Any]) -> Friction:
-        """The inverse of `to_dict`."""
-        return Friction(values["direction"], values["width"], tuple(values["shapes"]), tuple(values["joint_side"]))
+        """The inverse of `to_dict`; files of earlier versions have no reference."""
+        listed = (tuple(values.get(name, ())) for name in ("shapes", "joint_side", "reference"))
+        return Friction(values["direction"], values["width"], *listed)
 
 
 def _stop_operator(steps: Array, segments: NDArray[np.int64]) -> Array:

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from mindyn.algebra.values import Array
 from mindyn.equations.catalogue import equation
 from mindyn.equations.loop_equations import loop_equation
+from mindyn.errors import InputError
 from mindyn.kernels.closed_kernel import kernel_for
 from mindyn.kernels.kernel import Kernel
 from mindyn.logs.samples import Samples
@@ -50,6 +51,11 @@ class IntegratedRegressor:
     @staticmethod
     def of(torque: Regressor, form: Form) -> IntegratedRegressor:
         """Traced from the torque's own regressor."""
+        if torque.friction.needs_load:
+            raise InputError(
+                "differences of momentum and energy know no accelerations, and so no load that friction grows with",
+                hint='leave the shapes "load" and "driving" out of the friction',
+            )
         momentum, drift = _functions(torque, 1.0 if form == "momentum" else 0.5)
         kernel = kernel_for(torque.robot, drift, compact=["Y"], matrices=["Y"])
         shaped = Regressor(torque.robot, torque.friction, torque.base, kernel)

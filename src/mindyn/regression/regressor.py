@@ -17,18 +17,23 @@ from mindyn.kernels.kernel import Kernel
 from mindyn.kernels.model import compile_model
 from mindyn.parameters.base import BaseParameters
 from mindyn.parameters.parameter import (
+    Kind,
     Parameter,
     friction_parameter,
     joint_side_parameters,
     parameters_of_base,
     standard_parameters,
 )
-from mindyn.regression.friction import SHAPES, Friction
+from mindyn.regression.friction import Friction
 from mindyn.regression.mlc_columns import lin_columns
 from mindyn.regression.treatment import Treatment
+from mindyn.robots.drive_matrices import SINGULAR, gear_condition, gear_matrix, load_shares
+from mindyn.robots.friction_laws import FRICTION_LAWS, LOAD_SHAPES
 from mindyn.robots.parts import Drive
 from mindyn.robots.robot import Robot
 
+RIGID: Final[tuple[Kind, ...]] = ("link", "rotor")
+"""Kinds of parameters whose torque is the load of friction."""
 KEPT: Final = 16
 """Robots whose base set and compiled regressor are kept."""
 Parts = list[list[Array]]
@@ -88,6 +93,7 @@ class Regressor:
         self.parameters = (*parameters_of_base(self.base), *(one.parameter for one in self._shaped))
         self.names = tuple(one.name for one in self.parameters)
         self.columns = tuple(self._joint_columns(i, columns) for i in range(self.joint_count))
+        self._loads = self._load_weights() if self.friction.needs_load else None
         self._require_names()
 
     def with_friction(self, friction: Friction) -> Regressor:
@@ -124,7 +130,8 @@ class Regressor:
         if directions is not None:
             for place, source, weight in self._coulomb:
                 compact[:, place] = weight * directions[:, source]
-            self._add_shapes(found, qd, directions)
+            load = None if self._loads is None else self._load(compact, q, qd, qdd)
+            self._add_shapes(found, qd, directions, load)
         return found
 
     def directions(self, qd: Array, segments: NDArray[np.int64], rate_hz: float) -> Array | None:
@@ -187,10 +194,60 @@ class Regressor:
         shaped = [self.base.count + k for k, one in enumerate(self._shaped) if one.weights[joint]]
         return np.asarray([*base, *shaped], dtype=np.intp)
 
-    def _add_shapes(self, found: Parts, qd: Array, directions: Array) -> None:
+    @property
+    def rigid(self) -> NDArray[np.bool_]:
+        """(count,) which parameters are of links and rotors: their torque is the load of friction."""
+        return np.array([one.kind in RIGID for one in self.parameters], dtype=np.bool_)
+
+    def load_obstacle(self) -> str:
+        """Why friction cannot depend on the load here; empty where it can."""
+        if self.robot.has_dependents:
+            return f"the robot has {self.robot.dependence}, whose joints carry loads that are not known one by one"
+        if not self.base.drives or len(self.robot.drives) != self.joint_count:
+            return "a joint has no drive, whose friction it would be"
+        if gear_condition(gear_matrix(self.robot)) > SINGULAR:
+            return "the gear matrix is singular"
+        others = [one.kind not in RIGID for one in standard_parameters(self.robot, drives=True)]
+        mixed = self.base.matrix[self.rigid[: self.base.count]][:, others].any(axis=1)
+        if mixed.any():
+            names = [one.name for one in self.parameters[: self.base.count] if one.kind in RIGID]
+            return f"{names[int(np.argmax(mixed))]} holds a link's weight and a drive's offset together"
+        return ""
+
+    def _load_weights(self) -> tuple[list[Array], Array]:
+        """For each joint the weights of its columns that make its load; and L (n, drives), loads of drives load @ L."""
+        if obstacle := self.load_obstacle():
+            raise InputError(f"friction cannot depend on the load: {obstacle}", hint="leave out those shapes")
+        reference = np.asarray(self.friction.reference, dtype=np.float64)
+        if reference.shape != (self.base.count,):
+            raise InputError(
+                f"friction that depends on the load needs a reference of {self.base.count} base values, "
+                f"got {len(reference)}",
+                hint="identify(robot, logs, treatment=...) finds it",
+            )
+        weights = np.where(self.rigid[: self.base.count], reference, 0.0)
+        own = [weights[columns[columns < self.base.count]] for columns in self.columns]
+        return own, load_shares(self.robot)
+
+    def _load(self, compact: Array, q: Array, qd: Array, qdd: Array) -> Array:
+        """(N, drives) load of every drive, joint side."""
+        assert self._loads is not None
+        own, L = self._loads
+        split = zip(self._starts, self._starts[1:], own, strict=False)
+        joints = np.stack([compact[:, start:stop] @ weights for start, stop, weights in split], axis=1)
+        carried = self.carried_torque(q, qd, qdd)
+        return np.asarray((joints if carried is None else joints + carried) @ L)
+
+    def carried_torque(self, q: Array, qd: Array, qdd: Array) -> Array | None:  # noqa: ARG002 - of regressors with a load
+        """(N, n) torque that joints carry besides the reference's; None: none."""
+        return None
+
+    def _add_shapes(self, found: Parts, qd: Array, directions: Array, load: Array | None) -> None:
         u = self.friction_speeds(qd)
         for one in self._shaped:
-            values = _shape_values(one.shape, u[:, one.source], directions[:, one.source])
+            k = one.source
+            carried = load[:, k] if load is not None and one.shape in LOAD_SHAPES else None
+            values = FRICTION_LAWS[one.shape].values(u[:, k], directions[:, k], carried)
             for joint in np.flatnonzero(one.weights):
                 found[joint].append((one.weights[joint] * values)[:, None])
 
@@ -233,12 +290,6 @@ def _own_base(robot: Robot, drives: bool) -> tuple[BaseParameters, Kernel]:
 
 def _kernel(robot: Robot, base: BaseParameters) -> Kernel:
     return compile_model(robot, drives=base.drives, base=base).kernel("regressor", compact=True)
-
-
-def _shape_values(shape: str, u: Array, s: Array) -> Array:
-    if shape == "speed":
-        return u
-    return s if shape == "direction" else SHAPES[shape](u, s)
 
 
 def _joint_scales(robot: Robot) -> Array:

@@ -87,6 +87,10 @@ class Treatment:
         """The same at every sample, without the parallel filter."""
         return replace(self, filter_hz=None, decimation=1)
 
+    def without_load(self) -> Treatment:
+        """The same without friction that depends on the load."""
+        return self if isinstance(self.friction, str) else replace(self, friction=self.friction.without_load())
+
     def to_dict(self) -> dict[str, Any]:
         """The settings as JSON can hold them."""
         return {

@@ -37,6 +37,19 @@ def friction_matrix(robot: Robot) -> Array:
     return F
 
 
+def load_shares(robot: Robot) -> Array:
+    """L (n, drives): loads of the drives' friction, joint side, are load @ L for loads (..., n) of the joints.
+
+    A motor carries what its gears make of the joints' torques, G^-T tau, times its own ratio; friction at the joint
+    side carries its joint's.
+    """
+    L = np.linalg.inv(gear_matrix(robot)) * np.array([drive.ratio for drive in robot.drives])
+    for k, drive in enumerate(robot.drives):
+        if drive.side == "joint":
+            L[:, k] = np.eye(robot.joint_count)[robot.joint_index(drive.joint)]
+    return L
+
+
 def drive_parameters(robot: Robot) -> Array:
     """(4 drives + extras,): rotor inertia, viscous, Coulomb, offset of every drive; then the extras' coefficients."""
     values = [getattr(drive, name) for drive in robot.drives for name in DRIVE_PARAMETERS]

@@ -1,7 +1,8 @@
 """Formulas of extra torques, `sin(q) * 3.0`, `sign(qd) * exp(-(qd / 0.1) ** 2)`, and of friction laws.
 
-Variables of a torque are q and qd of its own joint, and q1, qd2, ... of joints by number. Accelerations are not among
-them, so that forward dynamics stays linear. Nothing else of Python is allowed.
+Variables of a torque are q and qd of its own joint, and q1, qd2, ... of joints by number; load, load1, ... is the torque
+that links and rotors take there (`equations.drives.drive_torques`). Accelerations are not among them, so that forward
+dynamics stays linear but for loads. Nothing else of Python is allowed.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ NUMPY_FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
 }
 """What the functions of a formula are over arrays."""
 
-_MOTION = re.compile(r"(q|qd)([1-9][0-9]*)?")
+_MOTION = re.compile(r"(q|qd|load)([1-9][0-9]*)?")
 _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
     ast.Add: lambda a, b: a + b,
     ast.Sub: lambda a, b: a - b,
@@ -58,6 +59,11 @@ class Formula:
     text: str
     tree: ast.expr
     variables: frozenset[str]
+
+    @property
+    def needs_load(self) -> bool:
+        """Whether it depends on the torque that a joint carries."""
+        return any(name.startswith("load") for name in self.variables)
 
     def evaluate(self, variables: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]) -> Any:
         """The value, over whatever numbers, arrays or symbols the variables are."""
@@ -110,7 +116,7 @@ def _variables(node: ast.expr, text: str, known: Collection[str] | None) -> list
             return _variables(left, text, known) + _variables(right, text, known)
         case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if len(arguments) == ARITY.get(name):
             return [variable for argument in arguments for variable in _variables(argument, text, known)]
-    names = "q qd (or q1, qd2, ...)" if known is None else " ".join(known)
+    names = "q qd load (or q1, qd2, ...)" if known is None else " ".join(known)
     parts = f"numbers, + - * / **, {names}, {', '.join(ARITY)} with their arguments"
     raise RobotError(f"{ast.unparse(node)!r} in the formula {text!r} is not known; a formula has {parts}")
 

@@ -4,10 +4,17 @@ Friction acts on a speed u with a direction s: its torque is coefficient times f
 
     u     rad/s or m/s, joint side: of the joint, or of what a coupled motor turns
     s     in [-1, 1]: the sign of u, or what a fit takes for it (`mindyn.Friction.direction`)
-    load  N m or N: the torque that the gear carries, for laws that depend on it; a formula alone cannot know it, so
-          that such a law serves where a model gives the load, and does not become an extra torque
+    load  N m or N: the torque that links and rotors take at the joint, for laws that depend on it
 
-A new law is one entry of `FRICTION_LAWS`. Those that `FITTED_SHAPES` names are columns that a fit may add.
+A new law is one entry of `FRICTION_LAWS`. Those that `FITTED_SHAPES` names are columns that a fit may add; those of
+`LOAD_SHAPES` besides, with the load of a stored reference model (`mindyn.Friction.reference`).
+
+Friction of a gear that grows with its load [Hamon, Gautier & Garrec 2010]:
+
+    tau_f = (fc + f_load |load|) s + fv u + f_driving load |s|
+
+f_load + f_driving of the load is lost while the motor drives it, f_load - f_driving while it brakes it. While a joint
+moves, f_driving acts like another gain of its torque: joints tell it by the links that they share.
 """
 
 from __future__ import annotations
@@ -51,7 +58,7 @@ class FrictionLaw:
     @property
     def needs_load(self) -> bool:
         """Whether the law depends on the torque that the gear carries."""
-        return "load" in self.parsed.variables
+        return self.parsed.needs_load
 
     def values(self, u: Array, s: Array, load: Array | None = None) -> Array:
         """The law at speeds u and directions s, arrays of one shape."""
@@ -64,11 +71,9 @@ class FrictionLaw:
         """The law with other numbers in place of some of its constants."""
         return replace(self, constants={**self.constants, **constants})
 
-    def text(self, u: str, s: str) -> str:
-        """The law as a formula of q and qd, given the texts of u and s."""
-        if self.needs_load:
-            raise InputError(f"the friction law {self.formula!r} depends on the load: no formula of q and qd says it")
-        return self.parsed.substituted({"u": u, "s": s}).text
+    def text(self, u: str, s: str, load: str = "load") -> str:
+        """The law as a formula of an extra torque, given the texts of u, s and the load."""
+        return self.parsed.substituted({"u": u, "s": s, "load": load}).text
 
 
 FRICTION_LAWS: Final[Mapping[str, FrictionLaw]] = {
@@ -85,11 +90,15 @@ FRICTION_LAWS: Final[Mapping[str, FrictionLaw]] = {
         "falls from standstill",  # exponent 1: Tustin 1947; 2: Armstrong-Helouvry 1991
         {"speed": 0.1, "exponent": 1.0},
     ),
+    "load": FrictionLaw("abs(load) * s", ("", ""), "Coulomb friction that grows with the load"),
+    "driving": FrictionLaw("load * abs(s)", ("", ""), "the same while the load is driven less while it is braked, halved"),
 }
 """Every law by its name."""
 
 FITTED_SHAPES: Final = ("asymmetric", "root", "square", "cubic", "stribeck")
 """Laws that a fit may add as columns beside viscous and Coulomb friction, in the order in which they are tried."""
+LOAD_SHAPES: Final = tuple(name for name, law in FRICTION_LAWS.items() if law.needs_load)
+"""Laws that a fit may add which depend on the load."""
 
 
 def stribeck(joint: str, torque: float, speed: float, exponent: float = 2.0) -> ExtraTorque:

@@ -23,6 +23,7 @@ from mindyn.algebra.values import Array
 from mindyn.equations.catalogue import Function, equation
 from mindyn.equations.chain import SX, constant
 from mindyn.equations.closed_motion import CLOSURE, closed_motion, is_affine
+from mindyn.equations.drives import load_refusal, loaded_extras
 from mindyn.equations.forward_dynamics import factor, solve
 from mindyn.equations.loop_closure import closure_of, primary_friction
 from mindyn.equations.loop_equations import loop_equation
@@ -139,6 +140,10 @@ def plant_of(robot: Robot, *, drives: bool) -> Plant:
                 hint="write it smoothly, with tanh(qd / speed), or leave it out of the simulated robot",
             )
     F = primary_friction(robot)
+    if drives and (loaded := loaded_extras(robot)) and any(drive.coulomb for drive in robot.drives):
+        raise load_refusal(
+            loaded[0], "it is simulated beside smooth friction alone, and drives have Coulomb friction that sticks"
+        )
     if not drives:
         return Plant(replace(robot, drives=()), False, F[:0], np.zeros(0))
     levels = np.array([drive.coulomb for drive in robot.drives])
