@@ -33,9 +33,7 @@ _FUNCTIONS: dict[str, Callable[..., SX]] = {
 }
 
 
-def drive_torques(
-    robot: Robot, q: SX, qd: SX, qdd: SX, parameters: SX | None = None, rigid: SX | None = None
-) -> SX:
+def drive_torques(robot: Robot, q: SX, qd: SX, qdd: SX, parameters: SX | None = None, rigid: SX | None = None) -> SX:
     """Torques (n, 1) that drives and extra torques take; `parameters` (4 drives + extras,) as symbols.
 
     rigid  (n, 1) torques that the links take: with those of the rotors, which cannot be told from them at the first
@@ -140,6 +138,8 @@ def _contraction(robot: Robot) -> float:
             found = np.abs(np.array(slopes(rng.uniform(-2, 2, n), 10 * signs[0], size * signs[1]))).sum(axis=1)
             largest = max(largest, float(found.max()))
     if not largest < WIDEST:
-        raise load_refusal(loaded_extras(robot)[0], f"friction takes {largest:.2g} of it, and from {WIDEST:g} on "
-                           "accelerations are not solved for")
+        raise load_refusal(
+            loaded_extras(robot)[0],
+            f"friction takes {largest:.2g} of it, and from {WIDEST:g} on accelerations are not solved for",
+        )
     return largest

@@ -255,19 +255,24 @@ def known_torque(robot: Robot, samples: Samples, link: str, phi: Array) -> Array
     return np.asarray(Y[:, :, _load_columns(robot, link)] @ phi)
 
 
-def regressor_with_load(plain: Regressor, link: str) -> Regressor:
-    """The columns of a regressor and, for every joint, ten more of a load on a link."""
+def regressor_with_load(plain: Regressor, link: str, phi: Array | None = None) -> Regressor:
+    """The columns of a regressor and, for every joint, ten more of a load on a link.
+
+    phi  (10,) of the load, for friction that grows with what the joints carry; none where it is left out
+    """
     robot = plain.robot
     model, columns = compile_model(robot), _load_columns(robot, link)
-    return _LoadRegressor(plain, link, lambda q, qd, qdd: model.standard_regressor(q, qd, qdd)[:, :, columns])
+    return _LoadRegressor(plain, link, phi, lambda q, qd, qdd: model.standard_regressor(q, qd, qdd)[:, :, columns])
 
 
 class _LoadRegressor(Regressor):
     """A regressor whose load columns act on every joint at once."""
 
-    def __init__(self, plain: Regressor, link: str, load: Callable[[Array, Array, Array], Array]) -> None:
+    def __init__(
+        self, plain: Regressor, link: str, phi: Array | None, columns: Callable[[Array, Array, Array], Array]
+    ) -> None:
         super().__init__(plain.robot, plain.friction, plain.base, plain.kernel)
-        self._load = load
+        self._load_part, self._phi = columns, phi
         first = self.count
         parts = zip(LINK_PARAMETERS, LINK_PARAMETER_UNITS, strict=True)
         added = tuple(Parameter(f"load_{name}", "link", link, unit, name) for name, unit in parts)
@@ -281,7 +286,11 @@ class _LoadRegressor(Regressor):
     ) -> list[list[Array]]:
         """The robot's columns, then the load's."""
         found = super().parts(q, qd, qdd, directions, out)
-        Y = self._load(q, qd, qdd)
+        Y = self._load_part(q, qd, qdd)
         for joint, arrays in enumerate(found):
             arrays.append(Y[:, joint])
         return found
+
+    def carried_torque(self, q: Array, qd: Array, qdd: Array) -> Array | None:
+        """The torque of the load, where it is known."""
+        return None if self._phi is None else np.asarray(self._load_part(q, qd, qdd) @ self._phi)

@@ -13,7 +13,7 @@ from itertools import count
 import numpy as np
 
 from mindyn.algebra.values import Array
-from mindyn.parameters.parameter import Kind, joint_side_parameters
+from mindyn.parameters.parameter import Kind, friction_label, joint_side_parameters
 from mindyn.regression.friction import Friction
 from mindyn.robots.drive_matrices import friction_matrix, load_shares
 from mindyn.robots.friction_laws import FRICTION_LAWS
@@ -55,7 +55,7 @@ def _terms(
             value = abs(scale) * values.get(("coulomb", joint, "fc"), 0.0)
             yield k, f"coulomb_{joint}", "direction", row / scale, value
         for shape in friction.shapes:
-            yield k, f"{shape}_{joint}", shape, row / scale, values.get(("friction", joint, f"f_{shape}"), 0.0)
+            yield k, f"{shape}_{joint}", shape, row / scale, values.get(("friction", joint, friction_label(shape)), 0.0)
     for joint in friction.joint_side:
         unit = np.eye(robot.joint_count)[robot.joint_index(joint)]
         for one, shape in zip(joint_side_parameters(robot, joint), ("speed", "direction"), strict=True):

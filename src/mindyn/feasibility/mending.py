@@ -141,15 +141,19 @@ def _reported(estimate: Estimate, member: Member, found: Nearest, eps: float) ->
             f"{found.before:.3g} kg m^2; moved most, in deviations of noise alone: {told}."
         )
     freed = tuple(name for name in estimate.left_out if name in moves)
-    return replace(
-        estimate,
-        beta=found.beta,
-        covariance=infinite_variances(estimate.covariance, estimate.names, freed),
-        status=status,
-        left_out=tuple(name for name in estimate.left_out if name not in freed),
-        untold=(*estimate.untold, *freed),
-        mended=estimate.mended or found.rounds > 0,
-    ).with_provenance(mended=record).with_own_load()
+    return (
+        replace(
+            estimate,
+            beta=found.beta,
+            covariance=infinite_variances(estimate.covariance, estimate.names, freed),
+            status=status,
+            left_out=tuple(name for name in estimate.left_out if name not in freed),
+            untold=(*estimate.untold, *freed),
+            mended=estimate.mended or found.rounds > 0,
+        )
+        .with_provenance(mended=record)
+        .with_own_load()
+    )
 
 
 def _moves(estimate: Estimate, found: Nearest) -> dict[str, dict[str, Any]]:

@@ -44,6 +44,9 @@ UNSEEN: Final = 1e-10
 WIDE: Final = 1e3
 """Standard deviation of what is not seen, kg, kg m or kg m^2."""
 LEAST_MASS_KG: Final = 1e-6
+REFRESHES: Final = 5
+SETTLED: Final = 1e-3
+"""Change of the mass, as part of it, from which on friction that grows with the load is made anew, so often at most."""
 ROUNDS: Final = 3
 """Of fit and weights by its residuals."""
 
@@ -72,8 +75,18 @@ def _against(found: Estimate, run: Samples | Log, link: str | None) -> Payload:
     robot = found.robot
     carrier = robot.link_names[-1] if link is None else link
     robot.link_index(carrier)
-    regressor = regressor_with_load(found.regressor, carrier)
     samples = run if isinstance(run, Samples) else condition([run], robot, found.treatment.of_fit).samples
+    made = _fitted(found, samples, carrier, None)
+    for _ in range(REFRESHES if found.regressor.friction.needs_load else 0):
+        before, made = made, _fitted(found, samples, carrier, made.phi)
+        if abs(made.mass - before.mass) < SETTLED * abs(made.mass):
+            break
+    return made
+
+
+def _fitted(found: Estimate, samples: Samples, carrier: str, carried: Array | None) -> Payload:
+    """The load; friction that grows with what the joints carry has the estimate's links and `carried` (10,)."""
+    regressor = regressor_with_load(found.regressor, carrier, carried)
     rows = Rows(regressor, found.treatment, samples)
     p = found.regressor.count
     prior, start, free = _known_part(found, p)

@@ -20,7 +20,7 @@ from mindyn.estimators.estimate import Estimate
 from mindyn.feasibility.conic import Rows, triangle
 from mindyn.notation import PARAMETERS_PER_LINK
 from mindyn.parameters.base import BaseParameters
-from mindyn.parameters.parameter import Kind, Parameter, parameters_of_base, standard_parameters
+from mindyn.parameters.parameter import Kind, Parameter, friction_label, parameters_of_base, standard_parameters
 from mindyn.regression.friction import SHAPES, Friction
 from mindyn.regression.regressor import Regressor
 from mindyn.robots.robot import Robot
@@ -216,7 +216,7 @@ def _brakes(base: BaseParameters, friction: Friction, behind: tuple[Parameter, .
     place = {one.place: k for k, one in enumerate(behind)}
     rows = []
     for drive in base.robot.drives if base.drives else ():
-        own = {shape: place.get(("friction", drive.joint, f"f_{shape}")) for shape in friction.shapes}
+        own = {shape: place.get(("friction", drive.joint, friction_label(shape))) for shape in friction.shapes}
         shapes = [(shape, k) for shape, k in own.items() if k is not None and shape in SHAPES]
         for sign in (-1.0, 1.0) if friction.needs_load else ():
             row = np.zeros(len(behind))

@@ -22,7 +22,6 @@ from mindyn.regression.rows import Logs, Rows, rows_of
 from mindyn.regression.treatment import Treatment
 from mindyn.robots.robot import Robot
 
-
 REFRESHES: Final = 5
 """How often, at most, the reference of load-dependent friction is made anew by the fit."""
 SETTLED: Final = 0.01

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
+from mindyn.errors import InputError
 from mindyn.estimators.essential import elimination
 from mindyn.logs.conditioning import Conditioning, number
 from mindyn.logs.filters import SHORTEST_EDGE_S, edge_s, lowpass
@@ -169,7 +170,10 @@ class Trials:
         """Base values that all rows ask for: the reference of friction that depends on the load."""
         regressor = self.regressor.with_friction(setting.friction)
         kept = kept_numbers(regressor.parameters, setting.without)
-        beta = _fitted(self._folds(setting, regressor), kept, regressor)[2]
+        folds = self._folds(setting, regressor)
+        if not folds:
+            raise InputError("the logs are too short to find the load of friction from: filters leave no row")
+        beta = _fitted(folds, kept, regressor)[2]
         return tuple(beta[: regressor.base.count].tolist())
 
     def _cross_validated(self, setting: Setting, *, path: bool) -> list[Score]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from math import prod
+from math import isinf, prod
 from typing import Final
 
 from mindyn.identification.trials import Setting, Trials, changed, kept_numbers, rate_of
@@ -63,7 +63,7 @@ def tuned(trials: Trials, start: Setting, freedom: Freedom, progress: Progress) 
             best = _delay(timed, best)
             progress(_line("delay", timed, best))
     if freedom.friction:
-        best = _shapes(trials, _loaded(trials, best))
+        best = _shapes(trials, loaded(trials, best))
         progress(_line("friction shape", trials, best))
     if freedom.rotors:
         best = _better(trials, best, [replace(best, without=kinds) for kinds in LEFT_OUT_TOGETHER], 1.0)
@@ -189,13 +189,13 @@ def _delay(trials: Trials, best: Setting) -> Setting:
     return best if trials.score(best).criterion < WORTHWHILE * trials.score(without).criterion else without
 
 
-def _loaded(trials: Trials, best: Setting) -> Setting:
+def loaded(trials: Trials, best: Setting) -> Setting:
     """Friction that grows with the load, alike or not while the load is driven and braked, where it predicts better.
 
     The reference of the load is what all training rows ask for without such friction, and then with it: the columns
     of blocks that are held out have seen no other torque of theirs than that of the rigid links.
     """
-    if trials.regressor.load_obstacle():
+    if trials.regressor.load_obstacle() or isinf(trials.score(best).criterion):
         return best
     taken, reference = best.friction.shapes, trials.reference(best)
     wanted = [(*taken, *LOAD_SHAPES[:count]) for count in range(1, len(LOAD_SHAPES) + 1)]

@@ -45,7 +45,8 @@ Facts = Sequence[tuple[str, int | str]]
 SI_UNITS = "SI units: rad or m, N m or N, kg, kg m^2; arrays are row-major."
 INCLUDED = {
     True: "Drives are on: inverse_dynamics and bias have friction, offsets and extra torques; inverse_dynamics, "
-    "inertia_matrix and forward_dynamics have rotor inertia; gravity has the links alone.",
+    "inertia_matrix and forward_dynamics have rotor inertia; gravity has the links alone. Friction that grows with the "
+    "load depends on accelerations: inverse_dynamics and forward_dynamics have it whole, bias as it is at qdd = 0.",
     False: "Drives are off: the links alone, no rotor inertia, friction, offsets or extra torques.",
 }
 """What torques include with drives and without, as headers of generated code say it."""

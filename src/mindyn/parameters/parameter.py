@@ -11,6 +11,7 @@ import numpy as np
 from mindyn.notation import DRIVE_PARAMETERS, LINK_PARAMETER_UNITS, LINK_PARAMETERS
 from mindyn.parameters.base import BaseParameters
 from mindyn.parameters.labels import DRIVE_SYMBOLS
+from mindyn.robots.friction_laws import LOAD_SHAPES
 from mindyn.robots.parts import Drive
 from mindyn.robots.robot import Robot
 
@@ -60,6 +61,12 @@ class Parameter:
         return self.kind in ("coulomb", "friction") or (self.kind, self.label) == ("joint_side", "fcj")
 
     @property
+    def load_shape(self) -> str:
+        """Of friction that depends on the load, which of `LOAD_SHAPES` it is; else empty."""
+        shapes = [shape for shape in LOAD_SHAPES if (self.kind, self.label) == ("friction", friction_label(shape))]
+        return shapes[0] if shapes else ""
+
+    @property
     def family(self) -> str:
         """Parameters of one family have comparable sizes: masses and first moments, inertias, one friction, ..."""
         if self.kind == "link":
@@ -99,9 +106,14 @@ def _carrier(behind: Sequence[Parameter]) -> Parameter:
     return max(links, key=lambda one: LINK_PARAMETERS.index(one.label)) if links else behind[0]
 
 
+def friction_label(shape: str) -> str:
+    """The label of the coefficient of a further friction shape."""
+    return f"f_{shape}"
+
+
 def friction_parameter(robot: Robot, joint: str, shape: str) -> Parameter:
     """The coefficient of a further friction shape of a joint's drive."""
-    label = f"f_{shape}"
+    label = friction_label(shape)
     return Parameter(f"{label}{robot.joint_index(joint) + 1}", "friction", joint, "", label)
 
 

@@ -126,13 +126,17 @@ class ExcitationData:
 
 @dataclass(frozen=True, slots=True)
 class FrictionData:
-    """Friction over speed with its 95 % band (None where it cannot be told), and the prior's."""
+    """Friction over speed with its 95 % band (None where it cannot be told), and the prior's.
+
+    of_load  parts of the load that it takes besides, while that is driven and while it is braked; None: not fitted
+    """
 
     speed: Numbers
     torque: Numbers
     low: Numbers | None
     high: Numbers | None
     prior: Numbers | None
+    of_load: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)

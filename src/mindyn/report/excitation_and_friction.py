@@ -113,6 +113,9 @@ def friction_section(data: ReportData) -> Section | None:
     ]
     words = "Friction torque of each joint at steady speed, without its constant offset; the band is the 95 % interval"
     words += " of the fit without physical bounds." if data.constrained else "."
+    if any(one.of_load is not None for one in data.friction):
+        words += " Friction grows with the load of the gear besides: tau_f = (fc + f_load |load|) sign(qd) + fv qd, the"
+        words += " load being the torque that links and rotors take; the curves are without load."
     keys = [("found", "predicted", "line"), ("95 % interval", "band", "band")]
     keys += [("prior", "prior", "line")] if any(one.prior and any(one.prior) for one in data.friction) else []
     return Section("friction", "Friction", markup([p(words), legend(*keys), classed("div", "grid", figures)]), plots)
@@ -136,7 +139,16 @@ def _friction_words(data: ReportData, joint: int) -> str:
     rate = f"{data.joints[joint].position_unit}/s"
     slow = next(k for k, speed in enumerate(one.speed) if speed >= SLOW * one.speed[-1])
     slower, faster = (f"{quantity(one.torque[k], unit)} at {quantity(one.speed[k], rate)}" for k in (slow, -1))
-    return f"{data.joints[joint].name}: {slower}, {faster}."
+    return f"{data.joints[joint].name}: {slower}, {faster}{_load_words(one.of_load)}."
+
+
+def _load_words(of_load: tuple[float, float] | None) -> str:
+    if of_load is None or not any(of_load):
+        return ""
+    driven, braked = (percent(part) for part in of_load)
+    return (
+        f"; and {driven} of the load" if driven == braked else f"; and {driven} of a driven load, {braked} of a braked"
+    )
 
 
 def comparison_section(data: ReportData) -> Section | None:

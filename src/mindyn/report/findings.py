@@ -23,7 +23,7 @@ from mindyn.report.data import (
     VerdictData,
 )
 from mindyn.validation.errors import TorqueError
-from mindyn.validation.friction_curves import FrictionCurve, friction_curve
+from mindyn.validation.friction_curves import FrictionCurve, friction_curve, load_friction
 from mindyn.validation.validate import Verdict, fit_error, grade_of, validate
 
 CLEAR: Final = 0.1
@@ -102,7 +102,7 @@ def _friction(estimate: Estimate, prior: Estimate | None, joint: int, fastest: f
     reach, told = found.half_width, bool(np.isfinite(found.half_width).all())
     low, high = (short(found.torque - reach), short(found.torque + reach)) if told else (None, None)
     before = None if prior is None else short(friction_curve(prior, joint, speeds).torque)
-    return FrictionData(short(speeds), short(found.torque), low, high, before)
+    return FrictionData(short(speeds), short(found.torque), low, high, before, load_friction(estimate, joint))
 
 
 def comparison_data(

@@ -47,7 +47,7 @@ def load_shares(robot: Robot) -> Array:
     for k, drive in enumerate(robot.drives):
         if drive.side == "joint":
             L[:, k] = np.eye(robot.joint_count)[robot.joint_index(drive.joint)]
-    return L
+    return np.asarray(L)
 
 
 def drive_parameters(robot: Robot) -> Array:

@@ -1,7 +1,7 @@
 """Formulas of extra torques, `sin(q) * 3.0`, `sign(qd) * exp(-(qd / 0.1) ** 2)`, and of friction laws.
 
-Variables of a torque are q and qd of its own joint, and q1, qd2, ... of joints by number; load, load1, ... is the torque
-that links and rotors take there (`equations.drives.drive_torques`). Accelerations are not among them, so that forward
+Variables of a torque are q and qd of its own joint, and q1, qd2, ... of joints by number; load, load1, ... is what
+links and rotors take there (`equations.drives.drive_torques`). Accelerations are not among them, so that forward
 dynamics stays linear but for loads. Nothing else of Python is allowed.
 """
 

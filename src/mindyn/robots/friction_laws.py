@@ -91,7 +91,9 @@ FRICTION_LAWS: Final[Mapping[str, FrictionLaw]] = {
         {"speed": 0.1, "exponent": 1.0},
     ),
     "load": FrictionLaw("abs(load) * s", ("", ""), "Coulomb friction that grows with the load"),
-    "driving": FrictionLaw("load * abs(s)", ("", ""), "the same while the load is driven less while it is braked, halved"),
+    "driving": FrictionLaw(
+        "load * abs(s)", ("", ""), "the same while the load is driven less while it is braked, halved"
+    ),
 }
 """Every law by its name."""
 

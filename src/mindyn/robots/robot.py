@@ -112,7 +112,9 @@ class Robot(Value):
             raise RobotError(f"extra torques have names of their own; repeated: {listed(repeated)}")
         for extra in self.extras:
             self.joint_index(extra.joint)
-            numbers = [int(name.lstrip("qdloa")) for name in parse_formula(extra.formula).variables if name[-1].isdigit()]
+            numbers = [
+                int(name.lstrip("qdloa")) for name in parse_formula(extra.formula).variables if name[-1].isdigit()
+            ]
             if numbers and max(numbers) > self.joint_count:
                 raise RobotError(
                     f"the formula of {extra.name!r} names joint {max(numbers)}; the robot has {self.joint_count}"

@@ -27,16 +27,30 @@ class FrictionCurve:
 
 
 def friction_curve(estimate: Estimate, joint: int, speeds: ArrayLike) -> FrictionCurve:
-    """tau(qd) - tau(0) of a joint that moves alone and steadily: its own motion has no centrifugal torque on it."""
+    """tau(qd) - tau(0) of a joint that moves alone and steadily: its own motion has no centrifugal torque on it.
+
+    Friction that grows with the load is left out: the curve is that of a joint without load (`load_friction`).
+    """
     u = np.asarray(speeds, dtype=np.float64)
     regressor = _steady(estimate.regressor)
     columns = regressor.columns[joint]
     rest = _rows(regressor, joint, np.zeros(1))
     rows = _rows(regressor, joint, u) - rest
+    rows[:, [bool(regressor.parameters[k].load_shape) for k in columns]] = 0.0
     rows[np.abs(rows) <= NO_DIFFERENCE * np.abs(rest).max()] = 0.0
     whole = np.zeros((len(rows), len(estimate.beta)))
     whole[:, columns] = rows
     return FrictionCurve(regressor.joint_names[joint], u, whole @ estimate.beta, estimate.half_widths_of(whole))
+
+
+def load_friction(estimate: Estimate, joint: int) -> tuple[float, float] | None:
+    """Parts of its load that a joint's friction takes besides, driven and braked; None where none was fitted."""
+    name = estimate.regressor.joint_names[joint]
+    own = {one.load_shape: k for k, one in enumerate(estimate.parameters) if one.link_or_joint == name}
+    if "load" not in own:
+        return None
+    mean, half = (float(estimate.beta[own[shape]]) if shape in own else 0.0 for shape in ("load", "driving"))
+    return mean + half, mean - half
 
 
 def _steady(regressor: Regressor) -> Regressor:

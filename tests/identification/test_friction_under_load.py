@@ -1,0 +1,214 @@
+"""Friction that grows with the load: found in logs, chosen where it is, carried by all that an estimate becomes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from closeness import SAME_ALGEBRA, assert_close
+from identification.test_candidates import recorded
+
+import mindyn
+from mindyn.errors import InputError
+from mindyn.estimators.energy_difference import EnergyDifference
+from mindyn.feasibility.physical_space import space_of
+from mindyn.identification.trials import Setting, Trials
+from mindyn.identification.tuning import loaded
+from mindyn.logs.conditioning import Conditioning
+from mindyn.logs.log import log_of_arrays
+from mindyn.logs.samples import Samples
+from mindyn.regression.friction import Friction
+from mindyn.regression.regressor import Regressor, regressor_of, with_estimated_drives
+from mindyn.regression.rows import rows_of
+from mindyn.regression.treatment import Treatment
+from mindyn.robots.drive_matrices import load_shares
+from mindyn.validation.friction_curves import friction_curve, load_friction
+
+TAKEN = (0.12, 0.2)
+DRIVEN_MORE = (0.0, 0.05)
+WIDTH = 0.05
+PROVEN = 1e-9
+"""Of torques, where a conic program splits base values into links."""
+
+
+def with_load(robot, taken=TAKEN, driving=DRIVEN_MORE):
+    s, extras = f"tanh(qd / {WIDTH})", []
+    for joint, part, more in zip(robot.joint_names, taken, driving, strict=True):
+        extras.append(mindyn.ExtraTorque(f"load_{joint}", joint, f"abs(load) * {s}", part))
+        extras.append(mindyn.ExtraTorque(f"driving_{joint}", joint, f"load * abs({s})", more))
+    return replace(robot, extras=tuple(extras))
+
+
+@pytest.fixture(scope="module")
+def arm():
+    return replace(mindyn.load_robot("planar2"), drives=(), extras=())
+
+
+@pytest.fixture(scope="module")
+def samples(arm):
+    """A motion whose accelerations are exact, with load friction and a little of the other kinds."""
+    log = recorded(arm, 20.0, 9.7, noise=0.0)
+    time, q = log.time, log.q
+    spline = mindyn.condition(log, arm, Conditioning(position_cutoff_hz=None, edge_s=0.0)).samples
+    tau = mindyn.compile_model(with_load(arm), drives=True).inverse_dynamics(spline.q, spline.qd, spline.qdd)
+    tau = tau + 0.3 * spline.qd + 0.5 * np.tanh(spline.qd / WIDTH)
+    assert len(time) == len(q)
+    return replace(spline, tau=tau)
+
+
+def settled(robot, samples, shapes=("load", "driving"), times=9):
+    """Least squares with its own values as the reference of the load."""
+    friction = Friction("tanh", WIDTH)
+    for _ in range(times):
+        found = mindyn.LeastSquares().fit(rows_of(robot, samples, Treatment(friction=friction)))
+        friction = Friction("tanh", WIDTH, shapes, reference=tuple(found.base_values))
+    return found.with_own_load()
+
+
+def test_coefficients_are_found_without_noise(arm, samples):
+    found = settled(arm, samples)
+    values = [found.value(f"f_{shape}{k}") for shape in ("load", "driving") for k in (1, 2)]
+    # The first joint's share of a driven load is another gain of its torque: the second joint's links tell it.
+    assert_close(values[:2], TAKEN, 1e-6)
+    assert_close(values[3], DRIVEN_MORE[1], 1e-5)
+    assert_close(found.predict(samples), samples.tau, 1e-7)
+
+
+@pytest.mark.parametrize("coupled", [False, True])
+def test_columns_are_the_formula(arm, samples, coupled):
+    """Of gears that couple both joints each motor carries what they make of both loads."""
+    elbow = mindyn.Drive("joint2", -40.0, {"joint1": 13.0} if coupled else {}, side="motor")
+    robot = replace(arm, drives=(mindyn.Drive("joint1", 50.0, side="motor"), elbow))
+    plain = Regressor(robot)
+    reference = np.random.default_rng(1).normal(size=plain.base.count)
+    friction = Friction("tanh", WIDTH, ("load", "driving"), reference=tuple(reference))
+    regressor = Regressor(robot, friction, plain.base, plain.kernel)
+    q, qd, qdd = (one[:50] for one in (samples.q, samples.qd, samples.qdd))
+    directions = regressor.directions(qd, np.zeros(50, dtype=np.int64), 100.0)
+    Y = regressor.dense(regressor.parts(q, qd, qdd, directions))
+    rigid = [one.kind in ("link", "rotor") for one in plain.parameters]
+    load = plain.dense(plain.parts(q, qd, qdd)) @ np.where(rigid, reference, 0.0)
+    G = np.array([[50.0, 0.0], [13.0 if coupled else 0.0, -40.0]])
+    ratios = np.array([50.0, -40.0])
+    u, motor = qd @ (G / ratios[:, None]).T, np.linalg.solve(G.T, load.T).T * ratios
+    assert_close(load @ load_shares(robot), motor, SAME_ALGEBRA)
+    s = np.tanh(u / WIDTH)
+    for k in range(2):
+        for shape, law in (("load", np.abs(motor) * s), ("driving", motor * np.abs(s))):
+            column = Y[:, :, regressor.names.index(f"f_{shape}{k + 1}")]
+            assert_close(column, law[:, k : k + 1] * G[k] / ratios[k], SAME_ALGEBRA)
+
+
+@pytest.mark.parametrize("friction", ["fitted", "sign"])
+def test_a_robot_made_of_an_estimate_has_its_torques(arm, samples, friction, tmp_path):
+    found = settled(arm, samples)
+    if friction == "sign":
+        own = replace(found.regressor.friction, direction="sign", width=0.0)
+        treatment = replace(found.treatment, friction=own)
+        found = replace(found, regressor=found.regressor.with_friction(own), treatment=treatment)
+    model = mindyn.full_model(found, friction=friction)
+    tau = mindyn.compile_model(model, drives=True).inverse_dynamics(samples.q, samples.qd, samples.qdd)
+    assert_close(tau, found.predict(samples), PROVEN)
+    found.save(tmp_path / "found.json")
+    assert_close(mindyn.load_estimate(tmp_path / "found.json").predict(samples), found.predict(samples), SAME_ALGEBRA)
+
+
+def test_a_mended_estimate_takes_its_own_load(arm, samples):
+    found = settled(arm, replace(samples, tau=samples.tau + np.random.default_rng(0).normal(0, 5, samples.tau.shape)))
+    mended = mindyn.make_feasible(found)
+    model = mindyn.compile_model(mindyn.full_model(mended, friction="fitted"), drives=True)
+    assert_close(model.inverse_dynamics(samples.q, samples.qd, samples.qdd), mended.predict(samples), PROVEN)
+
+
+def test_it_is_chosen_where_it_is(arm):
+    """And not where there is none: a setting that adds freedom must predict blocks that it has not seen."""
+    conditioning = Conditioning(position_cutoff_hz=None, delay_s=0.0, edge_s=0.1, rate_hz=100.0)
+    start = Setting(conditioning, None, Friction("tanh", WIDTH))
+    for truth, wanted in ((with_load(arm, driving=(0.0, 0.0)), True), (with_drives(arm), False)):
+        treatment = Treatment(conditioning, friction=start.friction)
+        trials = Trials([loaded_log(arm, truth)], regressor_of(with_estimated_drives(arm), treatment))
+        assert ("load" in loaded(trials, start).friction.shapes) is wanted
+
+
+def test_an_estimate_stores_its_own_values_as_the_reference(arm):
+    log = loaded_log(arm, with_load(arm, driving=(0.0, 0.0)))
+    settings = Treatment(Conditioning(position_cutoff_hz=None, delay_s=0.0), friction="auto")
+    found = mindyn.identify(arm, log, mindyn.LeastSquares(), settings)
+    assert "load" in found.regressor.friction.shapes
+    assert abs(found.value("f_load1") - TAKEN[0]) < 0.02
+    assert found.treatment.friction == found.regressor.friction
+    assert found.regressor.friction.reference == tuple(found.base_values)
+
+
+def test_a_stated_shape_gets_its_reference(arm):
+    log = loaded_log(arm, with_load(arm))
+    stated = Treatment(Conditioning(position_cutoff_hz=None, delay_s=0.0), friction=Friction("tanh", WIDTH, ("load",)))
+    found = mindyn.identify(arm, log, mindyn.LeastSquares(), stated)
+    assert abs(found.value("f_load1") - TAKEN[0]) < 0.02
+
+
+def with_drives(arm):
+    return replace(arm, drives=(mindyn.Drive("joint1", viscous=1.0), mindyn.Drive("joint2")))
+
+
+def loaded_log(arm, truth, noise=0.02):
+    log = recorded(arm, 15.0, 11.3, noise=0.0)
+    rest = mindyn.condition(log, arm, Conditioning(position_cutoff_hz=None, edge_s=0.0)).samples
+    tau = mindyn.compile_model(truth, drives=True).inverse_dynamics(rest.q, rest.qd, rest.qdd)
+    tau = tau + 2 * np.tanh(rest.qd / WIDTH) + noise * tau.std(axis=0) * np.random.default_rng(2).normal(size=tau.shape)
+    return log_of_arrays(arm.joint_names, log.time[: len(tau)], rest.q, tau, rest.qd)
+
+
+def test_the_curve_is_without_load_and_the_load_is_told(arm, samples):
+    found = settled(arm, samples)
+    curve = friction_curve(found, 1, [-1.0, -0.5, 0.5, 1.0])
+    assert_close(curve.torque, [-0.8, -0.65, 0.65, 0.8], 1e-3)
+    driven, braked = load_friction(found, 1)
+    assert_close([driven, braked], [0.25, 0.15], 1e-4)
+    assert load_friction(settled(arm, samples, shapes=()), 0) is None
+
+
+def test_physical_values_never_drive(arm, samples):
+    """f_load +- f_driving >= 0 are rows of what is physical."""
+    space = space_of(settled(arm, samples).regressor)
+    x = np.zeros(space.size)
+    x[space.labels.index("f_load2")] = 0.1
+    for half, possible in ((0.09, True), (-0.09, True), (0.11, False), (-0.11, False)):
+        x[space.labels.index("f_driving2")] = half
+        assert bool((space.brakes @ x >= 0).all()) is possible
+
+
+def test_a_payload_is_weighed_with_friction_that_grows_by_it(arm, samples):
+    """Its weight lets the gears take more: a fit that does not know so finds too much."""
+    found = settled(arm, samples)
+    found = replace(found, covariance=np.diag(np.maximum(1e-8, (1e-4 * found.beta) ** 2)))
+    heavy = with_load(arm).with_payload(mass=6.0, com=(0.1, 0, 0), inertia=0.02 * np.eye(3))
+    tau = mindyn.compile_model(heavy, drives=True).inverse_dynamics(samples.q, samples.qd, samples.qdd)
+    run = replace(samples, tau=tau + 0.3 * samples.qd + 0.5 * np.tanh(samples.qd / WIDTH))
+    assert abs(mindyn.payload(found, run).mass - 6.0) < 0.05
+
+
+def test_what_does_not_know_the_load_says_so(arm, samples):
+    found = settled(arm, samples)
+    rows = rows_of(arm, samples, found.treatment)
+    with pytest.raises(InputError, match="no load that friction grows with"):
+        EnergyDifference("momentum").fit(rows)
+    assert not EnergyDifference("momentum").treatment_for(arm, found.treatment).shape.needs_load
+    with pytest.raises(InputError, match="needs a reference of"):
+        rows_of(arm, samples, Treatment(friction=Friction("tanh", WIDTH, ("load",))))
+    with pytest.raises(InputError, match="finite"):
+        Friction("tanh", WIDTH, ("load",), reference=(float("nan"),))
+    with pytest.raises(InputError, match="loads that are not known one by one"):
+        Regressor(mindyn.load_robot("five_bar"), Friction("tanh", WIDTH, ("load",), reference=(1.0,)))
+
+
+def test_streams_and_samples_agree(arm, samples):
+    """Blocks of a stream carry the same load columns."""
+    found = settled(arm, samples)
+    parts = [samples.take(slice(k, k + 700)) for k in range(0, len(samples), 700)]
+    assert all(isinstance(part, Samples) for part in parts)
+    whole = rows_of(arm, samples, found.treatment).information
+    stream = rows_of(arm, iter(parts), found.treatment).information
+    for one, other in zip(whole.factors, stream.factors, strict=True):
+        assert_close(one.T @ one, other.T @ other, SAME_ALGEBRA)

@@ -1,0 +1,148 @@
+"""Friction that grows with the load: (fc + f_load |load|) sign(qd) + f_driving load |sign(qd)|, written out."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from closeness import ORACLE, SAME_ALGEBRA, assert_close, assert_negligible
+
+import mindyn
+from mindyn.errors import RobotError
+from mindyn.kernels.observer import MomentumObserver
+from mindyn.robots.drive_matrices import reflected_inertia
+
+WIDTH = 0.05
+TRAPEZOIDS = 1e-3
+"""Of the work, by trapezoids over the rows of a simulation."""
+RNG = np.random.default_rng(3)
+Q, QD, QDD = RNG.normal(size=(3, 40, 6))
+TAKEN = np.array([0.05, 0.12, 0.2, 0.1, 0.3, 0.02])
+DRIVING = np.array([0.0, 0.05, -0.1, 0.0, 0.1, 0.0])
+
+
+def smooth(robot):
+    return replace(robot, drives=tuple(replace(drive, coulomb=0.0) for drive in robot.drives))
+
+
+def loaded(robot, taken=TAKEN, driving=DRIVING):
+    s = f"tanh(qd / {WIDTH})"
+    extras = []
+    for joint, part, more in zip(robot.joint_names, taken, driving, strict=True):
+        extras.append(mindyn.ExtraTorque(f"load_{joint}", joint, f"abs(load) * {s}", float(part)))
+        extras.append(mindyn.ExtraTorque(f"driving_{joint}", joint, f"load * abs({s})", float(more)))
+    return replace(robot, extras=tuple(extras))
+
+
+@pytest.fixture(scope="module")
+def arm():
+    return smooth(mindyn.load_robot("puma560"))
+
+
+def load_of(robot, q, qd, qdd):
+    """What links and rotors take."""
+    return mindyn.compile_model(robot).inverse_dynamics(q, qd, qdd) + qdd @ reflected_inertia(robot)
+
+
+def torque(robot, q, qd, qdd):
+    load, s = load_of(robot, q, qd, qdd), np.tanh(qd / WIDTH)
+    without = mindyn.compile_model(robot, drives=True).inverse_dynamics(q, qd, qdd)
+    return without + TAKEN * np.abs(load) * s + DRIVING * load * np.abs(s)
+
+
+def test_inverse_dynamics_has_the_formula(arm):
+    tau = mindyn.compile_model(loaded(arm), drives=True).inverse_dynamics(Q, QD, QDD)
+    assert_close(tau, torque(arm, Q, QD, QDD), SAME_ALGEBRA)
+
+
+def test_forward_dynamics_gives_the_accelerations_back(arm):
+    """The fixed point of the load, also with rotors coupled by gears."""
+    for robot in (arm, smooth(mindyn.load_robot("puma560_yoshida"))):
+        model = mindyn.compile_model(loaded(robot), drives=True)
+        tau = model.inverse_dynamics(Q, QD, QDD)
+        assert_close(model.forward_dynamics(Q, QD, tau), QDD, ORACLE)
+
+
+def test_exported_c_has_the_formula(arm, tmp_path):
+    mindyn.compile_model(loaded(arm), drives=True).write_c(tmp_path / "arm.c", ["inverse_dynamics"])
+    library = tmp_path / "arm.so"
+    subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", library, tmp_path / "arm.c", "-lm"], check=True)
+    out = np.empty(6)
+    pointer = ctypes.POINTER(ctypes.c_double)
+    function = ctypes.CDLL(str(library)).inverse_dynamics
+    q, qd, qdd = (np.ascontiguousarray(one[0]) for one in (Q, QD, QDD))
+    function(*(one.ctypes.data_as(pointer) for one in (q, qd, qdd, out)))
+    assert_close(out, torque(arm, Q[:1], QD[:1], QDD[:1])[0], SAME_ALGEBRA)
+
+
+def test_friction_never_drives(arm):
+    """It takes power whichever way the load acts, as long as f_load is not below |f_driving|."""
+    friction = torque(arm, Q, QD, QDD) - mindyn.compile_model(arm, drives=True).inverse_dynamics(Q, QD, QDD)
+    assert (friction * QD >= 0).all()
+
+
+def test_a_simulated_arm_loses_the_energy_that_friction_takes():
+    """Under a constant torque its energy changes by what is left of the torque's work."""
+    arm = replace(mindyn.load_robot("planar2"), drives=())
+    taken, tau = np.array([0.1, 0.2]), np.array([300.0, 60.0])
+    robot = loaded(arm, taken, np.zeros(2))
+    found = mindyn.simulate(robot, lambda *_: tau, seconds=1.0, q0=[0.3, 0.5], drives=True)
+    energy = mindyn.compile_model(arm).energy(found.q, found.qd).sum(axis=1)
+    held = np.broadcast_to(tau, found.q.shape)
+    qdd = mindyn.compile_model(robot, drives=True).forward_dynamics(found.q, found.qd, held)
+    friction = taken * np.abs(load_of(arm, found.q, found.qd, qdd)) * np.tanh(found.qd / WIDTH)
+    power = ((tau - friction) * found.qd).sum(axis=1)
+    work = np.concatenate([[0.0], np.cumsum((power[1:] + power[:-1]) / 2 * np.diff(found.t))])
+    assert (friction * found.qd).sum() > 0.05 * np.abs(tau * found.qd).sum()
+    assert_negligible(energy - energy[0] - work, np.ptp(energy), TRAPEZOIDS)
+
+
+def test_an_arm_without_torque_has_no_friction_of_its_load():
+    """What the gears do not carry they do not rub with."""
+    arm = replace(mindyn.load_robot("planar2"), drives=())
+    q, qd = RNG.normal(size=(2, 5, 2))
+    free = mindyn.compile_model(arm).forward_dynamics(q, qd, np.zeros((5, 2)))
+    robot = loaded(arm, np.array([0.1, 0.2]), np.zeros(2))
+    assert_close(mindyn.compile_model(robot, drives=True).forward_dynamics(q, qd, np.zeros((5, 2))), free, ORACLE)
+
+
+def test_friction_that_takes_too_much_of_the_load_is_refused(arm):
+    model = mindyn.compile_model(loaded(arm, np.full(6, 0.9), np.zeros(6)), drives=True)
+    assert np.isfinite(model.inverse_dynamics(Q, QD, QDD)).all()
+    with pytest.raises(RobotError, match=r"friction takes 0\.9 of it, and from 0\.8 on"):
+        model.forward_dynamics(Q, QD, QDD)
+
+
+@pytest.mark.parametrize("name", ["regressor", "standard_regressor", "momentum_observer"])
+def test_equations_that_do_not_know_the_load_refuse_it(arm, name):
+    model = mindyn.compile_model(loaded(arm), drives=True)
+    with pytest.raises(RobotError, match="'load_joint1'.*depends on the load of its joint"):
+        model.kernel(name) if name != "momentum_observer" else MomentumObserver(model, 20.0, 1e-3)
+
+
+def test_sticking_friction_beside_it_is_not_simulated():
+    robot = mindyn.load_robot("planar2")
+    robot = replace(robot, drives=tuple(replace(drive, coulomb=0.1) for drive in robot.drives))
+    with pytest.raises(RobotError, match="simulated beside smooth friction alone"):
+        mindyn.simulate(
+            loaded(robot, np.full(2, 0.1), np.zeros(2)),
+            lambda *_: np.zeros(2),
+            seconds=0.1,
+            q0=np.zeros(2),
+            drives=True,
+        )
+
+
+def test_loops_refuse_it():
+    robot = mindyn.load_robot("five_bar")
+    extra = mindyn.ExtraTorque("worn", robot.joint_names[0], "abs(load) * tanh(qd / 0.1)", 0.1)
+    with pytest.raises(RobotError, match="closed loops"):
+        mindyn.compile_model(replace(robot, extras=(extra,)), drives=True).inverse_dynamics(*np.zeros((3, 3)))
+
+
+def test_a_robot_file_keeps_it(arm, tmp_path):
+    mindyn.write_toml(loaded(arm), tmp_path / "arm.toml")
+    assert mindyn.load_robot(tmp_path / "arm.toml").extras == loaded(arm).extras
