@@ -181,12 +181,11 @@ class Estimate:
 
     def with_own_load(self) -> Estimate:
         """The same with its own values as the reference of friction that depends on the load, as a robot has it."""
-        friction = self.regressor.friction
-        if not friction.needs_load:
+        if not self.regressor.friction.needs_load:
             return self
-        own = replace(friction, reference=tuple(self.base_values.tolist()))
-        treatment = replace(self.treatment, friction=own)
-        return replace(self, regressor=self.regressor.with_friction(own), treatment=treatment)
+        own = replace(self.regressor.friction, reference=tuple(self.base_values.tolist()))
+        regressor, treatment = self.regressor.with_friction(own), replace(self.treatment, friction=own)
+        return replace(self, regressor=regressor, treatment=treatment)
 
     def value(self, name: str) -> float:
         """One parameter by name."""
@@ -237,13 +236,11 @@ class Estimate:
                 hint="predict(samples), or samples_of(log), has it",
             )
         q, qd, qdd = np.broadcast_arrays(*(np.asarray(one, dtype=np.float64) for one in (motion, qd, qdd)))
-        n = len(self.regressor.joint_names)
+        names, n = self.regressor.joint_names, self.regressor.joint_count
         if not q.ndim or q.shape[-1] != n:
             raise InputError(f"q has shape {q.shape}, but (..., {n}) is needed: one column for each joint")
         flat = [np.ascontiguousarray(one).reshape(-1, n) for one in (q, qd, qdd)]
-        # Every state by itself: rate and segments are not looked at.
-        numbers = np.arange(len(flat[0]), dtype=np.int64)
-        names = self.regressor.joint_names
+        numbers = np.arange(len(flat[0]), dtype=np.int64)  # every state by itself
         alone = Samples(names, flat[0], flat[1], flat[2], np.zeros_like(flat[0]), 1.0, numbers)
         return unfiltered_prediction(self.regressor, self.beta, alone).reshape(q.shape)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
@@ -97,9 +97,15 @@ class PhysicallyConsistent(Estimator):
 
     def settled(self, rows: Rows) -> PhysicallyConsistent:
         """The same settings, with the prior's weight and the kinds left out as these rows choose them."""
-        problem, _, choice = self._chosen(rows)
-        zero = tuple(problem.space.labels[k] for k in problem.without(choice.without).zero)
-        return replace(self, prior_weight=choice.weight, kinds="all", left_out=zero)
+        return self.settled_for(rows)[0]
+
+    def settled_for(self, rows: Rows) -> tuple[PhysicallyConsistent, Callable[[Information], Array]]:
+        """The same, and beta (p,) that parts of these rows ask for, joints weighted as all of them have it."""
+        problem, weights, choice = self._chosen(rows)
+        problem = problem.without(choice.without)
+        zero = tuple(problem.space.labels[k] for k in problem.zero)
+        chosen = replace(self, prior_weight=choice.weight, kinds="all", left_out=zero)
+        return chosen, lambda part: problem.space.matrix @ problem.solve(part, weights, choice.weight)
 
     def _chosen(self, rows: Rows) -> tuple[FitProblem, Array, PriorChoice]:
         """What is fitted, the weights of the joints to begin with, and the choice of the prior."""

@@ -25,7 +25,7 @@ from mindyn.feasibility.priors import prior_of
 from mindyn.identification.trials import Score, Setting, Trials, kept_numbers
 from mindyn.notes import Note
 from mindyn.regression.block_gathering import Block
-from mindyn.regression.information import combined
+from mindyn.regression.information import Information, combined
 from mindyn.regression.rows import Rows, rows_of
 from mindyn.regression.treatment import Treatment
 from mindyn.robots.robot import Robot
@@ -104,15 +104,15 @@ def _consistent(robot: Robot, whole: Rows) -> list[Candidate]:
     made = []
     for estimator, limit, words in wanted:
         try:
-            settled = estimator.settled(whole)
+            settled, values = estimator.settled_for(whole)
         except MindynError:
             continue
-        made.append(Candidate(words, limit, replace(settled, covariance="correlated"), _values_by(settled)))
+        made.append(Candidate(words, limit, replace(settled, covariance="correlated"), _of_rows(values)))
     return made
 
 
-def _values_by(estimator: PhysicallyConsistent) -> Callable[[Rows], Array]:
-    return lambda rows: estimator.fit(rows).beta
+def _of_rows(values: Callable[[Information], Array]) -> Callable[[Rows], Array]:
+    return lambda rows: values(rows.information)
 
 
 def _error(whole: Rows, blocks: Sequence[Block], beta: Callable[[Rows], Array]) -> float:

@@ -152,7 +152,7 @@ class Trials:
         if key not in self._samples:
             if len(self._samples) > 3:  # a few at a time: each is as large as the logs
                 self._samples.pop(next(iter(self._samples)))
-            self._samples[key] = condition(list(self.logs), self.regressor.robot, key)
+            self._samples[key] = condition(list(self.logs), self.regressor.robot, key, judged=False)
         return self._samples[key]
 
     def left_out(self, setting: Setting) -> tuple[str, ...]:

@@ -198,8 +198,12 @@ def condition(
     conditioning: Conditioning | None = None,
     *,
     cutoff_rule: CutoffRule = noise_floor_cutoff,
+    judged: bool = True,
 ) -> Conditioned:
-    """Samples of all rows of the logs; settings left "auto" are chosen from these logs and reported."""
+    """Samples of all rows of the logs; settings left "auto" are chosen from these logs and reported.
+
+    judged  say where torque and motion look out of step; that takes longer than all the rest
+    """
     listed = _as_list(logs)
     resolved, notes = resolve(conditioning or Conditioning(), listed, cutoff_rule)
     stream = SampleStream(listed, robot, resolved, None, tuple(map(str, notes)))
@@ -207,7 +211,8 @@ def condition(
     rows = np.concatenate([rows for _, rows, _ in blocks])
     owners = np.concatenate([np.full(len(rows), owner, dtype=np.int64) for _, rows, owner in blocks])
     samples = joined_samples([block for block, _, _ in blocks])
-    return Conditioned(samples, rows, owners, resolved, (*stream.notes, *step_notes(samples, resolved)))
+    doubts = step_notes(samples, resolved) if judged else []
+    return Conditioned(samples, rows, owners, resolved, (*stream.notes, *doubts))
 
 
 def joined_samples(blocks: Sequence[Samples]) -> Samples:
