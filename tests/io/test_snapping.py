@@ -73,3 +73,14 @@ def test_rotations_by_quaternion_and_matrix_snap_too():
     assert len(snap.notes) == 2
     gimbal = from_rpy(0.3, 1.5708, 0.2)
     assert snap.rotation(gimbal, "gimbal")[2, 0] == -1.0
+
+
+@pytest.mark.parametrize("snap", [True, False])
+def test_an_angle_of_more_than_a_turn_is_doubted(puma_text, tmp_path, snap):
+    """In degrees by mistake: the file is read as it says, with a note; a whole turn is no such angle."""
+    written = load_robot(rounded(puma_text, "90", tmp_path / "degrees.urdf"), snap=snap)
+    (note,) = [note for note in written.notes if note.kind == "wound"]
+    assert note.sentence == "4 angles are of more than a turn: were they written in degrees?"
+    assert "joint 'joint4' origin roll is 90 rad, more than a turn: was it written in degrees?" in note.details
+    turned = load_robot(rounded(puma_text, repr(2 * np.pi), tmp_path / "turn.urdf"), snap=snap)
+    assert "wound" not in [note.kind for note in turned.notes]

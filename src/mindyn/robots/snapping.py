@@ -8,7 +8,7 @@ geometry serves dynamics, base parameters and export.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import degrees
+from math import degrees, pi
 from typing import Final
 
 import numpy as np
@@ -36,7 +36,11 @@ SNAP_ANGLE: Final = 1e-5
 LARGEST_ANGLE: Final = 1e6
 """Of larger angles so few digits are left that no direction is meant by them, rad."""
 
+MORE_THAN_A_TURN: Final = 2 * pi + 1e-3
+"""rad; files write angles within a turn, so that one beyond it is perhaps in degrees."""
+
 GROUPED: Final = {
+    "wound": "{count} angles are of more than a turn: were they written in degrees?",
     "normalised": "{count} axes were not of unit length and were normalised",
     "snapped": f"{{count}} angles and axes within {SNAP_ANGLE:g} rad of a multiple of 15 degrees were taken as that",
 }
@@ -57,6 +61,8 @@ class Snapper:
         """cos and sin of an angle in rad."""
         if not abs(angle) <= LARGEST_ANGLE:
             raise RobotError(f"{what} is {angle:g} rad; a file of a robot has angles of at most {LARGEST_ANGLE:g} rad")
+        if abs(angle) > MORE_THAN_A_TURN:
+            self.notes.append(Note("wound", f"{what} is {angle:g} rad, more than a turn: was it written in degrees?"))
         step, distance = nearest_step(angle)
         if not self.active or distance > SNAP_ANGLE:
             return cos_sin(angle)
