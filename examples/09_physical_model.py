@@ -23,7 +23,7 @@ found = mindyn.PhysicallyConsistent(prior=cad).fit(rows)  # the CAD model knows 
 print("\nconsistent fit:", found.status)
 print(mindyn.check_feasible(found))
 
-intervals = mindyn.constrained_intervals(found, draws=50)
+intervals = mindyn.constrained_intervals(found)
 print("\nparameter   true      found     95 % interval that respects physics")
 truth = dict(zip(found.base.names, mindyn.base_parameters(arm, drives=True).values, strict=True))
 for name in ("mcy3", "Izz2R", "fv2", "fc2"):

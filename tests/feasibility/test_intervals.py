@@ -6,13 +6,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from closeness import assert_close
 from equations import equations
 from estimators.recovered import exact_samples
 from robots import random_robot, with_random_drives
 
 from mindyn import LeastSquares, PhysicallyConsistent, constrained_intervals
+from mindyn.algebra.inertia import pseudo_inertia
+from mindyn.algebra.spread import NORMAL_95
 from mindyn.errors import InputError
-from mindyn.feasibility.intervals import torque_bands
+from mindyn.feasibility.intervals import torque_bands, with_physical_intervals
+from mindyn.feasibility.physical_space import space_of
 
 
 def arm_with_a_frictionless_drive(trial):
@@ -27,50 +31,106 @@ def test_pooled_coverage_of_intervals_and_bands():
     for trial in range(24):
         robot = arm_with_a_frictionless_drive(trial)
         found = LeastSquares().fit(equations(robot, exact_samples(robot, 200, seed=trial, noise=1.5)))
-        intervals = constrained_intervals(found, draws=80, seed=trial)
+        intervals = constrained_intervals(found)
         truth = found.base.values
         covered += list((truth >= intervals.low) & (truth <= intervals.high))
-        widths += list((intervals.high - intervals.low) / (2 * 1.96 * found.deviations))
+        widths += list((intervals.high - intervals.low) / (2 * NORMAL_95 * found.deviations))
         unseen = exact_samples(robot, 40, seed=1000 + trial)
-        low, high = torque_bands(found, unseen, intervals)
+        low, high = torque_bands(found, unseen)
         banded += list(((unseen.tau >= low) & (unseen.tau <= high)).ravel())
-    assert 0.90 <= np.mean(covered) <= 0.98
-    assert 0.90 <= np.mean(banded) <= 0.98
+    assert 0.93 <= np.mean(covered) <= 0.985
+    assert 0.93 <= np.mean(banded) <= 0.98
     assert np.mean(widths) < 0.95  # knowing what is physical makes them narrower
 
 
-def test_draws_and_intervals_keep_to_what_is_physical():
+def test_ends_are_those_of_an_independent_solver():
+    import cvxpy as cp
+
+    robot = arm_with_a_frictionless_drive(2)
+    found = LeastSquares().fit(equations(robot, exact_samples(robot, 100, noise=4.0)))
+    intervals, space = constrained_intervals(found), space_of(found.regressor)
+    W = np.linalg.cholesky(np.linalg.inv(found.covariance)).T
+    x = cp.multiply(space.units, cp.Variable(space.size))
+    rules = [x[list(space.signed)] >= 0]
+    for i in range(2):
+        P = sum(x[10 * i + k] * pseudo_inertia(unit) for k, unit in enumerate(np.eye(10)))
+        rules.append(P >> 0)
+    misfit = cp.norm(W @ (space.matrix @ x - found.beta))
+    least = cp.Problem(cp.Minimize(misfit), rules).solve(solver=cp.SCS, eps=1e-7, max_iters=200_000)
+    assert least > 1  # physics has something to say
+    for k in range(1, len(found.beta), 5):
+        for end, sense in ((intervals.low[k], cp.Minimize), (intervals.high[k], cp.Maximize)):
+            reached = cp.Problem(sense(space.matrix[k] @ x), [*rules, misfit <= np.hypot(least, NORMAL_95)])
+            expected = reached.solve(solver=cp.SCS, eps=1e-7, max_iters=200_000)
+            assert abs(end - expected) < 1e-2 * found.deviations[k], found.names[k]
+
+
+def test_intervals_keep_to_what_is_physical():
     robot = arm_with_a_frictionless_drive(3)
-    found = PhysicallyConsistent(prior_weight=1e-4, kinds="all").fit(
-        equations(robot, exact_samples(robot, 100, noise=5.0))
-    )
-    intervals = constrained_intervals(found, draws=20)
+    found = PhysicallyConsistent(prior=None, kinds="all").fit(equations(robot, exact_samples(robot, 100, noise=5.0)))
+    made = with_physical_intervals(found)
     signed = [k for k, name in enumerate(found.names) if name.startswith(("fv", "fc"))]
-    assert (intervals.low[signed] >= 0).all()
-    assert intervals.draws[:, signed].min() > -1e-6
-    assert "interval" in str(intervals)
+    assert (made.intervals[0, signed] >= 0).all()
+    assert ((made.beta >= made.intervals[0]) & (made.beta <= made.intervals[1])).all()
+    assert "interval" in str(constrained_intervals(found))
+    assert "without physical bounds" in found.table()
+    assert "without physical bounds" not in made.table()
+
+
+def test_where_the_prior_decides_there_is_no_interval():
+    robot = with_random_drives(random_robot(7, joints=3, tree=False, gravity=(0.0, 0.0, -9.81)), 7)
+    rows = equations(robot, exact_samples(robot, 100, noise=5.0))
+    light, heavy = (
+        with_physical_intervals(PhysicallyConsistent(prior_weight=weight, kinds="all").fit(rows))
+        for weight in (1e-6, 1e3)
+    )
+    of_links = [k for k, one in enumerate(heavy.parameters) if one.kind == "link"]
+    assert np.isnan(heavy.intervals[0, of_links]).sum() > 0.8 * len(of_links)
+    assert (heavy.physical.prior_shares[of_links] > 0.5).sum() > 0.8 * len(of_links)
+    assert np.isfinite(light.intervals).mean() > 0.9
+    assert "from the prior" in heavy.table()
+
+
+@pytest.mark.parametrize("divergence", ["entropic", "euclidean"])
+def test_shares_of_the_prior_are_those_of_refits(divergence):
+    """A prior's share is by how much of a small change of the torque a value does not follow."""
+    robot = with_random_drives(random_robot(7, joints=2, tree=False, gravity=(0.0, 0.0, -9.81)), 7)
+    samples = exact_samples(robot, 300, noise=0.5)
+    estimator = PhysicallyConsistent(
+        prior_weight=0.01, kinds="all", divergence=divergence, weights=(1.0, 1.0), prior=robot
+    )
+    found = estimator.fit(equations(robot, samples))
+    step = 1e-3 * np.random.default_rng(0).standard_normal(len(found.beta)) * np.abs(found.beta)
+    moved = replace(samples, tau=samples.tau + replace(found, beta=step).predict(samples))
+    follows = estimator.fit(equations(robot, moved)).beta - found.beta
+    assert (found.physical.prior_shares >= 0).all()
+    assert (found.physical.prior_shares <= 1).all()
+    certain = found.physical.prior_shares < 0.01
+    assert certain.sum() >= 3
+    assert_close(follows[certain], step[certain], 0.1)
 
 
 def test_where_the_constraint_does_not_bind_intervals_are_the_usual_ones():
     robot = with_random_drives(random_robot(7, joints=2, tree=False, gravity=(0.0, 0.0, -9.81)), 7)
     found = LeastSquares().fit(equations(robot, exact_samples(robot, 400, noise=1e-4)))
-    intervals = constrained_intervals(found, draws=300)
-    np.testing.assert_allclose(intervals.high - intervals.low, 2 * 1.96 * found.deviations, rtol=0.3)
+    intervals = constrained_intervals(found)
+    np.testing.assert_allclose(intervals.high - intervals.low, 2 * NORMAL_95 * found.deviations, rtol=0.01)
 
 
 def test_bands_of_measured_torque_are_wider():
     robot = arm_with_a_frictionless_drive(1)
     found = LeastSquares().fit(equations(robot, exact_samples(robot, 200, noise=1.0)))
-    intervals = constrained_intervals(found, draws=20)
     samples = exact_samples(robot, 30, seed=5)
-    low, high = torque_bands(found, samples, intervals)
-    wide_low, wide_high = torque_bands(found, samples, intervals, noise=True)
+    low, high = torque_bands(found, samples)
+    wide_low, wide_high = torque_bands(found, samples, noise=True)
     assert (wide_high - wide_low).mean() > 1.5 * (high - low).mean()
 
 
-@pytest.mark.parametrize("wrong", [{"level": 1.5}, {"draws": 1}])
-def test_levels_and_draws_are_checked(wrong):
+def test_levels_are_checked_and_order_intervals():
     robot = arm_with_a_frictionless_drive(0)
     found = LeastSquares().fit(equations(robot, exact_samples(robot, 200, noise=1.0)))
     with pytest.raises(InputError, match="level"):
-        constrained_intervals(found, **wrong)
+        constrained_intervals(found, level=1.5)
+    narrow, wide = (constrained_intervals(found, level=level) for level in (0.5, 0.99))
+    assert (narrow.low >= wide.low).all()
+    assert (narrow.high <= wide.high).all()

@@ -211,10 +211,12 @@ def test_numbers_cannot_end_their_script():
 
 
 def test_parameters_are_as_sure_as_the_estimate_says(data, estimate):
-    for row, value, deviation in zip(data.parameters, estimate.beta, estimate.deviations, strict=True):
+    told = zip(data.parameters, estimate.beta, estimate.deviations, estimate.half_widths, strict=True)
+    for row, value, deviation, half in told:
         if row.name in estimate.left_out:
             continue
-        ends = value - 1.96 * deviation, value + 1.96 * deviation
+        assert half > 1.95 * deviation
+        ends = value - half, value + half
         assert (row.low, row.high) == pytest.approx(ends, abs=1e-4 * deviation)
         expected = "clear" if deviation <= 0.1 * abs(value) else "rough"
         assert row.state == ("near zero" if row.low < 0 < row.high else expected)

@@ -163,7 +163,12 @@ class Estimate:
         finite = np.where(np.isfinite(self.covariance), self.covariance, 0.0)
         deviations = np.sqrt(np.maximum(np.einsum("ki,ij,kj->k", rows, finite, rows), 0.0))
         deviations[(rows[:, ~told] != 0).any(axis=1)] = np.inf
-        return np.asarray(deviations * (NORMAL_95 if self.block_spread is None else self.block_spread.quantile))
+        return np.asarray(deviations * self.quantile)
+
+    @property
+    def quantile(self) -> float:
+        """Half-width, in standard deviations, of the 95 % interval of what all parameters make together."""
+        return NORMAL_95 if self.block_spread is None else self.block_spread.quantile
 
     @property
     def intervals(self) -> Array:

@@ -35,6 +35,7 @@ class Physical:
     values         x
     unconstrained  (p,) beta that the data ask for without the constraint; the covariance is about it
     prior_links    names of the links near whose prior the values were held
+    prior_shares   (p,) part of the certainty of each value that the prior brought; None: there was none
     ends           (2, p) 95 % intervals: the least and greatest values that data and physics allow, NaN where the prior
                    decides; None: not computed
     """
@@ -43,6 +44,7 @@ class Physical:
     values: Array
     unconstrained: Array
     prior_links: tuple[str, ...] = ()
+    prior_shares: Array | None = None
     ends: Array | None = None
 
     def to_dict(self) -> dict[str, Any]:
@@ -53,18 +55,20 @@ class Physical:
             "values": self.values.tolist(),
             "unconstrained": self.unconstrained.tolist(),
             "prior_links": list(self.prior_links),
+            "prior_shares": None if self.prior_shares is None else self.prior_shares.tolist(),
             "ends": ends,
         }
 
     @staticmethod
     def from_dict(saved: Mapping[str, Any]) -> Physical:
         """The inverse of `to_dict`; files without intervals of their own load too."""
-        ends = saved.get("ends")
+        ends, shares = saved.get("ends"), saved.get("prior_shares")
         return Physical(
             tuple(saved["labels"]),
             np.array(saved["values"]),
             np.array(saved["unconstrained"]),
             tuple(saved["prior_links"]),
+            None if shares is None else np.array(shares),
             None if ends is None else np.array([[np.nan if v is None else v for v in row] for row in ends]),
         )
 

@@ -16,9 +16,11 @@ import numpy as np
 from mindyn.algebra.values import Array
 from mindyn.errors import MindynError
 
-ConeKind = Literal["zero", "nonnegative", "semidefinite", "exponential"]
+ConeKind = Literal["zero", "nonnegative", "second order", "semidefinite", "exponential"]
 TOLERANCES: Final = (1e-9, 1e-7)
 """Of gap and feasibility, relative, tried in turn; Clarabel's own default is 1e-8."""
+ROUGHLY: Final = 1e-6
+"""Tolerance of values that are read to three digits."""
 REGULARISATIONS: Final = (1e-8, 1e-6, 1e-10)
 """Of Clarabel's factorisations, tried in turn where it ends without an answer; the first is its default."""
 ACCEPTED: Final = ("Solved", "AlmostSolved")
@@ -37,6 +39,7 @@ class ContradictionError(ConicError):
 class Rows:
     """matrix @ x + offset lies in a cone.
 
+    second order  the first row is no less than the length of the others
     semidefinite  rows are the upper triangle, column by column, off-diagonals times sqrt(2); `order` is the matrix's
     exponential   three rows (a, b, c) each: b exp(a / b) <= c
     """
@@ -118,6 +121,27 @@ class Program:
             int(found.iterations),
         )
 
+    def least_values(self, costs: Array, ball: int, radii: Array) -> Array:
+        """(k,) the least of costs[k].x, with radii[k] added to the first row of the group `ball` of rows.
+
+        One solver for all, of a program without squares: costs and one number change. NaN where it finds no answer.
+        """
+        import clarabel
+        from scipy import sparse
+
+        A, b, cones = self._stacked(0, clarabel)
+        settings = _settings(clarabel, ROUGHLY, REGULARISATIONS[0])
+        settings.presolve_enable = False  # what is presolved cannot be updated
+        solver = clarabel.DefaultSolver(sparse.csc_matrix((self.size, self.size)), self.cost, A, b, cones, settings)
+        first, found = sum(rows.count for rows in self.rows[:ball]), []
+        for cost, radius in zip(costs, radii, strict=True):
+            moved = b.copy()
+            moved[first] += radius
+            solver.update(q=cost, b=moved)
+            solved = solver.solve()
+            found.append(float(cost @ np.array(solved.x)) if str(solved.status) in ACCEPTED else np.nan)
+        return np.array(found)
+
     def _stacked(self, residuals: int, clarabel: Any) -> tuple[Any, Array, list[Any]]:
         """Clarabel's A, b and cones: A x + s = b with s in the cones; the residuals' equations come first."""
         from scipy import sparse
@@ -145,6 +169,8 @@ def _cones(rows: Rows, clarabel: Any) -> list[Any]:
         return [clarabel.ZeroConeT(rows.count)]
     if rows.kind == "nonnegative":
         return [clarabel.NonnegativeConeT(rows.count)]
+    if rows.kind == "second order":
+        return [clarabel.SecondOrderConeT(rows.count)]
     if rows.kind == "semidefinite":
         return [clarabel.PSDTriangleConeT(rows.order)]
     return [clarabel.ExponentialConeT() for _ in range(rows.count // 3)]

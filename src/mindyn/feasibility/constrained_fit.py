@@ -25,6 +25,8 @@ WEIGHTS_FINAL: Final = 1e-2
 """Weights that change by less, relative, are final: the fit hardly depends on them."""
 FINEST: Final = 1e-4
 """Residuals below this part of a joint's torque count as this much: exact data have no spread to weigh with."""
+FLAT: Final = 1e-13
+"""Curvature below this part of the largest counts as none."""
 COSTLY: Final = 1.1
 """Mean squared residual of compact links, over that of any, from which on the reach is taken to be wrong."""
 LIGHTEST: Final = 1e-6
@@ -90,6 +92,26 @@ class FitProblem:
             ) from error
         x[list(self.zero)] = 0.0
         return np.asarray(x)
+
+    def prior_shares(self, information: Information, weights: Array, prior_weight: float, x: Array) -> Array:
+        """(p,) part of the certainty of each beta at the minimum x that the prior brings, the rest being the data's.
+
+        With H = H_data + H_prior the curvature of what is minimised and c the row of B, h = H^-1 c: h.H_prior h / c.h.
+        """
+        units, kept = self.space.units, np.setdiff1d(np.arange(self.space.size), self.zero)
+        R = information.stacked(weights)[0] @ self.space.matrix * units / np.sqrt(sum(information.counts))
+        of_prior = max(prior_weight, LIGHTEST) * self.prior.curvature(self.space, x) * np.outer(units, units)
+        of_data, of_prior = (H[np.ix_(kept, kept)] for H in (R.T @ R, of_prior))
+        whole = of_data + of_prior
+        scales = np.sqrt(np.maximum(np.diag(whole), 1e-300))
+        inverse = np.linalg.pinv(whole / np.outer(scales, scales), rcond=FLAT, hermitian=True) / np.outer(
+            scales, scales
+        )
+        rows = (self.space.matrix * units)[:, kept]
+        h = inverse @ rows.T
+        certain = np.einsum("ki,ik->k", rows, h)
+        brought = np.einsum("ik,ij,jk->k", h, of_prior, h)
+        return np.asarray(np.where(certain > 0, brought / np.where(certain > 0, certain, 1.0), 0.0))
 
     def _mass(self, information: Information) -> float:
         """kg that at the robot's typical length weigh as much as the largest rms torque."""

@@ -1,8 +1,14 @@
-"""Uncertainty after the constraint: intervals of consistent values, and bands of predicted torque.
+"""Uncertainty after the constraint: intervals of values held to what is physical, and bands of predicted torque.
 
-Draws beta ~ N(estimate without the constraint, covariance), each moved to the nearest consistent values in the metric
-of the covariance (a projected posterior). Quantiles of the moved draws are the intervals: they keep to what is
-physical, and where the constraint does not bind they are the usual ones.
+Values held to a constraint do not scatter about the truth as free ones do: their covariance says little of them.
+What data and physics allow says it: with b the values that the data ask for by themselves, C their covariance and
+
+    misfit(beta) = (beta - b)^T C^-1 (beta - b),
+
+the interval of a parameter reaches from its least to its greatest value among physical beta whose misfit is within
+t^2 of the least physical misfit, t the quantile of the free intervals: a likelihood-ratio interval, two conic programs
+a parameter. Where the constraint does not bind it is the free interval. Where a prior tells more of a value than
+the data do, or pulls it out of its interval, these give no interval for it.
 """
 
 from __future__ import annotations
@@ -11,91 +17,164 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
-from mindyn.feasibility.conic import ConicError
-from mindyn.feasibility.make_consistent import covariance_metric
+from mindyn.feasibility.conic import Program, Rows
 from mindyn.feasibility.nearest import nearest_consistent
-from mindyn.feasibility.physical_space import space_of
+from mindyn.feasibility.physical_space import PhysicalSpace, physical_values, space_of
 from mindyn.logs.samples import Samples
 from mindyn.robots.table import text_table
 
-DRAWS: Final = 200
 LEVEL: Final = 0.95
 LEEWAY: Final = 1e-3
 """Standard deviations that intervals are widened by: a solver stops this close to an edge that belongs to them."""
-MOST_FAILED: Final = 0.05
-"""Part of the draws that the solver may fail on."""
+SHARPEST: Final = 1e-9
+"""Eigenvalues of the correlations below this count as this much."""
+PRIOR_DECIDES: Final = 0.5
+"""Part of a value's certainty that comes from the prior, from which on the data give it no interval."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Intervals:
-    """Of every parameter the interval [low, high] at `level`, from `draws` (k, p) of consistent values."""
+    """Of every parameter the interval [low, high] at `level`; NaN where the data give none."""
 
     names: tuple[str, ...]
     low: Array
     high: Array
     level: float
-    draws: Array
 
     def __str__(self) -> str:
         rows = [("parameter", f"{100 * self.level:g} % interval")]
-        rows += [(n, f"{a:.5g} to {b:.5g}") for n, a, b in zip(self.names, self.low, self.high, strict=True)]
+        rows += [
+            (name, "-" if np.isnan(a) else f"{a:.5g} to {b:.5g}")
+            for name, a, b in zip(self.names, self.low, self.high, strict=True)
+        ]
         return text_table(rows)
 
 
-def constrained_intervals(estimate: Estimate, *, level: float = LEVEL, draws: int = DRAWS, seed: int = 0) -> Intervals:
-    """Intervals of every parameter that respect physical consistency.
+def constrained_intervals(estimate: Estimate, *, level: float = LEVEL) -> Intervals:
+    """Intervals of every parameter that respect physical consistency, of any estimate.
 
-    A consistent fit remembers what the data say without the constraint, and that is where the draws are centred.
-    Parameters that the data cannot tell stay where the estimate has them: data give no interval for those.
+    A consistent fit remembers what the data say without the constraint, and that is what misfits are measured from.
     """
-    if not 0 < level < 1 or draws < 2:
-        raise InputError(f"level = {level}, draws = {draws}: a level between 0 and 1 and at least 2 draws are needed")
+    if not 0 < level < 1:
+        raise InputError(f"level = {level}: a level between 0 and 1 is needed")
+    # The quantiles of the estimate are of 95 %; other levels scale them as normal ones do.
+    scale = float(ndtri((1 + level) / 2) / ndtri((1 + LEVEL) / 2))
+    low, high = physical_ends(estimate, scale)
+    return Intervals(estimate.names, low, high, level)
+
+
+def with_physical_intervals(estimate: Estimate) -> Estimate:
+    """The estimate with intervals of its own, where its values were held to what is physical."""
+    held = estimate.physical
+    if held is None:
+        return estimate
+    low, high = physical_ends(estimate)
+    if held.prior_shares is None:  # rounding, and weights of joints that blocks would choose otherwise
+        low, high = np.minimum(low, estimate.beta), np.maximum(high, estimate.beta)
+    pulled = (estimate.beta < low) | (estimate.beta > high)
+    return replace(estimate, physical=replace(held, ends=np.where(pulled, np.nan, np.stack([low, high]))))
+
+
+def physical_ends(estimate: Estimate, scale: float = 1.0) -> Array:
+    """(2, p) the ends; NaN where the data give no interval. `scale` multiplies the quantiles."""
+    held, p = estimate.physical, len(estimate.beta)
+    told = np.isfinite(estimate.deviations) & (estimate.deviations > 0)
+    asked = told & np.array([name not in estimate.left_out and name not in estimate.untold for name in estimate.names])
+    if held is not None and held.prior_shares is not None:
+        asked &= held.prior_shares <= PRIOR_DECIDES
+    ends = np.full((2, p), np.nan)
+    if not asked.any():
+        return ends
     space = space_of(estimate.regressor)
-    W = covariance_metric(estimate, space)
-    moved = []
-    for drawn in _drawn(estimate, draws, seed):
-        try:
-            moved.append(nearest_consistent(space, drawn, W).beta)
-        except ConicError:
-            continue
-    if len(moved) < (1 - MOST_FAILED) * draws:
-        raise InputError(f"only {len(moved)} of {draws} draws could be made consistent; is the covariance meaningful?")
-    found = np.array(moved)
-    low, high = np.quantile(found, [(1 - level) / 2, (1 + level) / 2], axis=0)
-    leeway = LEEWAY * np.where(np.isfinite(estimate.deviations), estimate.deviations, 0.0)
+    free = estimate.beta if held is None else held.unconstrained
+    W = _root_of_inverse(estimate, told)
+    further = _conditions(estimate, space)
+    nearest = nearest_consistent(space, np.where(told, free, 0.0), _wide(W, told, p), further)
+    least = float(np.linalg.norm(W @ (nearest.beta - free)[told]))
+    numbers = np.flatnonzero(asked)
+    deviations = estimate.deviations[numbers]
+    quantiles = scale * (estimate.half_widths[numbers] / deviations)
+    radii = np.sqrt(least**2 + quantiles**2)
+    reached = _extremes(space, nearest.x, free, W, told, numbers, deviations, radii, further)
+    # A program that was not solved leaves the bound without physics.
+    outer = (free[numbers] - nearest.beta[numbers]) / deviations + np.array([[-1.0], [1.0]]) * radii
+    reached = np.where(np.isnan(reached), outer, reached) + LEEWAY * np.array([[-1.0], [1.0]])
+    ends[:, numbers] = nearest.beta[numbers] + deviations * reached
     signed = {space.labels[k] for k in space.signed}
-    least = np.array([0.0 if name in signed else -np.inf for name in space.names])
-    return Intervals(estimate.names, np.maximum(low - leeway, least), high + leeway, level, found)
+    zero = np.array([name in signed for name in estimate.names])
+    ends[0, zero] = np.maximum(ends[0, zero], 0.0)
+    return ends
 
 
-def torque_bands(
-    estimate: Estimate, samples: Samples, intervals: Intervals, *, noise: bool = False
-) -> tuple[Array, Array]:
-    """(N, n) lower and upper torque at the intervals' level, over the draws of consistent parameters.
+def _extremes(
+    space: PhysicalSpace,
+    start: Array,
+    free: Array,
+    W: Array,
+    told: NDArray[np.bool_],
+    numbers: NDArray[np.intp],
+    deviations: Array,
+    radii: Array,
+    further: tuple[Rows, ...],
+) -> Array:
+    """(2, k) least and greatest steps of the numbered parameters from `start`, in standard deviations."""
+    units = space.units
+    program = Program(space.size)
+    B = space.matrix * units
+    shift = W @ (space.matrix @ start - free)[told]
+    ball = Rows("second order", np.vstack([np.zeros(space.size), W @ B[told]]), np.concatenate([[0.0], shift]))
+    others = [*space.cone_rows(units), *(Rows(one.kind, one.matrix * units, one.offset, one.order) for one in further)]
+    program.add_rows(ball, *(replace(one, offset=one.offset + one.matrix @ (start / units)) for one in others))
+    costs = B[numbers] / deviations[:, None]
+    return np.array([program.least_values(costs, 0, radii), -program.least_values(-costs, 0, radii)])
+
+
+def _root_of_inverse(estimate: Estimate, told: NDArray[np.bool_]) -> Array:
+    """W with W^T W the inverse covariance of the told parameters, widened as their intervals are."""
+    values, vectors = np.linalg.eigh(estimate.correlations[np.ix_(told, told)])
+    return np.asarray((vectors / np.sqrt(np.maximum(values, SHARPEST))).T / estimate.deviations[told])
+
+
+def _wide(W: Array, told: NDArray[np.bool_], p: int) -> Array:
+    """W with columns for all p parameters: those that the data do not tell cost nothing."""
+    whole = np.zeros((len(W), p))
+    whole[:, told] = W
+    return whole
+
+
+def _conditions(estimate: Estimate, space: PhysicalSpace) -> tuple[Rows, ...]:
+    """What the fit kept to besides: drive parameters left out, and links no wider than the robot where they are not."""
+    made = []
+    zero = [k for k, label in enumerate(space.labels) if label in estimate.left_out and label in space.drive_labels()]
+    if zero:
+        made.append(Rows("zero", np.eye(space.size)[zero], np.zeros(len(zero))))
+    x, compact = physical_values(estimate, space), space.compact_rows()
+    if x is not None and (compact.matrix @ x >= 0).all():
+        made.append(compact)
+    return tuple(made)
+
+
+def torque_bands(estimate: Estimate, samples: Samples, *, noise: bool = False) -> tuple[Array, Array]:
+    """(N, n) lower and upper torque at 95 %: prediction and half-width by the covariance, blocks included.
 
     noise  bands of measured torque: the residuals' spread is added to that of the parameters
     """
-    torques = np.array([replace(estimate, beta=beta).predict(samples) for beta in intervals.draws])
-    if noise:
-        rng = np.random.default_rng(len(torques))
-        spread = np.array([one.rms for one in estimate.residuals])
-        torques += spread * rng.standard_normal(torques.shape)
-    low, high = np.quantile(torques, [(1 - intervals.level) / 2, (1 + intervals.level) / 2], axis=0)
-    return low, high
-
-
-def _drawn(estimate: Estimate, draws: int, seed: int) -> Array:
-    """(draws, p) of N(values without the constraint, covariance); what the data cannot tell does not vary."""
-    centre = estimate.beta if estimate.physical is None else estimate.physical.unconstrained
     told = np.isfinite(estimate.deviations)
-    centre = np.where(told, centre, estimate.beta)
-    deviations = np.where(told, estimate.deviations, 0.0)
-    correlations = estimate.correlations * np.outer(told, told)
-    values, vectors = np.linalg.eigh(correlations)
-    root = vectors * np.sqrt(np.maximum(values, 0.0))
-    normal = np.random.default_rng(seed).standard_normal((draws, len(centre)))
-    return np.asarray(centre + (normal @ root.T) * deviations)
+    values, vectors = np.linalg.eigh(estimate.correlations * np.outer(told, told))
+    root = vectors * np.sqrt(np.maximum(values, 0.0)) * np.where(told, estimate.deviations, 0.0)[:, None]
+    variance = np.zeros_like(samples.q)
+    for direction in root.T[values > SHARPEST]:
+        variance += replace(estimate, beta=direction).predict(samples) ** 2
+    for k in np.flatnonzero(~told):
+        unit = np.where(np.arange(len(told)) == k, 1.0, 0.0)
+        variance = np.where(replace(estimate, beta=unit).predict(samples) == 0, variance, np.inf)
+    if noise:
+        variance += np.array([one.rms for one in estimate.residuals]) ** 2
+    predicted, reach = estimate.predict(samples), estimate.quantile * np.sqrt(variance)
+    return predicted - reach, predicted + reach

@@ -150,6 +150,7 @@ def _estimate(
     plain: Estimate, problem: FitProblem, information: Information, x: Array, weights: Array, choice: PriorChoice
 ) -> Estimate:
     beta, prior = problem.space.matrix @ x, problem.prior
+    prior_shares = problem.prior_shares(information, weights, choice.weight, x) if prior.believed else None
     rms = np.sqrt(information.residuals(beta) / information.counts)
     near = tuple(name for name, phi in zip(plain.robot.link_names, prior.links, strict=True) if phi is not None)
     return replace(
@@ -159,7 +160,7 @@ def _estimate(
         status=_status(plain, problem, information, beta, choice),
         method="physically consistent",
         joint_weights=weights,
-        physical=Physical(problem.space.labels, x, plain.beta, near),
+        physical=Physical(problem.space.labels, x, plain.beta, near, prior_shares),
         provenance={
             **plain.provenance,
             "prior": prior.sentence,

@@ -67,6 +67,21 @@ class Prior:
             else:
                 _add_euclidean(program, space, i, phi, units, weight)
 
+    def curvature(self, space: PhysicalSpace, x: Array) -> Array:
+        """(size, size) second derivative of the divergence at x; zero where nothing is believed of a link."""
+        H = np.zeros((space.size, space.size))
+        for i, phi in enumerate(self.links):
+            if phi is None:
+                continue
+            own = np.ix_(range(space.size)[space.link(i)], range(space.size)[space.link(i)])
+            if self.divergence == "entropic":
+                turned = np.linalg.solve(pseudo_inertia(x[space.link(i)]), _UNIT_MATRICES)
+                H[own] = np.einsum("aij,bji->ab", turned, turned)
+            else:
+                triangles = triangle(_UNIT_MATRICES) / space.link_units
+                H[own] = 2 * triangles.T @ triangles / float(np.linalg.norm(triangles @ phi)) ** 2
+        return H
+
 
 def require_known(given: Robot | str | None, divergence: str) -> None:
     """Refuse settings that name no prior."""

@@ -11,6 +11,7 @@ from mindyn.algebra.blas import on_one_blas_thread
 from mindyn.errors import MindynError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.estimator import Estimator
+from mindyn.feasibility.intervals import with_physical_intervals
 from mindyn.identification.block_spread import with_blocks
 from mindyn.identification.choosing import Choice, Progress, choose, required_logs, tuning_stretches
 from mindyn.identification.log_doubts import doubts
@@ -91,6 +92,7 @@ def judged(robot: Robot, found: Estimate, rows: Rows, choice: Choice, logs: Logs
     try:
         samples = condition(tuning_stretches(required_logs(logs)), found.robot, conditioning).samples
         wider = with_blocks(with_systematic_errors(found, samples, conditioning, rows.count), rows)
+        wider = with_physical_intervals(wider)
         suspected = [Note("suspicion", one.sentence) for one in suspicions(robot, samples)]
         # What the data say by themselves: a constraint hides a friction that drives and an inertia below zero.
         free = found if found.physical is None else replace(found, beta=found.physical.unconstrained)

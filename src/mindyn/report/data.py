@@ -215,6 +215,7 @@ class ReportData:
     estimator: str
     status: str
     constrained: bool
+    physical_intervals: bool
     joints: tuple[JointData, ...]
     verdict: VerdictData
     traces: tuple[TorqueTrace, ...]

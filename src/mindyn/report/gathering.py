@@ -29,6 +29,7 @@ def gather(inputs: ReportInputs) -> ReportData:
         estimator=estimate.method,
         status=estimate.status,
         constrained=estimate.constrained,
+        physical_intervals=estimate.physical is not None and estimate.physical.ends is not None,
         joints=_joints(estimate),
         verdict=verdict_data(
             judged(estimate, error, floor), held_out=bool(held_out), before=inputs.run.get("validation")

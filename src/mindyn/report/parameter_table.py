@@ -39,6 +39,10 @@ BOUNDED: Final = (
     "The values are held to what is physical; the intervals about them are those of the fit without bounds, and may "
     "hold values that no arm has."
 )
+WITHIN: Final = (
+    "The values are held to what is physical; their intervals reach from the least to the greatest that data and "
+    "physics allow."
+)
 CUT: Final = "*"
 DUST: Final = 0.01
 """A value that is a smaller part of its standard deviation is printed as zero."""
@@ -101,7 +105,7 @@ def _filters(counts: Mapping[State, int]) -> Html:
 
 def _legend(data: ReportData, counts: Mapping[State, int]) -> Html:
     said = "; ".join(f"{state}: {meaning}" for state, meaning in MEANINGS.items() if counts[state])
-    bounded = [BOUNDED] if data.constrained else []
+    bounded = [WITHIN if data.physical_intervals else BOUNDED] if data.constrained else []
     bounded += (
         [f"{CUT} Cut at zero: the fit allows nothing negative."] if any(row.cut for row in data.parameters) else []
     )
