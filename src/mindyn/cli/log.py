@@ -13,7 +13,7 @@ import typer
 
 from mindyn.cli.arguments import JSON, complete_robot, takes_robot
 from mindyn.cli.next_step import option_words, say_next
-from mindyn.cli.runs import say_notes
+from mindyn.cli.printing import say_notes
 from mindyn.errors import InputError
 from mindyn.files import write_whole
 from mindyn.identification.log_drafts import draft_log
