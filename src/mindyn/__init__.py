@@ -271,6 +271,10 @@ __all__ = [  # noqa: RUF022 - in the order of the work
 ]
 
 
+_DRAWER = "mindyn.report.objects"
+"""The module that draws values in notebooks: a later layer than their own (see `mindyn.pages.showing`)."""
+
+
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used, so that `import mindyn` costs nothing heavy."""
     if name in _GONE:

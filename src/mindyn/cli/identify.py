@@ -9,7 +9,6 @@ from contextlib import nullcontext
 from dataclasses import asdict
 from datetime import UTC, datetime
 from io import BytesIO
-from math import isnan
 from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any, Final, Literal
@@ -22,7 +21,8 @@ from mindyn.cli.printing import say, say_notes, show
 from mindyn.cli.progress_bars import spoken_progress
 from mindyn.cli.runs import judged_report, read_logs, require_unseen, show_verdict
 from mindyn.errors import InputError, require_choice
-from mindyn.estimators.estimate import FROM_PRIOR, Estimate
+from mindyn.estimators.estimate import Estimate
+from mindyn.estimators.estimate_columns import columns_of
 from mindyn.estimators.estimator import Estimator
 from mindyn.feasibility.answer import can_exist
 from mindyn.feasibility.check import Feasibility, check_feasible
@@ -201,7 +201,7 @@ def _show(
 
 def _data(found: Estimate, verdict: Verdict | None, feasibility: Feasibility) -> dict[str, Any]:
     return {
-        "parameters": _columns(found),
+        "parameters": columns_of(found),
         "status": found.status,
         "settings": _settings(found),
         "cross_validated": None if found.cross_validated is None else asdict(found.cross_validated),
@@ -215,30 +215,10 @@ def _settings(found: Estimate) -> dict[str, Any]:
     return {"method": found.method, **found.treatment.to_dict(), "left_out": list(found.left_out)}
 
 
-def _columns(found: Estimate) -> dict[str, list[Any]]:
-    """Every parameter; deviation and ends of the 95 % interval are None where it has none: see its state."""
-    state = {**dict.fromkeys(found.untold, "cannot be told"), **dict.fromkeys(found.left_out, "left out")}
-    low, high = ([None if isnan(end) else end for end in ends] for ends in found.intervals.tolist())
-    spread = zip(found.deviations.tolist(), low, strict=True)
-    return {
-        "name": list(found.names),
-        "value": found.beta.tolist(),
-        "unit": list(found.units),
-        "deviation": [None if end is None else deviation for deviation, end in spread],
-        "low": low,
-        "high": high,
-        "state": [
-            state.get(name, FROM_PRIOR if end is None else "found") for name, end in zip(found.names, low, strict=True)
-        ],
-    }
-
-
 def _write(out: Path, found: Estimate, verdict: Verdict | None, record: dict[str, Any]) -> None:
-    import polars as pl
-
     found.save(out / "estimate.json")
     table = BytesIO()
-    pl.DataFrame(_columns(found)).write_parquet(table)
+    found.to_frame().write_parquet(table)
     write_whole(out / "parameters.parquet", table.getvalue())
     if verdict is not None:
         write_whole(out / "validation.json", json.dumps(verdict.to_dict(), indent=1) + "\n")

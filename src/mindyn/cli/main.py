@@ -44,6 +44,7 @@ EXAMPLES: Final[Mapping[str, Mapping[str, str]]] = {
     "A motion and its log": {
         "excite": "excite arm.urdf --seconds 20 --out motion",
         "simulate": "simulate arm.urdf --motion motion --out run1.csv",
+        "log": "log run1.csv arm.urdf --write",
     },
     "The model": {
         "identify": "identify arm.urdf run1.csv --hold-out 0.3 --out run1",

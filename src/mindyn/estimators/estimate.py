@@ -6,15 +6,16 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mindyn.algebra.spread import NORMAL_95, relative_deviation
+from mindyn.algebra.spread import NORMAL_95
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError, shortened
 from mindyn.estimators.earlier_formats import EARLIER_FORMATS, brought_up
+from mindyn.estimators.estimate_columns import columns_of, table_of
 from mindyn.estimators.estimate_parts import BlockSpread, CrossValidated, JointResidual, Physical
 from mindyn.estimators.estimate_schema import require_valid
 from mindyn.estimators.robot_record import robot_from_record, robot_record
@@ -27,6 +28,7 @@ from mindyn.logs.log import Log, Source
 from mindyn.logs.pipeline import condition
 from mindyn.logs.samples import Samples
 from mindyn.notes import Note
+from mindyn.pages.showing import Page, Shown, drawn
 from mindyn.parameters.base import BaseParameters
 from mindyn.parameters.parameter import Parameter
 from mindyn.reading import read_json
@@ -36,15 +38,15 @@ from mindyn.regression.regressor import Regressor
 from mindyn.regression.rows import Quantity
 from mindyn.regression.treatment import Treatment
 from mindyn.robots.robot import Robot
-from mindyn.robots.table import text_table
+
+if TYPE_CHECKING:
+    import polars as pl
 
 FORMAT: Final = "mindyn estimate 3"
-UNBOUNDED: Final = " Intervals are of the fit without physical bounds and may reach beyond them."
-FROM_PRIOR: Final = "from the prior"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Estimate:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Estimate(Shown):
     """Values of the parameters of a regressor.
 
     regressor         robot, base set and friction shape; what the parameters are
@@ -192,6 +194,19 @@ class Estimate:
         regressor, treatment = self.regressor.with_friction(own), replace(self.treatment, friction=own)
         return replace(self, regressor=regressor, treatment=treatment)
 
+    def __repr__(self) -> str:
+        return f"Estimate({self.robot.name!r}, {len(self.names)} parameters by {self.method or 'hand'})"
+
+    def plot(self, *logs: Log) -> Page:
+        """The report's figures of it, with `logs` also of torque, friction and residuals; `.save(path)` writes them."""
+        return drawn(self, *logs)
+
+    def to_frame(self) -> pl.DataFrame:
+        """One row for each parameter: name, value, unit, deviation, ends of its 95 % interval, state."""
+        import polars as pl
+
+        return pl.DataFrame(columns_of(self))
+
     def value(self, name: str) -> float:
         """One parameter by name."""
         if name not in self.names:
@@ -200,26 +215,12 @@ class Estimate:
 
     def table(self) -> str:
         """Every parameter with its value, standard deviation and 95 % interval."""
-        rows: list[tuple[str, ...]] = [("parameter", "value", "unit", "std. dev.", "relative", "95 % interval")]
-        relative = relative_deviation(self.beta, self.deviations, self.intervals)
-        for k, (name, value, unit) in enumerate(zip(self.names, self.beta, self.units, strict=True)):
-            rows.append((name, f"{value:.5g}", unit, *self._spread(k, relative[k])))
-        unbounded = self.physical is not None and self.physical.ends is None
-        return f"{text_table(rows)}\n\n{self.status}{UNBOUNDED if unbounded else ''}"
+        return table_of(self)
 
     @property
     def constrained(self) -> bool:
         """Whether the values were held to what is physical; the covariance is then that of the fit without bounds."""
         return self.physical is not None
-
-    def _spread(self, k: int, relative: float) -> tuple[str, str, str]:
-        name, (low, high) = self.names[k], self.intervals[:, k]
-        if name in self.left_out or name in self.untold:
-            return "-", "-", "left out" if name in self.left_out else "the data cannot tell"
-        if np.isnan(low):
-            return "-", "-", FROM_PRIOR
-        part = "-" if np.isnan(relative) else f"{100 * relative:.2g} %"
-        return f"{self.deviations[k]:.2g}", part, f"{low:.5g} to {high:.5g}"
 
     def predict(self, motion: Samples | ArrayLike, qd: ArrayLike | None = None, qdd: ArrayLike | None = None) -> Array:
         """tau = Y beta: (N, n) of samples, low-passed segment by segment as in the fit; or (..., n) of q, qd, qdd.

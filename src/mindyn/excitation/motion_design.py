@@ -16,6 +16,7 @@ from mindyn.excitation.limits import MotionLimits
 from mindyn.excitation.motions import Motion
 from mindyn.excitation.run import Approach, Run
 from mindyn.excitation.sampling import sample_times
+from mindyn.pages.showing import Page, Shown, drawn
 from mindyn.robots.robot import Robot
 from mindyn.robots.table import text_table
 
@@ -54,8 +55,8 @@ class Prediction:
         return None if self.values is None else relative_deviation(self.values, self.deviations)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class MotionDesign:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class MotionDesign(Shown):
     """A motion within all limits, checked at 1 kHz (see `check_times`).
 
     robot       with the drives whose parameters are to be estimated
@@ -104,6 +105,13 @@ class MotionDesign:
     def condition_number(self) -> float:
         """Of the stack of weighted rows, columns scaled to unit length."""
         return self.criteria["condition"]
+
+    def __repr__(self) -> str:
+        return f"MotionDesign({self.robot.name!r}, {self.seconds:g} s, condition number {self.condition_number:.3g})"
+
+    def plot(self) -> Page:
+        """The motion beside its limits, as a page that notebooks show and `.save(path)` writes."""
+        return drawn(self)
 
     def run(self, speed: float = 1.0) -> Run:
         """What a controller is given: from home, the motion, and back; at a part of the speed for a rehearsal."""

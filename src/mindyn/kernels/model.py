@@ -30,6 +30,7 @@ from mindyn.kernels.jacobians import gradients, jacobians
 from mindyn.kernels.kernel import Kernel
 from mindyn.kernels.source_text import Described, Facts
 from mindyn.kernels.tracing import trace
+from mindyn.pages.showing import Shown
 from mindyn.parameters.base import BaseParameters
 from mindyn.parameters.certificate import standard_set
 from mindyn.robots.robot import Robot
@@ -52,7 +53,7 @@ CORE = tuple(name for name in EQUATIONS if name not in PLACED)
 """Equations that need no place."""
 
 
-class Model:
+class Model(Shown):
     """Kernels of a robot's equations: arrays (..., n) in, (..., n) out, any batch shape.
 
     Every function takes `out=` (an array to write into) and `threads=`. With parameters="input" the link parameters
@@ -248,22 +249,20 @@ class Model:
 
     def kernel(self, name: str, link: str | None = None, *, compact: bool = False) -> Kernel:
         """The kernel of an equation; `compact` stores only the structural nonzeros of its output."""
-        found = self._ready.get((name, link, compact))
-        if found is None:
+        if (name, link, compact) not in self._ready:
             key = ("equation", name, link or "", str(compact))
-            found = self._compiled(key, lambda: self.casadi(name, link), compact)
-            self._ready[name, link, compact] = found
-        return found
+            self._ready[name, link, compact] = self._compiled(key, lambda: self.casadi(name, link), compact)
+        return self._ready[name, link, compact]
 
     def derivatives(self, name: str, link: str | None = None) -> Kernel:
         """A kernel with the exact Jacobians of an equation by q, qd, ...: one output for each input of the motion."""
-        make = lambda: jacobians(self.casadi(name, link), EQUATIONS[name].inputs)  # noqa: E731
-        return self._compiled(("derivatives", name, link or ""), make)
+        key, inputs = ("derivatives", name, link or ""), EQUATIONS[name].inputs
+        return self._compiled(key, lambda: jacobians(self.casadi(name, link), inputs))
 
     def adjoint(self, name: str, link: str | None = None) -> Kernel:
         """A kernel of the gradients of <V, output> by q, qd, ...; V, of the output's shape, is its last argument."""
-        make = lambda: gradients(self.casadi(name, link), EQUATIONS[name].inputs)  # noqa: E731
-        return self._compiled(("adjoint", name, link or ""), make)
+        key, inputs = ("adjoint", name, link or ""), EQUATIONS[name].inputs
+        return self._compiled(key, lambda: gradients(self.casadi(name, link), inputs))
 
     def _compiled(self, key: tuple[str, ...], make: Any, compact: bool = False) -> Kernel:
         if key not in self._kernels:

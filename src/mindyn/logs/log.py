@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from mindyn.algebra.values import Array, require_unmasked
 from mindyn.errors import InputError
 from mindyn.logs.statement import Statement
+from mindyn.pages.showing import Page, Shown, drawn
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +25,8 @@ class Source:
     sha256: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Log:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Log(Shown):
     """One recording, joint side, SI; columns in the robot's order, stamps increasing.
 
     joint_names  n names
@@ -66,6 +67,14 @@ class Log:
 
     def __len__(self) -> int:
         return len(self.time)
+
+    def __repr__(self) -> str:
+        seconds = float(self.time[-1] - self.time[0]) if len(self) else 0.0
+        return f"Log({len(self)} rows of {len(self.joint_names)} joints over {seconds:.4g} s)"
+
+    def plot(self) -> Page:
+        """Position and torque of every joint over time, as a page that notebooks show and `.save(path)` writes."""
+        return drawn(self)
 
     def take(self, index: slice | NDArray[np.bool_] | NDArray[np.intp]) -> Log:
         """The selected rows."""

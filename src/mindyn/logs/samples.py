@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array, require_unmasked
 from mindyn.errors import InputError
+from mindyn.pages.showing import Shown
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Samples:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Samples(Shown):
     """Motion and torque, joint side, SI; rows in time order, one block for each segment.
 
     joint_names  n names, in the order of the columns and of the robot
@@ -32,6 +33,9 @@ class Samples:
     rate_hz: float
     segments: NDArray[np.int64]
     usable: NDArray[np.bool_] | None = None
+
+    def __repr__(self) -> str:
+        return f"Samples({len(self.q)} of {len(self.joint_names)} joints at {self.rate_hz:g} Hz)"
 
     def __post_init__(self) -> None:
         shape = (len(self.q), len(self.joint_names))

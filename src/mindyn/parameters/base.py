@@ -9,6 +9,7 @@ import numpy as np
 
 from mindyn.algebra.values import Array, content
 from mindyn.errors import InputError, RobotError
+from mindyn.pages.showing import Shown
 from mindyn.parameters.labels import parameter_labels
 from mindyn.parameters.reading import Coefficients, expression
 from mindyn.robots.drive_matrices import drive_parameters
@@ -77,7 +78,7 @@ def _smallest_right_inverse(matrix: Array, sizes: Array) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class BaseParameters:
+class BaseParameters(Shown):
     """A minimal set: tau depends on the standard parameters through beta = matrix @ phi alone, and on every beta.
 
     form       the method that made it: "structural", "lin", ...

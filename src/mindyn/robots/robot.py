@@ -16,6 +16,7 @@ from mindyn.algebra.values import Array, Value, frozen_array
 from mindyn.errors import MissingPhysicsError, RobotError, listed, unknown_name
 from mindyn.notation import STANDARD_GRAVITY
 from mindyn.notes import Note
+from mindyn.pages.showing import Shown
 from mindyn.robots.description import Selection
 from mindyn.robots.expressions import parse_formula
 from mindyn.robots.mimics import mimic_cycle
@@ -29,7 +30,7 @@ def duplicates(names: Iterable[str]) -> list[str]:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Robot(Value):
+class Robot(Value, Shown):
     """A tree robot: joint i moves link i relative to its parent link; parents come before children.
 
     root     the link that does not move

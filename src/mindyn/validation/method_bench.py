@@ -127,7 +127,7 @@ def compare_methods(
     methods: Sequence[str] | None = None,
     *,
     workers: int = 1,
-    progress: Progress = lambda done, total: None,  # noqa: ARG005
+    progress: Progress | None = None,
 ) -> Comparison:
     """The comparison of methods (names of `METHODS`; all if left out) on a robot whose values are known.
 
@@ -144,7 +144,8 @@ def compare_methods(
     for done, one in enumerate(_repetitions(bench, names, workers), start=1):
         for name, fitted in one.items():
             found[name].append(fitted)
-        progress(done, setting.repetitions)
+        if progress is not None:
+            progress(done, setting.repetitions)
     regressor = Regressor(robot)
     results = tuple(_judged(name, fits, bench, regressor) for name, fits in found.items())
     return Comparison(robot.name, robot.joint_names, setting, results, perf_counter() - start)

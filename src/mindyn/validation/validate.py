@@ -16,6 +16,7 @@ from mindyn.estimators.estimator import Estimator
 from mindyn.logs.conditioning import torque_cutoff
 from mindyn.logs.log import Log
 from mindyn.logs.samples import Samples
+from mindyn.pages.showing import Shown
 from mindyn.regression.gathering import segment_ends
 from mindyn.regression.rows import rows_of
 from mindyn.regression.treatment import Treatment
@@ -40,8 +41,8 @@ OVERFIT: Final = 2.0
 """A held-out error above this multiple of the training error is said to be one."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Verdict:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Verdict(Shown):
     """What held-out logs say of an estimate: the error, and a sentence for each joint.
 
     floor  (n,) rms, N m or N, of the flat noise in what is missed (`noise_floor`); NaN where that is not known
@@ -50,6 +51,9 @@ class Verdict:
     error: TorqueError
     sentences: tuple[str, ...]
     floor: Array
+
+    def __repr__(self) -> str:
+        return f"Verdict({100 * self.error.total:.3g} % of the torque missed, {len(self.sentences)} joints)"
 
     def __str__(self) -> str:
         return "\n".join([self.error.table(), "", *self.sentences])

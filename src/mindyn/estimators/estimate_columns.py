@@ -1,0 +1,55 @@
+"""An estimate as columns of a table: what `Estimate.to_frame`, parameters.parquet and `mindyn identify --json` hold."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from mindyn.algebra.spread import relative_deviation
+from mindyn.robots.table import text_table
+
+if TYPE_CHECKING:
+    from mindyn.estimators.estimate import Estimate
+
+FROM_PRIOR: Final = "from the prior"
+"""State of a value that the data leave to the prior."""
+UNBOUNDED: Final = " Intervals are of the fit without physical bounds and may reach beyond them."
+
+
+def columns_of(found: Estimate) -> dict[str, list[Any]]:
+    """Every parameter; deviation and ends of the 95 % interval are None where it has none: see its state."""
+    state = {**dict.fromkeys(found.untold, "cannot be told"), **dict.fromkeys(found.left_out, "left out")}
+    low, high = ([None if np.isnan(end) else end for end in ends] for ends in found.intervals.tolist())
+    spread = zip(found.deviations.tolist(), low, strict=True)
+    return {
+        "name": list(found.names),
+        "value": found.beta.tolist(),
+        "unit": list(found.units),
+        "deviation": [None if end is None else deviation for deviation, end in spread],
+        "low": low,
+        "high": high,
+        "state": [
+            state.get(name, FROM_PRIOR if end is None else "found") for name, end in zip(found.names, low, strict=True)
+        ],
+    }
+
+
+def table_of(estimate: Estimate) -> str:
+    """Every parameter with its value, standard deviation and 95 % interval."""
+    rows: list[tuple[str, ...]] = [("parameter", "value", "unit", "std. dev.", "relative", "95 % interval")]
+    relative = relative_deviation(estimate.beta, estimate.deviations, estimate.intervals)
+    for k, (name, value, unit) in enumerate(zip(estimate.names, estimate.beta, estimate.units, strict=True)):
+        rows.append((name, f"{value:.5g}", unit, *_spread(estimate, k, relative[k])))
+    unbounded = estimate.physical is not None and estimate.physical.ends is None
+    return f"{text_table(rows)}\n\n{estimate.status}{UNBOUNDED if unbounded else ''}"
+
+
+def _spread(estimate: Estimate, k: int, relative: float) -> tuple[str, str, str]:
+    name, (low, high) = estimate.names[k], estimate.intervals[:, k]
+    if name in estimate.left_out or name in estimate.untold:
+        return "-", "-", "left out" if name in estimate.left_out else "the data cannot tell"
+    if np.isnan(low):
+        return "-", "-", FROM_PRIOR
+    part = "-" if np.isnan(relative) else f"{100 * relative:.2g} %"
+    return f"{estimate.deviations[k]:.2g}", part, f"{low:.5g} to {high:.5g}"

@@ -1,0 +1,228 @@
+"""What values look like in a notebook: `html_of` as a small table, `page_of` as a page with figures of the report."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from mindyn.algebra.values import Array
+from mindyn.errors import InputError, listed
+from mindyn.estimators.estimate import Estimate
+from mindyn.excitation.motion_design import MotionDesign
+from mindyn.excitation.motion_plot import html_plot
+from mindyn.kernels.model import Model
+from mindyn.logs.log import Log
+from mindyn.logs.samples import Samples
+from mindyn.pages.decimation import Packed, bucket_times, extremes, packed_exactly, packed_levels
+from mindyn.pages.document import document
+from mindyn.pages.markup import (
+    Column,
+    Content,
+    Html,
+    Section,
+    figure,
+    markup,
+    p,
+    percent,
+    plural,
+    table,
+    tabs,
+    tag,
+    typeset,
+)
+from mindyn.pages.plots import axis, pane, plot, series
+from mindyn.pages.showing import Page
+from mindyn.parameters.base import BaseParameters
+from mindyn.report.excitation_and_friction import excitation_section, friction_section
+from mindyn.report.findings import parameter_rows, verdict_data
+from mindyn.report.gathering import gather
+from mindyn.report.inputs import ReportInputs
+from mindyn.report.judgement import WORDS, torque_section
+from mindyn.report.parameter_table import parameter_section
+from mindyn.report.residuals import residual_section
+from mindyn.robots.robot import Robot
+from mindyn.robots.table import joint_rows
+from mindyn.validation.validate import Verdict
+
+Facts = Sequence[tuple[str, str]]
+ROWS: Final = 40
+"""Rows of a table in a notebook at most."""
+BUCKETS: Final = 8000
+NAMED: Final = 8
+
+
+def html_of(value: object) -> str:
+    """The table of a value whose class, or a class that it is made from, is known here."""
+    return str(_known(value, TABLES)(value))
+
+
+def page_of(value: object, *more: Any) -> Page:
+    """The page of a value."""
+    made: Page = _known(value, PAGES)(value, *more)
+    return made
+
+
+def _known(value: object, table_of: Mapping[type, Callable[..., Any]]) -> Callable[..., Any]:
+    for kind in type(value).__mro__:
+        if kind in table_of:
+            return table_of[kind]
+    raise InputError(f"{type(value).__name__} has no figures of its own")
+
+
+def _shown(title: str, facts: Facts, head: Sequence[str] = (), rows: Sequence[Sequence[Content]] = ()) -> Html:
+    """A title, facts, and a table of which the first rows are shown."""
+    listing = tag("ul", {}, [tag("li", {}, f"{name}: {value}") for name, value in facts if value])
+    parts: list[Content] = [tag("strong", {}, title), listing]
+    if rows:
+        cells = [tag("tr", {}, [tag("td", {}, cell) for cell in row]) for row in rows[:ROWS]]
+        heads = tag("tr", {}, [tag("th", {}, name) for name in head])
+        parts.append(tag("table", {}, tag("thead", {}, heads), tag("tbody", {}, cells)))
+        parts += [p(f"{len(rows) - ROWS} more rows")] if len(rows) > ROWS else []
+    return tag("div", {}, parts)
+
+
+def _robot(robot: Robot) -> Html:
+    head, *rows = joint_rows(robot)
+    facts = [
+        ("drives", plural(len(robot.drives), "joint") if robot.drives else "none stated"),
+        ("loops", listed([loop.name for loop in robot.loops], NAMED)),
+        ("notes", "; ".join(map(str, robot.notes))),
+    ]
+    return _shown(f"{robot.name}: {plural(robot.joint_count, 'joint')}", facts, head, rows)
+
+
+def _base(base: BaseParameters) -> Html:
+    title = f"{base.robot.name}: {base.count} base parameters of {len(base.labels)} ({base.form})"
+    known = base.robot.has_parameters
+    values = [f"{value:.6g}" for value in base.values] if known else [""] * base.count
+    rows = list(zip(base.names, values, base.expressions, strict=True))
+    return _shown(title, [], ("name", "value", "formula"), rows)
+
+
+def _model(model: Model) -> Html:
+    facts = [
+        ("joints", listed(model.robot.primary_names, NAMED)),
+        ("drives", "with rotor inertia, friction and offsets" if model.drives else "left out"),
+        ("parameters", model.parameters),
+        ("numbers", str(model.dtype)),
+    ]
+    return _shown(f"Model of {model.robot.name}", facts)
+
+
+def _span(values: Array) -> str:
+    return f"{values.min():.4g} to {values.max():.4g}"
+
+
+def _log(log: Log) -> Html:
+    seconds = float(log.time[-1] - log.time[0]) if len(log) else 0.0
+    files = listed([source.path for source in log.sources], NAMED)
+    facts = [("file", files), ("notes", "; ".join(map(str, log.notes)))]
+    rows = [(name, _span(log.q[:, k]), _span(log.tau[:, k])) for k, name in enumerate(log.joint_names)]
+    title = f"Log: {plural(len(log), 'row')} over {seconds:.4g} s"
+    return _shown(title, facts, ("joint", "position, rad or m", "torque, N m or N"), rows)
+
+
+def _samples(samples: Samples) -> Html:
+    rows = [
+        (name, *(_span(values[:, k]) for values in (samples.q, samples.qd, samples.qdd, samples.tau)))
+        for k, name in enumerate(samples.joint_names)
+    ]
+    stretches = plural(len(np.unique(samples.segments)), "segment")
+    title = f"{plural(len(samples), 'sample')} at {samples.rate_hz:g} Hz in {stretches}"
+    return _shown(title, [], ("joint", "position", "velocity", "acceleration", "torque"), rows)
+
+
+def _estimate(found: Estimate) -> Html:
+    rows = parameter_rows(found, None)
+    counts = Counter(row.state for row in rows)
+    facts = [("method", found.method), ("result", typeset(found.status))]
+    facts += [("parameters", ", ".join(f"{count} {state}" for state, count in counts.items()))]
+    cells = [
+        (
+            row.name,
+            f"{row.value:.5g}",
+            "" if row.low is None else f"{row.low:.5g} to {row.high:.5g}",
+            row.unit,
+            row.state,
+        )
+        for row in rows
+    ]
+    head = ("parameter", "value", "95 % interval", "unit", "state")
+    return _shown(f"Estimate of {found.robot.name}", facts, head, cells)
+
+
+def _verdict(verdict: Verdict) -> Html:
+    data, names = verdict_data(verdict, held_out=True), verdict.error.joint_names
+    rows = [
+        (name, percent(one.relative), f"{one.rmse:.3g}", WORDS[one.grade])
+        for name, one in zip(names, data.joints, strict=True)
+    ]
+    title = f"Misses {percent(verdict.error.total)} of the torque of {plural(verdict.error.rows, 'sample')}"
+    return _shown(title, [], ("joint", "missed", "rms, N m or N", "verdict"), rows)
+
+
+def _design(design: MotionDesign) -> Html:
+    used = ", ".join(f"{kind} {percent(part)}" for kind, part in design.shares.items())
+    facts = [("result", design.status), ("of the limits", used), ("notes", "; ".join(design.notes))]
+    return _shown(f"Motion of {design.robot.name}: {design.seconds:g} s", facts)
+
+
+def _estimate_page(found: Estimate, *logs: Log) -> Page:
+    """Parameters; with logs also torque, motion, friction and residuals."""
+    data = gather(ReportInputs(found, training_logs=logs))
+    makers = (torque_section, parameter_section, friction_section, residual_section, excitation_section)
+    sections = [made for make in makers if (made := make(data)) is not None]
+    return Page(document(f"{found.robot.name}: estimate", found.method, sections, heading=found.robot.name), "Estimate")
+
+
+def _packed(values: Array) -> Packed:
+    return packed_levels(extremes(values, BUCKETS))
+
+
+def _log_page(log: Log) -> Page:
+    """Position, speed where it was logged, and torque of every joint over time."""
+    time = packed_exactly(bucket_times(log.time, BUCKETS))
+    plots: dict[str, object] = {"shared": {"time": time}}
+    panels: list[tuple[str, Content]] = []
+    signals = [("position", "rad or m", log.q), ("speed", "per s", log.qd), ("torque", "N m or N", log.tau)]
+    for k, name in enumerate(log.joint_names):
+        panes = [
+            pane(
+                axis(what, unit),
+                [series(what, "measured", "time", packed_levels(extremes(values[:, k], BUCKETS)))],
+                height=150,
+            )
+            for what, unit, values in signals
+            if values is not None
+        ]
+        plots[f"log-{k}"] = plot(axis("time", "s"), panes, group="log")
+        panels.append((name, figure(f"log-{k}", f"Motion and torque of {name}", f"{name}: as logged.")))
+    rows = [[name, _span(log.q[:, k]), _span(log.tau[:, k])] for k, name in enumerate(log.joint_names)]
+    columns = [Column("Joint"), Column("Position, rad or m", number=True), Column("Torque, N m or N", number=True)]
+    body = markup([tabs("signals", "Joint", panels), table(columns, rows, "Ranges of the signals")])
+    name = log.sources[0].path if log.sources else "Log"
+    return Page(document(name, plural(len(log), "row"), [Section("signals", "Signals", body, plots)]), "Log")
+
+
+def _design_page(design: MotionDesign) -> Page:
+    return Page(html_plot(design), f"Motion of {design.robot.name}")
+
+
+TABLES: Final[Mapping[type, Callable[[Any], Html]]] = {
+    Robot: _robot,
+    BaseParameters: _base,
+    Model: _model,
+    Log: _log,
+    Samples: _samples,
+    Estimate: _estimate,
+    Verdict: _verdict,
+    MotionDesign: _design,
+}
+PAGES: Final[Mapping[type, Callable[..., Page]]] = {
+    Estimate: _estimate_page,
+    Log: _log_page,
+    MotionDesign: _design_page,
+}

@@ -1,0 +1,74 @@
+"""Values show themselves: short as text, as a table in a notebook, as a page when they are plotted."""
+
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+import pytest
+from reported_arms import arm, estimate_of, log_of
+
+import mindyn
+from mindyn.pages.showing import Page
+
+
+@pytest.fixture(scope="module")
+def values():
+    robot = arm()
+    log, found = log_of(robot, 1), estimate_of(robot)
+    return {
+        "robot": robot,
+        "base": found.base,
+        "model": mindyn.compile_model(robot),
+        "log": log,
+        "samples": found.samples_of(log),
+        "estimate": found,
+        "verdict": mindyn.validate(found, log),
+    }
+
+
+def test_texts_are_short_and_tables_name_every_joint_or_parameter(values):
+    names = values["robot"].joint_names
+    for kind, value in values.items():
+        assert len(repr(value)) <= 120, kind
+        shown = value._repr_html_()
+        assert shown.startswith("<div>"), kind
+        inside = values["base"].names if kind in ("base", "estimate") else names
+        assert all(name in shown for name in inside), kind
+
+
+def test_markup_in_names_stays_text():
+    robot = arm("planar2", ["<b>one</b>", "two"])
+    assert "<b>" not in robot._repr_html_()
+
+
+def test_pages_stand_by_themselves(values, tmp_path):
+    pages = [values["log"].plot(), values["estimate"].plot(), values["estimate"].plot(values["log"])]
+    for page in pages:
+        assert isinstance(page, Page)
+        page.save(tmp_path / "page.html")
+        text = (tmp_path / "page.html").read_text()
+        assert text.startswith("<!doctype html>")
+        assert "Content-Security-Policy" in text
+        framed = page._repr_html_()
+        assert framed.startswith("<iframe")
+        assert framed.count("<") == 2, "the page inside is an attribute"
+    assert 'id="friction"' in pages[2].html
+    assert 'id="friction"' not in pages[1].html, "without a log no speed is known"
+
+
+def test_a_frame_has_the_numbers_of_the_estimate(values):
+    found = values["estimate"]
+    frame = found.to_frame()
+    assert frame["name"].to_list() == list(found.names)
+    np.testing.assert_array_equal(frame["value"].to_numpy(), found.beta)
+    assert frame.columns == ["name", "value", "unit", "deviation", "low", "high", "state"]
+
+
+def test_no_signature_holds_a_lambda():
+    for name in mindyn.__all__:
+        thing = getattr(mindyn, name)
+        members = [thing, *(vars(thing).values() if inspect.isclass(thing) else ())]
+        for one in members:
+            if inspect.isfunction(one) or (inspect.isclass(one) and not issubclass(one, Exception)):
+                assert "<lambda>" not in str(inspect.signature(one)), name
