@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
-from typing import Final
+from typing import Any, Final
 
 LONGEST_MESSAGE: Final = 3000
 """Characters of a message; the middle of a longer one is left out."""
@@ -28,6 +28,17 @@ class MindynError(Exception):
         super().__init__(f"{message}\nhint: {hint}" if hint else message)
         self.message = message
         self.hint = hint
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles as it is: a worker's error reads the same where it is told."""
+        return _revived, (type(self), self.args, self.__dict__)
+
+
+def _revived(kind: type[MindynError], args: tuple[Any, ...], state: dict[str, Any]) -> MindynError:
+    error = kind.__new__(kind)
+    error.args = args
+    error.__dict__.update(state)
+    return error
 
 
 class RobotError(MindynError):

@@ -18,6 +18,7 @@ LAYERS = (
         "escaping",
         "files",
         "reading",
+        "executors",
         "algebra",
         "pages",
         "robots",

@@ -6,9 +6,11 @@ otherwise they wait for each other: a fit that takes 2 s on one thread took 100 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache, wraps
-from typing import Any, ParamSpec, TypeVar
+from threading import Lock
+from typing import Any, Final, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -22,12 +24,31 @@ def _libraries() -> Any:
     return ThreadpoolController()
 
 
+_LOCK: Final = Lock()
+_INSIDE: list[Any] = []
+"""The limit that holds, once for every thread inside: BLAS has one number of threads for the whole process."""
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """BLAS is kept to one thread inside; the last thread to leave gives back the number that the first found."""
+    with _LOCK:
+        _INSIDE.append(_INSIDE[0] if _INSIDE else _libraries().limit(limits=1, user_api="blas"))
+    try:
+        yield
+    finally:
+        with _LOCK:
+            limit = _INSIDE.pop()
+            if not _INSIDE:
+                limit.restore_original_limits()
+
+
 def on_one_blas_thread(function: Callable[P, T]) -> Callable[P, T]:
     """The function, with BLAS kept to one thread while it runs."""
 
     @wraps(function)
     def limited(*args: P.args, **kwargs: P.kwargs) -> T:
-        with _libraries().limit(limits=1, user_api="blas"):
+        with one_blas_thread():
             return function(*args, **kwargs)
 
     return limited

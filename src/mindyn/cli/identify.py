@@ -35,7 +35,7 @@ from mindyn.logs.log import Log, source_of
 from mindyn.logs.mounting import mounted_as_logged
 from mindyn.logs.reading import LogScan, scan_log
 from mindyn.reading import read_toml
-from mindyn.regression.rows import sources_of
+from mindyn.regression.log_gathering import sources_of
 from mindyn.regression.treatment import Treatment
 from mindyn.report.findings import parameter_rows, verdict_data
 from mindyn.report.making import package_versions

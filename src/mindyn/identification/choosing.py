@@ -31,6 +31,8 @@ from mindyn.robots.robot import Robot
 Progress = Callable[[str], None]
 TUNING_ROWS: Final = 60_000
 """Rows of the logs that settings are chosen on; of longer logs, evenly spread stretches."""
+TUNING_SCANS: Final = 16
+"""Of more logs that stream, so many are read to choose settings: reading all would cost as much as the fit."""
 START_WIDTH: Final = 0.05
 """rad/s over which the direction turns in the friction that trials start from."""
 
@@ -69,7 +71,7 @@ def choose(
     treatment  its "auto" entries are chosen, and its conditioning where it is None; None: all of it is
     progress   called with a line now and then
     """
-    listed = required_logs(logs)
+    listed = sample_of(required_logs(logs))
     say = progress or (lambda line: None)  # noqa: ARG005
     asked = treatment or Treatment.automatic()
     wanted = asked if estimator is None else estimator.treatment_for(robot, asked)
@@ -114,6 +116,15 @@ def required_logs(logs: Logs) -> list[Log | LogScan]:
             hint="of samples: estimator.fit(rows_of(robot, samples, treatment))",
         )
     return listed
+
+
+def sample_of(logs: list[Log | LogScan]) -> list[Log | LogScan]:
+    """The logs that settings are chosen on: of more than `TUNING_SCANS` that stream, as many evenly spread ones."""
+    scans = [log for log in logs if isinstance(log, LogScan)]
+    if len(scans) <= TUNING_SCANS:
+        return logs
+    taken = {id(scans[(2 * k + 1) * len(scans) // (2 * TUNING_SCANS)]) for k in range(TUNING_SCANS)}
+    return [log for log in logs if isinstance(log, Log) or id(log) in taken]
 
 
 def _start(

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Executor
 from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
 from mindyn.algebra.blas import on_one_blas_thread
-from mindyn.errors import MindynError
+from mindyn.errors import InputError, MindynError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.estimator import Estimator
+from mindyn.estimators.least_squares import LeastSquares
 from mindyn.feasibility.intervals import with_physical_intervals
+from mindyn.feasibility.physically_consistent import PhysicallyConsistent
 from mindyn.identification.block_spread import with_blocks
-from mindyn.identification.choosing import Choice, Progress, choose, required_logs, tuning_stretches
+from mindyn.identification.choosing import Choice, Progress, choose, required_logs, sample_of, tuning_stretches
 from mindyn.identification.log_doubts import doubts
 from mindyn.identification.stated_inertials import suspicions
 from mindyn.identification.systematic_errors import with_systematic_errors
@@ -36,6 +39,7 @@ def identify(
     estimator: Estimator | None = None,
     treatment: Treatment | None = None,
     *,
+    executor: Executor | None = None,
     progress: Progress | None = None,
 ) -> Estimate:
     """The parameters that explain the logs' torque best; what is given is not chosen.
@@ -44,17 +48,24 @@ def identify(
     estimator  how to fit; None: least squares, without the parameters that held-out rows do not miss
     treatment  how logs become equations; its "auto" entries, and its conditioning where it is None, are chosen. None:
                all of it is chosen; `Treatment.automatic(conditioning)`: all but a conditioning
+    executor   any `concurrent.futures.Executor`: its workers turn one log each into R factors, the same bits on any
+               number of workers; settings are chosen here, once. Of `scan_log` no row travels. Only estimators that
+               need R factors alone; a "correlated" covariance, where it was not asked for, becomes "white"
     progress   called with a line now and then
     """
     say = progress or (lambda line: None)  # noqa: ARG005
     choice = choose(robot, logs, estimator, treatment, progress=progress)
-    rows = rows_of(robot, logs, choice.treatment)
+    if executor is not None:
+        choice = replace(choice, estimator=of_factors(choice.estimator, asked=estimator is not None))
+    rows = rows_of(robot, logs, choice.treatment, executor=executor)
     say("fitting all training rows")
-    found, rows = _with_settled_load(robot, logs, choice.estimator, rows)
+    found, rows = _with_settled_load(robot, logs, choice.estimator, rows, executor)
     return judged(robot, found, rows, choice, logs)
 
 
-def _with_settled_load(robot: Robot, logs: Logs, estimator: Estimator, rows: Rows) -> tuple[Estimate, Rows]:
+def _with_settled_load(
+    robot: Robot, logs: Logs, estimator: Estimator, rows: Rows, executor: Executor | None
+) -> tuple[Estimate, Rows]:
     """The fit, repeated with its own values as the reference of load-dependent friction until the load settles.
 
     What is stored is the reference of the estimate itself, so that its torques are those of a robot made of it; the
@@ -65,7 +76,7 @@ def _with_settled_load(robot: Robot, logs: Logs, estimator: Estimator, rows: Row
         own = found.with_own_load()
         if _load_change(rows, found) < SETTLED:
             return own, rows
-        rows = rows_of(robot, logs, own.treatment)
+        rows = rows_of(robot, logs, own.treatment, executor=executor)
         found = estimator.fit(rows)
     return found.with_own_load(), rows
 
@@ -82,6 +93,18 @@ def _load_change(rows: Rows, found: Estimate) -> float:
     return sizes[0] / max(sizes[1], 1e-300)
 
 
+def of_factors(estimator: Estimator, *, asked: bool) -> Estimator:
+    """The estimator where workers keep the rows; one that needs them is refused if it was asked for."""
+    if estimator.needs == "information":
+        return estimator
+    if not asked and isinstance(estimator, (LeastSquares, PhysicallyConsistent)):
+        return replace(estimator, covariance="white")
+    raise InputError(
+        f"{type(estimator).__name__} as it is set needs the samples themselves, which stay with the executor's workers",
+        hint='LeastSquares(covariance="white", robust=False) needs R factors alone; or leave executor= out',
+    )
+
+
 def judged(robot: Robot, found: Estimate, rows: Rows, choice: Choice, logs: Logs) -> Estimate:
     """The estimate with systematic errors in its covariance, and with what is doubtful in its logs.
 
@@ -90,7 +113,7 @@ def judged(robot: Robot, found: Estimate, rows: Rows, choice: Choice, logs: Logs
     conditioning = choice.treatment.of_fit
     assert conditioning is not None
     try:
-        samples = condition(tuning_stretches(required_logs(logs)), found.robot, conditioning).samples
+        samples = condition(tuning_stretches(sample_of(required_logs(logs))), found.robot, conditioning).samples
         wider = with_blocks(with_systematic_errors(found, samples, conditioning, rows.count), rows)
         wider = with_physical_intervals(wider)
         suspected = [Note("suspicion", one.sentence) for one in suspicions(robot, samples)]

@@ -99,6 +99,10 @@ class Model(Shown):
         self._kernels: dict[tuple[str, ...], Kernel] = {}
         self._ready: dict[tuple[str, str | None, bool], Kernel] = {}
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickles as robot and options; equations are traced and compiled anew where they are used."""
+        return {**self.__dict__, "_functions": {}, "_kernels": {}, "_ready": {}}
+
     @property
     def base(self) -> BaseParameters:
         """The base set of the regressors: the one given, or that of `base_parameters`."""

@@ -7,7 +7,8 @@ import sys
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory, TemporaryFile
+from tempfile import TemporaryDirectory
+from threading import Lock
 from typing import Any, Final
 
 import numpy as np
@@ -19,6 +20,8 @@ from mindyn.logs.findings import LogError
 from mindyn.logs.tables import Chunk, numbers_of
 from mindyn.reading import reason_of, require_plausible
 
+_STDERR_LOCK: Final = Lock()
+_READERS: list[int | None] = []
 LARGEST_GROUP: Final = 2_000_000
 """Rows of a row group up to which slices of it are decoded as they are asked for; writers make groups of 1e5 to 1e6."""
 
@@ -79,21 +82,31 @@ class ParquetTable:
 def without_panic_text() -> Iterator[None]:
     """Keeps what polars writes to the standard error itself, when it panics on a damaged file, from the reader's eyes.
 
-    The text of its panic hook cannot be turned off; the exception that follows says the same.
+    The text of its panic hook cannot be turned off; the exception that follows says the same. Of several threads the
+    first turns it away and the last turns it back.
     """
+    with _STDERR_LOCK:
+        _READERS.append(_READERS[0] if _READERS else _turned_away())
+    try:
+        yield
+    finally:
+        with _STDERR_LOCK:
+            before = _READERS.pop()
+            if before is not None and not _READERS:
+                os.dup2(before, 2)
+                os.close(before)
+
+
+def _turned_away() -> int | None:
+    """Sends the standard error nowhere; a descriptor of where it went, or None for a process that has none."""
     try:
         sys.stderr.flush()
         before = os.dup(2)
-    except (OSError, ValueError, AttributeError):  # a process without standard error
-        yield
-        return
-    with TemporaryFile() as kept:
-        os.dup2(kept.fileno(), 2)
-        try:
-            yield
-        finally:
-            os.dup2(before, 2)
-            os.close(before)
+    except (OSError, ValueError, AttributeError):
+        return None
+    with Path(os.devnull).open("wb") as nowhere:
+        os.dup2(nowhere.fileno(), 2)
+    return before
 
 
 def _slice(file: Path, dtype: np.dtype[Any], shape: tuple[int, ...], start: int, count: int) -> NDArray[Any]:

@@ -61,6 +61,7 @@ class SampleStream:
         resolved: Conditioning,
         block: int | None,
         choices: Sequence[str],
+        fewest: int = FEWEST_ROWS,
     ) -> None:
         self.logs = logs
         self.robot = robot
@@ -68,7 +69,7 @@ class SampleStream:
         self.choices = tuple(choices)
         self.notes = list(choices)
         self.first_segments: list[int] = []
-        self._block = block
+        self._block, self._fewest = block, fewest
         self._segment = -1
         self._total = 0
 
@@ -106,11 +107,7 @@ class SampleStream:
                 elif window.is_last and window.index == 0:
                     self.notes.append(_too_short_note(window, c))
             self.notes.extend(log.notes)
-        if self._total < FEWEST_ROWS:
-            raise LogError(
-                f"too few rows: {self._total} samples are left after cutting and decimation, {FEWEST_ROWS} are needed",
-                hint="; ".join(self.notes) or "a longer log, or a smaller edge_s, is needed",
-            )
+        require_rows(self._total, self.notes, self._fewest)
 
     def _uniform(self, chunks: Iterable[Log]) -> Iterator[Piece]:
         c = self.conditioning
@@ -146,6 +143,15 @@ class SampleStream:
         q, qd, qdd, tau = (array[kept] for array in motion)
         usable = None if c.slow_speed is None else np.abs(qd) > np.asarray(c.slow_speed)
         return Samples(self.robot.primary_names, q, qd, qdd, tau, self.rate_hz, segments, usable)
+
+
+def require_rows(count: int, notes: Sequence[str], fewest: int = FEWEST_ROWS) -> None:
+    """Refuses what is too short to be a log."""
+    if count < fewest:
+        raise LogError(
+            f"too few rows: {count} samples are left after cutting and decimation, {fewest} are needed",
+            hint="; ".join(notes) or "a longer log, or a smaller edge_s, is needed",
+        )
 
 
 def _kept_rows(window: Window, motion: ConditionedMotion, c: Conditioning) -> NDArray[np.int64]:
@@ -184,12 +190,17 @@ def condition_stream(
     conditioning: Conditioning | None = None,
     *,
     cutoff_rule: CutoffRule = noise_floor_cutoff,
-    block_rows: int = BLOCK_ROWS,
+    block_rows: int | None = BLOCK_ROWS,
+    fewest: int = FEWEST_ROWS,
 ) -> SampleStream:
-    """Samples of the logs block by block, in bounded memory; the same numbers as `condition`."""
+    """Samples of the logs block by block, in bounded memory; the same numbers as `condition`.
+
+    block_rows  of a block, about; None: every uninterrupted stretch is one
+    fewest      samples below which the logs are refused
+    """
     listed = _as_list(logs)
     resolved, notes = resolve(conditioning or Conditioning(), listed, cutoff_rule)
-    return SampleStream(listed, robot, resolved, block_rows, tuple(map(str, notes)))
+    return SampleStream(listed, robot, resolved, block_rows, tuple(map(str, notes)), fewest)
 
 
 def condition(

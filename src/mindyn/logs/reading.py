@@ -49,6 +49,7 @@ class LogScan:
         self.path = path
         self.robot = robot
         self.chunk_rows = chunk_rows
+        self._made_of = (path, robot, dict(stated), chunk_rows, sidecar)
         self.tables: dict[str, Table] = {}
         self.picks: dict[str, Pick] = {}
         faults = Faults()
@@ -80,6 +81,11 @@ class LogScan:
     def _pick(self, signal: str, main: Table) -> None:
         self.tables[signal] = self._table(signal, main)
         self.picks[signal] = pick_signal(signal, self.statement, self.robot, self.tables[signal])
+
+    @property
+    def opening(self) -> partial[LogScan]:
+        """What opens the log anew, in another process too: no row travels."""
+        return partial(LogScan, *self._made_of)
 
     def _table(self, signal: str, main: Table) -> Table:
         file = self.statement.files.get(signal)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
@@ -61,22 +61,24 @@ class _Growing:
         return Information(names, self._regressor.names, self._regressor.columns, factors, counts)
 
 
-def blocks_of(regressor: Regressor, samples: Samples, treatment: Treatment, logs: NDArray[np.int64]) -> list[Block]:
-    """Equal parts of every log, about `BLOCKS` in all; `logs` (N,) is the number of each sample's log."""
+def block_counts(rows: Sequence[int]) -> list[int]:
+    """Blocks of every log, about `BLOCKS` in all, by the numbers of their rows."""
+    return [max(1, round(BLOCKS * one / max(1, sum(rows)))) for one in rows]
+
+
+def blocks_of(
+    regressor: Regressor, samples: Samples, treatment: Treatment, count: int = BLOCKS, log: int = 0
+) -> list[Block]:
+    """Equal parts of the samples of one log, which has the number `log`; none where there are no samples."""
     require_joints(regressor, samples)
-    starts = np.flatnonzero(np.diff(logs, prepend=-1))
-    labels = np.empty(len(samples), dtype=np.int64)
-    spans: list[tuple[int, tuple[int, int]]] = []
-    for start, stop in pairwise([*starts.tolist(), len(samples)]):
-        rows = stop - start
-        count = max(1, round(BLOCKS * rows / len(samples)))
-        labels[start:stop] = len(spans) + np.arange(rows) * count // rows
-        ends = [-(-rows * k // count) for k in range(count + 1)]
-        spans += [(int(logs[start]), span) for span in pairwise(ends)]
-    factors = _factors(regressor, Stretch(samples, range(len(samples))), treatment, labels, len(spans))
+    if not (rows := len(samples)):
+        return []
+    labels = np.arange(rows, dtype=np.int64) * count // rows
+    spans = pairwise([-(-rows * k // count) for k in range(count + 1)])
+    factors = _factors(regressor, Stretch(samples, range(rows)), treatment, labels, count)
     return [
         Block(log, span, None, information, _reach(samples, labels == k))
-        for k, ((log, span), information) in enumerate(zip(spans, factors, strict=True))
+        for k, (span, information) in enumerate(zip(spans, factors, strict=True))
     ]
 
 

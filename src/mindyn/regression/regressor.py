@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,6 +95,13 @@ class Regressor:
         self.columns = tuple(self._joint_columns(i, columns) for i in range(self.joint_count))
         self._loads = self._load_weights() if self.friction.needs_load else None
         self._require_names()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles as robot, friction and base set; machine code is compiled where it is to run."""
+        own = self.base.form == "structural" and self.base is _own_base(self.robot, self.base.drives)[0]
+        if not own and self.base.form == "lin":
+            return _lin_regressor, (self.robot, self.friction)
+        return Regressor, (self.robot, self.friction, None if own else self.base)
 
     def with_friction(self, friction: Friction) -> Regressor:
         """The same with other friction columns; base set and compiled kernel are shared."""
@@ -279,6 +286,10 @@ def regressor_of(robot: Robot, treatment: Treatment, base: BaseParameters | None
         return Regressor(robot, treatment.shape)
     drives = bool(robot.drives or robot.extras)
     return Regressor(robot, treatment.shape, base_parameters(robot, treatment.base_form, drives=drives))
+
+
+def _lin_regressor(robot: Robot, friction: Friction) -> Regressor:
+    return Regressor(robot, friction, *lin_columns(robot))
 
 
 @lru_cache(maxsize=KEPT)

@@ -5,7 +5,8 @@ An estimator reads one of the two: blocks, which are small, add up and can be he
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Executor
 from dataclasses import replace
 from functools import cached_property
 from typing import Final, Literal
@@ -15,19 +16,28 @@ import numpy as np
 from mindyn.algebra.blas import on_one_blas_thread
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
+from mindyn.executors import spread
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.cutoffs import noise_floor_cutoff
 from mindyn.logs.log import Log, Source
 from mindyn.logs.periods import Timeline, motion_timeline
-from mindyn.logs.pipeline import Conditioned, SampleStream, condition, condition_stream
+from mindyn.logs.pipeline import Conditioned, SampleStream, condition, condition_stream, require_rows
 from mindyn.logs.reading import LogScan
 from mindyn.logs.resolving import resolve
 from mindyn.logs.samples import Samples
 from mindyn.notes import Note
 from mindyn.parameters.base import BaseParameters
-from mindyn.regression.block_gathering import BLOCKS, Block, blocks_by_label, blocks_of, blocks_of_stream
+from mindyn.regression.block_gathering import (
+    BLOCKS,
+    Block,
+    block_counts,
+    blocks_by_label,
+    blocks_of,
+    blocks_of_stream,
+)
 from mindyn.regression.gathering import require_enough, require_joints
 from mindyn.regression.information import Information, combined
+from mindyn.regression.log_gathering import GatheredLog, gathered_log, sources_of
 from mindyn.regression.logged_gears import with_logged_gears
 from mindyn.regression.regressor import Regressor, regressor_of, with_estimated_drives
 from mindyn.regression.treatment import Treatment
@@ -65,6 +75,7 @@ class Rows:
         self._given = blocks
         self._notes = tuple(notes)
         self.quantity = quantity
+        self._of_logs: list[GatheredLog] | None = None
 
     @staticmethod
     def of_information(regressor: Regressor, information: Information, treatment: Treatment | None = None) -> Rows:
@@ -177,6 +188,8 @@ class Rows:
     def count(self) -> int:
         """Number of samples, of a stream of those read so far."""
         data = self._data
+        if self._of_logs is not None:
+            return sum(one.count for one in self._of_logs)
         if isinstance(data, _OfLogs):
             return data.stream.count if data.streamed else len(data.whole.samples)
         return len(data) if isinstance(data, Samples) else 0
@@ -186,13 +199,17 @@ class Rows:
         """What was left out, split or chosen, of a stream as far as it was read."""
         data = self._data
         found: Sequence[str] = ()
-        if isinstance(data, _OfLogs):
+        if self._of_logs is not None:
+            found = list(dict.fromkeys(note for one in self._of_logs for note in one.notes))
+        elif isinstance(data, _OfLogs):
             found = data.stream.notes if data.streamed else data.whole.notes
         return (*self._notes, *(Note("log", sentence) for sentence in found))
 
     @property
     def sources(self) -> tuple[Source, ...]:
         """Files of the logs."""
+        if self._of_logs is not None:
+            return tuple(source for one in self._of_logs for source in one.sources)
         return self._data.sources if isinstance(self._data, _OfLogs) else ()
 
     def with_information(self, information: Information, quantity: Quantity) -> Rows:
@@ -212,18 +229,50 @@ class Rows:
     def _gathered(self, treatment: Treatment) -> tuple[Block, ...]:
         data, regressor = self._require_data(), self.regressor
         if isinstance(data, Samples):
-            return tuple(blocks_of(regressor, data, treatment, np.zeros(len(data), dtype=np.int64)))
-        if isinstance(data, _OfLogs) and not data.streamed:
-            return tuple(blocks_of(regressor, data.whole.samples, treatment, data.whole.logs))
-        return tuple(blocks_of_stream(regressor, data.stream if isinstance(data, _OfLogs) else data, treatment))
+            return tuple(blocks_of(regressor, data, treatment))
+        if not isinstance(data, _OfLogs):
+            return tuple(blocks_of_stream(regressor, data, treatment))
+        if data.executor is None and not data.streamed:
+            return tuple(block for own in self._in_memory(data) for block in own)
+        self._of_logs = list(spread(data.executor, gathered_log, data.tasks(regressor)))
+        require_rows(self.count, [note.sentence for note in self.notes])
+        return tuple(block for one in self._of_logs for block in one.blocks)
+
+    def _in_memory(self, data: _OfLogs) -> Iterator[list[Block]]:
+        """Blocks of every log by itself: they do not depend on which other logs there are."""
+        for number, count in enumerate(data.block_counts):
+            assert count is not None
+            first, after = np.searchsorted(data.whole.logs, [number, number + 1])
+            yield blocks_of(self.regressor, data.whole.samples.take(slice(first, after)), self.treatment, count, number)
 
 
 class _OfLogs:
     """Logs of a robot and the samples that they become, read when needed."""
 
-    def __init__(self, logs: Sequence[Log | LogScan], robot: Robot, treatment: Treatment) -> None:
-        self.logs, self.robot, self.treatment = logs, robot, treatment
+    def __init__(
+        self,
+        logs: Sequence[Log | LogScan],
+        robot: Robot,
+        treatment: Treatment,
+        base: BaseParameters | None,
+        executor: Executor | None,
+    ) -> None:
+        self.logs, self.robot, self.treatment, self.base, self.executor = logs, robot, treatment, base, executor
         self.streamed = any(isinstance(log, LogScan) for log in logs)
+
+    @property
+    def block_counts(self) -> Sequence[int | None]:
+        """Of logs in memory how many blocks each becomes; None for streams, whose length is not known before."""
+        if self.streamed:
+            return [None] * len(self.logs)
+        return block_counts([len(log) for log in self.logs if isinstance(log, Log)])
+
+    def tasks(self, regressor: Regressor) -> Iterator[tuple[object, ...]]:
+        """What `gathered_log` takes for each log; workers make the regressor themselves."""
+        here = regressor if self.executor is None else None
+        for number, (log, count) in enumerate(zip(self.logs, self.block_counts, strict=True)):
+            sent = log.opening if isinstance(log, LogScan) and self.executor is not None else log
+            yield self.robot, sent, self.treatment, self.base, number, count, here
 
     @cached_property
     def whole(self) -> Conditioned:
@@ -244,11 +293,14 @@ def rows_of(
     treatment: Treatment | None = None,
     *,
     base: BaseParameters | None = None,
+    executor: Executor | None = None,
 ) -> Rows:
     """The equations of logs, or of samples, as the treatment says; lazily.
 
-    data   what `read_log` or `scan_log` gives, one or several; `Samples`, or a stream of them
-    base   a base set in place of the one that the treatment names
+    data      what `read_log` or `scan_log` gives, one or several; `Samples`, or a stream of them
+    base      a base set in place of the one that the treatment names
+    executor  any `concurrent.futures.Executor`, whose workers make the blocks of one log each. Of `scan_log` no row
+              travels: a worker opens the file itself. The blocks have the same bits on any number of workers
     """
     asked = treatment or Treatment()
     logs = listed_logs(data)
@@ -260,7 +312,7 @@ def rows_of(
         return Rows(regressor, asked, data, notes=notes)  # type: ignore[arg-type]  # what is left are samples
     resolved, chosen = resolve(asked.conditioning or Conditioning(), logs, noise_floor_cutoff)
     asked = replace(asked, conditioning=resolved)
-    return Rows(regressor, asked, _OfLogs(logs, complete, asked), notes=(*notes, *chosen))
+    return Rows(regressor, asked, _OfLogs(logs, complete, asked, base, executor), notes=(*notes, *chosen))
 
 
 def completed_robot(
@@ -282,8 +334,3 @@ def listed_logs(data: object) -> list[Log | LogScan] | None:
     if not data:
         raise InputError("no log was given")
     return list(data)
-
-
-def sources_of(log: Log | LogScan) -> tuple[Source, ...]:
-    """The files of a log, read or scanned."""
-    return log.sources if isinstance(log, Log) else log.sources()

@@ -9,6 +9,7 @@ Every repetition is the same motion with other sensor noise. What a method finds
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from signal import SIG_IGN, SIGINT, signal
@@ -20,6 +21,7 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.errors import MindynError, unknown_name
+from mindyn.executors import spread
 from mindyn.regression.regressor import Regressor
 from mindyn.robots.robot import Robot
 from mindyn.robots.table import text_table
@@ -127,11 +129,13 @@ def compare_methods(
     methods: Sequence[str] | None = None,
     *,
     workers: int = 1,
+    executor: Executor | None = None,
     progress: Progress | None = None,
 ) -> Comparison:
     """The comparison of methods (names of `METHODS`; all if left out) on a robot whose values are known.
 
-    workers  processes that share the repetitions; the numbers do not depend on how many
+    workers   processes that share the repetitions; the numbers do not depend on how many
+    executor  any `concurrent.futures.Executor` in their place
     """
     setting, names = setting or BenchSetting(), tuple(METHODS if methods is None else methods)
     for name in names:
@@ -141,7 +145,7 @@ def compare_methods(
     start = perf_counter()
     bench = make_bench(robot, setting)
     found: dict[str, list[Repetition]] = {name: [] for name in names}
-    for done, one in enumerate(_repetitions(bench, names, workers), start=1):
+    for done, one in enumerate(_repetitions(bench, names, workers, executor), start=1):
         for name, fitted in one.items():
             found[name].append(fitted)
         if progress is not None:
@@ -151,11 +155,13 @@ def compare_methods(
     return Comparison(robot.name, robot.joint_names, setting, results, perf_counter() - start)
 
 
-def _repetitions(bench: Bench, names: tuple[str, ...], workers: int) -> Iterator[dict[str, Repetition]]:
+def _repetitions(
+    bench: Bench, names: tuple[str, ...], workers: int, executor: Executor | None
+) -> Iterator[dict[str, Repetition]]:
     """The fits of every repetition, in order."""
     numbers = range(bench.setting.repetitions)
-    if workers == 1:
-        yield from (fit_all(bench, number, names) for number in numbers)
+    if workers == 1 or executor is not None:
+        yield from spread(executor, fit_all, ((bench, number, names) for number in numbers))
         return
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import active_children, get_context

@@ -1,0 +1,70 @@
+"""Work spread over any `concurrent.futures.Executor`: threads, processes, loky, Dask's `Client.get_executor()`.
+
+Results come in the order of the tasks, whoever finishes first, so that what is summed from them has the same bits on
+any number of workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
+from contextlib import contextmanager
+from typing import Any, Final, TypeVar
+
+from mindyn.errors import InputError, MindynError
+from mindyn.reading import reason_of
+
+T = TypeVar("T")
+_LOST_IN_DASK: Final = ("KilledWorker", "CommClosedError", "FutureCancelledError")
+"""Names of its errors: Dask is not imported for them."""
+
+
+class WorkersLostError(MindynError):
+    """An executor that was given takes no more work: a worker died, or it was shut down."""
+
+
+def spread(executor: Executor | None, function: Callable[..., T], tasks: Iterable[tuple[Any, ...]]) -> Iterator[T]:
+    """function(*task) of every task, in their order; without an executor one after the other, here.
+
+    What a task raises is raised here, and tasks that have not begun are cancelled.
+    """
+    if executor is None:
+        yield from (function(*task) for task in tasks)
+        return
+    require_executor(executor)
+    waiting: list[Future[T]] = []
+    try:
+        with told_of_loss():
+            waiting += [executor.submit(function, *task) for task in tasks]
+        for future in waiting:
+            with told_of_loss():
+                result = future.result()
+            yield result
+    finally:
+        for future in waiting:
+            future.cancel()
+
+
+def require_executor(executor: object) -> None:
+    """Refuses what takes no work: anything with a `submit` that gives futures does."""
+    if not callable(getattr(executor, "submit", None)):
+        raise InputError(
+            f"{type(executor).__name__} is no executor",
+            hint="concurrent.futures.ProcessPoolExecutor(), or of a Dask client: client.get_executor()",
+        )
+
+
+@contextmanager
+def told_of_loss() -> Iterator[None]:
+    """Inside, an executor that broke is told as `WorkersLostError`; a program's own errors pass."""
+    try:
+        yield
+    except Exception as error:
+        shut = isinstance(error, RuntimeError) and "shutdown" in str(error)
+        lost = isinstance(error, (BrokenExecutor, CancelledError)) or type(error).__name__ in _LOST_IN_DASK
+        if not (lost or shut):
+            raise
+        raise WorkersLostError(
+            f"the executor takes no more work: {reason_of(error)}",
+            hint="a worker that died has often run out of memory: fewer workers, or smaller chunk_rows=, need less",
+        ) from error

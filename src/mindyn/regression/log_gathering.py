@@ -1,0 +1,65 @@
+"""`gathered_log`: one log to R factors, wherever there is a core for it. Rows stay there; the factors add up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from mindyn.algebra.blas import on_one_blas_thread
+from mindyn.logs.log import Log, Source
+from mindyn.logs.pipeline import BLOCK_ROWS, condition_stream, joined_samples
+from mindyn.logs.reading import LogScan
+from mindyn.parameters.base import BaseParameters
+from mindyn.regression.block_gathering import Block, blocks_of, blocks_of_stream
+from mindyn.regression.regressor import Regressor, regressor_of
+from mindyn.regression.treatment import Treatment
+from mindyn.robots.robot import Robot
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GatheredLog:
+    """What one log became, wherever that was done.
+
+    blocks   R factors of its parts
+    count    of its samples
+    notes    what was left out, split or chosen
+    sources  its files
+    """
+
+    blocks: tuple[Block, ...]
+    count: int
+    notes: tuple[str, ...]
+    sources: tuple[Source, ...]
+
+
+@on_one_blas_thread
+def gathered_log(
+    robot: Robot,
+    log: Log | LogScan | Callable[[], LogScan],
+    treatment: Treatment,
+    base: BaseParameters | None,
+    number: int,
+    count: int | None,
+    regressor: Regressor | None = None,
+) -> GatheredLog:
+    """R factors of one log: what a worker does.
+
+    log        or what opens it: then errors of opening are told by the worker as its own
+    number     of the log among all
+    count      of blocks; None: the log streams
+    regressor  the treatment's, where it is at hand
+    """
+    columns = regressor or regressor_of(robot, treatment, base)
+    opened = log if isinstance(log, (Log, LogScan)) else log()
+    stream = condition_stream(opened, robot, treatment.of_fit, block_rows=None if count else BLOCK_ROWS, fewest=0)
+    if count is None:
+        blocks = [replace(block, log=number) for block in blocks_of_stream(columns, stream, treatment)]
+    else:
+        made = list(stream)
+        blocks = blocks_of(columns, joined_samples(made), treatment, count, number) if made else []
+    return GatheredLog(tuple(blocks), stream.count, tuple(stream.notes), sources_of(opened))
+
+
+def sources_of(log: Log | LogScan) -> tuple[Source, ...]:
+    """The files of a log, read or scanned."""
+    return log.sources if isinstance(log, Log) else log.sources()
