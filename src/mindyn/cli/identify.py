@@ -33,6 +33,7 @@ from mindyn.identification.methods import METHODS
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.log import Log, source_of
 from mindyn.logs.mounting import mounted_as_logged
+from mindyn.logs.places import Place, given_places, without_credentials
 from mindyn.logs.reading import LogScan, scan_log
 from mindyn.reading import read_toml
 from mindyn.regression.log_gathering import sources_of
@@ -57,8 +58,11 @@ _OTHER_MOTION: Final = "give --validate a log of another motion, or leave it out
 @takes_robot
 def identify(
     robot: Annotated[str, ROBOT],
-    logs: Annotated[list[Path], typer.Argument(help="Training logs; a sidecar .toml beside each says what is in it.")],
-    held_out: Annotated[list[Path] | None, typer.Option("--validate", help="A log that is not trained on.")] = None,
+    logs: Annotated[
+        list[str],
+        typer.Argument(help="Training logs: files, URLs (s3://...) or patterns; a sidecar .toml says what is in each."),
+    ],
+    held_out: Annotated[list[str] | None, typer.Option("--validate", help="A log that is not trained on.")] = None,
     hold_out: Annotated[
         float,
         typer.Option(help="Part of every log, at its end, that is judged by, not trained on: such as 0.3."),
@@ -96,15 +100,17 @@ def identify(
         _require_apart(f"--method {method}", {"--consistent": consistent, "--stream": stream})
     if hold_out:
         _require_apart("--hold-out", {"--validate": bool(held_out), "--stream": stream})
-    if twice := [str(path) for k, path in enumerate(logs) if path.resolve() in {one.resolve() for one in logs[:k]}]:
+    places, apart = given_places(logs), given_places(held_out or ())
+    resolved = [one.resolve() if isinstance(one, Path) else one for one in places]
+    if twice := [str(path) for k, path in enumerate(places) if resolved[k] in resolved[:k]]:
         raise InputError(f"given more than once: {', '.join(twice)}", hint="a log counts once")
     start = perf_counter()
     arm, settings = options.load(robot, _drives(drives)), _conditioning(conditioning)
     if options.gravity is None and options.mount is None:
-        arm = mounted_as_logged(arm, [*logs, *(held_out or ())])
+        arm = mounted_as_logged(arm, [*places, *apart])
     believed: Robot | Literal["robot"] = "robot" if prior is None else load_like(prior, arm)
-    whole, others = [] if stream else read_logs(logs, arm), read_logs(held_out or (), arm)
-    training = _scanned(logs, arm) if stream else whole
+    whole, others = [] if stream else read_logs(places, arm), read_logs(apart, arm)
+    training = _scanned(places, arm) if stream else whole
     require_unseen([source for log in training for source in sources_of(log)], others, _OTHER_MOTION)
     if hold_out:
         training, others = _split(whole, hold_out)
@@ -117,8 +123,8 @@ def identify(
             found = identify_logs(arm, training, estimator, Treatment.automatic(settings), progress=talk)
         verdict, feasibility = validate(found, others) if others else None, check_feasible(found)
         inputs = [
-            *logs,
-            *(held_out or []),
+            *places,
+            *apart,
             *(one for one in (conditioning, drives) if one),
             *_robot_files(robot, prior),
         ]
@@ -158,7 +164,7 @@ def _split(logs: Sequence[Log], part: float) -> tuple[list[Log], list[Log]]:
     return [log.take(slice(0, end)) for log, end in cut], [log.take(slice(end, len(log))) for log, end in cut]
 
 
-def _scanned(paths: Sequence[Path], robot: Robot) -> list[LogScan]:
+def _scanned(paths: Sequence[Place], robot: Robot) -> list[LogScan]:
     made = [scan_log(path, robot) for path in paths]
     for scan in made:
         say_notes(scan.notes, verbose=True)
@@ -226,11 +232,11 @@ def _write(out: Path, found: Estimate, verdict: Verdict | None, record: dict[str
 
 
 def _run(
-    found: Estimate, inputs: Sequence[Path], robot: Mapping[str, Any], out: Path | None, seconds: float
+    found: Estimate, inputs: Sequence[Place], robot: Mapping[str, Any], out: Path | None, seconds: float
 ) -> dict[str, Any]:
     """What is needed to repeat the run."""
     return {
-        "command": sys.argv,
+        "command": [without_credentials(word) for word in sys.argv],
         "folder": None if out is None else str(out),
         "robot": dict(robot),
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),

@@ -14,6 +14,7 @@ from mindyn.estimators.estimate import Estimate, load_estimate
 from mindyn.feasibility.check import Feasibility
 from mindyn.files import finish_replacing
 from mindyn.logs.log import Log, Source
+from mindyn.logs.places import Place
 from mindyn.logs.reading import read_log
 from mindyn.report.data import VerdictData
 from mindyn.report.inputs import MotionComparison
@@ -40,7 +41,7 @@ def estimate_of(run: Path) -> Estimate:
     return load_estimate(path)
 
 
-def read_logs(paths: Sequence[Path], robot: Robot) -> list[Log]:
+def read_logs(paths: Sequence[Place], robot: Robot) -> list[Log]:
     """The logs, with a line on stderr for each and for whatever is worth knowing of it."""
     made = []
     for path in paths:

@@ -89,18 +89,14 @@ class Model(Shown):
             **dict.fromkeys(DYNAMICS, inverse_dynamics),
             **{"inertia_matrix": inertia_matrix, "forward_dynamics": forward_dynamics},
         }
-        self._base = base
-        self._own_base = base is None and not robot.has_dependents
+        self._base, self._own_base = base, base is None and not robot.has_dependents
         self._notes: tuple[str, ...] = ()
-        self.drives = drives
-        self.parameters = parameters
-        self.dtype = np.dtype(dtype)
+        self.drives, self.parameters, self.dtype = drives, parameters, np.dtype(dtype)
         self._functions: dict[tuple[str, str | None], Function] = {}
         self._kernels: dict[tuple[str, ...], Kernel] = {}
         self._ready: dict[tuple[str, str | None, bool], Kernel] = {}
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Pickles as robot and options; equations are traced and compiled anew where they are used."""
+    def __getstate__(self) -> dict[str, Any]:  # pickles as robot and options: code is compiled where it is to run
         return {**self.__dict__, "_functions": {}, "_kernels": {}, "_ready": {}}
 
     @property

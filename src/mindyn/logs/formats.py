@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from mindyn.logs.findings import LogError
+from mindyn.logs.places import Place, RemoteFile
 from mindyn.logs.statement import Statement
 from mindyn.logs.tables import Guarded, Table, damaged_as
 from mindyn.reading import require_file
@@ -51,8 +52,10 @@ FORMATS: Final[dict[str, Opener]] = {
 }
 
 
-def open_table(path: Path, robot: Robot, said: Statement) -> Table:
-    """The table of a log file; the suffix says the format, a folder is a rosbag2."""
+def open_table(path: Place, robot: Robot, said: Statement) -> Table:
+    """The table of a log file; the suffix says the format, a folder is a rosbag2; in object stores Parquet alone."""
+    if isinstance(path, RemoteFile):
+        return _remote(path)
     folder = _is_folder(path)
     if not folder and require_file(path, "log", LogError) == 0:
         raise LogError(f"{path.name} is empty (0 bytes)", hint="did the recording or the copy fail?")
@@ -63,6 +66,20 @@ def open_table(path: Path, robot: Robot, said: Statement) -> Table:
     form = "rosbag2" if folder else f"{suffix} file"
     with damaged_as(form, path.name):
         return Guarded(opener(path, robot, said), form)
+
+
+def _remote(place: RemoteFile) -> Table:
+    if place.suffix.lower() != ".parquet":
+        raise LogError(
+            f"{place.name}: from an object store mindyn reads .parquet, which can be fetched block by block",
+            hint="copy the file here first, or write such logs as Parquet",
+        )
+    if place.info().size == 0:
+        raise LogError(f"{place.name} is empty (0 bytes)", hint="did the recording or the copy fail?")
+    from mindyn.logs.parquet_table import ParquetTable
+
+    with damaged_as(".parquet file", place.name):
+        return Guarded(ParquetTable(place), ".parquet file")
 
 
 def _is_folder(path: Path) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,13 +12,14 @@ from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array, require_unmasked
 from mindyn.errors import InputError
+from mindyn.logs.places import Place, RemoteFile
 from mindyn.logs.statement import Statement
 from mindyn.pages.showing import Page, Shown, drawn
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A file that a log was read from, and the SHA-256 of its bytes."""
+    """A file that a log was read from, and the SHA-256 of its bytes; of an object in a store "etag:" and its etag."""
 
     path: str
     sha256: str
@@ -105,8 +105,10 @@ def joined(logs: Sequence[Log]) -> Log:
     return logs[0] if len(logs) == 1 else replace(logs[0], **whole)
 
 
-def source_of(path: Path) -> tuple[Source, ...]:
+def source_of(path: Place) -> tuple[Source, ...]:
     """The file with its hash; for a folder, each file in it."""
+    if isinstance(path, RemoteFile):
+        return (Source(str(path), path.info().version),)
     files = sorted(entry for entry in path.iterdir() if entry.is_file()) if path.is_dir() else [path]
     sources = []
     for entry in files:

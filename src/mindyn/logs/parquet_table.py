@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,41 +17,51 @@ from numpy.typing import NDArray
 from polars.exceptions import PanicException, PolarsError
 
 from mindyn.logs.findings import LogError
+from mindyn.logs.places import Place, RemoteFile, unreachable
 from mindyn.logs.tables import Chunk, numbers_of
 from mindyn.reading import reason_of, require_plausible
 
 _STDERR_LOCK: Final = Lock()
 _READERS: list[int | None] = []
+USUAL_GROUP: Final = 2**19
+"""Rows of a row group up to which it is read whole: writers make groups of 1e5 to 1e6; 13 columns take 55 MB."""
 LARGEST_GROUP: Final = 2_000_000
-"""Rows of a row group up to which slices of it are decoded as they are asked for; writers make groups of 1e5 to 1e6."""
+"""Rows of a row group up to which slices of it are decoded as they are asked for."""
 
 
 class ParquetTable:
     """Columns of a Parquet file; a column of lists is an array with one column for each entry."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Place) -> None:
         self.path = path
         self.name = path.name
         self.stated: Mapping[str, Any] = {}
         self.notes: tuple[str, ...] = ()
         try:
             with without_panic_text():
-                frame = pl.scan_parquet(path)
+                frame = pl.scan_parquet(self._source, glob=False)
                 self.names: tuple[str, ...] = tuple(frame.collect_schema().names())
                 self.rows = int(frame.select(pl.len()).collect().item())
         except (PolarsError, PanicException, OSError) as error:
             raise _unreadable(path, error) from None
 
+    @property
+    def _source(self) -> Path | str:
+        return self.path if isinstance(self.path, Path) else self.path.url
+
     def chunks(self, names: Collection[str], rows: int) -> Iterator[Chunk]:
-        """Slices of `rows` rows; only the row groups they touch are decoded."""
-        require_plausible(self.rows * len(names), self.path.stat().st_size, self.name, LogError)
-        if max(group_rows(self.path), default=0) > LARGEST_GROUP:
+        """Slices of `rows` rows. Row groups of usual size are fetched and decoded once, larger ones for each slice."""
+        size = self.path.stat().st_size if isinstance(self.path, Path) else self.path.info().size
+        require_plausible(self.rows * len(names), size, self.name, LogError)
+        groups = group_rows(self.path)
+        if max(groups, default=0) > LARGEST_GROUP:
             yield from self._spooled(names, rows)
             return
-        frame = pl.scan_parquet(self.path).select(list(names))
-        for start in range(0, self.rows, rows):
-            piece = self._collected(frame.slice(start, rows))
-            yield {name: _values(piece[name], self.name) for name in names}
+        frame = pl.scan_parquet(self._source, glob=False).select(list(names))
+        for start, count in _fetched(groups, rows):
+            piece = self._collected(frame.slice(start, count))
+            for first in range(0, count, rows):
+                yield {name: _values(piece[name].slice(first, rows), self.name) for name in names}
 
     def _spooled(self, names: Collection[str], rows: int) -> Iterator[Chunk]:
         """Slices out of a temporary folder with one file for each column, decoded one after another.
@@ -61,7 +71,7 @@ class ParquetTable:
         with TemporaryDirectory(prefix="mindyn-") as folder:
             kinds = {}
             for number, name in enumerate(names):
-                column = self._collected(pl.scan_parquet(self.path).select(name))[name]
+                column = self._collected(pl.scan_parquet(self._source, glob=False).select(name))[name]
                 values = np.ascontiguousarray(_values(column, self.name))
                 kinds[name] = (Path(folder) / str(number), values.dtype, values.shape[1:])
                 values.tofile(kinds[name][0])
@@ -76,6 +86,20 @@ class ParquetTable:
                 return frame.collect()
         except (PolarsError, PanicException, OSError) as error:
             raise _unreadable(self.path, error) from None
+
+
+def _fetched(groups: Sequence[int], rows: int) -> Iterator[tuple[int, int]]:
+    """First row and number of rows of what is read at once: whole row groups of usual size, else slices of a group."""
+    start = held = 0
+    for group in [*groups, 0]:
+        if held and (held >= rows or held + group > USUAL_GROUP or not group):
+            yield start, held
+            start, held = start + held, 0
+        if group <= USUAL_GROUP:
+            held += group
+            continue
+        yield from ((start + first, min(rows, group - first)) for first in range(0, group, rows))
+        start += group
 
 
 @contextmanager
@@ -129,7 +153,9 @@ def _values(series: pl.Series, file: str) -> NDArray[Any]:
     return numbers_of(series.to_numpy(), series.name, file)
 
 
-def _unreadable(path: Path, error: BaseException) -> LogError:
+def _unreadable(path: Place, error: BaseException) -> LogError:
+    if isinstance(path, RemoteFile) and not isinstance(error, PanicException):
+        return unreachable(path, error)
     return LogError(
         f"{path.name} cannot be read as Parquet: {reason_of(error)}",
         hint="a Parquet file ends with its index: a truncated copy or an unfinished recording cannot be read",
@@ -142,9 +168,9 @@ _ROW_GROUPS, _GROUP_ROWS = 4, 3
 _TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 1, 2, 3, 7, 8, 9, 10, 12
 
 
-def group_rows(path: Path) -> list[int]:
+def group_rows(path: Place) -> list[int]:
     """Rows of every row group, from the file's footer (Thrift's compact protocol): polars does not tell them."""
-    with path.open("rb") as file:
+    with path.open("rb") if isinstance(path, Path) else path.open() as file:
         file.seek(-8, 2)
         tail = file.read(8)
         if tail[4:] != _MARK:

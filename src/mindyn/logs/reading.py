@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -21,6 +20,7 @@ from mindyn.logs.formats import open_table
 from mindyn.logs.log import Log, Source, joined, source_of
 from mindyn.logs.mounting import require_mount
 from mindyn.logs.oddities import Oddities
+from mindyn.logs.places import Place, place_of
 from mindyn.logs.row_blocks import in_step
 from mindyn.logs.statement import SIGNALS, ColumnNames, Statement, read_sidecar, sidecar_path
 from mindyn.logs.tables import Table, row_count
@@ -40,7 +40,7 @@ class LogScan:
 
     def __init__(
         self,
-        path: Path,
+        path: Place,
         robot: Robot,
         stated: Mapping[str, Any],
         chunk_rows: int,
@@ -237,7 +237,7 @@ def _time_columns(statement: Statement, table: Table, robot: Robot) -> tuple[str
 
 
 def scan_log(
-    path: str | Path,
+    path: str | Place,
     robot: Robot,
     *,
     columns: Mapping[str, ColumnNames] | None = None,
@@ -248,19 +248,21 @@ def scan_log(
 ) -> LogScan:
     """The log as an iterable of chunks of at most `chunk_rows` rows, for a log larger than memory.
 
-    What is not given is taken from the sidecar file (`run1.parquet.toml` or `run1.log.toml`); see `Statement`.
+    What is not given is taken from the sidecar file (`run1.parquet.toml` or `run1.log.toml`, else the `logs.toml`
+    of its folder); see `Statement`.
 
+    path                   of a file; or the URL of a Parquet file in an object store, such as "s3://bucket/run.parquet",
+                           which is read block by block without a local copy
     columns, units, side   as in `Statement`; above the sidecar's
     stated                 any other key of `Statement`: rate_hz, gears, files, joints, position_offset, ...
     """
     given = {"columns": columns, "units": units, "side": side}
     over = {**(stated or {}), **{key: value for key, value in given.items() if value is not None}}
-    named = Path(path) if Path(path).name else Path(path).absolute()
-    return LogScan(named, robot, over, chunk_rows)
+    return LogScan(place_of(path), robot, over, chunk_rows)
 
 
 def read_log(
-    path: str | Path,
+    path: str | Place,
     robot: Robot,
     *,
     columns: Mapping[str, ColumnNames] | None = None,

@@ -10,8 +10,9 @@ from typing import Any, Final
 from mindyn.errors import did_you_mean, shortened
 from mindyn.logs.faults import Faults
 from mindyn.logs.findings import FINDINGS, LogError
+from mindyn.logs.places import Place
 from mindyn.logs.units import UNITS
-from mindyn.reading import read_toml
+from mindyn.reading import LARGEST_SETTINGS, limited, parse_toml, read_toml
 
 SIGNALS: Final = ("position", "velocity", "acceleration", "torque")
 ColumnNames = str | Sequence[str] | Mapping[str, str]
@@ -254,11 +255,17 @@ _MAY_BE_LEFT_OUT: Final = (
 )
 
 
-def sidecar_path(path: Path) -> Path | None:
-    """`run1.parquet.toml` or `run1.log.toml` beside `run1.parquet`; None when there is neither."""
-    candidates = (path.with_name(path.name + ".toml"), path.with_name(path.stem + ".log.toml"))
+SHARED_SIDECAR: Final = "logs.toml"
+"""Says what is in all logs of its folder that have no sidecar of their own."""
+
+
+def sidecar_path(path: Place) -> Place | None:
+    """`run1.parquet.toml` or `run1.log.toml` beside `run1.parquet`, else `logs.toml`; None when there is none."""
+    candidates: list[Place] = [path.with_name(path.name + ".toml"), path.with_name(path.stem + ".log.toml")]
     try:
         found = [candidate for candidate in candidates if candidate.exists()]
+        if not found and (shared := path.parent / SHARED_SIDECAR).exists():
+            return shared
     except (OSError, ValueError):  # a name that the system does not take: the log itself is refused for it
         return None
     if len(found) > 1:
@@ -266,9 +273,16 @@ def sidecar_path(path: Path) -> Path | None:
     return found[0] if found else None
 
 
-def read_sidecar(path: Path) -> Mapping[str, Any]:
+def read_sidecar(path: Place) -> Mapping[str, Any]:
     """The keys of the log's sidecar file; empty when it has none."""
     sidecar = sidecar_path(path)
-    if sidecar is None:
-        return {}
-    return read_toml(sidecar, "sidecar file", LogError)
+    return {} if sidecar is None else statement_of(sidecar)
+
+
+def statement_of(sidecar: Place) -> Mapping[str, Any]:
+    """The keys of a sidecar file."""
+    if isinstance(sidecar, Path):
+        return read_toml(sidecar, "sidecar file", LogError)
+    if (size := sidecar.info().size) > LARGEST_SETTINGS and limited():
+        raise LogError(f"{sidecar.name} has {size} bytes; a sidecar file has at most {LARGEST_SETTINGS}")
+    return parse_toml(sidecar.read_text(), sidecar.name, LogError)
