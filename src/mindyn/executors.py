@@ -34,10 +34,10 @@ def spread(executor: Executor | None, function: Callable[..., T], tasks: Iterabl
     require_executor(executor)
     waiting: list[Future[T]] = []
     try:
-        with told_of_loss():
+        with lost_workers():
             waiting += [executor.submit(function, *task) for task in tasks]
         for future in waiting:
-            with told_of_loss():
+            with lost_workers():
                 result = future.result()
             yield result
     finally:
@@ -55,7 +55,7 @@ def require_executor(executor: object) -> None:
 
 
 @contextmanager
-def told_of_loss() -> Iterator[None]:
+def lost_workers() -> Iterator[None]:
     """Inside, an executor that broke is told as `WorkersLostError`; a program's own errors pass."""
     try:
         yield

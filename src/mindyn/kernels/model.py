@@ -89,8 +89,7 @@ class Model(Shown):
             **dict.fromkeys(DYNAMICS, inverse_dynamics),
             **{"inertia_matrix": inertia_matrix, "forward_dynamics": forward_dynamics},
         }
-        self._base, self._own_base = base, base is None and not robot.has_dependents
-        self._notes: tuple[str, ...] = ()
+        self._base, self._own_base, self._notes = base, base is None and not robot.has_dependents, tuple[str, ...]()
         self.drives, self.parameters, self.dtype = drives, parameters, np.dtype(dtype)
         self._functions: dict[tuple[str, str | None], Function] = {}
         self._kernels: dict[tuple[str, ...], Kernel] = {}
