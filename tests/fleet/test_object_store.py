@@ -86,7 +86,8 @@ def test_what_is_not_there_or_no_parquet_is_refused_by_name(both, arm, store):
 
 
 @pytest.mark.parametrize("url", ["s3://me:hunter2@logs/none.parquet?X-Amz-Signature=hunter2", "s3://hunter2@logs/a"])
-def test_no_credential_is_said(store, arm, url):
+@pytest.mark.usefixtures("store")
+def test_no_credential_is_said(arm, url):
     assert "hunter2" not in f"{place_of(url)} {place_of(url)!r}"
     with pytest.raises(LogError) as refused:
         mindyn.read_log(url, arm)

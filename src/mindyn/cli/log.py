@@ -50,7 +50,7 @@ def log(
     """Look at a log: what its columns seem to mean, with the evidence, and the draft of its sidecar file."""
     arm = None if robot is None else options.load(robot)
     beside = sidecar_path(file)
-    if beside is not None and not read_sidecar(file).get("draft", False):
+    if isinstance(beside, Path) and not read_sidecar(file).get("draft", False):
         if write or confirm or state:
             raise InputError(f"{beside.name} is there already", hint="mend it, or move it away to draft another")
         _check(file, beside, arm, as_json)

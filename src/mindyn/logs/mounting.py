@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy as np
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.logs.findings import LogError
+from mindyn.logs.places import Place
 from mindyn.logs.statement import Statement, read_sidecar
 from mindyn.robots.edits import with_gravity
 from mindyn.robots.robot import Robot
@@ -39,7 +39,7 @@ def require_mount(statement: Statement, robot: Robot) -> None:
         )
 
 
-def mounted_as_logged(robot: Robot, logs: Sequence[Path]) -> Robot:
+def mounted_as_logged(robot: Robot, logs: Sequence[Place]) -> Robot:
     """The robot under the gravity that the sidecars of its logs state; refuses logs that differ."""
     said = {path: _of_sidecar(path, robot) for path in logs}
     stated = {path: gravity for path, gravity in said.items() if gravity is not None}
@@ -55,7 +55,7 @@ def mounted_as_logged(robot: Robot, logs: Sequence[Path]) -> Robot:
     return replace(robot, gravity=first)
 
 
-def _of_sidecar(path: Path, robot: Robot) -> Array | None:
+def _of_sidecar(path: Place, robot: Robot) -> Array | None:
     sidecar = read_sidecar(path)
     keys = {key: sidecar[key] for key in ("gravity", "mount") if key in sidecar}
     return logged_gravity(Statement().merged(keys), robot)

@@ -208,7 +208,7 @@ def _further_note(joints: Sequence[str]) -> tuple[str, ...]:
     return (f"logged joints that the robot has not are not used: {', '.join(joints)}; is it the log of another robot?",)
 
 
-def _where(path: Path, sidecar: Mapping[str, Any]) -> str:
+def _where(path: Place, sidecar: Mapping[str, Any]) -> str:
     file = sidecar_path(path)
     return f"{path.name} in {file.name}" if sidecar and file is not None else path.name
 
