@@ -30,6 +30,7 @@ COMMANDS: Mapping[str, str] = {
     "compare": "Compare identification methods on a simulated robot: bias, spread, time, number of tests.",
     "check": "Judge an estimate: possible, consistent, plausible? The exit code is 3 when the answer is no.",
     "payload": "The load that a run carried, from an estimate of the arm without it.",
+    "contact": "Where an arm was touched in a log: joints, direction and link, from an estimate of the arm.",
     "papers": "Tables and figures of the five papers: the paper's number, ours and the difference.",
     "export": "Write a full robot model that has the estimate's dynamics, its code, or its numbers.",
     "report": "Write a report: is the model good, and why. One file that opens from disk and loads nothing.",
@@ -51,6 +52,7 @@ EXAMPLES: Final[Mapping[str, Mapping[str, str]]] = {
         "check": "check run1",
         "report": "report run1 --validate run2.csv",
         "payload": "payload run1 loaded.csv",
+        "contact": "contact run1 pushed.csv --free run2.csv --plot contact.html",
     },
     "Use it": {"export": "export run1 --to urdf --out model.urdf"},
     "Methods": {

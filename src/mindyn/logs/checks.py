@@ -23,6 +23,8 @@ EFFORT_SHORTFALL: Final = 5e-4
 """Peak torque below this part of every effort limit is suspect when the log states mN m."""
 RATES_HZ: Final = (5.0, 40_000.0)
 """Rates at and beyond these are suspect: robots are logged at 40 to 5000 Hz, and units of time are a thousand apart."""
+HARDLY: Final = 0.02
+"""rad or m: joints that move less show the encoder's steps rather than a motion."""
 VELOCITY_FACTORS: Final = {57.29578: "deg/s", 1 / 57.29578: "rad/s for deg/s", 1000.0: "ms for s", 1e-3: "s for ms"}
 
 
@@ -98,7 +100,8 @@ def _velocity_note(log: Log, accepted: Collection[str]) -> str:
     """Compare logged velocity with the derivative of position: slope of one on the other, joints together."""
     if log.qd is None or len(log) < 3:
         return ""
-    change = np.diff(log.q, axis=0)
+    moved = np.ptp(log.q, axis=0) > HARDLY
+    change = np.where(moved, np.diff(log.q, axis=0), 0.0)
     # The trapezoidal mean of the velocity over each step is exact to second order, whatever the stamps.
     travelled = 0.5 * (log.qd[1:] + log.qd[:-1]) * np.diff(log.time)[:, None]
     power = float((change**2).sum())

@@ -1,0 +1,149 @@
+"""`mindyn contact`: where a log was touched, joint by joint, with thresholds for a stated rate of false alarms."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from mindyn.algebra.values import Array
+from mindyn.cli.arguments import JSON
+from mindyn.cli.printing import say, say_notes
+from mindyn.cli.runs import RUN, estimate_of, read_logs
+from mindyn.errors import InputError
+from mindyn.estimators.estimate import Estimate
+from mindyn.export.contact_code import write_contact_c
+from mindyn.feasibility.full_model import full_model
+from mindyn.files import write_whole
+from mindyn.kernels.model import compile_model
+from mindyn.pages.document import document
+from mindyn.pages.markup import Section, figure, markup, p
+from mindyn.pages.plots import axis, pane, plot, series
+from mindyn.reading import read_json
+from mindyn.robots.table import text_table
+from mindyn.validation.contact import (
+    ALARMS_PER_HOUR,
+    GAIN,
+    Contact,
+    ContactThresholds,
+    ContactTrace,
+    contact_thresholds,
+    contact_trace,
+    contacts,
+)
+
+BUCKETS = 1500
+"""Of the curves in a plot."""
+
+
+def contact(
+    run: Annotated[Path, RUN],
+    log: Annotated[Path, typer.Argument(help="The log in which contacts are looked for.")],
+    free: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="A log without contact, for the thresholds; the estimate's own logs if left out. Repeatable."
+        ),
+    ] = None,
+    thresholds: Annotated[Path | None, typer.Option(help="Thresholds that --save wrote, in place of --free.")] = None,
+    alarms_per_hour: Annotated[float, typer.Option(help="False alarms that are expected.")] = ALARMS_PER_HOUR,
+    gain: Annotated[float, typer.Option(help="Of the observer, 1/s: contacts show within 1 / gain.")] = GAIN,
+    plot_to: Annotated[
+        Path | None, typer.Option("--plot", help="Write a page with the residuals and their bounds.")
+    ] = None,
+    save: Annotated[Path | None, typer.Option(help="Write the thresholds as JSON.")] = None,
+    c: Annotated[Path | None, typer.Option("--c", help="Write the detector as C, such as arm.c.")] = None,
+    as_json: Annotated[bool, JSON] = False,
+) -> None:
+    """Where an arm was touched in a log: joints, direction and link, from an estimate of the arm."""
+    if thresholds is not None and free:
+        raise InputError("--thresholds and --free exclude each other", hint="leave one of them out")
+    found = estimate_of(run)
+    bounds = _saved(thresholds) if thresholds is not None else _thresholds(found, free, alarms_per_hour, gain)
+    trace = contact_trace(found, read_logs([log], found.robot)[0], bounds)
+    seen = contacts(trace, found.robot)
+    if save is not None:
+        write_whole(save, json.dumps(bounds.to_dict(), indent=1) + "\n")
+    if plot_to is not None:
+        write_whole(plot_to, page(trace, seen, log.name))
+    if c is not None:
+        model = compile_model(full_model(found, friction="fitted", force=True), drives=True)
+        say(f"written: {', '.join(map(str, write_contact_c(model, bounds, c)))}")
+    typer.echo(json.dumps(_data(bounds, seen), indent=1) if as_json else _text(bounds, seen))
+    for path in (save, plot_to):
+        if path is not None:
+            say(f"written: {path}")
+
+
+def _thresholds(found: Estimate, free: Sequence[Path] | None, rate: float, gain: float) -> ContactThresholds:
+    paths = list(free or ())
+    if not paths:
+        paths = [Path(source.path) for source in found.sources if Path(source.path).is_file()]
+        if not paths:
+            raise InputError(
+                "the estimate's own logs are not where they were", hint="--free LOG: a motion without contact"
+            )
+        say_notes(
+            ["thresholds come from the logs that the estimate was fitted to: other motions leave more unexplained"]
+        )
+    return contact_thresholds(found, read_logs(paths, found.robot), alarms_per_hour=rate, gain=gain)
+
+
+def _saved(path: Path) -> ContactThresholds:
+    try:
+        return ContactThresholds.from_dict(read_json(path, "file of thresholds", InputError))
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(
+            f"{path} is no file of thresholds: {error!r}", hint="mindyn contact --save writes one"
+        ) from error
+
+
+def _text(bounds: ContactThresholds, seen: Sequence[Contact]) -> str:
+    rows: list[tuple[str, ...]] = [("joint", "moving", "standing still", "N m or N")]
+    both = zip(bounds.joint_names, bounds.moving, bounds.moving + bounds.standstill, strict=True)
+    rows += [(name, f"{moving:.3g}", f"{still:.3g}", "") for name, moving, still in both]
+    head = f"{len(seen)} contacts; thresholds for {bounds.alarms_per_hour:g} false alarms in an hour"
+    lines: list[tuple[str, ...]] = [("from s", "to s", "link", "joints: direction, largest torque")]
+    for one in seen:
+        felt = ", ".join(
+            f"{name} {'+' if sign > 0 else '-'}{one.torque[name]:.3g}" for name, sign in one.joints.items()
+        )
+        lines.append((f"{one.start_s:.2f}", f"{one.end_s:.2f}", one.link, felt))
+    table = f"\n\n{text_table(lines)}" if seen else ""
+    return f"{head}{table}\n\nthresholds from {bounds.seconds:.3g} s without contact\n{text_table(rows)}"
+
+
+def _data(bounds: ContactThresholds, seen: Sequence[Contact]) -> dict[str, Any]:
+    made = [
+        {"start_s": one.start_s, "end_s": one.end_s, "link": one.link, "joints": one.joints, "torque": one.torque}
+        for one in seen
+    ]
+    return {"contacts": made, "thresholds": bounds.to_dict()}
+
+
+def page(trace: ContactTrace, seen: Sequence[Contact], name: str) -> str:
+    """An HTML file: the residual of every joint between its bounds, contacts shaded."""
+    shaded = [(one.start_s, one.end_s) for one in seen]
+    plots: dict[str, object] = {}
+    figures = []
+    for j, joint in enumerate(trace.joint_names):
+        t, r = _thinned(trace.time, trace.residual[:, j])
+        low, high = (_thinned(trace.time, bound[:, j])[1] for bound in (trace.lower, trace.upper))
+        curves = [
+            series("no contact", "band", t, low, kind="band", y2=high),
+            series("residual", "measured", t, r),
+        ]
+        y = pane(axis("external torque", "N m or N"), curves, height=150, zero=True)
+        plots[f"contact-{j}"] = plot(axis("time", "s"), [y], group="contact", shaded=shaded)
+        figures.append(figure(f"contact-{j}", f"External torque on {joint}", joint))
+    words = "What the model does not explain, between the bounds within which it is no contact; contacts are grey."
+    section = Section("contact", f"{len(seen)} contacts", markup([p(words), *figures]), plots)
+    return document(f"Contacts in {name}", f"{len(seen)} contacts", [section])
+
+
+def _thinned(time: Array, values: Array) -> tuple[list[float], list[float]]:
+    step = -(-len(time) // BUCKETS)
+    return time[::step].tolist(), values[::step].tolist()
