@@ -20,20 +20,16 @@ from mindyn.report.data import ErrorColumn, ResidualData
 from mindyn.report.excitation_and_friction import comparison_section, excitation_section
 from mindyn.report.existence import SAMPLED, feasibility_section
 from mindyn.report.gathering import gather
-from mindyn.report.inputs import MotionComparison, ReportInputs
-from mindyn.report.judgement import (
-    FLATTERED,
+from mindyn.report.headlines import (
     IMPOSSIBLE,
     IMPOSSIBLE_FIT,
     IMPOSSIBLE_UNEVEN,
-    UNCHECKED,
     UNDECIDED,
     UNEVEN,
     UNJUDGED,
-    headline,
-    torque_section,
-    verdict_section,
 )
+from mindyn.report.inputs import MotionComparison, ReportInputs
+from mindyn.report.judgement import FLATTERED, UNCHECKED, headline, torque_section, verdict_section
 from mindyn.report.parameter_table import BOUNDED, WITHIN, parameter_section
 from mindyn.report.residuals import making_section, motion_section, residual_section
 from mindyn.validation.errors import EDGE_S

@@ -190,7 +190,9 @@ def _show(
     answers = {one.question: one.holds for one in feasibility.answers}
     data = verdict_data(fit_verdict(found) if verdict is None else verdict, held_out=verdict is not None)
     joints = found.regressor.joint_names
-    summary = summary_of(data, joints, rows, answers, can_exist(answers), record)
+    summary = summary_of(
+        data, joints, rows, answers, can_exist(answers), str(record["robot"]["given"]), str(record["folder"] or "")
+    )
     if verbose:
         show(found.table())
         show()

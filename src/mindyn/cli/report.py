@@ -41,7 +41,7 @@ def report(
     before = None if prior is None else load_like(prior, estimate.robot)
     feasibility = check_feasible(estimate)
     earlier = None if judged_on else _validation(run)
-    record = {**_read(run / "run.json", "record"), "validation": earlier}
+    record = {**_read(run / "run.json", "record"), "validation": earlier, "folder": str(run)}
     judged_report(out, estimate, feasibility, judged_on, trained_on, record, others, before)
     say(f"written to {out}")
     if as_json:

@@ -17,8 +17,8 @@ from mindyn.logs.log import Log, Source
 from mindyn.logs.places import Place
 from mindyn.logs.reading import read_log
 from mindyn.report.data import VerdictData
+from mindyn.report.headlines import WORDS
 from mindyn.report.inputs import MotionComparison
-from mindyn.report.judgement import WORDS
 from mindyn.report.writing import write_report
 from mindyn.robots.robot import Robot
 from mindyn.validation.trajectories import simulated_against_measured

@@ -24,12 +24,18 @@ class JointData:
 
 @dataclass(frozen=True, slots=True)
 class JointVerdict:
-    """How one joint is explained; errors rms and relative."""
+    """How one joint is explained; errors rms and relative.
+
+    floor  rms of the flat noise in what is missed; None where it is not known
+    cause  what is missed, as a sentence; empty where nothing is evident
+    """
 
     grade: Grade
     sentence: str
     rmse: float
     relative: float
+    floor: float | None = None
+    cause: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +215,10 @@ class MadeData:
 
 @dataclass(frozen=True, slots=True)
 class ReportData:
-    """All that a report shows; what was not given is empty or None, and has no section."""
+    """All that a report shows; what was not given is empty or None, and has no section.
+
+    robot_given, folder  the robot and the folder of the run as they were typed, for commands to come
+    """
 
     robot: str
     estimator: str
@@ -229,6 +238,8 @@ class ReportData:
     comparison: tuple[ErrorColumn, ...]
     skeleton: SkeletonData | None
     made: MadeData
+    robot_given: str = ""
+    folder: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON can hold it."""

@@ -24,6 +24,7 @@ from mindyn.report.data import (
 )
 from mindyn.validation.errors import TorqueError
 from mindyn.validation.friction_curves import FrictionCurve, friction_curve, load_friction
+from mindyn.validation.residual_causes import Cause
 from mindyn.validation.validate import Verdict, fit_error, grade_of, validate
 
 CLEAR: Final = 0.1
@@ -32,12 +33,20 @@ CURVE_POINTS: Final = 25
 """Of one direction, so many closer towards rest and as many evenly spread."""
 
 
-def verdict_data(verdict: Verdict, *, held_out: bool, before: Mapping[str, Any] | None = None) -> VerdictData:
+def verdict_data(
+    verdict: Verdict,
+    *,
+    held_out: bool,
+    before: Mapping[str, Any] | None = None,
+    causes: Sequence[Cause | None] | None = None,
+) -> VerdictData:
     """The verdict, joint by joint and as a whole; `before`: an earlier one on held-out logs, as `Verdict.to_dict`."""
-    e = verdict.error
+    e, why = verdict.error, causes or [None] * len(verdict.sentences)
+    floors = [float(one) if np.isfinite(one) else None for one in verdict.floor]
+    told = zip(verdict.grades, verdict.sentences, e.rmse, e.relative, floors, why, strict=True)
     joints = tuple(
-        JointVerdict(grade, sentence, float(rmse), float(relative))
-        for grade, sentence, rmse, relative in zip(verdict.grades, verdict.sentences, e.rmse, e.relative, strict=True)
+        JointVerdict(grade, sentence, float(rmse), float(relative), floor, cause.sentence if cause else "")
+        for grade, sentence, rmse, relative, floor, cause in told
     )
     total = None if held_out or not before else float(before["total"])
     return VerdictData(held_out, grade_of(e.total), e.total, e.rows, joints, total)

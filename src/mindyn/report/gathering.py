@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from mindyn.estimators.estimate import Estimate
 from mindyn.report.data import JointData, ReportData
 from mindyn.report.evidence import Evidence, evidence_of, excitation, motion, residuals, traces
@@ -12,6 +14,7 @@ from mindyn.report.skeleton import skeleton
 from mindyn.validation.errors import TorqueError, pooled
 from mindyn.validation.noise_floor import pooled_floor
 from mindyn.validation.prior import prior_estimate
+from mindyn.validation.residual_causes import causes_of
 from mindyn.validation.validate import fit_error, judged
 
 
@@ -32,7 +35,10 @@ def gather(inputs: ReportInputs) -> ReportData:
         physical_intervals=estimate.physical is not None and estimate.physical.ends is not None,
         joints=_joints(estimate),
         verdict=verdict_data(
-            judged(estimate, error, floor), held_out=bool(held_out), before=inputs.run.get("validation")
+            judged(estimate, error, floor),
+            held_out=bool(held_out),
+            before=inputs.run.get("validation"),
+            causes=causes_of([one.prediction for one in held_out or evidence]) if evidence else None,
         ),
         traces=traces(evidence),
         parameters=parameter_rows(estimate, prior),
@@ -45,7 +51,14 @@ def gather(inputs: ReportInputs) -> ReportData:
         comparison=comparison_data(estimate, error, inputs.comparison, prior, inputs.validation_logs),
         skeleton=skeleton(estimate.robot, evidence),
         made=made_data(inputs),
+        robot_given=_given(inputs.run.get("robot")),
+        folder=str(inputs.run.get("folder") or ""),
     )
+
+
+def _given(robot: object) -> str:
+    """The robot as it was typed, from the record of a run."""
+    return str(robot.get("given", "")) if isinstance(robot, Mapping) else ""
 
 
 def _error(estimate: Estimate, held_out: list[Evidence]) -> TorqueError:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from mindyn.feasibility.answer import can_exist
 from mindyn.pages.markup import (
+    Content,
     Html,
     Section,
     classed,
@@ -22,25 +24,12 @@ from mindyn.pages.markup import (
     typeset,
 )
 from mindyn.pages.plots import axis, pane, plot, series
-from mindyn.report.data import JointTrace, ReportData, TorqueTrace, VerdictData
+from mindyn.report.data import JointTrace, JointVerdict, ReportData, TorqueTrace, VerdictData
+from mindyn.report.headlines import WORDS, headline_of
+from mindyn.report.summary import WEAK, Advice, Summary, summary_of
 from mindyn.validation.errors import EDGE_S
 from mindyn.validation.validate import BOUNDS, Grade
 
-HEADLINES: Final[dict[Grade, str]] = {
-    "well": "The model is good.",
-    "floor": "The model is as good as its sensors can show.",
-    "roughly": "The model is usable, with care.",
-    "hardly": "The model is poor.",
-    "not": "The model does not explain the torque.",
-}
-USEFUL: Final = ("well", "floor", "roughly")
-UNEVEN: Final = "The model is good for some joints, not for all."
-UNJUDGED: Final = "Fits its own training data; not yet judged on other motion."
-JUDGED_BEFORE: Final = "Fits its own training data; judged on other motion when it was made."
-IMPOSSIBLE: Final = "It predicts the torque, but no arm can have these values."
-IMPOSSIBLE_UNEVEN: Final = "It predicts the torque of some joints only, and no arm can have these values."
-IMPOSSIBLE_FIT: Final = "Fits its own training data, but no arm can have these values."
-UNDECIDED: Final = "It predicts the torque; whether an arm can have these values could not be decided."
 FLATTERED: Final = "No held-out log was given. The errors below are those of the fit itself, and flatter."
 SHOWN_BEFORE: Final = (
     "When the model was made it missed {} of the torque of held-out logs, which this report was not given: "
@@ -57,13 +46,6 @@ SHADED: Final = (
     f" Shaded: not scored, {EDGE_S:g} s at the ends of every stretch, where a filter has one side alone; the residual "
     "is cut there to its range elsewhere."
 )
-WORDS: Final[dict[Grade, str]] = {
-    "well": "good",
-    "floor": "at the noise floor",
-    "roughly": "rough",
-    "hardly": "poor",
-    "not": "none",
-}
 
 
 def headline(data: ReportData) -> tuple[str, Grade]:
@@ -71,50 +53,53 @@ def headline(data: ReportData) -> tuple[str, Grade]:
     return headline_of(data.verdict, _exists(data))
 
 
-def headline_of(found: VerdictData, exists: bool | None) -> tuple[str, Grade]:
-    """The headline of a verdict, and whether an arm can have the values, and the grade that colours it.
-
-    The rule: the grade of the total torque error; but no better than "roughly", with a sentence that says why, where
-    (1) no arm can have the values, or that could not be decided, (2) no held-out log was given, (3) some joint is
-    hardly explained or not at all.
-    """
-    if found.grade not in USEFUL:
-        return HEADLINES[found.grade], found.grade
-    even = all(joint.grade in USEFUL for joint in found.joints)
-    if not found.held_out:
-        unjudged = UNJUDGED if found.before is None else JUDGED_BEFORE
-        return IMPOSSIBLE_FIT if exists is False else unjudged, "roughly"
-    if not even:
-        return IMPOSSIBLE_UNEVEN if exists is False else UNEVEN, "roughly"
-    if exists:
-        return HEADLINES[found.grade], found.grade
-    return UNDECIDED if exists is None else IMPOSSIBLE, "roughly"
-
-
 def _exists(data: ReportData) -> bool | None:
     return can_exist({one["question"]: one["holds"] for one in data.feasibility})
 
 
 def verdict_section(data: ReportData) -> Section:
-    """A headline, and a sentence for each joint."""
-    found = data.verdict
-    said, colour = headline(data)
-    lead = p(tag("strong", {}, said), f" {_missed(data)}")
+    """The first screen: is the model good and why, what next, can it exist, what the log told; then each joint."""
+    found, said = data.verdict, summary(data)
+    lead = classed("div", f"lead grade-{said.grade}", p(tag("strong", {}, said.headline), f" {_missed(data)}"))
     warnings = [] if found.held_out else [classed("p", "note", _flattered(found))]
     warnings += _physics(data) + _bettered(data)
-    rows = [
-        tag(
-            "li",
-            {"class": f"grade-{joint.grade}"},
-            classed("span", "badge", WORDS[joint.grade]),
-            classed("span", "words", typeset(joint.sentence)),
-            tag("span", {"class": "meter", "aria-hidden": "true"}, _meter(joint.relative)),
-        )
-        for joint in found.joints
+    cards = [
+        _card("What next", [_advised(one) for one in said.advice]),
+        _card("Can such a robot exist?", [p(said.physical)]),
+        _card("What the log told", [p(said.data)]),
     ]
-    body = [classed("div", f"lead grade-{colour}", lead), *warnings]
+    rows = [_joint(joint) for joint in found.joints]
     listed = tag("ul", {"class": "verdicts", "aria-label": "Verdict for each joint"}, rows)
-    return Section("verdict", "Is the model good?", markup([*body, listed, classed("p", "fine", _scale(data))]))
+    body = [lead, *warnings, classed("div", "cards", cards), listed, classed("p", "fine", _scale(data))]
+    return Section("verdict", "Is the model good?", markup(body))
+
+
+def summary(data: ReportData) -> Summary:
+    """What a reader wants to know first."""
+    answers = {one["question"]: one["holds"] for one in data.feasibility}
+    names = [joint.name for joint in data.joints]
+    place = (data.robot_given, data.folder)
+    return summary_of(data.verdict, names, data.parameters, answers, can_exist(answers), *place)
+
+
+def _card(title: str, content: Sequence[Content]) -> Html:
+    return classed("div", "card", tag("h3", {}, title), content)
+
+
+def _advised(one: Advice) -> Html:
+    if not one.command:
+        return p(one.sentence)
+    command = tag("code", {"class": "command"}, one.command)
+    return classed("div", "advice", p(one.sentence), command)
+
+
+def _joint(one: JointVerdict) -> Html:
+    cause = classed("span", "cause", typeset(one.cause)) if one.cause and one.grade in WEAK else ""
+    words = classed("span", "words", typeset(one.sentence), " ", cause)
+    meter = tag(
+        "span", {"class": "meter", "aria-hidden": "true"}, _meter(1.0 if one.grade == "floor" else 1 - one.relative)
+    )
+    return tag("li", {"class": f"grade-{one.grade}"}, classed("span", "badge", WORDS[one.grade]), words, meter)
 
 
 def _flattered(found: VerdictData) -> str:
@@ -126,8 +111,11 @@ def _missed(data: ReportData) -> str:
     found, parts = data.verdict, [joint.relative for joint in data.verdict.joints]
     seen = "motion that it was not fitted to" if found.held_out else "the motion that it was fitted to"
     worst = max(range(len(parts)), key=parts.__getitem__)
+    noise = " (flat sensor noise)" if found.joints[worst].grade == "floor" else ""
     several = f" over all joints together, {percent(sum(parts) / len(parts))} in the mean over joints, and "
-    weakest = f"{several}{percent(parts[worst])} at {data.joints[worst].name}, the weakest" if len(parts) > 1 else ""
+    weakest = (
+        f"{several}{percent(parts[worst])} at {data.joints[worst].name}, the weakest{noise}" if len(parts) > 1 else ""
+    )
     return f"On {seen} it misses {percent(found.total)} of the torque{weakest}."
 
 
@@ -161,9 +149,9 @@ def _bettered(data: ReportData) -> list[Html]:
     return [classed("p", "note", "On the same samples ", link, f", {best.name}, misses less: {percent(best.total)}.")]
 
 
-def _meter(relative: float) -> Html:
+def _meter(explained: float) -> Html:
     """A bar as long as the part of the torque that is explained."""
-    return tag("span", {"style": f"width:{max(0.0, min(1.0, 1 - relative)):.1%}"})
+    return tag("span", {"style": f"width:{max(0.0, min(1.0, explained)):.1%}"})
 
 
 def torque_section(data: ReportData) -> Section | None:

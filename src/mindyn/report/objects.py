@@ -39,8 +39,9 @@ from mindyn.parameters.base import BaseParameters
 from mindyn.report.excitation_and_friction import excitation_section, friction_section
 from mindyn.report.findings import parameter_rows, verdict_data
 from mindyn.report.gathering import gather
+from mindyn.report.headlines import WORDS
 from mindyn.report.inputs import ReportInputs
-from mindyn.report.judgement import WORDS, torque_section
+from mindyn.report.judgement import torque_section
 from mindyn.report.parameter_table import parameter_section
 from mindyn.report.residuals import residual_section
 from mindyn.robots.robot import Robot

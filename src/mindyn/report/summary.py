@@ -6,11 +6,11 @@ import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from mindyn.errors import listed
 from mindyn.report.data import ParameterRow, State, VerdictData
-from mindyn.report.judgement import headline_of
+from mindyn.report.headlines import headline_of
 from mindyn.validation.validate import Grade
 
 NAMED: Final = 6
@@ -58,17 +58,18 @@ def summary_of(
     parameters: Sequence[ParameterRow],
     answers: Mapping[str, bool | None],
     exists: bool | None,
-    run: Mapping[str, Any],
+    robot: str = "",
+    folder: str = "",
 ) -> Summary:
     """The summary of a verdict and of what was found.
 
-    answers  to the questions of feasibility; empty where they were not asked
-    exists   whether an arm can have the values (`can_exist`)
-    run      record of the run, which names its robot and folder; empty: from Python
+    answers        to the questions of feasibility; empty where they were not asked
+    exists         whether an arm can have the values (`can_exist`)
+    robot, folder  of the run as they were typed; empty: it was made from Python
     """
     said, grade = headline_of(verdict, exists)
     physical = PHYSICAL[exists] if answers else UNWEIGHED
-    advice = _advice(verdict, joints, parameters, exists, _Words.of(run))
+    advice = _advice(verdict, joints, parameters, exists, _Words(robot, folder))
     return Summary(said, grade, missed(verdict, joints), physical, told(parameters), advice)
 
 
@@ -106,11 +107,6 @@ class _Words:
 
     robot: str = ""
     folder: str = ""
-
-    @classmethod
-    def of(cls, run: Mapping[str, Any]) -> _Words:
-        robot = run.get("robot")
-        return cls(str(robot.get("given", "")) if isinstance(robot, Mapping) else "", str(run.get("folder") or ""))
 
     def command(self, *words: str) -> str:
         return shlex.join(["mindyn", *words])

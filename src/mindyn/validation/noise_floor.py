@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.validation.prediction import Prediction
@@ -19,6 +20,8 @@ MOVING: Final = 0.02
 """Part of a joint's speed, in power, that may lie in the upper frequencies; with more, motion reaches there too, and
 what is flat may be the model's fault.
 """
+SPIKES: Final = 5.0
+"""Fourth moment in squares of the second; 3 for normal noise, 1.8 for rounding."""
 FEWEST_LINES: Final = 16
 
 
@@ -27,8 +30,8 @@ def noise_floor(made: Prediction) -> Array:
 
     The residual's power density S(f) has the median s over the upper half of the frequencies up to rate / 2; white
     noise of that density has the rms sqrt(s rate / 2). A sensor that filters has less noise up there, so that its
-    floor comes out too low, never too high. NaN where the motion itself reaches the upper half, or the log is too
-    short for a spectrum.
+    floor comes out too low, never too high. NaN where the motion itself reaches the upper half, where the residual is
+    spikes (at reversals, say, whose spectrum is flat as well), or the log is too short for a spectrum.
     """
     rate, segments = made.samples.rate_hz, made.samples.segments
     frequency, residual = spectrum(made.residual, segments, rate)
@@ -38,7 +41,15 @@ def noise_floor(made: Prediction) -> Array:
     _, speed = spectrum(made.samples.qd, segments, rate)
     if (speed[upper].sum(axis=0) > MOVING * speed.sum(axis=0)).any():
         return np.full(made.measured.shape[1], np.nan)
-    return np.asarray(np.sqrt(np.median(residual[upper], axis=0) * rate / 2))
+    floor = np.sqrt(np.median(residual[upper], axis=0) * rate / 2)
+    return np.where(_spread_evenly(made.residual[made.scored]), floor, np.nan)
+
+
+def _spread_evenly(left: Array) -> NDArray[np.bool_]:
+    """(n,) whether residuals (k, n) are like noise in time: their fourth moment is not that of spikes."""
+    centred = left - left.mean(axis=0)
+    square = np.mean(centred**2, axis=0)
+    return np.asarray(np.mean(centred**4, axis=0) <= SPIKES * square**2)
 
 
 def pooled_floor(predictions: Sequence[Prediction]) -> Array:

@@ -1,0 +1,51 @@
+"""The sentence and the word that a verdict gets."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mindyn.report.data import VerdictData
+from mindyn.validation.validate import Grade
+
+HEADLINES: Final[dict[Grade, str]] = {
+    "well": "The model is good.",
+    "floor": "The model is as good as its sensors can show.",
+    "roughly": "The model is usable, with care.",
+    "hardly": "The model is poor.",
+    "not": "The model does not explain the torque.",
+}
+USEFUL: Final = ("well", "floor", "roughly")
+UNEVEN: Final = "The model is good for some joints, not for all."
+UNJUDGED: Final = "Fits its own training data; not yet judged on other motion."
+JUDGED_BEFORE: Final = "Fits its own training data; judged on other motion when it was made."
+IMPOSSIBLE: Final = "It predicts the torque, but no arm can have these values."
+IMPOSSIBLE_UNEVEN: Final = "It predicts the torque of some joints only, and no arm can have these values."
+IMPOSSIBLE_FIT: Final = "Fits its own training data, but no arm can have these values."
+UNDECIDED: Final = "It predicts the torque; whether an arm can have these values could not be decided."
+WORDS: Final[dict[Grade, str]] = {
+    "well": "good",
+    "floor": "at the noise floor",
+    "roughly": "rough",
+    "hardly": "poor",
+    "not": "none",
+}
+
+
+def headline_of(found: VerdictData, exists: bool | None) -> tuple[str, Grade]:
+    """The headline of a verdict, and whether an arm can have the values, and the grade that colours it.
+
+    The rule: the grade of the total torque error; but no better than "roughly", with a sentence that says why, where
+    (1) no arm can have the values, or that could not be decided, (2) no held-out log was given, (3) some joint is
+    hardly explained or not at all.
+    """
+    if found.grade not in USEFUL:
+        return HEADLINES[found.grade], found.grade
+    even = all(joint.grade in USEFUL for joint in found.joints)
+    if not found.held_out:
+        unjudged = UNJUDGED if found.before is None else JUDGED_BEFORE
+        return IMPOSSIBLE_FIT if exists is False else unjudged, "roughly"
+    if not even:
+        return IMPOSSIBLE_UNEVEN if exists is False else UNEVEN, "roughly"
+    if exists:
+        return HEADLINES[found.grade], found.grade
+    return UNDECIDED if exists is None else IMPOSSIBLE, "roughly"
