@@ -22,7 +22,7 @@ from mindyn.estimators.estimator import Estimator
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.feasibility.physically_consistent import PhysicallyConsistent
 from mindyn.feasibility.priors import prior_of
-from mindyn.identification.trials import Score, Setting, Trials, kept_numbers
+from mindyn.identification.trials import Score, Setting, Trials
 from mindyn.notes import Note
 from mindyn.regression.block_gathering import Block
 from mindyn.regression.information import Information, combined
@@ -86,7 +86,7 @@ def _path(setting: Setting) -> Callable[[Rows], Array]:
     def beta(rows: Rows) -> Array:
         full, information = LeastSquares().fit(rows), rows.information
         R, z = information.stacked(full.joint_weights)
-        kept = kept_numbers(rows.regressor.parameters, setting.without)
+        kept = setting.kept(rows.regressor.parameters)
         path = elimination(R[:, kept].T @ R[:, kept], R[:, kept].T @ z)
         found = np.zeros(len(full.beta))
         found[kept] = path.betas[min(setting.dropped, len(path.betas) - 1)]

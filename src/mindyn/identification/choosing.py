@@ -16,8 +16,9 @@ from mindyn.identification.candidates import best_estimator
 from mindyn.identification.trials import Setting, Trials
 from mindyn.identification.tuning import Freedom, tuned
 from mindyn.logs.cleaning import LARGEST, STILL
-from mindyn.logs.conditioning import Conditioning
+from mindyn.logs.conditioning import Conditioning, number
 from mindyn.logs.cutoffs import noise_floor_cutoff
+from mindyn.logs.delay import joint_delay_notes
 from mindyn.logs.log import Log
 from mindyn.logs.reading import LogScan, sparse
 from mindyn.logs.resolving import cutoff_note, delay_note, resolve
@@ -94,6 +95,9 @@ def choose(
         score = CrossValidated(found.mean, found.total, trials.count)
         notes = _with_choices(notes, setting.conditioning, freedom)
         left_out = trials.left_out(setting) if freedom.rotors else ()
+        common = number(setting.conditioning.delay_s, "delay_s")
+        apart = joint_delay_notes(trials.delays(setting), common)
+        notes = (*notes, *(Note("doubt", sentence) for sentence in apart))
     if trials.timeline.repeated:
         notes = (*notes, Note("repetition", trials.timeline.sentence))
     chosen = setting.treatment(wanted)

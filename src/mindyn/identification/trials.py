@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import ceil, sqrt
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +20,12 @@ from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.estimators.essential import elimination
 from mindyn.logs.conditioning import Conditioning, number
+from mindyn.logs.delay import DelayScan
 from mindyn.logs.filters import SHORTEST_EDGE_S, edge_s, lowpass
 from mindyn.logs.log import Log
 from mindyn.logs.periods import Timeline, motion_timeline
 from mindyn.logs.pipeline import Conditioned, condition
+from mindyn.logs.samples import Samples
 from mindyn.parameters.parameter import Kind, Parameter
 from mindyn.regression.friction import Friction
 from mindyn.regression.gathering import segment_ends
@@ -33,6 +35,8 @@ from mindyn.regression.treatment import Treatment
 
 ROWS_PER_PERIOD: Final = 8
 """Rows kept for each period of the cut-off in a fit: what lies between them is interpolation."""
+LONGEST_DELAY_S: Final = 0.15
+"""By which torque and motion may be out of step."""
 REWEIGHTINGS: Final = 4
 SMALLEST: Final = 1e-12
 """Eigenvalues of the scaled normal matrix below this part of the largest count as zero in a trial."""
@@ -46,6 +50,7 @@ class Setting:
     filter_hz     low pass on columns and torque
     friction      shape of the friction columns
     without       kinds of parameter left out
+    driving       names of parameters of load-dependent friction that are left out: with them it would drive
     dropped       how many of the others are left out, the least supported first
     """
 
@@ -53,7 +58,12 @@ class Setting:
     filter_hz: float | None
     friction: Friction
     without: tuple[Kind, ...] = ()
+    driving: tuple[str, ...] = ()
     dropped: int = 0
+
+    def kept(self, parameters: Sequence[Parameter]) -> list[int]:
+        """Numbers of the parameters that are not left out, whatever is dropped of them."""
+        return [k for k, one in enumerate(parameters) if one.kind not in self.without and one.name not in self.driving]
 
     def treatment(self, asked: Treatment) -> Treatment:
         """The treatment that the setting makes of the one asked for."""
@@ -99,6 +109,15 @@ class _Fold:
     score: list[Array]
 
 
+class _Filtered(NamedTuple):
+    """First row of a segment, the row after its last, columns of every joint and torque (N, n) behind the filter."""
+
+    start: int
+    stop: int
+    columns: list[Array]
+    torque: Array
+
+
 def decimation_for(filter_hz: float | None, rate_hz: float) -> int:
     """Every how many filtered rows one carries all that the filter has left."""
     return 1 if filter_hz is None else max(1, int(rate_hz / (ROWS_PER_PERIOD * filter_hz)))
@@ -112,6 +131,7 @@ class Trials:
         self.fold_count = fold_count
         self.regressor = regressor
         self._samples: dict[Conditioning, Conditioned] = {}
+        self._filtered: dict[tuple[Conditioning, float | None, Friction], list[_Filtered]] = {}
         self._scores: dict[Setting, Score] = {}
 
     def score(self, setting: Setting) -> Score:
@@ -126,6 +146,7 @@ class Trials:
         """Trials of the same logs cut into another number of blocks."""
         made = Trials(self.logs, self.regressor, count)
         made.__dict__["timeline"] = self.timeline
+        made._samples, made._filtered = self._samples, self._filtered
         return made
 
     def along_time(self) -> Trials:
@@ -134,6 +155,7 @@ class Trials:
             return self
         made = Trials(self.logs, self.regressor, self.fold_count)
         made.__dict__["timeline"] = replace(self.timeline, repeats=1.0)
+        made._samples, made._filtered = self._samples, self._filtered
         return made
 
     @cached_property
@@ -158,7 +180,7 @@ class Trials:
     def left_out(self, setting: Setting) -> tuple[str, ...]:
         """Names of the parameters that a setting leaves out, those to be dropped told from all training rows."""
         regressor = self.regressor.with_friction(setting.friction)
-        kept = kept_numbers(regressor.parameters, setting.without)
+        kept = setting.kept(regressor.parameters)
         names = [name for k, name in enumerate(regressor.names) if k not in kept]
         if setting.dropped:
             matrix, right, _ = _fitted(self._folds(setting, regressor), kept, regressor)
@@ -166,21 +188,37 @@ class Trials:
             names += [regressor.names[kept[k]] for k in order]
         return tuple(names)
 
-    def reference(self, setting: Setting) -> tuple[float, ...]:
-        """Base values that all rows ask for: the reference of friction that depends on the load."""
+    def delays(self, setting: Setting) -> DelayScan:
+        """How well the columns of a setting explain the torque taken later or earlier than it takes it."""
+        samples = self.samples(setting.conditioning).samples
         regressor = self.regressor.with_friction(setting.friction)
-        kept = kept_numbers(regressor.parameters, setting.without)
+        directions = regressor.directions(samples.qd, samples.segments, samples.rate_hz)
+
+        def columns(rows: NDArray[np.intp]) -> list[Array]:
+            motion = (samples.q[rows], samples.qd[rows], samples.qdd[rows])
+            parts = regressor.parts(*motion, None if directions is None else directions[rows])
+            return [np.concatenate(arrays, axis=1) for arrays in parts]
+
+        return DelayScan(samples, columns, LONGEST_DELAY_S, samples.qd)
+
+    def values(self, setting: Setting) -> dict[Parameter, float]:
+        """What all rows ask for, zero for parameters that the setting leaves out."""
+        regressor = self.regressor.with_friction(setting.friction)
         folds = self._folds(setting, regressor)
         if not folds:
             raise InputError("the logs are too short to find the load of friction from: filters leave no row")
-        beta = _fitted(folds, kept, regressor)[2]
-        return tuple(beta[: regressor.base.count].tolist())
+        beta = _fitted(folds, setting.kept(regressor.parameters), regressor)[2]
+        return dict(zip(regressor.parameters, beta.tolist(), strict=True))
+
+    def reference(self, setting: Setting) -> tuple[float, ...]:
+        """Base values that all rows ask for: the reference of friction that depends on the load."""
+        return tuple(self.values(setting).values())[: self.regressor.base.count]
 
     def _cross_validated(self, setting: Setting, *, path: bool) -> list[Score]:
         """The score of the setting; with `path` also of dropping 1, 2, ... parameters."""
         regressor = self.regressor.with_friction(setting.friction)
         folds = self._folds(setting, regressor)
-        kept = kept_numbers(regressor.parameters, setting.without)
+        kept = setting.kept(regressor.parameters)
         steps = len(kept) if path else 1
         if len(folds) < 2:  # filters so slow that nothing is left to hold out
             return [Score(float("inf"), float("inf"))] * steps
@@ -199,18 +237,13 @@ class Trials:
         made = self.samples(setting.conditioning)
         samples, labels = made.samples, self._labels(made)
         rate, cutoff = samples.rate_hz, setting.filter_hz
-        directions = regressor.directions(samples.qd, samples.segments, rate)
-        parts = regressor.parts(samples.q, samples.qd, samples.qdd, directions)
-        columns = [np.concatenate(arrays, axis=1) for arrays in parts]
         step = decimation_for(cutoff, rate)
         trim = ceil(edge_s(cutoff) * rate)
         edge = ceil(SHORTEST_EDGE_S * rate)
         slow = setting.conditioning.slow_speed
         slowest = -1.0 if slow is None else slow
         folds: dict[int, list[_Fold]] = {}
-        for start, stop in segment_ends(samples.segments):
-            smooth = [lowpass(Y[start:stop], cutoff, rate) for Y in columns]
-            torque = lowpass(samples.tau[start:stop], cutoff, rate)
+        for start, stop, smooth, torque in self._filtered_columns(setting, regressor, samples):
             for label, first, last in _runs(labels[start:stop]):
                 fit = np.arange(first + trim, last - trim, step)
                 score = np.arange(max(first, edge), min(last, stop - start - edge))
@@ -219,6 +252,26 @@ class Trials:
                     one = _fold(smooth, torque, samples.tau[start:stop], [fit[m] for m in moving.T], score)
                     folds.setdefault(label, []).append(one)
         return [_summed(parts) for _, parts in sorted(folds.items())]
+
+    def _filtered_columns(self, setting: Setting, regressor: Regressor, samples: Samples) -> list[_Filtered]:
+        """Columns and torque of every segment behind the parallel filter; those of one setting are kept."""
+        cutoff, rate = setting.filter_hz, samples.rate_hz
+        key = setting.conditioning.for_prediction(), cutoff, setting.friction
+        if key not in self._filtered:
+            directions = regressor.directions(samples.qd, samples.segments, rate)
+            parts = regressor.parts(samples.q, samples.qd, samples.qdd, directions)
+            columns = [np.concatenate(arrays, axis=1) for arrays in parts]
+            self._filtered.clear()
+            self._filtered[key] = [
+                _Filtered(
+                    start,
+                    stop,
+                    [lowpass(Y[start:stop], cutoff, rate) for Y in columns],
+                    lowpass(samples.tau[start:stop], cutoff, rate),
+                )
+                for start, stop in segment_ends(samples.segments)
+            ]
+        return self._filtered[key]
 
     def _labels(self, made: Conditioned) -> NDArray[np.int64]:
         """(N,) the number of the block that each sample is held out with."""
@@ -265,11 +318,6 @@ def _fold(
         rows = np.column_stack([Y[score], torque[score, joint]])
         scores.append(rows.T @ rows)
     return _Fold(fits, [max(1, len(rows)) for rows in fit], scores)
-
-
-def kept_numbers(parameters: Sequence[Parameter], without: tuple[Kind, ...]) -> list[int]:
-    """Numbers of the parameters that are of none of these kinds."""
-    return [k for k, one in enumerate(parameters) if one.kind not in without]
 
 
 def _fitted(folds: Sequence[_Fold], kept: list[int], regressor: Regressor) -> tuple[Array, Array, Array]:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from math import isinf, prod
 from typing import Final
 
-from mindyn.identification.trials import Setting, Trials, changed, kept_numbers, rate_of
+from mindyn.identification.trials import Setting, Trials, changed, rate_of
+from mindyn.logs.conditioning import number
 from mindyn.parameters.parameter import Kind
 from mindyn.regression.friction import SHAPES, Friction
 from mindyn.robots.friction_laws import LOAD_SHAPES
@@ -50,18 +51,18 @@ class Freedom:
 
 
 def tuned(trials: Trials, start: Setting, freedom: Freedom, progress: Progress) -> Setting:
-    """The setting after two rounds through filter, friction direction, motion, delay; then shapes and rotor inertia."""
+    """The setting after two rounds through filter, delay and friction's direction; then shapes and rotor inertia."""
     best, timed = start, trials.along_time()
     for _ in range(2):
         best = _filters(timed, best, freedom)
         progress(_line("filter", timed, best))
+        if freedom.delay:
+            best = _delay(timed, best)
+            progress(_line("delay", timed, best))
         if freedom.friction:
             best = _better(timed, best, _directions(best), 1.0)
             best = _better(timed, best, [changed(best, slow_speed=v) for v in SLOW_SPEEDS], WORTHWHILE)
             progress(_line("friction", timed, best))
-        if freedom.delay:
-            best = _delay(timed, best)
-            progress(_line("delay", timed, best))
     if freedom.friction:
         best = _shapes(trials, loaded(trials, best))
         progress(_line("friction shape", trials, best))
@@ -93,9 +94,9 @@ def _essential(trials: Trials, best: Setting, freedom: Freedom) -> Setting:
 def _least_supported(foldings: Sequence[Trials], setting: Setting) -> tuple[Setting, float]:
     """The setting with the best number of parameters dropped, and its error over all foldings."""
     parameters = foldings[0].regressor.with_friction(setting.friction).parameters
-    count = len(kept_numbers(parameters, setting.without))
+    count = len(setting.kept(parameters))
     others = [replace(setting, dropped=k) for k in range(max(1, round(MOST_DROPPED * count)))]
-    errors = [prod(one.score(other).criterion for one in foldings) for other in others]
+    errors = [_error(foldings, other) for other in others]
     return others[errors.index(min(errors))], min(errors)
 
 
@@ -171,7 +172,14 @@ def _directions(best: Setting) -> list[Setting]:
 
 
 def _delay(trials: Trials, best: Setting) -> Setting:
-    """Pattern search: a step either way while it helps, then half the step."""
+    """The delay that the smooth torque asks for, over the whole range; then steps either way while they help.
+
+    A search from no delay ends in the nearest valley, where friction that turns over early stands in for a part of the
+    delay. The scan leaves out rows in which it turns over (`DelayScan`); what it finds must predict held-out blocks
+    better, like any other step.
+    """
+    scanned = number(best.conditioning.delay_s, "delay_s") + trials.delays(best).best().seconds
+    best = _better(trials, best, [changed(best, delay_s=scanned)], 1.0)
     rate = rate_of(best.conditioning)
     step = 1 / (20 * min(best.filter_hz or 0.2 * rate, 0.2 * rate))
     smallest = step / 5
@@ -193,17 +201,51 @@ def loaded(trials: Trials, best: Setting) -> Setting:
     """Friction that grows with the load, alike or not while the load is driven and braked, where it predicts better.
 
     The reference of the load is what all training rows ask for without such friction, and then with it: the columns
-    of blocks that are held out have seen no other torque of theirs than that of the rigid links.
+    of blocks that are held out have seen no other torque of theirs than that of the rigid links. At joints where it
+    would drive, f_load < |f_driving|, it is something else, a gain or a spring, and is left out. It is freedom at every
+    joint, so that it is compared over several numbers of blocks, as parameters to be left out are.
     """
     if trials.regressor.load_obstacle() or isinf(trials.score(best).criterion):
         return best
+    foldings = [trials.with_folds(folds) for folds in FOLDINGS]
     taken, reference = best.friction.shapes, trials.reference(best)
-    wanted = [(*taken, *LOAD_SHAPES[:count]) for count in range(1, len(LOAD_SHAPES) + 1)]
-    others = [replace(best, friction=replace(best.friction, shapes=one, reference=reference)) for one in wanted]
-    moved = _better(trials, best, others, WORTHWHILE)
-    if moved is best:
+    error, found = WORTHWHILE ** len(foldings) * _error(foldings, best), best
+    for count in range(1, len(LOAD_SHAPES) + 1):
+        shapes = (*taken, *LOAD_SHAPES[:count])
+        wanted = replace(best, friction=replace(best.friction, shapes=shapes, reference=reference))
+        one = _braking(trials, wanted)
+        if one is not None and (now := _error(foldings, one)) < error:
+            error, found = WORTHWHILE ** len(foldings) * now, one
+    if found is best:
         return best
-    return replace(moved, friction=replace(moved.friction, reference=trials.reference(moved)))
+    return replace(found, friction=replace(found.friction, reference=trials.reference(found)))
+
+
+def _error(foldings: Sequence[Trials], setting: Setting) -> float:
+    """Product of the errors over several numbers of blocks."""
+    return prod(one.score(setting).criterion for one in foldings)
+
+
+def _braking(trials: Trials, setting: Setting) -> Setting | None:
+    """The setting without load-dependent friction at joints where it would drive; None where that is all of it.
+
+    First the difference of driven and braked loads goes, which is told like a gain, then the rest. What is left
+    may change sign when some go: as often as there are such parameters, at most.
+    """
+    regressor = trials.regressor.with_friction(setting.friction)
+    joints = {one.link_or_joint for one in regressor.parameters if one.load_shape}
+    for _ in range(len(LOAD_SHAPES) * len(joints)):
+        values = {(one.load_shape, one.link_or_joint): (one.name, v) for one, v in trials.values(setting).items()}
+        gone = []
+        for joint in joints:
+            own = {shape: values[shape, joint] for shape in LOAD_SHAPES if (shape, joint) in values}
+            (_, mean), (_, half) = own["load"], own.get("driving", ("", 0.0))
+            gone += [name for shape, (name, _) in own.items() if mean <= 0 or (shape == "driving" and mean < abs(half))]
+        if set(gone) <= set(setting.driving):
+            break
+        setting = replace(setting, driving=tuple(sorted({*setting.driving, *gone})))
+    names = {one.name for one in regressor.parameters if one.load_shape}
+    return None if names <= set(setting.driving) else setting
 
 
 def _shapes(trials: Trials, best: Setting) -> Setting:

@@ -24,6 +24,8 @@ LONGEST_DELAY_S: Final = 0.1
 SCAN_STEPS: Final = 20
 COMPARED_ROWS: Final = 2500
 FEWEST_COMPARED: Final = 100
+BINOMIAL: Final = np.array([1, 4, 6, 4, 1]) / 16
+"""Weights of neighbouring rows of the torque that is compared: symmetric, so that they delay nothing."""
 NOTICEABLE: Final = 0.5
 """A delay is reported when it lowers the unexplained torque to less than this part; without a model, slow motions in
 step are explained to 0.74 by a wrong one."""
@@ -48,26 +50,110 @@ def joint_columns(q: Array, qd: Array, qdd: Array) -> Array:
     return np.concatenate([np.broadcast_to(shared[:, None, :], (len(q), n, shared.shape[1])), own], axis=2)
 
 
-def estimate_delay(samples: Samples, columns: Columns = joint_columns, longest_s: float = LONGEST_DELAY_S) -> Delay:
-    """The delay at which a least-squares fit of the columns leaves the least torque; a scan, then a bounded search.
+class DelayScan:
+    """How much of each joint's torque a fit of columns leaves, the torque taken some seconds later than the motion.
 
-    Joints count alike. Rows nearer than the longest delay to a segment's ends are not compared, and of the others at
-    most `COMPARED_ROWS`, evenly spread: a delay needs no more.
+    Rows nearer than the longest delay to a segment's ends are not compared, and of the others at most `COMPARED_ROWS`,
+    evenly spread: a delay needs no more. Nor are, of a joint whose friction turns over meanwhile, the rows within the
+    longest delay of that: what happens in single rows there says less of the timing than it would seem, and friction's
+    own shape would pass for a delay.
+
+    columns    for sample numbers (r,) the columns of every joint, arrays (r, p_j)
+    direction  (N, n) speeds whose sign friction follows; None: all rows are alike
     """
-    rows = _compared_rows(samples.segments, int(np.ceil(longest_s * samples.rate_hz)) + 2 * SHIFT_REACH)
-    if len(rows) < FEWEST_COMPARED:
-        return Delay(0.0, 1.0, 1.0)
-    bases = _bases(columns(samples.q[rows], samples.qd[rows], samples.qdd[rows]))
 
-    def unexplained(seconds: float) -> float:
+    def __init__(
+        self,
+        samples: Samples,
+        columns: Callable[[NDArray[np.intp]], Sequence[Array]],
+        longest_s: float = LONGEST_DELAY_S,
+        direction: Array | None = None,
+    ) -> None:
+        self.samples, self.longest_s = samples, longest_s
+        reach = int(np.ceil(longest_s * samples.rate_hz))
+        self.rows = _compared_rows(samples.segments, reach + 2 * SHIFT_REACH)
+        # Interpolation takes noise near half the rate out of a torque between rows, which would pass for a good fit.
+        self._torque = np.stack([np.convolve(one, BINOMIAL, mode="same") for one in samples.tau.T], axis=1)
+        self.is_enough = len(self.rows) >= FEWEST_COMPARED
+        self._parts: list[tuple[NDArray[np.intp], Array]] = []
+        for joint, Y in enumerate(columns(self.rows) if self.is_enough else ()):
+            kept = np.arange(len(self.rows))
+            if direction is not None:
+                steady = kept[_steady(direction[:, joint], reach)[self.rows]]
+                kept = steady if len(steady) >= max(FEWEST_COMPARED, 2 * Y.shape[1]) else kept
+            self._parts.append((self.rows[kept], _basis(Y[kept])))
+
+    def unexplained(self, seconds: float) -> Array:
+        """(n,) |tau - projection|^2 / |tau - mean|^2 of every joint with torque, 1 of others."""
+        return np.array([self._share(joint, seconds) for joint in range(len(self._parts))])
+
+    def best(self) -> Delay:
+        """The common delay; joints count alike."""
+        return self._least(lambda seconds: float(self.unexplained(seconds).mean()))
+
+    def best_of(self, joint: int) -> Delay:
+        """The delay of one joint's torque by itself."""
+        return self._least(lambda seconds: self._share(joint, seconds))
+
+    def _share(self, joint: int, seconds: float) -> float:
+        rows, U = self._parts[joint]
         # A torque logged later is a torque to be moved earlier: a negative delay.
-        return _unexplained(delayed_at(samples.tau, -seconds * samples.rate_hz, rows), bases)
+        torque = delayed_at(self._torque[:, joint], -seconds * self.samples.rate_hz, rows)
+        centred = float(((torque - torque.mean()) ** 2).sum())
+        if not centred > 0:
+            return 1.0
+        return max(0.0, float(torque @ torque) - float(((U.T @ torque) ** 2).sum())) / centred
 
-    scan = np.linspace(-longest_s, longest_s, 2 * SCAN_STEPS + 1)
-    best = int(np.argmin([unexplained(value) for value in scan]))
-    bounds = (scan[max(0, best - 1)], scan[min(len(scan) - 1, best + 1)])
-    found = minimize_scalar(unexplained, bounds=bounds, method="bounded", options={"xatol": 0.01 / samples.rate_hz})
-    return Delay(float(found.x), float(found.fun), unexplained(0.0))
+    def _least(self, unexplained: Callable[[float], float]) -> Delay:
+        """A scan of the whole range, then a bounded search between its neighbours."""
+        if not self.is_enough:
+            return Delay(0.0, 1.0, 1.0)
+        scan = np.linspace(-self.longest_s, self.longest_s, 2 * SCAN_STEPS + 1)
+        best = int(np.argmin([unexplained(value) for value in scan]))
+        bounds = (scan[max(0, best - 1)], scan[min(len(scan) - 1, best + 1)])
+        xatol = 0.01 / self.samples.rate_hz
+        found = minimize_scalar(unexplained, bounds=bounds, method="bounded", options={"xatol": xatol})
+        return Delay(float(found.x), float(found.fun), unexplained(0.0))
+
+
+def joint_delay_notes(scan: DelayScan, common_s: float) -> list[str]:
+    """A sentence where one joint's torque comes earlier or later than the others', which no common delay puts right.
+
+    common_s  delay that the samples of the scan were made with
+    """
+    names = scan.samples.joint_names
+    found = [scan.best_of(joint) for joint in range(len(names))] if scan.is_enough else []
+    shown = [one.unexplained < NOTICEABLE * one.unexplained_without for one in found]
+    apart = [ok and abs(one.seconds) * scan.samples.rate_hz > 1 for ok, one in zip(shown, found, strict=True)]
+    if not any(apart):
+        return []
+    told = [
+        f"{name} {1e3 * (common_s + (one.seconds if out else 0.0)):.3g} ms"
+        for name, one, out in zip(names, found, apart, strict=True)
+    ]
+    most = max((one for one, out in zip(found, apart, strict=True) if out), key=lambda one: abs(one.seconds))
+    return [
+        f"torques of the joints are out of step with each other: after the motion come {', '.join(told)}; unexplained "
+        f"torque there {100 * most.unexplained_without:.2g} %, then {100 * most.unexplained:.2g} %; one delay serves "
+        "all joints, so log the torques at one instant, or shift their columns"
+    ]
+
+
+def _steady(speed: Array, reach: int) -> NDArray[np.bool_]:
+    """(N,) whether the sign of a speed is the same from `reach` rows before to as many after."""
+    turns = np.concatenate([[0], np.cumsum(np.diff(np.sign(speed)) != 0)])
+    padded = np.pad(turns, reach, mode="edge")
+    return np.asarray(padded[2 * reach :] == padded[: len(turns)])
+
+
+def estimate_delay(samples: Samples, columns: Columns = joint_columns, longest_s: float = LONGEST_DELAY_S) -> Delay:
+    """The common delay at which a least-squares fit of the columns leaves the least torque (`DelayScan`)."""
+
+    def of_joints(rows: NDArray[np.intp]) -> list[Array]:
+        Y = columns(samples.q[rows], samples.qd[rows], samples.qdd[rows])
+        return [Y[:, j] if Y.ndim == 3 else Y[:, j : j + 1] for j in range(Y.shape[1])]
+
+    return DelayScan(samples, of_joints, longest_s).best()
 
 
 def _compared_rows(segments: NDArray[np.int64], margin: int) -> NDArray[np.intp]:
@@ -78,24 +164,10 @@ def _compared_rows(segments: NDArray[np.int64], margin: int) -> NDArray[np.intp]
     return np.asarray(rows[:: 1 + len(rows) // COMPARED_ROWS])
 
 
-def _bases(Y: Array) -> list[Array]:
-    """For each joint an orthonormal basis of its columns; Y (N, n, p) or (N, n)."""
-    Y = Y if Y.ndim == 3 else Y[:, :, None]
-    bases = []
-    for j in range(Y.shape[1]):
-        U, s, _ = np.linalg.svd(Y[:, j] / np.maximum(np.linalg.norm(Y[:, j], axis=0), 1e-300), full_matrices=False)
-        bases.append(np.asarray(U[:, s > 1e-10 * s[0]]))
-    return bases
-
-
-def _unexplained(tau: Array, bases: Sequence[Array]) -> float:
-    """Mean over joints of |tau - projection|^2 / |tau - mean|^2."""
-    shares = []
-    for torque, U in zip(tau.T, bases, strict=True):
-        centred = float(((torque - torque.mean()) ** 2).sum())
-        if centred > 0:
-            shares.append(max(0.0, float(torque @ torque) - float(((U.T @ torque) ** 2).sum())) / centred)
-    return float(np.mean(shares)) if shares else 1.0
+def _basis(Y: Array) -> Array:
+    """An orthonormal basis of columns (r, p)."""
+    U, s, _ = np.linalg.svd(Y / np.maximum(np.linalg.norm(Y, axis=0), 1e-300), full_matrices=False)
+    return np.asarray(U[:, s > 1e-10 * s[0]])
 
 
 def chosen_delay(parts: Sequence[Log], c: Conditioning) -> float:
