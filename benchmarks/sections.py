@@ -18,8 +18,9 @@ from textwrap import fill
 RECORDS = Path(__file__).parent / "records"
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 ORDER = (
-    *("kernels", "calls", "joints", "gpu", "rollouts", "regression", "streaming", "consistent_fit", "report"),
-    *("certificate", "excitation_designs", "excitation_deviations", "excitation_peer", "methods", "real_methods"),
+    *("kernels", "calls", "joints", "gpu", "gpu_identification", "rollouts", "regression", "streaming"),
+    *("consistent_fit", "report", "certificate", "excitation_designs", "excitation_deviations", "excitation_peer"),
+    *("methods", "real_methods"),
 )
 """Names of the records in the order of the page."""
 HEAD = """# Benchmarks

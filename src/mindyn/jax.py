@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any
 
 from mindyn.errors import MissingExtraError
-from mindyn.kernels.differentiable import Op, Ops
+from mindyn.kernels.differentiable import DifferentiableModel, Op
 from mindyn.kernels.model import Model
 
 try:
@@ -24,32 +24,12 @@ except ImportError as error:
     raise MissingExtraError("mindyn.jax needs JAX", hint="pip install 'mindyn[jax]'") from error
 
 
-class JaxModel:
+class JaxModel(DifferentiableModel):
     """Equations of a model on JAX arrays; the arguments are those of the `Model`'s own functions.
 
     Works under `jit`, `vmap`, `grad` and `jacrev`, and derivatives of any order, by reverse mode: kernels are called
     on the host (`jax.pure_callback`), so that `jvp` and `jacfwd` do not apply.
     """
-
-    def __init__(self, model: Model) -> None:
-        self._ops = Ops(model)
-        self.model = model
-
-    def inverse_dynamics(self, q: Any, qd: Any, qdd: Any, *given: Any) -> Any:
-        """tau (..., n) = M(q) qdd + C(q, qd) qd + G(q); with drives, with rotors, friction and offsets."""
-        return self("inverse_dynamics", q, qd, qdd, *given)
-
-    def forward_dynamics(self, q: Any, qd: Any, tau: Any, *given: Any) -> Any:
-        """qdd (..., n) under torques tau."""
-        return self("forward_dynamics", q, qd, tau, *given)
-
-    def regressor(self, q: Any, qd: Any, qdd: Any) -> Any:
-        """Y (..., n, count) with tau = Y beta."""
-        return self("regressor", q, qd, qdd)
-
-    def energy(self, q: Any, qd: Any, *given: Any) -> Any:
-        """(..., 2): kinetic and potential energy."""
-        return self("energy", q, qd, *given)
 
     def __call__(self, name: str, *arrays: Any, link: str | None = None) -> Any:
         """Any equation of the model by name."""

@@ -6,6 +6,7 @@ import ctypes
 import shutil
 import subprocess
 
+import casadi as ca
 import numpy as np
 import pytest
 from closeness import assert_close
@@ -19,12 +20,23 @@ from mindyn.kernels.tracing import trace
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no g++ on this machine")
 
 PUMA = puma_like()
+
+
+def divided_inertia(arm):
+    """The first row of M(q) over its first entry: several divisions by one number."""
+    q = ca.SX.sym("q", 6)
+    M = inertia_matrix(arm)(q)
+    return ca.Function("divided", [q], [M[0, :].T / M[0, 0]], ["q"], ["x"])
+
+
 FUNCTIONS = {
     "six_joints": inverse_dynamics(PUMA),
     "eight_joints": inverse_dynamics(random_arm(8)),
     "matrix": inertia_matrix(PUMA),
     "wide": regressor(random_arm(4)),
     "parameters": inverse_dynamics(PUMA, phi_as_input=True),
+    "whole_rows": inertia_matrix(random_arm(8)),
+    "divided": divided_inertia(PUMA),
 }
 
 SHIM = """
@@ -40,6 +52,7 @@ SHIM = """
 #define __launch_bounds__(n)
 #define __shared__ static
 using std::min;
+static float __fdividef(float a, float b) { return a / b; }
 struct Index { int x; };
 static thread_local Index threadIdx, blockIdx;
 static std::barrier<> warp(32);

@@ -31,6 +31,8 @@ _FUNCTIONS: dict[str, Callable[..., SX]] = {
     **{name: getattr(casadi, name) for name in ("sin", "cos", "tan", "sqrt", "exp", "log", "tanh", "sign", "atan2")},
     "abs": casadi.fabs,
 }
+SYMBOLIC_FUNCTIONS = _FUNCTIONS
+"""What the functions of a formula are over symbols."""
 
 
 def drive_torques(robot: Robot, q: SX, qd: SX, qdd: SX, parameters: SX | None = None, rigid: SX | None = None) -> SX:

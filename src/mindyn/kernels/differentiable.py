@@ -7,6 +7,7 @@ other: one for all samples, or one for each.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from functools import cached_property
 from math import prod
 from typing import Any
@@ -17,8 +18,13 @@ from numpy.typing import NDArray
 
 from mindyn.equations.catalogue import EQUATIONS, Function
 from mindyn.errors import InputError, RobotError, unknown_name
+from mindyn.kernels.cuda_source import cuda_source
+from mindyn.kernels.device import DeviceFunction, kind_of, on_device
+from mindyn.kernels.gpu import import_cupy
 from mindyn.kernels.kernel import Kernel
 from mindyn.kernels.model import MATRICES, Model
+from mindyn.kernels.source_text import Described
+from mindyn.kernels.tracing import trace
 
 Shape = tuple[int, ...]
 
@@ -32,6 +38,7 @@ class Op:
         self.name: str = function.name()
         self.input_names: list[str] = function.name_in()
         self._kernels: dict[np.dtype[Any], Kernel] = {}
+        self._on_device: dict[frozenset[str], DeviceFunction] = {}
 
     @cached_property
     def input_shapes(self) -> tuple[Shape, ...]:
@@ -71,6 +78,40 @@ class Op:
         out = kernel(*given)
         return (out,) if len(self.output_shapes) == 1 else tuple(out)
 
+    def run_on_device(self, *arrays: Any) -> tuple[Any, ...]:
+        """The outputs for arrays of one precision on a GPU, through DLPack; inputs that are one for all stay one."""
+        cupy = import_cupy()
+        batch = self.batch([tuple(array.shape) for array in arrays])
+        given, shared = [], set()
+        for name, own, array in zip(self.input_names, self.input_shapes, arrays, strict=True):
+            seen = on_device(cupy, array)
+            if prod(batch) > 1 and prod(seen.shape) == prod(own):
+                shared.add(name)
+                given.append(seen.reshape(own))
+            else:
+                given.append(cupy.broadcast_to(seen, batch + own))
+        results = self.device_function(frozenset(shared))(*given)
+        back = kind_of(arrays[0])
+        return tuple(back(one) for one in (results if isinstance(results, tuple) else (results,)))
+
+    def device_function(self, shared: frozenset[str]) -> DeviceFunction:
+        """The function in CUDA, with inputs that are one sample for the whole batch."""
+        if shared not in self._on_device:
+            self._on_device[shared] = DeviceFunction(
+                import_cupy(),
+                self.device_source(shared),
+                self.name,
+                list(zip(self.input_names, self.input_shapes, strict=True)),
+                self.output_shapes,
+                sorted(shared),
+            )
+        return self._on_device[shared]
+
+    def device_source(self, shared: frozenset[str]) -> str:
+        """Its CUDA."""
+        program = trace(self.function, self._own_matrices)
+        return cuda_source([Described(program, self.name, "")], self.name, sorted(shared))
+
     def batch(self, shapes: list[Shape]) -> Shape:
         """The batch shape that the inputs broadcast to; an error that names the input that does not fit."""
         if len(shapes) != len(self.input_names):
@@ -94,12 +135,16 @@ class Op:
             for shape, own in zip(shapes, self.input_shapes, strict=True)
         ]
 
+    @property
+    def _own_matrices(self) -> list[str]:
+        return [name for name in (*self.input_names, *self.function.name_out()) if name in self.matrices]
+
     def _kernel(self, dtype: np.dtype[Any]) -> Kernel:
         if dtype not in self._kernels:
             self._kernels[dtype] = Kernel(
                 self.function,
                 dtype=dtype,
-                matrices=[name for name in (*self.input_names, *self.function.name_out()) if name in self.matrices],
+                matrices=self._own_matrices,
                 check_finite=False,
             )
         return self._kernels[dtype]
@@ -125,3 +170,31 @@ class Ops:
         if key not in self._ops:
             self._ops[key] = Op(self.model.casadi(name, link))
         return self._ops[key]
+
+
+class DifferentiableModel(ABC):
+    """Equations of a model on the arrays of a framework; the arguments are those of the `Model`'s own functions."""
+
+    def __init__(self, model: Model) -> None:
+        self._ops = Ops(model)
+        self.model = model
+
+    @abstractmethod
+    def __call__(self, name: str, *arrays: Any, link: str | None = None) -> Any:
+        """Any equation of the model by name."""
+
+    def inverse_dynamics(self, q: Any, qd: Any, qdd: Any, *given: Any) -> Any:
+        """tau (..., n) = M(q) qdd + C(q, qd) qd + G(q); with drives, with rotors, friction and offsets."""
+        return self("inverse_dynamics", q, qd, qdd, *given)
+
+    def forward_dynamics(self, q: Any, qd: Any, tau: Any, *given: Any) -> Any:
+        """qdd (..., n) under torques tau."""
+        return self("forward_dynamics", q, qd, tau, *given)
+
+    def regressor(self, q: Any, qd: Any, qdd: Any) -> Any:
+        """Y (..., n, count) with tau = Y beta."""
+        return self("regressor", q, qd, qdd)
+
+    def energy(self, q: Any, qd: Any, *given: Any) -> Any:
+        """(..., 2): kinetic and potential energy."""
+        return self("energy", q, qd, *given)

@@ -1,16 +1,12 @@
-"""Kernels on a GPU through CuPy: arrays (..., n) of the device in, arrays of the device out."""
+"""Kernels on a GPU: arrays (..., n) of CuPy, PyTorch or JAX on the device in, arrays of the same kind out."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from math import prod
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from mindyn.errors import InputError, MissingExtraError
-from mindyn.kernels.cuda_source import THREADS, cuda_source
-from mindyn.kernels.program import Program
+from mindyn.errors import MissingExtraError
+from mindyn.kernels.cuda_source import cuda_source
+from mindyn.kernels.device import DeviceFunction
 
 if TYPE_CHECKING:
     from mindyn.kernels.model import Model
@@ -29,55 +25,28 @@ def import_cupy() -> Any:
 
 
 class GpuModel:
-    """The equations of a model on a GPU: `gpu("inverse_dynamics", q, qd, qdd)` on CuPy arrays (..., n).
+    """The equations of a model on a GPU: `gpu("inverse_dynamics", q, qd, qdd)` on arrays (..., n) of the device.
 
-    float32 and float64 arrays are computed in their own precision. Batch dimensions must be equal.
+    CuPy arrays, and tensors and arrays of PyTorch and JAX through DLPack, without copies; results are of the same kind.
+    float32 and float64 are computed in their own precision. Batch dimensions must be equal.
     """
 
     def __init__(self, model: Model) -> None:
         self._cupy = import_cupy()
         self._model = model
-        self._loaded: dict[tuple[str, str], tuple[Any, Program]] = {}
+        self._loaded: dict[str, DeviceFunction] = {}
 
     def __call__(self, name: str, *arrays: Any, out: Any = None) -> Any:
         """The equation for a batch; `out` is an array of the device to write into."""
-        dtype = np.dtype(arrays[0].dtype) if arrays and hasattr(arrays[0], "dtype") else np.dtype(np.float64)
-        run, program = self._kernel(name, dtype)
-        given = [self._cupy.ascontiguousarray(self._cupy.asarray(array, dtype=dtype)) for array in arrays]
-        batch = self._batch(program, given)
-        result = self._cupy.empty(batch + program.outputs[0].shape, dtype) if out is None else out
-        if result.dtype != dtype or result.shape != batch + program.outputs[0].shape or not result.flags.c_contiguous:
-            raise InputError(f"out must be a contiguous {dtype} array of shape {batch + program.outputs[0].shape}")
-        count = prod(batch)
-        if count:
-            run(((count + THREADS - 1) // THREADS,), (THREADS,), (*given, result, np.int64(count)))
-        return result
+        return self.function(name)(*arrays, out=out)
 
-    def _kernel(self, name: str, dtype: np.dtype[Any]) -> tuple[Any, Program]:
-        suffix = {"float32": "f32", "float64": "f64"}.get(dtype.name)
-        if suffix is None:
-            raise InputError(f"{dtype} arrays given; a GPU computes in float32 or float64")
-        if (name, suffix) not in self._loaded:
+    def function(self, name: str) -> DeviceFunction:
+        """The equation of a name, compiled by CuPy when first asked for."""
+        if name not in self._loaded:
             (described,) = self._model.described([name])
-            module = self._cupy.RawModule(code=cuda_source([described], self._model.title(), self._model.shared))
-            self._loaded[name, suffix] = (module.get_function(f"{name}_{suffix}"), described.program)
-        return self._loaded[name, suffix]
-
-    def _batch(self, program: Program, arrays: Sequence[Any]) -> tuple[int, ...]:
-        if len(arrays) != len(program.inputs):
-            wanted = ", ".join(one.name for one in program.inputs)
-            raise InputError(f"{len(arrays)} arrays given, but {program.name} takes: {wanted}")
-        batches = set()
-        for one, array in zip(program.inputs, arrays, strict=True):
-            split = array.ndim - len(one.shape)
-            if split < 0 or array.shape[split:] != one.shape:
-                raise InputError(
-                    f"{one.name}: has shape {array.shape}, but (..., {', '.join(map(str, one.shape))}) is needed"
-                )
-            if one.name in self._model.shared and split:
-                raise InputError(f"{one.name}: has shape {array.shape}, but one {one.shape} for all samples is needed")
-            if one.name not in self._model.shared:
-                batches.add(array.shape[:split])
-        if len(batches) > 1:
-            raise InputError(f"batch shapes differ: {sorted(batches)}")
-        return batches.pop() if batches else ()
+            source = cuda_source([described], self._model.title(), self._model.shared)
+            program, shared = described.program, self._model.shared
+            inputs = [(one.name, one.shape) for one in program.inputs]
+            outputs = [one.shape for one in program.outputs]
+            self._loaded[name] = DeviceFunction(self._cupy, source, name, inputs, outputs, shared)
+        return self._loaded[name]

@@ -63,11 +63,11 @@ class Described:
 
 
 def identifier(name: str, taken: Sequence[str] = ()) -> str:
-    """A C identifier like `name`, neither reserved nor in `taken`; `v12`, `v12_sines`, `mindyn_sincos8` are ours."""
+    """A C identifier like `name`, neither reserved nor in `taken`; `v12`, `r12`, `v12_sines`, ... are ours."""
     text = re.sub(r"[^A-Za-z0-9_]", "_", name)
     if not text or not text[0].isalpha():
         text = f"x_{text}"
-    if text in _RESERVED or re.fullmatch(r"v\d+(_[a-z]+)?|mindyn_sincos\d+", text):
+    if text in _RESERVED or re.fullmatch(r"[crsv]\d+(_[a-z]+)?|mindyn_sincos\d+", text):
         text += "_"
     while text in taken:
         text += "_"

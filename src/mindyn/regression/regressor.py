@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final
@@ -165,6 +166,15 @@ class Regressor:
         count = len(self._matrix) + len(self.friction.joint_side)
         hidden = np.flatnonzero(~self._matrix.any(axis=1))
         return np.setdiff1d(np.arange(count), hidden)
+
+    @property
+    def friction_columns(self) -> tuple[Sequence[tuple[int, int, float]], Sequence[_FrictionColumn]]:
+        """What `directions` enter: (place in the kernel's output, speed, weight) of Coulomb columns; the shapes."""
+        return self._coulomb, self._shaped
+
+    def friction_matrix(self) -> Array:
+        """(speeds, n) matrix with `friction_speeds` = qd @ matrix.T."""
+        return np.ascontiguousarray(self.friction_speeds(np.eye(self.joint_count)).T)
 
     def _coulomb_places(self, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> list[tuple[int, int, float]]:
         """Places in the compact output of Coulomb columns, their drive, and the weight with which it acts."""
