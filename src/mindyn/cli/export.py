@@ -17,6 +17,7 @@ from mindyn.cli.printing import say
 from mindyn.cli.runs import RUN, estimate_of
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
+from mindyn.export.hand_guiding_code import write_hand_guiding_c
 from mindyn.export.mat_writer import write_mat
 from mindyn.export.mjcf_writer import write_mjcf
 from mindyn.export.models import Prior, model_notes
@@ -31,6 +32,8 @@ from mindyn.kernels.source_text import Facts
 from mindyn.logs.reading import read_log
 from mindyn.reading import read_json
 from mindyn.robots.loading import load_like
+from mindyn.robots.table import text_table
+from mindyn.validation.hand_guiding import hand_guiding
 from mindyn.validation.validate import comparison_table
 
 
@@ -79,6 +82,17 @@ def _ros2(model: Model, order: Order, *, solver: bool) -> Sequence[Path]:
     return [order.out]
 
 
+def _guide(order: Order) -> Written:
+    part = hand_guiding(order.found)
+    notes, files = _code(order, lambda model: write_hand_guiding_c(model, part, order.out, order.facts))
+    rows: list[tuple[str, ...]] = [("joint", "friction sure", "holding +-", "compensated", "N m or N")]
+    for j, name in enumerate(part.joint_names):
+        numbers = (part.friction[j], part.doubt[j], part.coulomb[j])
+        rows.append((name, *(f"{value:.3g}" for value in numbers), f"and {part.viscous[j]:.3g} for each unit of speed"))
+    say(text_table(rows))
+    return (*notes, *map(str, part.notes)), files
+
+
 def _mat(order: Order) -> Written:
     write_mat(order.found, order.out)
     return (), [order.out]
@@ -93,6 +107,7 @@ WRITERS: Mapping[str, Callable[[Order], Written]] = {
     "cuda": lambda o: _code(o, lambda model: [model.write_cuda(o.out, CONTROL)]),
     "ros2": lambda o: _code(o, lambda model: _ros2(model, o, solver=False)),
     "ros2-solver": lambda o: _code(o, lambda model: _ros2(model, o, solver=True)),
+    "gravity-compensation": _guide,
     "mat": _mat,
 }
 """How each format is written."""

@@ -25,7 +25,7 @@ WATCH: Final = """\
 
 #include <math.h>
 
-#include "@NAME@.h"
+#include "@FILE@.h"
 
 typedef struct {
     int started, changed[@N@];
@@ -104,6 +104,7 @@ def write_contact_c(model: Model, thresholds: ContactThresholds, path: str | Pat
         "ROBOT": model.robot.name.replace("*/", "* /"),
         "RATE": f"{thresholds.alarms_per_hour:g}",
         "NAME": name,
+        "FILE": target.stem,
         "GUARD": name.upper(),
         "N": str(n),
         "GAIN": literal(thresholds.gain),
@@ -113,5 +114,5 @@ def write_contact_c(model: Model, thresholds: ContactThresholds, path: str | Pat
         "MOVING": ", ".join(literal(float(value)) for value in thresholds.moving),
         "STANDSTILL": ", ".join(literal(float(value)) for value in thresholds.standstill),
     }
-    write_whole(watch, filled(WATCH, texts).replace(f'"{name}.h"', f'"{target.stem}.h"'))
+    write_whole(watch, filled(WATCH, texts))
     return (*written, watch)
