@@ -10,7 +10,7 @@ from closeness import DERIVATIVE, ORACLE, SAME_ALGEBRA, assert_close, assert_neg
 from identifiability.loop_oracle import LoopOracle
 from robots import random_phi
 
-from mindyn import base_parameters, compile_model, load_robot
+from mindyn import base_parameters, compile_model, load_robot, write_toml
 from mindyn.algebra.poses import Pose
 from mindyn.algebra.rotations import rot_x, rot_z
 from mindyn.equations.loop_closure import affine_closure, loop_closure
@@ -321,3 +321,24 @@ def test_wrong_descriptions_of_loops_are_refused():
         loop_equation(load_robot("palletiser"), "regressor")
     with pytest.raises(InputError, match=r"p must have shape \(..., 3\)"):
         loop_dynamics(robot).inertia_matrix([0.0, 1.0])
+
+
+def test_the_assembly_is_said_when_a_robot_is_loaded(tmp_path):
+    """The five-bar folded the other way: elbows of both branches mirrored."""
+    from cli.program import mindyn_program
+
+    mirrored = {"joint3": -2 * 1.1863995522992576, "joint5": -2 * 0.9183364294768196}  # by the angles of the file
+    folded = load_robot("five_bar", home={name: value + 0.05 for name, value in mirrored.items()})
+    assert_close(loop_closure(folded).home[[2, 4]], [*mirrored.values()], ORACLE)
+    assert folded == load_robot("five_bar", home=folded.home)
+    assert folded != load_robot("five_bar")
+    write_toml(folded, tmp_path / "folded.toml")
+    assert_close(load_robot(tmp_path / "folded.toml").home, folded.home, ORACLE)
+    with pytest.raises(RobotError, match="has no loops: home= has no meaning"):
+        load_robot("puma560", home={"joint1": 0.1})
+    with pytest.raises(UnknownNameError, match="no joint 'elbow'"):
+        load_robot("five_bar", home={"elbow": 0.1})
+    options = [word for name, value in mirrored.items() for word in ("--home", f"{name}={value}")]
+    ended = mindyn_program("robots", "five_bar", *options)
+    assert ended.code == 0, ended.err
+    assert "--home 'a' is not JOINT=VALUE" in mindyn_program("base", "five_bar", "--home", "a").err

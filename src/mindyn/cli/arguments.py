@@ -63,6 +63,13 @@ _ROBOT_OPTIONS: Final[dict[str, Any]] = {
         str | None,
         typer.Option(help=f"{', '.join(MOUNTS)}, or 'ROLL PITCH YAW' of the root in the world, rad."),
     ],
+    "home": Annotated[
+        list[str] | None,
+        typer.Option(
+            help="JOINT=VALUE: a place near which loops are assembled the way that is meant, rad or m. Repeatable.",
+            metavar="JOINT=VALUE",
+        ),
+    ],
     "snap": Annotated[bool, typer.Option(help="Take angles within 1e-5 rad of a multiple of 15 degrees as that.")],
 }
 """Options of every command that takes a robot: what `load_robot` can be told."""
@@ -96,15 +103,14 @@ def robot_options(
     tip: str | None,
     gravity: tuple[float, ...] | None,
     mount: str | None,
+    home: Sequence[str] | None,
     snap: bool,
 ) -> RobotOptions:
     """What the options of a command line say."""
-    held = [_held(text) for text in lock or ()]
-    if len(dict(held)) < len(held):
-        raise InputError("--lock holds one joint twice", hint="give each joint once")
+    held, stands = _placed("--lock", lock), _placed("--home", home)
     if gravity is not None and not all(map(isfinite, gravity)):
         raise InputError(f"--gravity {' '.join(map(str, gravity))} must be finite", hint="--gravity 0 0 -9.81")
-    return RobotOptions(snap, gravity, _mount(mount), Selection(dict(held), root, tip))
+    return RobotOptions(snap, gravity, _mount(mount), Selection(held, root, tip), stands or None)
 
 
 def _mount(text: str | None) -> str | tuple[float, ...] | None:
@@ -122,12 +128,20 @@ def _mount(text: str | None) -> str | tuple[float, ...] | None:
     return angles
 
 
-def _held(text: str) -> tuple[str, float]:
-    name, _, value = text.rpartition("=")
-    try:
-        position = float(value)
-        if not name or not isfinite(position):
-            raise ValueError(value)
-        return name, position
-    except ValueError as error:
-        raise InputError(f"--lock {text!r} is not JOINT=VALUE", hint="like --lock gripper=0.02, in rad or m") from error
+def _placed(option: str, texts: Sequence[str] | None) -> dict[str, float]:
+    """Positions by joint."""
+    placed: dict[str, float] = {}
+    for text in texts or ():
+        name, _, value = text.rpartition("=")
+        try:
+            position = float(value)
+            if not name or not isfinite(position):
+                raise ValueError(value)
+        except ValueError as error:
+            raise InputError(
+                f"{option} {text!r} is not JOINT=VALUE", hint=f"like {option} gripper=0.02, in rad or m"
+            ) from error
+        if name in placed:
+            raise InputError(f"{option} names {name!r} twice", hint="give each joint once")
+        placed[name] = position
+    return placed

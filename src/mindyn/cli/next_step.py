@@ -27,8 +27,9 @@ def option_words(options: RobotOptions, drives: Path | None = None) -> list[str]
     """The options of the robot as they were given."""
     given = options.to_dict()
     words: list[str] = []
-    for name, value in (given["lock"] or {}).items():
-        words += ["--lock", f"{name}={value:g}"]
+    for option in ("lock", "home"):
+        for name, value in (given[option] or {}).items():
+            words += [f"--{option}", f"{name}={value:g}"]
     for name in ("root", "tip"):
         words += [f"--{name}", given[name]] if given[name] is not None else []
     if given["gravity"] is not None:

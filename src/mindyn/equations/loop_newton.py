@@ -223,10 +223,13 @@ class _Walker:
         self._made = Buffered(newton._advance)
         self._primary, self._moving = list(newton.primary), newton._moving
         self._units = newton.constraints.units[[newton.primary[k] for k in self._moving]]
-        self.here = newton.home
+        self.here, self.size = newton.home, 0.0
 
     def to(self, start: Array, p: Array, steps: Sequence[float]) -> Array | None:
         """(n,) the configuration at p (k,); None, and `here` the last one found, where a singular one lies between."""
+        self.here = start
+        if self._step(p) and self.size <= steps[0]:
+            return self.here
         before = start[self._primary]
         across = p - before
         distance = float(np.abs(across[self._moving] / self._units).max(initial=0.0))
@@ -242,9 +245,9 @@ class _Walker:
         (q, target), (found, known) = self._made.inputs, self._made.outputs
         q[:], target[:] = self.here, p
         self._made.run()
-        residual, regular, correction, size = known
+        residual, regular, correction, self.size = known.tolist()
         # Written so that NaN counts as lost.
-        if not (residual < CLOSED and regular > SINGULAR and correction <= LARGEST_CORRECTION * size + CLOSED):
+        if not (residual < CLOSED and regular > SINGULAR and correction <= LARGEST_CORRECTION * self.size + CLOSED):
             return False
         self.here = found.copy()
         return True

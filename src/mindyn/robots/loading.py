@@ -8,9 +8,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 from numpy.typing import ArrayLike
 
-from mindyn.algebra.values import frozen_array
+from mindyn.algebra.values import Array, frozen_array
 from mindyn.errors import RobotFileError, UnknownNameError, did_you_mean, shortened
 from mindyn.robots.assembly import assemble
 from mindyn.robots.description import Description, FixedJoint, Selection
@@ -38,12 +39,15 @@ class RobotOptions:
     gravity    (3,) of the world, m/s^2; what the file states otherwise
     mount      "floor", "ceiling", "wall", or roll, pitch, yaw of the root in the world, rad
     selection  joints held and chain cut out; before anything is refused
+    home       of a robot with loops, the assembly that is meant: positions by joint near a closed configuration, rad or
+               m, or of all joints in order; joints that are not named stay where the file has them
     """
 
     snap: bool = True
     gravity: tuple[float, ...] | None = None
     mount: str | tuple[float, ...] | None = None
     selection: Selection = field(default_factory=Selection)
+    home: Mapping[str, float] | tuple[float, ...] | None = None
 
     def load(self, source: str | Path, drives: Sequence[Drive] = ()) -> Robot:
         """The robot of a bundled name or file; `drives` stand above those that it states."""
@@ -52,11 +56,15 @@ class RobotOptions:
             stated = {drive.joint: drive for drive in (*described.drives, *drives)}
             described = replace(described, drives=tuple(stated.values()))
         robot = assemble(described.selected(self.selection))
+        if self.home is not None:
+            robot = replace(robot, home=_home(robot, self.home))
         return robot if self.gravity is None and self.mount is None else with_gravity(robot, self.gravity, self.mount)
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        return {"snap": self.snap, "gravity": self.gravity, "mount": self.mount, **self.selection.to_dict()}
+        home = dict(self.home) if isinstance(self.home, Mapping) else self.home
+        own = {"snap": self.snap, "gravity": self.gravity, "mount": self.mount, "home": home}
+        return own | self.selection.to_dict()
 
 
 def load_robot(
@@ -68,6 +76,7 @@ def load_robot(
     lock: Mapping[str, float] | None = None,
     root: str | None = None,
     tip: str | None = None,
+    home: Mapping[str, float] | ArrayLike | None = None,
 ) -> Robot:
     """The robot of a bundled name or of a file: .toml, .urdf, or MJCF .xml.
 
@@ -77,12 +86,28 @@ def load_robot(
     lock     joints held at these positions, rad or m; they and what they carry become rigid parts
     root     the link to take as root: what is above it is left out
     tip      the link or frame to end with: what hangs beside the chain to it is left out, with its mass
+    home     of a robot with loops, the assembly that is meant: positions by joint near a closed configuration, rad or
+             m, or (n,) of all joints; joints that are not named stay where the file has them
 
     Joints are held and the chain is cut out before anything is refused: what is not asked for need not be understood.
     """
     hold = Selection({} if lock is None else lock, root, tip)
     turned = mount if mount is None or isinstance(mount, str) else _numbers(mount, "mount")
-    return RobotOptions(snap, None if gravity is None else _numbers(gravity, "gravity"), turned, hold).load(source)
+    pulled = None if gravity is None else _numbers(gravity, "gravity")
+    stands = (
+        home if home is None or isinstance(home, Mapping) else tuple(np.asarray(home, dtype=float).ravel().tolist())
+    )
+    return RobotOptions(snap, pulled, turned, hold, stands).load(source)
+
+
+def _home(robot: Robot, home: Mapping[str, float] | tuple[float, ...]) -> Array:
+    """(n,) what was said of the assembly, on top of what the robot states."""
+    if not isinstance(home, Mapping):
+        return frozen_array(home, (robot.joint_count,), "home, a position of every joint,")
+    stated = np.zeros(robot.joint_count) if robot.home is None else robot.home.copy()
+    for name, position in home.items():
+        stated[robot.joint_index(name)] = position
+    return stated
 
 
 def _numbers(value: ArrayLike, what: str) -> tuple[float, ...]:
@@ -98,7 +123,9 @@ def load_like(source: str | Path, robot: Robot) -> Robot:
     joints, links = {joint.name for joint in other.joints if not isinstance(joint, FixedJoint)}, _places(other)
     held = {name: position for name, position in wanted.lock.items() if name in joints}
     ends = (name if name in links else None for name in (wanted.root, wanted.tip))
-    return assemble(other.selected(Selection(held, *ends)))
+    found = assemble(other.selected(Selection(held, *ends)))
+    same = found.loops and found.joint_names == robot.joint_names
+    return replace(found, home=robot.home) if same and robot.home is not None else found
 
 
 def _places(described: Description) -> set[str]:

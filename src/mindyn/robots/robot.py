@@ -7,12 +7,13 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from mindyn.algebra.inertia import Consistency
 from mindyn.algebra.poses import IDENTITY, Pose
-from mindyn.algebra.values import Array, Value, frozen_array
+from mindyn.algebra.values import Array, Value, content, frozen_array
 from mindyn.errors import MissingPhysicsError, RobotError, listed, unknown_name
 from mindyn.notation import STANDARD_GRAVITY
 from mindyn.notes import Note
@@ -146,6 +147,20 @@ class Robot(Value, Shown):
             if not self.loops:
                 raise RobotError(f"robot {self.name!r} has no loops: home= has no meaning")
             object.__setattr__(self, "home", frozen_array(self.home, (self.joint_count,), "home"))
+
+    # Equations and closures are kept by robot, and asked for within the steps of a simulation or a design.
+    @cached_property
+    def _content(self) -> tuple[Any, int]:
+        all_of_it = content(self)
+        return all_of_it, hash(all_of_it)
+
+    def __eq__(self, other: object) -> bool:
+        if self is other or not isinstance(other, Robot):
+            return self is other
+        return self._content[1] == other._content[1] and bool(self._content[0] == other._content[0])
+
+    def __hash__(self) -> int:
+        return self._content[1]
 
     @property
     def joint_count(self) -> int:

@@ -1,0 +1,203 @@
+"""A five-bar and a slider-crank from start to end: excite, simulate, identify, judge, mend, report, export."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import mujoco
+import numpy as np
+import pytest
+from cli.program import mindyn_program
+from closeness import assert_close, assert_negligible
+from scipy.linalg import null_space
+from scipy.stats import chi2
+
+import mindyn
+from mindyn.equations.loop_dynamics import loop_dynamics
+from mindyn.logs.conditioning import Conditioning
+from mindyn.logs.samples import Samples
+from mindyn.regression.regressor import Regressor
+from mindyn.regression.rows import rows_of
+from mindyn.robots.parts import Drive
+from mindyn.simulation.controllers import ComputedTorque
+from mindyn.simulation.sensors import Sensors
+
+RECOVERED = 1e-8
+CONIC = 1e-7
+"""Of the parameters where a conic solver ends; their torques are as good as the others'."""
+MUJOCO = 1e-6
+RATE_HZ = 1000.0
+LIMITS = {
+    "five_bar": {
+        "lower": {"joint1": -1.5, "joint2": -0.5, "joint4": -1.7},
+        "upper": {"joint1": 1.5, "joint2": 0.6, "joint4": -0.7},
+        **{"velocity": 5.0, "acceleration": 60.0, "effort": 500.0},
+    },
+    "slider_crank": {"lower": -6.0, "upper": 6.0},
+}
+ESTIMATORS = {
+    "least squares": mindyn.LeastSquares(),
+    "instruments": mindyn.InstrumentalVariables(),
+    "energy": mindyn.EnergyDifference(reversals="within"),
+    "momentum": mindyn.EnergyDifference("momentum", reversals="within"),
+    "consistent": mindyn.PhysicallyConsistent(),
+}
+
+
+def driven(name):
+    """The bundled robot, with drives on the primary joints and friction of a passive one."""
+    robot = mindyn.load_robot(name)
+    if robot.drives:
+        return robot
+    drives = [Drive(one, 10.0, viscous=2e-2, coulomb=0.1, rotor_inertia=5e-4) for one in robot.primary_names]
+    return replace(robot, drives=(*drives, Drive("joint3", viscous=0.5)))
+
+
+class Course:
+    """A robot, its designed motion, and the exact samples of it."""
+
+    def __init__(self, name):
+        self.robot = driven(name)
+        limits = mindyn.MotionLimits.of(self.robot, **LIMITS[name])
+        self.design = mindyn.design_motion(
+            self.robot,
+            limits=limits,
+            seconds=8.0,
+            family=mindyn.Fourier(2),
+            starts=1,
+            deadline_s=4.0 if name == "slider_crank" else None,  # any motion of one joint will do
+            floor=None,
+            noise=0.1,
+            speed=1.0,
+        )
+        q, qd, qdd, _ = self.design.sample(RATE_HZ)
+        tau = mindyn.compile_model(self.robot, drives=True).inverse_dynamics(q, qd, qdd)
+        segment = np.zeros(len(q), dtype=np.int64)
+        self.samples = Samples(self.robot.primary_names, q, qd, qdd, tau, RATE_HZ, segment)
+        self.rows = rows_of(self.robot, self.samples)
+        self.truth = Regressor(self.robot).base.values
+
+
+@pytest.fixture(scope="module", params=sorted(LIMITS))
+def course(request):
+    return Course(request.param)
+
+
+@pytest.mark.parametrize("method", ESTIMATORS)
+def test_without_noise_every_method_recovers_the_parameters(course, method):
+    fit = ESTIMATORS[method].fit(course.rows)
+    assert_close(fit.base_values, course.truth, CONIC if method == "consistent" else RECOVERED)
+    samples = course.samples
+    assert_close(fit.predict(samples.q, samples.qd, samples.qdd), samples.tau, RECOVERED)
+
+
+@pytest.fixture(scope="module")
+def fits(course):
+    """Estimates by what noisy sensors log while a controller follows the design; of one treatment."""
+    robot, run = course.robot, course.design.run()
+    q, qd, _ = run(0.0)
+    read = mindyn.simulate(
+        robot,
+        ComputedTorque(robot, run, 400.0, 40.0, drives=True),
+        seconds=run.seconds,
+        q0=q,
+        qd0=qd,
+        drives=True,
+        rate_hz=500.0,
+        control_rate_hz=500.0,
+        method="fixed",
+        longest_step_s=2e-3,
+        sensors=Sensors(rate_hz=250.0, torque_noise=0.2, noise_side="joint", seed=1),
+    ).measured
+    log = mindyn.log_of_arrays(read.joint_names, read.t, read.position, read.torque)
+    # Torques are held for 2 ms from when they were computed: on average they are 1 ms old.
+    treatment = mindyn.Treatment(conditioning=Conditioning(position_cutoff_hz=None, delay_s=-1e-3))
+    methods = {
+        "least squares": mindyn.LeastSquares(covariance="correlated"),
+        "instruments": mindyn.InstrumentalVariables(),
+        "consistent": mindyn.PhysicallyConsistent(),
+    }
+    return log, {name: mindyn.identify(robot, [log], one, treatment) for name, one in methods.items()}
+
+
+def test_with_noise_the_parameters_lie_within_their_intervals(course, fits):
+    count = len(course.truth)
+    for name in ("least squares", "instruments"):
+        away, covariance = fits[1][name].base_values - course.truth, fits[1][name].covariance[:count, :count]
+        assert (np.abs(away) / np.sqrt(np.diag(covariance))).max() < 4, name
+        assert away @ np.linalg.solve(covariance, away) < chi2.ppf(0.999, count), name
+
+
+def test_the_estimate_is_judged_mended_reported_and_written(course, fits, tmp_path):
+    log, by_method = fits
+    fit = by_method["instruments"]
+    mended = mindyn.make_feasible(fit)
+    for one in (mended, by_method["consistent"]):
+        judged = mindyn.check_feasible(one)
+        assert judged.possible.holds is judged.consistent.holds is True
+    mindyn.write_report(tmp_path / "report.html", by_method["consistent"], validation_logs=[log])
+    page = (tmp_path / "report.html").read_text()
+    assert all(name in page for name in course.robot.primary_names)
+    mindyn.write_mjcf(by_method["consistent"], tmp_path / "robot.xml")
+    model = mindyn.full_model(by_method["consistent"])
+    assert_close(*torques_by_mujoco(model, tmp_path / "robot.xml"), MUJOCO)
+
+
+def torques_by_mujoco(robot, path):
+    """Torques of the primary joints (N, k) by MuJoCo's tree, projected by MuJoCo's own constraints, and by mindyn."""
+    model = mujoco.MjModel.from_xml_path(str(path))
+    model.dof_damping[:], model.dof_frictionloss[:] = 0.0, 0.0
+    model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_CONTACT)
+    data, rng = mujoco.MjData(model), np.random.default_rng(0)
+    home = model.key_qpos[0]
+    primary = [model.joint(name).id for name in robot.primary_names]
+    p = home[primary] + rng.uniform(-0.2, 0.2, (10, len(primary)))
+    pd, pdd = rng.uniform(-1, 1, (2, *p.shape))
+    moved = loop_dynamics(robot).motion(p, pd, pdd)
+
+    def constraint(q):
+        data.qpos[:] = q
+        mujoco.mj_fwdPosition(model, data)
+        assert_negligible(data.efc_pos, 1.0, MUJOCO)
+        return data.efc_J.reshape(-1, model.nv).copy()
+
+    expected = []
+    for q, qd, qdd in zip(moved.q, moved.qd, moved.qdd, strict=True):
+        step = 1e-6
+        turning = (constraint(q + step * qd) - constraint(q - step * qd)) / (2 * step) @ qd
+        J = constraint(q)
+        assert_negligible(J @ qd, np.abs(qd).max(), MUJOCO)
+        assert_negligible(J @ qdd + turning, np.abs(qdd).max(), MUJOCO)
+        data.qvel[:] = qd
+        mujoco.mj_fwdVelocity(model, data)
+        tau = np.zeros(model.nv)
+        mujoco.mj_mulM(model, data, tau, qdd)
+        free = null_space(J)
+        expected.append(np.linalg.solve(free[primary].T, free.T @ (tau + data.qfrc_bias)))
+    smooth = replace(robot, drives=tuple(replace(one, viscous=0.0, coulomb=0.0, offset=0.0) for one in robot.drives))
+    return mindyn.compile_model(smooth, drives=True).inverse_dynamics(moved.q, pd, pdd), np.array(expected)
+
+
+def test_the_program_takes_a_slider_crank_from_start_to_end(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "limits.toml").write_text("lower = -6.0\nupper = 6.0\nnoise = 1.0\n")
+    design = ("--seconds", 6, "--harmonics", 3, "--limits", "limits.toml", "--no-floor", "--starts", 1)
+    noise = ("--torque-noise", 0.002, "--noise-at", "motor", "--seed", 3)
+    chain = (
+        ("excite", "slider_crank", *design, "--deadline-s", 2, "--out", "motion"),
+        ("simulate", "slider_crank", "--motion", "motion", "--out", "run.csv", *noise),
+        ("identify", "slider_crank", "run.csv", "--hold-out", 0.3, "--out", "found"),
+        ("check", "found"),
+        ("report", "found", "--out", "again.html"),
+        ("export", "found", "--to", "mjcf", "--out", "found.xml"),
+        ("export", "found", "--to", "c", "--out", "found.c"),
+    )
+    for words in chain:
+        ended = mindyn_program(*words)
+        assert ended.code == 0, (words, ended.err)
+    found = mindyn.load_estimate("found/estimate.json")
+    away = found.base_values - Regressor(mindyn.load_robot("slider_crank")).base.values
+    assert (np.abs(away) < 5 * found.deviations[: len(away)]).all()
+    assert found.robot.home.tolist() == mindyn.load_robot("slider_crank").home.tolist()
+    assert mujoco.MjModel.from_xml_path("found.xml").neq == 2  # a pin is held at two points
+    assert "closure" in (tmp_path / "found.h").read_text()
