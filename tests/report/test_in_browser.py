@@ -67,7 +67,8 @@ def times(page):
 
 
 def drawn_curves(page, place):
-    """Waits for the three curves of a torque plot."""
+    """Scrolls to a torque plot and waits for its three curves."""
+    page.locator(place).first.scroll_into_view_if_needed()
     page.locator(f"{place} path.curve").nth(2).wait_for(state="attached")
 
 
@@ -75,13 +76,20 @@ def test_tabs_turn_by_click_and_by_keys(open_page):
     page = open_page()
     tabs = page.locator("#torque [role=tab]")
     panels = page.locator("#torque [role=tabpanel]")
-    assert tabs.count() == 4
+    assert tabs.count() == 5, "four joints, and all of them at a glance"
     tabs.nth(2).click()
     assert panels.nth(2).is_visible()
     assert not panels.nth(0).is_visible()
     assert tabs.nth(2).get_attribute("aria-selected") == "true"
     drawn_curves(page, "#torque-panel-2")
-    for key, expected in (("ArrowRight", 3), ("ArrowRight", 0), ("ArrowLeft", 3), ("Home", 0), ("End", 3)):
+    for key, expected in (
+        ("ArrowRight", 3),
+        ("ArrowRight", 4),
+        ("ArrowRight", 0),
+        ("ArrowLeft", 4),
+        ("Home", 0),
+        ("End", 4),
+    ):
         page.keyboard.press(key)
         assert panels.nth(expected).is_visible()
         assert page.evaluate("document.activeElement.id") == f"torque-tab-{expected}"
@@ -90,7 +98,7 @@ def test_tabs_turn_by_click_and_by_keys(open_page):
 def test_plots_zoom_by_buttons_keys_and_drag_and_joints_zoom_together(open_page):
     page = open_page()
     area = page.locator(f"{FIRST_PLOT} .area").first
-    area.scroll_into_view_if_needed()
+    drawn_curves(page, "#torque-panel-0")
     whole = times(page)
     page.get_by_role("button", name="Zoom in").first.click()
     closer = times(page)
@@ -203,6 +211,79 @@ def test_parameters_can_be_found_filtered_and_sorted(open_page):
     assert page.locator("#parameter-table th[aria-sort=descending]").count() == 1
 
 
+def test_every_figure_opens_is_read_under_the_pointer_switched_and_saved(open_page):
+    """All kinds of figures: values under the pointer, curves that the legend hides, and three files each."""
+    page = open_page()
+    for tabs in page.locator("[role=tablist]").all():
+        for tab in tabs.locator("[role=tab]").all():
+            tab.click()
+    page.locator("#torque [role=tab]").first.click()
+    page.evaluate("Plot.all.forEach((plot) => plot.draw())")
+    kinds = {}
+    for figure in page.locator("figure[data-plot]").all():
+        if figure.is_visible():
+            kinds.setdefault(figure.get_attribute("data-plot").split("-")[0], figure)
+    assert set(kinds) == {"torque", "forest", "coverage", "friction", "histogram", "spectrum", "against", "motion"}
+    for kind, figure in kinds.items():
+        figure.scroll_into_view_if_needed()
+        drawing = figure.locator(".area svg")
+        box = drawing.bounding_box()
+        page.mouse.move(box["x"] + 0.6 * box["width"], box["y"] + 0.3 * box["height"])
+        if kind not in ("coverage",):
+            assert figure.locator(".tip").is_visible(), kind
+            assert re.search(r"\d", figure.locator(".tip").inner_text()), kind
+        page.mouse.move(0, 0)
+        for ending in ("CSV", "SVG", "PNG"):
+            figure.locator("summary").click()
+            with page.expect_download() as saved:
+                figure.get_by_role("button", name=ending).click()
+            content = Path(saved.value.path()).read_bytes()
+            assert saved.value.suggested_filename.endswith(ending.lower())
+            starts = {"CSV": b'"quantity"', "SVG": b"<svg", "PNG": b"\x89PNG"}[ending]
+            assert content.startswith(starts), (kind, ending)
+            assert len(content) > 300, (kind, ending)
+        toggles = figure.locator(".toggle")
+        if toggles.count() > 1:
+            before = drawing.locator("path.curve").count()
+            toggles.first.click()
+            assert toggles.first.get_attribute("aria-pressed") == "false"
+            assert drawing.locator("path.curve").count() == before - 1, kind
+            toggles.first.click()
+            assert drawing.locator("path.curve").count() == before, kind
+
+
+def test_the_pointer_tells_time_and_all_traces_of_all_joints(open_page):
+    page = open_page()
+    page.get_by_role("tab", name="All joints").first.click()
+    page.wait_for_timeout(300)
+    figures = page.locator("#torque .glance figure:not([hidden])")
+    assert figures.count() == 4
+    box = figures.first.locator("svg").bounding_box()
+    page.mouse.move(box["x"] + 0.5 * box["width"], box["y"] + 60)
+    told = [figure.locator(".tip").inner_text().splitlines() for figure in figures.all()]
+    assert all(len(lines) == 4 and lines[0].startswith("time ") for lines in told)
+    assert len({lines[0] for lines in told}) == 1, "all joints at the same time"
+    assert len({lines[1] for lines in told}) == 4, "each with its own torque"
+
+
+def test_saved_numbers_are_those_of_the_report(open_page):
+    page = open_page()
+    figure = page.locator("#parameters figure").first
+    figure.scroll_into_view_if_needed()
+    figure.locator("summary").click()
+    with page.expect_download() as saved:
+        figure.get_by_role("button", name="CSV").click()
+    rows = [line.split(",") for line in Path(saved.value.path()).read_text().splitlines()[1:]]
+    found = estimate_of(arm())
+    low, high = (dict(zip(found.names, ends, strict=True)) for ends in found.intervals)
+    assert rows
+    for _, series, name, value, *ends in rows:
+        if series.strip('"') == "this estimate":
+            key = name.strip('"')
+            assert float(value) == found.value(key)
+            assert [float(end) for end in ends] == [low[key], high[key]]
+
+
 def test_print_shows_every_tab_with_its_plots(open_page, tmp_path):
     page = open_page()
     hidden = "document.querySelectorAll('#torque-panel-3 path.curve').length"
@@ -210,7 +291,8 @@ def test_print_shows_every_tab_with_its_plots(open_page, tmp_path):
     page.pdf(path=str(tmp_path / "report.pdf"), format="A4")
     assert page.evaluate(hidden) >= 3
     page.emulate_media(media="print")
-    assert all(panel.is_visible() for panel in page.locator("[role=tabpanel]").all())
+    panels = page.locator("[role=tabpanel]").all()
+    assert all(panel.is_visible() for panel in panels if not panel.locator(".glance").count())
     assert not page.locator("nav").is_visible()
 
 
@@ -267,7 +349,7 @@ def test_names_with_markup_stay_text(open_page, tmp_path):
     path = tmp_path / "named.html"
     mindyn.write_report(path, estimate_of(robot), validation_logs=log_of(robot, 2))
     page = open_page(path=path)
-    assert page.locator("#torque [role=tab]").all_text_contents() == names
+    assert page.locator("#torque [role=tab]").all_text_contents() == [*names, "All joints"]
     assert page.locator("img").count() == 0
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from mindyn.pages.decimation import Packed
 
-Kind = Literal["line", "band", "bars", "cells"]
+Kind = Literal["line", "band", "bars", "cells", "points"]
 Values = Sequence[float] | Packed | str
 """Numbers, packed numbers, or the name of numbers that several series share."""
 
@@ -24,9 +24,45 @@ def series(name: str, role: str, x: Values, y: Values, *, kind: Kind = "line", y
     return made if y2 is None else {**made, "y2": plain(y2)}
 
 
-def axis(label: str, unit: str = "", *, log: bool = False) -> dict[str, Any]:
-    """What an axis measures."""
-    return {"label": label, "unit": unit, "log": log}
+def intervals(
+    name: str,
+    role: str,
+    rows: Sequence[str],
+    places: Sequence[tuple[float, ...]],
+    raw: Sequence[tuple[float | None, ...]],
+) -> Any:
+    """Values with the ends of their intervals, one row each, for a pane whose y axis has `names`.
+
+    rows    names of the rows
+    places  (x, row, low, high) on the axes; low and high NaN where there is no interval
+    raw     (value, low, high) as they are, for those who read or save them
+    """
+    x, y, low, high = (list(column) for column in zip(*places, strict=True))
+    ends = [[None if end != end else end for end in column] for column in (low, high)]
+    texts = [f"{v:.4g}" if a is None or b is None else f"{v:.4g} ({a:.4g} to {b:.4g})" for v, a, b in raw]
+    made = {"name": name, "role": role, "kind": "intervals", "x": x, "y": y, "low": ends[0], "high": ends[1]}
+    return {**made, "names": list(rows), "raw": [list(one) for one in raw], "texts": texts}
+
+
+def axis(
+    label: str,
+    unit: str = "",
+    *,
+    log: bool = False,
+    ticks: Sequence[tuple[float, str]] | None = None,
+    names: Sequence[str] | None = None,
+    extent: tuple[float, float] | None = None,
+) -> dict[str, Any]:
+    """What an axis measures.
+
+    ticks   values and texts in place of those that fit
+    names   of the rows of a y axis, from the top
+    extent  of an x axis, in place of that of the curves
+    """
+    made: dict[str, Any] = {"label": label, "unit": unit, "log": log}
+    made |= {"ticks": [list(one) for one in ticks]} if ticks is not None else {}
+    made |= {"names": list(names)} if names is not None else {}
+    return made | ({"range": list(extent)} if extent is not None else {})
 
 
 def pane(y: dict[str, Any], curves: Sequence[Any], *, height: int, zero: bool = False) -> dict[str, Any]:

@@ -134,7 +134,8 @@ class ExcitationData:
 class FrictionData:
     """Friction over speed with its 95 % band (None where it cannot be told), and the prior's.
 
-    of_load  parts of the load that it takes besides, while that is driven and while it is braked; None: not fitted
+    of_load                  parts of the load that it takes besides, while that is driven and braked; None: not fitted
+    data_speed, data_torque  samples of a log: the curve and what the model misses there
     """
 
     speed: Numbers
@@ -143,11 +144,17 @@ class FrictionData:
     high: Numbers | None
     prior: Numbers | None
     of_load: tuple[float, float] | None = None
+    data_speed: Numbers = ()
+    data_torque: Numbers = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ResidualData:
-    """What is left of one joint's torque: histogram beside a normal density, power spectra beside the torque's."""
+    """What is left of one joint's torque: histogram beside a normal density, power spectra beside the torque's.
+
+    samples  some residuals in time order
+    against  what they may follow, at the same samples: position, speed, torque
+    """
 
     mean: float
     deviation: float
@@ -158,6 +165,8 @@ class ResidualData:
     frequency: Numbers
     residual_power: Numbers
     torque_power: Numbers
+    samples: Numbers = ()
+    against: tuple[tuple[str, Numbers], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +226,7 @@ class MadeData:
 class ReportData:
     """All that a report shows; what was not given is empty or None, and has no section.
 
+    others               parameters of the estimates that are compared
     robot_given, folder  the robot and the folder of the run as they were typed, for commands to come
     """
 
@@ -238,6 +248,7 @@ class ReportData:
     comparison: tuple[ErrorColumn, ...]
     skeleton: SkeletonData | None
     made: MadeData
+    others: tuple[tuple[str, tuple[ParameterRow, ...]], ...] = ()
     robot_given: str = ""
     folder: str = ""
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Final, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.estimators.estimate import Estimate
@@ -28,6 +29,8 @@ BINS: Final = 61
 SPREAD: Final = 4.0
 """A histogram reaches this many standard deviations to both sides."""
 SPECTRUM_POINTS: Final = 240
+SAMPLES: Final = 500
+"""Points of a cloud."""
 COVERAGE: Final = (28, 20)
 """Cells of position and speed."""
 
@@ -112,9 +115,25 @@ def residuals(evidence: Sequence[Evidence]) -> tuple[ResidualData, ...]:
     shown = short(_averaged(frequency[:, None], kept)[:, 0])
     left = np.concatenate([one.prediction.residual[one.prediction.scored] for one in evidence])
     return tuple(
-        _residual(left[:, joint], shown, short(powers[0][:, joint]), short(powers[1][:, joint]))
+        replace(
+            _residual(left[:, joint], shown, short(powers[0][:, joint]), short(powers[1][:, joint])),
+            samples=few(longest.residual[:, joint], longest.scored),
+            against=_against(longest, joint),
+        )
         for joint in range(left.shape[1])
     )
+
+
+def few(values: Array, rows: NDArray[np.intp]) -> Numbers:
+    """`SAMPLES` of the rows at most, evenly taken, with four digits."""
+    taken = rows[np.unique(np.linspace(0, len(rows) - 1, SAMPLES).astype(int))]
+    return tuple(float(f"{value:.4g}") for value in values[taken])
+
+
+def _against(made: Prediction, joint: int) -> tuple[tuple[str, Numbers], ...]:
+    """What a residual may follow; sizes of the torque as predicted, which has no noise of its own."""
+    kinds = (("position", made.samples.q), ("speed", made.samples.qd), ("torque", made.predicted))
+    return tuple((name, few(values[:, joint], made.scored)) for name, values in kinds)
 
 
 def _residual(left: Array, frequency: Numbers, residual_power: Numbers, torque_power: Numbers) -> ResidualData:

@@ -117,6 +117,7 @@ def friction_section(data: ReportData) -> Section | None:
         words += " Friction grows with the load of the gear besides: tau_f = (fc + f_load |load|) sign(qd) + fv qd, the"
         words += " load being the torque that links and rotors take; the curves are without load."
     keys = [("found", "predicted", "line"), ("95 % interval", "band", "band")]
+    keys += [("samples of the log", "data", "points")] if any(one.data_speed for one in data.friction) else []
     keys += [("prior", "prior", "line")] if any(one.prior and any(one.prior) for one in data.friction) else []
     return Section("friction", "Friction", markup([p(words), legend(*keys), classed("div", "grid", figures)]), plots)
 
@@ -127,6 +128,8 @@ def _friction_plot(data: ReportData, joint: int, one: FrictionData) -> object:
         curves.append(series("95 %", "band", one.speed, one.low, kind="band", y2=one.high))
     if one.prior is not None and any(one.prior):
         curves.append(series("prior", "prior", one.speed, one.prior))
+    if one.data_speed:
+        curves.insert(0, series("data", "data", one.data_speed, one.data_torque, kind="points"))
     curves.append(series("found", "predicted", one.speed, one.torque))
     unit, rate = data.joints[joint].torque_unit, f"{data.joints[joint].position_unit}/s"
     return plot(axis("speed", rate), [pane(axis("friction", unit), curves, height=150, zero=True)])

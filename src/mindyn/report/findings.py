@@ -22,8 +22,10 @@ from mindyn.report.data import (
     State,
     VerdictData,
 )
+from mindyn.report.evidence import Evidence, few
 from mindyn.validation.errors import TorqueError
 from mindyn.validation.friction_curves import FrictionCurve, friction_curve, load_friction
+from mindyn.validation.prediction import Prediction
 from mindyn.validation.residual_causes import Cause
 from mindyn.validation.validate import Verdict, fit_error, grade_of, validate
 
@@ -95,12 +97,25 @@ def _state(estimate: Estimate, k: int, relative: float) -> State:
 
 
 def friction_data(
-    estimate: Estimate, prior: Estimate | None, excitation: ExcitationData | None
+    estimate: Estimate, prior: Estimate | None, excitation: ExcitationData | None, evidence: Sequence[Evidence]
 ) -> tuple[FrictionData, ...]:
     """Friction of every joint up to the fastest speed of the logs; none where no speed is known."""
     if excitation is None or not estimate.base.drives:
         return ()
-    return tuple(_friction(estimate, prior, joint, one.speed) for joint, one in enumerate(excitation.joints))
+    longest = max((one.prediction for one in evidence), key=lambda made: len(made.scored))
+    return tuple(
+        replace(_friction(estimate, prior, joint, one.speed), **_measured(estimate, joint, longest))
+        for joint, one in enumerate(excitation.joints)
+    )
+
+
+def _measured(estimate: Estimate, joint: int, made: Prediction) -> dict[str, Any]:
+    """Samples about the curve."""
+    speed, left = few(made.samples.qd[:, joint], made.scored), few(made.residual[:, joint], made.scored)
+    order = np.argsort(speed)
+    sorted_speed = np.array(speed)[order]
+    torque = friction_curve(estimate, joint, sorted_speed).torque + np.array(left)[order]
+    return {"data_speed": tuple(sorted_speed.tolist()), "data_torque": few(torque, np.arange(len(torque)))}
 
 
 def _friction(estimate: Estimate, prior: Estimate | None, joint: int, fastest: float) -> FrictionData:

@@ -43,7 +43,7 @@ def gather(inputs: ReportInputs) -> ReportData:
         traces=traces(evidence),
         parameters=parameter_rows(estimate, prior),
         excitation=moved,
-        friction=friction_data(estimate, prior, moved),
+        friction=friction_data(estimate, prior, moved, evidence),
         residual_role="held out" if held_out else "training",
         residuals=residuals(held_out or evidence),
         feasibility=tuple(answer.to_dict() for answer in inputs.feasibility),
@@ -51,6 +51,7 @@ def gather(inputs: ReportInputs) -> ReportData:
         comparison=comparison_data(estimate, error, inputs.comparison, prior, inputs.validation_logs),
         skeleton=skeleton(estimate.robot, evidence),
         made=made_data(inputs),
+        others=tuple((name, parameter_rows(other, None)) for name, other in inputs.comparison.items()),
         robot_given=_given(inputs.run.get("robot")),
         folder=str(inputs.run.get("folder") or ""),
     )

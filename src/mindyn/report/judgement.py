@@ -13,6 +13,7 @@ from mindyn.pages.markup import (
     classed,
     count,
     figure,
+    legend,
     markup,
     number,
     p,
@@ -163,14 +164,28 @@ def torque_section(data: ReportData) -> Section | None:
         for k, trace in enumerate(data.traces)
         for joint, one in enumerate(trace.joints)
     }
-    panels = [
+    panels: list[tuple[str, Content]] = [
         (joint.name, [_torque_figure(data, k, i) for k in range(len(data.traces))])
         for i, joint in enumerate(data.joints)
     ]
+    panels += [("All joints", _all_joints(data))] if len(data.joints) > 1 else []
     keys = classed("p", "fine", "Drag across a plot to zoom, double-click to see all. Keys: + − ← → 0.")
     body = markup([_log_choice(data), tabs("torque", "Joint", panels), keys])
     shared = {f"time-{k}": trace.time for k, trace in enumerate(data.traces)}
     return Section("torque", "Measured and predicted torque", body, {**plots, "shared": shared})
+
+
+def _all_joints(data: ReportData) -> Html:
+    """Every joint at a glance; they are zoomed together."""
+    keys = legend(
+        ("measured", "measured", "line"), ("predicted", "predicted", "line"), ("residual", "residual", "line")
+    )
+    figures = [
+        figure(f"torque-{k}-{i}", f"Torque of {joint.name}, {trace.name}, small", joint.name, shape="small", log=k)
+        for k, trace in enumerate(data.traces)
+        for i, joint in enumerate(data.joints)
+    ]
+    return classed("div", "glance", keys, classed("div", "grid", figures))
 
 
 def _log_choice(data: ReportData) -> Html:
@@ -206,4 +221,4 @@ def _torque_figure(data: ReportData, k: int, joint: int) -> Html:
         f"{quantity(one.high, unit)}; the prediction misses {quantity(one.rms_miss, unit)} rms, at most "
         f"{quantity(one.greatest_miss, unit)} (at {quantity(one.greatest_at, 's', 4)}).{shaded}{thinned}"
     )
-    return figure(f"torque-{k}-{joint}", f"Torque of {name} over time, log {trace.name}", caption, log=k)
+    return figure(f"torque-{k}-{joint}", f"Torque of {name} over time, {trace.name}", caption, log=k)

@@ -25,6 +25,7 @@ from mindyn.pages.markup import (
 )
 from mindyn.report.data import ParameterRow, ReportData, State
 from mindyn.report.findings import CLEAR
+from mindyn.report.forest import forest
 
 MEANINGS: Final[dict[State, str]] = {
     "clear": f"a deviation up to {percent(CLEAR)}",
@@ -63,8 +64,12 @@ def parameter_section(data: ReportData) -> Section:
     rows = [(_parameter(row, prior), row.formula.replace("-", MINUS)) for row in data.parameters]
     shown = annotated_table(columns, rows, "All parameters", "parameter-table")
     told = classed("p", "note", f"The data cannot tell {', '.join(untold)}: a richer motion would.") if untold else ""
-    parts: list[Content] = [p(f"{lead}."), told, _filters(counts), shown, _legend(data, counts)]
-    return Section("parameters", "Parameters", markup(parts))
+    figures, plots = forest(data.parameters, data.others, "this estimate" if data.others else "found")
+    drawn = tag(
+        "details", {"class": "forest", "open": True}, tag("summary", {}, "Values and intervals, drawn"), figures
+    )
+    parts: list[Content] = [p(f"{lead}."), told, drawn, _filters(counts), shown, _legend(data, counts)]
+    return Section("parameters", "Parameters", markup(parts), plots)
 
 
 def _parameter(row: ParameterRow, prior: bool) -> list[Content]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from statistics import median
 from typing import Final
 
@@ -47,7 +48,13 @@ def residual_section(data: ReportData) -> Section | None:
         if one.frequency:
             plots[f"spectrum-{k}"] = _spectrum(one, joint.torque_unit)
             shown.append(figure(f"spectrum-{k}", f"Power spectra of {joint.name}", _bands(one)))
-        panels.append((joint.name, classed("div", "pair", shown)))
+        clouds = []
+        units = {"position": joint.position_unit, "speed": f"{joint.position_unit}/s", "torque": joint.torque_unit}
+        for what, values in one.against:
+            plots[f"against-{what}-{k}"] = _cloud(one, what, values, units[what], joint.torque_unit)
+            label = f"Residual of {joint.name} against its {what}"
+            clouds.append(figure(f"against-{what}-{k}", label, f"Against {what}.", shape="small"))
+        panels.append((joint.name, [classed("div", "pair", shown), classed("div", "grid", clouds)]))
     logs = "held-out" if data.residual_role == "held out" else "training"
     words = f"What the model leaves unexplained: measured less predicted torque, on the {logs} logs."
     return Section("residuals", "Residuals", markup([p(words), tabs("residuals", "Joint", panels)]), plots)
@@ -57,6 +64,12 @@ def _histogram(one: ResidualData, unit: str) -> object:
     curves = [series("found", "bars", one.edges, one.density, kind="bars")]
     curves.append(series("normal", "normal", one.edges, one.normal))
     return plot(axis("residual", unit), [pane(axis("density", f"1/({unit})"), curves, height=210, zero=True)])
+
+
+def _cloud(one: ResidualData, what: str, values: Sequence[float], unit: str, torque_unit: str) -> object:
+    order = sorted(range(len(values)), key=values.__getitem__)
+    points = series("residual", "residual", [values[k] for k in order], [one.samples[k] for k in order], kind="points")
+    return plot(axis(what, unit), [pane(axis("residual", torque_unit), [points], height=150, zero=True)])
 
 
 def _spectrum(one: ResidualData, unit: str) -> object:

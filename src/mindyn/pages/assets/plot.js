@@ -1,12 +1,14 @@
 "use strict";
-/* Plots: panes over a common x axis, drawn when first seen, zoomed by drag, buttons or keys. */
+/* Plots: panes over a common x axis, drawn when first seen, zoomed by drag, buttons or keys; curves are switched by
+   the legend, and the values under the pointer are shown for all plots of a group. */
 const LEFT = 68, RIGHT = 10, TOP = 10, BELOW = 40, BETWEEN = 18;
 const PRINT_WIDTH = 680;
 const ranges = new Map(); /* of groups of plots that are zoomed together */
 
 class Plot {
   constructor(figure, spec) {
-    Object.assign(this, { figure, spec, area: figure.querySelector(".area"), cursor: null });
+    Object.assign(this, { figure, spec, area: figure.querySelector(".area"), hidden: new Set() });
+    this.left = spec.panes.some((pane) => pane.y.names) ? 110 : LEFT;
     this.group = spec.group || figure.dataset.plot;
     this.buildBar();
     this.buildArea();
@@ -19,32 +21,56 @@ class Plot {
     for (const series of this.spec.panes.flatMap((pane) => pane.series)) {
       if (series.kind === "cells") continue;
       const item = Page.make("li", `key role-${series.role} kind-${series.kind}`);
-      item.append(Page.make("span", "swatch"), document.createTextNode(series.name));
       const value = Page.make("span", "value");
-      item.append(value);
+      item.append(this.toggle(series), value);
       this.values.set(series, value);
       this.legend.append(item);
     }
     const small = this.figure.classList.contains("small"); /* these share a legend */
     if (this.values.size && !small) this.bar.append(this.legend);
-    if (this.spec.group) this.bar.append(this.tools());
-    if (this.bar.childNodes.length) this.area.before(this.bar);
+    this.bar.append(this.tools());
+    this.area.before(this.bar);
+  }
+
+  /* A button that shows or hides one curve. */
+  toggle(series) {
+    const made = Page.make("button", "toggle");
+    made.type = "button";
+    made.append(Page.make("span", "swatch"), document.createTextNode(series.name));
+    made.setAttribute("aria-pressed", "true");
+    made.addEventListener("click", () => {
+      if (!this.hidden.delete(series)) this.hidden.add(series);
+      made.setAttribute("aria-pressed", String(!this.hidden.has(series)));
+      this.draw();
+    });
+    return made;
+  }
+  shown(pane) {
+    return pane.series.filter((series) => !this.hidden.has(series));
   }
 
   tools() {
     const made = Page.make("div", "tools");
     made.setAttribute("role", "group");
-    made.setAttribute("aria-label", "Zoom");
-    made.append(
-      Page.button("+", "Zoom in", () => this.zoomBy(0.5)),
-      Page.button("−", "Zoom out", () => this.zoomBy(2)),
-      Page.button("All", "Show all", () => this.setRange(null)),
-    );
+    made.setAttribute("aria-label", `${this.area.dataset.label}: zoom and download`);
+    if (this.spec.group && !this.figure.classList.contains("small")) {
+      made.append(
+        Page.button("+", "Zoom in", () => this.zoomBy(0.5)),
+        Page.button("−", "Zoom out", () => this.zoomBy(2)),
+        Page.button("All", "Show all", () => this.setRange(null)),
+      );
+    }
+    made.append(Download.menu(this));
     return made;
   }
 
   buildArea() {
     this.svg = Svg.add(this.area, "svg", { role: "img", "aria-label": this.area.dataset.label });
+    this.tip = Page.make("div", "tip");
+    this.tip.hidden = true;
+    this.area.append(this.tip);
+    this.svg.addEventListener("pointermove", (event) => this.hover(event));
+    this.svg.addEventListener("pointerleave", () => Plot.together(this).forEach((plot) => plot.leave()));
     if (!this.spec.group) return;
     this.area.tabIndex = 0;
     this.area.setAttribute("role", "group");
@@ -57,7 +83,7 @@ class Plot {
   extent() {
     if (!this.whole) {
       const firsts = this.spec.panes.flatMap((pane) => pane.series).map((series) => Packing.array(series.x));
-      this.whole = [Math.min(...firsts.map((x) => x[0])), Math.max(...firsts.map((x) => x[x.length - 1]))];
+      this.whole = this.spec.x.range || [Math.min(...firsts.map((x) => x[0])), Math.max(...firsts.map((x) => x[x.length - 1]))];
       if (this.whole[0] === this.whole[1]) this.whole[1] += 1;
     }
     return this.whole;
@@ -100,12 +126,14 @@ class Plot {
     this.svg.replaceChildren();
     const scaled = width < 420 ? 0.85 : 1;
     const panes = this.spec.panes;
-    const heights = panes.map((pane) => Math.round(pane.height * scaled));
+    const glance = this.figure.classList.contains("small") && panes.length > 1 ? 0.42 : 1;
+    const heights = panes.map((pane) => Math.round(pane.height * scaled * glance));
     const total = TOP + heights.reduce((a, b) => a + b) + BETWEEN * (panes.length - 1) + BELOW;
     this.svg.setAttribute("viewBox", `0 0 ${width} ${total}`);
     this.svg.style.aspectRatio = `${width} / ${total}`;
     const [low, high] = this.range();
-    this.x = new Scale(low, high, LEFT, width - RIGHT, this.spec.x.log);
+    this.x = new Scale(low, high, this.left, width - RIGHT, this.spec.x.log);
+    this.rows = [];
     this.bottom = total - BELOW;
     let top = TOP;
     panes.forEach((pane, k) => {
@@ -117,33 +145,37 @@ class Plot {
   }
 
   drawPane(pane, top, height, width, last) {
-    const y = this.yScale(pane, top, height);
+    const y = this.yScale(pane, top, height), LEFT = this.left;
+    this.rows.push({ pane, y, top, height });
     const clip = `clip-${Plot.all.indexOf(this)}-${this.spec.panes.indexOf(pane)}`;
     Svg.add(Svg.add(this.svg, "clipPath", { id: clip }), "rect", { x: LEFT, y: top, width: Math.max(1, width - LEFT - RIGHT), height });
-    for (const tick of y.ticks(Math.max(4, height / 42))) {
+    const named = pane.y.names?.map((text, value) => ({ value, text }));
+    for (const tick of named || y.ticks(Math.max(4, height / 42))) {
       const at = y.at(tick.value);
-      Svg.add(this.svg, "line", { class: Math.abs(tick.value) < 1e-12 && !y.log ? "zero" : "rule", x1: LEFT, x2: width - RIGHT, y1: at, y2: at });
+      Svg.add(this.svg, "line", { class: Math.abs(tick.value) < 1e-12 && !y.log && !named ? "zero" : "rule", x1: LEFT, x2: width - RIGHT, y1: at, y2: at });
       Svg.add(this.svg, "text", { class: "tick", x: LEFT - 8, y: at + 4, "text-anchor": "end" }, tick.text);
     }
-    for (const tick of this.x.ticks(Math.max(3, (width - LEFT) / 85))) {
+    const fixed = this.spec.x.ticks?.map(([value, text]) => ({ value, text }));
+    for (const tick of fixed || this.x.ticks(Math.max(3, (width - LEFT) / 85))) {
       const at = this.x.at(tick.value);
       Svg.add(this.svg, "line", { class: "rule", x1: at, x2: at, y1: top, y2: top + height });
       if (last) Svg.add(this.svg, "text", { class: "tick", x: at, y: top + height + 17, "text-anchor": "middle" }, tick.text);
     }
     const title = pane.y.unit ? `${pane.y.label}, ${pane.y.unit}` : pane.y.label;
-    Svg.add(this.svg, "text", { class: "axis", transform: `translate(13 ${top + height / 2}) rotate(-90)`, "text-anchor": "middle" }, title);
+    if (!named) Svg.add(this.svg, "text", { class: "axis", transform: `translate(13 ${top + height / 2}) rotate(-90)`, "text-anchor": "middle" }, title);
     if (last) Svg.add(this.svg, "text", { class: "axis", x: (LEFT + width - RIGHT) / 2, y: top + height + 35, "text-anchor": "middle" }, this.spec.x.unit ? `${this.spec.x.label}, ${this.spec.x.unit}` : this.spec.x.label);
     const inside = Svg.add(this.svg, "g", { "clip-path": `url(#${clip})` });
     for (const [from, to] of this.spec.shaded) {
       const left = this.x.at(from);
       Svg.add(inside, "rect", { class: "shaded", x: left, y: top, width: Math.max(1, this.x.at(to) - left), height });
     }
-    for (const series of pane.series) this.drawSeries(inside, series, y);
+    for (const series of this.shown(pane)) this.drawSeries(inside, series, y);
   }
 
   yScale(pane, top, height) {
     let low = Infinity, high = -Infinity;
-    for (const series of pane.series) {
+    if (pane.y.names) return new Scale(-0.6, pane.y.names.length - 0.4, top, top + height, false);
+    for (const series of this.shown(pane)) {
       const [from, to] = series.kind === "cells" ? [0, 1] : this.visible(series);
       for (const values of [series.y, series.y2].filter(Boolean).map(Packing.array)) {
         for (let k = from; k <= Math.min(to, values.length - 1); k++) {
@@ -179,7 +211,10 @@ class Plot {
   }
 
   drawSeries(parent, series, y) {
-    const make = { line: () => this.linePath(series, series.y, y), band: () => this.bandPath(series, y), bars: () => this.barPath(series, y) }[series.kind];
+    const make = {
+      line: () => this.linePath(series, series.y, y), band: () => this.bandPath(series, y), bars: () => this.barPath(series, y),
+      points: () => this.pointPath(series, y), intervals: () => this.intervalPath(series, y),
+    }[series.kind];
     if (!make) return this.drawCells(parent, series, y);
     return Svg.add(parent, "path", { class: `curve role-${series.role} kind-${series.kind}`, d: make() });
   }
@@ -215,6 +250,22 @@ class Plot {
     flush();
     return found;
   }
+  /* Every point by itself, as a dot. */
+  pointPath(series, y) {
+    const x = Packing.array(series.x), values = Packing.array(series.y);
+    let path = "";
+    for (let k = 0; k < x.length; k++) path += `M${this.x.at(x[k]).toFixed(1)} ${y.at(values[k]).toFixed(1)}h0`;
+    return path;
+  }
+  /* A bar from low to high and a dot at the value, row by row; several series of one pane stand below one another. */
+  intervalPath(series, y) {
+    const at = (value) => Math.max(this.x.from, Math.min(this.x.to, this.x.at(value))).toFixed(1);
+    return series.x.map((value, k) => {
+      const row = y.at(series.y[k]).toFixed(1), low = series.low[k], high = series.high[k];
+      const bar = low === null ? "" : `M${at(low)} ${row}H${at(high)}`;
+      return `${bar}M${at(value)} ${row}m-3 0a3 3 0 1 0 6 0a3 3 0 1 0 -6 0`;
+    }).join("");
+  }
   barPath(series, y) {
     const edges = Packing.array(series.x), base = y.at(0).toFixed(1);
     return Packing.array(series.y).map((value, k) => {
@@ -242,7 +293,6 @@ class Plot {
     this.svg.addEventListener("pointermove", (event) => {
       if (!this.x) return;
       const now = place(event);
-      this.read(now);
       if (start === null || Math.abs(now - start) < 4) return;
       const [from, to] = [Math.min(start, now), Math.max(start, now)].map((at) => Math.max(this.x.from, Math.min(this.x.to, at)));
       for (const [key, value] of [["x", from], ["width", to - from], ["visibility", "visible"]]) this.box.setAttribute(key, value);
@@ -254,7 +304,6 @@ class Plot {
       if (from !== null && Math.abs(end - from) > 8) this.setRange([this.x.back(Math.min(from, end)), this.x.back(Math.max(from, end))]);
     });
     this.svg.addEventListener("pointercancel", drop);
-    this.svg.addEventListener("pointerleave", () => this.read(null));
     this.svg.addEventListener("dblclick", () => this.setRange(null));
     this.area.addEventListener("wheel", (event) => {
       if (!event.ctrlKey && !event.metaKey) return;
@@ -270,19 +319,58 @@ class Plot {
     });
   }
 
-  /* The values under the pointer, in the legend. */
-  read(at) {
-    const inside = at !== null && at >= this.x.from && at <= this.x.to;
-    this.line.setAttribute("visibility", inside ? "visible" : "hidden");
-    this.line.setAttribute("x1", at ?? 0);
-    this.line.setAttribute("x2", at ?? 0);
+  /* --- values under the pointer ----------------------------------------------------------------------------- */
+  hover(event) {
+    if (!this.x) return;
+    const box = this.svg.getBoundingClientRect(), scale = this.svg.viewBox.baseVal.width / box.width;
+    const [at, height] = [(event.clientX - box.left) * scale, (event.clientY - box.top) * scale];
+    if (at < this.x.from || at > this.x.to) return this.leave();
+    const row = this.rows.find((one) => one.pane.y.names && height >= one.top && height <= one.top + one.height);
+    if (row) return this.tell(at, this.ofRow(row, Math.round(row.y.back(height))));
+    for (const plot of Plot.together(this)) if (plot.x && plot.area.clientWidth) plot.read(this.x.back(at));
+  }
+  /* Time, or what else x is, and the value of every curve that is shown there. */
+  read(value) {
+    const at = this.x.at(value), told = [`${this.spec.x.label} ${shortNumber(value)} ${this.spec.x.unit}`];
     for (const pane of this.spec.panes) {
-      for (const series of pane.series) {
-        const x = Packing.array(series.x);
-        const k = inside ? Math.min(x.length - 1, Plot.search(x, this.x.back(at))) : 0;
-        this.values.get(series).textContent = inside ? `${shortNumber(Packing.array(series.y)[k])} ${pane.y.unit}` : "";
+      for (const series of this.shown(pane)) {
+        if (!["line", "band", "bars"].includes(series.kind)) continue;
+        const x = Packing.array(series.x), y = Packing.array(series.y);
+        const after = Math.min(x.length - 1, Plot.search(x, value));
+        const nearer = after > 0 && series.kind !== "bars" && value - x[after - 1] < x[after] - value ? after - 1 : after;
+        const k = series.kind === "bars" ? Math.max(0, Math.min(y.length - 1, after - 1)) : nearer;
+        const upper = series.y2 ? ` to ${shortNumber(Packing.array(series.y2)[k])}` : "";
+        const text = `${shortNumber(y[k])}${upper} ${pane.y.unit}`;
+        this.values.get(series).textContent = text;
+        told.push(`${series.name} ${text}`);
       }
     }
+    this.tell(at, told);
+  }
+  /* A parameter by every estimate. */
+  ofRow({ pane }, k) {
+    const told = pane.y.names[k] === undefined ? [] : [pane.y.names[k]];
+    for (const series of this.shown(pane)) {
+      const place = series.y.findIndex((row) => Math.round(row) === k);
+      if (place >= 0) told.push(`${series.name} ${series.texts[place]}`);
+    }
+    return told;
+  }
+  tell(at, lines) {
+    for (const [key, value] of [["x1", at], ["x2", at], ["visibility", "visible"]]) this.line.setAttribute(key, value);
+    this.tip.replaceChildren(...lines.map((line) => Page.make("div", "", line)));
+    this.tip.hidden = lines.length === 0;
+    const right = at > (this.x.from + this.x.to) / 2, scale = this.area.clientWidth / this.svg.viewBox.baseVal.width;
+    this.tip.style.left = right ? "" : `${at * scale + 14}px`;
+    this.tip.style.right = right ? `${this.area.clientWidth - at * scale + 14}px` : "";
+  }
+  leave() {
+    this.tip.hidden = true;
+    this.line?.setAttribute("visibility", "hidden");
+    for (const value of this.values.values()) value.textContent = "";
+  }
+  static together(plot) {
+    return plot.spec.group ? Plot.all.filter((one) => one.group === plot.group) : [plot];
   }
 
   static all = [];
