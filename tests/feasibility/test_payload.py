@@ -35,17 +35,17 @@ def estimate(arm):
 
 
 def test_a_load_lies_inside_its_intervals(arm, estimate):
-    """Of 60 runs with new noise and more friction than without the load, 93 to 98 % where 200 are run."""
+    """Of 60 runs with new noise and more friction than without the load, all ten parameters: 93 to 98 %."""
     loaded = arm.with_payload(2.0, CENTRE, TENSOR)
     truth = loaded.links[-1].phi - arm.links[-1].phi
     stiffer = replace(loaded, drives=tuple(replace(one, coulomb=one.coulomb + 0.4) for one in loaded.drives))
     clean, inside = exact_samples(stiffer, 900, 2), []
     for seed in range(60):
-        found = mindyn.payload(estimate, noisy(clean, 100 + seed))
+        found = mindyn.payload(estimate, noisy(clean, 100 + seed), gain_deviation=0.0)
         inside.append(np.abs(found.unconstrained - truth) <= found.half_widths)
     assert found.untold == ()
     assert found.mass == pytest.approx(2.0, rel=0.05)
-    assert 0.85 < np.mean(inside) <= 1.0
+    assert 0.93 <= np.mean(inside) <= 0.98
 
 
 def test_a_load_is_possible_even_where_the_fit_is_not(arm, estimate):
@@ -94,6 +94,40 @@ def test_what_a_planar_arm_cannot_see_of_a_load_does_not_move_the_rest():
     found = mindyn.payload(known, noisy(exact_samples(loaded, 800, 2), 2))
     assert {"mcz", "Ixx", "Ixy", "Iyy", "Ixz", "Iyz"} <= set(found.untold)
     low, high = found.mass_interval
-    deviation = np.sqrt(found.covariance[0, 0])
-    assert abs(found.unconstrained[0] - 5.0) <= 3 * deviation < 0.1
+    assert low <= 5.0 <= high
+    assert high - low < 0.3
     assert low <= found.mass <= high, "the load that can exist lies where the run put it"
+
+
+def test_what_the_estimate_could_not_tell_is_not_told_of_the_load():
+    """An arm identified with all joints in phase: held at what that fit gave, its open parameters halved the load."""
+    arm = with_estimated_drives(mindyn.load_robot("ur10"))
+    loaded = arm.with_payload(2.0, np.array([0.02, 0.01, 0.06]), 0.0018 * np.eye(3))
+
+    def run(robot, seed, frequencies):
+        rng, t = np.random.default_rng(seed), np.arange(0, 20, 0.02)[:, None]
+        waves = [(w, rng.uniform(0, 6.28, 6) * (len(frequencies) > 1)) for w in frequencies]
+        q, qd, qdd = (sum(0.3 * w**k * np.sin(t * w + p + k * np.pi / 2) for w, p in waves) for k in range(3))
+        tau = mindyn.compile_model(robot, drives=True).inverse_dynamics(q, qd, qdd) + rng.normal(0, 0.02, q.shape)
+        return mindyn.Samples(robot.joint_names, q, qd, qdd, tau, 50.0, np.zeros(len(q), int))
+
+    in_phase = mindyn.LeastSquares(covariance="correlated").fit(equations(arm, run(arm, 1, [1.3])))
+    assert in_phase.untold
+    found = mindyn.payload(in_phase, run(loaded, 2, [0.7, 1.9, 3.1, 2.3]))
+    low, high = found.mass_interval
+    assert low <= 2.0 <= high
+    assert high - low < 0.2 or "m" in found.untold
+
+
+def test_doubtful_gains_widen_the_interval_of_the_mass(arm, estimate):
+    loaded = noisy(exact_samples(arm.with_payload(2.0, CENTRE, TENSOR), 900, 2), 3)
+    sharp, wide = (mindyn.payload(estimate, loaded, gain_deviation=one) for one in (0.0, 0.1))
+    assert wide.half_widths[0] > 2 * sharp.half_widths[0]
+    scaled = replace(loaded, tau=1.1 * loaded.tau)
+    both = mindyn.LeastSquares().fit(
+        equations(arm, replace(exact := noisy(exact_samples(arm, 1500, 1), 1), tau=1.1 * exact.tau))
+    )
+    heavier = mindyn.payload(both, scaled, gain_deviation=0.0)
+    assert heavier.mass == pytest.approx(2.2, rel=0.02), "gains 10 % off in both make the load 10 % off"
+    with pytest.raises(mindyn.MindynError, match="must be a part of the torque"):
+        mindyn.payload(estimate, loaded, gain_deviation=-1.0)

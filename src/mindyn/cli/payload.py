@@ -13,6 +13,7 @@ from mindyn.cli.printing import say_notes
 from mindyn.cli.runs import RUN, estimate_of, read_logs, require_unseen
 from mindyn.errors import unknown_name
 from mindyn.estimators.loads import Payload
+from mindyn.feasibility.payload import GAIN_DEVIATION
 from mindyn.feasibility.payload import payload as payload_of
 from mindyn.notation import LINK_PARAMETER_UNITS, LINK_PARAMETERS
 from mindyn.robots.robot import Robot
@@ -27,13 +28,16 @@ def payload(
         str | None,
         typer.Option(help="A frame on that link, such as tool0, in which the load is written for controllers."),
     ] = None,
+    gain_deviation: Annotated[
+        float, typer.Option(help="Standard deviation of the scale of each joint's torque: 0.01 is one percent.")
+    ] = GAIN_DEVIATION,
     as_json: Annotated[bool, JSON] = False,
 ) -> None:
     """The load that a run carried, from an estimate of the arm without it."""
     found = estimate_of(run)
     logs = read_logs([log], found.robot)
     require_unseen(found.sources, logs, "give a run with the load; the estimate is of the arm without it")
-    load = payload_of(found, logs[0], link=link)
+    load = payload_of(found, logs[0], link=link, gain_deviation=gain_deviation)
     there = _in_frame(found.robot, load, frame)
     say_notes([str(note) for note in load.notes])
     if load.untold:

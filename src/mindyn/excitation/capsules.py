@@ -53,7 +53,7 @@ def capsules_of(robot: Robot, radius: float | None = None) -> CapsuleModel:
     made: list[Capsule] = []
     from_shapes, from_joints = [], []
     for number, link in enumerate((robot.root, *robot.links), start=-1):
-        shapes = [shape for shape in link.shapes if shape.kind != "mesh"]
+        shapes = [shape for shape in link.shapes if shape.kind != "mesh" and _has_body(shape)]
         made += [around(shape, link.name) for shape in shapes]
         if shapes:
             from_shapes.append(link.name)
@@ -78,6 +78,12 @@ def around(shape: Shape, link: str) -> Capsule:
     longest = int(half.argmax())
     across = np.delete(half, longest)
     return _placed(shape.pose, link, np.eye(3)[longest] * half[longest], float(np.hypot(*across)))
+
+
+def _has_body(shape: Shape) -> bool:
+    """Whether a shape has any thickness: files state placeholders of size zero."""
+    thick = shape.dimensions if shape.kind == "box" else shape.dimensions[:1]
+    return sum(size > 0 for size in thick) >= (2 if shape.kind == "box" else 1)
 
 
 def _placed(pose: Pose, link: str, end: Array, radius: float) -> Capsule:

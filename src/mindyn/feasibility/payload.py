@@ -5,8 +5,9 @@ within its covariance C; friction, which grows with the load and with temperatur
 
     minimise  sum_j w_j |tau_j - Y_j beta - Y_load,j phi|^2 + (beta - beta_0)^T C^-1 (beta - beta_0)
 
-phi (10,) in the frame of the link that carries it. Its spread is that of leaving out blocks of the run in turn, and
-that of beta_0; the load reported is the nearest one, by that spread, whose mass lies somewhere in space.
+phi (10,) in the frame of the link that carries it. Its spread is that of leaving out blocks of the run in turn, that of
+beta_0, and that of the drives' gains: a joint whose torque is logged e too large shows a load e too large, and no run
+tells that from a heavier one. The load reported is the nearest one, by that spread, whose mass lies somewhere in space.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from mindyn.logs.samples import Samples
 from mindyn.notation import LINK_PARAMETERS, PARAMETERS_PER_LINK
 from mindyn.notes import Note
 from mindyn.parameters.parameter import Parameter
+from mindyn.regression.information import Information
 from mindyn.regression.rows import Rows
 from mindyn.robots.robot import Robot
 
@@ -51,15 +53,27 @@ ROUNDS: Final = 3
 """Of fit and weights by its residuals."""
 
 
-def payload(known: Robot | Estimate, *runs: Samples | Log, link: str | None = None) -> Payload:
+GAIN_DEVIATION: Final = 0.01
+"""Standard deviation of a joint's torque scale where none is stated: drives that are calibrated well."""
+
+
+def payload(
+    known: Robot | Estimate,
+    *runs: Samples | Log,
+    link: str | None = None,
+    gain_deviation: float = GAIN_DEVIATION,
+) -> Payload:
     """The load of a loaded run: `payload(estimate, loaded)`, or `payload(robot, unloaded, loaded)` of two runs.
 
-    link  that carries the load; the last one if left out
+    link            that carries the load; the last one if left out
+    gain_deviation  standard deviation of the scale of each joint's torque, in the estimate and in the run alike
     """
+    if not (np.isfinite(gain_deviation) and 0 <= gain_deviation < 1):
+        raise InputError(f"gain_deviation = {gain_deviation!r} must be a part of the torque", hint="0.01: one percent")
     if isinstance(known, Estimate):
         if len(runs) != 1:
             raise InputError(f"payload(estimate, loaded) takes one run, got {len(runs)}")
-        return _against(known, runs[0], link)
+        return _against(known, runs[0], link, gain_deviation)
     if len(runs) != 2 or not all(isinstance(run, Samples) for run in runs):
         raise InputError(
             "payload(robot, unloaded, loaded) takes two runs as Samples",
@@ -71,20 +85,20 @@ def payload(known: Robot | Estimate, *runs: Samples | Log, link: str | None = No
     return _consistent(payload_of_runs(known, unloaded, loaded, link=link))
 
 
-def _against(found: Estimate, run: Samples | Log, link: str | None) -> Payload:
+def _against(found: Estimate, run: Samples | Log, link: str | None, gain_deviation: float) -> Payload:
     robot = found.robot
     carrier = robot.link_names[-1] if link is None else link
     robot.link_index(carrier)
     samples = run if isinstance(run, Samples) else condition([run], robot, found.treatment.of_fit).samples
-    made = _fitted(found, samples, carrier, None)
+    made = _fitted(found, samples, carrier, None, gain_deviation)
     for _ in range(REFRESHES if found.regressor.friction.needs_load else 0):
-        before, made = made, _fitted(found, samples, carrier, made.phi)
+        before, made = made, _fitted(found, samples, carrier, made.phi, gain_deviation)
         if abs(made.mass - before.mass) < SETTLED * abs(made.mass):
             break
     return made
 
 
-def _fitted(found: Estimate, samples: Samples, carrier: str, carried: Array | None) -> Payload:
+def _fitted(found: Estimate, samples: Samples, carrier: str, carried: Array | None, gain_deviation: float) -> Payload:
     """The load; friction that grows with what the joints carry has the estimate's links and `carried` (10,)."""
     regressor = regressor_with_load(found.regressor, carrier, carried)
     rows = Rows(regressor, found.treatment, samples)
@@ -105,25 +119,44 @@ def _fitted(found: Estimate, samples: Samples, carrier: str, carried: Array | No
         weights = 1 / np.maximum(spread * _memory(found), 1e-300)
     ten = np.flatnonzero(np.isin(free, np.arange(p, p + PARAMETERS_PER_LINK)))
     covariance = _jackknife(normal, prior, theta, len(blocks))[np.ix_(ten, ten)]
-    inverse = np.linalg.pinv(A, hermitian=True)
+    inverse: Array = np.asarray(np.linalg.pinv(A, hermitian=True), dtype=np.float64)
     covariance = covariance + (inverse @ prior @ inverse)[np.ix_(ten, ten)]
     covariance = np.add(covariance, _open_spread(A, ten))
+    shifts = gain_deviation * _gain_shifts(whole, weights, free, inverse, theta, ten)
+    covariance = covariance + shifts.T @ shifts
     factor = float(student.ppf(0.975, len(blocks) - 1))
     notes = _notes(found, samples)
     made = Payload(carrier, theta[ten], covariance, (), factor, notes)
     return _consistent(replace(made, untold=_untold(made)))
 
 
+def _gain_shifts(
+    whole: Information, weights: Array, free: Array, inverse: Array, theta: Array, ten: NDArray[np.intp]
+) -> Array:
+    """(n, 10) what the load becomes when one joint's torque is logged twice as large, in the estimate as in the run.
+
+    What the arm itself needs is then twice as large in both, and cancels: the load's own torque remains.
+    """
+    made = []
+    for joint in range(len(weights)):
+        alone = np.where(np.arange(len(weights)) == joint, weights, 0.0)
+        R = whole.stacked(alone)[0][:, free]
+        made.append((inverse @ (R.T @ (R[:, ten] @ theta[ten])))[ten])
+    return np.array(made)
+
+
 def _known_part(found: Estimate, p: int) -> tuple[Array, Array, Array]:
     """Information (f, f) on the free columns, the values (p + 10,) that all start from, and which columns are free.
 
-    What the fit left out stays at its value; friction and offsets are free without any prior.
+    What the fit left out stays at its value; friction, offsets and what the estimate could not tell are free without
+    any prior: held at the value that a fit happened to give them, they would be told of the load.
     """
     start = np.concatenate([found.beta, np.zeros(PARAMETERS_PER_LINK)])
     deviations = np.sqrt(np.maximum(np.diag(found.covariance), 0.0))
     moving = np.array([_is_free(one, d, found) for one, d in zip(found.parameters, deviations, strict=True)])
     free = np.concatenate([np.flatnonzero(moving), np.arange(p, p + PARAMETERS_PER_LINK)])
-    rigid = np.array([one.kind in RIGID for one in found.parameters])[moving]
+    told = np.isfinite(deviations) & np.array([one.name not in found.untold for one in found.parameters])
+    rigid = (np.array([one.kind in RIGID for one in found.parameters]) & told)[moving]
     own = np.flatnonzero(moving)[rigid]
     information = np.zeros((len(free), len(free)))
     if len(own):
@@ -133,9 +166,9 @@ def _known_part(found: Estimate, p: int) -> tuple[Array, Array, Array]:
 
 
 def _is_free(parameter: Parameter, deviation: float, found: Estimate) -> bool:
-    if parameter.name in found.left_out or parameter.name in found.untold:
+    if parameter.name in found.left_out:
         return False
-    return parameter.kind not in RIGID or (bool(np.isfinite(deviation)) and deviation > 0)
+    return parameter.kind not in RIGID or deviation > 0 or parameter.name in found.untold
 
 
 def _normal(stacked: tuple[Array, Array], start: Array, free: Array) -> tuple[Array, Array]:
