@@ -5,10 +5,12 @@ from __future__ import annotations
 import casadi as ca
 import numpy as np
 import pytest
+from closeness import SAME_ALGEBRA, assert_close
 from serial_arm import inverse_dynamics, puma_like, regressor
 
 from mindyn.errors import InputError
 from mindyn.kernels.counts import operation_counts
+from mindyn.kernels.kernel import Kernel
 from mindyn.kernels.layout import Layout
 from mindyn.kernels.ordering import Compute, Sines, Store
 from mindyn.kernels.program import Op
@@ -125,3 +127,14 @@ def test_values_between_parts_never_share_a_slot_while_alive():
         slots = [plan.slots[v] for v in alive]
         assert len(slots) == len(set(slots))
     assert len(set(plan.slots.values())) < len(plan.slots)
+
+
+def test_there_is_one_division_for_each_divisor():
+    """By a shared number and by constants: multiplications by the reciprocal; single quotients stay divisions."""
+    assert operations(x / y) == [Op.DIV]
+    assert operations(x / 3) == [Op.MUL]
+    assert sorted(operations(x / y, ca.sqrt(x) / y, 5 / y)) == sorted([Op.DIV, Op.SQRT, Op.MUL, Op.MUL, Op.MUL])
+    function = ca.Function("f", [x, y], [ca.vertcat(x / y, ca.sin(x) / y + y / 3, ca.cos(y) / (7 * y), 5 / y)])
+    values = np.random.default_rng(0).uniform(0.5, 2.0, (2, 50))
+    expected = np.array([np.asarray(function(*pair)).ravel() for pair in values.T])
+    assert_close(Kernel(function)(*values), expected, SAME_ALGEBRA)

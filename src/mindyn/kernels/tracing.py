@@ -10,6 +10,7 @@ from mindyn.errors import InputError
 from mindyn.kernels.building import ProgramBuilder
 from mindyn.kernels.factoring import factored
 from mindyn.kernels.program import Input, Op, Output, Program
+from mindyn.kernels.reciprocals import with_reciprocals
 
 _DIRECT: dict[int, Op] = {
     casadi.OP_ADD: Op.ADD,
@@ -72,7 +73,7 @@ def trace(function: casadi.Function, matrices: Collection[str] = ()) -> Program:
         _output(name, function.sparsity_out(k), results[k], name in matrices)
         for k, name in enumerate(function.name_out())
     )
-    return factored(builder.finish(function.name(), inputs, outputs))
+    return factored(with_reciprocals(builder.finish(function.name(), inputs, outputs)))
 
 
 def _run_symbolically(function: casadi.Function, builder: ProgramBuilder) -> list[dict[int, int]]:
