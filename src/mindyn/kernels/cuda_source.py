@@ -7,7 +7,6 @@ shared memory, so that every access is coalesced whatever the number of columns.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from mindyn.escaping import c_comment
@@ -123,29 +122,13 @@ __device__ __forceinline__ void put_rows(const Real (&piece)[C], Real *tile, Rea
 }  // namespace
 """
 
-_RECIPROCAL = """\
-namespace {
-
-/* 1 / x to the last bit or two; of float in four instructions without a branch. */
-__device__ __forceinline__ float reciprocal(float x)
-{
-  const float r = __fdividef(1.0f, x);
-  return fmaf(r, fmaf(-x, r, 1.0f), r);
-}
-__device__ __forceinline__ double reciprocal(double x) { return 1.0 / x; }
-
-}  // namespace
-"""
-
 
 def cuda_source(functions: Sequence[Described], title: str, shared: Sequence[str] = ()) -> str:
     """The file; inputs named in `shared` are one sample for the whole batch."""
     names = identifiers([one.name for one in functions])
     pieces = [_heading(title), _PREAMBLE % {"warps": _WARPS}]
-    written = [_Writer(one, name, frozenset(shared)).text() for one, name in zip(functions, names, strict=True)]
-    if any("reciprocal(" in text for text in written):
-        pieces.append(_RECIPROCAL)
-    return "\n".join([*pieces, *written])
+    pieces += [_Writer(one, name, frozenset(shared)).text() for one, name in zip(functions, names, strict=True)]
+    return "\n".join(pieces)
 
 
 def _heading(title: str) -> str:
@@ -261,15 +244,8 @@ class _Writer:
 
     def _steps(self) -> Iterator[str]:
         instructions = self._program.instructions
-        divided, made = self._divided_again(), set[int]()
         for step in ordered_steps(self._program, [False] * len(instructions), self._stores()):
             match step:
-                case Compute(value) if value in divided:
-                    over, under = instructions[value].operands
-                    if under not in made:
-                        made.add(under)
-                        yield f"  const Real r{under} = reciprocal({self._operand(under)});"
-                    yield f"  const Real v{value} = {self._operand(over)} * r{under};"
                 case Compute(value):
                     one = instructions[value]
                     operands = [self._operand(v) for v in one.operands]
@@ -280,12 +256,6 @@ class _Writer:
                         yield f"  Real s{pair}, c{pair};\n  sine_cosine({angle}, &s{pair}, &c{pair});"
                 case Store():
                     yield from self._put(step)
-
-    def _divided_again(self) -> set[int]:
-        """Divisions by what others divide by too: a GPU's division takes as long as ten multiplications."""
-        under = {value: one.operands[1] for value, one in enumerate(self._program.instructions) if one.op is Op.DIV}
-        times = Counter(under.values())
-        return {value for value, divisor in under.items() if times[divisor] > 1}
 
     def _stores(self) -> Iterator[Store]:
         for number, one in enumerate(self._program.outputs):
