@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import casadi as ca
 import numpy as np
 import pytest
@@ -133,8 +135,8 @@ def test_there_is_one_division_for_each_divisor():
     """By a shared number and by constants: multiplications by the reciprocal; single quotients stay divisions."""
     assert operations(x / y) == [Op.DIV]
     assert operations(x / 3) == [Op.MUL]
-    assert sorted(operations(x / y, ca.sqrt(x) / y, 5 / y)) == sorted([Op.DIV, Op.SQRT, Op.MUL, Op.MUL, Op.MUL])
+    assert Counter(operations(x / y, ca.sqrt(x) / y, 5 / y)) == {Op.DIV: 1, Op.SQRT: 1, Op.MUL: 3}
     function = ca.Function("f", [x, y], [ca.vertcat(x / y, ca.sin(x) / y + y / 3, ca.cos(y) / (7 * y), 5 / y)])
     values = np.random.default_rng(0).uniform(0.5, 2.0, (2, 50))
     expected = np.array([np.asarray(function(*pair)).ravel() for pair in values.T])
-    assert_close(Kernel(function)(*values), expected, SAME_ALGEBRA)
+    assert_close(Kernel(function)(*values[..., None]), expected, SAME_ALGEBRA)
