@@ -177,8 +177,18 @@ def test_the_robot_turns_by_drag_keys_and_buttons_and_moves_in_time(open_page):
     page.locator("#robot-view input[type=range]").focus()
     page.keyboard.press("End")
     drawn()
-    assert len(set(seen)) == 5
+    page.get_by_role("button", name="Nearer").click()
+    drawn()
+    assert len(set(seen)) == 6
     assert page.locator("#robot-view .joint").count() == 4
+    page.get_by_role("button", name="Play").click()
+    page.wait_for_timeout(400)
+    page.get_by_role("button", name="Pause").click()
+    drawn()
+    assert len(set(seen)) == 7, "it plays on from the beginning"
+    assert page.locator("#robot-view .way").count() == 2
+    page.get_by_label("Way of the tip").uncheck()
+    assert page.locator("#robot-view .way").count() == 0
 
 
 def test_the_theme_follows_the_system_and_the_reader(open_page):

@@ -65,6 +65,22 @@ def test_a_run_becomes_a_report(folder, tmp_path):
     assert ">again</th>" in text
 
 
+def test_several_runs_are_compared_by_the_names_of_their_folders(folder, tmp_path):
+    (tmp_path / "later").mkdir()
+    estimate_of(arm("planar2"), weights="ordinary").save(tmp_path / "later" / "estimate.json")
+    estimate_of(arm("scara")).save(tmp_path / "another.json")
+    given = [folder / "run", tmp_path / "later" / "estimate.json", tmp_path / "another.json"]
+    done = run("report", *given, "--validate", folder / "run2.parquet", "--out", tmp_path / "r.html")
+    assert done.exit_code == 0, done.stderr
+    page = (tmp_path / "r.html").read_text()
+    assert page.count('"name":"later"') == page.count('"name":"another.json"') > 0, "intervals side by side"
+    table = page[page.index('id="comparison"') :]
+    assert "later" in table
+    assert "another.json" not in table[: table.index("</section>")], "torques of another robot are not compared"
+    with pytest.raises(InputError, match="more than once"):
+        run("report", folder / "run", folder / "run", "--out", tmp_path / "r.html")
+
+
 def test_a_run_judged_before_is_not_called_unjudged(folder, tmp_path):
     made, out = tmp_path / "made", tmp_path / "r.html"
     made.mkdir()

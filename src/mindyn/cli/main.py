@@ -50,7 +50,7 @@ EXAMPLES: Final[Mapping[str, Mapping[str, str]]] = {
     "The model": {
         "identify": "identify arm.urdf run1.csv --hold-out 0.3 --out run1",
         "check": "check run1",
-        "report": "report run1 --validate run2.csv",
+        "report": "report run1 run2 --validate other.csv",
         "payload": "payload run1 loaded.csv",
         "contact": "contact run1 pushed.csv --free run2.csv --plot contact.html",
     },

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -10,7 +11,7 @@ import typer
 
 from mindyn.cli.arguments import JSON
 from mindyn.cli.printing import say
-from mindyn.cli.runs import RUN, estimate_of, judged_report, read_logs, require_unseen
+from mindyn.cli.runs import estimate_of, judged_report, read_logs, require_unseen
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.feasibility.check import check_feasible
@@ -22,7 +23,14 @@ _AS_TRAINED: Final = "--train LOG shows it as what it is; give --validate a log 
 
 
 def report(
-    run: Annotated[Path, RUN],
+    runs: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RUN...",
+            help="Folders that `mindyn identify --out` wrote, or estimate.json files: a report of the first, with the "
+            "others beside it by the names of their folders.",
+        ),
+    ],
     held_out: Annotated[list[Path] | None, typer.Option("--validate", help="A log that was not trained on.")] = None,
     training: Annotated[list[Path] | None, typer.Option("--train", help="A log that was trained on.")] = None,
     compare: Annotated[
@@ -33,8 +41,8 @@ def report(
     as_json: Annotated[bool, JSON] = False,
 ) -> None:
     """Write a report: is the model good, and why. One file that opens from disk and loads nothing."""
-    estimate = estimate_of(run)
-    others = dict(_named(entry) for entry in compare or ())
+    run, estimate = runs[0], estimate_of(runs[0])
+    others = _beside(runs) | dict(_named(entry) for entry in compare or ())
     judged_on, trained_on = read_logs(held_out or (), estimate.robot), read_logs(training or (), estimate.robot)
     of_fit = estimate.sources
     require_unseen([*of_fit, *(source for log in trained_on for source in log.sources)], judged_on, _AS_TRAINED)
@@ -48,6 +56,16 @@ def report(
         verdict = validate(estimate, judged_on).to_dict() if judged_on else earlier
         said = {"report": str(out), "feasibility": feasibility.to_dict(), "validation": verdict}
         typer.echo(json.dumps(said, indent=1))
+
+
+def _beside(runs: Sequence[Path]) -> dict[str, Estimate]:
+    """The estimates after the first, by the shortest names that tell them apart."""
+    short = [(path.parent if path.name == "estimate.json" else path).absolute().name for path in runs]
+    if len(set(short)) < len(short):
+        short = [str(path) for path in runs]
+    if len(set(short)) < len(short):
+        raise InputError("an estimate is given more than once", hint="give each once")
+    return {name: estimate_of(path) for name, path in zip(short[1:], runs[1:], strict=True)}
 
 
 def _read(path: Path, what: str) -> dict[str, Any]:

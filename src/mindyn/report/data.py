@@ -199,6 +199,8 @@ class SkeletonData:
     axes    for each joint the number of its point; its direction stands in `frames` behind the points
     frames  for each pose 3 coordinates of every point, then 3 of every axis
     times   s, of the poses
+    tip     number of the point whose way is drawn
+    torques for each pose the measured torque of every joint as part of its greatest; empty where there is no log
     """
 
     points: int
@@ -209,6 +211,8 @@ class SkeletonData:
     times: Numbers
     gravity: Numbers
     reach: float
+    tip: int = 0
+    torques: tuple[Numbers, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

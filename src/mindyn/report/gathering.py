@@ -48,13 +48,19 @@ def gather(inputs: ReportInputs) -> ReportData:
         residuals=residuals(held_out or evidence),
         feasibility=tuple(answer.to_dict() for answer in inputs.feasibility),
         motion=motion(inputs.motion),
-        comparison=comparison_data(estimate, error, inputs.comparison, prior, inputs.validation_logs),
+        comparison=comparison_data(estimate, error, _of_same_joints(inputs), prior, inputs.validation_logs),
         skeleton=skeleton(estimate.robot, evidence),
         made=made_data(inputs),
         others=tuple((name, parameter_rows(other, None)) for name, other in inputs.comparison.items()),
         robot_given=_given(inputs.run.get("robot")),
         folder=str(inputs.run.get("folder") or ""),
     )
+
+
+def _of_same_joints(inputs: ReportInputs) -> dict[str, Estimate]:
+    """Estimates whose torques can be set beside this one's; of other robots the parameters alone are compared."""
+    joints = inputs.estimate.regressor.joint_names
+    return {name: one for name, one in inputs.comparison.items() if one.regressor.joint_names == joints}
 
 
 def _given(robot: object) -> str:

@@ -125,7 +125,8 @@ def robot_section(data: ReportData) -> Section | None:
         return None
     caption = (
         f"{data.robot}: {plural(len(data.joints), 'joint')}, numbered from the root. Short bars are joint axes, the "
-        "arrow is gravity. Drag to turn, or use the arrow keys."
+        "arrow is gravity; the more of its greatest torque a joint has, the darker it is. Drag to turn, or use the "
+        "arrow keys; + and − zoom."
     )
     area = tag("div", {"class": "area", "data-label": f"Kinematic skeleton of {data.robot}"})
     view = tag("figure", {"class": "robot", "id": "robot-view"}, area, tag("figcaption", {}, caption))

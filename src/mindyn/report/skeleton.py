@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mindyn.algebra.poses import Pose
 from mindyn.algebra.values import Array
@@ -14,7 +15,7 @@ from mindyn.report.data import SkeletonData
 from mindyn.report.evidence import Evidence
 from mindyn.robots.robot import Robot
 
-POSES: Final = 120
+POSES: Final = 200
 
 
 def skeleton(robot: Robot, evidence: Sequence[Evidence]) -> SkeletonData | None:
@@ -38,6 +39,8 @@ def skeleton(robot: Robot, evidence: Sequence[Evidence]) -> SkeletonData | None:
         tuple(round(float(t), 3) for t in times),
         tuple(map(float, robot.gravity)),
         reach,
+        points.shape[1] - 1 if tips else len(links) - 1,
+        _torques(evidence),
     )
 
 
@@ -46,8 +49,22 @@ def _poses(robot: Robot, evidence: Sequence[Evidence]) -> tuple[Array, Array]:
     if not evidence:
         return np.zeros((1, robot.joint_count)), np.zeros(1)
     made = evidence[0].prediction
-    rows = np.unique(np.linspace(0, len(made.time) - 1, POSES).astype(int))
+    rows = _rows(len(made.time))
     return made.samples.q[rows], made.time[rows] - made.time[0]
+
+
+def _torques(evidence: Sequence[Evidence]) -> tuple[tuple[float, ...], ...]:
+    """Parts of the greatest torque of every joint, at the same rows."""
+    if not evidence:
+        return ()
+    size = np.abs(evidence[0].prediction.measured)
+    greatest = size.max(axis=0)
+    parts = size[_rows(len(size))] / np.where(greatest > 0, greatest, 1.0)
+    return tuple(tuple(round(float(part), 2) for part in row) for row in parts)
+
+
+def _rows(count: int) -> NDArray[np.intp]:
+    return np.unique(np.linspace(0, count - 1, POSES).astype(int))
 
 
 def _link_poses(model: Model, q: Array) -> list[Array]:

@@ -1,12 +1,14 @@
 "use strict";
-/* The robot's skeleton, seen in parallel projection and turned by drag, keys or buttons. */
+/* The robot's skeleton, seen in parallel projection: turned by drag, keys or buttons, nearer by wheel or buttons, played
+   along its log with the way of its tip, joints coloured by the part of their greatest torque. */
+const SPEEDS = [0.25, 0.5, 1, 2, 4];
 class RobotView {
   constructor(figure, skeleton) {
-    Object.assign(this, { skeleton, area: figure.querySelector(".area"), pose: 0, turn: 0.7, tilt: 0.35 });
+    Object.assign(this, { skeleton, area: figure.querySelector(".area"), pose: 0, turn: 0.7, tilt: 0.35, near: 1, speed: 1, trace: true });
     this.svg = Svg.add(this.area, "svg", { role: "img", "aria-label": this.area.dataset.label });
     this.area.tabIndex = 0;
     this.area.setAttribute("role", "group");
-    this.area.setAttribute("aria-label", `${this.area.dataset.label}; arrow keys turn it`);
+    this.area.setAttribute("aria-label", `${this.area.dataset.label}; arrow keys turn it, plus and minus zoom`);
     figure.insertBefore(this.controls(), this.area);
     this.listen();
     this.fit();
@@ -21,22 +23,61 @@ class RobotView {
     for (const [text, label, turn, tilt] of [["←", "Turn left", -1, 0], ["→", "Turn right", 1, 0], ["↑", "Tilt up", 0, 1], ["↓", "Tilt down", 0, -1]]) {
       tools.append(Page.button(text, label, () => this.rotate(turn * 0.25, tilt * 0.15)));
     }
+    tools.append(Page.button("+", "Nearer", () => this.zoom(1.25)), Page.button("−", "Farther", () => this.zoom(0.8)));
     bar.append(tools);
     const poses = this.skeleton.frames.length;
     if (poses > 1) {
       const label = Page.make("label", "choice", "Time");
       const slider = Object.assign(Page.make("input"), { type: "range", min: 0, max: poses - 1, value: 0 });
       const output = Page.make("output", "", "0 s");
-      slider.addEventListener("input", () => {
-        this.pose = Number(slider.value);
+      this.show = (pose) => {
+        this.pose = pose;
+        slider.value = pose;
         output.textContent = `${this.skeleton.times[this.pose].toFixed(1)} s`;
         slider.setAttribute("aria-valuetext", output.textContent);
         this.draw();
-      });
+      };
+      slider.addEventListener("input", () => this.show(Number(slider.value)));
       label.append(slider, output);
-      bar.append(label);
+      bar.append(this.player(), label);
     }
     return bar;
+  }
+
+  /* Play and pause, how fast, and whether the way of the tip is drawn. */
+  player() {
+    const made = Page.make("div", "player"), play = Page.button("▶", "Play", () => this.play(!this.playing, play));
+    const label = Page.make("label", "choice", "Speed"), speed = Page.make("select");
+    for (const value of SPEEDS) speed.append(Object.assign(Page.make("option", "", `${value}×`), { value, selected: value === 1 }));
+    speed.addEventListener("change", () => { this.speed = Number(speed.value); });
+    label.append(speed);
+    const trace = Page.make("label", "choice"), box = Object.assign(Page.make("input"), { type: "checkbox", checked: true });
+    box.addEventListener("change", () => { this.trace = box.checked; this.draw(); });
+    trace.append(box, document.createTextNode("Way of the tip"));
+    made.append(play, label, trace);
+    return made;
+  }
+  play(on, button) {
+    this.playing = on;
+    button.textContent = on ? "❚❚" : "▶";
+    button.setAttribute("aria-label", on ? "Pause" : "Play");
+    const times = this.skeleton.times, last = times.length - 1;
+    let before = null, time = this.pose === last ? times[0] : times[this.pose];
+    const step = (now) => {
+      if (!this.playing) return;
+      if (before !== null) time += ((now - before) / 1000) * this.speed;
+      before = now;
+      if (time >= times[last]) { this.show(last); return this.play(false, button); }
+      let pose = 0;
+      while (pose < last && times[pose + 1] <= time) pose++;
+      if (pose !== this.pose) this.show(pose);
+      requestAnimationFrame(step);
+    };
+    if (on) requestAnimationFrame(step);
+  }
+  zoom(factor) {
+    this.near = Math.max(0.5, Math.min(6, this.near * factor));
+    this.draw();
   }
 
   rotate(turn, tilt) {
@@ -54,7 +95,14 @@ class RobotView {
       last = [event.clientX, event.clientY];
     });
     for (const name of ["pointerup", "pointercancel"]) this.svg.addEventListener(name, () => { last = null; });
+    this.area.addEventListener("wheel", (event) => {
+      if (!event.ctrlKey && !event.metaKey) return;
+      event.preventDefault();
+      this.zoom(event.deltaY > 0 ? 0.9 : 1.1);
+    }, { passive: false });
     this.area.addEventListener("keydown", (event) => {
+      const factor = { "+": 1.25, "=": 1.25, "-": 0.8 }[event.key];
+      if (factor && !event.ctrlKey && !event.metaKey) { event.preventDefault(); return this.zoom(factor); }
       const step = { ArrowLeft: [-0.15, 0], ArrowRight: [0.15, 0], ArrowUp: [0, 0.1], ArrowDown: [0, -0.1] }[event.key];
       if (!step) return;
       event.preventDefault();
@@ -80,7 +128,7 @@ class RobotView {
   seen([x, y, z]) {
     const [a, b, c] = [x - this.centre[0], y - this.centre[1], z - this.centre[2]];
     const [right, away] = [a * Math.cos(this.turn) + b * Math.sin(this.turn), -a * Math.sin(this.turn) + b * Math.cos(this.turn)];
-    const scale = (0.67 * this.wide) / this.size;
+    const scale = (this.near * 0.67 * this.wide) / this.size;
     return [this.wide / 2 + right * scale, 0.375 * this.wide - (c * Math.cos(this.tilt) + away * Math.sin(this.tilt)) * scale, away * Math.cos(this.tilt) - c * Math.sin(this.tilt)];
   }
   point(k) {
@@ -100,6 +148,7 @@ class RobotView {
     });
     drawings.sort((one, other) => RobotView.depth(other) - RobotView.depth(one));
     for (const one of drawings) Svg.add(this.svg, "polyline", { class: one.kind, points: one.points.map((at) => at.slice(0, 2).map((v) => v.toFixed(1)).join(",")).join(" ") });
+    this.drawTrace();
     this.skeleton.axes.forEach((k, joint) => this.drawJoint(k, joint));
     this.drawGravity();
   }
@@ -123,6 +172,13 @@ class RobotView {
       Svg.add(this.svg, "text", { class: "tick", x: tip[0] + 4, y: tip[1] + 4 }, name);
     }
   }
+  /* The way of the last point of the drawing, as far as it has come. */
+  drawTrace() {
+    if (!this.trace || this.skeleton.frames.length < 2) return;
+    const last = this.skeleton.tip, path = this.skeleton.frames.map((frame) => this.seen(frame.slice(3 * last, 3 * last + 3)).slice(0, 2).map((v) => v.toFixed(1)).join(","));
+    Svg.add(this.svg, "polyline", { class: "way all", points: path.join(" ") });
+    Svg.add(this.svg, "polyline", { class: "way", points: path.slice(0, this.pose + 1).join(" ") });
+  }
   drawJoint(k, joint) {
     const at = this.point(k);
     const axis = this.skeleton.frames[this.pose].slice(3 * (this.skeleton.points + joint), 3 * (this.skeleton.points + joint) + 3);
@@ -130,7 +186,9 @@ class RobotView {
     Svg.add(this.svg, "line", { class: "joint-axis", x1: ends[0][0], y1: ends[0][1], x2: ends[1][0], y2: ends[1][1] });
     const [x, y] = this.seen(at);
     const mark = this.skeleton.kinds[joint] === "prismatic" ? ["rect", { x: x - 6, y: y - 6, width: 12, height: 12 }] : ["circle", { cx: x, cy: y, r: 6.5 }];
-    Svg.add(this.svg, mark[0], { class: "joint", ...mark[1] });
+    const share = this.skeleton.torques.length ? this.skeleton.torques[this.pose][joint] : 0;
+    const drawn = Svg.add(this.svg, mark[0], { class: "joint", ...mark[1] });
+    if (share > 0) drawn.style.fill = `color-mix(in oklab, var(--residual) ${Math.round(100 * share)}%, var(--card))`;
     const here = this.skeleton.axes.map((other, i) => [i + 1, this.point(other)]).filter(([, point]) => point.every((value, i) => Math.abs(value - at[i]) < 0.01 * this.size));
     if (here[0][0] === joint + 1) Svg.add(this.svg, "text", { class: "joint-number", x: x + 12, y: y - 9 }, here.map(([number]) => number).join(" "));
   }
