@@ -46,13 +46,14 @@ def main(folder: Path) -> None:
 
 def write_rows_job(folder: Path) -> None:
     """A PUMA 560 with estimated drives: the job, samples, and what the CPU makes of them."""
-    regressor = Regressor(with_estimated_drives(mindyn.load_robot("puma560")))
+    robot = mindyn.load_robot("puma560")
+    regressor = Regressor(with_estimated_drives(robot))
     rng = np.random.default_rng(3)
     q, qd, qdd = rng.uniform(-2, 2, (3, ROWS, regressor.joint_count))
     beta = rng.uniform(0.5, 2.0, regressor.count)
     Y = regressor.dense(regressor.parts(q, qd, qdd))
     tau = Y @ beta + rng.normal(0, NOISE, q.shape)
-    write_device_job(regressor, folder / "rows")
+    write_device_job(robot, folder / "rows")
     samples = mindyn.Samples(regressor.joint_names, q, qd, qdd, tau, 100.0, np.zeros(ROWS, int))
     expected = gather(regressor, samples)
     solution = solve(*expected.stacked())

@@ -18,6 +18,7 @@ from mindyn.regression.device_job import (
     gather_on_gpu,
     gather_on_host,
     information_of_factors,
+    rows_of_factors,
     rows_program,
     write_device_job,
 )
@@ -110,9 +111,24 @@ def test_what_a_gpu_cannot_gather_is_refused():
             gather_on_gpu(regressor, samples)
 
 
+def test_factors_come_back_as_rows(tmp_path):
+    robot = mindyn.load_robot("puma560")
+    regressor, samples, _ = made(count=400)
+    information = gather_on_host(regressor, samples)
+    factors = {f"R{k}": R for k, R in enumerate(information.factors)}
+    np.savez(tmp_path / "factors.npz", rows=len(samples), **factors)
+    found = mindyn.LeastSquares().fit(rows_of_factors(robot, tmp_path / "factors.npz"))
+    expected = mindyn.LeastSquares().fit(mindyn.rows_of(robot, samples))
+    assert_close(found.beta, expected.beta, PUBLISHED_FILE)
+    np.savez(tmp_path / "other.npz", rows=3, R0=np.eye(3))
+    with pytest.raises(InputError, match="holds no factors of a device job"):
+        rows_of_factors(robot, tmp_path / "other.npz")
+    with pytest.raises(InputError, match="not made on a GPU"):
+        write_device_job(robot, tmp_path / "job", mindyn.Treatment(decimation=2))
+
+
 def test_the_job_needs_numpy_alone_until_it_runs(tmp_path):
-    regressor, *_ = made(count=60)
-    write_device_job(regressor, tmp_path / "job")
+    write_device_job(mindyn.load_robot("puma560"), tmp_path / "job")
     assert sorted(path.name for path in (tmp_path / "job").iterdir()) == ["device.py", "rows.cu", "rows.json"]
     code = "import sys; sys.path.insert(0, 'job'); import device; print('mindyn' in sys.modules, device.REACH)"
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)

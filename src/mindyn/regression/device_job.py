@@ -1,5 +1,5 @@
-"""Regressors for a GPU: their rows as one CUDA kernel, gathered here (`gather_on_gpu`) or on another machine
-(`write_device_job`, then `information_of_factors`); `device` does the work there.
+"""Rows for a GPU: those of a robot as one CUDA kernel, gathered here (`rows_on_gpu`) or on another machine
+(`write_device_job`, then `rows_of_factors`); `device` does the work there.
 """
 
 from __future__ import annotations
@@ -46,14 +46,17 @@ def rows_on_gpu(robot: Robot, samples: Samples, treatment: Treatment) -> Rows:
 
     Of a treatment without filter, decimation, conditioning and stop operators, which need the log's order.
     """
+    regressor = _regressor(robot, treatment)
+    return Rows.of_information(regressor, gather_on_gpu(regressor, samples), treatment)
+
+
+def _regressor(robot: Robot, treatment: Treatment) -> Regressor:
     if treatment.cutoff_hz is not None or treatment.step != 1:
         raise InputError(
             "a filter on the columns (filter_hz) and decimation are not made on a GPU",
             hint="condition the samples instead, with a cut-off on motion and torque",
         )
-    driven = with_estimated_drives(robot) if treatment.drives == "estimated" else robot
-    regressor = regressor_of(driven, treatment)
-    return Rows.of_information(regressor, gather_on_gpu(regressor, samples), treatment)
+    return regressor_of(with_estimated_drives(robot) if treatment.drives == "estimated" else robot, treatment)
 
 
 def gather_on_host(regressor: Regressor, samples: Samples, chunk_rows: int = device.CHUNK_ROWS) -> Information:
@@ -68,14 +71,30 @@ def gather_on_host(regressor: Regressor, samples: Samples, chunk_rows: int = dev
     return _gathered(np, rows_of, regressor, samples, chunk_rows)
 
 
-def write_device_job(regressor: Regressor, folder: str | Path) -> None:
-    """Write what a GPU machine with NumPy and CuPy alone gathers rows with: kernel, shapes and `device.py`."""
+def write_device_job(robot: Robot, folder: str | Path, treatment: Treatment | None = None) -> None:
+    """Write what a GPU machine with NumPy and CuPy alone gathers rows with: kernel, shapes and `device.py`.
+
+    There `python FOLDER/device.py FOLDER samples.npz factors.npz` takes q, qd, qdd, tau (N, n) to the R factors that
+    `rows_of_factors` reads.
+    """
+    regressor = _regressor(robot, treatment or Treatment())
     files = {
         "rows.cu": rows_source(regressor),
         "rows.json": json.dumps({"widths": widths_of(regressor), "joints": list(regressor.joint_names)}),
         "device.py": Path(device.__file__).read_text(encoding="utf-8"),
     }
     write_whole_folder(folder, files)
+
+
+def rows_of_factors(robot: Robot, factors: str | Path, treatment: Treatment | None = None) -> Rows:
+    """The equations whose R factors a device job wrote into a file, with the same robot and treatment."""
+    regressor, how = _regressor(robot, treatment or Treatment()), treatment or Treatment()
+    try:
+        with np.load(factors) as given:
+            found, count = [given[f"R{k}"] for k in range(regressor.joint_count)], int(given["rows"])
+    except (OSError, KeyError, ValueError) as problem:
+        raise InputError(f"{factors} holds no factors of a device job: {problem}") from problem
+    return Rows.of_information(regressor, information_of_factors(regressor, found, count), how)
 
 
 def information_of_factors(regressor: Regressor, factors: list[Array], rows: int) -> Information:

@@ -1,0 +1,75 @@
+"""A small network learns what the identified model leaves over: torque = model + network, trained by PyTorch.
+
+Needs `pip install 'mindyn[torch]'`. The arm has a load-dependent ripple in its gears that no rigid model says; the
+network alone, with the same data and size, is far off where it has not been trained.
+"""
+
+import numpy as np
+
+import mindyn
+
+try:
+    import torch
+
+    from mindyn.torch import differentiable
+except (ImportError, mindyn.MindynError):
+    print("this example needs PyTorch: pip install 'mindyn[torch]'")
+    raise SystemExit from None
+
+torch.manual_seed(0)
+torch.set_num_threads(1)
+robot = mindyn.load_robot("planar2")
+rng = np.random.default_rng(0)
+
+
+def recorded(count, reach):
+    """Motion and torque of the arm, with a ripple of the gears and noise."""
+    q, qd, qdd = reach * rng.uniform(-1, 1, (3, count, 2))
+    rigid = mindyn.compile_model(robot, drives=True).inverse_dynamics(q, qd, qdd)
+    return q, qd, qdd, rigid * (1 + 0.05 * np.sin(8 * q)) + rng.normal(0, 0.5, q.shape)
+
+
+q, qd, qdd, tau = recorded(3000, 1.5)
+samples = mindyn.Samples(robot.joint_names, q, qd, qdd, tau, 100.0, np.zeros(len(q), int))
+found = mindyn.make_feasible(mindyn.LeastSquares().fit(mindyn.rows_of(robot, samples)))
+dynamics = differentiable(mindyn.compile_model(mindyn.full_model(found), drives=True))
+
+
+def network():
+    layers = [torch.nn.Linear(12, 64), torch.nn.Tanh(), torch.nn.Linear(64, 2)]
+    return torch.nn.Sequential(*layers).double()
+
+
+def features(q, qd, qdd):
+    return torch.cat([torch.sin(q), torch.cos(q), torch.sin(8 * q), torch.cos(8 * q), qd, qdd], dim=-1)
+
+
+def trained(net, predict, data):
+    """Adam on the squared error; gradients pass through the model's kernels where `predict` calls them."""
+    *motion, target = (torch.tensor(one) for one in data)
+    scale = target.std(0)
+    optimizer = torch.optim.Adam(net.parameters(), lr=1e-2)
+    for _ in range(200):
+        optimizer.zero_grad()
+        loss = ((predict(net, *motion) - target) / scale).square().mean()
+        loss.backward()
+        optimizer.step()
+    return net
+
+
+def alone(net, q, qd, qdd):
+    return 1000 * net(features(q, qd, qdd))
+
+
+def on_top(net, q, qd, qdd):
+    model = dynamics.inverse_dynamics(q, qd, qdd)
+    return model * (1 + 0.1 * net(features(q, qd, qdd)))
+
+
+data = (q, qd, qdd, tau)
+*motion, truth = (torch.tensor(one) for one in recorded(2000, 2.5))  # farther than it was trained
+nets = {"network alone": (alone, trained(network(), alone, data)), "on top": (on_top, trained(network(), on_top, data))}
+errors = {"model alone": dynamics.inverse_dynamics(*motion)}
+errors |= {name: predict(net, *motion).detach() for name, (predict, net) in nets.items()}
+for name, predicted in errors.items():
+    print(f"{name:14} {100 * float((predicted - truth).norm() / truth.norm()):6.2f} % of the torque unexplained")
