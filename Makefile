@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 BENCHMARKS := $(filter-out benchmarks/gpu% benchmarks/fuzz% benchmarks/sections.py benchmarks/timing.py benchmarks/native_peer.py, $(wildcard benchmarks/*.py))
 ifndef MINDYN_REAL_DATA
-BENCHMARKS := $(filter-out benchmarks/real_methods.py, $(BENCHMARKS))
+BENCHMARKS := $(filter-out benchmarks/real_methods.py benchmarks/automatic_choice.py, $(BENCHMARKS))
 endif
 # Tests run one process for each core: BLAS threads on top of that only wait for each other.
 ONE_BLAS_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1

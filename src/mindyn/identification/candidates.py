@@ -1,8 +1,10 @@
 """Which kind of fit predicts motion that it has not seen: plain least squares, or values that an arm can have.
 
-Blocks of the training rows are held out in turn, of a motion that repeats all rows of one phase together. Few large
-blocks hold out motion unlike the rest, many small ones motion like it: errors are compared by their geometric mean over
-several numbers of blocks. What each fit chose on the way is chosen again without the block, as far as it decides the
+Blocks of the training rows are held out in turn. Few large blocks hold out motion unlike the rest, many small ones
+motion like it: errors are compared by their geometric mean over several numbers of blocks. Of a motion that repeats,
+all rows of one phase are held out together, since another period would tell what they hold; but a robot that repeats a
+motion in its log will also be asked for that motion again, so that the error on contiguous blocks counts as much.
+What each fit chose on the way is chosen again without the block, as far as it decides the
 error: the parameters that least squares leaves out.
 """
 
@@ -18,11 +20,13 @@ import numpy as np
 from mindyn.algebra.values import Array
 from mindyn.errors import MindynError
 from mindyn.estimators.essential import elimination
+from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.estimator import Estimator
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.feasibility.physically_consistent import PhysicallyConsistent
 from mindyn.feasibility.priors import prior_of
 from mindyn.identification.trials import Score, Setting, Trials
+from mindyn.identification.tuning import MOST_DROPPED
 from mindyn.notes import Note
 from mindyn.regression.block_gathering import Block
 from mindyn.regression.information import Information, combined
@@ -31,6 +35,8 @@ from mindyn.regression.treatment import Treatment
 from mindyn.robots.robot import Robot
 
 FOLDINGS: Final = (4, 5, 8)
+INNER: Final = 5
+"""Groups of the blocks that are left, by which least squares chooses what to drop."""
 WORTHWHILE: Final = 0.98
 """Least squares says what the data say and nothing else; a fit that adds no knowledge must lower its error to less."""
 AS_GOOD: Final = 1.05
@@ -64,10 +70,11 @@ def best_estimator(
     plain = LeastSquares(covariance="correlated", left_out=left_out)
     rows = rows_of(robot, list(trials.logs), treatment)
     line = trials.timeline
-    blocks = rows.blocks_along(line.times, line.length_s) if line.repeated else rows.blocks
-    whole = rows.selected(blocks)
+    # Of a motion that repeats: its phases are other motions, its times the same motion once more.
+    cuts = [rows.blocks_along(line.times, line.length_s), rows.blocks] if line.repeated else [rows.blocks]
+    whole = rows.selected(cuts[0])
     candidates = [Candidate("least squares", 1.0, plain, _path(setting)), *_consistent(robot, whole)]
-    errors = [_error(whole, blocks, one.beta) for one in candidates]
+    errors = [prod(_error(whole, blocks, one.beta) for blocks in cuts) ** (1 / len(cuts)) for one in candidates]
     good = [k for k, one in enumerate(candidates) if errors[k] <= one.limit * errors[0]]
     # Knowledge first, then the least error.
     taken = min(good, key=lambda k: (candidates[k].limit <= 1.0, errors[k]))
@@ -81,18 +88,52 @@ def best_estimator(
 
 
 def _path(setting: Setting) -> Callable[[Rows], Array]:
-    """Least squares without as many parameters as the setting leaves out, the least supported by the rows at hand."""
+    """Least squares without the parameters that the rows at hand support the least, as many as they choose themselves.
+
+    How many was chosen on all rows, among dozens: a number that fits the blocks it was chosen on better than any other
+    makes least squares look better than it is beside fits that have no such choice.
+    """
 
     def beta(rows: Rows) -> Array:
-        full, information = LeastSquares().fit(rows), rows.information
-        R, z = information.stacked(full.joint_weights)
+        full = LeastSquares().fit(rows)
         kept = setting.kept(rows.regressor.parameters)
-        path = elimination(R[:, kept].T @ R[:, kept], R[:, kept].T @ z)
+        assert full.joint_weights is not None
+        groups = _groups(rows.blocks, INNER)
+        dropped = setting.dropped if setting.dropped == 0 or len(groups) < 2 else _dropped(groups, kept, full)
         found = np.zeros(len(full.beta))
-        found[kept] = path.betas[min(setting.dropped, len(path.betas) - 1)]
+        steps = _steps(rows.information, kept, full)
+        found[kept] = steps[min(dropped, len(steps) - 1), kept]
         return found
 
     return beta
+
+
+def _steps(information: Information, kept: list[int], full: Estimate) -> Array:
+    """(steps, p) values with 0, 1, 2, ... of the kept parameters dropped, the least supported first."""
+    R, z = information.stacked(full.joint_weights)
+    betas = elimination(R[:, kept].T @ R[:, kept], R[:, kept].T @ z).betas
+    found = np.zeros((len(betas), len(full.beta)))
+    found[:, kept] = betas
+    return found[: max(1, round(MOST_DROPPED * len(kept)))]
+
+
+def _dropped(groups: Sequence[Sequence[Block]], kept: list[int], full: Estimate) -> int:
+    """How many parameters are best dropped, by error on groups of blocks held out in turn."""
+    left, power = np.zeros(()), np.zeros(())
+    for held in groups:
+        rest = combined([block.information for group in groups if group is not held for block in group])
+        information = combined([block.information for block in held])
+        left = left + np.array([information.residuals(one) for one in _steps(rest, kept, full)])
+        power = power + information.torques()
+    return int(np.argmin([Score.of(one, power).criterion for one in left]))
+
+
+def _groups(blocks: Sequence[Block], count: int) -> list[list[Block]]:
+    """Blocks in contiguous groups of as equal numbers as there can be."""
+    groups: dict[int, list[Block]] = {}
+    for k, block in enumerate(blocks):
+        groups.setdefault(k * count // len(blocks), []).append(block)
+    return list(groups.values())
 
 
 def _consistent(robot: Robot, whole: Rows) -> list[Candidate]:
@@ -119,8 +160,7 @@ def _error(whole: Rows, blocks: Sequence[Block], beta: Callable[[Rows], Array]) 
     """Geometric mean over the foldings of the error on blocks held out; infinite where a fit fails."""
     errors = []
     for count in FOLDINGS:
-        groups = [[b for k, b in enumerate(blocks) if k * count // len(blocks) == one] for one in range(count)]
-        groups = [group for group in groups if group]
+        groups = _groups(blocks, count)
         if len(groups) < 2:
             return float("inf")
         left, power = np.zeros(len(whole.robot.primary_names)), np.zeros(len(whole.robot.primary_names))
