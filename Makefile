@@ -9,7 +9,7 @@ endif
 # Tests run one process for each core: BLAS threads on top of that only wait for each other.
 ONE_BLAS_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
-.PHONY: attacks fuzz-files dist soak cross help setup demo test check format docs bench benchmarks mutants fuzz fuzz-readers clean
+.PHONY: coverage spoiled attacks fuzz-files dist soak cross help setup demo test check format docs bench benchmarks mutants fuzz fuzz-readers clean
 
 help:
 	@echo "make demo    set up, run the demonstration"
@@ -24,6 +24,8 @@ help:
 	@echo "make cross   kernels for other machines: compiled for all, those of aarch64 run by qemu-user"
 	@echo "make soak    load, compile, evaluate, identify for an hour: memory and descriptors stay flat (SECONDS=60: for so long)"
 	@echo "make fuzz-files   logs, sidecars and estimates mutated (SECONDS=600: for so long), counted over runs"
+	@echo "make coverage     how often intervals hold the truth: 30 random arms, kept over runs (SECONDS=600: for so long)"
+	@echo "make spoiled      what is said of 300 sound and 300 spoiled logs, kept over runs (SECONDS=600: for so long)"
 	@echo "make attacks hostile files replayed, each with limits of time and memory"
 	@echo "make benchmarks   all of docs/benchmarks.md, measured again (half an hour)"
 
@@ -89,6 +91,12 @@ soak: setup
 
 fuzz-files: setup
 	$(ONE_BLAS_THREAD) $(BIN)/python tests/fuzz/files.py --seconds $(or $(SECONDS),600)
+
+coverage: setup
+	$(ONE_BLAS_THREAD) $(BIN)/python tests/honesty/coverage.py --seconds $(or $(SECONDS),0)
+
+spoiled: setup
+	$(ONE_BLAS_THREAD) $(BIN)/python tests/honesty/spoiled.py --seconds $(or $(SECONDS),0) --faults
 
 attacks: setup
 	$(ONE_BLAS_THREAD) $(BIN)/python tests/attacks/replay.py

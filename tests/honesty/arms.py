@@ -45,8 +45,12 @@ class Recording:
     load_friction: float = 0.0
 
 
-def random_arm(seed: int, joints: int | None = None) -> Robot:
-    """A serial arm of 3 to 7 turning joints, heaviest at its base, with a drive on every joint."""
+def random_arm(seed: int, joints: int | None = None, *, shoulder: bool = False) -> Robot:
+    """A serial arm of 3 to 7 turning joints, heaviest at its base, with a drive on every joint.
+
+    shoulder  the first axis upright and the second across it, then an upper arm and a forearm with length, as arms on a
+              floor have them
+    """
     rng = np.random.default_rng(seed)
     n = int(rng.integers(3, 8)) if joints is None else joints
     names = ["base", *(f"link{i + 1}" for i in range(n))]
@@ -54,9 +58,13 @@ def random_arm(seed: int, joints: int | None = None) -> Robot:
     size = rng.uniform(0.6, 1.6)
     for i in range(n):
         twist = rng.choice([0.0, np.pi / 2, -np.pi / 2]) if i else rng.choice([0.0, 0.0, np.pi / 2])
+        if shoulder and i < 2:
+            twist = (0.0, np.pi / 2)[i]
         c, s = np.cos(twist), np.sin(twist)
         turn = np.array([[1, 0, 0], [0, c, -s], [0, s, c]])
         step = size * rng.uniform(0.05, 0.4, 3) * rng.integers(0, 2, 3) if i else np.zeros(3)
+        if shoulder and i in (2, 3):
+            step[0] = size * rng.uniform(0.25, 0.45)
         made.append(
             Joint(
                 f"joint{i + 1}",
@@ -72,6 +80,8 @@ def random_arm(seed: int, joints: int | None = None) -> Robot:
         mass = 12.0 * size**2 * 0.6**i * rng.uniform(0.7, 1.4) + 0.3
         box = size * rng.uniform(0.08, 0.35, 3) * 0.9**i
         com = box * rng.uniform(-0.6, 0.6, 3)
+        if shoulder and i in (1, 2):
+            com[0] += size * rng.uniform(0.1, 0.2)
         links.append(Link(names[i + 1], phi_about_origin(mass, com, mass / 12 * np.diag((box**2).sum() - box**2))))
         strength = 9.81 * mass * size
         drives.append(

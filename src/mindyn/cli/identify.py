@@ -16,6 +16,7 @@ from typing import Annotated, Any, Final, Literal
 import typer
 
 from mindyn.cli.arguments import JSON, ROBOT, VERBOSE, one_of, takes_robot
+from mindyn.cli.exit_codes import ExitCode
 from mindyn.cli.next_step import say_next
 from mindyn.cli.printing import say, say_notes, show
 from mindyn.cli.progress_bars import spoken_progress
@@ -38,7 +39,7 @@ from mindyn.logs.reading import LogScan, scan_log
 from mindyn.reading import read_toml
 from mindyn.regression.log_gathering import sources_of
 from mindyn.regression.treatment import Treatment
-from mindyn.report.findings import parameter_rows, verdict_data
+from mindyn.report.findings import parameter_rows, unfit_for, verdict_data
 from mindyn.report.making import package_versions
 from mindyn.report.summary import summary_of
 from mindyn.robots.files import read_text
@@ -143,6 +144,8 @@ def identify(
     if out is not None:
         say(f"written to {out}: {', '.join(name for name in FILES if (out / name).is_file())}")
         say_next("check", out)
+    if found.identifiable is not None and not found.identifiable.holds:
+        raise typer.Exit(ExitCode.NO)
 
 
 def _drives(path: Path | None) -> tuple[Drive, ...]:
@@ -188,7 +191,12 @@ def _show(
     """Is the model good, can it be used, what next; with `verbose` every parameter and every reason too."""
     rows = parameter_rows(found, None)
     answers = {one.question: one.holds for one in feasibility.answers}
-    data = verdict_data(fit_verdict(found) if verdict is None else verdict, held_out=verdict is not None)
+    data = verdict_data(
+        fit_verdict(found) if verdict is None else verdict,
+        held_out=verdict is not None,
+        unfit=unfit_for(found),
+        within=feasibility.consistent.as_likely,
+    )
     joints = found.regressor.joint_names
     summary = summary_of(
         data, joints, rows, answers, can_exist(answers), str(record["robot"]["given"]), str(record["folder"] or "")
@@ -213,6 +221,7 @@ def _data(found: Estimate, verdict: Verdict | None, feasibility: Feasibility) ->
         "status": found.status,
         "settings": _settings(found),
         "cross_validated": None if found.cross_validated is None else asdict(found.cross_validated),
+        "identifiable": found.identifiable and asdict(found.identifiable),
         "notes": [str(note) for note in found.notes],
         "validation": None if verdict is None else verdict.to_dict(),
         "feasibility": feasibility.to_dict(),

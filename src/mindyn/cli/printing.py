@@ -24,7 +24,7 @@ LEADS: Final = {
     "warning:": "bold yellow",
 }
 """Words that begin a line of talk, and how they look."""
-WARNINGS: Final = ("suspicion", "doubt")
+WARNINGS: Final = ("verdict", "suspicion", "doubt")
 """Kinds of notes that are said without being asked for."""
 LEAST_COLUMNS: Final = 40
 

@@ -16,7 +16,7 @@ from mindyn.algebra.values import Array
 from mindyn.errors import InputError, shortened
 from mindyn.estimators.earlier_formats import EARLIER_FORMATS, brought_up
 from mindyn.estimators.estimate_columns import columns_of, table_of
-from mindyn.estimators.estimate_parts import BlockSpread, CrossValidated, JointResidual, Physical
+from mindyn.estimators.estimate_parts import BlockSpread, CrossValidated, Identifiability, JointResidual, Physical
 from mindyn.estimators.estimate_schema import require_valid
 from mindyn.estimators.robot_record import robot_from_record, robot_record
 from mindyn.files import write_whole
@@ -66,6 +66,7 @@ class Estimate(Shown):
     mended            whether values that no arm can have were moved to the nearest that one can
     shifts            (k, p) what the covariance contains besides noise: shifts of all values together, of one standard
                       deviation each, by timing and differences; None: nothing
+    identifiable      whether the logs can identify the robot at all; None: not judged
     block_spread      how far blocks of the data widened the covariance; None: they were not asked
     notes             what was chosen, left out, and what is doubtful
     sources           files of the logs
@@ -89,6 +90,7 @@ class Estimate(Shown):
     mended: bool = False
     shifts: Array | None = None
     block_spread: BlockSpread | None = None
+    identifiable: Identifiability | None = None
     notes: tuple[Note, ...] = ()
     sources: tuple[Source, ...] = ()
     cross_validated: CrossValidated | None = None
@@ -294,6 +296,7 @@ class Estimate(Shown):
             "mended": self.mended,
             "shifts": None if self.shifts is None else self.shifts.tolist(),
             "block_spread": self.block_spread and self.block_spread.to_dict(),
+            "identifiable": self.identifiable and asdict(self.identifiable),
             "notes": [note.to_dict() for note in self.notes],
             "sources": [asdict(one) for one in self.sources],
             "cross_validated": self.cross_validated and asdict(self.cross_validated),
@@ -342,6 +345,7 @@ def _estimate_of(values: Mapping[str, Any], path: str) -> Estimate:
     if list(regressor.names) != values["names"]:
         raise InputError(f"{path} names other parameters than this version of mindyn finds for its robot")
     physical, score, blocks = values["physical"], values["cross_validated"], values.get("block_spread")
+    judged = values.get("identifiable")
     return Estimate(
         regressor,
         np.array(values["beta"]),
@@ -359,6 +363,7 @@ def _estimate_of(values: Mapping[str, Any], path: str) -> Estimate:
         values["mended"],
         None if values["shifts"] is None else np.array(values["shifts"]),
         blocks and BlockSpread.from_dict(blocks),
+        judged and Identifiability.from_dict(judged),
         tuple(Note(one["kind"], one["sentence"], tuple(one["details"])) for one in values["notes"]),
         tuple(Source(**one) for one in values["sources"]),
         score and CrossValidated(**score),

@@ -110,6 +110,37 @@ class BlockSpread:
 
 
 @dataclass(frozen=True, slots=True)
+class Identifiability:
+    """Whether logs can identify a robot.
+
+    holds        False: they cannot, whatever numbers a fit gives
+    because      what stands against it, clause by clause
+    record       what would do, clause by clause
+    uncertainty  of the torque on motion anywhere within the limits, as part of the torque; None: not judged
+    """
+
+    holds: bool
+    because: tuple[str, ...] = ()
+    record: tuple[str, ...] = ()
+    uncertainty: float | None = None
+
+    @property
+    def sentence(self) -> str:
+        """The verdict for people; empty where the logs can."""
+        if self.holds:
+            return ""
+        return (
+            f"this log cannot identify this robot, because {'; '.join(self.because)}; record {'; '.join(self.record)}"
+        )
+
+    @staticmethod
+    def from_dict(saved: Mapping[str, Any]) -> Identifiability:
+        """The inverse of `asdict`."""
+        listed = (tuple(saved["because"]), tuple(saved["record"]))
+        return Identifiability(saved["holds"], *listed, saved["uncertainty"])
+
+
+@dataclass(frozen=True, slots=True)
 class CrossValidated:
     """The error, on training rows held out in turn, of the settings that were chosen: mean over joints, and total."""
 

@@ -26,6 +26,11 @@ class Answer:
     witness: Mapping[str, Any] = field(default_factory=dict)
 
     @property
+    def as_likely(self) -> bool:
+        """Whether, after a no, values that an arm can have lie within the uncertainty of the values asked about."""
+        return self.holds is False and bool(self.witness.get("as_likely", False))
+
+    @property
     def sentence(self) -> str:
         """The answer and its reason, as a person reads them."""
         word = "undecided" if self.holds is None else self.question if self.holds else NEGATED[self.question]

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
+from scipy.special import chdtri
 
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
@@ -27,6 +28,8 @@ from mindyn.feasibility.nearest import (
 from mindyn.feasibility.physical_space import PhysicalSpace, physical_values, space_of, space_of_base
 from mindyn.parameters.base import BaseParameters
 
+SHARPEST: Final = 1e-9
+"""Eigenvalues of the correlations below this count as this much."""
 SAME: Final = 1e-5
 """Relative rms distance from consistent values up to which values count as consistent: what a solver can tell."""
 FURTHER: Final = (CERTIFICATE_HEAVINESS, 1e-6, 1e-5)
@@ -44,9 +47,33 @@ def judge_consistent(estimate: Estimate) -> Answer:
     """The answer for an estimate, friction and further columns included; a consistent fit's own links prove it."""
     space = space_of(estimate.regressor)
     answer, own = judge_values(space, estimate.beta), physical_values(estimate, space)
+    if answer.holds is False:
+        return _with_likelihood(answer, estimate, space)
     if not answer.holds or own is None:
         return answer
     return replace(answer, witness={**answer.witness, **arm_witness(space, own)})
+
+
+def _with_likelihood(answer: Answer, estimate: Estimate, space: PhysicalSpace) -> Answer:
+    """A no, with how far the nearest consistent values are by the covariance: it surprises beyond the 95 % region."""
+    told = np.isfinite(estimate.deviations) & (estimate.deviations > 0)
+    if not told.any():
+        return answer
+    values, vectors = np.linalg.eigh(estimate.correlations[np.ix_(told, told)])
+    W = np.zeros((int(told.sum()), len(told)))
+    W[:, told] = (vectors / np.sqrt(np.maximum(values, SHARPEST))).T / estimate.deviations[told]
+    # What has no spread at all stays.
+    fixed = np.diag(np.where(told | ~np.isfinite(estimate.deviations), 0.0, 1.0))
+    try:
+        near = nearest_consistent(space, estimate.beta, np.vstack([W, fixed[fixed.any(axis=1)]]))
+    except ConicError:
+        return answer
+    region = float(np.sqrt(chdtri(int(told.sum()), 0.05)))
+    likely = near.distance <= region
+    words = f" By the estimate's covariance the nearest lie {near.distance:.2g} deviations away, "
+    words += f"{'within' if likely else 'beyond'} the 95 % region ({region:.2g})."
+    witness = {**answer.witness, "deviations": near.distance, "region": region, "as_likely": likely}
+    return replace(answer, reason=f"{answer.reason}{words}", witness=witness)
 
 
 def judge_base(base: BaseParameters, values: Array) -> Answer:

@@ -17,6 +17,7 @@ from mindyn.feasibility.intervals import with_physical_intervals
 from mindyn.feasibility.physically_consistent import PhysicallyConsistent
 from mindyn.identification.block_spread import with_blocks
 from mindyn.identification.choosing import Choice, Progress, choose, required_logs, sample_of, tuning_stretches
+from mindyn.identification.identifiable import identifiability
 from mindyn.identification.log_doubts import doubts
 from mindyn.identification.stated_inertials import suspicions
 from mindyn.identification.systematic_errors import with_systematic_errors
@@ -113,13 +114,17 @@ def judged(robot: Robot, found: Estimate, rows: Rows, choice: Choice, logs: Logs
     conditioning = choice.treatment.of_fit
     assert conditioning is not None
     try:
-        samples = condition(tuning_stretches(sample_of(required_logs(logs))), found.robot, conditioning).samples
+        stretches = tuning_stretches(sample_of(required_logs(logs)))
+        samples = condition(stretches, found.robot, conditioning).samples
         wider = with_blocks(with_systematic_errors(found, samples, conditioning, rows.count), rows)
         wider = with_physical_intervals(wider)
         suspected = [Note("suspicion", one.sentence) for one in suspicions(robot, samples)]
         # What the data say by themselves: a constraint hides a friction that drives and an inertia below zero.
         free = found if found.physical is None else replace(found, beta=found.physical.unconstrained)
-        doubtful = (*suspected, *(Note("doubt", sentence) for sentence in doubts(free, samples)))
+        verdict = identifiability(free, samples, stretches)
+        wider = replace(wider, identifiable=verdict)
+        unfit = [] if verdict.holds else [Note("verdict", verdict.sentence)]
+        doubtful = (*unfit, *suspected, *(Note("doubt", sentence) for sentence in doubts(free, samples)))
     except MindynError as error:
         why = error.message.splitlines()[0][:200]
         wider, doubtful = found, (Note("doubt", f"intervals are of noise alone, and the log was not doubted: {why}"),)

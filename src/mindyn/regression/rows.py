@@ -129,7 +129,7 @@ class Rows:
     @cached_property
     def timeline(self) -> Timeline | None:
         """The line of the logs' motions, on which what comes again has one place; None of streams and samples."""
-        if not isinstance(self._data, _OfLogs) or self._data.streamed:
+        if not isinstance(self._data, _OfLogs) or self._data.streamed or self._data.executor is not None:
             return None
         logs = [log for log in self._data.logs if isinstance(log, Log)]
         return motion_timeline([log.time for log in logs], [log.q for log in logs])

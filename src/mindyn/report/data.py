@@ -43,6 +43,8 @@ class VerdictData:
     """The answer to "is the model good?" by torque alone; `held_out`: on samples that it was not fitted to.
 
     before  where it is not held out: total error on held-out logs by an earlier verdict; None: there is none
+    unfit   why the logs cannot identify the robot; empty where they can
+    within  whether values that an arm can have lie within the uncertainty of these, if no arm has just these
     """
 
     held_out: bool
@@ -51,6 +53,8 @@ class VerdictData:
     rows: int
     joints: tuple[JointVerdict, ...]
     before: float | None = None
+    unfit: str = ""
+    within: bool = False
 
 
 @dataclass(frozen=True, slots=True)

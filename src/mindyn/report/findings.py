@@ -41,8 +41,13 @@ def verdict_data(
     held_out: bool,
     before: Mapping[str, Any] | None = None,
     causes: Sequence[Cause | None] | None = None,
+    unfit: str = "",
+    within: bool = False,
 ) -> VerdictData:
-    """The verdict, joint by joint and as a whole; `before`: an earlier one on held-out logs, as `Verdict.to_dict`."""
+    """The verdict, joint by joint and as a whole; `before`: an earlier one on held-out logs, as `Verdict.to_dict`.
+
+    unfit, within  as `VerdictData` has them
+    """
     e, why = verdict.error, causes or [None] * len(verdict.sentences)
     floors = [float(one) if np.isfinite(one) else None for one in verdict.floor]
     told = zip(verdict.grades, verdict.sentences, e.rmse, e.relative, floors, why, strict=True)
@@ -51,7 +56,12 @@ def verdict_data(
         for grade, sentence, rmse, relative, floor, cause in told
     )
     total = None if held_out or not before else float(before["total"])
-    return VerdictData(held_out, grade_of(e.total), e.total, e.rows, joints, total)
+    return VerdictData(held_out, grade_of(e.total), e.total, e.rows, joints, total, unfit, within)
+
+
+def unfit_for(estimate: Estimate) -> str:
+    """Why its logs cannot identify the robot; empty where they can, or where that was not judged."""
+    return "" if estimate.identifiable is None else estimate.identifiable.sentence
 
 
 def parameter_rows(estimate: Estimate, prior: Estimate | None) -> tuple[ParameterRow, ...]:

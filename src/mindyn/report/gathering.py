@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from mindyn.estimators.estimate import Estimate
 from mindyn.report.data import JointData, ReportData
 from mindyn.report.evidence import Evidence, evidence_of, excitation, motion, residuals, traces
-from mindyn.report.findings import comparison_data, friction_data, parameter_rows, verdict_data
+from mindyn.report.findings import comparison_data, friction_data, parameter_rows, unfit_for, verdict_data
 from mindyn.report.inputs import ReportInputs
 from mindyn.report.making import made_data
 from mindyn.report.skeleton import skeleton
@@ -39,6 +39,8 @@ def gather(inputs: ReportInputs) -> ReportData:
             held_out=bool(held_out),
             before=inputs.run.get("validation"),
             causes=causes_of([one.prediction for one in held_out or evidence]) if evidence else None,
+            unfit=unfit_for(estimate),
+            within=any(answer.as_likely for answer in inputs.feasibility),
         ),
         traces=traces(evidence),
         parameters=parameter_rows(estimate, prior),

@@ -36,8 +36,12 @@ def headline_of(found: VerdictData, exists: bool | None) -> tuple[str, Grade]:
 
     The rule: the grade of the total torque error; but no better than "roughly", with a sentence that says why, where
     (1) no arm can have the values, or that could not be decided, (2) no held-out log was given, (3) some joint is
-    hardly explained or not at all.
+    hardly explained or not at all. Logs that cannot identify the robot come before all else, and values that no arm has
+    are no surprise where ones that an arm can have are as likely.
     """
+    if found.unfit:
+        return f"{found.unfit[0].upper()}{found.unfit[1:]}.", "not"
+    exists = True if found.within and exists is False else exists
     if found.grade not in USEFUL:
         return HEADLINES[found.grade], found.grade
     even = all(joint.grade in USEFUL for joint in found.joints)

@@ -136,7 +136,11 @@ def _physics(data: ReportData) -> list[Html]:
     link = tag("a", {"href": "#feasibility"}, "Can such a robot exist?")
     if exists is None:
         return [classed("p", "note", "Whether an arm can have these values could not be decided: see ", link)]
-    return [classed("p", "note", "Do not simulate with it, or control by it, before it is mended: see ", link)]
+    quiet = classed(
+        "p", "fine", "Mend it before it is simulated: values that an arm can have are as likely. See ", link
+    )
+    loud = classed("p", "note", "Do not simulate with it, or control by it, before it is mended: see ", link)
+    return [quiet if data.verdict.within else loud]
 
 
 def _bettered(data: ReportData) -> list[Html]:

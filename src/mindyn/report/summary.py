@@ -23,6 +23,8 @@ PHYSICAL: Final[Mapping[bool | None, str]] = {
     None: "Whether an arm can have these values could not be decided.",
 }
 
+WITHIN: Final = "No arm has just these values, but values that one can have are as likely: --consistent, or mend them."
+
 
 @dataclass(frozen=True, slots=True)
 class Advice:
@@ -69,6 +71,8 @@ def summary_of(
     """
     said, grade = headline_of(verdict, exists)
     physical = PHYSICAL[exists] if answers else UNWEIGHED
+    if answers and exists is False and verdict.within:
+        physical = WITHIN
     advice = _advice(verdict, joints, parameters, exists, _Words(robot, folder))
     return Summary(said, grade, missed(verdict, joints), physical, told(parameters), advice)
 
@@ -96,6 +100,7 @@ def told(parameters: Sequence[ParameterRow]) -> str:
 _STATES: Final[Mapping[State, str]] = {
     "rough": "rough",
     "near zero": "near zero",
+    "from the prior": "from the prior",
     "left out": "left out as not needed",
     "untold": "not told",
 }
