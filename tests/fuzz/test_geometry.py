@@ -33,6 +33,18 @@ def test_torques_near_special_geometry(chunk):
         assert not found.wrong, f"seed {seed}: {found.wrong}"
 
 
+@pytest.mark.parametrize("seed", [800, 10129])
+def test_digits_that_moved_frames_would_lose_are_kept(seed):
+    """Offsets and angles far below the links' size: right in the file's own frames, with a note."""
+    case = random_case(seed)
+    found = checked(case, thorough=False, compiled=False)
+    assert not found.wrong
+    assert found.fallbacks
+    model = compile_model(case.robot)
+    model.casadi("inverse_dynamics"), model.casadi("inertia_matrix")
+    assert any("in the file's own frames" in note for note in model.notes)
+
+
 def chain_of_twists(alphas, lengths, gravity=(0.0, -9.81, 0.0)) -> Robot:
     """Revolute joints: each axis turned about x by its twist, at its length along x."""
     rng = np.random.default_rng(0)

@@ -255,6 +255,7 @@ def equation(
     place: str | None = None,
     formulation: str | None = None,
     check: bool = True,
+    moved: bool = True,
 ) -> Function:
     """The `casadi.Function` of an equation for a robot.
 
@@ -268,11 +269,13 @@ def equation(
                 equations/formulations.py, or "auto", which counts the operations of all and takes the cheapest; the
                 default is nearly always that. Those in MLC take parameters at run time too
     check       compare it with plain Newton-Euler on standard parameters, and refuse what deviates (2 to 5 ms)
+    moved       frames may stand where equations are short; False: where the source has them, with parameters other
+                than "constant". Longer, and exact in the last digits of tiny angles and offsets
     """
     if name not in EQUATIONS:
         raise unknown_name("equation", name, EQUATIONS)
     entry = EQUATIONS[name]
-    asked = Request(drives, parameters, base, place)
+    asked = Request(drives, parameters, base, place, moved)
     _require_usable(robot, entry, asked, name)
     trace = start_trace(robot, entry.inputs, entry.needs, entry.regressor_of, asked)
     result = casadi.cse(entry.trace(trace) if formulation is None else _formulated(trace, name, asked, formulation))
@@ -294,7 +297,7 @@ def _require_right(function: Function, robot: Robot, asked: Request) -> None:
             return  # parameters under constraints: right for those that obey them alone
     deviation = equation_deviation(function, Witness(robot, asked.drives, "input" if of else asked.parameters, base))
     if deviation.is_wrong:
-        hint = 'load with snap=True if the file rounds its angles, or use parameters="standard"'
+        hint = 'load with snap=True if the file rounds its angles, or use parameters="standard" and moved=False'
         raise refusal(robot, function.name(), deviation, hint)
 
 

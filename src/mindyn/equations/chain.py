@@ -15,7 +15,7 @@ from mindyn.algebra.rotations import NOISE, skew
 from mindyn.algebra.values import Array
 from mindyn.notation import PARAMETERS_PER_LINK, TENSOR_INDICES
 from mindyn.parameters.reduced import reduced_parameters
-from mindyn.robots.joint_frames import Step, WorkingFrames, working_frames
+from mindyn.robots.joint_frames import Step, WorkingFrames, source_frames, working_frames
 from mindyn.robots.robot import Robot
 
 SX = Any
@@ -155,19 +155,19 @@ def reduced_chain(robot: Robot) -> Chain:
     return Chain(robot, frames, tuple(body_of(_numbers(phi)) for phi in reduced_parameters(robot, frames)))
 
 
-def standard_chain(robot: Robot) -> Chain:
-    """The chain with the robot's own ten parameters of each link."""
-    frames = working_frames(robot)
+def standard_chain(robot: Robot, *, moved: bool = True) -> Chain:
+    """The chain with the robot's own ten parameters of each link; in the source's own frames where none is `moved`."""
+    frames = working_frames(robot) if moved else source_frames(robot)
     phis = robot.phi.reshape(-1, PARAMETERS_PER_LINK)
     return Chain(robot, frames, tuple(body_of(_moved_numbers(s, p)) for s, p in zip(frames.steps, phis, strict=True)))
 
 
-def symbolic_chain(robot: Robot, phi: SX) -> Chain:
+def symbolic_chain(robot: Robot, phi: SX, *, moved: bool = True) -> Chain:
     """The chain with parameters phi (10 n, 1), expressions in the source's link frames."""
-    frames = working_frames(robot)
+    frames = working_frames(robot) if moved else source_frames(robot)
     parts = [phi[PARAMETERS_PER_LINK * i : PARAMETERS_PER_LINK * (i + 1)] for i in range(robot.joint_count)]
-    moved = [p if s.link.is_identity else constant(s.phi_map) @ p for s, p in zip(frames.steps, parts, strict=True)]
-    return Chain(robot, frames, tuple(body_of(casadi.densify(one)) for one in moved))
+    placed = [p if s.link.is_identity else constant(s.phi_map) @ p for s, p in zip(frames.steps, parts, strict=True)]
+    return Chain(robot, frames, tuple(body_of(casadi.densify(one)) for one in placed))
 
 
 def kinematic_chain(robot: Robot) -> Chain:

@@ -34,12 +34,13 @@ BEYOND_BASE: tuple[Needs, ...] = ("torques on a moving root", "bodies")
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What was asked of `equation`."""
+    """What was asked of `equation`; `moved`: whether frames may stand elsewhere than the source has them."""
 
     drives: bool
     parameters: str
     base: BaseParameters | None
     place: str | None
+    moved: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +134,7 @@ def start_trace(robot: Robot, inputs: Sequence[str], needs: Needs, regressor_of:
         return Trace(robot, cache(lambda: kinematic_chain(robot)), None, symbols, {}, None, False, None, place)
     if regressor_of == "beta" or (asked.parameters == "base" and not regressor_of):
         beta, phi, drive = _base_symbols(robot, asked)
-        make = cache(lambda: symbolic_chain(robot, phi))
+        make = cache(lambda: symbolic_chain(robot, phi, moved=asked.moved))
         return Trace(robot, make, None, symbols, {"beta": beta}, phi, asked.drives, drive, place)
     if asked.parameters == "input" or regressor_of == "phi":
         phi = casadi.SX.sym("phi", n * PARAMETERS_PER_LINK)
@@ -141,10 +142,10 @@ def start_trace(robot: Robot, inputs: Sequence[str], needs: Needs, regressor_of:
         if asked.drives:
             given["drive_parameters"] = casadi.SX.sym("drive", len(drive_parameters(robot)))
         drive = given.get("drive_parameters")
-        make = cache(lambda: symbolic_chain(robot, phi))
+        make = cache(lambda: symbolic_chain(robot, phi, moved=asked.moved))
         return Trace(robot, make, None, symbols, given, phi, asked.drives, drive, place)
     reduced = needs == "torques" and asked.parameters == "constant"
-    make = cache(lambda: reduced_chain(robot) if reduced else standard_chain(robot))
+    make = cache(lambda: reduced_chain(robot) if reduced else standard_chain(robot, moved=asked.moved))
     lean = _lean(robot, needs) if asked.parameters == "constant" else None
     return Trace(robot, make, lean, symbols, {}, None, asked.drives, None, place)
 

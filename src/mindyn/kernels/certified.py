@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -19,30 +19,46 @@ HINT = (
 )
 
 
-def certified(
-    traced: Callable[[Parameters | None], Function], witness: Witness, reducible: bool
-) -> tuple[Function, tuple[str, ...]]:
-    """The equation if it holds, and no note; else that of standard parameters, with a note; else an error.
+Way = tuple[Parameters | None, bool]
+"""Parameters that an equation is made of, None for the model's own; and whether frames may be moved for it."""
 
-    traced     makes the equation, with parameters as the model has them (None) or as they are named
-    reducible  whether base parameters were its makers' choice, which standard ones may replace
+
+def other_ways(*, reducible: bool, movable: bool) -> list[Way]:
+    """What may be tried where a model's own equation deviates.
+
+    reducible  base parameters were its makers' choice, which standard ones may replace
+    movable    frames were, too, and may be the source's own
     """
-    function = traced(None)
+    ways: list[Way] = [("standard", True)] if reducible else []
+    return [*ways, ("standard" if reducible else None, False)] if movable else ways
+
+
+def certified(
+    traced: Callable[[Parameters | None, bool], Function],
+    witness: Witness,
+    others: Sequence[Way],
+) -> tuple[Function, tuple[str, ...]]:
+    """The equation if it holds, and no note; else the first of other ways to it that holds, with a note; else an error.
+
+    traced  makes the equation, with parameters as the model has them (None) or as they are named, in frames that may be
+            moved or not
+    others  what else may be tried, in that order
+    """
+    function = traced(None, True)
     deviation = kept_deviation(function, witness)
     if not deviation.is_wrong:
         return function, ()
-    robot, name = witness.robot, function.name()
-    if not reducible:
-        raise refusal(robot, name, deviation, HINT)
-    instead = traced("standard")
-    if (again := kept_deviation(instead, witness)).is_wrong:
-        raise refusal(robot, name, again, HINT)
-    joint = robot.primary_joints[deviation.joint].name
-    note = (
-        f"{name} is computed from standard parameters: reduced to base parameters it would be "
-        f"{deviation.size:.1e} off at joint {joint!r}"
-    )
-    return instead, (note,)
+    robot, name, last = witness.robot, function.name(), deviation
+    for parameters, moved in others:
+        function = traced(parameters, moved)
+        last = kept_deviation(function, witness)
+        if not last.is_wrong:
+            joint = robot.primary_joints[deviation.joint].name
+            whose = "standard parameters" if parameters == "standard" else "its parameters"
+            where = "" if moved else " in the file's own frames"
+            shorter = f"in fewer operations it would be {deviation.size:.1e} off at joint {joint!r}"
+            return function, (f"{name} is computed from {whose}{where}: {shorter}",)
+    raise refusal(robot, name, last, HINT)
 
 
 def kept_deviation(function: Function, witness: Witness) -> Deviation:

@@ -20,7 +20,7 @@ from mindyn.errors import InputError, RobotError, require_choice, unknown_name
 from mindyn.files import write_whole
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.kernels.binding import BoundKernel
-from mindyn.kernels.certified import certified
+from mindyn.kernels.certified import certified, other_ways
 from mindyn.kernels.closed_kernel import kernel_for
 from mindyn.kernels.code_files import write_code
 from mindyn.kernels.counts import OperationCounts, operation_counts
@@ -201,11 +201,11 @@ class Model(Shown):
         """The traced equation, once compared with plain Newton-Euler; by standard parameters where it deviates."""
         of = EQUATIONS[name].regressor_of
         given = "input" if of else self._parameters_of(name)
-        in_base = given == "base" or of == "beta"
-        witness = Witness(self.robot, self.drives, given, self.base if in_base else None)
-        reducible = self.parameters == "constant" and not of and self._formulations.get(name) is None
+        witness = Witness(self.robot, self.drives, given, self.base if given == "base" or of == "beta" else None)
+        others = other_ways(reducible=self.parameters == "constant" and not of, movable=not self.robot.has_dependents)
         try:
-            function, notes = certified(lambda stated: self._traced(name, link, stated), witness, reducible)
+            tried = others if self._formulations.get(name) is None else ()
+            function, notes = certified(lambda *way: self._traced(name, link, *way), witness, tried)
         except RobotError as error:
             if not (self._own_base and of == "beta" and self.parameters != "base"):
                 raise
@@ -220,7 +220,7 @@ class Model(Shown):
         """What is nearly degenerate in the geometry, and which equations had to do without base parameters."""
         return (*self.base.notes, *self._notes)
 
-    def _traced(self, name: str, link: str | None, stated: Parameters | None = None) -> Function:
+    def _traced(self, name: str, link: str | None, stated: Parameters | None = None, moved: bool = True) -> Function:
         in_base = self.parameters == "base" or EQUATIONS[name].regressor_of == "beta"
         base = self.base if in_base else None
         parameters = stated or self._parameters_of(name)
@@ -239,6 +239,7 @@ class Model(Shown):
             place=link,
             formulation=self._formulations.get(name),
             check=False,
+            moved=moved,
         )
 
     def _parameters_of(self, name: str) -> Parameters:

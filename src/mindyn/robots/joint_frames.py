@@ -267,6 +267,32 @@ def working_frames(robot: Robot, *, slides: Literal["free", "source"] = "free") 
     return WorkingFrames(in_lengths(root, 1 / L), gravity, tuple(steps))
 
 
+def source_frames(robot: Robot) -> WorkingFrames:
+    """The source's own joint frames, turned so that each axis is z: longer equations, but nothing is composed.
+
+    Frames that were moved are found by way of the root, which costs the last digits of small angles between axes and
+    of small offsets; where they count, these frames keep them.
+    """
+    turned = [Pose(_axis_to_z(joint.axis)) for joint in robot.joints]
+    steps: list[Step] = []
+    for i, (joint, parent) in enumerate(zip(robot.joints, robot.parents, strict=True)):
+        before = IDENTITY if parent < 0 else turned[parent].inverse() @ robot.joints[parent].tip
+        X = before @ joint.origin @ turned[i]
+        link = turned[i].inverse() @ joint.tip
+        steps.append(Step(joint.kind, parent, X.rotation, X.translation, 0.0, link, phi_map(link)))
+    return WorkingFrames(IDENTITY, robot.gravity, tuple(steps))
+
+
+def _axis_to_z(axis: Array) -> Array:
+    """A rotation whose third column is the axis; a permutation where the axis is one of the frame's own."""
+    if np.count_nonzero(axis) == 1:
+        k = int(np.flatnonzero(axis)[0])
+        R = np.roll(np.eye(3), k + 1, axis=0)
+        return R if axis[k] > 0 else R * np.array([1.0, -1.0, -1.0])
+    x = perpendicular_to(axis)
+    return np.column_stack([x, np.cross(axis, x), axis])
+
+
 @dataclass(frozen=True, slots=True)
 class DhRow:
     """Step a(i) -> i: Rz(gamma) Tz(b) Rx(alpha) Tx(a) Rz(theta + q) Tz(d) (revolute; q adds to d if prismatic)."""
