@@ -78,7 +78,7 @@ def _demonstrate(truth: Robot, out: Path, talk: Spoken, start: float, *, as_json
     say("4 of 4: judging it on the second log, and writing report, URDF and C code")
     judged = {name: validate(one, other) for name, one in estimates.items()}
     with replacing(out, FILES) as folder:
-        write_all(folder, found, estimates, training, other)
+        write_all(folder, out, found, estimates, training, other)
     if as_json:
         errors = {name: verdict.to_dict() for name, verdict in judged.items()}
         said = {"files": [str(out / name) for name in FILES], "status": found.status, "second_motion": errors}
@@ -168,12 +168,13 @@ def parameter_table(truth: Robot, estimates: dict[str, Estimate]) -> str:
     return text_table(rows)
 
 
-def write_all(out: Path, found: Estimate, estimates: dict[str, Estimate], training: Log, other: Log) -> None:
-    """Report, estimate, URDF and C code: `FILES`."""
+def write_all(
+    out: Path, home: Path, found: Estimate, estimates: dict[str, Estimate], training: Log, other: Log
+) -> None:
+    """Report, estimate, URDF and C code: `FILES`, into `out`, which then becomes the folder `home`."""
     others = {name: one for name, one in estimates.items() if one is not found}
-    judged_report(
-        out / "report.html", found, check_feasible(found), [other], [training], {"command": ["mindyn", "demo"]}, others
-    )
+    run = {"command": ["mindyn", "demo"], "robot": {"given": "puma560"}, "folder": str(home)}
+    judged_report(out / "report.html", found, check_feasible(found), [other], [training], run, others)
     found.save(out / "estimate.json")
     write_urdf(found, out / "puma560.urdf")
     compile_model(full_model(found, friction="fitted"), drives=True).write_c(out / "puma560.c", CONTROL)
