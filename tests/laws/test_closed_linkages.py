@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 
+import mpmath
 import numpy as np
 import pinocchio as pin
 import pytest
-from closeness import DERIVATIVE, ORACLE, assert_close
+from closeness import DERIVATIVE, ORACLE, assert_close, assert_negligible
 from identifiability.loop_oracle import LoopOracle
 from laws.closed_linkages import TOPOLOGIES, linkage
 from laws.test_loops import four_bar
@@ -23,10 +23,7 @@ from mindyn.equations.loop_dynamics import loop_dynamics
 from mindyn.equations.loop_equations import loop_equation
 from mindyn.errors import RobotError
 
-CASES = [(topology, seed) for topology in TOPOLOGIES for seed in range(7) if (topology, seed) != ("ball", 1)]
-"""The ball linkage of seed 1 stands next to a dead point at home: little around it can be reached."""
-COUNTED = TOPOLOGIES if os.environ.get("MINDYN_ALL_LINKAGES") else ("four-bar", "slider-crank")
-"""Whose base parameters are counted: all take two minutes."""
+CASES = [(topology, seed) for topology in TOPOLOGIES for seed in range(7)]
 PROJECTED = 1e-9
 """Of a dense projection by least squares near configurations that may be badly conditioned."""
 
@@ -34,8 +31,12 @@ PROJECTED = 1e-9
 def states(robot, count=4, seed=0, spread=0.15):
     """Closed configurations q (count, n) around home, and rates of the primary joints."""
     closure, rng = closure_of(robot), np.random.default_rng(seed)
-    p = closure.home[list(closure.primary)] + rng.uniform(-spread, spread, (200, len(closure.primary)))
-    q, reached = closure.reachable(p)
+    for narrower in (1, 10, 100):  # a home next to a dead point has little around it
+        around = rng.uniform(-spread, spread, (200, len(closure.primary))) / narrower
+        p = closure.home[list(closure.primary)] + around
+        q, reached = closure.reachable(p)
+        if reached.sum() >= count:
+            break
     assert reached.sum() >= count
     return q[reached][:count], *rng.uniform(-2, 2, (2, count, p.shape[1]))
 
@@ -71,9 +72,10 @@ def test_every_function_is_pinocchios_projected(topology, seed):
         energy.append(pin.computeKineticEnergy(oracle.model, oracle.data, one, qd))
     assert_close(values(robot, "inertia_matrix", q), M, PROJECTED)
     assert_close(values(robot, "energy", q, pd)[:, 0, 0], energy, PROJECTED)
-    # put back: accelerations themselves lose as many digits as the inertia matrix near dead points has
+    # The difference of what the torques and what the bias accelerate: near dead points both are far larger.
     found = values(robot, "forward_dynamics", q, pd, tau)[:, :, 0]
-    assert_close(values(robot, "inverse_dynamics", q, pd, found)[:, :, 0], tau, PROJECTED)
+    terms = np.abs(np.linalg.solve(np.array(M), tau[:, :, None])).max(axis=(1, 2))
+    assert_negligible((found - pdd) / np.maximum(terms, np.abs(pdd).max(axis=1))[:, None], 1.0, PROJECTED)
 
 
 def test_a_linkage_is_not_followed_beyond_a_dead_point():
@@ -82,9 +84,9 @@ def test_a_linkage_is_not_followed_beyond_a_dead_point():
     assert not closure.reachable(p)[1].any()
 
 
-@pytest.mark.parametrize("topology", COUNTED)
+@pytest.mark.parametrize("topology", TOPOLOGIES)
 def test_base_parameters_are_as_many_as_the_projected_regressor_has_rank(topology):
-    robot = linkage(topology, 1)
+    robot = linkage(topology, 3 if topology in ("ball", "two loops") else 1)  # those of 1 stand next to dead points
     base = base_parameters(robot)
     q, pd, pdd = states(robot, 60, spread=0.6)
     oracle = LoopOracle(robot)
@@ -140,6 +142,45 @@ def test_nearly_singular_loops_are_refused_by_name():
     rocker = np.arctan2(*(tip + 0.9 * np.array([np.cos(coupler), np.sin(coupler)]) - ground)[::-1])
     with pytest.raises(RobotError, match="are nearly singular at q = 1.492"):
         compile_model(robot).inertia_matrix(np.array([crank, coupler - crank, rocker]))
+
+
+def test_up_to_where_loops_are_refused_they_are_right():
+    """Torques of gravity of a four-bar towards its dead point, by 50 digits: 1e-9 wherever there is an answer."""
+    robot = replace(four_bar(), home=np.array([0.85, -1.0, 1.0]))
+    kernel = compile_model(robot).kernel("gravity")
+    end = np.arccos((1.0 + 1.2**2 - 1.5**2) / (2 * 1.2))  # crank 1, ground 1.2, coupler + rocker 1.5
+    answered = 0
+    for below in 10.0 ** np.arange(-3, -10, -0.5):
+        crank = float(end - below)
+        with mpmath.workdps(50):
+            q = [float(value) for value in four_bar_angles(mpmath.mpf(crank))]
+            slope = mpmath.diff(lambda angle: four_bar_potential(robot, four_bar_angles(angle)), mpmath.mpf(crank))
+        tau, flagged = kernel.flagged(np.array([q]))
+        if not flagged[0]:
+            answered += 1
+            assert_close(tau[0, 0], float(slope), PROJECTED)
+    assert 2 < answered < 12
+
+
+def four_bar_angles(crank):
+    """Joint angles by the triangle of the crank's tip, the rocker's foot and their pin."""
+    tip, ground = (mpmath.cos(crank), mpmath.sin(crank)), mpmath.mpf("1.2")
+    x, y = ground - tip[0], -tip[1]
+    way = mpmath.hypot(x, y)
+    long, short = mpmath.mpf("0.9"), mpmath.mpf("0.6")
+    coupler = mpmath.atan2(y, x) - mpmath.acos((long**2 + way**2 - short**2) / (2 * long * way))
+    pin_x, pin_y = tip[0] + long * mpmath.cos(coupler), tip[1] + long * mpmath.sin(coupler)
+    return crank, coupler - crank, mpmath.atan2(pin_y, pin_x - ground)
+
+
+def four_bar_potential(robot, q):
+    """The potential energy of its links; gravity along -y."""
+    crank, coupler, rocker = q[0], q[0] + q[1], q[2]
+    height = mpmath.mpf(0)
+    for link, angle, foot in zip(robot.links, (crank, coupler, rocker), (0, mpmath.sin(crank), 0), strict=True):
+        m, mcx, mcy = (mpmath.mpf(float(value)) for value in link.phi[:3])
+        height += m * foot + mcx * mpmath.sin(angle) + mcy * mpmath.cos(angle)
+    return mpmath.mpf("9.81") * height
 
 
 def test_drives_on_any_joint_act_through_loops():

@@ -31,8 +31,9 @@ of J_d bounds from above; both without unit."""
 OPEN: Final = 1e-9
 """|c| above which a loop counts as open, in float64; errors of the torque are of its order."""
 
-IRREGULAR: Final = 1e-4
-"""1 / |J_d^-1| below which a result is refused: rounding of q is by then magnified to 1e-8 in W."""
+IRREGULAR: Final = 5e-4
+"""s = 1 / |J_d^-1| below which a result is refused: rounding moves the dependent joints by eps / s and so W, torques and
+their bias, beside their own size, by eps / s^2, which is by then 1e-9."""
 
 KEPT: Final = 16
 
