@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
-from mindyn.equations.chain import constant, kinematic_chain
+from mindyn.equations.chain import SX, constant, kinematic_chain
+from mindyn.equations.closed_motion import CLOSURE, closed_motion, is_affine
 from mindyn.equations.kinematics import frame_placements
 from mindyn.equations.loop_closure import affine_closure
 from mindyn.excitation.capsules import Capsule
-from mindyn.kernels.kernel import Kernel
+from mindyn.kernels.closed_kernel import kernel_for
 from mindyn.robots.robot import Robot
 
 _TINY = 1e-12
@@ -28,24 +29,24 @@ class Points:
     """
 
     def __init__(self, robot: Robot, links: Sequence[int], points: Array) -> None:
-        chain = kinematic_chain(robot)
-        affine = affine_closure(robot)
-        q = casadi.SX.sym("q", affine.matrix.shape[1])
-        placed = frame_placements(chain, chain.at(constant(affine.matrix) @ q + constant(affine.offset)))
-        root = chain.frames.root
-        made = []
-        for link, point in zip(links, points, strict=True):
-            if link < 0:
-                made.append(casadi.SX(casadi.DM(point)))
-                continue
-            R, p = placed[link]
-            inside = p + R @ casadi.SX(casadi.DM(chain.frames.steps[link].link.apply(point)))
-            made.append(constant(root.translation) + constant(root.rotation) @ inside)
-        flat = casadi.densify(casadi.vertcat(*made))
-        function = casadi.Function("points", [q], [flat], ["q"], ["P"])
-        slopes = casadi.Function("point_slopes", [q], [casadi.cse(casadi.jacobian(flat, q))], ["q"], ["J"])
-        self._positions = Kernel(function)
-        self._slopes = Kernel(slopes, matrices=["J"])
+        tree = casadi.SX.sym("q", robot.joint_count)
+        P = casadi.Function("points", [tree], [_placed(robot, tree, links, points)])
+        J = casadi.Function("slopes", [tree], [casadi.jacobian(P(tree), tree)])
+        closed: list[SX] = []
+        if is_affine(robot):
+            affine = affine_closure(robot)
+            q, W = casadi.SX.sym("q", affine.matrix.shape[1]), constant(affine.matrix)
+            whole = W @ q + constant(affine.offset)
+        else:
+            q = tree
+            motion = closed_motion(robot, q)
+            whole, W, closed = motion.q, motion.W, [motion.closure]
+        flat, slopes = casadi.densify(P(whole)), J(whole) @ W
+        more = [CLOSURE] * len(closed)
+        function = casadi.Function("points", [q], casadi.cse([flat, *closed]), ["q"], ["P", *more])
+        slope_function = casadi.Function("point_slopes", [q], casadi.cse([slopes, *closed]), ["q"], ["J", *more])
+        self._positions = kernel_for(robot, function)
+        self._slopes = kernel_for(robot, slope_function, matrices=["J"])
         self._shape = (len(points), 3)
 
     def positions(self, q: Array) -> Array:
@@ -55,6 +56,21 @@ class Points:
     def slopes(self, q: Array) -> Array:
         """(N, k, 3, n)."""
         return np.asarray(self._slopes(q)).reshape(len(q), *self._shape, q.shape[1])
+
+
+def _placed(robot: Robot, q: SX, links: Sequence[int], points: Array) -> SX:
+    """(3 k,) points of links in the root frame at the positions q of all joints."""
+    chain = kinematic_chain(robot)
+    placed, root = frame_placements(chain, chain.at(q)), chain.frames.root
+    made = []
+    for link, point in zip(links, points, strict=True):
+        if link < 0:
+            made.append(casadi.SX(casadi.DM(point)))
+            continue
+        R, p = placed[link]
+        inside = p + R @ casadi.SX(casadi.DM(chain.frames.steps[link].link.apply(point)))
+        made.append(constant(root.translation) + constant(root.rotation) @ inside)
+    return casadi.vertcat(*made)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

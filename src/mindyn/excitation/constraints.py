@@ -101,6 +101,40 @@ class LinkedRates:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class SolvedRates:
+    """Rates of dependent joints of loops that are solved for: (rate - middle) / half.
+
+    kernel  gives them at (q, qd, ...), as many inputs as they need; `slopes` their derivatives by each of these
+    """
+
+    kernel: Kernel
+    slopes: Kernel
+    middle: Array
+    half: Array
+    names: tuple[str, ...]
+
+    two_sided = True
+
+    @property
+    def labels(self) -> list[str]:
+        """See `Constraint`."""
+        return list(self.names)
+
+    def values(self, state: State) -> Array:
+        """See `Constraint`."""
+        return np.asarray((self.kernel(*self._inputs(state)) - self.middle) / self.half)
+
+    def pulled_back(self, instants: Instants, state: State, weights: Array) -> Array:
+        """See `Constraint`."""
+        found = self.slopes(*self._inputs(state))
+        slopes = found if isinstance(found, tuple) else (found,)
+        return instants.pulled_back_series(*((weights / self.half)[:, :, None] * J for J in slopes))
+
+    def _inputs(self, state: State) -> tuple[Array, ...]:
+        return state[: len(self.kernel.program.inputs)]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Torques:
     """Torques without Coulomb friction, as parts of what the limits leave when it acts against the motor.
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import product
 from math import atan2, pi
-from typing import Final
+from typing import Any, Final
 
+import casadi
 import numpy as np
 
 from mindyn.algebra.values import Array
-from mindyn.equations.closed_motion import is_affine
+from mindyn.equations.closed_motion import CLOSURE, closed_motion, is_affine
 from mindyn.equations.loop_closure import AffineClosure, affine_closure, closure_of
 from mindyn.errors import InputError
-from mindyn.excitation.constraints import LinkedRates
+from mindyn.excitation.constraints import LinkedRates, SolvedRates
 from mindyn.excitation.limits import STILL, MotionLimits
+from mindyn.kernels.closed_kernel import kernel_for
+from mindyn.kernels.jacobians import jacobians
 from mindyn.parameters.parallelogram import link_turns, polygon_of
 from mindyn.robots.parts import Loop
 from mindyn.robots.robot import Robot
@@ -25,30 +29,29 @@ OPENING: Final = pi / 18
 """A parallelogram keeps this far from flat, where it could fold over, rad."""
 
 
-def loop_constraints(robot: Robot, limits: MotionLimits) -> list[LinkedRates]:
+def loop_constraints(robot: Robot, limits: MotionLimits) -> Sequence[LinkedRates | SolvedRates]:
     """The constraints in terms of the primary joints; none for a robot without dependent ones."""
     if not robot.has_dependents:
         return []
     if not is_affine(robot):
-        return []  # `require_closing` has seen to it
+        return _solved_rates(robot, limits)  # that its loops close, `require_closing` has seen to
     affine = affine_closure(robot)
     return [*_dependent_rates(robot, affine, limits), *([_open_loops(robot, affine, limits)] if robot.loops else [])]
 
 
 def require_closing(robot: Robot, limits: MotionLimits) -> None:
-    """Refuse limits of primary joints within which loops that are solved for open, or dependent joints leave theirs.
+    """Refuse limits of primary joints within which loops that are solved for open.
 
     Within limits that pass, every motion closes: they are looked at in corners, on edges and inside.
     """
     dependent = limits.dependent
     assert dependent is not None
     names = robot.dependent_names
-    rates = (dependent.velocity, dependent.acceleration, dependent.jerk)
-    if stated := [name for k, name in enumerate(names) if any(np.isfinite(rate[k]) for rate in rates)]:
+    if stated := [name for name, jerk in zip(names, dependent.jerk, strict=True) if np.isfinite(jerk)]:
         raise InputError(
-            f"rates of {', '.join(stated)} are limited, dependent joints of loops that are solved for: designs hold "
-            "their positions alone",
-            hint="leave those limits out, and check the designed motion: loop_dynamics(robot).motion(q, qd, qdd)",
+            f"the jerk of {', '.join(stated)} is limited, dependent joints of loops that are solved for: designs hold "
+            "their positions, speeds and accelerations",
+            hint="leave those limits out, or limit the jerk of the primary joints",
         )
     if not (np.isfinite(limits.lower).all() and np.isfinite(limits.upper).all()):
         raise InputError(
@@ -59,7 +62,7 @@ def require_closing(robot: Robot, limits: MotionLimits) -> None:
     shares = np.vstack([corners, np.random.default_rng(0).random((LOOKED_AT, len(limits.lower)))])
     p = limits.lower + shares * (limits.upper - limits.lower)
     closure = closure_of(robot)
-    q, reached = closure.reachable(p)
+    _, reached = closure.reachable(p)
     if not reached.all():
         where = ", ".join(f"{n} = {v:.3g}" for n, v in zip(robot.primary_names, p[~reached][0], strict=True))
         raise InputError(
@@ -67,14 +70,38 @@ def require_closing(robot: Robot, limits: MotionLimits) -> None:
             f"at {where}",
             hint="narrow the limits to where they close",
         )
-    numbers = [robot.joint_index(name) for name in names]
-    outside = (q[:, numbers] < dependent.lower) | (q[:, numbers] > dependent.upper)
-    if outside.any():
-        name = names[int(np.argwhere(outside)[0, 1])]
-        raise InputError(
-            f"the dependent joint {name!r} leaves its range within the limits of the primary joints",
-            hint="narrow the limits of the primary joints, or leave that range out",
-        )
+
+
+def _solved_rates(robot: Robot, limits: MotionLimits) -> list[SolvedRates]:
+    """Positions, speeds and accelerations of dependent joints through loops that are solved for."""
+    dependent = limits.dependent
+    assert dependent is not None
+    bounds = (dependent.upper - dependent.middle, dependent.velocity, dependent.acceleration)
+    made = []
+    for order, half in enumerate(bounds):
+        limited = np.flatnonzero(np.isfinite(half))
+        if not len(limited):
+            continue
+        names = [robot.dependent_names[k] for k in limited]
+        function = _rate_function(robot, order, [robot.joint_index(name) for name in names])
+        slopes = jacobians(function, function.name_in())
+        matrices = slopes.name_out()[:-1]
+        middle = dependent.middle[limited] if order == 0 else np.zeros(len(names))
+        labels = tuple(f"{('position', 'velocity', 'acceleration')[order]} of {name}" for name in names)
+        kernels = kernel_for(robot, function), kernel_for(robot, slopes, matrices=matrices)
+        made.append(SolvedRates(*kernels, middle, np.maximum(half[limited], STILL), labels))
+    return made
+
+
+def _rate_function(robot: Robot, order: int, joints: list[int]) -> Any:
+    """(q, qd, ...) of primary joints -> position, speed or acceleration of the dependent ones, and the closure."""
+    count = len(robot.primary_names)
+    sizes = {"q": robot.joint_count, "qd": count, "qdd": count}
+    symbols = {name: casadi.SX.sym(name, size) for name, size in list(sizes.items())[: order + 1]}
+    motion = closed_motion(robot, symbols["q"], symbols.get("qd"), symbols.get("qdd"))
+    found = casadi.densify((motion.q, motion.qd, motion.qdd)[order][joints])
+    results: Any = casadi.cse([found, motion.closure])
+    return casadi.Function("dependent", [*symbols.values()], results, [*symbols], ["rate", CLOSURE])
 
 
 def _dependent_rates(robot: Robot, affine: AffineClosure, limits: MotionLimits) -> list[LinkedRates]:

@@ -20,6 +20,7 @@ from mindyn.excitation.limits import STILL, MotionLimits
 from mindyn.excitation.loop_limits import loop_constraints
 from mindyn.kernels.model import compile_model
 from mindyn.parameters.base import BaseParameters
+from mindyn.parameters.parallelogram import branches
 from mindyn.robots.drive_matrices import drive_parameters
 from mindyn.robots.robot import Robot
 
@@ -186,13 +187,6 @@ def _capsule_constraints(
     for one in around.posts:
         if robot.link_index(one.link or robot.root.name) >= 0:
             raise InputError(f"an obstacle stands still, but its capsule is fixed to the moving link {one.link!r}")
-    if not is_affine(robot):
-        if around.posts or around.boxes or around.room is not None:
-            raise InputError(
-                f"the loops of robot {robot.name!r} are solved for: floor and obstacles cannot be kept from its links",
-                hint="floor=None (--no-floor) and no obstacles; then check the motion with your own model of the cell",
-            )
-        return [], ("collisions are not checked: the robot's loops are solved for",)
     bare = _links_without_capsules(robot, body, around)
     probes = random_positions(limits, np.random.default_rng(seed), PROBES)
     made: list[Constraint] = []
@@ -204,6 +198,8 @@ def _capsule_constraints(
     if body.capsules and (around.room is not None or around.boxes):
         made += _room_constraints(robot, body.capsules, around, probes)
     notes += _room_notes(around, made)
+    if around.self_collision and _linkages(robot):
+        notes.append("links of one loop are not checked against each other: linkages are made to pass")
     if made:
         notes.insert(0, f"capsules {body.origin}")
     if bare and (body.capsules or around.room is not None):
@@ -263,15 +259,17 @@ def _pairs(robot: Robot, body: CapsuleModel, around: Surroundings, probes: Array
 
     Neighbours share a joint, or are joined through links without a capsule, as those of a spherical wrist. Links that
     always touch are left out; of an obstacle those alone that do so by the same depth, as what stands on a pedestal.
+    Links of one loop that is solved for are made to pass each other, beside the plane of their joints.
     """
     capsules = (*body.capsules, *around.posts)
     links, own = moved_by(robot, capsules), len(body.capsules)
-    before = _bodies_before(robot, set(links[:own]))
+    before, linkages = _bodies_before(robot, set(links[:own])), _linkages(robot)
     wanted = [
         (i, j)
         for j in range(len(capsules))
         for i in range(min(j, own))
         if (links[i] >= 0 if j >= own else around.self_collision and _apart(before, links[i], links[j]))
+        if j >= own or not any({links[i], links[j]} <= one for one in linkages)
     ]
     pairs = Pairs(robot, capsules, np.array(wanted, dtype=np.intp).reshape(-1, 2))
     if not wanted:
@@ -282,6 +280,11 @@ def _pairs(robot: Robot, body: CapsuleModel, around: Surroundings, probes: Array
     named = [name for name, met in zip(pairs.names(), always, strict=True) if met]
     kept = Pairs(robot, capsules, pairs.pairs[~always])
     return kept, [f"not checked, since they touch wherever the joints are: {', '.join(named)}"] if named else []
+
+
+def _linkages(robot: Robot) -> list[set[int]]:
+    """The links of each loop that is solved for."""
+    return [] if is_affine(robot) else [set(sum(branches(robot, loop), ())) for loop in robot.loops]
 
 
 def _bodies_before(robot: Robot, bodies: set[int]) -> dict[int, int | None]:
