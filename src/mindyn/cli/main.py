@@ -26,6 +26,7 @@ COMMANDS: Mapping[str, str] = {
     "simulate": "Simulate a motion and write what sensors would have logged.",
     "log": "Look at a log: what its columns seem to mean, with the evidence, and the draft of its sidecar file.",
     "identify": "Identify the dynamic parameters of a robot from its logs.",
+    "fleet": "Study all logs of many robots of one type: estimates of each, who differs from the type, who drifts.",
     "tests": "Plan Yoshida's simple tests, simulate them, or identify a robot from their logs.",
     "compare": "Compare identification methods on a simulated robot: bias, spread, time, number of tests.",
     "check": "Judge an estimate: possible, consistent, plausible? The exit code is 3 when the answer is no.",
@@ -53,6 +54,7 @@ EXAMPLES: Final[Mapping[str, Mapping[str, str]]] = {
         "report": "report run1 run2 --validate other.csv",
         "payload": "payload run1 loaded.csv",
         "contact": "contact run1 pushed.csv --free run2.csv --plot contact.html",
+        "fleet": "fleet arm.urdf 's3://bucket/{robot_id}/{date}/*.parquet' --out fleet",
     },
     "Use it": {"export": "export run1 --to urdf --out model.urdf"},
     "Methods": {

@@ -1,0 +1,134 @@
+"""`mindyn fleet`: all logs of many robots of one type, wherever they lie; estimates of each, and who differs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from time import perf_counter
+from typing import Annotated, Any
+
+import typer
+
+from mindyn import __version__
+from mindyn.cli.arguments import JSON, ROBOT, takes_robot
+from mindyn.cli.printing import say, say_notes, show, show_table
+from mindyn.cli.progress_bars import progress
+from mindyn.cli.runs import estimate_of
+from mindyn.errors import InputError, MissingExtraError
+from mindyn.files import finish_replacing
+from mindyn.fleet.fleet import FleetStudy, study_fleet
+from mindyn.fleet.writing import FILES, summary_of, write_study
+from mindyn.logs.places import without_credentials
+from mindyn.robots.loading import RobotOptions
+from mindyn.simulation.inputs import require_count
+
+RETRIES = 3
+"""Times that a cluster gives a log to another worker where one died."""
+
+
+@takes_robot
+def fleet(
+    robot: Annotated[str, ROBOT],
+    pattern: Annotated[
+        str, typer.Argument(help="Places of the logs, fields in braces: 's3://bucket/{robot_id}/{date}/*.parquet'.")
+    ],
+    out: Annotated[Path, typer.Option("--out", help=f"Folder for {', '.join(FILES)} and a factor file for each log.")],
+    group_by: Annotated[
+        str,
+        typer.Option(help="Fields, constant columns, or year, month, week, day; the first names the robot."),
+    ] = "",
+    workers: Annotated[int, typer.Option(help="Processes of this machine that read logs.")] = 1,
+    cluster: Annotated[
+        str | None, typer.Option(help="Address of a Dask scheduler, tcp://...; its workers read the logs.")
+    ] = None,
+    settings: Annotated[
+        Path | None, typer.Option(help="A run of `mindyn identify` whose settings are taken; else they are chosen.")
+    ] = None,
+    without: Annotated[
+        list[str] | None, typer.Option(help="A pattern of names of logs that do not count. Repeatable.")
+    ] = None,
+    as_json: Annotated[bool, JSON] = False,
+    *,
+    options: RobotOptions,
+) -> None:
+    """Study all logs of many robots of one type: estimates of each, who differs from the type, who drifts."""
+    require_count(workers, "--workers")
+    if cluster is not None and workers > 1:
+        raise InputError("--cluster and --workers exclude each other", hint="leave one of them out")
+    start = perf_counter()
+    arm = options.load(robot)
+    treatment = None if settings is None else estimate_of(settings).treatment
+    if out.is_dir():
+        finish_replacing(out)
+    try:
+        with _executor(cluster) as executor, progress("reading logs", 1000) as advance:
+            found = study_fleet(
+                arm,
+                pattern,
+                out,
+                group_by=[name.strip() for name in group_by.split(",") if name.strip()],
+                treatment=treatment,
+                without=without or (),
+                executor=executor,
+                workers=workers,
+                progress=lambda done, total: advance(1000 * done // max(1, total)),
+                say=say,
+            )
+    except KeyboardInterrupt as stop:
+        raise KeyboardInterrupt(f"logs that were read have their factors in {out}; the same command goes on") from stop
+    record: dict[str, Any] = {
+        "command": [without_credentials(word) for word in sys.argv],
+        "robot": {"given": robot, **options.to_dict()},
+        "version": __version__,
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+        "seconds": round(perf_counter() - start, 3),
+    }
+    write_study(out, found, record)
+    say_notes(found.notes)
+    say_notes([f"{one.name} does not count: {one.reason}" for one in found.excluded[:20]])
+    if len(found.excluded) > 20:
+        say(f"{len(found.excluded) - 20} more logs do not count: excluded.parquet")
+    if as_json:
+        typer.echo(json.dumps(summary_of(found), indent=1))
+    else:
+        _show(found)
+    say(f"written to {out}: open {out / 'report.html'}")
+
+
+@contextmanager
+def _executor(cluster: str | None) -> Iterator[Executor | None]:
+    """Dask's executor of a scheduler; None without one."""
+    if cluster is None:
+        yield None
+        return
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise MissingExtraError(
+            "--cluster needs Dask, which is not installed", hint="pip install 'mindyn[dask]'"
+        ) from error
+    try:
+        client = Client(cluster, timeout=20)
+    except OSError as error:
+        raise InputError(
+            f"no Dask scheduler answers at {cluster!r}", hint="dask scheduler prints its address: tcp://HOST:8786"
+        ) from error
+    with client:
+        yield client.get_executor(retries=RETRIES)
+
+
+def _show(found: FleetStudy) -> None:
+    logs, rows = sum(one.logs for one in found.robots), sum(one.rows for one in found.robots)
+    show(f"{len(found.robots)} robots, {logs} logs, {rows} rows; {found.gathered} logs were read now")
+    if not found.differences:
+        show("no robot differs from the type or drifts beyond what chance explains")
+        return
+    lines = [("robot", "what", "x deviation", "p")]
+    for one in found.differences:
+        lines.append((one.robot, one.sentence, f"{abs(one.size) / one.deviation:.1f}", f"{one.p:.0e}"))
+    show_table(lines, numbers=(2, 3))

@@ -1,0 +1,220 @@
+"""Factor files: what remains of each log, on disk, so that no log is read twice and any can be left out again.
+
+    DIR/factors/GENERATION/generation.json   treatment, reference values and whatever else the factors depend on
+    DIR/factors/GENERATION/ab/PLACE-VERSION.npz   one log: R factors, what is known of it
+
+GENERATION is the hash of all that a factor depends on besides its log: robot, treatment, base set, reference values,
+the version of this format. PLACE and VERSION are hashes of the log's name and of what its store says of its bytes. A
+file is written under another name and moved, so that it is whole or not there; a log has one, and none counts twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Any, Final
+from zipfile import BadZipFile
+
+import numpy as np
+
+from mindyn.algebra.values import Array
+from mindyn.errors import InputError
+from mindyn.estimators.robot_record import robot_from_record, robot_record
+from mindyn.files import make_folder, write_whole
+from mindyn.fleet.zero_columns import ZeroRegressor
+from mindyn.reading import read_json
+from mindyn.regression.information import Information
+from mindyn.regression.treatment import Treatment
+from mindyn.robots.robot import Robot
+
+FORMAT: Final = 1
+"""Of factor files; a change of what is in them starts new generations."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Factor:
+    """What remains of one log.
+
+    name         its path or URL, without credentials
+    version      what told its bytes from others' when it was read (see `Listed`)
+    content      hash of its bytes, or the etag that its store gives for them
+    said         what its path and its constant columns say: robot, date, ...
+    day          days since 1970; None where nothing says when it was made
+    rows         samples that went into it
+    factors      for each joint R of [Y | zeros | tau]
+    counts       rows of each joint
+    notes        what was left out or split
+    """
+
+    name: str
+    version: str
+    content: str
+    said: Mapping[str, str]
+    day: float | None
+    rows: int
+    factors: tuple[Array, ...]
+    counts: tuple[int, ...]
+    notes: tuple[str, ...]
+
+    def information(self, regressor: ZeroRegressor) -> Information:
+        """Its R factors as information of the regressor's columns."""
+        return Information(regressor.joint_names, regressor.names, regressor.columns, self.factors, self.counts)
+
+    def to_bytes(self) -> bytes:
+        """The file: triangles without their zeros."""
+        known = {
+            "name": self.name,
+            "version": self.version,
+            "content": self.content,
+            "said": dict(self.said),
+            "day": self.day,
+            "rows": self.rows,
+            "counts": list(self.counts),
+            "notes": list(self.notes),
+        }
+        packed: dict[str, Any] = {f"R{k}": R[np.triu_indices(len(R))] for k, R in enumerate(self.factors)}
+        file = BytesIO()
+        np.savez(file, known=np.frombuffer(json.dumps(known).encode(), dtype=np.uint8), **packed)
+        return file.getvalue()
+
+    @staticmethod
+    def from_file(path: Path) -> Factor:
+        """The inverse of `to_bytes`."""
+        with np.load(path, allow_pickle=False) as arrays:
+            known = json.loads(arrays["known"].tobytes())
+            factors = tuple(_unpacked(arrays[f"R{k}"]) for k in range(len(known["counts"])))
+        return Factor(
+            known["name"],
+            known["version"],
+            known["content"],
+            known["said"],
+            known["day"],
+            known["rows"],
+            factors,
+            tuple(known["counts"]),
+            tuple(known["notes"]),
+        )
+
+
+def _unpacked(packed: Array) -> Array:
+    size = int((np.sqrt(8 * len(packed) + 1) - 1) / 2)
+    R = np.zeros((size, size))
+    R[np.triu_indices(size)] = packed
+    return R
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Generation:
+    """What factors depend on besides their logs.
+
+    robot      with all drives whose parameters are columns
+    treatment  how logs become equations, without any "auto"
+    reference  (p,) values at which the zeros' columns are taken
+    """
+
+    robot: Robot
+    treatment: Treatment
+    reference: Array
+
+    @property
+    def regressor(self) -> ZeroRegressor:
+        """The columns."""
+        return ZeroRegressor(self.robot, self.treatment, self.reference)
+
+    def name(self, regressor: ZeroRegressor) -> str:
+        """The hash of it all."""
+        text = json.dumps([FORMAT, robot_record(self.robot), self.treatment.to_dict(), regressor.names], default=str)
+        numbers = [self.reference.tobytes(), regressor.base.matrix.tobytes()]
+        return hashlib.sha256(b"\0".join([text.encode(), *numbers])).hexdigest()[:20]
+
+
+class FactorStore:
+    """The factor files of one generation in a folder."""
+
+    def __init__(self, out: Path, generation: Generation, said: Mapping[str, Any]) -> None:
+        self.generation = generation
+        self.regressor = generation.regressor
+        self.folder = out / "factors" / generation.name(self.regressor)
+        make_folder(self.folder)
+        about = self.folder / "generation.json"
+        if not about.exists():
+            record = {
+                "format": FORMAT,
+                "robot": robot_hash(said["robot"]),
+                "completed": robot_record(generation.robot),
+                "treatment": generation.treatment.to_dict(),
+                "reference": generation.reference.tolist(),
+                "names": list(self.regressor.names),
+                "notes": list(said.get("notes", ())),
+            }
+            write_whole(about, json.dumps(record, indent=1) + "\n")
+
+    def path(self, name: str, version: str) -> Path:
+        """Where the file of a log is, or will be."""
+        place, bytes_of = (hashlib.sha256(text.encode()).hexdigest() for text in (name, version))
+        return self.folder / place[:2] / f"{place[:24]}-{bytes_of[:16]}.npz"
+
+    def has(self, name: str, version: str) -> bool:
+        """Whether a log was gathered as it is now."""
+        return self.path(name, version).exists()
+
+    def write(self, factor: Factor) -> None:
+        """Writes the file of a log, then removes those of its earlier bytes."""
+        path = self.path(factor.name, factor.version)
+        make_folder(path.parent)
+        write_whole(path, factor.to_bytes())
+        for other in path.parent.glob(f"{path.name[:24]}-*.npz"):
+            if other != path:
+                other.unlink(missing_ok=True)
+
+    def paths(self) -> list[Path]:
+        """Files of all logs, one for each: of two, that which was written last."""
+        latest: dict[str, Path] = {}
+        for path in sorted(self.folder.glob("??/*.npz"), key=lambda one: (one.stat().st_mtime_ns, one.name)):
+            latest[path.name[:24]] = path
+        return sorted(latest.values())
+
+    def factors(self) -> Iterator[tuple[Path, Factor | None]]:
+        """All of them, one in memory at a time; None for a file that is damaged, which is removed."""
+        for path in self.paths():
+            yield path, self.read(path)
+
+    def read(self, path: Path) -> Factor | None:
+        """One of them; None, and the file removed, where it is damaged: its log is then gathered again."""
+        try:
+            found = Factor.from_file(path)
+            widths = [len(columns) + 1 for columns in self.regressor.columns]
+            if [len(R) for R in found.factors] == widths and all(np.isfinite(R).all() for R in found.factors):
+                return found
+        except (OSError, ValueError, KeyError, BadZipFile, EOFError):
+            pass
+        with suppress(OSError):
+            path.unlink()
+        return None
+
+
+def robot_hash(robot: Robot) -> str:
+    """Of all that a robot's file says."""
+    return hashlib.sha256(json.dumps(robot_record(robot), default=str).encode()).hexdigest()
+
+
+def earlier_generation(out: Path, robot: Robot) -> Generation | None:
+    """The generation of the last run into a folder, where it was of this robot and format; else None."""
+    pointer = out / "fleet.json"
+    if not pointer.exists():
+        return None
+    name = str(read_json(pointer, "record of a fleet", InputError).get("generation", ""))
+    about = out / "factors" / Path(name).name / "generation.json"
+    if not name or not about.exists():
+        return None
+    record = read_json(about, "record of a generation", InputError)
+    if record.get("format") != FORMAT or record.get("robot") != robot_hash(robot):
+        return None
+    return Generation(
+        robot_from_record(record["completed"]), Treatment.from_dict(record["treatment"]), np.array(record["reference"])
+    )

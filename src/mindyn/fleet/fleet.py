@@ -1,0 +1,331 @@
+"""`study_fleet`: all logs of many robots of one type to estimates of each, of groups, of the type; and who differs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from mindyn.algebra.blas import on_one_blas_thread
+from mindyn.algebra.values import Array
+from mindyn.errors import InputError, MindynError
+from mindyn.estimators.estimate import Estimate
+from mindyn.estimators.least_squares import LeastSquares
+from mindyn.files import make_folder, write_whole
+from mindyn.fleet.causes import Causes, Evidence, causes_of, evidence_of
+from mindyn.fleet.factors import FactorStore, Generation, earlier_generation
+from mindyn.fleet.judging import FEWEST_LOGS, FEWEST_ROBOTS, Difference, differences
+from mindyn.fleet.listing import listed_tasks
+from mindyn.fleet.mapping import Progress, gather_all
+from mindyn.fleet.tally import Entry, Tally, summed, tally_of, unexplained, without_zeros
+from mindyn.fleet.template import Template
+from mindyn.fleet.work import Excluded, Task
+from mindyn.identification.block_spread import jackknife
+from mindyn.identification.choosing import choose, tuning_stretches
+from mindyn.logs.reading import CHUNK_ROWS, LogScan
+from mindyn.regression.information import Information
+from mindyn.regression.regressor import regressor_of, with_estimated_drives
+from mindyn.regression.rows import Rows, completed_robot, rows_of
+from mindyn.regression.treatment import Treatment
+from mindyn.robots.robot import Robot
+
+MOST_PARTS: Final = 100
+"""Parts of the logs that are left out in turn."""
+SAMPLE: Final = 12
+"""Logs that settings are chosen on, evenly spread over their names."""
+ROUNDS: Final = 3
+"""Times that the type is fitted without those that differ from it, at most."""
+FEW: Final = 0.5
+"""Part of the robots that may be left out of the type."""
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Member:
+    """A robot, a group or the whole type.
+
+    key         the robot's name and what else the group goes by; empty for the type
+    logs, rows  that count
+    estimate    least squares of all their rows; None where they are too few
+    deviations  (p,) of its values, by the jackknife over logs; NaN where that cannot be
+    """
+
+    key: tuple[str, ...]
+    logs: int
+    rows: int
+    days: tuple[float, float] | None
+    estimate: Estimate | None
+    deviations: Array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FleetStudy:
+    """What all logs of a fleet say.
+
+    group_by     names of what groups go by, the robot's first
+    type         of all robots but those that differ
+    robots       every robot
+    groups       every group; empty where groups are robots
+    differences  who differs or drifts, the surest first
+    excluded     logs that do not count, and why
+    gathered     logs that were read in this run; the others' factors were on disk
+    notes        what is worth knowing
+    histories    of every difference, in their order
+    """
+
+    group_by: tuple[str, ...]
+    type: Member
+    robots: tuple[Member, ...]
+    groups: tuple[Member, ...]
+    differences: tuple[Difference, ...]
+    excluded: tuple[Excluded, ...]
+    gathered: int
+    notes: tuple[str, ...]
+    histories: tuple[History, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class History:
+    """The size of a named difference's cause in every log of its robot.
+
+    days, sizes  one for each log; days NaN where nothing says when it was made
+    """
+
+    robot: str
+    cause: str
+    unit: str
+    days: Array
+    sizes: Array
+
+
+@on_one_blas_thread
+def study_fleet(
+    robot: Robot,
+    pattern: str,
+    out: str | Path,
+    *,
+    group_by: Sequence[str] = (),
+    treatment: Treatment | None = None,
+    without: Sequence[str] = (),
+    executor: Executor | None = None,
+    workers: int = 1,
+    progress: Progress = lambda done, total: None,  # noqa: ARG005
+    say: Say = lambda line: None,  # noqa: ARG005
+) -> FleetStudy:
+    """Estimates of every robot, group and the type; who differs from the type, or drifts, beyond its uncertainty.
+
+    pattern    places of the logs, with fields in braces: "s3://bucket/{robot_id}/{date}/*.parquet"
+    out        folder that keeps a factor file for each log: a log is read once, however often the fleet is studied
+    group_by   fields of the pattern, constant columns of the logs, or year, month, week, day of the field `date`; the
+               first names the robot. Left out: the pattern's first field
+    treatment  how logs become equations; left out, it is that of the folder's last study, else chosen on a few logs
+    without    patterns of names of logs that do not count, though they may have factors
+    executor   any `concurrent.futures.Executor`; Dask's `client.get_executor(retries=3)` replaces workers that die
+    workers    in its place: processes of this machine, replaced where they die
+    progress   called with logs gathered, and all that are to be
+    """
+    folder = Path(out)
+    template = Template(pattern)
+    keys = tuple(group_by) or template.fields[:1]
+    if not keys:
+        raise InputError(
+            f"{pattern!r} does not say which robot a log is of",
+            hint="name the part of the path that does: 's3://bucket/{robot_id}/*.parquet', or a column: group_by",
+        )
+    make_folder(folder)
+    listed, excluded = listed_tasks(template, keys)
+    generation = _generation(robot, folder, listed, treatment, say)
+    store = FactorStore(folder, generation, {"robot": robot})
+    write_pointer(folder, store)
+
+    def left_out(name: str) -> bool:
+        return any(fnmatchcase(name, one) for one in without)
+
+    missing = [one for one in listed if not left_out(one.name) and not store.has(one.name, one.version)]
+    say(f"{len(listed)} logs match, {len(missing)} of them are to be read")
+    refused = gather_all(store, missing, executor=executor, workers=workers, progress=progress)
+    tally = tally_of(store, keys, left_out)
+    gone = len({one.name for one in tally.entries} - {one.name for one in listed})
+    notes = [f"{gone} logs count by their factors: the pattern does not match them now"] if gone else []
+    return studied(tally, keys, (*excluded, *refused), len(missing) - len(refused), notes, say)
+
+
+def write_pointer(folder: Path, store: FactorStore) -> None:
+    """Says which generation the folder's last study is of, so that the next one goes on with it."""
+    write_whole(folder / "fleet.json", json.dumps({"generation": store.folder.name}, indent=1) + "\n")
+
+
+def _generation(robot: Robot, folder: Path, tasks: Sequence[Task], treatment: Treatment | None, say: Say) -> Generation:
+    earlier = earlier_generation(folder, robot)
+    if earlier is not None and (treatment is None or treatment == earlier.treatment):
+        return earlier
+    scans = _sample(robot, tasks)
+    asked = treatment or Treatment.automatic()
+    if not asked.is_chosen or asked.conditioning is None or not asked.conditioning.is_resolved:
+        say(f"choosing settings on {len(scans)} logs")
+        asked = choose(robot, scans, LeastSquares(), asked, progress=say).treatment
+    if asked.base_form != "structural":
+        raise InputError(f"fleets are studied in the structural base set, not in {asked.base_form!r}")
+    complete, _ = completed_robot(robot, asked, scans)
+    if asked.drives == "estimated":
+        complete = with_estimated_drives(complete)
+    rows = rows_of(robot, tuning_stretches(scans), asked)
+    return Generation(complete, rows.treatment, LeastSquares().fit(rows).beta)
+
+
+def _sample(robot: Robot, tasks: Sequence[Task]) -> list[LogScan]:
+    """Logs spread over all names; those that cannot be opened give their place to the next."""
+    wanted = min(SAMPLE, len(tasks))
+    found: list[LogScan] = []
+    reason = "no log matches"
+    for k in range(wanted):
+        for task in tasks[k * len(tasks) // wanted : (k + 1) * len(tasks) // wanted]:
+            try:
+                scan = LogScan(task.place, robot, {}, CHUNK_ROWS, task.sidecar)
+                if next(iter(scan), None) is not None:
+                    found.append(scan)
+                    break
+            except MindynError as error:
+                reason = f"{task.name}: {error.message.splitlines()[0]}"
+    if not found:
+        raise InputError(f"settings cannot be chosen: {reason}", hint="is the pattern right, and is it that robot's?")
+    return found
+
+
+def studied(
+    tally: Tally, keys: tuple[str, ...], excluded: Sequence[Excluded], gathered: int, notes: Sequence[str], say: Say
+) -> FleetStudy:
+    """The study of logs that are gathered."""
+    say(f"summing {len(tally.entries)} logs of {len(tally.robots)} robots")
+    tally = _of_this_type(tally)
+    totals = tally.totals()
+    found, named, evidence = _judged(tally, totals)
+    healthy = [robot for robot in tally.robots if robot not in {one.robot for one in named}] or list(tally.robots)
+    of_type = [entry for entry in tally.entries if entry.robot in set(healthy)]
+    robots = [_member(tally, (robot,), tally.of_robot(robot)) for robot in tally.robots]
+    groups = []
+    if len(keys) > 1:
+        groups = [_member(tally, key, tally.of_group(key)) for key in tally.groups]
+    whole = _member(tally, (), of_type, found)
+    return FleetStudy(
+        keys,
+        whole,
+        tuple(robots),
+        tuple(groups),
+        tuple(named),
+        tuple(sorted((*excluded, *tally.excluded), key=lambda one: one.name)),
+        gathered,
+        (*notes, *_limits(tally)),
+        tuple(_history(one, evidence[one.robot]) for one in named),
+    )
+
+
+def _judged(
+    tally: Tally, totals: dict[str, Information]
+) -> tuple[Estimate, list[Difference], dict[str, list[Evidence]]]:
+    """The type without those that differ from it, and who does."""
+    apart: set[str] = set()
+    for _ in range(ROUNDS):
+        total = summed(totals[robot] for robot in tally.robots if robot not in apart)
+        found = _fit(tally, total)
+        if found is None:
+            raise InputError("too few rows in all logs together to estimate anything", hint="more logs are needed")
+        causes = causes_of(tally.regressor, found, total)
+        evidence = _evidence(tally, causes, found)
+        named = differences(causes, evidence)
+        differing = {one.robot for one in named}
+        if differing == apart or len(differing) > FEW * len(tally.robots):
+            break
+        apart = differing
+    assert found is not None
+    return found, named, evidence
+
+
+def _evidence(tally: Tally, causes: Causes, found: Estimate) -> dict[str, list[Evidence]]:
+    beta = np.concatenate([found.beta, np.zeros(len(tally.regressor.zeros))])
+    weights = np.asarray(found.joint_weights)
+    return {
+        robot: [
+            evidence_of(tally.information(one), causes, beta, weights, np.nan if one.day is None else one.day)
+            for one in tally.of_robot(robot)
+        ]
+        for robot in tally.robots
+    }
+
+
+def _of_this_type(tally: Tally) -> Tally:
+    """Without logs of which the others' model explains less than nothing: another robot's, or other units."""
+    found = _fit(tally, tally.total(tally.entries))
+    if found is None or len(tally.entries) < 2:
+        return tally
+    weights = np.asarray(found.joint_weights)
+
+    def foreign(entry: Entry) -> str:
+        left = unexplained(without_zeros(tally.information(entry), len(found.beta)), found.beta, weights)
+        told = "the type's model predicts its torque worse than none would: another robot's, or in other units?"
+        return told if left > 1 else ""
+
+    return tally.without(foreign)
+
+
+def _fit(tally: Tally, total: Information) -> Estimate | None:
+    """Least squares of the R factors; None where they are too few rows."""
+    plain = without_zeros(total, tally.regressor.plain_count)
+    short = [count <= len(columns) for count, columns in zip(plain.counts, plain.columns, strict=True)]
+    if any(short):
+        return None
+    generation = tally.store.generation
+    columns = regressor_of(generation.robot, generation.treatment)
+    return LeastSquares().fit(Rows.of_information(columns, plain, generation.treatment))
+
+
+def _member(tally: Tally, key: tuple[str, ...], entries: Sequence[Entry], found: Estimate | None = None) -> Member:
+    logs = [without_zeros(tally.information(one), tally.regressor.plain_count) for one in entries]
+    estimate = found or _fit(tally, tally.total(entries))
+    days = [one.day for one in entries if one.day is not None]
+    span = (min(days), max(days)) if days else None
+    if estimate is None:
+        nothing = np.full(tally.regressor.plain_count, np.nan)
+        return Member(key, len(entries), sum(one.rows for one in entries), span, None, nothing)
+    return Member(key, len(entries), sum(one.rows for one in entries), span, estimate, _deviations(estimate, logs))
+
+
+def _deviations(found: Estimate, logs: Sequence[Information]) -> Array:
+    """Of the values, by leaving out logs in turn, many of them together where they are many; NaN where unknown."""
+    made = np.full(len(found.beta), np.nan)
+    kept = np.array([name not in found.untold for name in found.names])
+    if len(logs) < FEWEST_LOGS or found.joint_weights is None:
+        return made
+    count = min(len(logs), MOST_PARTS)
+    parts = [summed(logs[len(logs) * k // count : len(logs) * (k + 1) // count]) for k in range(count)]
+    deviations, telling = jackknife(parts, found.joint_weights, kept)
+    made[kept] = np.where(telling >= FEWEST_LOGS, deviations, np.nan)
+    return made
+
+
+def _history(one: Difference, logs: Sequence[Evidence]) -> History:
+    """The cause's size in every log by itself, its other directions left as they are."""
+    column = one.cause.columns[0]
+    H = np.array([log.H[column, column] for log in logs])
+    sizes = np.array([log.s[column] for log in logs]) / np.where(H > 0, H, np.nan)
+    cause = f"{one.cause.what} of {one.cause.where}"
+    return History(one.robot, cause, one.cause.unit, np.array([log.day for log in logs]), sizes)
+
+
+def _limits(tally: Tally) -> list[str]:
+    """What this fleet is too small for."""
+    made = []
+    if len(tally.robots) < FEWEST_ROBOTS:
+        made.append(f"{len(tally.robots)} robots: who differs is told from {FEWEST_ROBOTS} on; here drift alone")
+    few = [robot for robot in tally.robots if len(tally.of_robot(robot)) < FEWEST_LOGS]
+    if few:
+        made.append(f"{len(few)} robots have fewer than {FEWEST_LOGS} logs, too few to judge: {', '.join(few[:20])}")
+    if not tally.regressor.zeros:
+        made.append("zeros are not watched: joints of this robot depend on one another")
+    return made

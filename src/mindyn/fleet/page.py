@@ -1,0 +1,144 @@
+"""`fleet_page`: a fleet on one page: who differs, how that came over time, every robot beside its type."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import numpy as np
+
+from mindyn.fleet.fleet import FleetStudy, History
+from mindyn.fleet.judging import FAMILY_ERROR
+from mindyn.pages.document import document
+from mindyn.pages.markup import Column, Html, Section, classed, count, figure, number, p, plural, table, tag, typeset
+from mindyn.pages.plots import axis, pane, plot, series
+
+SHOWN: Final = 24
+"""Histories that are drawn."""
+LISTED: Final = 200
+"""Excluded logs that are listed; the table has all."""
+PLOT_HEIGHT: Final = 170
+
+
+def fleet_page(found: FleetStudy, record: Mapping[str, Any]) -> str:
+    """The whole file."""
+    logs, rows = sum(one.logs for one in found.robots), sum(one.rows for one in found.robots)
+    name = "fleet" if found.type.estimate is None else found.type.estimate.robot.name
+    said = f"{plural(len(found.robots), 'robot')}, {plural(logs, 'log')}, {count(rows)} rows"
+    sections = [_differing(found), _over_time(found), _beside(found), _type(found), _logs(found, record)]
+    return document(f"Fleet of {name}", said, [one for one in sections if one is not None])
+
+
+def _differing(found: FleetStudy) -> Section:
+    apart = len({one.robot for one in found.differences})
+    lead = (
+        f"{plural(apart, 'robot')} of {len(found.robots)} differ from the type or drift, beyond what chance explains."
+        if apart
+        else "No robot differs from the type or drifts beyond what chance explains."
+    )
+    rule = (
+        f"Sizes are fitted to each robot's logs; their deviations come from leaving out logs in turn, and hold what "
+        f"robots of the type differ by among themselves. All tests of this page together name somebody falsely with a "
+        f"probability of {FAMILY_ERROR:.0%}."
+    )
+    body = [p(lead), p(rule)]
+    if found.differences:
+        columns = [
+            Column("robot"),
+            Column("what"),
+            Column("times its deviation", number=True),
+            Column("p", number=True),
+        ]
+        lines = [
+            (one.robot, typeset(one.sentence), f"{abs(one.size) / one.deviation:.1f}", typeset(f"{one.p:.0e}"))
+            for one in found.differences
+        ]
+        body.append(table(columns, lines, "Who differs from the type, the surest first"))
+    body += [classed("p", "note", note) for note in found.notes]
+    return Section("differing", "Who differs", Html("".join(body)))
+
+
+def _over_time(found: FleetStudy) -> Section | None:
+    drawn = [one for one in found.histories if np.isfinite(one.days).sum() > 1][:SHOWN]
+    if not drawn:
+        return None
+    plots = {f"history-{k}": _history(one) for k, one in enumerate(drawn)}
+    figures = [
+        figure(
+            f"history-{k}", f"{one.cause} of {one.robot}", [tag("b", {}, one.robot), f", {one.cause}"], shape="small"
+        )
+        for k, one in enumerate(drawn)
+    ]
+    lead = "The size of each difference in every log by itself, over the days since the first log of the fleet."
+    return Section("time", "Over time", Html(p(lead) + classed("div", "grid", figures)), plots)
+
+
+def _history(one: History) -> dict[str, Any]:
+    known = np.isfinite(one.days) & np.isfinite(one.sizes)
+    order = np.argsort(one.days[known], kind="stable")
+    days, sizes = one.days[known][order], one.sizes[known][order]
+    unit, scale = (one.unit, 1.0) if one.unit else ("%", 100.0)
+    curve = series(one.robot, "measured", (days - days[0]).tolist(), (scale * sizes).tolist())
+    return plot(axis("since the first log", "days"), [pane(axis("size", unit), [curve], height=PLOT_HEIGHT, zero=True)])
+
+
+def _beside(found: FleetStudy) -> Section | None:
+    """Small multiples: friction of every joint, robot beside robot."""
+    whole = found.type.estimate
+    known = [one for one in found.robots if one.estimate is not None]
+    if whole is None or len(known) < 2:
+        return None
+    plots, figures = {}, []
+    places = [float(k + 1) for k in range(len(known))]
+    for k, one in enumerate(whole.parameters):
+        if one.kind not in ("viscous", "coulomb", "offset"):
+            continue
+        values = [float(member.estimate.beta[k]) for member in known if member.estimate is not None]
+        low, high = (
+            [value + sign * _finite(member.deviations[k]) for value, member in zip(values, known, strict=True)]
+            for sign in (-2, 2)
+        )
+        curves = [
+            series("± 2 deviations", "band", places, low, kind="band", y2=high),
+            series("robots", "measured", places, values),
+            series("type", "predicted", [places[0], places[-1]], [float(whole.beta[k])] * 2),
+        ]
+        key = f"beside-{k}"
+        plots[key] = plot(
+            axis("robot, by name"), [pane(axis(one.name, one.unit), curves, height=PLOT_HEIGHT)], group="robots"
+        )
+        figures.append(
+            figure(key, f"{one.name} of every robot", f"{one.name}: {one.kind} of {one.link_or_joint}", shape="small")
+        )
+    first, last = known[0].key[0], known[-1].key[0]
+    lead = f"Every robot beside the type (the straight line): robot 1 is {first}, robot {len(known)} is {last}."
+    return Section("robots", "Robots beside the type", Html(p(lead) + classed("div", "grid", figures)), plots)
+
+
+def _finite(value: float) -> float:
+    return float(value) if math.isfinite(value) else 0.0
+
+
+def _type(found: FleetStudy) -> Section | None:
+    whole = found.type.estimate
+    if whole is None:
+        return None
+    columns = [Column("parameter"), Column("value", number=True), Column("deviation", number=True), Column("unit")]
+    lines: list[Sequence[str]] = [
+        (one.name, number(float(value)), number(float(deviation), 2), typeset(one.unit))
+        for one, value, deviation in zip(whole.parameters, whole.beta, found.type.deviations, strict=True)
+    ]
+    lead = f"{typeset(whole.status)} Of {plural(found.type.logs, 'log')} of the robots that do not differ."
+    return Section("type", "The type", Html(p(lead) + table(columns, lines, "Values of the type")))
+
+
+def _logs(found: FleetStudy, record: Mapping[str, Any]) -> Section:
+    body = [p(f"{plural(found.gathered, 'log')} were read in this run; of the others, factors were on disk.")]
+    if found.excluded:
+        lines = [(one.name, one.reason) for one in found.excluded[:LISTED]]
+        body.append(table([Column("log"), Column("reason")], lines, f"{len(found.excluded)} logs do not count"))
+    made = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
+    body.append(classed("p", "fine", f"Made {made} by mindyn {record.get('version', '')}."))
+    return Section("logs", "Logs", Html("".join(body)))

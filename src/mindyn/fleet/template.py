@@ -1,0 +1,115 @@
+"""`Template`: paths such as `s3://bucket/{robot_id}/{date}/*.parquet`, what they match, and what they say of a log."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+from mindyn.errors import InputError
+from mindyn.logs.places import Listed, Place, matching, place_of
+
+_FIELD: Final = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
+DATE: Final = "date"
+"""The field that says when a log was made."""
+_DATES: Final = ("%Y-%m-%d", "%Y%m%d", "%Y_%m_%d", "%Y-%m", "%Y-%m-%dT%H-%M-%S", "%Y-%m-%dT%H:%M:%S", "%Y%m%dT%H%M%S")
+SECONDS_A_DAY: Final = 86_400.0
+
+
+@dataclass(frozen=True)
+class Template:
+    """A pattern of places with fields in braces; a field is one part of a path, or a piece of one.
+
+    text  as it was given: `{name}` a field, `*` and `?` within a folder's name, `**` any folders
+    """
+
+    text: str
+
+    def __post_init__(self) -> None:
+        rest = _FIELD.sub("", self.text)
+        if "{" in rest or "}" in rest:
+            raise InputError(
+                f"{self.text!r} has braces that hold no name of a field", hint="like 's3://bucket/{robot_id}/*.parquet'"
+            )
+        place_of(self.text)
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """Names of the fields, in the order of the path."""
+        return tuple(dict.fromkeys(_FIELD.findall(self.text)))
+
+    @property
+    def pattern(self) -> str:
+        """The template as a pattern of names: every field is `*`."""
+        return _FIELD.sub("*", self.text)
+
+    @property
+    def root(self) -> str:
+        """What all matching places begin with: the folders before the first field or wildcard."""
+        fixed = re.split(r"[{*?\[]", self.text, maxsplit=1)[0]
+        return fixed[: fixed.rfind("/") + 1]
+
+    @cached_property
+    def _expression(self) -> re.Pattern[str]:
+        place, seen = place_of(self.text), set[str]()
+        made = ""
+        for part in re.split(r"(\{\w+\}|\*\*/?|\*|\?)", str(place)):
+            if field := _FIELD.fullmatch(part):
+                name = field[1]
+                made += f"(?P={name})" if name in seen else f"(?P<{name}>[^/]+?)"
+                seen.add(name)
+            else:
+                made += {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}.get(part) or re.escape(part)
+        return re.compile(made)
+
+    def said_of(self, place: Place) -> dict[str, str] | None:
+        """The fields of a place; None where it does not match."""
+        found = self._expression.fullmatch(str(place))
+        return None if found is None else found.groupdict()
+
+    def logs(self) -> list[tuple[Listed, dict[str, str]]]:
+        """What matches, by name, with what its path says."""
+        listed = [(one, self.said_of(one.place)) for one in matching(self.pattern)]
+        return [(one, said) for one, said in listed if said is not None]
+
+
+def day_of(said: Mapping[str, str], listed: Listed) -> float | None:
+    """When a log was made, in days since 1970: by its field `date`, else when its file changed."""
+    if (text := said.get(DATE)) is not None:
+        found = parsed_day(text)
+        if found is None:
+            raise InputError(
+                f"{text!r}, the date of {listed.place}, is none that can be read",
+                hint="a date is like 2026-11-15 or 20261115; another name for the field makes it a mere group",
+            )
+        return found
+    return None if listed.changed is None else listed.changed / SECONDS_A_DAY
+
+
+def parsed_day(text: str) -> float | None:
+    """Days since 1970 of a date as folders are called by; None where it is none."""
+    for form in _DATES:
+        try:
+            return datetime.strptime(text, form).replace(tzinfo=UTC).timestamp() / SECONDS_A_DAY
+        except ValueError:
+            continue
+    return None
+
+
+def calendar(day: float) -> dict[str, str]:
+    """Names of the year, month, week and day, which logs can be grouped by."""
+    then: date = datetime.fromtimestamp(day * SECONDS_A_DAY, UTC).date()
+    year, week, _ = then.isocalendar()
+    return {"year": f"{then:%Y}", "month": f"{then:%Y-%m}", "week": f"{year}-W{week:02d}", "day": f"{then:%Y-%m-%d}"}
+
+
+CALENDAR: Final = ("year", "month", "week", "day")
+
+
+def name_of(place: Place) -> str:
+    """What a log is called wherever it is told; the same from every folder."""
+    return str(place.resolve()) if isinstance(place, Path) else str(place)

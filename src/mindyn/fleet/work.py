@@ -1,0 +1,128 @@
+"""What a worker does with one log: condition it, gather its R factors, forget its rows."""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from mindyn.algebra.blas import on_one_blas_thread
+from mindyn.errors import MindynError
+from mindyn.fleet.factors import Factor, Generation
+from mindyn.fleet.zero_columns import ZeroRegressor
+from mindyn.logs.conditioning import Conditioning, number
+from mindyn.logs.findings import LogError
+from mindyn.logs.log import Log
+from mindyn.logs.pipeline import condition_stream, require_rows
+from mindyn.logs.places import Place
+from mindyn.logs.reading import CHUNK_ROWS, LogScan
+from mindyn.reading import reason_of
+from mindyn.regression.block_gathering import blocks_of_stream
+from mindyn.regression.information import combined
+
+RATE: Final = 0.02
+"""Part by which a log's own rate may differ from the treatment's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One log to gather.
+
+    place      where it is
+    name       what it is called
+    version    what tells its bytes from others'
+    said       what its path says
+    day        days since 1970
+    sidecar    what its columns mean, by a sidecar that it shares; None: it has its own
+    constants  columns that say what the path does not
+    """
+
+    place: Place
+    name: str
+    version: str
+    said: Mapping[str, str]
+    day: float | None
+    sidecar: Mapping[str, Any] | None
+    constants: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Excluded:
+    """A log that is not counted, and why."""
+
+    name: str
+    reason: str
+
+
+@on_one_blas_thread
+def gather(generation: bytes, task: Task) -> Factor | Excluded:
+    """The log's factor; whatever is wrong with the log excludes it by name."""
+    try:
+        return _gathered(task, *_opened(generation))
+    except MindynError as error:
+        return Excluded(task.name, error.message.splitlines()[0])
+    except (OSError, ValueError, ArithmeticError, LookupError, MemoryError) as error:
+        return Excluded(task.name, f"it cannot be gathered: {reason_of(error)}")
+
+
+@lru_cache(maxsize=2)
+def _opened(generation: bytes) -> tuple[Generation, ZeroRegressor]:
+    """Once for every worker: the kernels are compiled, or come from its own cache on disk."""
+    made: Generation = pickle.loads(generation)
+    return made, made.regressor
+
+
+def _gathered(task: Task, generation: Generation, regressor: ZeroRegressor) -> Factor:
+    treatment = generation.treatment
+    scan = LogScan(task.place, generation.robot, {}, CHUNK_ROWS, task.sidecar)
+    _require_rate(scan, treatment.conditioning or Conditioning())
+    stream = condition_stream(scan, generation.robot, treatment.of_fit, fewest=0)
+    blocks = blocks_of_stream(regressor, stream, treatment)
+    require_rows(stream.count, stream.notes)
+    total = combined([block.information for block in blocks])
+    said = {**_constants(task.place, task.constants), **task.said}
+    content = task.version if task.version.startswith("etag:") else _digest(task.place)
+    notes = tuple(stream.notes)
+    return Factor(task.name, task.version, content, said, task.day, stream.count, total.factors, total.counts, notes)
+
+
+def _require_rate(scan: LogScan, conditioning: Conditioning) -> None:
+    """Rows taken as uniform must be so at the treatment's rate, in every log."""
+    first: Log | None = next(iter(scan), None)
+    if first is None or len(first) < 2:
+        raise LogError("too few rows: none is usable")
+    if conditioning.stamps != "uniform":
+        return
+    rate, own = number(conditioning.rate_hz, "rate_hz"), 1 / float(np.median(np.diff(first.time)))
+    if abs(own / rate - 1) > RATE:
+        raise LogError(f"its rate is {own:.6g} Hz; the logs that settings were chosen on have {rate:.6g} Hz")
+
+
+def _constants(place: Place, names: Sequence[str]) -> dict[str, str]:
+    """Values of columns that are the same in every row."""
+    if not names:
+        return {}
+    import polars as pl
+
+    frame = pl.scan_parquet(place if isinstance(place, Path) else place.url, glob=False)
+    missing = [name for name in names if name not in frame.collect_schema().names()]
+    if missing or place.suffix.lower() != ".parquet":
+        raise LogError(f"neither its path nor a column says: {', '.join(missing or names)}")
+    found = frame.select([pl.col(name).drop_nulls().unique().head(2).implode() for name in names]).collect()
+    values = {name: found[name][0].to_list() for name in names}
+    for name, given in values.items():
+        if len(given) != 1:
+            raise LogError(f"its column {name!r} has {'several values' if given else 'no value'}: it names no group")
+    return {name: str(given[0]) for name, given in values.items()}
+
+
+def _digest(place: Place) -> str:
+    assert isinstance(place, Path)
+    with place.open("rb") as file:
+        return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"

@@ -1,0 +1,78 @@
+"""Columns d tau / d q0: what a joint's zero that is off by q0 adds to the torque, at the type's own values."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import casadi
+import numpy as np
+
+from mindyn.algebra.values import Array
+from mindyn.kernels.kernel import Kernel
+from mindyn.kernels.model import compile_model
+from mindyn.regression.regressor import Parts, Regressor
+from mindyn.regression.treatment import Treatment
+from mindyn.robots.robot import Robot
+
+ZERO: Final = "zero of "
+"""Before the joint, in the name of a column."""
+
+
+class ZeroRegressor(Regressor):
+    """A regressor with n more columns: tau = Y beta + (d tau / d q)(reference) q0, q0 = true less logged position.
+
+    reference  (p,) values at which the derivative is taken
+    zeros      names of the joints whose zero shows in the torque
+
+    Robots whose joints depend on one another (loops, mimics) have no such columns.
+    """
+
+    def __init__(self, robot: Robot, treatment: Treatment, reference: Array) -> None:
+        super().__init__(robot, treatment.shape)
+        self.reference = np.ascontiguousarray(reference[: self.base.count])
+        self.plain_count = self.count
+        self.zeros: tuple[str, ...] = ()
+        if robot.has_dependents:
+            return
+        self._slopes = Kernel(_slopes(robot, self), shared=["beta"], compact=["slopes"], matrices=["slopes"])
+        rows, by = np.divmod(self._slopes.nonzeros("slopes"), len(self.joint_names))
+        seen = np.unique(by)
+        self.zeros = tuple(self.joint_names[j] for j in seen)
+        self._slope_starts = np.searchsorted(rows, np.arange(self.joint_count + 1))
+        number = {int(j): self.plain_count + k for k, j in enumerate(seen)}
+        self.columns = tuple(
+            np.asarray(
+                [*own, *(number[int(j)] for j in by[self._slope_starts[i] : self._slope_starts[i + 1]])], dtype=np.intp
+            )
+            for i, own in enumerate(self.columns)
+        )
+        self.names = (*self.names, *(f"{ZERO}{joint}" for joint in self.zeros))
+
+    @property
+    def count(self) -> int:
+        """Number of columns."""
+        return len(self.names)
+
+    def parts(
+        self, q: Array, qd: Array, qdd: Array, directions: Array | None = None, out: Array | None = None
+    ) -> Parts:
+        """Those of the regressor, the zeros' columns behind them."""
+        found = super().parts(q, qd, qdd, directions, out)
+        if self.zeros:
+            slopes = self._slopes(q, qd, qdd, self.reference)
+            for joint, arrays in enumerate(found):
+                arrays.append(slopes[:, self._slope_starts[joint] : self._slope_starts[joint + 1]])
+        return found
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles as what it was made of."""
+        return ZeroRegressor, (self.robot, Treatment(friction=self.friction), self.reference)
+
+
+def _slopes(robot: Robot, regressor: Regressor) -> Any:
+    """The `casadi.Function` (q, qd, qdd, beta) -> d (Y beta) / d q."""
+    Y = compile_model(robot, drives=regressor.base.drives, base=regressor.base).casadi("regressor")
+    motion = [casadi.SX.sym(name, len(robot.joint_names)) for name in ("q", "qd", "qdd")]
+    beta = casadi.SX.sym("beta", regressor.base.count)
+    slopes = casadi.cse(casadi.jacobian(Y(*motion) @ beta, motion[0]))
+    return casadi.Function("zero_columns", [*motion, beta], [slopes], ["q", "qd", "qdd", "beta"], ["slopes"])
