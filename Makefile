@@ -2,14 +2,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-BENCHMARKS := $(filter-out benchmarks/gpu% benchmarks/fuzz% benchmarks/sections.py benchmarks/timing.py benchmarks/native_peer.py, $(wildcard benchmarks/*.py))
+BENCHMARKS := $(filter-out benchmarks/gpu% benchmarks/fuzz% benchmarks/fleet% benchmarks/sections.py benchmarks/timing.py benchmarks/native_peer.py, $(wildcard benchmarks/*.py))
 ifndef MINDYN_REAL_DATA
 BENCHMARKS := $(filter-out benchmarks/real_methods.py benchmarks/automatic_choice.py, $(BENCHMARKS))
 endif
 # Tests run one process for each core: BLAS threads on top of that only wait for each other.
 ONE_BLAS_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
-.PHONY: coverage spoiled attacks fuzz-files dist soak cross help setup demo test check format docs bench benchmarks mutants fuzz fuzz-readers clean
+.PHONY: coverage spoiled attacks fleet fuzz-files dist soak cross help setup demo test check format docs bench benchmarks mutants fuzz fuzz-readers clean
 
 help:
 	@echo "make demo    set up, run the demonstration"
@@ -22,6 +22,7 @@ help:
 	@echo "make fuzz    20 000 robots near special geometry beside Pinocchio, counted over runs (SECONDS=600: for so long), then fuzz-readers"
 	@echo "make dist    sdist and wheel, built twice and compared, installed into an empty environment (DEMO=1: and the demonstration)"
 	@echo "make cross   kernels for other machines: compiled for all, those of aarch64 run by qemu-user"
+	@echo "make fleet   200 logs of 20 robots on a Dask cluster over an object store, memory and throughput of a worker, and ten simulated fleets"
 	@echo "make soak    load, compile, evaluate, identify for an hour: memory and descriptors stay flat (SECONDS=60: for so long)"
 	@echo "make fuzz-files   logs, sidecars and estimates mutated (SECONDS=600: for so long), counted over runs"
 	@echo "make coverage     how often intervals hold the truth: 30 random arms, kept over runs (SECONDS=600: for so long)"
@@ -78,6 +79,11 @@ mutants: setup
 fuzz: setup
 	$(ONE_BLAS_THREAD) $(BIN)/python tests/fuzz/run.py --thorough --seconds $(or $(SECONDS),0)
 	$(MAKE) fuzz-readers
+
+fleet: setup
+	MINDYN_WHOLE_FLEET=1 $(ONE_BLAS_THREAD) $(BIN)/python -m pytest tests/fleet
+	$(ONE_BLAS_THREAD) $(BIN)/python benchmarks/fleet_cost.py
+	$(ONE_BLAS_THREAD) $(BIN)/python benchmarks/fleet.py
 
 dist: setup
 	$(BIN)/python -m pip install --quiet --editable ".[dist]"

@@ -25,7 +25,7 @@ from mindyn.fleet.listing import listed_tasks
 from mindyn.fleet.mapping import Progress, gather_all
 from mindyn.fleet.tally import Entry, Tally, summed, tally_of, unexplained, without_zeros
 from mindyn.fleet.template import Template
-from mindyn.fleet.work import Excluded, Task
+from mindyn.fleet.work import Excluded, Task, one_line
 from mindyn.identification.block_spread import jackknife
 from mindyn.identification.choosing import choose, tuning_stretches
 from mindyn.logs.reading import CHUNK_ROWS, LogScan
@@ -192,7 +192,7 @@ def _sample(robot: Robot, tasks: Sequence[Task]) -> list[LogScan]:
                     found.append(scan)
                     break
             except MindynError as error:
-                reason = f"{task.name}: {error.message.splitlines()[0]}"
+                reason = f"{task.name}: {one_line(error)}"
     if not found:
         raise InputError(f"settings cannot be chosen: {reason}", hint="is the pattern right, and is it that robot's?")
     return found

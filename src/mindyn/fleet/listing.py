@@ -7,7 +7,7 @@ from typing import Any
 
 from mindyn.errors import InputError, MindynError
 from mindyn.fleet.template import CALENDAR, Template, day_of, name_of
-from mindyn.fleet.work import Excluded, Task
+from mindyn.fleet.work import Excluded, Task, one_line
 from mindyn.logs.places import Place, matching
 from mindyn.logs.statement import SHARED_SIDECAR, statement_of
 
@@ -29,7 +29,7 @@ def listed_tasks(template: Template, group_by: tuple[str, ...]) -> tuple[list[Ta
             day, sidecar = day_of(said, listed), sidecars.of(listed.place)
             tasks.append(Task(listed.place, name, listed.version, said, day, sidecar, constants))
         except MindynError as error:
-            excluded.append(Excluded(name, error.message.splitlines()[0]))
+            excluded.append(Excluded(name, one_line(error)))
     return tasks, excluded
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from mindyn.algebra.blas import on_one_blas_thread
-from mindyn.errors import MindynError
+from mindyn.errors import MindynError, shortened
 from mindyn.fleet.factors import Factor, Generation
 from mindyn.fleet.zero_columns import ZeroRegressor
 from mindyn.logs.conditioning import Conditioning, number
@@ -66,9 +66,14 @@ def gather(generation: bytes, task: Task) -> Factor | Excluded:
     try:
         return _gathered(task, *_opened(generation))
     except MindynError as error:
-        return Excluded(task.name, error.message.splitlines()[0])
+        return Excluded(task.name, one_line(error))
     except (OSError, ValueError, ArithmeticError, LookupError, MemoryError) as error:
         return Excluded(task.name, f"it cannot be gathered: {reason_of(error)}")
+
+
+def one_line(error: MindynError) -> str:
+    """What is wrong, as a reason in a table."""
+    return shortened("; ".join(line.strip(" -") for line in error.message.splitlines()), 300)
 
 
 @lru_cache(maxsize=2)

@@ -1,0 +1,133 @@
+"""The same study on a Dask cluster over an object store, by processes, and here; workers and drivers that die."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from time import monotonic, sleep
+
+import pytest
+from closeness import ORACLE, assert_close
+from fleets import ARM, SIDECAR, TREATMENT, log_bytes
+
+from mindyn.executors import WorkersLostError
+from mindyn.fleet import work
+from mindyn.fleet.factors import Factor
+from mindyn.fleet.fleet import FleetStudy, study_fleet
+from mindyn.fleet.mapping import DIED
+
+ROBOTS, LOGS = (20, 10) if os.environ.get("MINDYN_WHOLE_FLEET") else (6, 4)
+"""`make fleet` tests all 200 logs; here there are as many as show the same."""
+SOME = ROBOTS * LOGS // 4
+PATTERN = "s3://logs/fleet/{robot_id}/{date}/*.parquet"
+
+
+@pytest.fixture(scope="module")
+def bucket(store) -> None:
+    """The logs of all robots."""
+    store.put_object(Bucket="logs", Key="fleet/logs.toml", Body=SIDECAR)
+    for robot in range(ROBOTS):
+        for k in range(LOGS):
+            key = f"fleet/arm{robot:02d}/2026-{k + 1:02d}-01/run.parquet"
+            store.put_object(Bucket="logs", Key=key, Body=log_bytes((robot, k), 150))
+
+
+@pytest.fixture(scope="module")
+def serial(bucket, tmp_path_factory) -> FleetStudy:  # noqa: ARG001
+    return study_fleet(ARM, PATTERN, tmp_path_factory.mktemp("serial"), treatment=TREATMENT)
+
+
+@pytest.fixture
+def cluster(bucket) -> Iterator[object]:  # noqa: ARG001
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(2, threads_per_worker=1, dashboard_address=None, silence_logs=60) as made,
+        distributed.Client(made) as client,
+    ):
+        yield client
+
+
+def values(found: FleetStudy) -> bytes:
+    return b"".join(one.estimate.beta.tobytes() for one in (found.type, *found.robots) if one.estimate is not None)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_dask_over_a_store_gives_the_serial_bits_though_a_worker_dies(cluster, serial, tmp_path):
+    killed: list[int] = []
+
+    def kill_one(done: int, total: int) -> None:  # noqa: ARG001
+        if done == SOME:
+            killed.append(next(iter(cluster.run(os.getpid).values())))
+            os.kill(killed[0], signal.SIGKILL)
+
+    executor = cluster.get_executor(retries=3)
+    found = study_fleet(ARM, PATTERN, tmp_path, treatment=TREATMENT, executor=executor, progress=kill_one)
+    assert killed
+    assert found.gathered == ROBOTS * LOGS
+    assert not found.excluded
+    assert values(found) == values(serial)
+    for one, other in zip(found.robots, serial.robots, strict=True):
+        assert_close(one.estimate.beta, other.estimate.beta, ORACLE)
+
+
+def test_a_driver_that_is_killed_is_resumed_with_the_same_bits(serial, tmp_path):
+    script = (
+        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); from fleets import *; "
+        "from mindyn.fleet.fleet import study_fleet; "
+        f"study_fleet(ARM, {PATTERN!r}, {str(tmp_path)!r}, treatment=TREATMENT)"
+    )
+    driver = subprocess.Popen([sys.executable, "-c", script])
+    end = monotonic() + 60
+    while len(list(tmp_path.glob("factors/*/??/*.npz"))) < SOME and monotonic() < end:
+        sleep(0.01)
+    driver.kill()
+    driver.wait()
+    before = len(list(tmp_path.glob("factors/*/??/*.npz")))
+    assert SOME <= before < ROBOTS * LOGS
+    found = study_fleet(ARM, PATTERN, tmp_path, treatment=TREATMENT)
+    assert found.gathered == ROBOTS * LOGS - before
+    assert values(found) == values(serial)
+
+
+def deadly(generation: bytes, task: work.Task) -> Factor | work.Excluded:
+    """Gathers, but dies of one log; a stand-in for one that is larger than memory."""
+    if "deadly" in task.name:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return work.gather(generation, task)
+
+
+@pytest.fixture
+def few(tmp_path) -> Path:
+    for name in ("a", "deadly"):
+        (tmp_path / "arm1").mkdir(exist_ok=True)
+        (tmp_path / "arm1" / f"{name}.parquet").write_bytes(log_bytes(name.encode()[0], 150))
+    (tmp_path / "logs.toml").write_text(SIDECAR)
+    return tmp_path
+
+
+def test_a_log_that_kills_its_worker_is_excluded_by_name(few, monkeypatch):
+    monkeypatch.setattr("mindyn.fleet.mapping.gather", deadly)
+    out, pattern = few / "out", f"{few}/{{robot_id}}/*.parquet"
+    found = study_fleet(ARM, pattern, out, treatment=TREATMENT, workers=2)
+    assert [(Path(one.name).name, one.reason) for one in found.excluded] == [("deadly.parquet", DIED)]
+    assert found.type.logs == 1
+
+
+def test_an_executor_that_breaks_keeps_what_is_done_and_says_how_to_go_on(few, monkeypatch):
+    monkeypatch.setattr("mindyn.fleet.mapping.gather", deadly)
+    out, pattern = few / "out", f"{few}/{{robot_id}}/*.parquet"
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool, pytest.raises(WorkersLostError) as told:
+        study_fleet(ARM, pattern, out, treatment=TREATMENT, executor=pool)
+    kept = len(list(out.glob("factors/*/??/*.npz")))
+    assert f"{kept} of 2 logs are gathered and stay in" in told.value.message
+    assert "same call again" in told.value.hint
+    monkeypatch.undo()
+    with ThreadPoolExecutor(2) as threads:
+        found = study_fleet(ARM, pattern, out, treatment=TREATMENT, executor=threads)
+    assert (found.gathered, found.type.logs) == (2 - kept, 2)

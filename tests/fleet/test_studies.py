@@ -1,0 +1,189 @@
+"""A fleet's logs to estimates and exceptions: what is counted, what is left out, what is named."""
+
+from __future__ import annotations
+
+import json
+from datetime import date, timedelta
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from closeness import ORACLE, assert_close
+from fleets import ARM, SIDECAR, TREATMENT, log_bytes
+
+import mindyn
+from mindyn.errors import InputError
+from mindyn.fleet.fleet import FleetStudy, study_fleet
+from mindyn.fleet.template import Template, parsed_day
+from mindyn.fleet.writing import write_study
+
+ROBOTS, LOGS = 8, 5
+
+
+def day(k: int) -> str:
+    return (date(2026, 1, 1) + timedelta(days=20 * k)).isoformat()
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """arm1's friction grows, arm3 carries a load, arm5's zero is off; the others are as the type is."""
+    folder = tmp_path_factory.mktemp("fleet")
+    (folder / "logs.toml").write_text(SIDECAR)
+    for robot in range(ROBOTS):
+        for k in range(LOGS):
+            place = folder / f"arm{robot}" / day(k)
+            place.mkdir(parents=True)
+            wrong = {1: {"friction": 1 + 0.2 * k}, 3: {"mass": 3.0}, 5: {"zero": 0.05}}.get(robot, {})
+            (place / "run.parquet").write_bytes(log_bytes((robot, k), **wrong))
+    return folder
+
+
+def study(logs: Path, out: Path, **more: object) -> FleetStudy:
+    given = {"treatment": TREATMENT, "group_by": ("robot_id", "month"), **more}
+    return study_fleet(ARM, f"{logs}/{{robot_id}}/{{date}}/*.parquet", out, **given)
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("out")
+
+
+@pytest.fixture(scope="module")
+def found(logs: Path, out: Path) -> FleetStudy:
+    return study(logs, out)
+
+
+def values(found: FleetStudy) -> bytes:
+    assert all(one.estimate is not None for one in (found.type, *found.robots))
+    return b"".join(one.estimate.beta.tobytes() for one in (found.type, *found.robots, *found.groups))
+
+
+def test_who_differs_is_named_and_nobody_else(found):
+    assert {(one.robot, one.cause.what, one.drift) for one in found.differences} == {
+        ("arm1", "friction", True),
+        ("arm3", "payload", False),
+        ("arm5", "zero", False),
+    }
+    by = {one.robot: one for one in found.differences}
+    assert by["arm1"].cause.where == "joint2"
+    assert "3" in by["arm3"].sentence
+    assert abs(by["arm5"].size - 0.05) < 0.02
+    assert "joint2" in by["arm5"].sentence
+
+
+def test_a_robot_s_estimate_is_that_of_its_logs_alone(found, logs):
+    scans = [mindyn.scan_log(logs / "arm2" / day(k) / "run.parquet", ARM, stated=_stated()) for k in range(LOGS)]
+    alone = mindyn.LeastSquares().fit(mindyn.rows_of(ARM, scans, TREATMENT))
+    (member,) = [one for one in found.robots if one.key == ("arm2",)]
+    assert_close(member.estimate.beta, alone.beta, ORACLE)
+    assert (member.logs, len(member.deviations)) == (LOGS, len(alone.beta))
+    assert np.isfinite(member.deviations).mean() > 0.7  # some are told by too few logs
+    assert {one.key for one in found.groups} >= {("arm2", "2026-01"), ("arm2", "2026-03")}
+
+
+def _stated() -> dict[str, object]:
+    import tomllib
+
+    return tomllib.loads(SIDECAR)
+
+
+def test_a_second_study_reads_nothing_and_has_the_same_bits(found, logs, out):
+    again = study(logs, out, treatment=None)
+    assert again.gathered == 0
+    assert values(again) == values(found)
+    assert found.gathered == ROBOTS * LOGS
+
+
+def test_new_logs_are_added_and_a_changed_one_replaces_itself(tmp_path):
+    few = tmp_path / "few"
+    (few / "arm0" / day(0)).mkdir(parents=True)
+    (few / "logs.toml").write_text(SIDECAR)
+    first = few / "arm0" / day(0) / "a.parquet"
+    first.write_bytes(log_bytes(1))
+    assert study(few, tmp_path / "out").gathered == 1
+    (few / "arm0" / day(0) / "b.parquet").write_bytes(log_bytes(2))
+    grown = study(few, tmp_path / "out")
+    assert (grown.gathered, grown.type.logs) == (1, 2)
+    first.write_bytes(log_bytes(3))
+    changed = study(few, tmp_path / "out")
+    assert (changed.gathered, changed.type.logs) == (1, 2)
+    fresh = study(few, tmp_path / "fresh")
+    assert values(changed) == values(fresh)
+    first.unlink()
+    kept = study(few, tmp_path / "out")
+    assert kept.type.logs == 2
+    assert "1 logs count by their factors" in kept.notes[0]
+    left = study(few, tmp_path / "out", without=["*/a.parquet"])
+    assert left.type.logs == 1
+    assert [one.reason for one in left.excluded] == ["left out as asked"]
+
+
+def test_what_cannot_count_is_excluded_by_name_and_the_rest_goes_on(tmp_path):
+    folder = tmp_path / "logs"
+    for k in range(3):
+        place = folder / "arm0" / day(k)
+        place.mkdir(parents=True)
+        (place / "good.parquet").write_bytes(log_bytes(k))
+    (folder / "logs.toml").write_text(SIDECAR)
+    place = folder / "arm0" / day(0)
+    (place / "damaged.parquet").write_bytes(log_bytes(9)[:900])
+    (place / "copy.parquet").write_bytes(log_bytes(0))
+    pl.DataFrame({"t": [0.0, 0.01], "a1": [0.0, 1.0]}).write_parquet(place / "other.parquet")
+    wrong = pl.read_parquet(log_bytes(4)).with_columns(-pl.col("tau1"), -pl.col("tau2"))
+    wrong.write_parquet(place / "turned.parquet")
+    slow = pl.read_parquet(log_bytes(5)).with_columns(pl.col("t") * 2)
+    slow.write_parquet(place / "slow.parquet")
+    found = study(folder, tmp_path / "out")
+    reasons = {Path(one.name).name: one.reason for one in found.excluded}
+    assert set(reasons) == {"damaged.parquet", "good.parquet", "other.parquet", "turned.parquet", "slow.parquet"}
+    assert "damaged.parquet cannot be read" in reasons["damaged.parquet"]
+    assert "has the same bytes as" in reasons["good.parquet"]
+    assert "has no position column q1" in reasons["other.parquet"]
+    assert "worse than none" in reasons["turned.parquet"]
+    assert reasons["slow.parquet"].startswith("its rate is 50 Hz")
+    assert found.type.logs == 3
+
+
+def test_groups_may_come_from_constant_columns(tmp_path):
+    for k in range(2):
+        (tmp_path / f"{k}.parquet").write_bytes(log_bytes(k, serial=f"s{k}"))
+    (tmp_path / "logs.toml").write_text(SIDECAR)
+    found = study_fleet(ARM, f"{tmp_path}/*.parquet", tmp_path / "out", treatment=TREATMENT, group_by=["serial"])
+    assert [one.key for one in found.robots] == [("s0",), ("s1",)]
+
+
+def test_a_study_writes_tables_a_page_and_an_estimate(found, out):
+    write_study(out, found, {"version": "0", "command": ["mindyn"]})
+    table = pl.read_parquet(out / "parameters.parquet")
+    assert set(table["level"]) == {"type", "robot", "group"}
+    assert set(table.filter(pl.col("level") == "robot")["robot_id"]) == {f"arm{k}" for k in range(ROBOTS)}
+    assert pl.read_parquet(out / "differences.parquet")["robot"].to_list() == [one.robot for one in found.differences]
+    assert mindyn.load_estimate(out / "estimate.json").beta.tobytes() == found.type.estimate.beta.tobytes()
+    assert json.loads((out / "fleet.json").read_text())["robots"] == ROBOTS
+    page = (out / "report.html").read_text()
+    assert "arm5" in page
+    assert "http" not in page.replace("http-equiv", "").replace("http://www.w3.org", "")
+
+
+def test_templates_say_what_paths_say():
+    template = Template("s3://bucket/{robot_id}/{date}/x-*.parquet")
+    assert template.fields == ("robot_id", "date")
+    assert template.pattern == "s3://bucket/*/*/x-*.parquet"
+    assert template.root == "s3://bucket/"
+    from mindyn.logs.places import place_of
+
+    said = template.said_of(place_of("s3://bucket/r 1/2026-02-03/x-9.parquet"))
+    assert said == {"robot_id": "r 1", "date": "2026-02-03"}
+    assert template.said_of(place_of("s3://bucket/r/2026-02-03/deep/x-9.parquet")) is None
+    assert parsed_day("2026-01-02") == parsed_day("20260101") + 1
+    assert parsed_day("arm") is None
+
+
+@pytest.mark.parametrize(
+    ("pattern", "words"),
+    [("{a b}/*.parquet", "braces"), ("nothing/{r}/*.parquet", "no log matches"), ("*.parquet", "which robot")],
+)
+def test_patterns_that_cannot_serve_are_refused(tmp_path, pattern, words):
+    with pytest.raises(InputError, match=words):
+        study_fleet(ARM, f"{tmp_path}/{pattern}", tmp_path / "out", treatment=TREATMENT)
