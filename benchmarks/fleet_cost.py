@@ -79,9 +79,8 @@ def main() -> None:
         memory = _said("--memory", path)
     ratio = speed["fit"] / speed["worker"]
     per_hour = 3600 * speed["rows"] / speed["worker"]
-    print(
-        f"{speed['rows']:.0f} rows: worker {speed['worker']:.2f} s, streamed fit {speed['fit']:.2f} s, ratio {ratio:.2f}"
-    )
+    spent = f"worker {speed['worker']:.2f} s, streamed fit {speed['fit']:.2f} s, ratio {ratio:.2f}"
+    print(f"{speed['rows']:.0f} rows: {spent}")
     print(f"{per_hour:.3g} rows, {per_hour * size / options.rows / 1e9:.3g} GB of Parquet, a core and hour")
     print(f"{memory['rows']:.0f} rows in one log: {memory['peak_mb']:.0f} MB")
     sys.exit(ratio < LEAST_RATIO or memory["peak_mb"] > MOST_MB)

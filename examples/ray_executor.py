@@ -1,7 +1,7 @@
 """Ray as a `concurrent.futures.Executor`: what mindyn's `executor=` takes. Without Ray the example runs in threads.
 
-    pip install ray
-    python examples/ray_executor.py
+pip install ray
+python examples/ray_executor.py
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class RayExecutor(Executor):
         """A future of Ray's own, which is a `concurrent.futures.Future`."""
         return self._run.remote(function, args, given).future()
 
-    def shutdown(self, wait=True, *, cancel_futures=False):
+    def shutdown(self, wait=True, *, cancel_futures=False):  # noqa: ARG002 - as Executor has it
         """Leaves the cluster."""
         import ray
 
