@@ -29,18 +29,16 @@ TREATMENT = mindyn.Treatment(SETTINGS, 10.0, 10)
 LEAST_RATIO, MOST_MB = 0.8, 600
 
 
-def generation() -> bytes:
+def generation(path: Path) -> bytes:
+    """What the driver sends with every log."""
     robot = with_estimated_drives(mindyn.load_robot(ROBOT))
     values = mindyn.base_parameters(robot, drives=True).values
-    return pickle.dumps(Generation(robot, mindyn.rows_of(robot, first_rows(robot), TREATMENT).treatment, values))
+    resolved = mindyn.rows_of(robot, mindyn.scan_log(path, robot, stated=STATED), TREATMENT).treatment
+    return pickle.dumps(Generation(robot, resolved, values))
 
 
-def first_rows(robot: mindyn.Robot) -> mindyn.LogScan:
-    return mindyn.scan_log(sys.argv[2], robot, stated=STATED)
-
-
-def work_on(path: Path) -> Factor:
-    made = gather(generation(), Task(path, str(path), "changed:1", {"robot_id": "a"}, 0.0, STATED))
+def work_on(path: Path, sent: bytes) -> Factor:
+    made = gather(sent, Task(path, str(path), "changed:1", {"robot_id": "a"}, 0.0, STATED))
     assert isinstance(made, Factor), made.reason
     return made
 
@@ -49,9 +47,10 @@ def measure(path: Path) -> None:
     """In a process of its own: a first log warms the worker, as the first of many does."""
     robot = mindyn.load_robot(ROBOT)
     times: dict[str, list[float]] = {"worker": [], "fit": []}
+    sent = generation(path)
     for _ in range(3):
         start = process_time()
-        factor = work_on(path)
+        factor = work_on(path, sent)
         times["worker"].append(process_time() - start)
         start = process_time()
         mindyn.LeastSquares().fit(mindyn.rows_of(robot, mindyn.scan_log(path, robot, stated=STATED), TREATMENT))
@@ -62,7 +61,9 @@ def measure(path: Path) -> None:
 
 def main() -> None:
     if sys.argv[1:2] == ["--memory"]:
-        json.dump({"rows": work_on(Path(sys.argv[2])).rows, "peak_mb": peak_mb()}, sys.stdout)
+        json.dump(
+            {"rows": work_on(Path(sys.argv[2]), generation(Path(sys.argv[2]))).rows, "peak_mb": peak_mb()}, sys.stdout
+        )
         return
     if sys.argv[1:2] == ["--measure"]:
         measure(Path(sys.argv[2]))
