@@ -133,15 +133,20 @@ def _fitted(found: Estimate, samples: Samples, carrier: str, carried: Array | No
 def _gain_shifts(
     whole: Information, weights: Array, free: Array, inverse: Array, theta: Array, ten: NDArray[np.intp]
 ) -> Array:
-    """(n, 10) what the load becomes when one joint's torque is logged twice as large, in the estimate as in the run.
+    """(n + 1, 10) what the load becomes when torques are logged twice as large, in the estimate as in the run.
 
-    What the arm itself needs is then twice as large in both, and cancels: the load's own torque remains.
+    All together: twice the load. One joint's alone: what the arm itself needs is twice as large in both, and the load's
+    own torque remains; of that shift what is no mere scaling. How much one joint scales the load depends on the logs
+    of the estimate as well, and simulated arms show the mass moved by the gain of one joint, not by a mean over many:
+    so the scaling is counted whole, once.
     """
-    made = []
+    load = theta[ten]
+    made = [load]
     for joint in range(len(weights)):
         alone = np.where(np.arange(len(weights)) == joint, weights, 0.0)
         R = whole.stacked(alone)[0][:, free]
-        made.append((inverse @ (R.T @ (R[:, ten] @ theta[ten])))[ten])
+        shift = (inverse @ (R.T @ (R[:, ten] @ load)))[ten]
+        made.append(shift - load * (shift[0] / load[0] if load[0] else 0.0))
     return np.array(made)
 
 
