@@ -7,8 +7,8 @@
 // translation[3] of the joint in its parent, mass, centre of mass[3], inertia[9] of the body about its centre of mass.
 constexpr int NUMBERS_OF_A_JOINT = 30;
 
-template <typename Revolute, typename Prismatic>
-pinocchio::JointIndex add(pinocchio::Model &model, const double *joint, const Revolute &revolute,
+template <typename Model, typename Revolute, typename Prismatic>
+pinocchio::JointIndex add(Model &model, const double *joint, const Revolute &revolute,
                           const Prismatic &prismatic, const pinocchio::SE3 &placement, const std::string &name)
 {
   const auto parent = static_cast<pinocchio::JointIndex>(joint[0]);
@@ -16,7 +16,8 @@ pinocchio::JointIndex add(pinocchio::Model &model, const double *joint, const Re
                        : model.addJoint(parent, prismatic, placement, name);
 }
 
-inline pinocchio::Model arm(int joints, const double *numbers, const double *gravity)
+template <typename Model = pinocchio::Model>
+Model arm(int joints, const double *numbers, const double *gravity)
 {
   using namespace pinocchio;
   using Matrix = Eigen::Matrix<double, 3, 3, Eigen::RowMajor>;
