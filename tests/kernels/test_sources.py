@@ -13,6 +13,7 @@ from closeness import assert_close
 from references import TOLERANCE, evaluate, random_inputs
 from serial_arm import derivatives, inertia_matrix, inverse_dynamics, puma_like, random_arm, regressor
 
+import mindyn
 from mindyn.escaping import c_comment
 from mindyn.kernels.c_source import c_source
 from mindyn.kernels.counts import operation_counts
@@ -158,3 +159,13 @@ def test_cuda_compiles_with_shared_parameters(tmp_path):
     (tmp_path / "arm.cu").write_text(cuda_source([function], "an arm", shared=("phi",)))
     command = ["nvcc", "-arch=sm_90", "-c", "-o", str(tmp_path / "arm.o"), str(tmp_path / "arm.cu")]
     subprocess.run(command, check=True)
+
+
+@needs_nvcc
+def test_cuda_of_a_loop_compiles(tmp_path):
+    mindyn.compile_model(mindyn.load_robot("slider_crank")).write_cuda(
+        tmp_path / "press.cu", ("inverse_dynamics", "regressor")
+    )
+    command = ["nvcc", "-arch=sm_90", "-c", "-o", str(tmp_path / "press.o"), str(tmp_path / "press.cu")]
+    subprocess.run(command, check=True)
+    assert "closure" in (tmp_path / "press.cu").read_text()

@@ -22,6 +22,7 @@ from mindyn.equations.loop_constraints import open_tree
 from mindyn.equations.loop_dynamics import loop_dynamics
 from mindyn.equations.loop_equations import loop_equation
 from mindyn.errors import RobotError
+from mindyn.kernels.observer import MomentumObserver
 
 CASES = [(topology, seed) for topology in TOPOLOGIES for seed in range(7)]
 PROJECTED = 1e-9
@@ -200,3 +201,27 @@ def test_newtons_steps_end_at_rounding():
     assert np.abs(evaluated(equations.residual, q)).max() < 1e-12
     again = replace(robot, home=q[0])
     assert_close(closure_of(again).home, q[0], ORACLE)
+
+
+@pytest.mark.parametrize("name", ["slider_crank", "palletiser"])
+def test_controllers_move_the_primary_joints(name):
+    """Slotine and Li's torques are M qdd_r + C qd_r + G, and momentum changes as the observer expects."""
+    robot = load_robot(name) if load_robot(name).drives else with_random_drives(load_robot(name), 3)
+    closure, rng = closure_of(robot), np.random.default_rng(0)
+    count = len(closure.primary)
+    p = closure.home[list(closure.primary)] + rng.uniform(-0.2, 0.2, (5, count))
+    pd, pd_r, pdd_r, tau = rng.uniform(-1, 1, (4, 5, count))
+    links = compile_model(robot)
+    expected = np.einsum("nij,nj->ni", links.inertia_matrix(p), pdd_r) + links.gravity(p)
+    expected += np.einsum("nij,nj->ni", links.coriolis(p, pd), pd_r)
+    assert_close(links.slotine_li_regressor(p, pd, pd_r, pdd_r) @ links.base.values, expected, ORACLE)
+    model = compile_model(robot, drives=True)
+    momentum = lambda p, pd: np.einsum("nij,nj->ni", model.inertia_matrix(p), pd)  # noqa: E731
+    pdd, h = model.forward_dynamics(p, pd, tau), 1e-5
+    ahead, behind = (momentum(p + s * pd + s * s / 2 * pdd, pd + s * pdd) for s in (h, -h))
+    state, dt = momentum(p, pd), np.full((5, 1), 1e-3)
+    step = model.kernel("momentum_observer")(p, pd, tau, state, np.full((5, count), 10.0), dt)
+    assert_close((step[:, count:] - state) / dt, (ahead - behind) / (2 * h), 10 * DERIVATIVE)
+    observer = MomentumObserver(model, 10.0, 1e-3)
+    pushed = [observer.update(p[0], 0 * pd[0], model.bias(p[0], 0 * pd[0]) - 2.0) for _ in range(1500)]
+    assert_close(pushed[-1], np.full(count, 2.0), DERIVATIVE)

@@ -10,6 +10,7 @@ closure; rates and torques are of the primary joints, and a second output says h
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import casadi
@@ -18,6 +19,7 @@ from numpy.typing import ArrayLike
 from mindyn.equations.catalogue import EQUATIONS, equation
 from mindyn.equations.chain import SX, constant
 from mindyn.equations.closed_motion import CLOSURE, ClosedMotion, closed_motion, is_affine
+from mindyn.equations.control import observer_step
 from mindyn.equations.drives import load_refusal, loaded_extras
 from mindyn.equations.forward_dynamics import factor, require_inertia, solve
 from mindyn.equations.inertia_matrix import coriolis_matrix
@@ -37,6 +39,8 @@ _PROJECTED: dict[str, Callable[[SX, SX], SX]] = {
 """What an output of the open tree becomes in the primary joints, where it is not the same."""
 
 _MOTION = ("q", "qd", "qdd")
+_OF_JOINTS = ("tau", "qd_r", "qdd_r", "state", "gain")
+"""Further inputs that have one entry for each primary joint."""
 
 
 def loop_equation(
@@ -72,7 +76,7 @@ def has_projection(name: str) -> bool:
 
 
 def _without_projection(name: str) -> set[str]:
-    return set(EQUATIONS[name].inputs) - {*_MOTION, "tau", "wrenches", "root_motion"}
+    return set(EQUATIONS[name].inputs) - {*_MOTION, *_OF_JOINTS, "dt", "wrenches", "root_motion"}
 
 
 class _Projected:
@@ -87,13 +91,20 @@ class _Projected:
         self.options: dict[str, Any] = {"drives": drives, "parameters": parameters, "base": base}
         self.affine = affine_closure(robot) if is_affine(robot) else None
         count = len(robot.primary_names)
-        sizes = {"q": count if self.affine else robot.joint_count, "qd": count, "qdd": count, "tau": count}
+        sizes = {"q": count if self.affine else robot.joint_count, "qd": count, "qdd": count, "dt": 1}
+        sizes |= dict.fromkeys(_OF_JOINTS, count)
         self.symbols = {key: casadi.SX.sym(key, size) for key, size in sizes.items()}
         self.given: dict[str, SX] = {}
 
     def function(self, name: str) -> Any:
         """The function of an equation: its inputs, what it gives, and the closure where that is solved for."""
-        special = {"forward_dynamics": self._forward_dynamics, "coriolis": self._coriolis}
+        special: dict[str, Callable[[], tuple[ClosedMotion, SX]]] = {
+            "forward_dynamics": self._forward_dynamics,
+            "coriolis": self._coriolis,
+            "momentum_observer": self._observer,
+            "slotine_li": lambda: self._slotine_li("slotine_li"),
+            "slotine_li_regressor": lambda: self._slotine_li("slotine_li_regressor"),
+        }
         motion, result = special[name]() if name in special else self._tree(name)
         entry = EQUATIONS[name]
         inputs = {key: self.symbols[key] for key in entry.inputs} | self.given
@@ -110,10 +121,11 @@ class _Projected:
         pd, pdd = (self.symbols[key] if key in rates else None for key in ("qd", "qdd"))
         return closed_motion(self.robot, q, pd, pdd) if self.affine is None else _affine_motion(self.affine, q, pd, pdd)
 
-    def on(self, name: str, motion: ClosedMotion) -> SX:
+    def on(self, name: str, motion: ClosedMotion, **more: Any) -> SX:
         """An equation of the tree at a motion; inputs beside it become inputs of the function."""
-        tree = equation(self.tree, name, place=self.place, check=False, **self.options)
-        values = {"q": motion.q, "qd": motion.qd, "qdd": motion.qdd}
+        drives = more.pop("drives", self.options["drives"])
+        tree = equation(self.tree, name, place=self.place, check=False, **self.options | {"drives": drives})
+        values = {"q": motion.q, "qd": motion.qd, "qdd": motion.qdd} | more
         for i in range(tree.n_in()):
             key = tree.name_in(i)
             if key not in values:
@@ -137,6 +149,30 @@ class _Projected:
         motion, rest = self.motion("qd"), self.motion()
         velocity = motion.W.T @ (self.on("inverse_dynamics", motion) - self.on("inverse_dynamics", rest))
         return motion, coriolis_matrix(velocity, self.symbols["qd"])
+
+    def _slotine_li(self, name: str) -> tuple[ClosedMotion, SX]:
+        """W^T of the tree's at qd_r = W pd_r, qdd_r = W pdd_r + Wdot pd_r: Wdot pd is a quadratic form of pd."""
+        motion = self.motion("qd")
+        pd, pd_r, pdd_r = (self.symbols[key] for key in ("qd", "qd_r", "qdd_r"))
+        turned = casadi.jtimes(motion.qdd, pd, pd_r) / 2
+        tau = self.on(name, motion, qd_r=motion.W @ pd_r, qdd_r=motion.W @ pdd_r + turned)
+        return motion, motion.W.T @ tau
+
+    def _observer(self) -> tuple[ClosedMotion, SX]:
+        """As the tree's, of the momentum W^T M W pd."""
+        motion, rest = self.motion("qd"), self.motion()
+        q, pd = self.symbols["q"], self.symbols["qd"]
+        p = motion.W.T @ (self.on("inertia_matrix", motion) @ motion.qd)
+        kinetic = casadi.gradient(casadi.dot(pd, p) / 2, q)
+        primary = [self.robot.joint_index(name) for name in self.robot.primary_names]
+        slope = kinetic if self.affine is not None else kinetic[primary]
+        drift = slope - motion.W.T @ self.on("gravity", rest, drives=False)
+        if self.options["drives"]:
+            held = replace(motion, qdd=casadi.SX(*motion.qdd.shape))
+            with_drives, without = (self.on("inverse_dynamics", held, drives=which) for which in (True, False))
+            drift -= motion.W.T @ (with_drives - without)
+        given = (self.symbols[key] for key in ("tau", "state", "gain", "dt"))
+        return motion, observer_step(p, drift, *given)
 
     def _forward_dynamics(self) -> tuple[ClosedMotion, SX]:
         """(W^T M W) pdd = tau - W^T (torques at pdd = 0), by factoring."""

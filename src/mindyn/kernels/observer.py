@@ -6,6 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mindyn.algebra.values import Array, frozen_array
+from mindyn.equations.closed_motion import is_affine
+from mindyn.equations.loop_closure import closure_of
 from mindyn.errors import InputError
 from mindyn.kernels.model import Model
 
@@ -13,7 +15,8 @@ from mindyn.kernels.model import Model
 class MomentumObserver:
     """Generalised-momentum observer on a bound kernel: `update(q, qd, tau)` once for each sample.
 
-    The result follows the external torque with time constant 1 / gain; no acceleration is needed.
+    The result follows the external torque with time constant 1 / gain; no acceleration is needed. Arrays are of the
+    primary joints of a robot with dependent ones.
 
     gain  (n,) or one number, 1/s
     dt    sampling time, s
@@ -22,7 +25,7 @@ class MomentumObserver:
     def __init__(self, model: Model, gain: ArrayLike, dt: float) -> None:
         if model.parameters not in ("constant", "standard"):
             raise InputError(f"an observer needs a model with its own parameters, not parameters={model.parameters!r}")
-        n = model.robot.joint_count
+        n = len(model.robot.primary_names)
         gains = np.ravel(np.asarray(gain, dtype=np.float64))
         gains = frozen_array(gains if gains.size != 1 else np.repeat(gains, n), (n,), "gain")
         step = float(frozen_array(dt, (), "dt"))
@@ -36,18 +39,29 @@ class MomentumObserver:
         self._momentum = model.bind("inertia_matrix")
         self._joints = n
         self._started = False
+        solved = model.robot.has_dependents and not is_affine(model.robot)
+        self._closure = closure_of(model.robot) if solved else None
 
     def update(self, q: Array, qd: Array, tau: Array) -> Array:
         """The external torque (n,) at this sample."""
         bound = self._bound
-        for name, value in (("q", q), ("qd", qd), ("tau", tau)):
-            bound[name][:] = frozen_array(value, (self._joints,), name)
+        given = {
+            name: frozen_array(value, (self._joints,), name) for name, value in (("q", q), ("qd", qd), ("tau", tau))
+        }
+        bound["q"][:] = self._positions(given["q"])
+        bound["qd"][:], bound["tau"][:] = given["qd"], given["tau"]
         if not self._started:
-            self._momentum["q"][:] = q
+            self._momentum["q"][:] = bound["q"]
             self._momentum()
-            bound["state"][:] = self._momentum["M"] @ qd
+            bound["state"][:] = self._momentum["M"] @ given["qd"]
             self._started = True
         bound()
         step = bound["step"]
         bound["state"][:] = step[self._joints :]
         return np.array(step[: self._joints])
+
+    def _positions(self, q: Array) -> Array:
+        """What the kernel takes: of all joints where loops are solved for, on the way from the sample before."""
+        if self._closure is None:
+            return q
+        return self._closure.onward(self._bound["q"], q) if self._started else self._closure.positions(q[None])[0]
