@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import casadi
 import numpy as np
 import pytest
 from closeness import SAME_ALGEBRA, assert_close
+from laws.test_loops import four_bar
 from robots import random_robot
 from simulation.plants import INTEGRATED, arm, constant
 
 import mindyn
+from mindyn.simulation.results import SimulationError
 from mindyn.simulation.rollouts import compiled_rollout, rollout
 from mindyn.simulation.runge_kutta import RATE
 from mindyn.simulation.simulate import simulate
@@ -120,3 +124,27 @@ def test_the_rate_of_stopping_is_the_best_of_the_method():
     grid = np.linspace(0.01, 3, 20001)
     assert_close(RATE, grid[np.argmin(amplification(grid))], 1e-3)
     assert amplification(RATE) == pytest.approx(0.27, abs=1e-3)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_a_linkage_is_not_rolled_through_a_dead_point(dtype):
+    """A four-bar whose crank is turned against the end of its way."""
+    robot = replace(four_bar(), home=np.array([0.85, -1.0, 1.0]), gravity=np.zeros(3))
+    inside = rollout(robot, [0.85], [0.1], [0.0], dt=1e-3, steps=50, dtype=dtype)
+    assert np.isfinite(inside.q).all()
+    push, begin = constant([5.0]), {"q0": [0.85], "qd0": [3.0]}
+    for run in (
+        lambda: rollout(robot, [0.85], [3.0], [5.0], dt=1e-3, steps=400, dtype=dtype),
+        lambda: simulate(robot, push, seconds=0.4, method="fixed", **begin),
+        lambda: simulate(robot, push, seconds=0.4, **begin),
+    ):
+        with pytest.raises(SimulationError, match="singular configuration"):
+            raise_with_hint(run)
+
+
+def raise_with_hint(run):
+    """The error with its hint in one text."""
+    try:
+        run()
+    except SimulationError as error:
+        raise SimulationError(f"{error} {error.hint}") from error

@@ -25,6 +25,8 @@ from mindyn.simulation.results import SimulationError
 Indices = NDArray[np.intp]
 
 _FIRST_STEP = 1e-3
+NEAR_DEAD_POINT = 20 * IRREGULAR
+"""Regularity of loops below which steps end because of them."""
 _SHORTEST = 1e-8
 """Seconds; no arm's motion changes so fast that a step of order 8 must be shorter, unless it runs away."""
 _OVERLOAD = 1e-9
@@ -106,7 +108,9 @@ class AdaptiveMotion:
 
     def _require_step(self) -> None:
         if self._size < _SHORTEST:
-            if self._plant.is_solved and not np.isfinite(self._slope(self._y)).all():
+            if self._plant.is_solved and not (
+                np.isfinite(self._slope(self._y)).all() and self._acceleration.outputs[-1][1] > NEAR_DEAD_POINT
+            ):
                 raise SimulationError(f"the loops come to a singular configuration, or open, at {self.t:.6g} s")
             raise SimulationError(
                 f"the motion cannot be continued at {self.t:.6g} s, where the largest speed is "

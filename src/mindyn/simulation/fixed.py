@@ -66,7 +66,8 @@ class FixedMotion:
         if not (np.isfinite(run["q"]).all() and np.isfinite(run["qd"]).all()):
             raise SimulationError(
                 f"the motion is not finite any more at {until:.6g} s",
-                hint='take a smaller step, or method="adaptive"; gains or torques may be too large for the robot',
+                hint='take a smaller step, or method="adaptive"; gains or torques may be too large for the robot'
+                + (", or its loops come to a singular configuration" if self._plant.is_solved else ""),
             )
 
 

@@ -22,7 +22,7 @@ import numpy as np
 from mindyn.algebra.values import Array
 from mindyn.equations.catalogue import Function, equation
 from mindyn.equations.chain import SX, constant
-from mindyn.equations.closed_motion import CLOSURE, closed_motion, is_affine
+from mindyn.equations.closed_motion import CLOSURE, IRREGULAR, OPEN, closed_motion, is_affine
 from mindyn.equations.drives import load_refusal, loaded_extras
 from mindyn.equations.forward_dynamics import factor, solve
 from mindyn.equations.loop_closure import closure_of, primary_friction
@@ -55,12 +55,14 @@ class Plant:
 
     smooth  the robot without Coulomb friction; its equations take part in everything else
     drives  whether the drives take part
+    closed_within  what may be left of the loops' equations, in the precision that it is simulated with
     """
 
     smooth: Robot
     drives: bool
     rows: Array
     levels: Array
+    closed_within: float = OPEN
 
     @property
     def joint_names(self) -> tuple[str, ...]:
@@ -121,9 +123,16 @@ class Plant:
         return kernel_for(self.smooth, self.function(name), matrices=matrices)
 
     def rates(self, q: SX, qd: SX) -> SX:
-        """Rates of the positions of the state."""
-        return closed_motion(self.smooth, q, qd).qd if self.is_solved else qd
+        """Rates of the positions of the state; not a number where its loops are open or nearly singular."""
+        if not self.is_solved:
+            return qd
+        motion = closed_motion(self.smooth, q, qd)
+        left, regular = motion.closure[0], motion.closure[1]
+        return motion.qd + UNSEEN * (casadi.sqrt(self.closed_within - left) + casadi.sqrt(regular - IRREGULAR))
 
+
+UNSEEN = 1e-30
+"""By which a root is multiplied whose value does not matter: that of a negative number stops a motion."""
 
 KEPT = 16
 """Robots whose plant and compiled kernels are kept: tracing a 6R arm takes 0.3 s, a simulation often less."""

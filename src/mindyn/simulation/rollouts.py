@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from mindyn.equations.catalogue import Function
 from mindyn.errors import InputError, unknown_name
 from mindyn.kernels.arrays import real_array
+from mindyn.kernels.closed_kernel import OPEN_SINGLE
 from mindyn.kernels.kernel import Kernel
 from mindyn.kernels.model import Precision
 from mindyn.robots.robot import Robot
@@ -146,7 +148,8 @@ class CompiledRollout:
             raise SimulationError(
                 f"{lost[:, -1].sum()} of {len(lost)} rollouts are not finite any more, rollout "
                 f"{int(np.flatnonzero(lost[:, first])[0])} since step {first}",
-                hint="take a smaller dt, or look for torques or gains too large for the robot",
+                hint="take a smaller dt, or look for torques or gains too large for the robot"
+                + (", or for a singular configuration of its loops" if self.plant.is_solved else ""),
             )
 
 
@@ -160,6 +163,8 @@ def compiled_rollout(
 @lru_cache(maxsize=KEPT)
 def _compiled(robot: Robot, law: str | None, drives: bool, dtype: Precision) -> CompiledRollout:
     plant = plant_of(robot, drives=drives)
+    if dtype == "float32":
+        plant = replace(plant, closed_within=OPEN_SINGLE)
     return CompiledRollout(plant, None if law is None else casadi.Function.deserialize(law), dtype)
 
 
