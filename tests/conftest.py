@@ -1,4 +1,7 @@
-"""One BLAS thread: tests run in several processes, and threads of small products only wait for each other."""
+"""One BLAS thread: tests run in several processes, and threads of small products only wait for each other.
+
+No terminal: whoever runs the tests may have stated the columns of one.
+"""
 
 from __future__ import annotations
 
@@ -6,3 +9,4 @@ import os
 
 for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(name, "1")
+os.environ.pop("COLUMNS", None)

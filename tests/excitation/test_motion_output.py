@@ -174,7 +174,7 @@ def excite(folder, *options):
 
 
 def test_the_command_writes_all_files_and_prints_data_alone(arm):
-    done = excite(arm, "--out", str(arm / "out"), "--json")
+    done = excite(arm, "--out", str(arm / "out"), "--json", "--verbose")
     assert done.exit_code == 0, done.output
     data = json.loads(done.stdout)
     assert data["limits"]["velocity"] == [2.0, 2.0]

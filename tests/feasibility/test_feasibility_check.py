@@ -229,7 +229,7 @@ def test_commands(good, bad, arm, tmp_path):
     (tmp_path / "bounds.toml").write_text("[masses]\nfore = [1000, 2000]\n")
     result = run(check, tmp_path / "good.json", "--bounds", tmp_path / "bounds.toml")
     assert result.exit_code == ExitCode.NO
-    assert "plausible  NO" in result.stdout
+    assert "plausible   no" in result.stdout
     result = run(export, tmp_path / "bad.json", "--to", "urdf", "--out", tmp_path / "x.urdf")
     assert result.exit_code != 0
     assert not (tmp_path / "x.urdf").exists()

@@ -51,6 +51,10 @@ from mindyn.validation.validate import Verdict, fit_verdict, validate
 
 FILES: Final = ("estimate.json", "parameters.parquet", "validation.json", "run.json", "report.html")
 """What a run may write into its folder; all of an earlier run are replaced at once: the folder describes one run."""
+NOT_AN_ARM: Final = (
+    "no arm can have these values, though they may predict the torque: --consistent finds only values that one can "
+    "have, `mindyn check` says more; where many are negative, the torques may have the wrong sign"
+)
 STEPS: Final = 11
 """Lines that `identify` says on the way, about; a bar counts them."""
 _OTHER_MOTION: Final = "give --validate a log of another motion, or leave it out"
@@ -135,6 +139,8 @@ def identify(
                 _write(folder, found, verdict, record)
                 if report:
                     judged_report(folder / "report.html", found, feasibility, others, whole, record)
+    if feasibility.refuted:
+        say(f"note: {NOT_AN_ARM}")
     said = {note for log in whole for note in log.notes}
     say_notes([note for note in dict.fromkeys(found.notes) if str(note) not in said], verbose=verbose)
     if as_json:
