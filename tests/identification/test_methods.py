@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from cli.program import mindyn_program
@@ -11,6 +13,7 @@ import mindyn
 from mindyn.identification.methods import METHODS
 from mindyn.logs.log import log_of_arrays
 from mindyn.regression.regressor import with_estimated_drives
+from mindyn.regression.treatment import Treatment
 
 
 @pytest.fixture(scope="module")
@@ -46,3 +49,14 @@ def test_unknown_methods_are_refused_with_the_known_ones(tmp_path):
         ended = mindyn_program("identify", "planar2", tmp_path / "none.csv", *options)
         assert ended.code == 1
         assert words in ended.err
+
+
+def test_the_last_link_first_finds_friction_of_a_robot_that_states_none():
+    robot = with_estimated_drives(mindyn.load_robot("planar2"))
+    samples = smooth_samples(robot, 2000, 4)
+    log = log_of_arrays(robot.joint_names, np.arange(2000) / samples.rate_hz, samples.q, samples.tau)
+    treatment = Treatment(mindyn.Conditioning(position_cutoff_hz=20.0), friction=mindyn.Friction("sign"))
+    bare = replace(robot, drives=())
+    found = mindyn.identify(bare, log, mindyn.LastLinkFirst(), treatment)
+    assert {"viscous", "coulomb", "offset"} <= {one.kind for one in found.parameters}
+    assert mindyn.validate(found, log).error.total < 0.05

@@ -13,7 +13,7 @@ from mindyn.identification.identify import identify
 from mindyn.logs.conditioning import AS_LOGGED
 from mindyn.logs.log import log_of_arrays
 from mindyn.regression.treatment import Treatment
-from mindyn.validation.errors import pooled, torque_error
+from mindyn.validation.errors import EDGE_S, pooled, torque_error
 from mindyn.validation.validate import compare, cross_validate, fold_numbers, validate
 
 
@@ -39,6 +39,15 @@ def test_the_measure_is_its_formula():
     parts = [torque_error("abc", tau[:120], hat[:120]), torque_error("abc", tau[120:], hat[120:])]
     assert pooled(parts).total == pytest.approx(found.total)
     assert pooled(parts).rmse == pytest.approx(found.rmse)
+
+
+def test_rows_that_are_not_scored_are_counted(robot):
+    log = log_of(robot, 1)
+    found = identify(robot, log, LeastSquares(), Treatment(AS_LOGGED))
+    edge = round(EDGE_S / (log.time[1] - log.time[0]))
+    error = validate(found, [log, log]).error
+    assert (error.rows, error.unscored) == (2 * (2000 - 2 * edge), 4 * edge)
+    assert f"({4 * edge} at ends and gaps not scored)" in error.table()
 
 
 def test_nan_predictions_are_refused():

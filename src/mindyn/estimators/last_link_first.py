@@ -38,10 +38,11 @@ class LastLinkFirst(Estimator):
         return "information"
 
     def treatment_for(self, robot: Robot, wanted: Treatment) -> Treatment:
-        """Lin's own columns, and no drives that the robot does not state."""
+        """Lin's own columns, with friction and rotors as wanted; but friction by the load is of other columns."""
         if not robot.drives:
             lin_structure(robot)  # refuses robots that are no chain
-        return replace(wanted, base_form="lin", drives="stated")
+        friction = wanted.friction if isinstance(wanted.friction, str) else wanted.friction.without_load()
+        return replace(wanted, base_form="lin", friction=friction)
 
     def fit(self, rows: Rows) -> Estimate:
         """The MLC with their covariance; `joint_conditions` of the provenance has the condition of every A_i."""

@@ -9,7 +9,7 @@ torques, a gravity that points elsewhere: each makes the two disagree in its own
 
 T  inverse dynamics of the file's inertials; strong joints are those where T is large. The misfit of a hypothesis is the
 mean over the strong joints of the power of the residual to that of the torque, both without what friction, offset and
-rotor explain alone.
+rotor explain alone; arithmetic, and geometric, in which a joint whose masses the file has badly hides no other.
 """
 
 from __future__ import annotations
@@ -42,12 +42,18 @@ SPEED_WIDTH: Final = 0.05
 """Width of the friction's turn, relative to the rms speed of the joint."""
 EXPLAINED: Final = 0.4
 """Root of the misfit up to which the log and the file's inertials agree on the shape of the torque."""
-CURED: Final = 0.6
-"""Part of its misfit to which a statement must come down by a correction to be called wrong. Sound measured logs: 0.83
-and more; a zero 10 degrees off: 0.1 to 0.5."""
+CURED: Final = (0.6, 0.7)
+"""Parts of its misfits to one of which a statement must come down by a correction to be called wrong. Sound measured
+logs: 0.83 and more, sound ones of random arms 0.8; a zero 10 degrees off: 0.1 to 0.63."""
 LEAST_ZERO_DEG: Final = (6.0, 20.0)
 """A centre of mass whose direction is off by less is the file's error as well as the encoder's: at a joint that carries
 other strong joints, and at the last one, whose zero its own link's centre of mass can make up for."""
+CENTRE_M: Final = 0.015
+"""m by which a file's centres of mass are off: seen from the axis, an angle that is no zero's."""
+MASSES: Final = 1.1
+"""Multiple of its misfit that the file's masses count with as the cause: a zero that explains as much is said."""
+ACCURATE: Final = 0.05
+"""Root of the share of a torque that is never counted on: a file's masses do not explain the rest."""
 NOTICED: Final = 0.09
 """Root of the misfit below which no zero is doubted: 10 degrees make 0.16 and more on measured arms."""
 UPSET: Final = 0.3
@@ -115,13 +121,27 @@ class _Comparison:
         sizes = np.array([self.against(j, T[:, j], T[:, j])[2] for j in range(T.shape[1])])
         return tuple(int(j) for j in np.flatnonzero((sizes > STRONG**2 * sizes.max()) & self.tau.any(axis=0)))
 
-    def misfit(self, T: Array, tau: Array | None = None) -> float:
-        """Mean over the strong joints of the share of power that s T leaves, s >= 0."""
+    def misfit(self, T: Array, tau: Array | None = None) -> Array:
+        """(2,) arithmetic and geometric mean over the strong joints of the share of power that s T leaves, s >= 0."""
         shares = []
         for joint in self.strong(T):
             slope, rest, power = self.against(joint, (self.tau if tau is None else tau)[:, joint], T[:, joint])
             shares.append(rest / power if slope > 0 and power > 0 else 1.0)
-        return float(np.mean(shares)) if shares else 1.0
+        if not shares:
+            return np.ones(2)
+        return np.array([np.mean(shares), np.exp(np.mean(np.log(np.array(shares) + ACCURATE**2)))])
+
+    def lever(self, joint: int) -> float:
+        """m; how far from its axis the weight acts that the joint carries, at most, by the file."""
+        still = np.zeros_like(self.q.T)
+        torque = np.abs(np.asarray(self.function(self.q.T, still, still)).T[:, joint]).max()
+        carried, masses = {self.robot.joints[joint].child}, 0.0
+        for one, link in zip(self.robot.joints, self.robot.links, strict=True):
+            if one.parent in carried or one.child in carried:
+                carried.add(one.child)
+                masses += 0.0 if link.phi is None else float(link.phi[0])
+        weight = masses * float(np.linalg.norm(self.robot.gravity))
+        return float(torque / weight) if weight > 0 else 0.0
 
     def slopes(self, T: Array) -> Array:
         """Of the strong joints."""
@@ -135,10 +155,14 @@ def suspicions(robot: Robot, samples: Samples) -> list[Suspicion]:
         return []
     T = compared.file_torque()
     stated = compared.misfit(T)
-    if sqrt(stated) < EXPLAINED and (scale := _scale(compared.slopes(T))):
+    if sqrt(stated.min()) < EXPLAINED and (scale := _scale(compared.slopes(T))):
         return [scale]
-    left, cure = min(_cures(compared, T, stated), key=lambda one: one[0], default=(stated, None))
-    return [cure] if cure is not None and left < min(CURED * stated, EXPLAINED**2) else []
+    cures = list(_cures(compared, T, stated))
+    for kind, part in enumerate(CURED):
+        left, cure = min(((one[kind], cure) for one, cure in cures), key=lambda one: one[0], default=(1.0, None))
+        if cure is not None and left < min(part * stated[kind], EXPLAINED**2):
+            return [cure]
+    return []
 
 
 def agreement(robot: Robot, samples: Samples) -> tuple[float, Array] | None:
@@ -147,7 +171,7 @@ def agreement(robot: Robot, samples: Samples) -> tuple[float, Array] | None:
     if compared is None:
         return None
     T = compared.file_torque()
-    return compared.misfit(T), compared.slopes(T)
+    return float(compared.misfit(T)[0]), compared.slopes(T)
 
 
 def _comparison(robot: Robot, samples: Samples) -> _Comparison | None:
@@ -207,13 +231,13 @@ def _scale(slopes: Array) -> Suspicion | None:
     )
 
 
-def _cures(compared: _Comparison, T: Array, stated: float) -> Iterator[tuple[float, Suspicion | None]]:
-    """Corrections of one statement, each with the misfit that it leaves; None: of the file's masses."""
+def _cures(compared: _Comparison, T: Array, stated: Array) -> Iterator[tuple[Array, Suspicion | None]]:
+    """Corrections of one statement, each with the misfits that it leaves; None: of the file's masses."""
     names = compared.robot.joint_names
     strong = compared.strong(T)
-    for joint in strong if sqrt(stated) > NOTICED else ():
+    for joint in strong if sqrt(stated[0]) > NOTICED else ():
         yield _zero(compared, joint, stated, LEAST_ZERO_DEG[joint == strong[-1]])
-    if sqrt(stated) < UPSET:
+    if sqrt(stated[0]) < UPSET:
         return
     for joint in strong:
         signs = np.ones(len(names))
@@ -239,7 +263,7 @@ def _cures(compared: _Comparison, T: Array, stated: float) -> Iterator[tuple[flo
         )
 
 
-def _turned_over(compared: _Comparison, T: Array) -> Iterator[tuple[float, Suspicion]]:
+def _turned_over(compared: _Comparison, T: Array) -> Iterator[tuple[Array, Suspicion]]:
     """Gravity along another axis; and all torques reversed, which gravity upside down looks like but for friction."""
     gravity = compared.robot.gravity
     size = float(np.linalg.norm(gravity))
@@ -278,25 +302,26 @@ def _friction_drives(compared: _Comparison, T: Array) -> bool:
     return float(np.median(powers)) < 0
 
 
-def _zero(compared: _Comparison, joint: int, stated: float, least_deg: float) -> tuple[float, Suspicion | None]:
+def _zero(compared: _Comparison, joint: int, stated: Array, least_deg: float) -> tuple[Array, Suspicion | None]:
     """The zero that the torque fits best, first coarsely, then nearer; None: a centre of mass explains as much."""
     name, kind = compared.robot.joint_names[joint], compared.robot.joints[joint].kind
     unit = np.eye(len(compared.robot.joint_names))[joint]
     if kind == "prismatic":
         return stated, None
 
-    def misfit(degrees: float) -> float:
+    def misfit(degrees: float) -> Array:
         return compared.misfit(compared.file_torque(moved=np.deg2rad(degrees) * unit))
 
-    far = 180.0 if sqrt(stated) > UPSET else NEAR_DEG
+    far = 180.0 if sqrt(stated[0]) > UPSET else NEAR_DEG
     tried = {float(degrees): misfit(degrees) for degrees in np.arange(-far, far, 15.0)}
     for step in (7.5, 3.75, 1.875):
-        best = min(tried, key=tried.__getitem__)
+        best = min(tried, key=lambda degrees: float(tried[degrees].prod()))
         tried |= {near: misfit(near) for near in (best - step, best + step)}
-    best = min(tried, key=tried.__getitem__)
+    best = min(tried, key=lambda degrees: float(tried[degrees].prod()))
     # Upside down and half a turn off look alike; the mounting is the likelier.
+    least_deg = max(least_deg, float(np.rad2deg(np.arctan2(CENTRE_M, compared.lever(joint)))))
     if abs(best) < least_deg:
-        return tried[best], None
+        return MASSES * tried[best], None
     return 1.05 * tried[best], Suspicion(
         "joint zero",
         (name,),

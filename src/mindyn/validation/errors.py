@@ -1,13 +1,14 @@
 """Held-out torque error: root mean square for each joint, relative for each joint and in total.
 
 RMSE_j = sqrt(mean (tau - tau_hat)^2), rel_j = |tau_j - tau_hat_j| / |tau_j|, total = |tau - tau_hat| / |tau| over all
-joints and rows; tau as logged, never filtered, decimated or masked.
+joints and rows; tau as logged, never filtered or decimated. Rows near ends and gaps are not scored: the measure
+says how many.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import sqrt
 from typing import Final
 
@@ -20,25 +21,30 @@ from mindyn.logs.filters import SHORTEST_EDGE_S
 from mindyn.robots.table import text_table
 
 EDGE_S: Final = SHORTEST_EDGE_S
-"""Rows nearer to the ends of a held-out log are not scored: filters have one side alone there."""
+"""s; rows nearer to an end of a held-out log, or to a gap, are not scored, and counted: filters have one side alone."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TorqueError:
-    """The measure: rmse (n,) N m or N, relative (n,), total, and the number of samples (rows) scored."""
+    """The measure: rmse (n,) N m or N, relative (n,), total, and the number of samples (rows) scored.
+
+    unscored  samples left out: those nearer than `EDGE_S` to an end of a log or to a gap in it
+    """
 
     joint_names: tuple[str, ...]
     rmse: Array
     relative: Array
     total: float
     rows: int
+    unscored: int = 0
 
     def table(self) -> str:
         """Joints and the total as text."""
         shown = [("joint", "RMSE [N m or N]", "relative [%]")]
         for name, rmse, relative in zip(self.joint_names, self.rmse, self.relative, strict=True):
             shown.append((name, f"{rmse:.4g}", f"{100 * relative:.2f}"))
-        return text_table([*shown, (f"total, {self.rows} samples", "", f"{100 * self.total:.2f}")])
+        rest = f" ({self.unscored} at ends and gaps not scored)" if self.unscored else ""
+        return text_table([*shown, (f"total, {self.rows} samples{rest}", "", f"{100 * self.total:.2f}")])
 
 
 def torque_error(joint_names: Sequence[str], tau: ArrayLike, predicted: ArrayLike) -> TorqueError:
@@ -59,7 +65,8 @@ def pooled(errors: Sequence[TorqueError]) -> TorqueError:
     """The measure of all rows of several logs together."""
     squares = sum((one.rmse**2 * one.rows for one in errors), np.zeros(1))
     powers = sum((one.rmse**2 / one.relative**2 * one.rows for one in errors), np.zeros(1))
-    return _error(errors[0].joint_names, np.asarray(squares), np.asarray(powers), sum(one.rows for one in errors))
+    found = _error(errors[0].joint_names, np.asarray(squares), np.asarray(powers), sum(one.rows for one in errors))
+    return replace(found, unscored=sum(one.unscored for one in errors))
 
 
 def _error(names: tuple[str, ...], squares: Array, powers: Array, rows: int) -> TorqueError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +36,8 @@ class Prediction:
     @property
     def error(self) -> TorqueError:
         """The measure, over the scored rows."""
-        return torque_error(self.samples.joint_names, self.measured[self.scored], self.predicted[self.scored])
+        made = torque_error(self.samples.joint_names, self.measured[self.scored], self.predicted[self.scored])
+        return replace(made, unscored=len(self.measured) - len(self.scored))
 
     @property
     def residual(self) -> Array:

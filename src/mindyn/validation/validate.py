@@ -74,6 +74,7 @@ class Verdict(Shown):
             "noise_floor": [float(one) if np.isfinite(one) else None for one in self.floor],
             "total": e.total,
             "rows": e.rows,
+            "unscored": e.unscored,
             "sentences": list(self.sentences),
         }
 
