@@ -95,3 +95,20 @@ def test_bad_samples_and_too_few_are_refused(case):
         online.update(samples.q[0] * np.nan, samples.qd[0], samples.qdd[0], samples.tau[0])
     with pytest.raises(InputError, match="forgetting"):
         RecursiveInstruments(model, forgetting=0.0)
+
+
+def test_its_covariance_is_the_batch_formula(case):
+    samples, model = case
+    Y, Omega, tau = in_blocks(samples, model)
+    online = taken_in(samples, model)
+    A = np.linalg.inv(Omega.T @ Y)
+    residual = tau - Y @ online.beta
+    variance = residual @ residual / (len(tau) - len(online.beta))
+    assert_close(online.covariance, variance * A @ (Omega.T @ Omega) @ A.T, 1e-8)
+    assert_close(online.estimate().deviations, np.sqrt(np.diag(online.covariance)), ORACLE)
+
+
+def test_forgetting_widens_the_covariance(case):
+    samples, model = case
+    all_of_it, lately = (taken_in(samples, model, forgetting=one).covariance for one in (1.0, 0.98))
+    assert (np.diag(lately) > np.diag(all_of_it)).mean() > 0.9

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
@@ -43,6 +43,8 @@ class RecursiveInstruments:
         self.count, self.left_out = 0, 0
         p = len(model.beta)
         self._A, self._b = np.zeros((p, p)), np.zeros(p)
+        # [Y tau]^T W [Y tau] for the residuals, Omega^T W Omega by squared ages for the covariance, weights of rows
+        self._squares, self._spread, self._rows = np.zeros((p + 1, p + 1)), np.zeros((p, p)), 0.0
         self._waiting: list[Array] = []
 
     def update(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike, tau: ArrayLike) -> None:
@@ -60,12 +62,38 @@ class RecursiveInstruments:
     @property
     def beta(self) -> Array:
         """The values found so far; refuses while the samples do not tell every parameter that the model has."""
+        d, told, A = self._equations()
+        beta = self.model.beta.copy()
+        beta[told] = np.linalg.solve(A, self._b[told] / d[told]) / d[told]
+        return beta
+
+    @property
+    def covariance(self) -> Array:
+        """s^2 A^-1 (Omega^T W Omega) A^-T of the values found so far, for noise without memory.
+
+        s^2 is the variance of what they leave of the torque, of rows that are not forgotten, relative to the weights of
+        the joints. Parameters that no sample moves have none: infinity.
+        """
+        d, told, A = self._equations()
+        left = np.append(-self.beta, 1.0)
+        freedom = self._rows - told.sum()
+        if not freedom > 0:
+            raise InputError(
+                f"{self._rows:.4g} rows that are not forgotten leave no residual of {told.sum()} parameters"
+            )
+        variance = max(float(left @ self._squares @ left), 0.0) / freedom
+        half = np.linalg.solve(A, self._spread[np.ix_(told, told)] / d[told] / d[told][:, None])
+        found = np.diag(np.full(len(d), np.inf))
+        found[np.ix_(told, told)] = variance * np.linalg.solve(A, half.T) / d[told] / d[told][:, None]
+        return found
+
+    def _equations(self) -> tuple[Array, NDArray[np.bool_], Array]:
+        """Lengths of the columns, which of them some sample moves, and A of those in columns of unit length."""
         self._add()
         d = np.sqrt(np.abs(np.diag(self._A)))
         told = d > 0
         if not told.any() or self.count * self.model.regressor.joint_count < told.sum():
             raise InputError(f"too few rows: {self.count} samples so far for {len(d)} parameters")
-        beta = self.model.beta.copy()
         # Columns of unit length: what is solved does not depend on the units of the parameters.
         A = self._A[np.ix_(told, told)] / d[told] / d[told][:, None]
         if np.linalg.matrix_rank(A) < told.sum():
@@ -73,16 +101,13 @@ class RecursiveInstruments:
                 f"{self.count} samples so far do not tell all {int(told.sum())} parameters",
                 hint="move every joint, and give more samples",
             )
-        beta[told] = np.linalg.solve(A, self._b[told] / d[told]) / d[told]
-        return beta
+        return d, told, A
 
     def estimate(self) -> Estimate:
-        """The model with the values found so far; their covariance is not kept up to date, and is not told."""
+        """The model with the values found so far, and their covariance."""
         status = f"recursive instrumental variables after {self.count} samples, {self.left_out} left out"
-        unknown = np.diag(np.full(len(self.model.beta), np.inf))
-        return replace(
-            self.model, beta=self.beta, covariance=unknown, status=status, method="recursive instrumental variables"
-        )
+        method = "recursive instrumental variables"
+        return replace(self.model, beta=self.beta, covariance=self.covariance, status=status, method=method)
 
     def _add(self) -> None:
         if not self._waiting:
@@ -100,6 +125,13 @@ class RecursiveInstruments:
         ages = self.forgetting ** np.arange(m - 1, -1, -1.0) * expected.definite
         self.left_out += int((~expected.definite).sum())
         joints = np.ones(regressor.joint_count) if model.joint_weights is None else model.joint_weights
-        weighted = Omega * ages[:, None, None] * (joints / joints.max())[:, None]
+        weights = ages[:, None, None] * (joints / joints.max())[:, None]
+        weighted = Omega * weights
         self._A = self.forgetting**m * self._A + np.einsum("njp,njr->pr", weighted, Y, optimize=True)
         self._b = self.forgetting**m * self._b + np.einsum("njp,nj->p", weighted, tau, optimize=True)
+        whole = np.concatenate([Y, tau[:, :, None]], axis=2)
+        kept = self.forgetting**m
+        self._squares = kept * self._squares + np.einsum("njp,njr->pr", weights * whole, whole, optimize=True)
+        aged = weighted * ages[:, None, None]
+        self._spread = kept**2 * self._spread + np.einsum("njp,njr->pr", aged, Omega, optimize=True)
+        self._rows = kept * self._rows + float(ages.sum()) * regressor.joint_count
