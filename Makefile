@@ -2,14 +2,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-BENCHMARKS := $(filter-out benchmarks/gpu% benchmarks/fuzz% benchmarks/fleet% benchmarks/sections.py benchmarks/timing.py benchmarks/native_peer.py, $(wildcard benchmarks/*.py))
+BENCHMARKS := $(filter-out benchmarks/gpu% benchmarks/fuzz% benchmarks/fleet% benchmarks/payload_coverage.py benchmarks/whole_chain.py benchmarks/sections.py benchmarks/timing.py benchmarks/native_peer.py, $(wildcard benchmarks/*.py))
 ifndef MINDYN_REAL_DATA
 BENCHMARKS := $(filter-out benchmarks/real_methods.py benchmarks/automatic_choice.py, $(BENCHMARKS))
 endif
 # Tests run one process for each core: BLAS threads on top of that only wait for each other.
 ONE_BLAS_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
-.PHONY: coverage spoiled attacks fleet fuzz-files dist soak cross help setup demo test check format docs bench benchmarks mutants fuzz fuzz-readers clean
+.PHONY: chain payloads coverage spoiled attacks fleet fuzz-files dist soak cross help setup demo test check format docs bench benchmarks mutants fuzz fuzz-readers clean
 
 help:
 	@echo "make demo    set up, run the demonstration"
@@ -64,6 +64,12 @@ bench: setup
 
 fuzz-readers: setup
 	for form in urdf toml mjcf; do $(BIN)/python benchmarks/fuzz_readers.py $$form || exit 1; done
+
+chain: setup
+	$(ONE_BLAS_THREAD) $(BIN)/python benchmarks/whole_chain.py panda $(wildcard $(MINDYN_ROBOT_FILES)/ros-industrial/xacro_generated/universal_robots/ur_description/urdf/ur5.urdf)
+
+payloads: setup
+	$(ONE_BLAS_THREAD) $(BIN)/python benchmarks/payload_coverage.py
 
 safe-motions: setup
 	$(ONE_BLAS_THREAD) $(BIN)/python benchmarks/safe_motions.py

@@ -1,0 +1,32 @@
+"""The commands of the page on the whole chain, run as they stand for a bundled arm and for a published UR5."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+from whole_chain import commands, run  # noqa: E402
+
+UR5 = Path(os.environ.get("MINDYN_ROBOT_FILES", "/nonexistent")) / (
+    "ros-industrial/xacro_generated/universal_robots/ur_description/urdf/ur5.urdf"
+)
+WRITTEN = (
+    "motion",
+    "run1.csv",
+    "result/report.html",
+    "contact.html",
+    "identified.urdf",
+    "model.c",
+    "guide_hand_guiding.h",
+)
+
+
+def test_every_command_of_the_chain_works(tmp_path, capsys):
+    """For the UR5 where its file is there, else for the Panda: each takes most of a minute; `make chain` runs both."""
+    robot = str(UR5) if UR5.is_file() else "panda"
+    assert len(commands(robot, quick=True)) <= 12
+    assert run(robot, quick=True, folder=tmp_path) == 0, capsys.readouterr().out
+    assert not [name for name in WRITTEN if not (tmp_path / name).exists()]
