@@ -29,7 +29,7 @@ from mindyn.report.headlines import (
     UNJUDGED,
 )
 from mindyn.report.inputs import MotionComparison, ReportInputs
-from mindyn.report.judgement import FLATTERED, UNCHECKED, headline, torque_section, verdict_section
+from mindyn.report.judgement import FLATTERED, UNCHECKED, headline, summary, torque_section, verdict_section
 from mindyn.report.parameter_table import BOUNDED, WITHIN, parameter_section
 from mindyn.report.residuals import making_section, motion_section, residual_section
 from mindyn.validation.errors import EDGE_S
@@ -237,3 +237,26 @@ def test_a_report_of_everything_has_one_style_of_units(robot, estimate):
     data = gather(ReportInputs(estimate, **given | {"validation_logs": [given["validation_logs"]]}))
     for make in (verdict_section, parameter_section, excitation_section, feasibility_section, making_section):
         assert not re.search(r"\^\d|(?<=[\s(])-\d", said(make(data))), make.__name__
+
+
+def test_what_next_follows_the_verdict(good):
+    """An export where it may be used, with care where a joint is weak, mending, another log: never what is not safe."""
+
+    def advised(made):
+        return [(one.sentence.split()[0], one.command) for one in summary(made).advice]
+
+    run = replace(good, robot_given="arm.urdf", folder="run 1")
+    assert advised(run) == [("Use", "mindyn export 'run 1' --to urdf --out model.urdf")]
+    unfit = replace(run, verdict=replace(run.verdict, unfit="this log cannot identify this robot, because it stood"))
+    assert advised(unfit) == [("Do", "mindyn excite arm.urdf --seconds 30 --out motion")]
+    no = tuple(replace(one, holds=False) for one in FEASIBLE)
+    impossible = replace(run, feasibility=tuple(one.to_dict() for one in no))
+    assert advised(impossible)[0] == ("Mend", "mindyn export 'run 1' --to urdf --out model.urdf --mend")
+    alone = replace(run, verdict=replace(run.verdict, held_out=False))
+    assert advised(alone)[0] == ("Judge", "mindyn report 'run 1' --validate other.csv")
+    first, *others = run.verdict.joints
+    weak = replace(run, verdict=replace(run.verdict, joints=(replace(first, grade="hardly"), *others)))
+    assert [sentence for sentence, _ in advised(weak)] == ["Use", "For"]
+    assert run.joints[0].name in summary(weak).advice[0].sentence
+    python = replace(run, robot_given="", folder="")
+    assert advised(python) == [("Use", 'mindyn.write_urdf(found, "model.urdf")')]

@@ -17,6 +17,7 @@ NAMED: Final = 6
 """Parameters and joints that a sentence names at most."""
 WEAK: Final = ("roughly", "hardly", "not")
 UNWEIGHED: Final = "It was not asked whether an arm can have these values."
+NEARLY: Final = "No arm has exactly these values, but ones as likely do: mending moves them within their uncertainty."
 PHYSICAL: Final[Mapping[bool | None, str]] = {
     True: "An arm can have these values.",
     False: "No arm can have these values.",
@@ -71,6 +72,7 @@ def summary_of(
     """
     said, grade = headline_of(verdict, exists)
     physical = PHYSICAL[exists] if answers else UNWEIGHED
+    physical = NEARLY if exists is False and verdict.within else physical
     if answers and exists is False and verdict.within:
         physical = WITHIN
     advice = _advice(verdict, joints, parameters, exists, _Words(robot, folder))
@@ -126,6 +128,9 @@ class _Words:
 def _advice(
     verdict: VerdictData, joints: Sequence[str], parameters: Sequence[ParameterRow], exists: bool | None, words: _Words
 ) -> tuple[Advice, ...]:
+    if verdict.unfit:
+        again = words.excite("--seconds", "30", "--out", "motion")
+        return (Advice("Do not use it, however well it fits: record another log first.", again),)
     export = ("--to", "urdf", "--out", "model.urdf")
     weak = [name for name, one in zip(joints, verdict.joints, strict=True) if one.grade in WEAK]
     untold = [row.name for row in parameters if row.state == "untold"]
