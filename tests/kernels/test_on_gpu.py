@@ -79,3 +79,23 @@ def test_wrong_arrays_are_refused_by_name(model):
             gpu("inverse_dynamics", *arrays)
     with pytest.raises(InputError, match="out must be"):
         gpu("inverse_dynamics", *given, out=cupy.empty((4, 1)))
+
+
+def test_tensors_of_pytorch_stay_tensors_and_have_gradients(model):
+    torch = pytest.importorskip("torch", reason="no PyTorch on this machine")
+    if not torch.cuda.is_available():
+        pytest.skip("PyTorch finds no CUDA device")
+    from mindyn.torch import differentiable
+
+    inputs = batch(model, "inverse_dynamics", (20,))
+    there = [torch.tensor(one, device="cuda", requires_grad=True) for one in inputs]
+    here = [torch.tensor(one, requires_grad=True) for one in inputs]
+    found = model.on_gpu()("inverse_dynamics", *there)
+    assert found.device.type == "cuda"
+    assert_close(found.cpu().numpy(), model.inverse_dynamics(*inputs), SAME_ALGEBRA)
+    if model.robot.loops:
+        return
+    for tensors in (there, here):
+        differentiable(model).inverse_dynamics(*tensors).square().sum().backward()
+    for one, other in zip(there, here, strict=True):
+        assert_close(one.grad.cpu().numpy(), other.grad.numpy(), SAME_ALGEBRA)
