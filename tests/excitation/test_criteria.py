@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from closeness import DERIVATIVE, ORACLE, assert_close
 
-from mindyn.errors import MindynError
+import mindyn
+from mindyn.errors import InputError, MindynError
 from mindyn.excitation.criteria import EXACT, Criterion
 
 P = 9
@@ -82,3 +83,41 @@ def test_information_that_leaves_a_direction_open_is_infinitely_bad(rows, scales
 def test_an_unknown_criterion_is_refused_with_the_known_ones():
     with pytest.raises(MindynError, match="condition, D, A, E"):
         Criterion("G", np.ones(2))
+
+
+def test_joints_are_made_well_conditioned_one_by_one():
+    """cond(A_i) as `LastLinkFirst` finds it, its gradient, and a design that makes the largest smaller than D does."""
+    robot = mindyn.load_robot("planar2")
+    limits = mindyn.MotionLimits.of(robot, lower=-2.0, upper=2.0, velocity=4.0, acceleration=20.0, effort=500.0)
+    found = {
+        name: mindyn.design_motion(
+            robot,
+            criterion=name,
+            drives=False,
+            limits=limits,
+            seconds=6.0,
+            family=mindyn.Fourier(2),
+            starts=1,
+            floor=None,
+            self_collision=False,
+        )
+        for name in ("D", "joints")
+    }
+    largest = {}
+    for name, design in found.items():
+        q, qd, qdd, _ = design.sample(100.0)
+        Y = mindyn.compile_model(robot).regressor(q, qd, qdd)
+        last = [max(i for i in range(2) if np.abs(Y[:, i, k]).max() > 0) for k in range(Y.shape[2])]
+        own = [Y[:, i][:, [k for k, of in enumerate(last) if of == i]] for i in range(2)]
+        largest[name] = max(np.linalg.cond(A / np.linalg.norm(A, axis=0)) for A in own)
+    assert_close(found["joints"].criteria["joints"], largest["joints"], 1e-6)
+    assert "joints" not in found["D"].criteria
+    assert largest["joints"] < largest["D"]
+    rng = np.random.default_rng(0)
+    B, owners, h = rng.normal(size=(30, 5)), np.array([0, 0, 1, 1, 1]), 1e-6
+    criterion, S, along = Criterion("joints", np.ones(5), 8.0, owners), B.T @ B, rng.normal(size=(5, 5))
+    along = along + along.T
+    slope = (criterion.value(S + h * along) - criterion.value(S - h * along)) / (2 * h)
+    assert_close((criterion.with_gradient(S)[1] * along).sum(), slope, 1e-6)
+    with pytest.raises(InputError, match="closed loops"):
+        mindyn.design_motion(mindyn.load_robot("palletiser"), criterion="joints")

@@ -45,7 +45,7 @@ def excite(
         str,
         typer.Option(
             help="D: volume of the parameters' confidence region; A: their mean variance; E: the largest; "
-            "condition: the condition number.",
+            "condition: the condition number; joints: the largest of a joint's own columns, last link first.",
             autocompletion=one_of(get_args(Name)),
         ),
     ] = "D",

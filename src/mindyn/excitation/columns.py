@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.equations.loop_closure import primary_friction
@@ -73,6 +74,33 @@ class Columns:
         """S (p, p) = sum over samples and joints j of weights[j] Y_j^T Y_j."""
         rows = (Y * np.sqrt(weights)[:, None]).reshape(-1, Y.shape[2])
         return np.asarray(rows.T @ rows)
+
+
+class OwnColumns:
+    """The columns with every parameter in the rows of one joint alone, the last whose torque it touches.
+
+    What is found at joint i when a robot is identified from the last link to the first: S is then A_i^T A_i of each
+    joint in blocks [Lin 1995, eq. 94-116].
+    """
+
+    def __init__(self, columns: Columns, Y: Array) -> None:
+        self._columns = columns
+        touched = np.abs(Y).max(axis=0) > 0
+        last = touched.shape[0] - 1 - np.argmax(touched[::-1], axis=0)
+        self.owners: NDArray[np.intp] = np.where(touched.any(axis=0), last, 0)
+        self._own = np.arange(touched.shape[0])[:, None] == self.owners
+
+    def regressor(self, q: Array, qd: Array, qdd: Array) -> Array:
+        """See `Columns`."""
+        return np.asarray(self._columns.regressor(q, qd, qdd) * self._own)
+
+    def pulled_back(self, q: Array, qd: Array, qdd: Array, V: Array) -> tuple[Array, Array, Array]:
+        """See `Columns`."""
+        return self._columns.pulled_back(q, qd, qdd, V * self._own)
+
+    def information(self, Y: Array, weights: Array) -> Array:
+        """See `Columns`; of any rows, with others' parameters left out."""
+        return self._columns.information(Y * self._own, weights)
 
 
 def base_of(robot: Robot, *, drives: bool) -> BaseParameters:

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 
-Name = Literal["condition", "D", "A", "E"]
+Name = Literal["condition", "D", "A", "E", "joints"]
 
 EXACT: Final = np.inf
 """The power at which norms over eigenvalues are the extreme eigenvalue itself."""
@@ -27,6 +28,10 @@ class Criterion:
     name    "condition": logarithm of the condition number of the stack, columns scaled to unit length
             "D": - log det S / p; the logarithm of the confidence ellipsoid's volume is p / 2 times this, and a constant
             "A": log of the mean variance of the parameters; "E": log of the largest variance of a combination
+            "joints": log of the largest cond(A_i) of all joints, A_i the columns that are found at joint i in the rows
+            of joint i alone, as when a robot is identified from the last link to the first [Lin 1995, section IV];
+            S is then of `Columns.own`
+    owners  (p,) of "joints": the joint at which each parameter is found
     scales  (p,) of the parameters, in which A and E measure variances; the others do not depend on them
     power   of the norm that stands for the largest eigenvalue of A in "condition" and "E": (sum of l^power)^(1/power),
             which is smooth where eigenvalues cross; EXACT for the largest itself
@@ -35,6 +40,7 @@ class Criterion:
     name: Name
     scales: Array
     power: float = EXACT
+    owners: NDArray[np.intp] | None = None
 
     def __post_init__(self) -> None:
         if self.name not in get_args(Name):
@@ -48,6 +54,8 @@ class Criterion:
         """f(S) and the symmetric matrix of its derivatives by the entries of S."""
         if self.name == "condition":
             return self._condition(S)
+        if self.name == "joints":
+            return self._joints(S)
         scaled = S * self.scales * self.scales[:, None]
         values, V = np.linalg.eigh(scaled)
         if values[0] <= values[-1] * len(values) * np.finfo(float).eps:
@@ -67,6 +75,18 @@ class Criterion:
             return float(np.log(total / p)), -1 / values**2 / total
         value, slopes = log_norm(1 / values, self.power)
         return value, -slopes / values**2
+
+    def _joints(self, S: Array) -> tuple[float, Array]:
+        assert self.owners is not None
+        gradient, blocks = np.zeros_like(S), [np.flatnonzero(self.owners == i) for i in np.unique(self.owners)]
+        found = [self._condition(S[np.ix_(block, block)]) for block in blocks]
+        if not np.isfinite([value for value, _ in found]).all():
+            return np.inf, gradient
+        conditions = np.exp([value for value, _ in found])
+        value, slopes = log_norm(conditions, self.power)
+        for block, (_, own), slope in zip(blocks, found, slopes * conditions, strict=True):
+            gradient[np.ix_(block, block)] = slope * own
+        return value, gradient
 
     def _condition(self, S: Array) -> tuple[float, Array]:
         d = np.sqrt(np.diag(S))

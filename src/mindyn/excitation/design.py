@@ -14,9 +14,9 @@ from mindyn.algebra.blas import on_one_blas_thread
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.excitation.capsules import Capsule
-from mindyn.excitation.columns import Columns
+from mindyn.excitation.columns import Columns, OwnColumns
 from mindyn.excitation.constraints import Box, Constraint
-from mindyn.excitation.criteria import Criterion, Name
+from mindyn.excitation.criteria import EXACT, Criterion, Name
 from mindyn.excitation.design_inputs import (
     PriorEstimate,
     Question,
@@ -90,7 +90,9 @@ def design_motion(
 
     family          `Fourier()` if left out, or a `BSpline`
     criterion       "D", "A", "E" or "condition" of the base regressor, rows weighted by 1 / noise^2; a small condition
-                    number makes all parameters equally clear, which a slow motion does as well as a fast one
+                    number makes all parameters equally clear, which a slow motion does as well as a fast one; "joints":
+                    the largest condition number of all joints' own columns, for identification from the last link to
+                    the first (`LastLinkFirst`), of robots without dependent joints
     limits          the robot's own if left out; limits that it does not state are asked for
     prior           base values for the torque limits: an estimate or (p,) numbers; the robot's own if left out
     drives          rotor inertia and friction of every joint are parameters as well
@@ -113,7 +115,7 @@ def design_motion(
     progress        called with a sentence now and then
     """
     begin = monotonic()
-    require_criterion(criterion)
+    require_criterion(criterion, robot, previous)
     functions = require_family(family)
     whole_number(seed, 0, "seed")
     whole_number(starts, 1, "starts")
@@ -172,9 +174,10 @@ def problem_of(question: Question, constraints: tuple[Constraint, ...], rng: np.
     cycles = family.cycles(seconds)
     samples = Instants.of(family, seconds, int(SAMPLES_PER_CYCLE * cycles) + 1)
     knots = Instants.of(family, seconds, int(KNOTS_PER_CYCLE * cycles) + 1)
+    own = OwnColumns(columns, Y)
     return Problem(
-        columns,
-        Criterion(question.criterion, 1 / np.sqrt(reference)),
+        own if question.criterion == "joints" else columns,
+        Criterion(question.criterion, 1 / np.sqrt(reference), owners=own.owners),
         constraints,
         family,
         seconds,
@@ -221,6 +224,8 @@ def _searched(
 def _shown(problem: Problem, value: float) -> str:
     if problem.criterion.name == "condition":
         return f"condition number {np.exp(value):.3g}"
+    if problem.criterion.name == "joints":
+        return f"largest condition number of a joint {np.exp(value):.3g}"
     return f"{problem.criterion.name} {value:.4g}"
 
 
@@ -243,8 +248,12 @@ def _design(
     S = columns.information(columns.signed_regressor(*state[:3]), 1 / question.noise**2)
     whole = S + problem.earlier
     deviations, excitation = np.sqrt(np.diag(_inverse(whole))), np.sqrt(np.diag(S) / len(log.t))
-    criteria = {name: Criterion(name, problem.criterion.scales).value(whole) for name in get_args(Name)}
+    of_all = [name for name in get_args(Name) if name != "joints"]
+    criteria = {name: replace(problem.criterion, name=name, power=EXACT).value(whole) for name in of_all}
     criteria["condition"] = float(np.exp(criteria["condition"]))
+    if isinstance(problem.columns, OwnColumns):
+        blocks = problem.columns.information(columns.signed_regressor(*state[:3]), 1 / question.noise**2)
+        criteria["joints"] = float(np.exp(replace(problem.criterion, power=EXACT).value(blocks)))
     used = problem.used(motion, search.dense)
     status = (
         f"{ending}: condition number {criteria['condition']:.3g}, {columns.count} parameters, "

@@ -70,12 +70,20 @@ class Question:
         return np.asarray(len(sample_times(self.seconds, self.rate_hz)) / self.noise**2)
 
 
-def require_criterion(criterion: str) -> None:
-    """Refuses an unknown criterion."""
+def require_criterion(criterion: str, robot: Robot, previous: Information | None) -> None:
+    """Refuses an unknown criterion, and one of single joints where they are not found one after the other."""
     if criterion not in get_args(Name):
         raise InputError(
             f"criterion = {criterion!r}; it may be: {', '.join(get_args(Name))}", hint='"D" is the default'
         )
+    if criterion == "joints" and isinstance(robot, Robot) and robot.has_dependents:
+        raise InputError(
+            f"criterion 'joints' is of robots identified from the last link to the first, and robot {robot.name!r} has "
+            f"{robot.dependence}",
+            hint='take criterion="condition"',
+        )
+    if criterion == "joints" and previous is not None:
+        raise InputError("criterion 'joints' is of one motion: information of earlier logs does not enter it")
 
 
 def require_family(family: Family | None) -> Family:

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from mindyn.algebra.values import Array
-from mindyn.excitation.columns import Columns
+from mindyn.excitation.columns import Columns, OwnColumns
 from mindyn.excitation.constraints import Constraint, aggregated, greatest, worst
 from mindyn.excitation.criteria import Criterion
 from mindyn.excitation.instants import Instants
@@ -36,7 +36,7 @@ class Problem:
     start           (n,) where the motion must begin; None where that is free
     """
 
-    columns: Columns
+    columns: Columns | OwnColumns
     criterion: Criterion
     constraints: tuple[Constraint, ...]
     family: Family
