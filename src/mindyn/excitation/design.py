@@ -158,6 +158,7 @@ def design_motion(
     )
     parts = {"velocity": float(speed), "acceleration": float(acceleration)}
     found = _design(question, search, f"{ending} after {monotonic() - begin:.1f} s", notes, safety.capsules, parts)
+    found = replace(found, around=around, capsules=safety.capsules)
     if home is None:
         return found
     places = places_to_stand(problem, bounds, rng)

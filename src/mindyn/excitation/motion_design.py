@@ -11,10 +11,12 @@ import numpy as np
 
 from mindyn.algebra.spread import relative_deviation
 from mindyn.algebra.values import Array
+from mindyn.excitation.capsules import Capsule
 from mindyn.excitation.extent import Extent
 from mindyn.excitation.limits import MotionLimits
 from mindyn.excitation.motions import Motion
 from mindyn.excitation.run import Approach, Run
+from mindyn.excitation.safety import Surroundings
 from mindyn.excitation.sampling import sample_times
 from mindyn.pages.showing import Page, Shown, drawn
 from mindyn.robots.robot import Robot
@@ -69,6 +71,8 @@ class MotionDesign(Shown):
     notes       what was taken for granted
     extent      lowest point, reach and speed of the flange
     approach    the way from home to the start; None where no home was given
+    around      what must not be hit; None where it is not known
+    capsules    that stand for the links
     parts       of the "velocity" and "acceleration" limits that `limits` are; 1 where left out
     """
 
@@ -86,6 +90,8 @@ class MotionDesign(Shown):
     extent: Extent | None = None
     parts: Mapping[str, float] = field(default_factory=dict)
     approach: Approach | None = None
+    around: Surroundings | None = None
+    capsules: tuple[Capsule, ...] = ()
 
     @property
     def shares(self) -> dict[str, float]:

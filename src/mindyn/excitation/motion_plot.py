@@ -1,129 +1,211 @@
-"""The plot of a designed motion: one HTML page with drawings in it, nothing loaded from elsewhere."""
+"""The page of a designed motion: the arm moving among floor and obstacles, every joint beside its limits, clearance,
+and what will be known of every parameter. One HTML file, nothing loaded from elsewhere.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from html import escape
-from typing import TYPE_CHECKING, Final
+from itertools import product
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from mindyn.algebra.values import Array
+from mindyn.excitation.capsules import Capsule
+from mindyn.excitation.clearance import Points
+from mindyn.excitation.constraints import Box
+from mindyn.kernels.model import compile_model
+from mindyn.kernels.skeleton import skeleton_along
+from mindyn.pages.document import document
+from mindyn.pages.markup import Column, Content, Section, classed, figure, markup, number, p, table, tabs, tag
+from mindyn.pages.plots import axis, pane, plot, series
 
 if TYPE_CHECKING:
     from mindyn.excitation.motion_design import MotionDesign
 
-WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 860, 200, 70, 26, 8
 POINTS: Final = 601
 """Points of a curve: more would not be seen."""
+POSES: Final = 200
+ALONG: Final = 17
+"""Points along the axis of a capsule at which its distance from boxes and posts is taken."""
 SHOWN: Final = 0.01
 """Part of a limit from which on it is shown."""
-TITLE: Final = 16
-"""Height above a curve for its title."""
-UNITS: Final = {"revolute": "rad", "prismatic": "m"}
-ORDERS: Final = (("position", ""), ("velocity", "/s"), ("acceleration", "/s²"))
+UNITS: Final = {"revolute": ("rad", "N m"), "prismatic": ("m", "N")}
 
 
 def html_plot(design: MotionDesign) -> str:
-    """Joint motion with its limits, the part of every limit used, excitation and predicted deviation of parameters."""
-    relative = design.prediction.relative
-    names = design.prediction.names
-    parts = [
-        f"<h1>Motion of {escape(design.robot.name)}</h1>",
-        f"<p>{escape(design.status)}.</p>",
-        *(f"<p>Note: {escape(note)}.</p>" for note in design.notes),
-        "<h2>Joint motion</h2>",
-        "<p>Dashed: limits.</p>",
-        *(_joint(design, k) for k in range(len(design.robot.primary_names))),
-        "<h2>Part of every limit used</h2>",
-        f"<p>Those below {100 * SHOWN:g} % are left out.</p>",
-        bars({label: value for label, value in design.used.items() if value > SHOWN}, "part of the limit"),
-        "<h2>Excitation of every parameter</h2>",
-        "<p>Root-mean-square torque of one unit of the parameter, in standard deviations of the torque noise.</p>",
-        bars(dict(zip(names, design.prediction.excitation.tolist(), strict=True)), "excitation"),
+    """The page."""
+    run = design.run()
+    t = np.linspace(0, run.seconds, POINTS)
+    motion = [run.derivative(t, order) for order in range(3)]
+    sections = [
+        _summary(design),
+        *([] if design.robot.has_dependents else [_robot(design)]),
+        _joints(design, t, motion),
+        *_clearance(design, t, motion[0]),
+        _limits(design),
+        _parameters(design),
     ]
-    if relative is not None:
-        known = {name: float(100 * r) for name, r in zip(names, relative, strict=True) if np.isfinite(r)}
-        parts += [
-            "<h2>Predicted relative standard deviation</h2>",
-            f"<p>Of every parameter with a prior value, from a log at {design.rate_hz:g} Hz, in percent.</p>",
-            bars(known, "relative standard deviation, %"),
+    about = f"{design.seconds:g} s" + ("" if design.approach is None else ", with the way from home and back")
+    return document(f"Motion of {design.robot.name}", about, sections)
+
+
+def _summary(design: MotionDesign) -> Section:
+    said: list[Content] = [p(f"{design.status}.")]
+    if design.extent is not None:
+        said.append(p(f"{design.extent}."))
+    if design.notes:
+        said.append(tag("ul", {}, [tag("li", {}, f"Note: {note}.") for note in design.notes]))
+    return Section("motion", "The motion", markup(said))
+
+
+def _robot(design: MotionDesign) -> Section:
+    """The arm along the run, with floor and obstacles."""
+    run = design.run()
+    times = np.linspace(0, run.seconds, POSES)
+    q = run.derivative(times, 0)
+    tau = _torque(design, [run.derivative(times, order) for order in range(3)])
+    parts = None
+    if tau is not None:
+        greatest = np.abs(tau).max(axis=0)
+        parts = np.abs(tau) / np.where(greatest > 0, greatest, 1.0)
+    drawn = skeleton_along(design.robot, q, times, parts, _floor(design), _solids(design))
+    caption = "Drag to turn, + and − zoom. The grid is the floor, dashed lines are what the arm must not hit."
+    area = tag("div", {"class": "area", "data-label": f"Motion of {design.robot.name}"})
+    view = tag("figure", {"class": "robot", "id": "robot-view"}, area, tag("figcaption", {}, caption))
+    names = tag("ol", {"class": "joints"}, [tag("li", {}, name) for name in design.robot.joint_names])
+    values = {name: getattr(drawn, name) for name in drawn.__dataclass_fields__}
+    return Section("robot", "The arm", markup([classed("div", "drawing", view, names)]), {"skeleton": values})
+
+
+def _torque(design: MotionDesign, motion: list[Array]) -> Array | None:
+    """(N, n) by the prior that the motion was designed with; None where there is none."""
+    values = design.prediction.values
+    if values is None or design.robot.has_dependents:
+        return None
+    Y = compile_model(design.robot, drives=bool(design.robot.drives)).regressor(*motion)
+    return np.asarray(Y @ values) if Y.shape[-1] == len(values) else None
+
+
+def _floor(design: MotionDesign) -> float | None:
+    room = None if design.around is None else design.around.room
+    return float(room.lower[2]) if room is not None and np.isfinite(room.lower[2]) else None
+
+
+def _solids(design: MotionDesign) -> list[list[list[float]]]:
+    """Edges of boxes, axes of posts, edges of the workspace where it is finite."""
+    around = design.around
+    if around is None:
+        return []
+    lines = [line for box in around.boxes for line in _edges(box)]
+    lines += [[post.a.tolist(), post.b.tolist()] for post in around.posts]
+    whole = around.workspace
+    if whole is not None and np.isfinite([whole.lower, whole.upper]).all():
+        lines += _edges(whole)
+    return lines
+
+
+def _edges(box: Box) -> list[list[list[float]]]:
+    corners = [np.where(chosen, box.upper, box.lower) for chosen in product((False, True), repeat=3)]
+    pairs = [(a, b) for k, a in enumerate(corners) for b in corners[k + 1 :] if (a != b).sum() == 1]
+    return [[a.tolist(), b.tolist()] for a, b in pairs]
+
+
+def _joints(design: MotionDesign, t: Array, motion: list[Array]) -> Section:
+    limits, tau = design.limits, _torque(design, motion)
+    plots: dict[str, Any] = {"shared": {"run-time": t.tolist()}}
+    panels = []
+    for j, joint in enumerate(design.robot.primary_joints):
+        unit, torque_unit = UNITS[joint.kind]
+        ends = [
+            ("position", unit, motion[0][:, j], limits.lower[j], limits.upper[j]),
+            ("velocity", f"{unit}/s", motion[1][:, j], -limits.velocity[j], limits.velocity[j]),
+            ("acceleration", f"{unit}/s²", motion[2][:, j], -limits.acceleration[j], limits.acceleration[j]),
         ]
-    style = "body{font:14px sans-serif;max-width:900px;margin:2em auto;color:#222}svg{display:block;margin:.4em 0}"
-    return (
-        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>Motion of {escape(design.robot.name)}'
-        f"</title><style>{style}</style></head><body><main>\n" + "\n".join(parts) + "\n</main></body></html>\n"
+        if tau is not None:
+            ends.append(("torque", torque_unit, tau[:, j], -limits.effort[j], limits.effort[j]))
+        panes = []
+        for what, of, values, low, high in ends:
+            curves = [series(what, "predicted", "run-time", values.tolist())]
+            if np.isfinite([low, high]).all():
+                allowed = ([float(low)] * len(t), [float(high)] * len(t))
+                curves.insert(0, series("allowed", "band", "run-time", allowed[0], kind="band", y2=allowed[1]))
+            panes.append(pane(axis(what, of), curves, height=120, zero=True))
+        plots[f"joint-{j}"] = plot(axis("time", "s"), panes, group="run")
+        caption = f"{joint.name}: position, velocity, acceleration" + ("" if tau is None else " and torque")
+        panels.append((joint.name, figure(f"joint-{j}", caption, f"{caption}, within what is allowed.")))
+    words = "Limits are those that the motion was asked to keep, the asked part of speed and acceleration."
+    return Section("joints", "Joints", markup([p(words), tabs("joints", "Joint", panels)]), plots)
+
+
+def _clearance(design: MotionDesign, t: Array, q: Array) -> list[Section]:
+    """Distances from floor and obstacles over time; none where there is nothing to hit."""
+    around = design.around
+    moving = [one for one in design.capsules if one.link and design.robot.link_index(one.link) >= 0]
+    if around is None or not moving or design.robot.has_dependents:
+        return []
+    shares = np.linspace(0, 1, ALONG)[:, None]
+    points = np.concatenate([one.a + shares * (one.b - one.a) for one in moving])
+    links = [design.robot.link_index(one.link) for one in moving for _ in shares]
+    radii = np.repeat([one.radius for one in moving], ALONG)
+    P = Points(design.robot, links, points).positions(q)
+    curves, floor = [], _floor(design)
+    if floor is not None:
+        free = np.ptp(P[..., 2], axis=0) > 1e-9  # what no joint moves stands on the floor as it is mounted
+        if free.any():
+            curves.append(
+                series("floor", "measured", t.tolist(), (P[..., 2] - floor - radii)[:, free].min(axis=1).tolist())
+            )
+    for k, box in enumerate(around.boxes):
+        outside = np.maximum(np.maximum(box.lower - P, P - box.upper), 0.0)
+        gaps = (np.linalg.norm(outside, axis=-1) - radii).min(axis=1)
+        curves.append(series(f"box {k + 1}", "predicted", t.tolist(), gaps.tolist()))
+    for k, post in enumerate(around.posts):
+        curves.append(series(f"post {k + 1}", "prior", t.tolist(), _from_post(P, radii, post).tolist()))
+    if not curves:
+        return []
+    drawn = plot(axis("time", "s"), [pane(axis("distance", "m"), curves, height=220, zero=True)], group="run")
+    words = f"Least distance of the arm's capsules from what stands around, at {ALONG} points along each of them."
+    body = markup([p(words), figure("clearance", "Clearance over time", "Zero is contact.")])
+    return [Section("clearance", "Clearance", body, {"clearance": drawn})]
+
+
+def _from_post(P: Array, radii: Array, post: Capsule) -> Array:
+    along = post.b - post.a
+    length = float(along @ along)
+    share = np.clip((P - post.a) @ along / length, 0, 1) if length > 0 else np.zeros(P.shape[:-1])
+    gaps = np.linalg.norm(P - post.a - share[..., None] * along, axis=-1) - radii - post.radius
+    return np.asarray(gaps.min(axis=1))
+
+
+def _limits(design: MotionDesign) -> Section:
+    near = sorted(((value, label) for label, value in design.used.items() if value > SHOWN), reverse=True)
+    rows: list[list[Content]] = [[label, f"{100 * value:.1f} %"] for value, label in near]
+    columns = [Column("Limit"), Column("Used", number=True)]
+    return Section("limits", "Part of every limit used", table(columns, rows, "Parts of the limits that are used"))
+
+
+def _parameters(design: MotionDesign) -> Section:
+    """What will be known of every parameter: absolutely where its value is near zero."""
+    found, relative = design.prediction, design.prediction.relative
+    rows: list[list[Content]] = []
+    for k, name in enumerate(found.names):
+        value = "–" if found.values is None else number(float(found.values[k]))
+        part = "–" if relative is None or not np.isfinite(relative[k]) else f"{100 * relative[k]:.2g} %"
+        rows.append(
+            [
+                tag("code", {}, name),
+                value,
+                number(float(found.deviations[k]), 2),
+                part,
+                number(float(found.excitation[k]), 3),
+            ]
+        )
+    words = (
+        f"Standard deviations to be expected of a log at {design.rate_hz:g} Hz; relative ones where the value is not "
+        "near zero. Excitation is the root-mean-square torque of one unit of the parameter, in deviations of the "
+        "torque noise."
     )
-
-
-def _joint(design: MotionDesign, joint: int) -> str:
-    t = np.linspace(0, design.seconds, POINTS)
-    limits = design.limits
-    bounds = (
-        (limits.lower[joint], limits.upper[joint]),
-        (-limits.velocity[joint], limits.velocity[joint]),
-        (-limits.acceleration[joint], limits.acceleration[joint]),
-    )
-    name = design.robot.primary_names[joint]
-    unit = UNITS[design.robot.primary_joints[joint].kind]
-    drawings = [
-        curve(t, design.motion.derivative(t, order)[:, joint], bounds[order], f"{name}: {what}, {unit}{per}")
-        for order, (what, per) in enumerate(ORDERS)
-    ]
-    return f"<h3>{escape(name)}</h3>" + "".join(drawings)
-
-
-def curve(t: Array, y: Array, bounds: Sequence[float], title: str) -> str:
-    """One line over time, dashed lines at the finite bounds."""
-    finite = [b for b in bounds if np.isfinite(b)]
-    low, high = min(float(y.min()), *finite, 0.0), max(float(y.max()), *finite, 0.0)
-    high = high if high > low else low + 1.0
-    x_of = LEFT + (WIDTH - LEFT - 10) * (t - t[0]) / (t[-1] - t[0])
-
-    def height(value: float) -> float:
-        return HEIGHT - BOTTOM - (HEIGHT - BOTTOM - TOP - TITLE) * (value - low) / (high - low)
-
-    points = " ".join(f"{x:.1f},{height(v):.1f}" for x, v in zip(x_of, y, strict=True))
-    lines = [
-        f'<line x1="{LEFT}" x2="{WIDTH - 10}" y1="{height(b):.1f}" y2="{height(b):.1f}" stroke="#b03020" '
-        'stroke-dasharray="6 4"/>'
-        for b in finite
-    ]
-    ticks = [_text(LEFT - 6, height(v) + 4, f"{v:.3g}", "end") for v in sorted({low, 0.0, high})]
-    ticks += [_text(float(x), HEIGHT - 8, f"{s:.3g} s", "middle") for x, s in zip(x_of[::150], t[::150], strict=True)]
-    ticks.append(_text(LEFT, TOP + TITLE - 8, title, "start"))
-    body = "".join([*lines, f'<polyline points="{points}" fill="none" stroke="#1f5fa8" stroke-width="1.5"/>', *ticks])
-    return _svg(HEIGHT, title, body)
-
-
-def bars(values: Mapping[str, float], title: str) -> str:
-    """One horizontal bar for each name, on a logarithmic scale where sizes differ by more than a hundred."""
-    if not values:
-        return "<p>None.</p>"
-    sizes = np.array(list(values.values()))
-    positive = sizes[sizes > 0]
-    logarithmic = len(positive) > 0 and positive.max() > 100 * positive.min()
-    if logarithmic:
-        floor = positive.min() / 2
-        lengths = np.log(np.maximum(sizes, floor) / floor) / np.log(positive.max() / floor)
-    else:
-        lengths = sizes / (positive.max() if len(positive) else 1.0)
-    row, label = 18, 230
-    body = ""
-    for k, ((name, value), length) in enumerate(zip(values.items(), lengths, strict=True)):
-        y, width = TOP + k * row, (WIDTH - label - 90) * float(length)
-        body += _text(label - 6, y + 13, name, "end")
-        body += f'<rect x="{label}" y="{y + 2}" width="{width:.1f}" height="{row - 4}" fill="#1f5fa8"/>'
-        body += _text(label + width + 5, y + 13, f"{value:.3g}", "start")
-    return _svg(TOP + row * len(values) + 6, title + (" (logarithmic)" if logarithmic else ""), body)
-
-
-def _svg(height: float, title: str, body: str) -> str:
-    return (
-        f'<svg role="img" aria-label="{escape(title)}" viewBox="0 0 {WIDTH} {height}" width="100%">'
-        f"<title>{escape(title)}</title>{body}</svg>"
-    )
-
-
-def _text(x: float, y: float, words: str, anchor: str) -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" font-size="11" text-anchor="{anchor}">{escape(words)}</text>'
+    titles = ("Prior value", "Deviation", "Relative", "Excitation")
+    heads = [Column("Parameter"), *(Column(title, number=True) for title in titles)]
+    body = markup([p(words), table(heads, rows, "Predicted standard deviations of the parameters")])
+    return Section("parameters", "What will be known", body)

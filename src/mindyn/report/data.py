@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from mindyn.kernels.skeleton import SkeletonData
 from mindyn.pages.decimation import Packed
 from mindyn.validation.validate import Grade
 
@@ -193,30 +194,6 @@ class ErrorColumn:
     relative: Numbers
     total: float
     about: str
-
-
-@dataclass(frozen=True, slots=True)
-class SkeletonData:
-    """Points of the robot in the root frame, m, for some poses along a log.
-
-    paths   polylines as numbers of points; path k > 0 belongs to joint k
-    axes    for each joint the number of its point; its direction stands in `frames` behind the points
-    frames  for each pose 3 coordinates of every point, then 3 of every axis
-    times   s, of the poses
-    tip     number of the point whose way is drawn
-    torques for each pose the measured torque of every joint as part of its greatest; empty where there is no log
-    """
-
-    points: int
-    paths: tuple[tuple[int, ...], ...]
-    axes: tuple[int, ...]
-    kinds: tuple[str, ...]
-    frames: tuple[Numbers, ...]
-    times: Numbers
-    gravity: Numbers
-    reach: float
-    tip: int = 0
-    torques: tuple[Numbers, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,7 +121,7 @@ class RobotView {
     }
     this.centre = low.map((value, k) => (value + high[k]) / 2);
     this.size = Math.hypot(...high.map((value, k) => value - low[k])) || 1;
-    this.floor = low[2];
+    this.floor = this.skeleton.ground ?? low[2];
   }
 
   /* Screen position and depth of a point in the root frame. */
@@ -141,6 +141,7 @@ class RobotView {
     this.svg.replaceChildren();
     this.drawFloor();
     this.drawTriad();
+    for (const line of this.skeleton.solids ?? []) Svg.add(this.svg, "polyline", { class: "solid", points: line.map((at) => this.seen(at).slice(0, 2).map((v) => v.toFixed(1)).join(",")).join(" ") });
     const drawings = [];
     this.skeleton.paths.forEach((path, owner) => {
       const [start, through, ...ends] = owner === 0 ? [path[0], path[0], ...path.slice(1)] : path;

@@ -1,0 +1,100 @@
+"""The robot as lines in space: joints, links and axes for some poses along a motion."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mindyn.algebra.poses import Pose
+from mindyn.algebra.values import Array
+from mindyn.kernels.model import Model, compile_model
+from mindyn.robots.robot import Robot
+
+
+@dataclass(frozen=True, slots=True)
+class SkeletonData:
+    """Points of the robot in the root frame, m, for some poses along a motion.
+
+    paths   polylines as numbers of points; path k > 0 belongs to joint k
+    axes    for each joint the number of its point; its direction stands in `frames` behind the points
+    frames  for each pose 3 coordinates of every point, then 3 of every axis
+    times   s, of the poses
+    tip     number of the point whose way is drawn
+    torques for each pose the torque of every joint as part of its greatest; empty where it is not known
+    ground  m, height of the floor; None: the lowest of the points
+    solids  polylines of what stands around
+    """
+
+    points: int
+    paths: tuple[tuple[int, ...], ...]
+    axes: tuple[int, ...]
+    kinds: tuple[str, ...]
+    frames: tuple[tuple[float, ...], ...]
+    times: tuple[float, ...]
+    gravity: tuple[float, ...]
+    reach: float
+    tip: int = 0
+    torques: tuple[tuple[float, ...], ...] = ()
+    ground: float | None = None
+    solids: tuple[tuple[tuple[float, ...], ...], ...] = ()
+
+
+def skeleton_along(
+    robot: Robot,
+    q: Array,
+    times: Array,
+    torques: Array | None = None,
+    ground: float | None = None,
+    solids: Sequence[Sequence[Sequence[float]]] = (),
+) -> SkeletonData:
+    """The drawing of a robot without dependent joints at positions q (P, n).
+
+    torques  (P, n) parts of the greatest torque of every joint
+    """
+    links = _link_poses(compile_model(robot), q)
+    joints = [links[robot.parents[i] + 1] @ _matrix(joint.origin) for i, joint in enumerate(robot.joints)]
+    axes = [pose[:, :3, :3] @ joint.axis for pose, joint in zip(joints, robot.joints, strict=True)]
+    tips = [links[robot.link_index(frame.link) + 1] @ _matrix(frame.pose) for frame in robot.frames]
+    points = np.stack([pose[:, :3, 3] for pose in (*links, *joints, *tips)], axis=1)
+    frames = np.concatenate([points, np.stack(axes, axis=1)], axis=1).reshape(len(q), -1)
+    shares = () if torques is None else tuple(tuple(round(float(part), 2) for part in row) for row in torques)
+    return SkeletonData(
+        points.shape[1],
+        _paths(robot),
+        tuple(range(len(links), len(links) + len(joints))),
+        tuple(joint.kind for joint in robot.joints),
+        tuple(tuple(round(float(value), 4) for value in frame) for frame in frames),
+        tuple(round(float(t), 3) for t in times),
+        tuple(map(float, robot.gravity)),
+        float(np.abs(points).max()) or 1.0,
+        points.shape[1] - 1 if tips else len(links) - 1,
+        shares,
+        ground,
+        tuple(tuple(tuple(map(float, point)) for point in line) for line in solids),
+    )
+
+
+def _link_poses(model: Model, q: Array) -> list[Array]:
+    """(P, 4, 4) of the root and of every moving link."""
+    root = np.broadcast_to(np.eye(4), (len(q), 4, 4))
+    return [root, *(model.forward_kinematics(q, name) for name in model.robot.link_names)]
+
+
+def _matrix(pose: Pose) -> Array:
+    matrix = np.eye(4)
+    matrix[:3, :3], matrix[:3, 3] = pose.rotation, pose.translation
+    return matrix
+
+
+def _paths(robot: Robot) -> tuple[tuple[int, ...], ...]:
+    """From the root to every joint that hangs on it; then for every joint, through its link, to what hangs on that."""
+    n = robot.joint_count
+    first = n + 1
+    tips = {robot.link_index(frame.link): 2 * n + 1 + k for k, frame in enumerate(robot.frames)}
+    paths: list[tuple[int, ...]] = [(0, *(first + i for i, parent in enumerate(robot.parents) if parent < 0))]
+    for i, children in enumerate(robot.children):
+        ends = [first + child for child in children] or [tips[i]] if children or i in tips else []
+        paths.append((first + i, i + 1, *ends))
+    return tuple(paths)
