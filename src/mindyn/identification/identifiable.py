@@ -48,12 +48,10 @@ STEPPED: Final = 0.3
 """Below this share of different values a signal is rounded, and its largest one has company by rounding."""
 CROWDED: Final = 8.0
 """How many times as often as the value next to it a rounded signal must hold its largest one."""
-SHIFTS_S: Final = (-0.06, -0.04, -0.025, 0.025, 0.04, 0.06)
-"""s by which the torque of one joint is tried to be late."""
+SHIFTS_S: Final = (-0.06, -0.04, 0.04, 0.06)
+"""s by which the torque of one joint is tried to be late; soft joints and friction look up to 25 ms late too."""
 LATE_S: Final = 0.02
-SURE_S: Final = 0.04
-"""s; what a shorter delay explains must be the more, as the square: soft joints and friction look a little late too."""
-LATE: Final = 2.0
+LATE: Final = 1.4
 """How many times the product over joints of mean squared residuals falls where one is late."""
 REWEIGHTINGS: Final = 2
 LEAST_NOISE: Final = 1e-4
@@ -226,7 +224,7 @@ def _late(found: Estimate, smooth: _Smooth) -> Iterator[tuple[str, str]]:
     for joint, name in enumerate(found.regressor.joint_names):
         others = float(np.median(np.delete(np.where(gains > LATE, shifts, 0.0), joint)))
         late = shifts[joint] - others
-        if abs(late) >= LATE_S and gains[joint] > LATE * max(1.0, SURE_S / abs(late)) ** 2:
+        if gains[joint] > LATE and abs(late) >= LATE_S:
             word = "behind" if late > 0 else "ahead of"
             yield (
                 f"the torque of joint {name} is about {1000 * abs(late):.0f} ms {word} its motion, unlike the others'",
