@@ -256,7 +256,7 @@ def peer(starts=2):
         ("finite differences", theirs, 0),
     ):
         search, before = Search(problem, dense), process_time()
-        values = [np.exp(search.improve(x)) for x in search.first_stage(begun, starts)]
+        values = [np.exp(value) for value in search.improve(search.first_stage(begun, starts))]
         values.append(np.exp(search.refine(np.random.default_rng(2), count)))
         seconds_of[title] = process_time() - before
         table.append((title, f"{seconds_of[title]:.1f} s", str(search.evaluations), f"{min(values):.3f}"))

@@ -144,3 +144,15 @@ def test_regressors_and_models_pickle_as_robot_and_options(base_form):
     sent = pickle.dumps(model)
     assert len(sent) < 200_000
     assert pickle.loads(sent).inverse_dynamics(*motion).tobytes() == tau.tobytes()
+
+
+def test_searches_for_a_motion_are_spread_with_the_same_bits(arm):
+    limits = mindyn.MotionLimits.of(
+        arm, lower=[-2, -2], upper=[2, 2], velocity=[2, 2], acceleration=[5, 5], effort=[2000, 500]
+    )
+    design = lambda executor: mindyn.design_motion(arm, seconds=6, limits=limits, starts=1, executor=executor)  # noqa: E731
+    alone = design(None)
+    with ThreadPoolExecutor(2) as threads:
+        found = design(threads)
+    assert found.motion.coefficients.tobytes() == alone.motion.coefficients.tobytes()
+    assert pickle.loads(pickle.dumps(mindyn.compile_model(arm).kernel("inverse_dynamics"))).input_shapes == ((2,),) * 3

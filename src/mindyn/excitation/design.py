@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
 from dataclasses import replace
 from time import monotonic
 from typing import Final, Literal, get_args
@@ -82,6 +83,7 @@ def design_motion(
     starts: int = 4,
     seed: int = 0,
     deadline_s: float | None = None,
+    executor: Executor | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> MotionDesign:
     """A motion within all limits that makes the criterion small; the best so far when it is interrupted.
@@ -112,6 +114,8 @@ def design_motion(
     starts          how many searches are carried to their end, out of three times as many random beginnings by `seed`
     deadline_s      seconds after which the search ends; the best motion so far is then checked and judged, which takes
                     up to a second or two more for a motion of ten minutes
+    executor        any `concurrent.futures.Executor`: its workers take a search each; the motion is the same on any
+                    number of workers, unless a deadline ends it
     progress        called with a sentence now and then
     """
     begin = monotonic()
@@ -148,7 +152,7 @@ def design_motion(
     checked = check_times(problem.seconds, problem.family.cycles(problem.seconds))
     dense = Instants.at(checked, problem.family, problem.seconds)
     search = Search(problem, dense, deadline)
-    ending = _searched(search, bounds, rng, starts, progress or (lambda _: None))
+    ending = _searched(search, bounds, rng, starts, progress or (lambda _: None), executor)
     notes = (
         *bounds.notes(arm),
         *whole.guessed_accelerations(arm, acceleration),
@@ -200,7 +204,12 @@ def _scales(limits: MotionLimits, knots: Instants) -> Array:
 
 
 def _searched(
-    search: Search, limits: MotionLimits, rng: np.random.Generator, starts: int, say: Callable[[str], None]
+    search: Search,
+    limits: MotionLimits,
+    rng: np.random.Generator,
+    starts: int,
+    say: Callable[[str], None],
+    executor: Executor | None,
 ) -> str:
     """Runs the search; how it ended."""
     problem = search.problem
@@ -208,8 +217,7 @@ def _searched(
     try:
         begun = [problem.unknowns(m) for m in good_starts(search, limits, places, rng, BEGINNINGS * starts)]
         search.offer(begun[0])
-        for number, x in enumerate(search.first_stage(begun, starts), start=1):
-            value = search.improve(x)
+        for number, value in enumerate(search.improve(search.first_stage(begun, starts, executor), executor), start=1):
             say(f"search {number} of {starts}: {_shown(problem, value)}, best {_shown(problem, search.value)}")
         say(f"refined: {_shown(problem, search.refine(rng, REFINEMENTS))}")
     except (KeyboardInterrupt, Stopped) as stop:

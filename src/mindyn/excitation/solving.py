@@ -8,7 +8,8 @@ towards the start, where the robot stands still within all limits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any, Final
@@ -16,11 +17,13 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from mindyn.algebra.blas import on_one_blas_thread
 from mindyn.algebra.values import Array
 from mindyn.excitation.criteria import EXACT
 from mindyn.excitation.instants import Instants
 from mindyn.excitation.motions import Motion
 from mindyn.excitation.problem import Derivatives, Problem
+from mindyn.executors import spread
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,10 @@ HALVINGS: Final = 14
 WATCHED: Final = 500
 ROUNDS: Final = 4
 """Worst instants on which a motion is shrunk, and how often more of them are taken before all are."""
+
+
+Step = Callable[["Search", Array], tuple[Array, float]]
+"""From unknowns to others, and the criterion of the motion that was offered; infinite where none was."""
 
 
 class Stopped(Exception):
@@ -85,22 +92,46 @@ class Search:
             self.best, self.value = motion, value
         return value
 
-    def first_stage(self, begun: Sequence[Array], kept: int) -> list[Array]:
-        """Where the first stage leads from every beginning, the best few, best first.
+    def first_stage(self, begun: Sequence[Array], kept: int, executor: Executor | None = None) -> list[Array]:
+        """Where the first stage leads from every beginning, the best few, best first; by an executor's workers, if any.
 
         Its soft criterion foretells where the whole search ends: over 24 searches on a UR10 their correlation was 0.7.
         """
         smooth = self.problem.with_power(FIRST.power)
-        reached = [self._stage(x, FIRST, 0.0) for x in begun]
+        reached = [x for x, _ in self._spread(Search._begun, begun, executor)]
         return sorted(reached, key=lambda x: smooth.objective(x)[0])[:kept]
 
-    def improve(self, x: Array) -> float:
-        """The criterion reached from x, the outcome of a first stage."""
+    def _begun(self, x: Array) -> tuple[Array, float]:
+        return self._stage(x, FIRST, 0.0), np.inf
+
+    def improve(self, begun: Sequence[Array], executor: Executor | None = None) -> Iterator[float]:
+        """The criterion reached from each of the outcomes of a first stage, in their order."""
+        for _, value in self._spread(Search._improved, begun, executor):
+            self.finished.append(value)
+            yield value
+
+    def _improved(self, x: Array) -> tuple[Array, float]:
         for stage in STAGES[:-1]:
             x = self._stage(x, stage, 0.0)
-        value = self._ended(x)
-        self.finished.append(value)
-        return value
+        return x, self._ended(x)
+
+    def _spread(self, step: Step, begun: Sequence[Array], executor: Executor | None) -> Iterator[tuple[Array, float]]:
+        """A step from every x: here, or in searches of their own whose best motions are taken over in order."""
+        if executor is None:
+            yield from (step(self, x) for x in begun)
+            return
+        left = None if self.deadline is None else self.deadline - monotonic()
+        for x, value, own in spread(
+            executor, _searched_apart, ((self.problem, self.dense, left, step, x) for x in begun)
+        ):
+            self.evaluations += own.evaluations
+            if own.best is not None and (self.best is None or own.value < self.value):
+                self.best, self.value = own.best, own.value
+            if own.nearly is not None and own.nearly_value < self.nearly_value:
+                self.nearly, self.nearly_value = own.nearly, own.nearly_value
+            if own.stopped:
+                raise Stopped
+            yield x, value
 
     def refine(self, rng: np.random.Generator, count: int) -> float:
         """Searches again from near the best motion, `count` times; the criterion then.
@@ -168,6 +199,33 @@ class Search:
             options={"maxiter": stage.iterations, "ftol": STAGE_ENDS},
         )
         return np.asarray(found.x if np.isfinite(found.x).all() else x)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Apart:
+    """What a search elsewhere ended with."""
+
+    best: Motion | None
+    value: float
+    nearly: Array | None
+    nearly_value: float
+    evaluations: int
+    stopped: bool
+
+
+@on_one_blas_thread
+def _searched_apart(
+    problem: Problem, dense: Instants, left_s: float | None, step: Step, x: Array
+) -> tuple[Array, float, _Apart]:
+    """One step of a search by itself, on whatever machine; `left_s` seconds remain."""
+    search = Search(problem, dense, None if left_s is None else monotonic() + left_s)
+    stopped, value = False, np.inf
+    try:
+        x, value = step(search, x)
+    except Stopped:
+        stopped = True
+    ended = _Apart(search.best, search.value, search.nearly, search.nearly_value, search.evaluations, stopped)
+    return x, value, ended
 
 
 class _Remembered:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -74,6 +75,19 @@ class Kernel:
         self._run: dict[int, Callable[..., int]] = {}
         self._one_output = len(self.output_shapes) == 1
         self._direct = calling.DirectCall(self.input_shapes, self.output_shapes, self._shared, self.dtype)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles as its program and options; machine code is compiled where it is to run."""
+        if type(self) is not Kernel:
+            raise TypeError(f"a {type(self).__name__} does not pickle; pickle its Model")
+        options: dict[str, Any] = {
+            "dtype": self.dtype.str,
+            "shared": [self._input_names[k] for k in self._shared],
+            "compact": [self._output_names[k] for k in self._compact],
+            "check_finite": self.check_finite,
+            "not_finite_means": self.not_finite_means,
+        }
+        return partial(Kernel, self.program, **options), ()
 
     def __call__(self, *arrays: Any, out: Any = None, threads: int = 1) -> Any:
         """The outputs for a batch of samples, in `out` if given, computed by `threads` threads."""
