@@ -18,6 +18,7 @@ from mindyn.excitation.capsules import Capsule
 from mindyn.excitation.constraints import Box
 from mindyn.excitation.criteria import Name
 from mindyn.excitation.design import design_motion
+from mindyn.excitation.design_inputs import Purpose
 from mindyn.excitation.fourier import Fourier
 from mindyn.excitation.limits import MotionLimits
 from mindyn.excitation.motion_design import SHARED, MotionDesign, Prediction
@@ -49,6 +50,14 @@ def excite(
             autocompletion=one_of(get_args(Name)),
         ),
     ] = "D",
+    purpose: Annotated[
+        str,
+        typer.Option(
+            "--for",
+            help="arm: all of its parameters; payload: those of a load on the last link, the arm being known.",
+            autocompletion=one_of(get_args(Purpose)),
+        ),
+    ] = "arm",
     limits: Annotated[
         Path | None,
         typer.Option(help="A .toml with limits, workspace, obstacles, capsules, tool, noise, start and home."),
@@ -96,6 +105,7 @@ def excite(
             seconds=seconds,
             family=BSpline(splines) if splines else Fourier(harmonics),
             criterion=criterion,  # type: ignore[arg-type] # checked there, with the names that there are
+            purpose=purpose,  # type: ignore[arg-type] # likewise
             limits=bounds,
             noise=given.get("noise"),
             rate_hz=rate_hz,

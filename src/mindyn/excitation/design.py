@@ -20,9 +20,11 @@ from mindyn.excitation.constraints import Box, Constraint
 from mindyn.excitation.criteria import EXACT, Criterion, Name
 from mindyn.excitation.design_inputs import (
     PriorEstimate,
+    Purpose,
     Question,
     deadline_of,
     earlier_rows,
+    known_rows,
     limits_for,
     noise_note,
     noise_of,
@@ -62,6 +64,7 @@ def design_motion(
     seconds: float = 20.0,
     family: Family | None = None,
     criterion: Name = "D",
+    purpose: Purpose = "arm",
     limits: MotionLimits | None = None,
     prior: PriorEstimate | ArrayLike | None = None,
     drives: bool = True,
@@ -95,6 +98,7 @@ def design_motion(
                     number makes all parameters equally clear, which a slow motion does as well as a fast one; "joints":
                     the largest condition number of all joints' own columns, for identification from the last link to
                     the first (`LastLinkFirst`), of robots without dependent joints
+    purpose         "arm": all parameters; "payload": those of a load on the last link and friction, the arm being known
     limits          the robot's own if left out; limits that it does not state are asked for
     prior           base values for the torque limits: an estimate or (p,) numbers; the robot's own if left out
     drives          rotor inertia and friction of every joint are parameters as well
@@ -138,7 +142,7 @@ def design_motion(
         deviations,
         require_rate(rate_hz),
         prior_values(columns, bounds, prior),
-        earlier_rows(columns, previous, deviations),
+        np.vstack([earlier_rows(columns, previous, deviations), known_rows(columns, purpose)]),
         from_there,
     )
     require_rows(columns, len(sample_times(question.seconds, question.rate_hz)), question.earlier)

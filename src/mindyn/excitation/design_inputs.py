@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Final, Protocol, get_args
+from typing import Any, Final, Literal, Protocol, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from mindyn.algebra.values import Array, frozen_array
 from mindyn.equations.closed_motion import is_affine
-from mindyn.errors import InputError, MissingPhysicsError
+from mindyn.errors import InputError, MissingPhysicsError, require_choice
 from mindyn.excitation.columns import Columns
 from mindyn.excitation.criteria import Name
 from mindyn.excitation.fourier import Fourier
@@ -18,6 +18,7 @@ from mindyn.excitation.limits import MotionLimits, dependent_limits
 from mindyn.excitation.loop_limits import require_closing
 from mindyn.excitation.motions import Family
 from mindyn.excitation.sampling import sample_times
+from mindyn.notation import DRIVE_PARAMETERS, PARAMETERS_PER_LINK
 from mindyn.regression.information import Information
 from mindyn.regression.regressor import with_estimated_drives
 from mindyn.robots.robot import Robot
@@ -231,3 +232,30 @@ def whole_number(value: int, least: int, what: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise InputError(f"{what} must be a whole number of at least {least}, got {value!r}", hint=f"such as {least}")
     return value
+
+
+Purpose = Literal["arm", "payload"]
+
+KNOWN: Final = 1e4
+"""1 / (kg m, kg m^2, ...): how well an arm is known when a motion is to tell its payload."""
+
+
+def known_rows(columns: Columns, purpose: Purpose) -> Array:
+    """(k, p) rows of what is known before the motion, noise of one unit: nothing; or the arm, but for a payload.
+
+    A load on the last link moves the base parameters by K_load phi, and friction is another with it. All that these
+    leave as it is, the left null space of [K_load, K_friction], is known of an arm that was identified before.
+    """
+    require_choice(purpose, get_args(Purpose), "purpose")
+    robot = columns.robot
+    if purpose == "arm":
+        return np.zeros((0, columns.count))
+    if robot.has_dependents:
+        raise InputError(f'robot {robot.name!r} has {robot.dependence}: purpose "payload" is for arms without')
+    K, n = columns.base.matrix, robot.joint_count
+    load = np.arange(PARAMETERS_PER_LINK * (n - 1), PARAMETERS_PER_LINK * n)
+    drives = range(PARAMETERS_PER_LINK * n, K.shape[1])
+    rotor = DRIVE_PARAMETERS.index("rotor_inertia")
+    friction = [k for k in drives if (k - PARAMETERS_PER_LINK * n) % len(DRIVE_PARAMETERS) != rotor]
+    U, s, _ = np.linalg.svd(K[:, [*load, *friction]])
+    return np.asarray(KNOWN * U[:, int((s > 1e-9 * s[0]).sum()) :].T)
