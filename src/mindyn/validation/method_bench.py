@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from signal import SIG_IGN, SIGINT, signal
-from threading import current_thread, main_thread
+from signal import SIG_BLOCK, SIG_SETMASK, SIGINT, pthread_sigmask
 from time import perf_counter, process_time
 from typing import Any
 
@@ -180,15 +179,15 @@ def _repetitions(
 
 @contextmanager
 def _deaf_to_interrupts() -> Iterator[None]:
-    """Processes that are started inside do not hear Ctrl-C, which a terminal sends to all: the first one ends them."""
-    if current_thread() is not main_thread():  # no other thread may set a handler, nor hears Ctrl-C
-        yield
-        return
-    before = signal(SIGINT, SIG_IGN)
+    """Processes that are started inside do not hear Ctrl-C, which a terminal sends to all: the first one ends them.
+
+    The first one itself hears it afterwards: a signal that is blocked waits.
+    """
+    before = pthread_sigmask(SIG_BLOCK, {SIGINT})
     try:
         yield
     finally:
-        signal(SIGINT, before)
+        pthread_sigmask(SIG_SETMASK, before)
 
 
 _KEPT: list[tuple[Bench, tuple[str, ...]]] = []
