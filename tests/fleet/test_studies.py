@@ -187,3 +187,19 @@ def test_templates_say_what_paths_say():
 def test_patterns_that_cannot_serve_are_refused(tmp_path, pattern, words):
     with pytest.raises(InputError, match=words):
         study_fleet(ARM, f"{tmp_path}/{pattern}", tmp_path / "out", treatment=TREATMENT)
+
+
+def test_the_command_writes_the_study(found, logs, out, tmp_path, capsys):
+    from mindyn.cli.fleet import fleet
+
+    found.type.estimate.save(tmp_path / "type.json")
+    pattern = f"{logs}/{{robot_id}}/{{date}}/*.parquet"
+    fleet("planar2", pattern, out, "robot_id,month", settings=tmp_path / "type.json", as_json=True)
+    said = capsys.readouterr()
+    summary = json.loads(said.out)
+    assert (summary["robots"], summary["gathered"]) == (ROBOTS, 0)
+    assert [one["robot"] for one in summary["differences"]] == [one.robot for one in found.differences]
+    assert f"{ROBOTS * LOGS} logs match, 0 of them are to be read" in said.err
+    assert (out / "report.html").exists()
+    with pytest.raises(InputError, match="exclude each other"):
+        fleet("planar2", pattern, out, workers=2, cluster="tcp://127.0.0.1:1")
