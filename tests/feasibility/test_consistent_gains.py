@@ -20,15 +20,16 @@ from mindyn.robots.parts import Link
 
 LOAD = phi_about_origin(4.0, np.array([0.1, -0.2, 0.15]), 0.05 * np.eye(3))
 GAINS = np.array([0.7, 2.5, 1.3])
+DRAWS = 8
 
 
-def runs(noise, count=300):
+def runs(noise, count=300, draw=0):
     robot = with_random_drives(random_robot(31, joints=3, tree=False, gravity=(0.0, 0.0, -9.81)), 31)
     last = robot.links[-1]
     carrying = replace(robot, links=(*robot.links[:-1], Link(last.name, last.phi + LOAD)))
     made = []
     for seed, arm in enumerate((robot, carrying)):
-        samples = exact_samples(arm, count, seed=seed, noise=noise)
+        samples = exact_samples(arm, count, seed=seed + 2 * draw, noise=noise)
         made.append(replace(samples, tau=samples.tau / GAINS))
     return robot, *made
 
@@ -40,14 +41,25 @@ def test_exact_runs_give_the_gains():
 
 
 def test_noisy_runs_give_physical_links_and_gains_that_noise_does_not_make_small():
-    """With signals as columns of the equations, the third gain came out 7.6 % low."""
-    robot, unloaded, loaded = runs(1.0, 60)
-    found = consistent_drive_gains(robot, unloaded, loaded, LOAD, prior="robot", prior_weight=1e-2)
-    plain = drive_gains(robot, unloaded, loaded, LOAD)
-    assert all(consistency_of(found.values[10 * i : 10 * i + 10]).possible for i in range(3))
-    for gains in (found.gains, plain):
-        assert (np.abs(gains.values - GAINS) <= 3 * gains.deviations).all()
-        assert np.abs(gains.values / GAINS - 1).max() < 0.02
+    """With signals as columns of the equations, the third gain came out 7.6 % low.
+
+    Links near true inertials make gains better on average, not in every run: their rms error over several draws of the
+    noise is no larger, and the mean of neither is off by more than its own spread.
+    """
+    errors, deviations = [], []
+    for draw in range(DRAWS):
+        robot, unloaded, loaded = runs(1.0, 60, draw)
+        found = consistent_drive_gains(robot, unloaded, loaded, LOAD, prior="robot", prior_weight=1e-2)
+        plain = drive_gains(robot, unloaded, loaded, LOAD)
+        assert all(consistency_of(found.values[10 * i : 10 * i + 10]).possible for i in range(3))
+        for gains in (found.gains, plain):
+            assert (np.abs(gains.values - GAINS) <= 3 * gains.deviations).all()
+        errors.append([found.gains.values / GAINS - 1, plain.values / GAINS - 1])
+        deviations.append(plain.deviations / GAINS)
+    consistent, free = np.sqrt((np.array(errors) ** 2).mean(axis=(0, 2)))
+    assert consistent <= free
+    spread = np.mean(deviations, axis=0) / np.sqrt(DRAWS)
+    assert (np.abs(np.mean(errors, axis=0)) <= 3 * spread).all()
 
 
 def test_a_load_that_tells_nothing_is_refused():

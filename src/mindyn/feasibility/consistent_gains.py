@@ -2,7 +2,8 @@
 
 gain_j s_j = Y_j B x (unloaded), gain_j s_j = Y_j B x + load torque (loaded): gains are further unknowns beside x, and
 the load's torque is the only one known in N m [Gautier & Briot 2014]. Noise is in the signals, as in `drive_gains`;
-from its gains on, the fit of x and the regression of every signal on its torque take turns.
+from its gains on, the fit of x and the regression of every signal on its torque take turns. What a change of the gain
+would take up is left out of the rows of x (variable projection [Kaufman 1975]): turns that ignore it creep.
 """
 
 from __future__ import annotations
@@ -64,10 +65,10 @@ def consistent_drive_gains(
         (loaded, known_torque(robot, loaded, carrier, np.asarray(phi, dtype=np.float64))),
     ]
     problem, factors = FitProblem(space, prior_of(robot, prior)), _factors(regressor, runs)
-    gains = plain.values
+    gains, beta = plain.values, None
     for _ in range(TURNS):
         # All joints alike: weights from residuals would favour small gains, which make residuals small.
-        information = _information(regressor, factors, gains, len(unloaded) + len(loaded))
+        information = _information(regressor, factors, gains, beta, len(unloaded) + len(loaded))
         x = problem.solve(information, np.ones(robot.joint_count), prior_weight)
         beta, before = space.matrix @ x, gains
         gains = np.array([_gain(R, beta[c]) for R, c in zip(factors, regressor.columns, strict=True)])
@@ -78,8 +79,12 @@ def consistent_drive_gains(
 
 def _gain(R: Array, beta: Array) -> float:
     """1 / h of the least |s - h T|^2, T the torque of model and load."""
-    torque, signal = R[:, :-2] @ beta + R[:, -2], R[:, -1]
-    return float(torque @ torque / (signal @ torque))
+    torque = _torque(R, beta)
+    return float(torque @ torque / (R[:, -1] @ torque))
+
+
+def _torque(R: Array, beta: Array) -> Array:
+    return np.asarray(R[:, :-2] @ beta + R[:, -2])
 
 
 def _factors(regressor: Regressor, runs: list[tuple[Samples, Array]]) -> list[Array]:
@@ -93,9 +98,14 @@ def _factors(regressor: Regressor, runs: list[tuple[Samples, Array]]) -> list[Ar
     return [triangle_of(np.vstack(one)) for one in rows]
 
 
-def _information(regressor: Regressor, factors: list[Array], gains: Array, rows: int) -> Information:
-    """Of Y_j beta = gain_j s_j - load torque."""
+def _information(
+    regressor: Regressor, factors: list[Array], gains: Array, beta: Array | None, rows: int
+) -> Information:
+    """Of Y_j beta = gain_j s_j - load torque, without the part along the torque of the values before."""
     made = [np.column_stack([R[:, :-2], g * R[:, -1] - R[:, -2]]) for R, g in zip(factors, gains, strict=True)]
+    if beta is not None:
+        torques = [_torque(R, beta[columns]) for R, columns in zip(factors, regressor.columns, strict=True)]
+        made = [one - np.outer(T, T @ one) / (T @ T) for one, T in zip(made, torques, strict=True)]
     return Information(
         regressor.robot.joint_names,
         regressor.names,
