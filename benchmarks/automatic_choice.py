@@ -69,7 +69,7 @@ def panda_log():
 def held_out(name):
     """For each title the log and its scored rows."""
     if name == "panda_gaz2019":
-        return {TITLES[name]: (panda_log(), 14480, 20443)}
+        return {TITLES[name]: (panda_log().between(14380, 20544), None, None)}  # stamps jitter: samples are not rows
     file, start, stop = SPLITS[name][1]
     parts = {TITLES[name]: (real_log(name, file), start, stop)}
     if name == "kuka_lwr4":
@@ -79,7 +79,7 @@ def held_out(name):
 
 def scored(found, part):
     log, start, stop = part
-    return 100 * validate(found, log, rows=[(start, stop)]).error.total
+    return 100 * validate(found, log, rows=None if start is None else [(start, stop)]).error.total
 
 
 def fits(robot, logs, chosen):

@@ -2,10 +2,10 @@
 
 Blocks of the training rows are held out in turn. Few large blocks hold out motion unlike the rest, many small ones
 motion like it: errors are compared by their geometric mean over several numbers of blocks. Of a motion that repeats,
-all rows of one phase are held out together, since another period would tell what they hold; but a robot that repeats a
-motion in its log will also be asked for that motion again, so that the error on contiguous blocks counts as much.
-What each fit chose on the way is chosen again without the block, as far as it decides the
-error: the parameters that least squares leaves out.
+all rows of one phase are held out together, since another period would tell what they hold; where phases do not tell
+fits apart, the error on contiguous blocks does: that motion will be asked for again. What each
+fit chose on the way is chosen again without the block, as far as it decides the error: the parameters that least
+squares leaves out.
 """
 
 from __future__ import annotations
@@ -74,10 +74,13 @@ def best_estimator(
     cuts = [rows.blocks_along(line.times, line.length_s), rows.blocks] if line.repeated else [rows.blocks]
     whole = rows.selected(cuts[0])
     candidates = [Candidate("least squares", 1.0, plain, _path(setting)), *_consistent(robot, whole)]
-    errors = [prod(_error(whole, blocks, one.beta) for blocks in cuts) ** (1 / len(cuts)) for one in candidates]
+    errors = [_error(whole, cuts[0], one.beta) for one in candidates]
     good = [k for k, one in enumerate(candidates) if errors[k] <= one.limit * errors[0]]
     # Knowledge first, then the least error.
     taken = min(good, key=lambda k: (candidates[k].limit <= 1.0, errors[k]))
+    if line.repeated:
+        near = [k for k, error in enumerate(errors) if error <= AS_GOOD * min(errors)]
+        taken = min(near, key=lambda k: _error(whole, cuts[1], candidates[k].beta))
     if np.isinf(errors).any():
         taken = min(range(len(errors)), key=errors.__getitem__)
     if np.isinf(errors[taken]):

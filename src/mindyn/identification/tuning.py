@@ -81,14 +81,23 @@ def _essential(trials: Trials, best: Setting, freedom: Freedom) -> Setting:
     are compared over several numbers of blocks, by the geometric mean of their errors. Delay and slow rows,
     which one number of blocks may choose to fit its own noise, are looked at again.
     """
-    foldings = [trials.with_folds(folds) for folds in FOLDINGS]
+    foldings = _foldings(trials)
     best, error = _least_supported(foldings, best)
     for look in (_no_delay, _other_slow_speeds):
         for other in look(best, freedom):
             found, found_error = _least_supported(foldings, other)
             if found_error < error:
                 best, error = found, found_error
+    if trials.timeline.repeated:
+        # Phases are other motions, times the same one again, which will be asked for as well.
+        both = [*foldings, *(one.along_time() for one in foldings)]
+        best, _ = _least_supported(both, best)
     return best
+
+
+def _foldings(trials: Trials) -> list[Trials]:
+    """Several numbers of blocks."""
+    return [trials.with_folds(folds) for folds in FOLDINGS]
 
 
 def _least_supported(foldings: Sequence[Trials], setting: Setting) -> tuple[Setting, float]:
@@ -207,7 +216,7 @@ def loaded(trials: Trials, best: Setting) -> Setting:
     """
     if trials.regressor.load_obstacle() or isinf(trials.score(best).criterion):
         return best
-    foldings = [trials.with_folds(folds) for folds in FOLDINGS]
+    foldings = _foldings(trials)
     taken, reference = best.friction.shapes, trials.reference(best)
     error, found = WORTHWHILE ** len(foldings) * _error(foldings, best), best
     for count in range(1, len(LOAD_SHAPES) + 1):
@@ -249,6 +258,12 @@ def _braking(trials: Trials, setting: Setting) -> Setting | None:
 
 
 def _shapes(trials: Trials, best: Setting) -> Setting:
+    """Further friction laws, one after another, while they predict better over several numbers of blocks.
+
+    A law of the speed is freedom at every joint, and one that fits the speeds of its own log may be far off at others.
+    """
+    foldings = _foldings(trials)
+    worthwhile, error = WORTHWHILE ** len(foldings), _error(foldings, best)
     loaded = len([name for name in best.friction.shapes if name in LOAD_SHAPES])
     for _ in range(MOST_SHAPES - loaded):
         taken = best.friction.shapes
@@ -257,8 +272,8 @@ def _shapes(trials: Trials, best: Setting) -> Setting:
             for name in SHAPES
             if name not in taken
         ]
-        moved = _better(trials, best, others, WORTHWHILE)
-        if moved is best:
+        errors = [_error(foldings, one) for one in others]
+        if not min(errors) < worthwhile * error:
             break
-        best = moved
+        error, best = min(errors), others[errors.index(min(errors))]
     return best
