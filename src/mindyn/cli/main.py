@@ -53,8 +53,8 @@ EXAMPLES: Final[Mapping[str, Mapping[str, str]]] = {
         "check": "check run1",
         "report": "report run1 run2 --validate other.csv",
         "payload": "payload run1 loaded.csv",
-        "contact": "contact run1 pushed.csv --free run2.csv --plot contact.html",
-        "fleet": "fleet arm.urdf 's3://bucket/{robot_id}/{date}/*.parquet' --out fleet",
+        "contact": "contact run1 pushed.csv --free run2.csv",
+        "fleet": "fleet arm.urdf 'logs/{robot_id}/*.parquet' --out fleet",
     },
     "Use it": {"export": "export run1 --to urdf --out model.urdf"},
     "Methods": {
