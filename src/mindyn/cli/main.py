@@ -28,7 +28,7 @@ COMMANDS: Mapping[str, str] = {
     "identify": "Identify the dynamic parameters of a robot from its logs.",
     "fleet": "Study all logs of many robots of one type: estimates of each, who differs from the type, who drifts.",
     "tests": "Plan Yoshida's simple tests, simulate them, or identify a robot from their logs.",
-    "compare": "Compare identification methods on a simulated robot: bias, spread, time, number of tests.",
+    "compare": "Compare identification methods on a simulated robot, or with --logs on recorded logs.",
     "check": "Judge an estimate: possible, consistent, plausible? The exit code is 3 when the answer is no.",
     "payload": "The load that a run carried, from an estimate of the arm without it.",
     "contact": "Where an arm was touched in a log: joints, direction and link, from an estimate of the arm.",
