@@ -142,6 +142,7 @@ def identify(
     if feasibility.refuted:
         say(f"note: {NOT_AN_ARM}")
     said = {note for log in whole for note in log.notes}
+    said |= set() if as_json else {unfit_for(found)}  # the headline of the answer
     say_notes([note for note in dict.fromkeys(found.notes) if str(note) not in said], verbose=verbose)
     if as_json:
         typer.echo(json.dumps(_data(found, verdict, feasibility), indent=1))
