@@ -36,6 +36,8 @@ MOST_DROPPED: Final = 0.6
 LEFT_OUT_TOGETHER: Final[tuple[tuple[Kind, ...], ...]] = (("rotor",), ("offset",), ("rotor", "offset"))
 """Kinds of parameters that an arm may do without: rotors that its links' inertia stands in for, offsets of friction."""
 DELAY_STEPS: Final = 12
+MATTERS: Final = 0.9
+"""Part to which a delay lowers the error that is taken before friction is looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +59,16 @@ def tuned(trials: Trials, start: Setting, freedom: Freedom, progress: Progress) 
         best = _filters(timed, best, freedom)
         progress(_line("filter", timed, best))
         if freedom.delay:
-            best = _delay(timed, best)
-            progress(_line("delay", timed, best))
+            # A delay that matters comes first: friction that turns over early or late would stand in for it.
+            moved = _delay(timed, best)
+            best = moved if timed.score(moved).criterion < MATTERS * timed.score(best).criterion else best
         if freedom.friction:
             best = _better(timed, best, _directions(best), 1.0)
             best = _better(timed, best, [changed(best, slow_speed=v) for v in SLOW_SPEEDS], WORTHWHILE)
             progress(_line("friction", timed, best))
+        if freedom.delay:
+            best = _delay(timed, best)
+            progress(_line("delay", timed, best))
     if freedom.friction:
         best = _shapes(trials, loaded(trials, best))
         progress(_line("friction shape", trials, best))
