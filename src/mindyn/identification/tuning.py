@@ -29,6 +29,9 @@ SLOW_SPEEDS: Final = (None, 0.01, 0.02, 0.05)
 """Rows of a joint that is not faster, rad/s, are left out of the fit: stiction there is no function of the speed."""
 WORTHWHILE: Final = 0.995
 """A setting that adds freedom is taken when it lowers the error to less than this part."""
+WORTHWHILE_LOAD: Final = 0.98
+"""The same of friction that grows with the load, one or two parameters at every joint, which gears either have by much
+or not at all."""
 MOST_SHAPES: Final = 2
 FOLDINGS: Final = (3, 4, 5, 8)
 MOST_DROPPED: Final = 0.6
@@ -224,13 +227,13 @@ def loaded(trials: Trials, best: Setting) -> Setting:
         return best
     foldings = _foldings(trials)
     taken, reference = best.friction.shapes, trials.reference(best)
-    error, found = WORTHWHILE ** len(foldings) * _error(foldings, best), best
+    error, found = WORTHWHILE_LOAD ** len(foldings) * _error(foldings, best), best
     for count in range(1, len(LOAD_SHAPES) + 1):
         shapes = (*taken, *LOAD_SHAPES[:count])
         wanted = replace(best, friction=replace(best.friction, shapes=shapes, reference=reference))
         one = _braking(trials, wanted)
         if one is not None and (now := _error(foldings, one)) < error:
-            error, found = WORTHWHILE ** len(foldings) * now, one
+            error, found = WORTHWHILE_LOAD ** len(foldings) * now, one
     if found is best:
         return best
     return replace(found, friction=replace(found.friction, reference=trials.reference(found)))
