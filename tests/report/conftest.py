@@ -1,0 +1,54 @@
+"""Chromium, and a report opened in it: nothing may go wrong or be asked for on the way."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+from reported_arms import arm, estimate_of, everything
+
+import mindyn
+
+DESKTOP = (1280, 900)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if found is None:
+        pytest.skip("no chromium is found on the path")
+    with sync_api.sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    robot = arm()
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    mindyn.write_report(path, estimate_of(robot), **everything(robot))
+    return path
+
+
+@pytest.fixture
+def open_page(browser, report):
+    """Opens the report; at the end, nothing may have gone wrong or been asked for."""
+    contexts, trouble = [], []
+
+    def opened(size=DESKTOP, theme="light", path=report):
+        context = browser.new_context(viewport={"width": size[0], "height": size[1]}, color_scheme=theme)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: trouble.append(message.text) if message.type != "info" else None)
+        page.on("pageerror", lambda error: trouble.append(str(error)))
+        page.on("dialog", lambda dialog: trouble.append(dialog.message))
+        page.on("request", lambda request: trouble.append(request.url) if request.url != path.as_uri() else None)
+        page.goto(path.as_uri())
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert trouble == []
