@@ -25,6 +25,7 @@ OF_ROBOTS = {
     "identify": ("log.csv",),
     "compare": ("--repetitions", "1", "--workers", "1"),
     "tests": (".",),
+    "fleet": ("{robot_id}/*.csv", "--out", "fleet"),
 }
 """Commands that take a robot, and what they need behind it."""
 BEFORE_THE_ROBOT = {"tests": ("plan",), "log": ("table.csv",)}

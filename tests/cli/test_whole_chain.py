@@ -16,7 +16,7 @@ UR5 = Path(os.environ.get("MINDYN_ROBOT_FILES", "/nonexistent")) / (
 WRITTEN = (
     "motion",
     "run1.csv",
-    "result/report.html",
+    "result/estimate.json",
     "contact.html",
     "identified.urdf",
     "model.c",

@@ -52,7 +52,9 @@ SHIFTS_S: Final = (-0.06, -0.04, 0.04, 0.06)
 """s by which the torque of one joint is tried to be late; soft joints and friction look up to 25 ms late too."""
 LATE_S: Final = 0.02
 LATE: Final = 1.4
-"""How many times the product over joints of mean squared residuals falls where one is late."""
+"""How many times the product over joints of mean squared residuals falls where one is late ..."""
+SURE: Final = 3.0
+"""... and by how many standard deviations of its logarithm, 2 / sqrt(rows), in a log of few rows."""
 REWEIGHTINGS: Final = 2
 LEAST_NOISE: Final = 1e-4
 """Part of a joint's torque that residuals count for at least."""
@@ -84,6 +86,12 @@ class _Smooth:
             left = ((tau - self.Y @ beta) ** 2).mean(axis=0)
             weights = 1 / np.maximum(left, LEAST_NOISE**2 * (tau**2).mean(axis=0) + 1e-300)
         return np.asarray(left)
+
+    @property
+    def freedom(self) -> float:
+        """Rows of a joint less its share of the parameters."""
+        rows, joints = self.tau.shape
+        return max(1.0, rows - np.linalg.matrix_rank(self.normal) / joints)
 
     @property
     def normal(self) -> Array:
@@ -195,8 +203,7 @@ def _at(tau: Array, places: NDArray[np.floating[Any]], segments: NDArray[np.int6
 
 
 def _unfollowed(smooth: _Smooth) -> Iterator[tuple[str, str]]:
-    rows, joints = smooth.tau.shape
-    freedom = max(1.0, rows - np.linalg.matrix_rank(smooth.normal) / joints)
+    freedom = smooth.freedom
     left = (smooth.residuals**2).sum(axis=0) / freedom
     whole = smooth.tau.var(axis=0)
     shares = left / np.maximum(whole, 1e-300)
@@ -212,6 +219,7 @@ def _late(found: Estimate, smooth: _Smooth) -> Iterator[tuple[str, str]]:
     n = smooth.tau.shape[1]
     if n < 2:
         return
+    least = max(LATE, float(np.exp(2 * SURE / np.sqrt(smooth.freedom))))
     shifts, gains = np.zeros(n), np.ones(n)
     stay = smooth.left(smooth.tau)
     for joint in range(n):
@@ -222,9 +230,9 @@ def _late(found: Estimate, smooth: _Smooth) -> Iterator[tuple[str, str]]:
             if gain > gains[joint]:
                 shifts[joint], gains[joint] = seconds, gain
     for joint, name in enumerate(found.regressor.joint_names):
-        others = float(np.median(np.delete(np.where(gains > LATE, shifts, 0.0), joint)))
+        others = float(np.median(np.delete(np.where(gains > least, shifts, 0.0), joint)))
         late = shifts[joint] - others
-        if gains[joint] > LATE and abs(late) >= LATE_S:
+        if gains[joint] > least and abs(late) >= LATE_S:
             word = "behind" if late > 0 else "ahead of"
             yield (
                 f"the torque of joint {name} is about {1000 * abs(late):.0f} ms {word} its motion, unlike the others'",
