@@ -68,7 +68,8 @@ def test_patterns_name_several(both):
         "s3://logs/arm 1/run 1.parquet",
     ]
     assert [one.place for one in matching(f"{both}/run [0].parquet")] == [both / "run 0.parquet"]
-    assert len({one.version for one in matching("s3://logs/**/*.parquet")}) == 2
+    deep = [one for one in matching("s3://logs/**/run ?.parquet") if "/arm 1/" in str(one.place)]
+    assert len({one.version for one in deep}) == 2
     with pytest.raises(LogError, match="nothing lies at"):
         given_places(["s3://logs/none/*.parquet"])
 
