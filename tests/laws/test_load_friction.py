@@ -72,7 +72,7 @@ def test_exported_c_has_the_formula(arm, tmp_path):
     subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", library, tmp_path / "arm.c", "-lm"], check=True)
     out = np.empty(6)
     pointer = ctypes.POINTER(ctypes.c_double)
-    function = ctypes.CDLL(str(library)).inverse_dynamics
+    function = ctypes.CDLL(str(library)).arm_inverse_dynamics
     q, qd, qdd = (np.ascontiguousarray(one[0]) for one in (Q, QD, QDD))
     function(*(one.ctypes.data_as(pointer) for one in (q, qd, qdd, out)))
     assert_close(out, torque(arm, Q[:1], QD[:1], QDD[:1])[0], SAME_ALGEBRA)
