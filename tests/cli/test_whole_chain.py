@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
-import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "benchmarks"))
-from whole_chain import commands, run  # noqa: E402
+spec = importlib.util.spec_from_file_location("whole_chain", ROOT / "benchmarks" / "whole_chain.py")
+whole_chain = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(whole_chain)
+commands, run = whole_chain.commands, whole_chain.run
 
 UR5 = Path(os.environ.get("MINDYN_ROBOT_FILES", "/nonexistent")) / (
     "ros-industrial/xacro_generated/universal_robots/ur_description/urdf/ur5.urdf"
