@@ -91,7 +91,7 @@ class _Smooth:
     def freedom(self) -> float:
         """Rows of a joint less its share of the parameters."""
         rows, joints = self.tau.shape
-        return max(1.0, rows - np.linalg.matrix_rank(self.normal) / joints)
+        return max(1.0, rows - float(np.linalg.matrix_rank(self.normal)) / joints)
 
     @property
     def normal(self) -> Array:
