@@ -90,8 +90,8 @@ class _Smooth:
     @property
     def freedom(self) -> float:
         """Rows of a joint less its share of the parameters."""
-        rows, joints = self.tau.shape
-        return max(1.0, rows - float(np.linalg.matrix_rank(self.normal)) / joints)
+        rows, joints = map(int, self.tau.shape)
+        return max(1.0, rows - int(np.linalg.matrix_rank(self.normal)) / joints)
 
     @property
     def normal(self) -> Array:
