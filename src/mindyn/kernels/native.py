@@ -75,4 +75,6 @@ def _target_machine(machine: Machine) -> binding.TargetMachine:
 
 @lru_cache(maxsize=1)
 def _linker(number: int) -> binding.LLJIT:  # noqa: ARG001 - a new one for every number
-    return binding.create_lljit_compiler(_target_machine(host()))
+    # JITLink lays a library out in one piece. The older linker maps its sections one by one, and where another mapping
+    # lies between them code can be further than 2 GB from its constants, which ends the process.
+    return binding.create_lljit_compiler(_target_machine(host()), use_jit_link=True)
