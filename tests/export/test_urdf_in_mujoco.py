@@ -72,3 +72,35 @@ def test_a_forced_robot_says_what_was_left_out_in_the_file(source, tmp_path):
     ):
         assert words in text
         assert any(words in one for one in said)
+
+
+FINGERS = """<joint name="grasp" type="prismatic"><parent link="tool"/><child link="finger"/><origin xyz="0.05 0 0"/>
+<axis xyz="0 1 0"/><limit lower="0" upper="0.04" effort="9" velocity="2"/></joint>
+<link name="finger"><inertial><origin xyz="0.01 0 0"/><mass value="{mass}"/>
+<inertia ixx="1e-4" ixy="0" ixz="0" iyy="1e-4" iyz="0" izz="1e-4"/></inertial></link>
+<joint name="pad" type="fixed"><parent link="finger"/><child link="tip"/></joint><link name="tip"/>
+<joint name="other" type="prismatic"><parent link="tool"/><child link="thumb"/><origin xyz="0.05 0 0" rpy="0 0 0.3"/>
+<axis xyz="0 -1 0"/><limit lower="0" upper="0.04" effort="9" velocity="2"/><mimic joint="grasp"/></joint>
+<link name="thumb">{thumb}</link></robot>"""
+THUMB = '<inertial><mass value="0.1"/><inertia ixx="1e-4" ixy="0" ixz="0" iyy="1e-4" iyz="0" izz="1e-4"/></inertial>'
+
+
+@pytest.mark.parametrize(("finger", "thumb", "stays"), [(0.2, THUMB, True), (40.0, THUMB, False), (0.2, "", False)])
+def test_mujoco_has_the_torques_of_a_robot_with_held_joints(source, tmp_path, finger, thumb, stays):
+    """What held joints move keeps its inertials; where no body would be left, the joints become fixed."""
+    pytest.importorskip("mujoco")
+    source.write_text(ARM.replace("</robot>", FINGERS.format(mass=finger, thumb=thumb)))
+    held = {"grasp": 0.03} | ({"other": 0.03} if stays else {})  # else held since it mimics
+    stated = mindyn.load_robot(source, lock=held)
+    phi = (stated.links[0].phi, np.array([3.0, 0.4, 0.02, 0.1, 0.05, -0.003, 0.12, -0.015, 0.001, 0.13]))
+    links = tuple(replace(link, phi=one) for link, one in zip(stated.links, phi, strict=True))
+    found = replace(stated, links=links)
+    path = tmp_path / "found.urdf"
+    mindyn.write_urdf(found, path, source=source, meshes=False)
+    kinds = {joint.get("name"): joint.get("type") for joint in parse_xml(path.read_text(), path.name).findall("joint")}
+    assert (kinds["grasp"], kinds["other"]) == ("prismatic" if stays else "fixed",) * 2
+    again = mindyn.load_robot(path, lock=held if stays else {})
+    assert_close(again.phi, found.phi, PUBLISHED_FILE)
+    q, qd, qdd = np.random.default_rng(0).uniform(-1, 1, (3, 20, 2))
+    expected = mindyn.compile_model(found).inverse_dynamics(q, qd, qdd)
+    assert_close(mujoco_torques(found, path, q, qd, qdd), expected, PUBLISHED_FILE)

@@ -8,26 +8,24 @@ has the rest of the sum. The edited text is read again, and has to give the valu
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 from xml.etree.ElementTree import Comment, Element, SubElement
 
 import numpy as np
 
-from mindyn.algebra.inertia import consistency_of, mass_com_inertia
+from mindyn.algebra.inertia import mass_com_inertia
 from mindyn.algebra.values import Array
 from mindyn.errors import ExportError, RobotError, listed
 from mindyn.escaping import xml_document
+from mindyn.export.held_bodies import less_held, on_held_joints
 from mindyn.export.writing import comment_text, held_joints, joint_side, require_same_arm, written
 from mindyn.notation import PARAMETERS_PER_LINK
 from mindyn.robots.assembly import assemble
-from mindyn.robots.description import Description, FixedJoint
 from mindyn.robots.files import comments_above, read_text
 from mindyn.robots.mjcf_reader import read_mjcf
 from mindyn.robots.mjcf_source import included_mjcf
-from mindyn.robots.parts import Link
 from mindyn.robots.robot import Robot
 from mindyn.robots.snapping import Snapper
 
@@ -57,8 +55,8 @@ def edited_mjcf(
     said += [*_settings(root), *_gravity(root, robot, stated)]
     bodies, joints = _named_elements(root)
     described = read_mjcf(path, Snapper(active=True), xml_document(root, as_it_stands=True))
-    held = _on_held_joints(described, robot.selection.lock)
-    wanted = _inertials(robot, described, held, path.name)
+    held = on_held_joints(described, robot.selection.lock)
+    wanted = less_held(robot, described, held, path.name)
     _edit_bodies(bodies, wanted, stated, held)
     torques = _edit_joints(joints, robot, stated)
     _require_read_back(robot, path, xml_document(root, as_it_stands=True), wanted, torques)
@@ -91,49 +89,9 @@ def _named_elements(root: Element) -> tuple[dict[str, Element], dict[str, Elemen
     )
 
 
-def _inertials(robot: Robot, described: Description, held: set[str], file: str) -> dict[str, Array]:
-    """phi for each moving link, less what bodies on held joints keep."""
-    known = {link.name: link.phi for link in robot.links if link.phi is not None}
-    if not held:
-        return known
-    unknown = [link.name for link in described.links if link.name in held and link.phi is None]
-    if unknown:
-        raise ExportError(
-            f"{file} states no inertials for {listed(unknown)}, on joints that the robot holds",
-            hint="state them in the file: they keep them, and the rest goes to the body that carries them",
-        )
-    alone = [link if link.name in held else Link(link.name, np.zeros(PARAMETERS_PER_LINK)) for link in described.links]
-    kept = assemble(replace(described, links=tuple(alone)).selected(robot.selection))
-    rest = {}
-    for link in kept.links:
-        assert link.phi is not None
-        if link.name not in known:
-            continue
-        rest[link.name] = known[link.name] - link.phi
-        verdict = consistency_of(rest[link.name])
-        if link.phi.any() and not verdict.possible:
-            raise ExportError(
-                f"bodies on held joints weigh {link.phi[0]:.4g} kg in {file}; without them {link.name!r}, identified "
-                f"with {known[link.name][0]:.4g} kg, is no body: {verdict.reason}",
-                hint="give those bodies lighter inertials in the file, or take their joints out",
-            )
-    return rest
-
-
-def _on_held_joints(described: Description, lock: Mapping[str, float]) -> set[str]:
-    """Links that move in the file by a joint that is held, alone or with their carrier."""
-    above = {joint.child: joint for joint in described.joints}
-
-    def held(name: str) -> bool:
-        joint = above.get(name)
-        if isinstance(joint, FixedJoint) and not joint.held:
-            return held(joint.parent)
-        return joint is not None and joint.name in lock
-
-    return {link.name for link in described.links if held(link.name)} if lock else set()
-
-
-def _edit_bodies(bodies: Mapping[str, Element], wanted: Mapping[str, Array], stated: Robot, held: set[str]) -> None:
+def _edit_bodies(
+    bodies: Mapping[str, Element], wanted: Mapping[str, Array], stated: Robot, held: Collection[str]
+) -> None:
     for name, phi in wanted.items():
         if name in bodies:
             _set_inertial(bodies[name], phi)

@@ -1,20 +1,24 @@
 """Editing a URDF: inertials and joint friction replaced, all else (visuals, meshes, limits, frames) left as it is.
 
 mindyn takes links behind fixed joints as parts of the link that carries them, and identifies their sum. That sum is
-written on the carrier, and inertials of links fixed to it are taken out: no reader can then count them twice.
+written on the carrier, and inertials of links fixed to it are taken out: no reader can then count them twice. Links on
+joints that the robot holds still move in the file: they keep the file's inertials, and their carrier has the rest of
+the sum. Where the file states none, or no body would be left, those joints become fixed ones where they are held.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from xml.etree.ElementTree import Comment, Element, SubElement
 
-import numpy as np
-
+from mindyn.algebra.poses import Pose
+from mindyn.algebra.rotations import to_rpy
+from mindyn.algebra.values import Array
+from mindyn.errors import ExportError
 from mindyn.escaping import xml_document
-from mindyn.export.writing import comment_text, held_joints, inertial_of, joint_side, require_same_arm
-from mindyn.notation import PARAMETERS_PER_LINK
+from mindyn.export.held_bodies import held_places, less_held, on_held_joints
+from mindyn.export.writing import comment_text, held_joints, inertial_of, joint_side, require_same_arm, written
 from mindyn.robots.assembly import assemble
 from mindyn.robots.files import comments_above, parse_xml, read_text
 from mindyn.robots.parts import Link
@@ -32,37 +36,51 @@ def edited_urdf(robot: Robot, source: str | Path, notes: Sequence[str] = (), *, 
     """
     text = read_text(Path(source))
     root = parse_xml(text, str(source), comments=True)
-    stated = assemble(read_urdf(text, Snapper(active=True)).selected(robot.selection))
+    described = read_urdf(text, Snapper(active=True))
+    stated = assemble(described.selected(robot.selection))
     require_same_arm(robot, stated, str(source))
+    said = held_joints(robot)
+    held = on_held_joints(described, robot.selection.lock)
+    try:
+        bodies = less_held(robot, described, held, str(source))
+    except ExportError as refused:
+        bodies, held = less_held(robot, described, {}, str(source)), {}
+        places = held_places(described, robot.selection.lock)
+        _fix_joints(root, places)
+        said = [f"Fixed where they were held, since {refused.message}: {', '.join(places)}."]
     # What is fixed to the root does not move: nothing is known of it, so it stays.
-    _edit_links(root, robot, {frame.name for frame in stated.frames if frame.link != stated.root.name})
+    carried = {frame.name for frame in stated.frames if frame.link != stated.root.name}
+    _edit_links(root, bodies, carried - set(held))
     _edit_joints(root, robot)
     if not meshes:
         _take_out_meshes(root)
-    root.insert(0, Comment(comment_text([SUMMED, *held_joints(robot), *notes])))
+    root.insert(0, Comment(comment_text([SUMMED, *said, *notes])))
     root[0].tail = "\n  "
     return xml_document(root, declaration=True, as_it_stands=True, above=comments_above(text))
 
 
-def _edit_links(root: Element, robot: Robot, carried: set[str]) -> None:
+def _edit_links(root: Element, bodies: Mapping[str, Array], carried: set[str]) -> None:
     """New inertials on the moving links; none on the links that they carry, since the sum counts those."""
-    bodies = {link.name: link for link in robot.links}
-    held = {
-        child.get("link")
-        for joint in root.findall("joint")
-        if joint.get("name") in robot.selection.lock
-        for child in joint.findall("child")
-    }
     for element in root.findall("link"):
         name = element.get("name", "")
         if name in bodies:
-            _replace_inertial(element, bodies[name])
-        elif name in carried & held:
-            # Without a word on its mass a body that moves in the file would be unknown.
-            _replace_inertial(element, Link(name, np.zeros(PARAMETERS_PER_LINK)))
+            _replace_inertial(element, Link(name, bodies[name]))
         elif name in carried:
             for inertial in element.findall("inertial"):
                 element.remove(inertial)
+
+
+def _fix_joints(root: Element, places: Mapping[str, Pose]) -> None:
+    """Joints as fixed ones, with what a fixed joint has alone: origin, parent, child."""
+    for element in root.findall("joint"):
+        pose = places.get(element.get("name", ""))
+        if pose is None:
+            continue
+        element.set("type", "fixed")
+        for part in list(element):
+            if part.tag not in ("parent", "child"):
+                element.remove(part)
+        SubElement(element, "origin", xyz=written(pose.translation), rpy=written(to_rpy(pose.rotation)))
 
 
 def _replace_inertial(element: Element, link: Link) -> None:

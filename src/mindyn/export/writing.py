@@ -97,7 +97,7 @@ def joint_side(drive: Drive) -> tuple[float, float, float]:
 def held_joints(robot: Robot) -> list[str]:
     """A sentence on joints that move in the file and not in the robot."""
     held = ", ".join(f"{name} = {position:g}" for name, position in robot.selection.lock.items())
-    return [f"Right where these joints are held, counted with the link they are on: {held}."] if held else []
+    return [f"Right where these joints are held: {held}; what they move keeps its inertials."] if held else []
 
 
 def require_same_arm(robot: Robot, stated: Robot, source: str) -> None:
