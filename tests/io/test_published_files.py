@@ -211,6 +211,13 @@ def test_mjcf_without_its_meshes_loads_where_inertials_are_stated(tmp_path):
     assert any("unknown without them is the inertia of: upper" in str(note) for note in unknown.notes)
 
 
+def test_gravity_that_the_file_disables_is_none(tmp_path):
+    text = """<mujoco><option gravity="0 0 -3.7"><flag gravity="{}"/></option><worldbody><body><joint axis="0 1 0"/>
+    <geom size="0.1" pos="0.3 0 0"/></body></worldbody></mujoco>"""
+    assert load_robot(mjcf(tmp_path, text.format("disable"))).gravity.tolist() == [0, 0, 0]
+    assert load_robot(mjcf(tmp_path, text.format("enable"))).gravity.tolist() == [0, 0, -3.7]
+
+
 def test_copies_are_counted_before_they_are_made(tmp_path):
     inner = '<body><joint axis="0 0 1"/><geom size="0.1"/></body>'
     copies = f'<replicate count="1000"><replicate count="1e6">{inner}</replicate></replicate>'

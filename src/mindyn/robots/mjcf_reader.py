@@ -12,6 +12,7 @@ import numpy as np
 from mindyn.algebra.inertia import phi_about_origin
 from mindyn.algebra.poses import IDENTITY, Pose
 from mindyn.algebra.rotations import about_axis, from_quaternion
+from mindyn.algebra.values import Array
 from mindyn.errors import MissingExtraError, RobotFileError, shortened
 from mindyn.notation import PARAMETERS_PER_LINK
 from mindyn.notes import Note, grouped
@@ -76,12 +77,17 @@ class _MjcfReader:
             file_name or fallback_name,
             tuple(self.links),
             tuple(self.joints),
-            self.model.opt.gravity,
+            self.gravity(),
             frames=tuple(self.sites()),
             drives=tuple(self.drives),
             mimics=tuple(mimics),
             notes=grouped([*self.source.notes, *notes, *self.snap.notes], SUMMARIES),
         )
+
+    def gravity(self) -> Array:
+        """As the simulation has it: none where the file's flag disables it."""
+        disabled = int(self.model.opt.disableflags) & int(self.mujoco.mjtDisableBit.mjDSBL_GRAVITY)
+        return np.zeros(3) if disabled else np.array(self.model.opt.gravity)
 
     def equalities(self) -> tuple[list[Mimic], int]:
         """Joints that follow another linearly, and the number of equalities that say anything else.

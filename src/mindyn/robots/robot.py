@@ -133,7 +133,8 @@ class Robot(Value, Shown):
             if mimic.of not in self.joint_names:
                 raise RobotError(
                     f"joint {mimic.joint!r} mimics {mimic.of!r}, which is no joint of the robot; its joints are: "
-                    f"{', '.join(self.joint_names)}"
+                    f"{', '.join(self.joint_names)}",
+                    hint=f"mend the name in the file, or hold the joint: --lock {mimic.joint}=0",
                 )
         if repeated := duplicates(mimic.joint for mimic in self.mimics):
             raise RobotError(f"a joint mimics one other; {repeated[0]!r} is stated to mimic several")

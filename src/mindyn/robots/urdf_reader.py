@@ -104,7 +104,10 @@ class _UrdfReader:
         what = f"inertial of link {link!r}"
         mass, inertia = element.find("mass"), element.find("inertia")
         if mass is None or inertia is None:
-            raise RobotFileError(f"the {what} needs <mass> and <inertia>; nothing is assumed in their place")
+            raise RobotFileError(
+                f"the {what} needs <mass> and <inertia>; nothing is assumed in their place",
+                hint="add what is missing, or remove the <inertial>: a link without one counts as not described",
+            )
         # An inertial frame is a measured pose, not drawn geometry: it is read as written.
         X = self.pose(element, what, Snapper(active=False))
         entries = [number(inertia.get(k), f"{what}, {k}") for k in ("ixx", "ixy", "iyy", "ixz", "iyz", "izz")]
