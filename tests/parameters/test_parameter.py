@@ -7,7 +7,12 @@ from dataclasses import replace
 import pytest
 
 from mindyn.identifiability.base_sets import base_parameters
-from mindyn.parameters.parameter import joint_side_parameters, parameters_of_base, standard_parameters
+from mindyn.parameters.parameter import (
+    friction_parameter,
+    joint_side_parameters,
+    parameters_of_base,
+    standard_parameters,
+)
 from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import Regressor, with_estimated_drives
 from mindyn.robots.loading import bundled_robots, load_robot
@@ -34,6 +39,15 @@ def test_a_geared_motor_of_a_prismatic_joint_turns(ratio, side, expected):
     found = {one.name: one.unit for one in standard_parameters(driven, drives=True)}
     assert {kind: found[f"{kind}{number}"] for kind in expected} == expected
     assert [one.unit for one in joint_side_parameters(driven, joint.name)] == ["N s/m", "N"]
+
+
+def test_further_friction_has_the_units_of_its_law():
+    robot = load_robot("scara")
+    (slides,) = [one.name for one in robot.joints if one.kind == "prismatic"]
+    turns = robot.joint_names[0]
+    units = {"root": ("N m s^0.5", "N s^0.5/m^0.5"), "cubic": ("N m s^3", "N s^3/m^3"), "stribeck": ("N m", "N")}
+    for shape, expected in units.items():
+        assert tuple(friction_parameter(robot, joint, shape).unit for joint in (turns, slides)) == expected
 
 
 @pytest.mark.parametrize("name", bundled_robots())

@@ -71,14 +71,9 @@ class Rates:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LinkedRates:
-    """Rates of what follows from several joints, as dependent joints do: (rows @ rate - middle) / half.
+class _DependentRates:
+    """Rates of c joints that follow from others, told from -1 to 1 within their limits: (rate - middle) / half."""
 
-    rows  (c, n)
-    """
-
-    order: int
-    rows: Array
     middle: Array
     half: Array
     names: tuple[str, ...]
@@ -89,6 +84,17 @@ class LinkedRates:
     def labels(self) -> list[str]:
         """See `Constraint`."""
         return list(self.names)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LinkedRates(_DependentRates):
+    """Rates that are linear in those of several joints: rows @ rate.
+
+    rows  (c, n)
+    """
+
+    order: int
+    rows: Array
 
     def values(self, state: State) -> Array:
         """See `Constraint`."""
@@ -101,24 +107,14 @@ class LinkedRates:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SolvedRates:
-    """Rates of dependent joints of loops that are solved for: (rate - middle) / half.
+class SolvedRates(_DependentRates):
+    """Rates of dependent joints of loops that are solved for.
 
     kernel  gives them at (q, qd, ...), as many inputs as they need; `slopes` their derivatives by each of these
     """
 
     kernel: Kernel
     slopes: Kernel
-    middle: Array
-    half: Array
-    names: tuple[str, ...]
-
-    two_sided = True
-
-    @property
-    def labels(self) -> list[str]:
-        """See `Constraint`."""
-        return list(self.names)
 
     def values(self, state: State) -> Array:
         """See `Constraint`."""

@@ -89,7 +89,7 @@ def _solved_rates(robot: Robot, limits: MotionLimits) -> list[SolvedRates]:
         middle = dependent.middle[limited] if order == 0 else np.zeros(len(names))
         labels = tuple(f"{('position', 'velocity', 'acceleration')[order]} of {name}" for name in names)
         kernels = kernel_for(robot, function), kernel_for(robot, slopes, matrices=matrices)
-        made.append(SolvedRates(*kernels, middle, np.maximum(half[limited], STILL), labels))
+        made.append(SolvedRates(middle, np.maximum(half[limited], STILL), labels, *kernels))
     return made
 
 
@@ -118,7 +118,7 @@ def _dependent_rates(robot: Robot, affine: AffineClosure, limits: MotionLimits) 
         of = [numbers[k] for k in limited]
         middle = dependent.middle[limited] - affine.offset[of] if order == 0 else np.zeros(len(of))
         labels = tuple(f"{('position', 'velocity', 'acceleration', 'jerk')[order]} of {names[k]}" for k in limited)
-        made.append(LinkedRates(order, affine.matrix[of], middle, np.maximum(half[limited], STILL), labels))
+        made.append(LinkedRates(middle, np.maximum(half[limited], STILL), labels, order, affine.matrix[of]))
     return made
 
 
@@ -133,7 +133,7 @@ def _open_loops(robot: Robot, affine: AffineClosure, limits: MotionLimits) -> Li
         rows.append(row)
         middles.append((np.floor(angle / pi) + 0.5) * pi - at_zero)
     labels = tuple(f"opening of {loop.name}" for loop in robot.loops)
-    return LinkedRates(0, np.array(rows), np.array(middles), np.full(len(rows), pi / 2 - OPENING), labels)
+    return LinkedRates(np.array(middles), np.full(len(rows), pi / 2 - OPENING), labels, 0, np.array(rows))
 
 
 def _corner(robot: Robot, loop: Loop, affine: AffineClosure) -> tuple[Array, float]:

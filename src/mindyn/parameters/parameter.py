@@ -11,7 +11,7 @@ import numpy as np
 from mindyn.notation import DRIVE_PARAMETERS, LINK_PARAMETER_UNITS, LINK_PARAMETERS
 from mindyn.parameters.base import BaseParameters
 from mindyn.parameters.labels import DRIVE_SYMBOLS
-from mindyn.robots.friction_laws import LOAD_SHAPES
+from mindyn.robots.friction_laws import FRICTION_LAWS, LOAD_SHAPES
 from mindyn.robots.parts import Drive
 from mindyn.robots.robot import Robot
 
@@ -20,8 +20,8 @@ FRICTION_KINDS: Final[tuple[Kind, ...]] = ("viscous", "coulomb", "friction", "jo
 """Kinds of parameters that take power from the motion."""
 _DRIVE_KINDS: Final[Mapping[str, tuple[Kind, tuple[str, str]]]] = {
     "rotor_inertia": ("rotor", ("kg m^2", "kg")),
-    "viscous": ("viscous", ("N m s", "N s/m")),
-    "coulomb": ("coulomb", ("N m", "N")),
+    "viscous": ("viscous", FRICTION_LAWS["speed"].unit),
+    "coulomb": ("coulomb", FRICTION_LAWS["direction"].unit),
     "offset": ("offset", ("N m", "N")),
 }
 """Kind and unit of a drive's parameters; the unit by the motion that they belong to: turning, sliding."""
@@ -113,8 +113,9 @@ def friction_label(shape: str) -> str:
 
 def friction_parameter(robot: Robot, joint: str, shape: str) -> Parameter:
     """The coefficient of a further friction shape of a joint's drive."""
-    label = friction_label(shape)
-    return Parameter(f"{label}{robot.joint_index(joint) + 1}", "friction", joint, "", label)
+    label, index = friction_label(shape), robot.joint_index(joint)
+    unit = FRICTION_LAWS[shape].unit[robot.joints[index].kind == "prismatic"]
+    return Parameter(f"{label}{index + 1}", "friction", joint, unit, label)
 
 
 def joint_side_parameters(robot: Robot, joint: str) -> tuple[Parameter, Parameter]:

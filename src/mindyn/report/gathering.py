@@ -6,16 +6,14 @@ from collections.abc import Mapping
 
 from mindyn.estimators.estimate import Estimate
 from mindyn.report.data import JointData, ReportData
-from mindyn.report.evidence import Evidence, evidence_of, excitation, motion, residuals, traces
+from mindyn.report.evidence import evidence_of, excitation, motion, residuals, traces
 from mindyn.report.findings import comparison_data, friction_data, parameter_rows, unfit_for, verdict_data
 from mindyn.report.inputs import ReportInputs
 from mindyn.report.making import made_data
 from mindyn.report.skeleton import skeleton
-from mindyn.validation.errors import TorqueError, pooled
-from mindyn.validation.noise_floor import pooled_floor
 from mindyn.validation.prior import prior_estimate
 from mindyn.validation.residual_causes import causes_of
-from mindyn.validation.validate import fit_error, judged
+from mindyn.validation.validate import fit_verdict, verdict_on
 
 
 def gather(inputs: ReportInputs) -> ReportData:
@@ -23,8 +21,7 @@ def gather(inputs: ReportInputs) -> ReportData:
     estimate = inputs.estimate
     held_out = evidence_of(estimate, inputs.validation_logs, "held out")
     evidence = [*held_out, *evidence_of(estimate, inputs.training_logs, "training")]
-    error = _error(estimate, held_out)
-    floor = pooled_floor([one.prediction for one in held_out]) if held_out else None
+    verdict = verdict_on(estimate, [one.prediction for one in held_out]) if held_out else fit_verdict(estimate)
     prior = prior_estimate(estimate, inputs.prior)
     moved = excitation(estimate, evidence)
     return ReportData(
@@ -35,7 +32,7 @@ def gather(inputs: ReportInputs) -> ReportData:
         physical_intervals=estimate.physical is not None and estimate.physical.ends is not None,
         joints=_joints(estimate),
         verdict=verdict_data(
-            judged(estimate, error, floor),
+            verdict,
             held_out=bool(held_out),
             before=inputs.run.get("validation"),
             causes=causes_of([one.prediction for one in held_out or evidence]) if evidence else None,
@@ -50,7 +47,7 @@ def gather(inputs: ReportInputs) -> ReportData:
         residuals=residuals(held_out or evidence),
         feasibility=tuple(answer.to_dict() for answer in inputs.feasibility),
         motion=motion(inputs.motion),
-        comparison=comparison_data(estimate, error, _of_same_joints(inputs), prior, inputs.validation_logs),
+        comparison=comparison_data(estimate, verdict.error, _of_same_joints(inputs), prior, inputs.validation_logs),
         skeleton=skeleton(estimate.robot, evidence),
         made=made_data(inputs),
         others=tuple((name, parameter_rows(other, None)) for name, other in inputs.comparison.items()),
@@ -68,10 +65,6 @@ def _of_same_joints(inputs: ReportInputs) -> dict[str, Estimate]:
 def _given(robot: object) -> str:
     """The robot as it was typed, from the record of a run."""
     return str(robot.get("given", "")) if isinstance(robot, Mapping) else ""
-
-
-def _error(estimate: Estimate, held_out: list[Evidence]) -> TorqueError:
-    return pooled([one.prediction.error for one in held_out]) if held_out else fit_error(estimate)
 
 
 def _joints(estimate: Estimate) -> tuple[JointData, ...]:

@@ -24,7 +24,7 @@ from mindyn.robots.robot import Robot
 from mindyn.robots.table import text_table
 from mindyn.validation.errors import TorqueError, pooled, torque_error
 from mindyn.validation.noise_floor import at_the_floor, pooled_floor
-from mindyn.validation.prediction import prediction_of
+from mindyn.validation.prediction import Prediction, prediction_of
 
 Grade = Literal["well", "floor", "roughly", "hardly", "not"]
 """How a joint's torque is explained; "floor": all but the flat noise of its sensor."""
@@ -92,10 +92,15 @@ def validate(
     if rows is not None and len(rows) != len(listed):
         raise InputError(f"rows to score are given for {len(rows)} logs, but there are {len(listed)}")
     made = [prediction_of(estimate, log, None if rows is None else rows[k]) for k, log in enumerate(listed)]
-    return judged(estimate, pooled([one.error for one in made]), pooled_floor(made))
+    return verdict_on(estimate, made)
 
 
-def judged(estimate: Estimate, error: TorqueError, floor: Array | None = None) -> Verdict:
+def verdict_on(estimate: Estimate, made: Sequence[Prediction]) -> Verdict:
+    """The verdict that predictions of held-out logs give."""
+    return _judged(estimate, pooled([one.error for one in made]), pooled_floor(made))
+
+
+def _judged(estimate: Estimate, error: TorqueError, floor: Array | None = None) -> Verdict:
     """The verdict that an error of the estimate gives, and the noise floor (n,) where it is known."""
     below = np.full(len(error.joint_names), np.nan) if floor is None else floor
     sentences = tuple(_sentence(estimate, error, joint, float(one)) for joint, one in enumerate(below))
@@ -104,7 +109,7 @@ def judged(estimate: Estimate, error: TorqueError, floor: Array | None = None) -
 
 def fit_verdict(estimate: Estimate) -> Verdict:
     """The verdict on the rows of the fit itself, which flatters."""
-    return judged(estimate, fit_error(estimate))
+    return _judged(estimate, fit_error(estimate))
 
 
 def fit_error(estimate: Estimate) -> TorqueError:
@@ -133,11 +138,6 @@ def joint_grade(relative: float, rms: float, floor: float) -> Grade:
     """How a joint counts: by its relative error, but at the floor where what is missed is flat noise."""
     grade = grade_of(relative)
     return "floor" if grade != "well" and at_the_floor(rms, floor) else grade
-
-
-def held_out_error(estimate: Estimate, log: Log, rows: tuple[int, int] | None = None) -> TorqueError:
-    """The error on one log; its whole motion may be filtered, its torque is not."""
-    return prediction_of(estimate, log, rows).error
 
 
 def _sentence(estimate: Estimate, error: TorqueError, joint: int, floor: float) -> str:
