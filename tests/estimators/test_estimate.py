@@ -148,6 +148,13 @@ def test_estimates_of_the_first_format_still_load(tmp_path):
     assert again.to_dict() == found.to_dict()
 
 
+def test_estimates_of_the_third_format_still_load():
+    """The same estimate, written when robots had a layout of their own inside of estimates."""
+    found, first = (load_estimate(Path(__file__).with_name(f"estimate_of_format_{k}.json")) for k in (3, 1))
+    assert found.robot == first.robot
+    assert found.to_dict() == first.to_dict()
+
+
 def test_single_states_are_predicted_in_any_batch_shape(robot):
     samples = smooth_samples(robot)
     found = LeastSquares().fit(equations(robot, samples, friction=Friction("tanh", 0.05)))

@@ -42,7 +42,7 @@ from mindyn.robots.robot import Robot
 if TYPE_CHECKING:
     import polars as pl
 
-FORMAT: Final = "mindyn estimate 3"
+FORMAT: Final = "mindyn estimate 4"
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -332,7 +332,7 @@ def load_estimate(path: str | Path) -> Estimate:
             hint="a later version of mindyn wrote it: install that one" if later else "",
         )
     try:
-        present = values if stated == FORMAT else {"format": FORMAT, **brought_up(values)}
+        present = values if stated == FORMAT else {**brought_up(values), "format": FORMAT}
         require_valid(present, str(path))
         return _estimate_of(present, str(path))
     except (KeyError, IndexError, AttributeError, TypeError, ValueError, OverflowError, RecursionError) as error:

@@ -32,7 +32,7 @@ from mindyn.regression.information import Information
 from mindyn.regression.treatment import Treatment
 from mindyn.robots.robot import Robot
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """Of factor files; a change of what is in them starts new generations."""
 
 

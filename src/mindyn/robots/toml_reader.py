@@ -41,8 +41,12 @@ _REQUIRED = ("format", "name", "convention", "angles", "gravity", "root", "joint
 
 
 def read_toml(text: str, snap: Snapper) -> Description:
-    """What a TOML text describes; every key is checked, so that a typing error is an error."""
-    table = _parsed(text)
+    """What a TOML text describes."""
+    return read_table(_parsed(text), snap)
+
+
+def read_table(table: Mapping[str, Any], snap: Snapper) -> Description:
+    """What the table of such a text describes; every key is checked, so that a typing error is an error."""
     _require_keys(table, _TOP, "the robot file")
     for key in _REQUIRED:
         _need(table, key, "the robot file")

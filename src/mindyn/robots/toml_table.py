@@ -1,0 +1,115 @@
+"""A robot as the table that mindyn's own format holds (docs/robot-format.md): for TOML files, and in estimates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from mindyn.algebra.poses import Pose
+from mindyn.notation import DRIVE_PARAMETERS
+from mindyn.robots.assembly import assemble
+from mindyn.robots.parts import Drive, Frame, Joint, Limits, Link, Loop, Mimic, Shape
+from mindyn.robots.robot import Robot
+from mindyn.robots.snapping import Snapper
+from mindyn.robots.toml_reader import FORMAT, read_table
+
+
+def toml_table(robot: Robot) -> dict[str, Any]:
+    """All of a robot but its notes and selection, as texts, numbers, lists and tables."""
+    head = {
+        "format": FORMAT,
+        "name": robot.name,
+        **({"source": robot.source} if robot.source else {}),
+        "convention": "axes",
+        "angles": "rad",
+        "inertia": "origin",
+        "gravity": robot.gravity.tolist(),
+        "root": robot.root.name,
+        **({} if robot.home is None else {"home": dict(zip(robot.joint_names, robot.home.tolist(), strict=True))}),
+    }
+    links = [link for link in (robot.root, *robot.links) if link.phi is not None or link.shapes]
+    lists: dict[str, list[dict[str, Any]]] = {
+        "joint": [_joint(joint) for joint in robot.joints],
+        "link": [_link(link) for link in links],
+        "drive": [_drive(drive) for drive in robot.drives],
+        "loop": [_loop(loop) for loop in robot.loops],
+        "mimic": [_mimic(mimic) for mimic in robot.mimics],
+        "extra": [
+            {"name": e.name, "joint": e.joint, "formula": e.formula, "coefficient": e.coefficient} for e in robot.extras
+        ],
+        "frame": [_frame(frame) for frame in robot.frames],
+    }
+    return head | {name: entries for name, entries in lists.items() if entries}
+
+
+def robot_of_table(table: Mapping[str, Any]) -> Robot:
+    """The inverse of `toml_table`, bit by bit."""
+    return assemble(read_table(table, Snapper(active=False)))
+
+
+def _pose(pose: Pose) -> dict[str, Any]:
+    turned = {} if (pose.rotation == np.eye(3)).all() else {"rotation": pose.rotation.tolist()}
+    return {"xyz": pose.translation.tolist(), **turned}
+
+
+def _joint(joint: Joint) -> dict[str, Any]:
+    table: dict[str, Any] = {
+        "name": joint.name,
+        "type": joint.kind,
+        "parent": joint.parent,
+        "child": joint.child,
+        "origin": _pose(joint.origin),
+        "axis": joint.axis.tolist(),
+    }
+    if not joint.tip.is_identity:
+        table["tip"] = _pose(joint.tip)
+    if limits := dict(_stated(joint.limits)):
+        table["limits"] = limits
+    return table
+
+
+def _stated(limits: Limits) -> Iterable[tuple[str, float | bool]]:
+    for name in limits.__slots__:
+        if (value := getattr(limits, name)) is not None and value is not False:
+            yield name, value
+
+
+def _link(link: Link) -> dict[str, Any]:
+    table: dict[str, Any] = {"name": link.name}
+    if link.phi is not None:
+        mass, *phi = link.phi.tolist()
+        table |= {"mass": mass, "first_moment": phi[:3], "inertia": phi[3:]}
+    if link.shapes:
+        table["shapes"] = [_shape(shape) for shape in link.shapes]
+    return table
+
+
+def _shape(shape: Shape) -> dict[str, Any]:
+    named = {"filename": shape.filename} if shape.filename else {}
+    return {"kind": shape.kind, "dimensions": list(shape.dimensions), **_pose(shape.pose), **named}
+
+
+def _drive(drive: Drive) -> dict[str, Any]:
+    coupling = {"coupling": dict(drive.coupling)} if drive.coupling else {}
+    values = {name: getattr(drive, name) for name in DRIVE_PARAMETERS}
+    return {"joint": drive.joint, "ratio": drive.ratio, **coupling, **values, "side": drive.side}
+
+
+def _loop(loop: Loop) -> dict[str, Any]:
+    return {
+        "name": loop.name,
+        "first": {"link": loop.first, **_pose(loop.first_pose)},
+        "second": {"link": loop.second, **_pose(loop.second_pose)},
+        "dependent": list(loop.dependent),
+        "kind": loop.kind,
+    }
+
+
+def _mimic(mimic: Mimic) -> dict[str, Any]:
+    return {"joint": mimic.joint, "of": mimic.of, "multiplier": mimic.multiplier, "offset": mimic.offset}
+
+
+def _frame(frame: Frame) -> dict[str, Any]:
+    return {"name": frame.name, "link": frame.link, **_pose(frame.pose)}
