@@ -124,7 +124,7 @@ def test_intervals_hold_no_reversal_and_lose_few_rows():
     samples = smooth_samples(robot, count=4000, rate=400.0)
     samples = replace(samples, segments=np.repeat(np.arange(2), 2000))
     regressor = Regressor(robot)
-    breaks = reversals(regressor, samples.qd)
+    breaks = reversals(regressor, samples)
     assert breaks.sum() > 10
     found = intervals(samples, breaks, 41)
     for one in found:
@@ -140,7 +140,7 @@ def test_friction_shapes_are_found_too():
     samples = smooth_samples(robot, count=8000, rate=400.0)
     regressor = Regressor(robot, friction)
     beta = np.concatenate([regressor.base.values, np.linspace(0.1, 0.2, regressor.count - regressor.base.count)])
-    signs = regressor.directions(samples.qd, samples.segments, 400.0)
+    signs = regressor.directions(samples.q, samples.qd, samples.segments, 400.0)
     Y = regressor.dense(regressor.parts(samples.q, samples.qd, samples.qdd, signs))
     estimate = EnergyDifference("momentum").fit(
         equations(robot, replace(blind(samples), tau=Y @ beta), friction=friction)

@@ -126,7 +126,7 @@ def test_friction_shapes_take_part_in_the_instrument():
     friction = Friction(shapes=("cubic",))
     samples, regressor = smooth_samples(robot), Regressor(robot, friction)
     beta = np.concatenate([regressor.base.values, np.linspace(0.1, 0.2, regressor.count - regressor.base.count)])
-    signs = regressor.directions(samples.qd, samples.segments, samples.rate_hz)
+    signs = regressor.directions(samples.q, samples.qd, samples.segments, samples.rate_hz)
     tau = regressor.dense(regressor.parts(samples.q, samples.qd, samples.qdd, signs)) @ beta
     estimate = InstrumentalVariables().fit(equations(robot, replace(samples, tau=tau), friction=friction))
     assert_close(estimate.beta, beta, RECOVERY)

@@ -35,7 +35,7 @@ def test_a_braking_row_is_friction_torque_along_the_speed(ratio, side):
         x[start:] = rng.standard_normal(space.size - start)
         x[start::4][:2] = x[start + 3 :: 4][:2] = 0.0  # neither rotors nor offsets are friction
         qd = np.column_stack([speeds, np.zeros_like(speeds)])
-        directions = regressor.directions(qd, np.zeros(len(qd), dtype=np.int64), 100.0)
+        directions = regressor.directions(0 * qd, qd, np.zeros(len(qd), dtype=np.int64), 100.0)
         tau = regressor.dense(regressor.parts(0 * qd, qd, 0 * qd, directions))[:, 0] @ (space.matrix @ x)
         rows = space.brakes[: len(speeds)] @ x
         seen.append(rows / (np.sign(speeds) * tau))

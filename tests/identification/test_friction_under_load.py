@@ -85,7 +85,7 @@ def test_columns_are_the_formula(arm, samples, coupled):
     friction = Friction("tanh", WIDTH, ("load", "driving"), reference=tuple(reference))
     regressor = Regressor(robot, friction, plain.base, plain.kernel)
     q, qd, qdd = (one[:50] for one in (samples.q, samples.qd, samples.qdd))
-    directions = regressor.directions(qd, np.zeros(50, dtype=np.int64), 100.0)
+    directions = regressor.directions(q, qd, np.zeros(50, dtype=np.int64), 100.0)
     Y = regressor.dense(regressor.parts(q, qd, qdd, directions))
     rigid = [one.kind in ("link", "rotor") for one in plain.parameters]
     load = plain.dense(plain.parts(q, qd, qdd)) @ np.where(rigid, reference, 0.0)

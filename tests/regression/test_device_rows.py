@@ -40,7 +40,7 @@ def made(friction=FRICTIONS[0], count=3000, seed=0):
     regressor = Regressor(with_estimated_drives(robot), friction)
     rng = np.random.default_rng(seed)
     q, qd, qdd = rng.uniform(-2, 2, (3, count, 6))
-    parts = regressor.parts(q, qd, qdd, regressor.directions(qd, np.zeros(count, np.int64), 100.0))
+    parts = regressor.parts(q, qd, qdd, regressor.directions(q, qd, np.zeros(count, np.int64), 100.0))
     Y = regressor.dense(parts)
     tau = Y @ rng.uniform(0.5, 2, regressor.count) + rng.normal(0, 0.1, (count, 6))
     return regressor, mindyn.Samples(regressor.joint_names, q, qd, qdd, tau, 100.0, np.zeros(count, int)), parts

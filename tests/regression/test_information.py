@@ -129,7 +129,7 @@ def test_smooth_friction_of_a_coupled_motor_acts_on_both_joints():
     robot = driven(11, joints=3)
     regressor = Regressor(robot, Friction("tanh", 1e-9, ("root",)))
     samples = exact_samples(robot, 40)
-    directions = regressor.directions(samples.qd, samples.segments, 1000.0)
+    directions = regressor.directions(samples.q, samples.qd, samples.segments, 1000.0)
     smooth = regressor.dense(regressor.parts(samples.q, samples.qd, samples.qdd, directions))
     plain = Regressor(robot)
     sharp = plain.dense(plain.parts(samples.q, samples.qd, samples.qdd))

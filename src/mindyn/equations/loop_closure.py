@@ -143,10 +143,28 @@ class LoopClosure:
             q, reached = self.newton.along(p)
             # Rows in no order need not follow from one another.
             found = self.mimics.filled(q) if reached.all() else self.positions(p)
-            while len(self._solved) >= MOTIONS:
-                self._solved.pop(next(iter(self._solved)))
-            self._solved[key] = found
+            self._keep(key, found)
         return self._solved[key]
+
+    def _keep(self, key: bytes, found: Array) -> None:
+        while len(self._solved) >= MOTIONS:
+            self._solved.pop(next(iter(self._solved)))
+        self._solved[key] = found
+
+    def followed(self, p: Array, start: Array | None = None) -> tuple[Array, Mask]:
+        """(N, n) joint positions of a motion p (N, k) and whether each row was reached, in order and no other way.
+
+        start  (n,) the closed configuration before the first row; where it is left out, home reaches that
+        """
+        if self.affine is not None:
+            return self.positions(p), np.ones(len(p), dtype=bool)
+        key = sha256(b"followed" + p.tobytes() + (b"" if start is None else start.tobytes())).digest()
+        if key not in self._solved:
+            q, reached = self.newton.along(p, start)
+            if not reached.all():
+                return self.mimics.filled(q), reached
+            self._keep(key, self.mimics.filled(q))
+        return self._solved[key], np.ones(len(p), dtype=bool)
 
     def reachable(self, p: Array) -> tuple[Array, Mask]:
         """Joint positions (N, n) and whether each row of p (N, k) closes on a straight way from home."""

@@ -152,10 +152,14 @@ class Newton:
     def _nearest(solved: Array, wanted: Array) -> Array:
         return np.array([int(np.argmin(np.abs(solved - one).max(axis=1))) for one in wanted])
 
-    def along(self, p: Array) -> tuple[Array, Mask]:
-        """Joint positions (N, n) of rows that follow from one another, and whether each was reached."""
+    def along(self, p: Array, start: Array | None = None) -> tuple[Array, Mask]:
+        """Joint positions (N, n) of rows that follow from one another, and whether each was reached.
+
+        start  (n,) the closed configuration that the first row follows from; home where it is left out
+        """
         walker = _Walker(self)
-        q, here = np.repeat(self.home[None], len(p), axis=0), self.home
+        here = self.home if start is None else start
+        q = np.repeat(here[None], len(p), axis=0)
         for k, row in enumerate(p):
             found = walker.to(here, row, STEPS)
             if found is None:

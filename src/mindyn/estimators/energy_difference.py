@@ -96,13 +96,13 @@ class EnergyDifference(Estimator):
             )
         breaks = np.zeros(len(samples), dtype=np.bool_)
         if self.reversals == "avoid":
-            breaks = reversals(regressor, samples.qd)
+            breaks = reversals(regressor, samples)
         return intervals(samples, breaks, rows)
 
     def _information(self, regressor: Regressor, samples: Samples, taken: list[slice]) -> Information:
         """The rows of all intervals, as `LeastSquares` reads them."""
         made = IntegratedRegressor.of(regressor, self.form)
-        directions = regressor.directions(samples.qd, samples.segments, samples.rate_hz)
+        directions = regressor.directions(regressor.positions(samples), samples.qd, samples.segments, samples.rate_hz)
         rows = [made.row(samples, one, None if directions is None else directions[one], self.torque) for one in taken]
         usable = np.array([_usable(samples, one, self.form) for one in taken])
         names = regressor.joint_names if self.form == "momentum" else (WHOLE,)

@@ -310,11 +310,11 @@ class Estimate(Shown):
 
 def unfiltered_prediction(regressor: Regressor, beta: Array, samples: Samples) -> Array:
     """Y beta (N, n), block by block."""
-    tau = np.empty_like(samples.q)
-    directions = regressor.directions(samples.qd, samples.segments, samples.rate_hz)
+    tau, q = np.empty_like(samples.q), regressor.positions(samples)
+    directions = regressor.directions(q, samples.qd, samples.segments, samples.rate_hz)
     for start in range(0, len(samples), BLOCK_ROWS):
         taken = slice(start, min(start + BLOCK_ROWS, len(samples)))
-        motion = (samples.q[taken], samples.qd[taken], samples.qdd[taken])
+        motion = (q[taken], samples.qd[taken], samples.qdd[taken])
         parts = regressor.parts(*motion, None if directions is None else directions[taken])
         for joint, (columns, arrays) in enumerate(zip(regressor.columns, parts, strict=True)):
             tau[taken, joint] = np.concatenate(arrays, axis=1) @ beta[columns]

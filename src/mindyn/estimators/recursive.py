@@ -98,7 +98,7 @@ class RecursiveLeastSquares:
         if not m:
             return
         q, qd, qdd, tau = np.ascontiguousarray(self._samples[:m].transpose(1, 0, 2))
-        directions = self.regressor.directions(qd, np.zeros(m, dtype=np.int64), 1.0)
+        directions = self.regressor.directions(q, qd, np.zeros(m, dtype=np.int64), 1.0)
         ages = np.sqrt(self.forgetting) ** np.arange(m - 1, -1, -1.0)[:, None]
         for joint, parts in enumerate(self.regressor.parts(q, qd, qdd, directions)):
             rows = [*parts, tau[:, joint : joint + 1]]

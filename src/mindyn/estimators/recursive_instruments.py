@@ -119,7 +119,7 @@ class RecursiveInstruments:
         stretch = np.zeros(m, dtype=np.int64)
         samples = Samples(regressor.joint_names, q, qd, qdd, tau, 1.0, stretch)
         expected = model_acceleration(regressor, model.beta, samples)
-        directions = regressor.directions(qd, stretch, 1.0)
+        directions = regressor.directions(q, qd, stretch, 1.0)
         Y = regressor.dense(regressor.parts(q, qd, qdd, directions))
         Omega = regressor.dense(regressor.parts(q, qd, expected.qdd, directions))
         ages = self.forgetting ** np.arange(m - 1, -1, -1.0) * expected.definite

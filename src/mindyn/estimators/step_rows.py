@@ -86,13 +86,13 @@ class RowMaker:
     def _row(self, regressor: Regressor, q: Array, qd: Array, row: int) -> Array:
         """(N, p) one joint's row of a regressor, at qdd = 0."""
         Y = np.zeros((len(q), regressor.count))
-        parts = regressor.parts(q, qd, np.zeros_like(q), self._directions(regressor, qd))
+        parts = regressor.parts(q, qd, np.zeros_like(q), self._directions(regressor, q, qd))
         Y[:, regressor.columns[row]] = np.concatenate(parts[row], axis=1)
         return Y
 
     @staticmethod
-    def _directions(regressor: Regressor, qd: Array) -> Array | None:
-        return regressor.directions(qd, np.zeros(len(qd), dtype=np.int64), 1.0)
+    def _directions(regressor: Regressor, q: Array, qd: Array) -> Array | None:
+        return regressor.directions(q, qd, np.zeros(len(qd), dtype=np.int64), 1.0)
 
     def _static(self, motion: Breakaways, log: Log, row: int) -> Rows:
         onsets = breakaway_onsets(motion, log)

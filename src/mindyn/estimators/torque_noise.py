@@ -60,7 +60,7 @@ def _mean_change(regressor: Regressor, q: Array, qd: Array, push: Array, joint: 
     """(p,) by how much accelerations `push` (N, n) change the columns of a joint, on average."""
     if not len(push):
         return np.zeros(regressor.count)
-    directions = regressor.directions(qd, np.zeros(len(push), dtype=np.int64), 1.0)
+    directions = regressor.directions(q, qd, np.zeros(len(push), dtype=np.int64), 1.0)
     pushed, coasting = (regressor.dense(regressor.parts(q, qd, qdd, directions)) for qdd in (push, np.zeros_like(push)))
     return np.asarray((pushed - coasting)[:, joint].mean(axis=0))
 

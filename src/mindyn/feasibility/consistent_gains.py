@@ -91,8 +91,9 @@ def _factors(regressor: Regressor, runs: list[tuple[Samples, Array]]) -> list[Ar
     """R factors of [Y_j | load torque | s_j] of both runs."""
     rows: list[list[Array]] = [[] for _ in range(regressor.robot.joint_count)]
     for samples, torque in runs:
-        directions = regressor.directions(samples.qd, samples.segments, samples.rate_hz)
-        parts = regressor.parts(samples.q, samples.qd, samples.qdd, directions)
+        q = regressor.positions(samples)
+        directions = regressor.directions(q, samples.qd, samples.segments, samples.rate_hz)
+        parts = regressor.parts(q, samples.qd, samples.qdd, directions)
         for j, arrays in enumerate(parts):
             rows[j].append(np.column_stack([*arrays, torque[:, j], samples.tau[:, j]]))
     return [triangle_of(np.vstack(one)) for one in rows]

@@ -13,7 +13,7 @@ positions looks like motion: columns full of noise seem to tell inertias sharply
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -175,9 +175,9 @@ def _smooth_rows(found: Estimate, samples: Samples) -> _Smooth | None:
     }
     segments = np.concatenate([np.full(b - a, k, dtype=np.int64) for k, (a, b) in enumerate(ends)])
     arrays: dict[str, Any] = {name: np.concatenate(parts) for name, parts in smooth.items()}
-    whole = replace(samples, **arrays, segments=segments, usable=None)
+    whole = samples.of_rows(**arrays, segments=segments)
     rows = np.arange(0, len(segments), max(step, len(segments) // ROWS))
-    directions = regressor.directions(whole.qd, segments, rate)
+    directions = regressor.directions(whole.q, whole.qd, segments, rate)
     of_rows = (whole.q[rows], whole.qd[rows], whole.qdd[rows], None if directions is None else directions[rows])
     Y = regressor.dense(regressor.parts(*of_rows))
     if Y.shape[0] * Y.shape[1] < 2 * Y.shape[2]:
@@ -257,7 +257,7 @@ def _uncertainty(found: Estimate, samples: Samples, smooth: _Smooth) -> float:
     qd = speed * rng.standard_normal(q.shape)
     qdd = 2 * np.pi * SWING_HZ * speed * rng.standard_normal(q.shape)
     regressor = found.regressor
-    directions = regressor.directions(qd, np.arange(GENERIC, dtype=np.int64), 1.0)
+    directions = regressor.directions(q, qd, np.arange(GENERIC, dtype=np.int64), 1.0)
     Y = regressor.dense(regressor.parts(q, qd, qdd, directions))
     Y[:, :, [name in found.left_out for name in found.names]] = 0.0
     variance = np.einsum("ijk,kl,ijl->", Y, _inverse(smooth.normal), Y) / GENERIC

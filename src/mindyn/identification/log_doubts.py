@@ -36,8 +36,7 @@ def doubts(found: Estimate, samples: Samples) -> list[str]:
 
 def _thinned(samples: Samples) -> Samples:
     rows = np.arange(0, len(samples), 1 + len(samples) // COMPARED_ROWS)
-    arrays = {name: getattr(samples, name)[rows] for name in ("q", "qd", "qdd", "tau", "segments")}
-    return replace(samples, **arrays, usable=None)
+    return replace(samples.take(rows), usable=None)
 
 
 def _unexplained_notes(found: Estimate, samples: Samples) -> list[str]:

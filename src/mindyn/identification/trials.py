@@ -192,10 +192,11 @@ class Trials:
         """How well the columns of a setting explain the torque taken later or earlier than it takes it."""
         samples = self.samples(setting.conditioning).samples
         regressor = self.regressor.with_friction(setting.friction)
-        directions = regressor.directions(samples.qd, samples.segments, samples.rate_hz)
+        q = regressor.positions(samples)
+        directions = regressor.directions(q, samples.qd, samples.segments, samples.rate_hz)
 
         def columns(rows: NDArray[np.intp]) -> list[Array]:
-            motion = (samples.q[rows], samples.qd[rows], samples.qdd[rows])
+            motion = (q[rows], samples.qd[rows], samples.qdd[rows])
             parts = regressor.parts(*motion, None if directions is None else directions[rows])
             return [np.concatenate(arrays, axis=1) for arrays in parts]
 
@@ -258,8 +259,9 @@ class Trials:
         cutoff, rate = setting.filter_hz, samples.rate_hz
         key = setting.conditioning.for_prediction(), cutoff, setting.friction
         if key not in self._filtered:
-            directions = regressor.directions(samples.qd, samples.segments, rate)
-            parts = regressor.parts(samples.q, samples.qd, samples.qdd, directions)
+            q = regressor.positions(samples)
+            directions = regressor.directions(q, samples.qd, samples.segments, rate)
+            parts = regressor.parts(q, samples.qd, samples.qdd, directions)
             columns = [np.concatenate(arrays, axis=1) for arrays in parts]
             self._filtered.clear()
             self._filtered[key] = [

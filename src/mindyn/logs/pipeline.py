@@ -14,6 +14,7 @@ from mindyn.logs.conditioning import Conditioning, edge_rows, number, reach_rows
 from mindyn.logs.cutoffs import CutoffRule, noise_floor_cutoff
 from mindyn.logs.delay import step_notes
 from mindyn.logs.findings import LogError
+from mindyn.logs.followed_loops import LoopFollower
 from mindyn.logs.log import Log
 from mindyn.logs.motion import ConditionedMotion, conditioned_motion
 from mindyn.logs.reading import LogScan
@@ -91,8 +92,10 @@ class SampleStream:
         c = self.conditioning
         self.notes, self._segment, self._total = list(self.choices), -1, 0
         self.first_segments.clear()
+        follower = LoopFollower(self.robot)
         for number_of_log, log in enumerate(self.logs):
             self.first_segments.append(self._segment + 1)
+            follower.begin_log()
             chunks: Iterable[Log] = [log] if isinstance(log, Log) else log
             last: tuple[int, int] | None = None
             for window in windows(self._uniform(chunks), self._block, reach_rows(c)):
@@ -103,10 +106,12 @@ class SampleStream:
                     segments = self._number_segments(index, window.segment, last)
                     last = (window.segment, int(index[-1]))
                     self._total += len(kept)
-                    yield self._samples(motion, kept, segments), window.rows.rows[kept], number_of_log
+                    rows = window.rows.rows[kept]
+                    yield follower.followed(self._samples(motion, kept, segments), rows), rows, number_of_log
                 elif window.is_last and window.index == 0:
                     self.notes.append(_too_short_note(window, c))
             self.notes.extend(log.notes)
+        self.notes.extend([follower.note()] if follower.note() else [])
         require_rows(self._total, self.notes, self._fewest)
 
     def _uniform(self, chunks: Iterable[Log]) -> Iterator[Piece]:
@@ -231,8 +236,9 @@ def joined_samples(blocks: Sequence[Samples]) -> Samples:
     arrays: dict[str, Any] = {
         name: np.concatenate([getattr(b, name) for b in blocks]) for name in ("q", "qd", "qdd", "tau", "segments")
     }
-    masks = [b.usable for b in blocks if b.usable is not None]
-    return replace(blocks[0], **arrays, usable=np.concatenate(masks) if masks else None)
+    for name in blocks[0].optional:
+        arrays[name] = np.concatenate([getattr(b, name) for b in blocks])
+    return replace(blocks[0], **arrays)
 
 
 def _as_list(logs: Log | LogScan | Sequence[Log | LogScan]) -> list[Log | LogScan]:

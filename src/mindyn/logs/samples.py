@@ -23,6 +23,9 @@ class Samples(Shown):
     rate_hz      sampling rate of the rows
     segments     (N,) number of the uninterrupted stretch that each row belongs to
     usable       (N, n) whether the row of each joint may enter a fit or a score (slow rows may not); None: all
+    dependent_q  (N, m) positions of the joints that solved loops make dependent, followed along the log; None: none
+                 were, and each is solved for from the robot's home when it is needed
+    closure      (N, 2) how well these loops close, and how far they are from singular (see NOTATION.md)
     """
 
     joint_names: tuple[str, ...]
@@ -33,6 +36,8 @@ class Samples(Shown):
     rate_hz: float
     segments: NDArray[np.int64]
     usable: NDArray[np.bool_] | None = None
+    dependent_q: Array | None = None
+    closure: Array | None = None
 
     def __repr__(self) -> str:
         return f"Samples({len(self.q)} of {len(self.joint_names)} joints at {self.rate_hz:g} Hz)"
@@ -53,11 +58,25 @@ class Samples(Shown):
             raise InputError(f"segments has shape {self.segments.shape}, but {shape[:1]} is needed")
         if self.usable is not None and self.usable.shape != shape:
             raise InputError(f"usable has shape {self.usable.shape}, but {shape} is needed")
+        for name in ("dependent_q", "closure"):
+            array = getattr(self, name)
+            if array is not None and len(array) != len(self.q):
+                raise InputError(f"{name} has {len(array)} rows, but {len(self.q)} are needed")
 
     def __len__(self) -> int:
         return len(self.q)
 
-    def take(self, index: slice) -> Samples:
-        """Consecutive rows."""
-        arrays: dict[str, Any] = {name: getattr(self, name)[index] for name in ("q", "qd", "qdd", "tau", "segments")}
-        return replace(self, **arrays, usable=None if self.usable is None else self.usable[index])
+    def take(self, index: slice | NDArray[np.intp]) -> Samples:
+        """Some of the rows, in their order."""
+        names = ("q", "qd", "qdd", "tau", "segments", *self.optional)
+        arrays: dict[str, Any] = {name: getattr(self, name)[index] for name in names}
+        return replace(self, **arrays)
+
+    @property
+    def optional(self) -> tuple[str, ...]:
+        """Names of the arrays that need not be there, and are."""
+        return tuple(name for name in ("usable", "dependent_q", "closure") if getattr(self, name) is not None)
+
+    def of_rows(self, **arrays: Any) -> Samples:
+        """The samples with other rows, of which nothing else is known."""
+        return replace(self, **arrays, usable=None, dependent_q=None, closure=None)

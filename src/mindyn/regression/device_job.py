@@ -63,7 +63,7 @@ def gather_on_host(regressor: Regressor, samples: Samples, chunk_rows: int = dev
     """The same by the same steps on the CPU, for comparison."""
 
     def rows_of(q: Array, qd: Array, qdd: Array, tau: Array) -> list[Array]:
-        directions = regressor.directions(qd, np.zeros(len(qd), np.int64), samples.rate_hz)
+        directions = regressor.directions(q, qd, np.zeros(len(qd), np.int64), samples.rate_hz)
         parts = regressor.parts(q, qd, qdd, directions)
         return [np.hstack([*arrays, tau[:, joint : joint + 1]]) for joint, arrays in enumerate(parts)]
 

@@ -120,7 +120,7 @@ def blocks(
     """
     stretch = data if isinstance(data, Stretch) else Stretch(data, range(len(data)))
     samples = stretch.samples
-    directions = regressor.directions(samples.qd, samples.segments, samples.rate_hz)
+    directions = regressor.directions(regressor.positions(samples), samples.qd, samples.segments, samples.rate_hz)
     if cutoff_hz is None:
         yield from _plain_blocks(regressor, stretch, directions, decimation)
     else:
@@ -185,7 +185,7 @@ def _edge_rows(cutoff_hz: float, rate_hz: float) -> int:
 
 
 def _parts(regressor: Regressor, samples: Samples, directions: Array | None, taken: slice, out: Array | None) -> Parts:
-    motion = (samples.q[taken], samples.qd[taken], samples.qdd[taken])
+    motion = (regressor.positions(samples, taken), samples.qd[taken], samples.qdd[taken])
     found = regressor.parts(*motion, None if directions is None else directions[taken], out)
     for joint, arrays in enumerate(found):
         arrays.append(samples.tau[taken, joint : joint + 1])

@@ -63,9 +63,9 @@ class IntegratedRegressor:
 
     def row(self, samples: Samples, taken: slice, directions: Array | None, torque: Torque) -> Array:
         """[columns | right side] over the duration, (n, p + 1) N m or (1, p + 1) W: means over one interval."""
-        q, qd = samples.q[taken], samples.qd[taken]
+        q, qd = self.torque.positions(samples, taken), samples.qd[taken]
         weights = quadrature(len(q)) / samples.rate_hz
-        Y = self.drift.dense(self.drift.parts(q, qd, np.zeros_like(q), directions))
+        Y = self.drift.dense(self.drift.parts(q, qd, np.zeros_like(qd), directions))
         right = _torque_integral(samples, taken, weights, self.form, torque)
         ends = self.momentum(q[[0, -1]], qd[[0, -1]])
         rows = np.zeros((len(right), self.torque.count + 1))
@@ -143,9 +143,9 @@ def intervals(samples: Samples, breaks: NDArray[np.bool_], longest_rows: int) ->
     return found
 
 
-def reversals(regressor: Regressor, qd: Array) -> NDArray[np.bool_]:
+def reversals(regressor: Regressor, samples: Samples) -> NDArray[np.bool_]:
     """(N,) whether the speed of some Coulomb friction changes its sign, or is zero, since the row before."""
-    signs = np.sign(regressor.friction_speeds(qd))[:, regressor.known_speeds]
-    found = np.zeros(len(qd), dtype=np.bool_)
+    signs = np.sign(regressor.friction_speeds(regressor.positions(samples), samples.qd))
+    found = np.zeros(len(samples), dtype=np.bool_)
     found[1:] = (signs[1:] * signs[:-1] <= 0).any(axis=1)
     return found

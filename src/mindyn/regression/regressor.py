@@ -16,6 +16,8 @@ from mindyn.errors import InputError, unknown_name
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.kernels.kernel import Kernel
 from mindyn.kernels.model import compile_model
+from mindyn.logs.followed_loops import with_closure
+from mindyn.logs.samples import Samples
 from mindyn.parameters.base import BaseParameters
 from mindyn.parameters.parameter import (
     Kind,
@@ -26,6 +28,7 @@ from mindyn.parameters.parameter import (
     standard_parameters,
 )
 from mindyn.regression.friction import Friction
+from mindyn.regression.loop_friction import varying_friction
 from mindyn.regression.mlc_columns import lin_columns
 from mindyn.regression.treatment import Treatment
 from mindyn.robots.drive_matrices import SINGULAR, gear_condition, gear_matrix, load_shares
@@ -43,12 +46,16 @@ Parts = list[list[Array]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _FrictionColumn:
-    """A column made of the direction or the speed of one friction: torque rows[j] * values at every joint j in it."""
+    """A column made of the direction or the speed of one friction: torque weights[j] * values at every joint j in it.
+
+    varies  the weights vary with q: those of `friction_rows`, and `weights` says where they are not zero
+    """
 
     parameter: Parameter
     source: int
     shape: str
     weights: Array
+    varies: bool = False
 
 
 def with_estimated_drives(robot: Robot) -> Robot:
@@ -83,9 +90,10 @@ class Regressor:
         drives = bool(robot.drives or robot.extras) if base is None else base.drives
         self.base, self.kernel = _own_base(robot, drives) if base is None else (base, kernel or _kernel(robot, base))
         nonzeros = self.kernel.nonzeros("Y")
-        rows, columns = np.divmod(nonzeros, self.base.count)
+        rows, columns = self._places = np.divmod(nonzeros, self.base.count)
         self._starts = np.searchsorted(rows, np.arange(self.joint_count + 1))
         self._matrix = primary_friction(robot) if drives else np.zeros((0, self.joint_count))
+        self._varying = varying_friction(robot) if drives else None
         self._scales = _joint_scales(robot) if drives else np.ones(0)
         self._coulomb = self._coulomb_places(rows, columns)
         declared = {k for k, name in enumerate(self.base.names) if name in {one.name for one in robot.extras}}
@@ -139,14 +147,20 @@ class Regressor:
             for place, source, weight in self._coulomb:
                 compact[:, place] = weight * directions[:, source]
             load = None if self._loads is None else self._load(compact, q, qd, qdd)
-            self._add_shapes(found, qd, directions, load)
+            self._add_varying(compact, q, directions)
+            self._add_shapes(found, q, qd, directions, load)
         return found
 
-    def directions(self, qd: Array, segments: NDArray[np.int64], rate_hz: float) -> Array | None:
+    def positions(self, samples: Samples, taken: slice = slice(None)) -> Array:
+        """What `parts` takes as q: with the dependent joints of solved loops where the log was followed along them."""
+        dependent_q = samples.dependent_q
+        return with_closure(self.robot, samples.q[taken], None if dependent_q is None else dependent_q[taken])
+
+    def directions(self, q: Array, qd: Array, segments: NDArray[np.int64], rate_hz: float) -> Array | None:
         """(N, sources): which way every friction acts; None where the kernel's own sign serves."""
         if self.friction.direction == "sign" and not self._shaped:
             return None
-        return self.friction.directions(self.friction_speeds(qd), segments, rate_hz)
+        return self.friction.directions(self.friction_speeds(q, qd), segments, rate_hz)
 
     def dense(self, parts: Parts) -> Array:
         """Y (N, n, count)."""
@@ -155,17 +169,17 @@ class Regressor:
             Y[:, i, columns] = np.concatenate(arrays, axis=1)
         return Y
 
-    def friction_speeds(self, qd: Array) -> Array:
-        """Speeds that friction acts on, joint side: of every drive, then of the joints named in `joint_side`."""
-        own = [self.joint_names.index(name) for name in self.friction.joint_side]
-        return np.concatenate([qd @ (self._matrix / self._scales[:, None]).T, qd[:, own]], axis=1)
+    def friction_speeds(self, q: Array, qd: Array) -> Array:
+        """Speeds that friction acts on, joint side: of every drive, then of the joints named in `joint_side`.
 
-    @property
-    def known_speeds(self) -> NDArray[np.intp]:
-        """Numbers of the `friction_speeds` that follow from qd alone: not of dependent joints that are solved for."""
-        count = len(self._matrix) + len(self.friction.joint_side)
-        hidden = np.flatnonzero(~self._matrix.any(axis=1))
-        return np.setdiff1d(np.arange(count), hidden)
+        q  (N, k) or (N, n), as in `parts`: read where a friction moves with a dependent joint of a solved loop
+        """
+        own = [self.joint_names.index(name) for name in self.friction.joint_side]
+        u = qd @ (self._matrix / self._scales[:, None]).T
+        if self._varying is not None:
+            sources = list(self._varying.sources)
+            u[:, sources] = np.einsum("nsk,nk->ns", self._varying.rows(q), qd) / self._scales[sources]
+        return np.concatenate([u, qd[:, own]], axis=1)
 
     @property
     def friction_columns(self) -> tuple[Sequence[tuple[int, int, float]], Sequence[_FrictionColumn]]:
@@ -174,7 +188,8 @@ class Regressor:
 
     def friction_matrix(self) -> Array:
         """(speeds, n) matrix with `friction_speeds` = qd @ matrix.T."""
-        return np.ascontiguousarray(self.friction_speeds(np.eye(self.joint_count)).T)
+        unit = np.eye(self.joint_count)
+        return np.ascontiguousarray(self.friction_speeds(unit, unit).T)
 
     def _coulomb_places(self, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> list[tuple[int, int, float]]:
         """Places in the compact output of Coulomb columns, their drive, and the weight with which it acts."""
@@ -185,6 +200,17 @@ class Regressor:
                 sign = np.sign(self._scales[k])
                 places.append((int(place), k, float(sign * self._matrix[k, joint])))
         return places
+
+    def _add_varying(self, compact: Array, q: Array, directions: Array) -> None:
+        """Coulomb columns of frictions that move with dependent joints of solved loops."""
+        if self._varying is None:
+            return
+        rows = self._varying.rows(q)
+        for k, column in self._coulomb_columns().items():
+            for joint in self._varying.joints(k):
+                places = np.flatnonzero((self._places[0] == joint) & (self._places[1] == column))
+                weight = np.sign(self._scales[k]) * rows[:, self._varying.number(k), joint]
+                compact[:, places] = (weight * directions[:, k])[:, None]
 
     def _coulomb_columns(self) -> dict[int, int]:
         """For each drive the column of its Coulomb friction; of drives that a loop keeps in step, for the first."""
@@ -198,8 +224,11 @@ class Regressor:
         made = []
         for k in self._coulomb_columns():
             joint, weights = drives[k].joint, self._matrix[k] / self._scales[k]
+            varies = self._varying is not None and k in self._varying.sources
+            if varies and self._varying is not None:
+                weights = np.isin(np.arange(self.joint_count), self._varying.joints(k)).astype(np.float64)
             for shape in self.friction.shapes:
-                made.append(_FrictionColumn(friction_parameter(self.robot, joint, shape), k, shape, weights))
+                made.append(_FrictionColumn(friction_parameter(self.robot, joint, shape), k, shape, weights, varies))
         for k, joint in enumerate(self.friction.joint_side, len(drives)):
             unit = np.eye(self.joint_count)[self.joint_names.index(joint)]
             viscous, coulomb = joint_side_parameters(self.robot, joint)
@@ -259,14 +288,18 @@ class Regressor:
         """(N, n) torque that joints carry besides the reference's; None: none."""
         return None
 
-    def _add_shapes(self, found: Parts, qd: Array, directions: Array, load: Array | None) -> None:
-        u = self.friction_speeds(qd)
+    def _add_shapes(self, found: Parts, q: Array, qd: Array, directions: Array, load: Array | None) -> None:
+        u = self.friction_speeds(q, qd)
+        rows = None if self._varying is None else self._varying.rows(q)
         for one in self._shaped:
             k = one.source
             carried = load[:, k] if load is not None and one.shape in LOAD_SHAPES else None
             values = FRICTION_LAWS[one.shape].values(u[:, k], directions[:, k], carried)
             for joint in np.flatnonzero(one.weights):
-                found[joint].append((one.weights[joint] * values)[:, None])
+                weight = one.weights[joint]
+                if one.varies and rows is not None and self._varying is not None:
+                    weight = rows[:, self._varying.number(k), joint] / self._scales[k]
+                found[joint].append((weight * values)[:, None])
 
     def _require_finite(self, compact: Array, q: Array) -> None:
         """A declared formula may have no value somewhere."""

@@ -95,7 +95,9 @@ def load_robot(
     turned = mount if mount is None or isinstance(mount, str) else _numbers(mount, "mount")
     pulled = None if gravity is None else _numbers(gravity, "gravity")
     stands = (
-        home if home is None or isinstance(home, Mapping) else tuple(np.asarray(home, dtype=float).ravel().tolist())
+        home
+        if home is None or isinstance(home, Mapping)
+        else tuple(np.atleast_1d(np.asarray(home, dtype=float)).tolist())
     )
     return RobotOptions(snap, pulled, turned, hold, stands).load(source)
 

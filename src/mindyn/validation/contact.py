@@ -157,9 +157,10 @@ def _sliding_friction(estimate: Estimate, samples: Samples, friction: Array) -> 
         taken = slice(start, min(start + BLOCK_ROWS, len(samples)))
         for sign in (1.0, -1.0):
             qd = np.full_like(samples.q[taken], sign * REST_SPEED)
-            u = regressor.friction_speeds(qd)
-            directions = None if regressor.directions(qd[:1], np.zeros(1, int), 1.0) is None else np.sign(u)
-            parts = regressor.parts(samples.q[taken], qd, np.zeros_like(qd), directions)
+            q = regressor.positions(samples, taken)
+            asked = regressor.directions(q[:1], qd[:1], np.zeros(1, int), 1.0) is not None
+            directions = np.sign(regressor.friction_speeds(q, qd)) if asked else None
+            parts = regressor.parts(q, qd, np.zeros_like(qd), directions)
             for joint, (columns, arrays) in enumerate(zip(regressor.columns, parts, strict=True)):
                 found[taken, joint] += sign / 2 * (np.concatenate(arrays, axis=1) @ friction[columns])
     return np.abs(found)

@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mindyn.algebra.values import Array
+from mindyn.equations.loop_closure import closure_of
+from mindyn.equations.loop_constraints import primary_joints
 from mindyn.estimators.estimate import Estimate
 from mindyn.regression.regressor import Regressor
 
@@ -37,6 +39,8 @@ def friction_curve(estimate: Estimate, joint: int, speeds: ArrayLike) -> Frictio
     rest = _rows(regressor, joint, np.zeros(1))
     rows = _rows(regressor, joint, u) - rest
     rows[:, [bool(regressor.parameters[k].load_shape) for k in columns]] = 0.0
+    if estimate.robot.loops:  # through a loop a joint's own motion has a centrifugal torque on it
+        rows[:, regressor.rigid[columns]] = 0.0
     rows[np.abs(rows) <= NO_DIFFERENCE * np.abs(rest).max()] = 0.0
     whole = np.zeros((len(rows), len(estimate.beta)))
     whole[:, columns] = rows
@@ -61,8 +65,10 @@ def _steady(regressor: Regressor) -> Regressor:
 
 
 def _rows(regressor: Regressor, joint: int, speeds: Array) -> Array:
-    still = np.zeros((len(speeds), regressor.joint_count))
+    """A joint's row of the regressor at steady speeds, all joints at zero, or closed at home."""
+    still, robot = np.zeros((len(speeds), regressor.joint_count)), regressor.robot
+    q = still if not robot.loops else still + closure_of(robot).home[list(primary_joints(robot))]
     qd = still.copy()
     qd[:, joint] = speeds
-    directions = regressor.directions(qd, np.zeros(len(speeds), dtype=np.int64), 1.0)
-    return np.concatenate(regressor.parts(still, qd, still, directions)[joint], axis=1)
+    directions = regressor.directions(q, qd, np.zeros(len(speeds), dtype=np.int64), 1.0)
+    return np.concatenate(regressor.parts(q, qd, still, directions)[joint], axis=1)

@@ -106,7 +106,7 @@ def _poses(estimate: Estimate, rng: np.random.Generator) -> Array:
 def _rows(estimate: Estimate, q: Array, qd: Array, sign: float) -> Array:
     """Y (N, n, p) at speeds without acceleration, friction acting with `sign`."""
     regressor = estimate.regressor
-    speeds = regressor.friction_speeds(qd)
+    speeds = regressor.friction_speeds(q, qd)
     parts = regressor.parts(q, qd, np.zeros_like(q), np.full_like(speeds, sign))
     return regressor.dense(parts)
 

@@ -1,0 +1,102 @@
+"""Loops that are solved for are followed along logs once: closed, from block to block, and never over a dead point."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from closeness import ORACLE, assert_close
+
+import mindyn
+from mindyn.equations.loop_closure import closure_of
+from mindyn.logs.conditioning import Conditioning
+from mindyn.logs.findings import LogError
+from mindyn.logs.followed_loops import LoopFollower
+from mindyn.logs.pipeline import condition
+from mindyn.logs.samples import Samples
+from mindyn.regression.regressor import Regressor
+
+RATE_HZ = 100.0
+RAW = Conditioning(position_cutoff_hz=None, edge_s=0.05, stamps="uniform")
+IN_LINE = -np.arcsin(0.02 / 0.45)
+"""Where crank and rod of the press are in line."""
+
+
+def press(crank_angles):
+    """The press with its ram as the primary joint, and what its ram does while the crank turns."""
+    robot = replace(mindyn.load_robot("slider_crank"), drives=())
+    q = closure_of(robot).along(np.asarray(crank_angles)[:, None])
+    loop = replace(robot.loops[0], dependent=("crank", "rod"))
+    return replace(robot, loops=(loop,), home=q[0]), q
+
+
+def log_of(robot, p):
+    return mindyn.log_of_arrays(robot.primary_names, np.arange(len(p)) / RATE_HZ, p, np.ones_like(p))
+
+
+@pytest.mark.parametrize("phase", [0.0, 0.3, 0.5, 0.7])
+def test_a_log_over_a_dead_point_is_refused_by_name(phase):
+    """The ram comes back the same way whether the crank passes or turns back: rows on both sides are told apart."""
+    robot, q = press(IN_LINE + 0.02 * (np.arange(-80, 70) + phase))
+    with pytest.raises(LogError, match=r"(dead point|only through a singular configuration)") as refused:
+        condition(log_of(robot, q[:, 2:]), robot, RAW)
+    assert "row" in str(refused.value)
+    assert "primary one" in refused.value.hint
+
+
+def test_a_motion_that_turns_back_before_the_dead_point_is_followed():
+    t = np.arange(1000) / RATE_HZ
+    robot, q = press(IN_LINE - 0.35 + 0.3 * np.sin(2 * t))
+    made = condition(log_of(robot, q[:, 2:]), robot, RAW)
+    samples = made.samples
+    assert_close(samples.dependent_q, q[made.rows][:, :2], ORACLE)
+    assert samples.closure.shape == (len(samples), 2)
+    assert samples.closure[:, 0].max() < 1e-14
+    assert samples.closure[:, 1].min() < 0.2
+    assert any("stay at least" in note for note in made.notes)
+
+
+def in_blocks(samples, size):
+    follower, rows = LoopFollower(samples[0]), np.arange(len(samples[1]))
+    for start in range(0, len(rows), size):
+        taken = slice(start, start + size)
+        yield follower.followed(samples[1].take(taken), rows[taken])
+
+
+def test_blocks_of_a_log_go_on_from_one_another():
+    t = np.arange(1000) / RATE_HZ
+    robot, q = press(IN_LINE - 0.35 + 0.3 * np.sin(2 * t))
+    whole = condition(log_of(robot, q[:, 2:]), robot, RAW).samples
+    plain = replace(whole, dependent_q=None, closure=None)
+    found = np.concatenate([block.dependent_q for block in in_blocks((robot, plain), 70)])
+    assert_close(found, whole.dependent_q, ORACLE)
+    some = whole.take(np.arange(0, len(whole), 7))
+    assert_close(Regressor(robot).positions(some)[:, :2], some.dependent_q, ORACLE)
+
+
+@pytest.mark.parametrize("size", [79, 80, 81])
+def test_a_dead_point_between_two_blocks_is_seen(size):
+    robot, q = press(IN_LINE + 0.02 * (np.arange(-80, 70) + 0.5))
+    p, pd = q[:, 2:], np.gradient(q[:, 2:], 1 / RATE_HZ, axis=0)
+    plain = Samples(("ram",), p, pd, 0 * p, 0 * p, RATE_HZ, np.zeros(len(p), dtype=np.int64))
+    with pytest.raises(LogError, match="(between rows 79 and 80|row 81 of) the log"):
+        list(in_blocks((robot, plain), size))
+
+
+def test_a_position_that_cannot_close_names_its_row():
+    t = np.arange(500) / RATE_HZ
+    robot, _ = press(np.array([0.5]))
+    p = 0.4 + 0.08 * np.sin(2 * t)[:, None]
+    with pytest.raises(LogError, match=r"row \d+ of the log: loop 'slider_crank' (cannot close|is singular|reaches)"):
+        condition(log_of(robot, p), robot, RAW)
+
+
+def test_the_rows_are_those_of_loops_solved_from_home():
+    robot = mindyn.load_robot("five_bar")
+    t = np.arange(400) / RATE_HZ
+    p = np.array([0.0, 0.1, -1.2]) + 0.3 * np.stack([np.sin(t), np.sin(1.3 * t), np.cos(1.7 * t)], axis=1)
+    samples = condition(log_of(robot, p), robot, RAW).samples
+    regressor = Regressor(robot)
+    followed = regressor.dense(regressor.parts(regressor.positions(samples), samples.qd, samples.qdd))
+    assert_close(followed, regressor.dense(regressor.parts(samples.q, samples.qd, samples.qdd)), ORACLE)
