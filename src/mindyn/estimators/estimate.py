@@ -19,6 +19,7 @@ from mindyn.estimators.estimate_columns import columns_of, table_of
 from mindyn.estimators.estimate_parts import BlockSpread, CrossValidated, Identifiability, JointResidual, Physical
 from mindyn.estimators.estimate_schema import require_valid
 from mindyn.estimators.robot_record import robot_from_record, robot_record
+from mindyn.estimators.untold import read_covariance, saved_covariance
 from mindyn.files import write_whole
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.kernels.kernel import Kernel
@@ -282,7 +283,7 @@ class Estimate(Shown):
             },
             "names": list(self.names),
             "beta": self.beta.tolist(),
-            "covariance": _finite_lists(self.covariance),
+            "covariance": saved_covariance(self.covariance),
             "status": self.status,
             "residuals": [asdict(one) for one in self.residuals],
             "treatment": self.treatment.to_dict(),
@@ -349,7 +350,7 @@ def _estimate_of(values: Mapping[str, Any], path: str) -> Estimate:
     return Estimate(
         regressor,
         np.array(values["beta"]),
-        _array_of(values["covariance"]),
+        read_covariance(values["covariance"]),
         values["status"],
         tuple(JointResidual(**one) for one in values["residuals"]),
         treatment,
@@ -389,12 +390,3 @@ def _columns(robot: Robot, record: Mapping[str, Any]) -> tuple[BaseParameters, K
         tuple(record["notes"]),
     )
     return base, None
-
-
-def _finite_lists(matrix: Array) -> list[list[float | None]]:
-    """JSON has no infinity: null stands for it."""
-    return [[float(v) if np.isfinite(v) else None for v in row] for row in matrix]
-
-
-def _array_of(rows: list[list[float | None]]) -> Array:
-    return np.array([[np.inf if v is None else v for v in row] for row in rows])

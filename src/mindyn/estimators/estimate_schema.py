@@ -13,9 +13,8 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from mindyn.errors import InputError, shortened
+from mindyn.estimators.untold import read_covariance
 
 _TYPES: Mapping[str, Any] = {"object": dict, "array": list, "string": str, "boolean": bool, "null": type(None)}
 
@@ -76,7 +75,7 @@ def _contradictions(values: Mapping[str, Any]) -> Iterator[str]:
     if len(values["covariance"]) != count or sizes - {count}:
         yield f"covariance must be {count} x {count}"
         return
-    C = np.array([[np.inf if v is None else v for v in row] for row in values["covariance"]], dtype=np.float64)
+    C = read_covariance(values["covariance"])
     if count and (C.diagonal() < 0).any():
         yield f"the variance of {names[int(C.diagonal().argmin())]} is negative"
     if values["shifts"] is not None and {len(row) for row in values["shifts"]} - {count}:

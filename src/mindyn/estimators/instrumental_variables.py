@@ -22,7 +22,8 @@ from mindyn.estimators.least_squares import LeastSquares, Weights
 from mindyn.estimators.model_acceleration import ModelAcceleration, model_acceleration
 from mindyn.estimators.told_directions import told_directions
 from mindyn.estimators.torque_noise import noise_in_both
-from mindyn.estimators.wording import infinite_variances, status_of, unexplained
+from mindyn.estimators.untold import infinite_variances
+from mindyn.estimators.wording import status_of, unexplained
 from mindyn.logs.samples import Samples
 from mindyn.regression.information import Information
 from mindyn.regression.rows import Rows

@@ -20,7 +20,8 @@ from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.estimator import Estimator, Needs
-from mindyn.estimators.wording import infinite_variances, joint_residuals, unexplained
+from mindyn.estimators.untold import infinite_variances
+from mindyn.estimators.wording import joint_residuals, unexplained
 from mindyn.parameters.lin_structure import lin_structure
 from mindyn.regression.information import Information, Solution, null_space, solve
 from mindyn.regression.rows import Rows

@@ -13,7 +13,8 @@ from mindyn.errors import InputError
 from mindyn.estimators.covariance import Colouring, coloured_spread, colouring_of
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.estimator import Estimator, Needs
-from mindyn.estimators.wording import infinite_variances, joint_residuals, told_from, unexplained
+from mindyn.estimators.untold import infinite_variances
+from mindyn.estimators.wording import joint_residuals, told_from, unexplained
 from mindyn.regression.gathering import gather
 from mindyn.regression.information import Information, Solution, null_space, solve
 from mindyn.regression.rows import Rows, SampleBlocks

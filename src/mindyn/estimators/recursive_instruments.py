@@ -18,6 +18,7 @@ from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.model_acceleration import model_acceleration
+from mindyn.estimators.untold import among_untold
 from mindyn.logs.samples import Samples
 
 WAITING_ROWS: Final = 128
@@ -83,9 +84,7 @@ class RecursiveInstruments:
             )
         variance = max(float(left @ self._squares @ left), 0.0) / freedom
         half = np.linalg.solve(A, self._spread[np.ix_(told, told)] / d[told] / d[told][:, None])
-        found = np.diag(np.full(len(d), np.inf))
-        found[np.ix_(told, told)] = variance * np.linalg.solve(A, half.T) / d[told] / d[told][:, None]
-        return found
+        return among_untold(variance * np.linalg.solve(A, half.T) / d[told] / d[told][:, None], told)
 
     def _equations(self) -> tuple[Array, NDArray[np.bool_], Array]:
         """Lengths of the columns, which of them some sample moves, and A of those in columns of unit length."""

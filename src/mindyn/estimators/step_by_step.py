@@ -23,7 +23,7 @@ from mindyn.estimators.estimate_parts import JointResidual
 from mindyn.estimators.step_logs import FOLLOWED, LogChecks
 from mindyn.estimators.step_noise import Noise, TestRows, noises_of
 from mindyn.estimators.step_rows import RowMaker, Rule
-from mindyn.estimators.wording import infinite_variances
+from mindyn.estimators.untold import infinite_variances
 from mindyn.excitation.step_plan import StepPlan
 from mindyn.excitation.told_subspace import ToldSubspace
 from mindyn.identifiability.base_sets import base_parameters

@@ -1,4 +1,4 @@
-"""What every fit says in the same words, and what stands for the variance of parameters that data cannot identify."""
+"""What every fit says in the same words."""
 
 from __future__ import annotations
 
@@ -10,14 +10,6 @@ from mindyn.algebra.values import Array
 from mindyn.estimators.estimate_parts import JointResidual
 from mindyn.regression.information import Information
 from mindyn.regression.treatment import Treatment
-
-
-def infinite_variances(covariance: Array, names: Sequence[str], untold: Sequence[str]) -> Array:
-    """The covariance with infinite variance of the parameters that the data cannot tell."""
-    found = np.array(covariance)
-    places = [names.index(name) for name in untold]
-    found[places, places] = np.inf
-    return found
 
 
 def joint_residuals(

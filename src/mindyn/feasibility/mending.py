@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
-from mindyn.estimators.wording import infinite_variances
+from mindyn.estimators.untold import infinite_variances
 from mindyn.feasibility.configurations import Ranges, joint_ranges, spread_configurations
 from mindyn.feasibility.inertia_family import Member, member_of
 from mindyn.feasibility.move_costs import covariance_moves, data_moves, noticed_moves

@@ -1,4 +1,4 @@
-"""Equations of motion integrated over intervals, so that no accelerations are needed; their columns, their quadrature.
+"""`integrated_rows`: equations of motion integrated over intervals, so that no accelerations are needed.
 
     momentum:  [Y_p]_a^b beta + int (Y_0 - Mdot) beta dt = int tau dt                       for every joint
     energy:    [qd.Y_p / 2]_a^b beta + int qd.(Y_0 - Mdot / 2) beta dt = int qd.tau dt      one for all joints
@@ -13,9 +13,10 @@ alone: what jumps in the torque with the direction of friction jumps in its colu
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 import casadi
 import numpy as np
@@ -28,15 +29,114 @@ from mindyn.errors import InputError
 from mindyn.kernels.closed_kernel import kernel_for
 from mindyn.kernels.kernel import Kernel
 from mindyn.logs.samples import Samples
+from mindyn.regression.block_gathering import BLOCKS, Block
 from mindyn.regression.gathering import segment_ends
+from mindyn.regression.information import Information
 from mindyn.regression.regressor import Regressor
+from mindyn.regression.rows import Rows
+from mindyn.regression.triangles import triangle_of
 
 Form = Literal["momentum", "energy"]
 Torque = Literal["sampled", "held"]
+Reversals = Literal["avoid", "within"]
+WHOLE: Final = "all joints"
+"""Name of the one row of energies, in W, where momentum has the names of the joints."""
 
 GREGORY: Final = (95 / 288, 317 / 240, 23 / 30, 793 / 720, 157 / 160)
 """Weights of the first and last rows of an interval, 1 in between: exact for polynomials of degree 5 [Gregory 1670]."""
 FEWEST_ROWS: Final = 2 * len(GREGORY)
+
+
+@dataclass(frozen=True, slots=True)
+class Integration:
+    """How equations are integrated.
+
+    form        "energy", or "momentum": a row for each joint in place of one for all
+    interval_s  longest interval, s
+    reversals   "avoid": intervals end where some friction changes its direction, since accelerations jump there;
+                "within": they do not, for motions whose accelerations are smooth although friction is not
+    torque      "sampled": values of a continuous torque; "held": constant from each row to the next
+    """
+
+    form: Form = "energy"
+    interval_s: float = 0.2
+    reversals: Reversals = "avoid"
+    torque: Torque = "sampled"
+
+    def __post_init__(self) -> None:
+        for name, value, choices in (
+            ("form", self.form, Form),
+            ("reversals", self.reversals, Reversals),
+            ("torque", self.torque, Torque),
+        ):
+            if value not in get_args(choices):
+                raise InputError(f"{name} = {value!r}; it may be: {', '.join(get_args(choices))}")
+        if not (np.isfinite(self.interval_s) and self.interval_s > 0):
+            raise InputError(f"interval_s = {self.interval_s!r} must be a positive number of seconds")
+        if self.torque == "held" and self.reversals == "within":
+            raise InputError("a held torque and a reversing friction need different quadratures: avoid the reversals")
+
+    def intervals(self, regressor: Regressor, samples: Samples) -> list[slice]:
+        """The rows of every interval."""
+        rows = round(self.interval_s * samples.rate_hz) + 1
+        if rows < FEWEST_ROWS:
+            raise InputError(
+                f"interval_s = {self.interval_s:g} s is {rows} rows at {samples.rate_hz:g} Hz; "
+                f"the quadrature needs {FEWEST_ROWS}"
+            )
+        breaks = np.zeros(len(samples), dtype=np.bool_)
+        if self.reversals == "avoid":
+            breaks = reversals(regressor, samples)
+        return intervals(samples, breaks, rows)
+
+
+def integrated_rows(rows: Rows, how: Integration) -> Rows:
+    """Equations of the same parameters from the same samples, one of each interval; in blocks, as `Rows` are."""
+    samples, regressor = rows.whole("energy and momentum differences"), rows.regressor
+    taken = how.intervals(regressor, samples)
+    made = IntegratedRegressor.of(regressor, how.form)
+    directions = regressor.directions(regressor.positions(samples), samples.qd, samples.segments, samples.rate_hz)
+    equations = [made.row(samples, one, None if directions is None else directions[one], how.torque) for one in taken]
+    usable = np.array([_usable(samples, one, how.form) for one in taken])
+    _require_enough(*made.of_rows, usable)
+    blocks = [
+        _block(made, np.stack(equations[part]), usable[part], taken[part])
+        for a, b in pairwise(np.linspace(0, len(taken), min(BLOCKS, len(taken)) + 1).astype(int))
+        for part in [slice(int(a), int(b))]
+    ]
+    return rows.with_blocks(blocks, "mean torque" if how.form == "momentum" else "mean power")
+
+
+def _block(made: IntegratedRegressor, rows: Array, usable: NDArray[np.bool_], taken: Sequence[slice]) -> Block:
+    """Of intervals that follow each other; rows (k, n or 1, p + 1)."""
+    names, columns = made.of_rows
+    factors = tuple(triangle_of(rows[usable[:, i], i][:, [*own, -1]]) for i, own in enumerate(columns))
+    counts = tuple(int(count) for count in usable.sum(axis=0))
+    information = Information(names, made.torque.names, columns, factors, counts)
+    return Block(0, (taken[0].start, taken[-1].stop), None, information, np.full((2, len(names)), np.nan))
+
+
+def _usable(samples: Samples, taken: slice, form: Form) -> NDArray[np.bool_]:
+    """(n,) or, for the energy, (1,): whether all rows of the interval may be used."""
+    if samples.usable is None:
+        return np.ones(samples.q.shape[1] if form == "momentum" else 1, dtype=np.bool_)
+    whole = np.asarray(samples.usable[taken].all(axis=0))
+    return whole if form == "momentum" else np.array([whole.all()])
+
+
+def _require_enough(names: tuple[str, ...], columns: tuple[NDArray[np.intp], ...], usable: NDArray[np.bool_]) -> None:
+    """Refuses what cannot be fitted."""
+    counts = usable.sum(axis=0) if usable.size else np.zeros(len(names), dtype=int)
+    short = [
+        f"{name} ({count} intervals for {len(own)} parameters)"
+        for name, count, own in zip(names, counts, columns, strict=True)
+        if count <= len(own)
+    ]
+    if short:
+        raise InputError(
+            f"too few intervals: {', '.join(short)}",
+            hint='a longer log, a shorter interval_s, form="momentum" or fewer reversals are needed',
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,6 +160,13 @@ class IntegratedRegressor:
         kernel = kernel_for(torque.robot, drift, compact=["Y"], matrices=["Y"])
         shaped = Regressor(torque.robot, torque.friction, torque.base, kernel)
         return IntegratedRegressor(torque, form, kernel_for(torque.robot, momentum, matrices=["Y"]), shaped)
+
+    @property
+    def of_rows(self) -> tuple[tuple[str, ...], tuple[NDArray[np.intp], ...]]:
+        """Names of an interval's rows and the columns that each has."""
+        if self.form == "momentum":
+            return self.torque.joint_names, tuple(self.torque.columns)
+        return (WHOLE,), (np.arange(self.torque.count),)
 
     def row(self, samples: Samples, taken: slice, directions: Array | None, torque: Torque) -> Array:
         """[columns | right side] over the duration, (n, p + 1) N m or (1, p + 1) W: means over one interval."""

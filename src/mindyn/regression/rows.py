@@ -212,10 +212,9 @@ class Rows:
             return tuple(source for one in self._of_logs for source in one.sources)
         return self._data.sources if isinstance(self._data, _OfLogs) else ()
 
-    def with_information(self, information: Information, quantity: Quantity) -> Rows:
+    def with_blocks(self, blocks: Iterable[Block], quantity: Quantity) -> Rows:
         """Other equations of the same parameters from the same samples."""
-        block = Block(0, (0, self.count), None, information, np.full((2, len(information.counts)), np.nan))
-        return Rows(self.regressor, self.treatment, self._data, (block,), self._notes, quantity)
+        return Rows(self.regressor, self.treatment, self._data, tuple(blocks), self._notes, quantity)
 
     def _require_data(self) -> SampleBlocks | _OfLogs:
         if self._data is None:
