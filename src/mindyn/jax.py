@@ -15,7 +15,9 @@ from typing import Any
 
 from mindyn.errors import MissingExtraError
 from mindyn.kernels.differentiable import DifferentiableModel, Op
+from mindyn.kernels.gpu import import_cupy
 from mindyn.kernels.model import Model
+from mindyn.kernels.xla_call import Work, handler, on_cuda, on_host
 
 try:
     import jax
@@ -27,8 +29,9 @@ except ImportError as error:
 class JaxModel(DifferentiableModel):
     """Equations of a model on JAX arrays; the arguments are those of the `Model`'s own functions.
 
-    Works under `jit`, `vmap`, `grad` and `jacrev`, and derivatives of any order, by reverse mode: kernels are called
-    on the host (`jax.pure_callback`), so that `jvp` and `jacfwd` do not apply.
+    Works under `jit`, `vmap`, `grad` and `jacrev`, and derivatives of any order, by reverse mode (`jvp` and `jacfwd` do
+    not apply). XLA calls our kernels on its own memory (`jax.ffi`): those of the CPU, or with CuPy, on a GPU, our CUDA
+    in its own stream.
     """
 
     def __call__(self, name: str, *arrays: Any, link: str | None = None) -> Any:
@@ -54,7 +57,7 @@ def _function(op: Op) -> Callable[..., Any]:
     def function(*arrays: Any) -> Any:
         batch = op.batch([one.shape for one in arrays])
         results = tuple(jax.ShapeDtypeStruct(batch + shape, arrays[0].dtype) for shape in op.output_shapes)
-        return jax.pure_callback(op.run, results, *arrays, vmap_method="expand_dims")
+        return jax.ffi.ffi_call(_target(op), results, vmap_method="expand_dims")(*arrays)
 
     def forward(*arrays: Any) -> tuple[Any, tuple[Any, ...]]:
         return function(*arrays), arrays
@@ -65,6 +68,29 @@ def _function(op: Op) -> Callable[..., Any]:
 
     function.defvjp(forward, backward)
     return function  # type: ignore[no-any-return]
+
+
+@cache
+def _target(op: Op) -> str:
+    """The name under which XLA calls an `Op`, on the CPU and, where CuPy is there, on a CUDA device."""
+    name = f"mindyn_{op.name}_{len(_HANDLERS)}"
+    _register(name, "cpu", on_host(op.run))
+    try:
+        cupy = import_cupy()
+    except MissingExtraError:
+        return name
+    _register(name, "CUDA", on_cuda(cupy, lambda given, out: op.run_on_device(*given, out=out)))
+    return name
+
+
+def _register(name: str, platform: str, work: Work) -> None:
+    made = handler(work)
+    _HANDLERS.append(made)
+    jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(made), platform=platform)
+
+
+_HANDLERS: list[Any] = []
+"""Kept for as long as XLA may call them."""
 
 
 def _summed(gradient: Any, shape: tuple[int, ...]) -> Any:

@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from closeness import DERIVATIVE, SAME_ALGEBRA, assert_close
+from closeness import DERIVATIVE, EXACT, SAME_ALGEBRA, assert_close
 
 from mindyn import compile_model, load_robot
 from mindyn.errors import InputError, RobotError
@@ -105,6 +105,27 @@ class TestJax:
         assert_close(mapped, loop, SAME_ALGEBRA)
         jacobian = jax.vmap(jax.jacrev(dynamics.inverse_dynamics, 2), (0, 0, 0, None))
         assert_close(jacobian(q, qd, qdd, phi), model.inertia_matrix(q, phi), SAME_ALGEBRA)
+
+    def test_no_samples_and_single_precision_go_through_xla(self):
+        model, inputs = model_and_inputs("inverse_dynamics", (3,))
+        dynamics, jax = self.differentiable(model), self.jax
+        none = jax.jit(dynamics.inverse_dynamics)(*(one[:0] for one in inputs[:3]), inputs[3])
+        assert none.shape == (0, 2)
+        given = [one.astype(np.float32) for one in inputs]
+        single = jax.jit(dynamics.inverse_dynamics)(*given)
+        assert single.dtype == np.float32
+        assert_close(single, Ops(model)["inverse_dynamics", None].run(*given)[0], EXACT)
+
+    def test_an_error_in_a_call_of_xla_reaches_the_caller(self):
+        from mindyn.kernels.xla_call import handler
+
+        def refuse(*_):
+            raise InputError("no such motion")
+
+        kept, jax = handler(refuse), self.jax
+        jax.ffi.register_ffi_target("mindyn_test_refuse", jax.ffi.pycapsule(kept), platform="cpu")
+        with pytest.raises(jax.errors.JaxRuntimeError, match="InputError: no such motion"):
+            jax.ffi.ffi_call("mindyn_test_refuse", jax.ShapeDtypeStruct((2,), np.float64))(np.zeros(2))
 
 
 def test_loops_are_refused():

@@ -99,3 +99,23 @@ def test_tensors_of_pytorch_stay_tensors_and_have_gradients(model):
         differentiable(model).inverse_dynamics(*tensors).square().sum().backward()
     for one, other in zip(there, here, strict=True):
         assert_close(one.grad.cpu().numpy(), other.grad.numpy(), SAME_ALGEBRA)
+
+
+def test_arrays_of_jax_stay_on_the_device_and_have_gradients(model):
+    jax = pytest.importorskip("jax", reason="no JAX on this machine")
+    if jax.default_backend() != "gpu":
+        pytest.skip("JAX finds no CUDA device")
+    jax.config.update("jax_enable_x64", True)
+    from mindyn.jax import differentiable
+
+    if model.robot.loops:
+        pytest.skip("closed loops are refused")
+    inputs = batch(model, "inverse_dynamics", (20,))
+    there = [jax.numpy.asarray(one) for one in inputs]
+    here = [jax.device_put(one, jax.devices("cpu")[0]) for one in inputs]
+    torques = jax.jit(differentiable(model).inverse_dynamics)
+    assert torques(*there).devices() == there[0].devices()
+    assert_close(np.asarray(torques(*there)), model.inverse_dynamics(*inputs), SAME_ALGEBRA)
+    gradients = jax.grad(lambda *x: (torques(*x) ** 2).sum(), (0, 1, 2))
+    for one, other in zip(gradients(*there), gradients(*here), strict=True):
+        assert_close(np.asarray(one), np.asarray(other), SAME_ALGEBRA)

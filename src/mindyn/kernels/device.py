@@ -51,14 +51,14 @@ class DeviceFunction:
         self._shared = frozenset(shared)
 
     def __call__(self, *arrays: Any, out: Any = None) -> Any:
-        """The results for a batch; `out` is an array of the device to write into, of a function with one result."""
+        """The results for a batch; `out` is an array of the device to write into, one for each of several results."""
         given, back = self._taken(arrays)
         batch = self._batch(given)
         dtype = given[0].dtype
         if out is None:
             results = [self._cupy.empty(batch + shape, dtype) for shape in self.outputs]
         else:
-            results = [self._written(out, batch + self.outputs[0], dtype)]
+            results = self._written(out if isinstance(out, (list, tuple)) else [out], batch, dtype)
         count = prod(batch)
         if count:
             kernel = self._module.get_function(f"{self.name}_{SUFFIXES[dtype.name]}")
@@ -80,10 +80,13 @@ class DeviceFunction:
         taken = [self._cupy.ascontiguousarray(one, dtype=dtype) for one in seen]
         return taken, kind_of(arrays[0])
 
-    def _written(self, out: Any, shape: Shape, dtype: Any) -> Any:
-        seen = on_device(self._cupy, out)
-        if len(self.outputs) > 1 or seen.dtype != dtype or seen.shape != shape or not seen.flags.c_contiguous:
-            raise InputError(f"out must be a contiguous {dtype} array of shape {shape}")
+    def _written(self, out: Sequence[Any], batch: Shape, dtype: Any) -> list[Any]:
+        if len(out) != len(self.outputs):
+            raise InputError(f"{len(out)} arrays to write into, but {self.name} has {len(self.outputs)} results")
+        seen = [on_device(self._cupy, one) for one in out]
+        for one, own in zip(seen, self.outputs, strict=True):
+            if one.dtype != dtype or one.shape != batch + own or not one.flags.c_contiguous:
+                raise InputError(f"out must be a contiguous {dtype} array of shape {batch + own}")
         return seen
 
     def _batch(self, arrays: Sequence[Any]) -> Shape:

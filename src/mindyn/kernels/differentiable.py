@@ -8,6 +8,7 @@ other: one for all samples, or one for each.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from functools import cached_property
 from math import prod
 from typing import Any
@@ -78,8 +79,11 @@ class Op:
         out = kernel(*given)
         return (out,) if len(self.output_shapes) == 1 else tuple(out)
 
-    def run_on_device(self, *arrays: Any) -> tuple[Any, ...]:
-        """The outputs for arrays of one precision on a GPU, through DLPack; inputs that are one for all stay one."""
+    def run_on_device(self, *arrays: Any, out: Sequence[Any] | None = None) -> tuple[Any, ...]:
+        """The outputs for arrays of one precision on a GPU, through DLPack; inputs that are one for all stay one.
+
+        out  arrays of the device to write into
+        """
         cupy = import_cupy()
         batch = self.batch([tuple(array.shape) for array in arrays])
         given, shared = [], set()
@@ -90,7 +94,9 @@ class Op:
                 given.append(seen.reshape(own))
             else:
                 given.append(cupy.broadcast_to(seen, batch + own))
-        results = self.device_function(frozenset(shared))(*given)
+        results = self.device_function(frozenset(shared))(*given, out=out)
+        if out is not None:
+            return tuple(out)
         back = kind_of(arrays[0])
         return tuple(back(one) for one in (results if isinstance(results, tuple) else (results,)))
 

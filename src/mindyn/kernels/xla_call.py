@@ -1,0 +1,166 @@
+"""XLA's calls of our functions on the memory of a device, without copies, from inside `jax.jit`.
+
+XLA hands a handler a call frame in C: pointers, shapes and types of arguments and results, and the stream to work on
+(`xla/ffi/api/c_api.h`, whose structures stand here as ctypes). Structures grow at their ends from version to version,
+so that what is read here keeps its place.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from mindyn.errors import InputError
+
+TYPES: Final = {11: "float32", 12: "float64"}
+"""XLA's numbers of the element types that kernels compute in."""
+METADATA: Final = 1
+EXECUTE: Final = 3
+INTERNAL: Final = 13
+"""Of XLA: the extension that asks for versions, the stage that computes, the code of an error of ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An array that XLA holds: where it begins, its shape and the name of its type."""
+
+    pointer: int
+    shape: tuple[int, ...]
+    dtype: str
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return int(np.prod(self.shape)) * np.dtype(self.dtype).itemsize
+
+
+Work = Callable[[list[Place], list[Place], Callable[[], int]], None]
+"""What is done with arguments, results, and a function that gives the stream's address."""
+
+
+def _structure(name: str, *fields: tuple[str, Any]) -> type[ctypes.Structure]:
+    """A structure that begins as all of them do, with its size and its extensions."""
+    begin = [("struct_size", ctypes.c_size_t), ("extension_start", ctypes.c_void_p)]
+    return type(name, (ctypes.Structure,), {"_fields_": [*begin, *fields]})
+
+
+_WORD, _POINTER, _INT = ctypes.c_int64, ctypes.c_void_p, ctypes.c_int
+_Pointers = ctypes.POINTER(ctypes.c_void_p)
+_Buffer = _structure("Buffer", ("dtype", _INT), ("data", _POINTER), ("rank", _WORD), ("dims", ctypes.POINTER(_WORD)))
+_List = _structure("List", ("size", _WORD), ("types", _POINTER), ("items", _Pointers))
+_Version = _structure("Version", ("major", _INT), ("minor", _INT))
+_Frame = _structure(
+    "Frame", ("api", _POINTER), ("ctx", _POINTER), ("stage", _INT), ("arguments", _List), ("results", _List)
+)
+_Api = _structure(
+    "Api",
+    *(("version", _Version), ("internal", _POINTER), ("error_create", _POINTER), ("error_message", _POINTER)),
+    *(("error_destroy", _POINTER), ("register", _POINTER), ("stream_get", _POINTER)),
+)
+_ErrorArguments = _structure("ErrorArguments", ("message", ctypes.c_char_p), ("code", _INT))
+_StreamArguments = _structure("StreamArguments", ("ctx", _POINTER), ("stream", _POINTER))
+
+
+class _Metadata(ctypes.Structure):
+    _fields_ = (("struct_size", ctypes.c_size_t), ("version", _Version), ("traits", ctypes.c_uint32))
+
+
+class _Extension(ctypes.Structure):
+    _fields_ = (("struct_size", ctypes.c_size_t), ("type", _INT), ("next", _POINTER), ("metadata", _POINTER))
+
+
+_HANDLER: Final = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
+_CALL: Final = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
+
+
+def handler(work: Work) -> Any:
+    """A C function that XLA can call; whoever registers it keeps it."""
+
+    def called(address: int) -> int | None:
+        frame = _Frame.from_address(address)
+        api = _Api.from_address(frame.api)
+        if frame.extension_start and _answered(frame.extension_start, api):
+            return None
+        if frame.stage != EXECUTE:
+            return None
+        try:
+            work(_places(frame.arguments), _places(frame.results), lambda: _stream(api, frame.ctx))
+        except Exception as error:
+            return _refused(api, f"{type(error).__name__}: {error}")
+        return None
+
+    return _HANDLER(called)
+
+
+def _answered(address: int, api: Any) -> bool:
+    """Whether XLA asked which version this is written for; it is whichever XLA speaks."""
+    extension = _Extension.from_address(address)
+    if extension.type != METADATA:
+        return False
+    metadata = _Metadata.from_address(extension.metadata)
+    metadata.version.major, metadata.version.minor = api.version.major, api.version.minor
+    metadata.traits = 0
+    return True
+
+
+def _places(listed: Any) -> list[Place]:
+    found = []
+    for k in range(listed.size):
+        buffer = _Buffer.from_address(listed.items[k])
+        if buffer.dtype not in TYPES:
+            raise InputError(f"an array of XLA's type {buffer.dtype} was given; kernels compute in float32 and float64")
+        shape = tuple(int(buffer.dims[axis]) for axis in range(buffer.rank))
+        found.append(Place(buffer.data or 0, shape, TYPES[buffer.dtype]))
+    return found
+
+
+def _stream(api: Any, ctx: int) -> int:
+    """The address of the stream that the work belongs on."""
+    given = _StreamArguments(ctypes.sizeof(_StreamArguments), None, ctx, None)
+    if _CALL(api.stream_get)(ctypes.addressof(given)):
+        raise InputError("XLA has no stream for the call")
+    return given.stream or 0
+
+
+def _refused(api: Any, message: str) -> int:
+    text = message.encode()
+    given = _ErrorArguments(ctypes.sizeof(_ErrorArguments), None, text, INTERNAL)
+    return int(_CALL(api.error_create)(ctypes.addressof(given)) or 0)
+
+
+def on_host(run: Callable[..., Sequence[Any]]) -> Work:
+    """Work on NumPy's views of the arrays."""
+
+    def work(arguments: list[Place], results: list[Place], stream: Callable[[], int]) -> None:  # noqa: ARG001
+        for place, found in zip(results, run(*map(_host_view, arguments)), strict=True):
+            if place.size:
+                _host_view(place)[...] = found
+
+    return work
+
+
+def _host_view(place: Place) -> Any:
+    memory: Any = (ctypes.c_char * place.size).from_address(place.pointer) if place.size else b""
+    return np.frombuffer(memory, place.dtype).reshape(place.shape)
+
+
+def on_cuda(cupy: Any, run: Callable[[Sequence[Any], Sequence[Any]], object]) -> Work:
+    """Work on CuPy's views of the arrays, in XLA's own stream."""
+
+    def work(arguments: list[Place], results: list[Place], stream: Callable[[], int]) -> None:
+        views = [_view(cupy, place) for place in (*arguments, *results)]
+        with views[-1].device, cupy.cuda.ExternalStream(stream()):
+            run(views[: len(arguments)], views[len(arguments) :])
+
+    return work
+
+
+def _view(cupy: Any, place: Place) -> Any:
+    if not place.size:
+        return cupy.empty(place.shape, place.dtype)
+    memory = cupy.cuda.UnownedMemory(place.pointer, place.size, None)
+    return cupy.ndarray(place.shape, place.dtype, cupy.cuda.MemoryPointer(memory, 0))
