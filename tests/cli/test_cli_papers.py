@@ -31,6 +31,15 @@ def test_tests_are_planned_simulated_and_identified(tmp_path):
     found = load_estimate(tmp_path / "estimate.json")
     told = [name not in found.left_out for name in found.names]
     assert np.abs(found.beta - found.base.values)[told].max() < 1e-2 * np.abs(found.base.values).max()
+    assert "7 tests simulated with the values found agree" in done.stdout
+    simulated = found.provenance["simulated"]
+    assert [one["doubted"] for one in simulated] == 7 * [False]
+    early = run(step_tests, "identify", "planar2", tmp_path, "--through", "accelerated-01")
+    assert early.exit_code == 0, early.output
+    assert [one["test"] for one in load_estimate(tmp_path / "estimate.json").provenance["simulated"]] == [
+        one["test"] for one in simulated[:5]
+    ]
+    assert run(step_tests, "identify", "planar2", tmp_path, "--through", "nothing").exit_code != 0
     assert run(step_tests, "dance", "planar2", tmp_path).exit_code != 0
     assert run(step_tests, "plan", "planar2", tmp_path / "none").exit_code != 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -19,6 +20,7 @@ from mindyn.excitation.step_simulation import simulate_tests
 from mindyn.files import replacing
 from mindyn.robots.loading import RobotOptions
 from mindyn.simulation.sensors import Sensors
+from mindyn.validation.step_checks import check_steps
 
 ACTIONS = ("plan", "simulate", "identify")
 PLAN = "plan.json"
@@ -35,6 +37,7 @@ def tests(
     torque_noise: Annotated[float, typer.Option(help="simulate: standard deviation at the motors, N m.")] = 0.0,
     seed: Annotated[int, typer.Option(help="plan: of held configurations; simulate: of the noise.")] = 0,
     together: Annotated[bool, typer.Option("--together", help="identify: solve all tests at once.")] = False,
+    through: Annotated[str | None, typer.Option(help="identify: with the tests up to this one alone.")] = None,
     as_json: Annotated[bool, JSON] = False,
     *,
     options: RobotOptions,
@@ -61,9 +64,16 @@ def tests(
         say(f"wrote {len(logs)} logs to {folder}")
         return
     plan, logs = read_test_logs(folder, loaded)
-    found = StepByStep(solution="together" if together else "steps").fit(loaded, plan, logs)
+    if through is not None:
+        plan = plan.through(through)
+        logs = {name: log for name, log in logs.items() if name in plan.motions}
+    settings = StepByStep(solution="together" if together else "steps")
+    found = settings.fit(loaded, plan, logs)
+    checked = check_steps(found, plan, logs, settings=settings)
+    found = replace(found, provenance={**found.provenance, "simulated": checked.to_dict()})
     with replacing(folder, ["estimate.json"]) as target:
         found.save(target / "estimate.json")
-    typer.echo(json.dumps(found.to_dict(), indent=1) if as_json else found.table())
+    typer.echo(json.dumps(found.to_dict(), indent=1) if as_json else f"{found.table()}\n\n{checked.table()}")
     say(found.status)
+    say(checked.status)
     say(f"wrote {folder / 'estimate.json'}")

@@ -60,30 +60,30 @@ class StepByStep:
 
     def fit(self, robot: Robot, plan: StepPlan, logs: Mapping[str, Log]) -> Estimate:
         """The estimate from a log of every motion of the plan, by the motion's name."""
-        integrated = _integrated_for(robot, plan)
+        integrated = self.integrated(robot, plan)
         self.checks.require_all(plan, logs)
         maker = RowMaker(integrated, self.rule, plan.intervals, self.slack)
         groups = [TestRows.of(maker, test, logs) for test in plan.tests]
         sequence = _Sequence.of(groups, np.isin(plan.names, plan.left_out))
         return _estimate(self, integrated.torque, plan, groups, sequence)
 
+    @staticmethod
+    def integrated(robot: Robot, plan: StepPlan) -> IntegratedRegressor:
+        """The columns of a plan's rows; refuses a plan of other joints or parameters."""
+        if plan.joints == robot.joint_names and plan.drives <= bool(robot.drives):
+            integrated = _integrated(robot, plan.form, plan.drives)
+            if plan.names == integrated.torque.names:
+                return integrated
+        raise InputError(
+            f"the plan is of robot {plan.robot!r} with other joints or parameters than robot {robot.name!r} has",
+            hint="plan_tests(robot) makes one for this robot",
+        )
+
 
 @lru_cache(maxsize=4)
 def _integrated(robot: Robot, form: str, drives: bool) -> IntegratedRegressor:
     """Traced and compiled once for repeated fits."""
     return IntegratedRegressor.of(Regressor(robot, base=base_parameters(robot, form, drives=drives)), "momentum")
-
-
-def _integrated_for(robot: Robot, plan: StepPlan) -> IntegratedRegressor:
-    """Refuses a plan of other joints or parameters."""
-    if plan.joints == robot.joint_names and plan.drives <= bool(robot.drives):
-        integrated = _integrated(robot, plan.form, plan.drives)
-        if plan.names == integrated.torque.names:
-            return integrated
-    raise InputError(
-        f"the plan is of robot {plan.robot!r} with other joints or parameters than robot {robot.name!r} has",
-        hint="plan_tests(robot) makes one for this robot",
-    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

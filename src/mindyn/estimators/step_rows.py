@@ -125,14 +125,8 @@ class RowMaker:
         return Rows(A, W @ log.tau[:, row], W, np.zeros((BLOCKS, 0)))
 
     def _accelerated(self, motion: Sines, log: Log, row: int) -> Rows:
-        q, qd, kept = _held(motion, log.q), np.zeros_like(log.q), slice(None)
-        moving = list(motion.joints)
-        if log.qd is not None:
-            qd[:, moving] = log.qd[:, moving]
-        else:
-            qd[:, moving] = _differentiated(log.q[:, moving], log.time)
-            kept = slice(1, -1)  # the one-sided differences at the ends are of first order only
-        q, qd, t, tau = q[kept], qd[kept], log.time[kept], log.tau[kept, row]
+        q, qd, t, torques = held_motion(motion, log)
+        tau = torques[:, row]
         bounds = np.linspace(0, len(t) - 1, self.intervals + 1).astype(int)
         W = self._weights(motion, t, bounds)
         A = W @ self._row(self.integrated.drift, q, qd, row)
@@ -178,6 +172,18 @@ def _differentiated(q: Array, t: Array) -> Array:
         pull = np.sign(np.abs(still - before) - np.abs(after - still))  # 1: what comes after is nearer
         column[still] = STILL * (np.sign(column[after]) * (1 + pull) + np.sign(column[before]) * (1 - pull)) / 2
     return qd
+
+
+def held_motion(motion: Sines, log: Log) -> tuple[Array, Array, Array, Array]:
+    """q, qd (N, n), t (N,), tau (N, n) of an accelerated motion; velocities are differentiated where none is logged."""
+    q, qd, kept = _held(motion, log.q), np.zeros_like(log.q), slice(None)
+    moving = list(motion.joints)
+    if log.qd is not None:
+        qd[:, moving] = log.qd[:, moving]
+    else:
+        qd[:, moving] = _differentiated(log.q[:, moving], log.time)
+        kept = slice(1, -1)  # the one-sided differences at the ends are of first order only
+    return q[kept], qd[kept], log.time[kept], log.tau[kept]
 
 
 def _held(motion: StepMotion, q: Array) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -87,6 +87,13 @@ class StepPlan:
             if motion in (one.name for one in test.motions):
                 return test
         raise InputError(f"the plan has no motion {motion!r}; there are: {', '.join(self.motions)}")
+
+    def through(self, name: str) -> StepPlan:
+        """The plan up to a test, so that what is known by then can be looked at before the others are made."""
+        names = [test.name for test in self.tests]
+        if name not in names:
+            raise InputError(f"the plan has no test {name!r}; it has: {', '.join(names)}")
+        return replace(self, tests=self.tests[: names.index(name) + 1])
 
     def counts(self) -> dict[str, int]:
         """Number of tests of each kind."""
