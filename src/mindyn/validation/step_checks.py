@@ -315,7 +315,7 @@ class _Batch:
     def drift(self, q: Array, qd: Array, joints: Array) -> Array:
         """(N, p) each row's own joint of Y_0 - Mdot."""
         drift = self.integrated.drift
-        directions = drift.directions(qd, np.zeros(len(qd), dtype=np.int64), 1.0)
+        directions = drift.directions(q, qd, np.zeros(len(qd), dtype=np.int64), 1.0)
         parts = drift.parts(q, qd, np.zeros_like(q), directions)
         return np.asarray(drift.dense(parts)[np.arange(len(q)), joints])
 
