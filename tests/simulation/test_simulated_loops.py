@@ -101,11 +101,16 @@ def test_friction_sticks_and_slips_through_the_pins(robot):
         assert_negligible(found - motion.qdd[k], np.abs(motion.qdd).max(), CONSTRAINED)
 
 
-def test_friction_that_is_not_determined_is_refused():
+def test_primary_and_passive_joints_of_a_parallelogram_share_what_they_hold():
+    """Which friction takes how much is not determined; what they take together is."""
     robot = driven("palletiser")
-    drives = (*robot.drives, Drive("joint3", coulomb=1.0))
-    with pytest.raises(RobotError, match="drives of primary and of dependent joints have Coulomb friction"):
-        simulate(replace(robot, drives=drives), nothing, seconds=0.1, q0=np.zeros(4), drives=True)
+    robot = replace(robot, drives=(*robot.drives, Drive("joint3", coulomb=1.0)))
+    push = swinging(np.array([6.0, 8.0, 9.0, 12.0]), 6.0)
+    start = {"seconds": 1.0, "q0": np.linspace(0.2, -0.2, 4), "drives": True, "rate_hz": 200}
+    motion = simulate(robot, push, **start)
+    assert motion.stuck.any()
+    fixed = simulate(robot, push, **start, method="fixed", longest_step_s=1e-4)
+    assert_negligible(fixed.q - motion.q, np.abs(motion.q).max(), 1e-4)
 
 
 def test_candidates_of_robots_with_loops_are_refused():

@@ -15,6 +15,7 @@ from mindyn.equations.loop_closure import primary_friction
 from mindyn.errors import InputError, unknown_name
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.kernels.kernel import Kernel
+from mindyn.kernels.loop_friction import varying_friction
 from mindyn.kernels.model import compile_model
 from mindyn.logs.followed_loops import with_closure
 from mindyn.logs.samples import Samples
@@ -28,7 +29,6 @@ from mindyn.parameters.parameter import (
     standard_parameters,
 )
 from mindyn.regression.friction import Friction
-from mindyn.regression.loop_friction import varying_friction
 from mindyn.regression.mlc_columns import lin_columns
 from mindyn.regression.treatment import Treatment
 from mindyn.robots.drive_matrices import SINGULAR, gear_condition, gear_matrix, load_shares

@@ -19,7 +19,7 @@ from mindyn.equations.closed_motion import IRREGULAR, OPEN
 from mindyn.kernels.kernel import Kernel
 from mindyn.simulation.dormand_prince import Tolerance, error_ratio, next_size, step
 from mindyn.simulation.friction import Modes, modes_at_rest
-from mindyn.simulation.plant import KEPT, Plant, acceleration
+from mindyn.simulation.plant import KEPT, SHARED, Plant, acceleration
 from mindyn.simulation.results import SimulationError
 
 Indices = NDArray[np.intp]
@@ -37,6 +37,10 @@ _EVENTS_PER_CALL = 200
 """Mode changes within one interval of constant torque after which the motion is given up."""
 
 
+REDUNDANT_SLACK = 1e-9
+"""Speed, rad/s or m/s, by which a friction that others hold in place may be off: it neither slips nor sticks itself."""
+
+
 class AdaptiveMotion:
     """The state (q, qd) at time t, moved on by `advance`. `events` counts changes of mode."""
 
@@ -48,7 +52,8 @@ class AdaptiveMotion:
         self._acceleration = kernel.bind()
         self._size = _FIRST_STEP
         self._y = np.concatenate([plant.start(q0), qd0])
-        self._modes: Modes = np.sign(plant.rows @ qd0).astype(np.int64)
+        self._modes: Modes = np.sign(plant.rows_at(self._y[: self._n]) @ qd0).astype(np.int64)
+        self._slack = REDUNDANT_SLACK if plant.redundant else 0.0
         self.t = 0.0
         self.events = 0
 
@@ -56,6 +61,11 @@ class AdaptiveMotion:
     def q(self) -> Array:
         """Positions (n,)."""
         return self._y[self._primary]
+
+    @property
+    def positions(self) -> Array:
+        """Of the state."""
+        return self._y[: self._n].copy()
 
     @property
     def qd(self) -> Array:
@@ -137,7 +147,7 @@ class AdaptiveMotion:
     def _margins(self, y: Array) -> Array:
         """(m,): the speed left while slipping, the torque left while sticking; negative once the mode is over."""
         self._slope(y)
-        speeds = self._plant.rows @ y[self._n :]
+        speeds = self._plant.rows_at(y[: self._n]) @ y[self._n :] + self._modes * self._slack
         left = self._plant.levels * (1 + _OVERLOAD) - np.abs(self._torques())
         return np.where(self._modes == 0, left, self._modes * speeds)
 
@@ -159,17 +169,23 @@ class AdaptiveMotion:
             return
         modes = self._modes.copy()
         if len(at_rest):
-            rows = plant.rows[at_rest]
+            rows = plant.rows_at(self._y[:n])[at_rest]
             W = np.linalg.solve(self._inertia(self._y[:n]), rows.T)
+            A = rows @ W
+            A += np.diag(SHARED * np.diag(A)) if plant.redundant else 0.0
             others = np.where(np.isin(np.arange(len(modes)), at_rest), 0, modes)
             self._set_modes(others, stuck=np.zeros(len(modes)))
             free = self._slope(self._y)[n:]
-            modes[at_rest] = modes_at_rest(rows @ W, rows @ free, plant.levels[at_rest])
+            modes[at_rest] = modes_at_rest(A, rows @ free + self._turning()[at_rest], plant.levels[at_rest])
             keep = np.flatnonzero(modes[at_rest] == 0)
             if len(keep):
-                impulse = np.linalg.solve(rows[keep] @ W[:, keep], rows[keep] @ self._y[n:])
+                impulse = np.linalg.solve(A[np.ix_(keep, keep)], rows[keep] @ self._y[n:])
                 self._y = np.concatenate([self._y[:n], self._y[n:] - W[:, keep] @ impulse])
         self._set_modes(modes, stuck=(modes == 0).astype(float))
+
+    def _turning(self) -> Array:
+        """(dF/dt) qd (m,) at the last slope."""
+        return self._acceleration["turning"] if self._plant.turns is not None else np.zeros(len(self._plant.levels))
 
     def _set_modes(self, modes: Modes, stuck: Array) -> None:
         self._modes = modes

@@ -80,6 +80,10 @@ class CandidatePlant:
         G = gear_matrix(self.robot) if self.base.drives else np.zeros((0, self.robot.joint_count))
         return coupled_joints(self.robot, coupled=bool((np.count_nonzero(G, axis=1) > 1).any()))
 
+    def friction(self, q: SX, qd: SX) -> tuple[SX, SX]:  # noqa: ARG002 - the gears of open trees do not vary
+        """See `Mechanism`."""
+        return constant(self.rows), casadi.SX(len(self.rows), 1)
+
     def rates(self, q: SX, qd: SX) -> SX:  # noqa: ARG002 - an open tree's positions change by their rates alone
         """See `Mechanism`."""
         return qd

@@ -113,7 +113,7 @@ def _computed_torque(controller: ComputedTorque) -> ControlLaw:
 
     def signals(times: Array) -> dict[str, Array]:
         position, speed, acceleration = reference_rows(controller.reference, times)
-        expected = controller.dry_friction(speed)
+        expected = controller.dry_friction(position, speed)
         return {"q_r": position, "qd_r": speed, "qdd_r": acceleration, "friction": expected}
 
     return ControlLaw(function, signals)

@@ -90,11 +90,16 @@ class ComputedTorque:
         """The torque at time t."""
         q_r, qd_r, qdd_r = self.reference(t)
         wanted = qdd_r + self.stiffness * (q_r - q) + self.damping * (qd_r - qd)
-        return np.asarray(self._torque(q, qd, wanted) + self.dry_friction(qd_r))
+        return np.asarray(self._torque(q, qd, wanted) + self.dry_friction(q_r, qd_r))
 
-    def dry_friction(self, qd: Array) -> Array:
-        """F^T c sign(F qd) (..., n) of speeds (..., n)."""
-        return np.asarray((self.plant.levels * np.sign(qd @ self.plant.rows.T)) @ self.plant.rows)
+    def dry_friction(self, q: Array, qd: Array) -> Array:
+        """F^T c sign(F qd) (..., n) of positions and speeds (..., n)."""
+        F = self.plant.rows_at(q)
+        return np.asarray(np.einsum("m,...m,...mn->...n", self.plant.levels, np.sign(_times(F, qd)), F))
+
+
+def _times(F: Array, qd: Array) -> Array:
+    return np.asarray((F @ qd[..., None])[..., 0])
 
 
 def _gains(value: ArrayLike, n: int, name: str) -> Array:

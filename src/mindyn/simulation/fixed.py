@@ -34,6 +34,11 @@ class FixedMotion:
         return np.array(self._step["q"])[self._plant.primary]
 
     @property
+    def positions(self) -> Array:
+        """Of the state."""
+        return np.array(self._step["q"])
+
+    @property
     def qd(self) -> Array:
         """Velocities (n,)."""
         return np.array(self._step["qd"])

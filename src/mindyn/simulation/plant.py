@@ -28,9 +28,10 @@ from mindyn.equations.forward_dynamics import factor, solve
 from mindyn.equations.loop_closure import closure_of, primary_friction
 from mindyn.equations.loop_equations import loop_equation
 from mindyn.errors import RobotError
-from mindyn.kernels.closed_kernel import kernel_for
+from mindyn.kernels.closed_kernel import ClosedKernel, kernel_for
 from mindyn.kernels.kernel import Kernel
-from mindyn.robots.drive_matrices import reflected_inertia
+from mindyn.kernels.loop_friction import friction_rows
+from mindyn.robots.drive_matrices import friction_matrix, reflected_inertia
 from mindyn.robots.robot import Robot
 
 
@@ -47,6 +48,7 @@ class Mechanism(Protocol):
     def ancestors(self) -> list[list[int]]: ...  # noqa: D102
     def equation(self, name: str) -> Callable[..., SX]: ...  # noqa: D102
     def rates(self, q: SX, qd: SX) -> SX: ...  # noqa: D102
+    def friction(self, q: SX, qd: SX) -> tuple[SX, SX]: ...  # noqa: D102
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,6 +58,9 @@ class Plant:
     smooth  the robot without Coulomb friction; its equations take part in everything else
     drives  whether the drives take part
     closed_within  what may be left of the loops' equations, in the precision that it is simulated with
+    turns   (m, all joints) where friction moves with dependent joints of solved loops: then F is turns W(q), `rows` is
+            that at home, and ds/dt has a part that the speeds alone make
+    redundant  the rows depend on each other: at rest only F^T lam is determined, and lam is the least that has it
     """
 
     smooth: Robot
@@ -63,6 +68,8 @@ class Plant:
     rows: Array
     levels: Array
     closed_within: float = OPEN
+    turns: Array | None = None
+    redundant: bool = False
 
     @property
     def joint_names(self) -> tuple[str, ...]:
@@ -122,6 +129,19 @@ class Plant:
         """An equation as a kernel."""
         return kernel_for(self.smooth, self.function(name), matrices=matrices)
 
+    def friction(self, q: SX, qd: SX) -> tuple[SX, SX]:
+        """F (m, n), and (dF/dt) qd (m, 1)."""
+        if self.turns is None:
+            return constant(self.rows), casadi.SX(len(self.rows), 1)
+        motion, turns = closed_motion(self.smooth, q, qd), constant(self.turns)
+        return turns @ motion.W, turns @ motion.qdd
+
+    def rows_at(self, q: Array) -> Array:
+        """F (..., m, n) at positions (..., n) of the primary joints or (..., positions) of the state."""
+        if self.turns is None:
+            return np.broadcast_to(self.rows, (*np.shape(q)[:-1], *self.rows.shape))
+        return np.asarray(_rows_kernel(self)(q))
+
     def rates(self, q: SX, qd: SX) -> SX:
         """Rates of the positions of the state; not a number where its loops are open or nearly singular."""
         if not self.is_solved:
@@ -130,6 +150,9 @@ class Plant:
         left, regular = motion.closure[0], motion.closure[1]
         return motion.qd + UNSEEN * (casadi.sqrt(self.closed_within - left) + casadi.sqrt(regular - IRREGULAR))
 
+
+SHARED = 1e-10
+"""Added to the diagonal of A, relative, where frictions are redundant: so much of what they resist moves on."""
 
 UNSEEN = 1e-30
 """By which a root is multiplied whose value does not matter: that of a negative number stops a motion."""
@@ -156,20 +179,30 @@ def plant_of(robot: Robot, *, drives: bool) -> Plant:
     if not drives:
         return Plant(replace(robot, drives=()), False, F[:0], np.zeros(0))
     levels = np.array([drive.coulomb for drive in robot.drives])
-    for drive, row in zip(robot.drives, F, strict=True):
-        if drive.coulomb and not row.any():
-            raise RobotError(
-                f"Coulomb friction of the drive of {drive.joint!r} moves with a dependent joint of a loop that is "
-                "solved for, and such friction is not simulated at rest",
-                hint="take viscous friction there, or a smooth formula: an extra torque with tanh(qd / speed)",
-            )
-    rows, levels = F[levels > 0], levels[levels > 0]
+    dry = levels > 0
+    smooth = replace(robot, drives=tuple(replace(drive, coulomb=0.0) for drive in robot.drives))
+    turns = friction_matrix(robot)[dry]
+    if not F[dry].any(axis=1).all():
+        closure = closure_of(robot)
+        rows = turns @ closure.velocity_matrix(closure.home[None])[0]
+        redundant = bool(np.linalg.matrix_rank(rows) < len(rows))
+        return Plant(smooth, True, rows, levels[dry], turns=turns, redundant=redundant)
+    rows, levels = F[dry], levels[dry]
     if robot.has_dependents:
         rows, levels = _together(rows, levels)
-    if np.linalg.matrix_rank(rows) < len(rows):
-        raise _dependent_friction(robot)
-    smooth = replace(robot, drives=tuple(replace(drive, coulomb=0.0) for drive in robot.drives))
-    return Plant(smooth, True, rows, levels)
+    redundant = bool(np.linalg.matrix_rank(rows) < len(rows))
+    if redundant and not robot.has_dependents:
+        raise RobotError(
+            f"the friction speeds of robot {robot.name!r} depend on each other: its gear matrix is singular, "
+            "so that dry friction at rest has no unique torques"
+        )
+    return Plant(smooth, True, rows, levels, redundant=redundant)
+
+
+@lru_cache(maxsize=KEPT)
+def _rows_kernel(plant: Plant) -> ClosedKernel:
+    assert plant.turns is not None
+    return friction_rows(plant.smooth, plant.turns)[0]
 
 
 def _together(rows: Array, levels: Array) -> tuple[Array, Array]:
@@ -188,29 +221,18 @@ def _together(rows: Array, levels: Array) -> tuple[Array, Array]:
     return np.array(kept).reshape(-1, rows.shape[1]), np.array(sums)
 
 
-def _dependent_friction(robot: Robot) -> RobotError:
-    if robot.has_dependents:
-        return RobotError(
-            f"the friction speeds of robot {robot.name!r} depend on each other: drives of primary and of dependent "
-            "joints have Coulomb friction, so that dry friction at rest has no unique torques",
-            hint="state Coulomb friction at the drives of the primary joints alone",
-        )
-    return RobotError(
-        f"the friction speeds of robot {robot.name!r} depend on each other: its gear matrix is singular, "
-        "so that dry friction at rest has no unique torques"
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class Response:
     """How the plant answers at one state: qdd = free - W lam, and sdot = b - A lam.
 
     free  (n, 1) accelerations without dry friction
-    W     (n, m) = M^-1 F^T;   A (m, m) = F M^-1 F^T;   b (m, 1) = F free
+    F     (m, n) the friction speeds are F qd
+    W     (n, m) = M^-1 F^T;   A (m, m) = F M^-1 F^T;   b (m, 1) = F free + (dF/dt) qd
     D     (n, 1) pivots of M = L^T diag(D) L: all positive where M is positive definite
     """
 
     free: SX
+    F: SX
     W: SX
     A: SX
     b: SX
@@ -222,11 +244,11 @@ def response(plant: Mechanism, q: SX, qd: SX, tau: SX) -> Response:
     M = plant.equation("inertia_matrix")(q)
     ancestors = plant.ancestors
     L, D = factor(M, ancestors)
-    F = constant(plant.rows)
+    F, turning = plant.friction(q, qd)
     free = solve(L, D, ancestors, tau - plant.equation("bias")(q, qd))
-    columns = [solve(L, D, ancestors, casadi.densify(F[k, :].T)) for k in range(len(plant.rows))]
+    columns = [solve(L, D, ancestors, casadi.densify(F[k, :].T)) for k in range(F.shape[0])]
     W = casadi.horzcat(*columns) if columns else casadi.SX(len(ancestors), 0)
-    return Response(free, W, casadi.densify(F @ W), casadi.densify(F @ free), D)
+    return Response(free, F, W, casadi.densify(F @ W), casadi.densify(F @ free + turning), D)
 
 
 def coupled_joints(robot: Robot, *, coupled: bool) -> list[list[int]]:
@@ -255,11 +277,14 @@ def acceleration(plant: Plant) -> Function:
     slip, stuck = casadi.SX.sym("slip", m), casadi.SX.sym("stuck", m)
     here = response(plant, q, qd, tau)
     known = slip * (1 - stuck)
-    masked = here.A * (stuck @ stuck.T) + casadi.diag(1 - stuck)
+    held_together = here.A * (1 + SHARED * casadi.SX.eye(m)) if plant.redundant else here.A
+    masked = held_together * (stuck @ stuck.T) + casadi.diag(1 - stuck)
     everyone = [list(reversed(range(k))) for k in range(m)]
     held = solve(*factor(masked, everyone), everyone, stuck * (here.b - here.A @ known))
     lam = known + held
     qdd = here.free - here.W @ lam
     names = ["q", "qd", "tau", "slip", "stuck"]
-    results = casadi.cse([casadi.densify(qdd), casadi.densify(lam), *solved])
-    return casadi.Function("acceleration", [q, qd, tau, slip, stuck], results, names, ["qdd", "lam", *more])
+    turning = {} if plant.turns is None else {"turning": plant.friction(q, qd)[1]}
+    results = casadi.cse([casadi.densify(qdd), casadi.densify(lam), *map(casadi.densify, turning.values()), *solved])
+    outputs = ["qdd", "lam", *turning, *more]
+    return casadi.Function("acceleration", [q, qd, tau, slip, stuck], results, names, outputs)

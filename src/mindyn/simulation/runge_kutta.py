@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import casadi
 
 from mindyn.equations.catalogue import Function
-from mindyn.equations.chain import SX, constant
+from mindyn.equations.chain import SX
 from mindyn.simulation.friction import sweep
 from mindyn.simulation.plant import Mechanism, Plant, response
 
@@ -106,7 +106,7 @@ def slope(plant: Mechanism, state: State, tau: SX, dt: SX) -> tuple[tuple[SX, SX
         qdd = plant.equation("forward_dynamics")(state.q, state.qd, tau)
         return (plant.rates(state.q, state.qd), qdd), state.lam
     here = response(plant, state.q, state.qd, tau)
-    target = here.b + (RATE / dt) * (constant(plant.rows) @ state.qd)
+    target = here.b + (RATE / dt) * (here.F @ state.qd)
     lam = state.lam
     for _ in range(SWEEPS):
         lam = sweep(here.A, target, plant.levels, lam)

@@ -37,6 +37,8 @@ class Integrator(Protocol):
     @property
     def q(self) -> Array: ...  # noqa: D102
     @property
+    def positions(self) -> Array: ...  # noqa: D102
+    @property
     def qd(self) -> Array: ...  # noqa: D102
     @property
     def stuck(self) -> NDArray[np.bool_]: ...  # noqa: D102
@@ -130,7 +132,7 @@ def _run(motion: Integrator, source: Source, plant: Plant, seconds: float, rate_
             tau = _checked(source.torque(motion.t, motion.q, motion.qd), motion.t, plant)
         qdd, lam = motion.hold(tau)
         if shown:
-            values = (motion.q, motion.qd, qdd, tau, plant.rows.T @ lam)
+            values = (motion.q, motion.qd, qdd, tau, plant.rows_at(motion.positions).T @ lam)
             for array, value in zip(rows.values(), values, strict=True):
                 array[row] = value
             stuck[row] = motion.stuck

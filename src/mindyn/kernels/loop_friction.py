@@ -60,10 +60,16 @@ def varying_friction(robot: Robot) -> VaryingFriction | None:
     sources = np.flatnonzero(F[:, list(dependent_joints(robot))].any(axis=1))
     if not len(sources):
         return None
+    kernel, moved = friction_rows(robot, F[sources])
+    return VaryingFriction(tuple(map(int, sources)), kernel, moved)
+
+
+def friction_rows(robot: Robot, F: Array) -> tuple[ClosedKernel, Array]:
+    """q -> F W (rows, k) of rows F (rows, n), and where it may be other than zero."""
     q = casadi.SX.sym("q", robot.joint_count)
     motion = closed_motion(robot, q)
-    rows = constant(F[sources]) @ motion.W
+    rows = constant(F) @ motion.W
     moved = np.array(casadi.DM(rows.sparsity(), 1), dtype=np.float64)
     made = casadi.cse([casadi.densify(rows), casadi.densify(motion.closure)])
     function = casadi.Function("friction_rows", [q], made, ["q"], ["rows", CLOSURE])
-    return VaryingFriction(tuple(map(int, sources)), ClosedKernel(robot, function, matrices=["rows"]), moved)
+    return ClosedKernel(robot, function, matrices=["rows"]), moved
