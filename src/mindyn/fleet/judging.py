@@ -3,15 +3,19 @@
 For every robot and cause the size is fitted to all of its logs, and again without each log in turn: the jackknife over
 logs gives its variance, whatever the noise within a log is like. Variances of few logs are moderated towards those of
 the other robots [Smyth 2004]. A robot's size is compared with the fleet's median; what healthy robots differ by among
-themselves, by a robust estimate, counts as variance; friction and offset of every joint are each robot's own, and free
-while another cause is judged. Several causes explain one fault: the one that explains most comes
-first, others are judged beside it. The p-values of all robots and causes together keep to one family-wise error.
+themselves, by a robust estimate, counts as variance. Friction and offset of every joint are each robot's own: while
+another cause is judged they are fitted beside it, as random effects that healthy robots' spread holds together. Left
+free, they would take the greater part of a shifted zero, whose torque is nearly constant: an offset would be named.
+
+Several causes explain one fault: of those that are beyond chance, the one that leaves the least misfit (squared, and
+that of the random effects with it) comes first, others are judged beside it. The p-values of all robots and causes
+together keep to one family-wise error.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -27,6 +31,10 @@ FEWEST_ROBOTS: Final = 5
 FEWEST_LOGS: Final = 3
 SHARE: Final = 0.1
 """A second cause explains at least this part of what the first does: a large fault leaves more than directions tell."""
+LEAST_SPREAD: Final = 0.01
+"""Least spread between robots, as part of the variance of one robot's fit: less cannot be told from none."""
+UNDECIDED: Final = 10.0
+"""Misfit, in units of noise, by which a cause must be the better one before the others are ruled out: 150 to 1."""
 MOST_CAUSES: Final = 3
 TO_SIGMA: Final = 1.4826
 """From the median of absolute deviations to a standard deviation, for normal values."""
@@ -36,15 +44,12 @@ LEAST_DAYS: Final = 3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Size:
-    """A fitted size and its variance by the jackknife over logs.
-
-    explained  how much of the squared, weighted residual its whole cause explains
-    """
+    """A fitted size, its variance by the jackknife over logs, and the least misfit with its cause."""
 
     value: float
     variance: float
     freedom: int
-    explained: float
+    misfit: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,6 +62,7 @@ class Difference:
     deviation  standard deviation of the size, healthy differences between robots included
     p          probability of as large a size by chance, for this one test
     days       when the robot's logs were made; None where nothing says so
+    or_else    other causes that the logs cannot tell from this one
     """
 
     robot: str
@@ -66,10 +72,18 @@ class Difference:
     deviation: float
     p: float
     days: tuple[float, float] | None
+    or_else: tuple[Cause, ...] = ()
 
     @property
     def sentence(self) -> str:
         """What a person reads."""
+        others = " or ".join(
+            f"{'' if one.what == 'payload' else 'the '}{one.what} of {one.where}" for one in self.or_else
+        )
+        return f"{self._named} (or {others}: the logs cannot tell)" if others else self._named
+
+    @property
+    def _named(self) -> str:
         where, sign = self.cause.where, "more" if self.size > 0 else "less"
         if self.cause.what == "friction":
             if self.drift:
@@ -97,12 +111,14 @@ def differences(causes: Causes, evidence: Mapping[str, Sequence[Evidence]]) -> l
     evidence  of every log of every robot
     """
     tests = _tests(causes, evidence)
-    sizes = {test: {robot: _size(causes, logs, [], test) for robot, logs in evidence.items()} for test in tests}
+    own = _own_spread(causes, evidence)
+    sizes = {test: {robot: _size(causes, own, logs, [], test) for robot, logs in evidence.items()} for test in tests}
     fleets = {test: _fleet([one for one in found.values() if one is not None]) for test, found in sizes.items()}
     count = sum(one is not None for found in sizes.values() for one in found.values())
     named: list[Difference] = []
     for robot, logs in evidence.items():
-        named += _causes_of_robot(robot, logs, causes, fleets, FAMILY_ERROR / max(1, count))
+        alone = {test: found[robot] for test, found in sizes.items()}
+        named += _causes_of_robot(robot, logs, causes, own, fleets, alone, FAMILY_ERROR / max(1, count))
     return sorted(named, key=lambda one: (one.p, -abs(one.size / one.deviation), one.robot))
 
 
@@ -113,9 +129,18 @@ def _tests(causes: Causes, evidence: Mapping[str, Sequence[Evidence]]) -> list[T
 
 
 def _causes_of_robot(
-    robot: str, logs: Sequence[Evidence], causes: Causes, fleets: Mapping[Test, _Fleet | None], limit: float
+    robot: str,
+    logs: Sequence[Evidence],
+    causes: Causes,
+    own: _Own,
+    fleets: Mapping[Test, _Fleet | None],
+    alone: Mapping[Test, Size | None],
+    limit: float,
 ) -> Iterator[Difference]:
-    """The causes that explain most, one after another, each judged beside those before it."""
+    """The causes that explain most, one after another, each judged beside those before it.
+
+    alone  the sizes without another cause
+    """
     accepted: list[Test] = []
     first = 0.0
     days = [log.day for log in logs if np.isfinite(log.day)]
@@ -124,7 +149,7 @@ def _causes_of_robot(
         for test, fleet in fleets.items():
             if fleet is None or any(test[0] == number for number, _ in accepted):
                 continue
-            size = _size(causes, logs, accepted, test)
+            size = _size(causes, own, logs, accepted, test) if accepted else alone[test]
             if size is None:
                 continue
             deviation, freedom = fleet.deviation(size)
@@ -133,18 +158,60 @@ def _causes_of_robot(
             if p <= limit:
                 span = (min(days), max(days)) if days else None
                 made = Difference(robot, causes.listed[test[0]], test[1], value, deviation, p, span)
-                sure.append((size.explained, test, made))
+                sure.append((size.misfit, test, made))
         if not sure:
             return
-        explained, test, made = max(sure, key=lambda one: (one[0], -one[1][0]))
+        misfit, test, made = min(sure, key=lambda one: one[:2])
+        explained = _misfit(causes, own, logs, accepted) - misfit
         first = first or explained
         if explained < SHARE * first:
             return
         accepted.append(test)
-        yield made
+        near = {number for other, (number, _), _ in sure if other - misfit < UNDECIDED * own.unit} - {test[0]}
+        yield replace(made, or_else=tuple(causes.listed[number] for number in sorted(near)))
 
 
-def _size(causes: Causes, logs: Sequence[Evidence], accepted: Sequence[Test], test: Test) -> Size | None:
+@dataclass(frozen=True, slots=True, eq=False)
+class _Own:
+    """How what is each robot's own is spread among healthy ones: misfit weight (a - centre)^2 is added for each.
+
+    centre, weight  (K,) of all directions; the weight is zero where the spread is not known, which leaves them free
+    unit            misfit that one degree of freedom of noise makes
+    """
+
+    centre: Array
+    weight: Array
+    unit: float
+
+
+def _own_spread(causes: Causes, evidence: Mapping[str, Sequence[Evidence]]) -> _Own:
+    """By the robots' own fits of friction and offset alone, robustly.
+
+    Misfits count in units of the residuals' weights. How much more the fits scatter from log to log than these say
+    (residuals that are not white) is the unit in which a spread between robots weighs against them.
+    """
+    K, columns = causes.directions.shape[1], [one.columns[0] for one in causes.individual]
+    nothing = np.zeros(K)
+    fits = []
+    for logs in evidence.values():
+        if len(logs) >= FEWEST_LOGS and columns:
+            H = np.array([log.H[np.ix_(columns, columns)] for log in logs])
+            found = _left_out(H, np.array([log.s[columns] for log in logs]))
+            if found is not None:
+                fits.append((*found, np.diag(np.linalg.inv(H.sum(axis=0)))))
+    if len(fits) < FEWEST_ROBOTS:
+        return _Own(nothing, nothing, 1.0)
+    values, variances, stated = (np.array(one) for one in zip(*fits, strict=True))
+    centre, typical = np.median(values, axis=0), np.median(variances, axis=0)
+    spread = (TO_SIGMA * np.median(np.abs(values - centre), axis=0)) ** 2
+    between = np.maximum(spread - typical, LEAST_SPREAD * typical)
+    unit = float(np.median(variances / stated))
+    centres, weights = nothing.copy(), nothing.copy()
+    centres[columns], weights[columns] = centre, unit / between
+    return _Own(centres, weights, unit)
+
+
+def _size(causes: Causes, own: _Own, logs: Sequence[Evidence], accepted: Sequence[Test], test: Test) -> Size | None:
     """The size of a cause beside accepted ones; None where the robot's logs cannot tell it."""
     drifting = test[1] or any(drift for _, drift in accepted)
     days = np.array([log.day for log in logs])
@@ -153,14 +220,53 @@ def _size(causes: Causes, logs: Sequence[Evidence], accepted: Sequence[Test], te
         return None
     if test[1] and len(np.unique(np.floor(days))) < LEAST_DAYS:
         return None
-    years = (days - days.mean()) / DAYS_A_YEAR if drifting else np.zeros(len(logs))
-    terms = [*_terms(causes, [test]), *_terms(causes, accepted), *_individual(causes, [test, *accepted])]
-    columns = np.array([column for column, _ in terms])
-    grows = np.array([power for _, power in terms])
-    scale = np.where(grows, years[:, None], 1.0)
-    H = np.array([log.H[np.ix_(columns, columns)] for log in logs]) * scale[:, :, None] * scale[:, None, :]
-    s = np.array([log.s[columns] for log in logs]) * scale
-    return _jackknifed(H, s, freedom, len(_terms(causes, [test])))
+    judged = _Fit.of(causes, own, logs, [test, *accepted])
+    found = _left_out(judged.H, judged.s, judged.weight)
+    if found is None:
+        return None
+    values, variances = found
+    return Size(float(values[0]), float(variances[0]), freedom, judged.misfit(values))
+
+
+def _misfit(causes: Causes, own: _Own, logs: Sequence[Evidence], accepted: Sequence[Test]) -> float:
+    """The least misfit with accepted causes alone, below that of the type's own values."""
+    judged = _Fit.of(causes, own, logs, accepted)
+    values = _solved(judged.H.sum(axis=0) + np.diag(judged.weight), judged.s.sum(axis=0)[None])
+    return 0.0 if values is None else judged.misfit(values[0])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Fit:
+    """Causes and what is a robot's own fitted together: minimise a^T (H + weight) a - 2 s^T a + constant.
+
+    H (logs, k, k), s (logs, k); the weights' own share of s is in each log's, in equal parts
+    """
+
+    H: Array
+    s: Array
+    weight: Array
+    constant: float
+
+    @staticmethod
+    def of(causes: Causes, own: _Own, logs: Sequence[Evidence], tests: Sequence[Test]) -> _Fit:
+        """The causes' columns first, in their order."""
+        days = np.array([log.day for log in logs])
+        drifting = any(drift for _, drift in tests)
+        years = (days - days.mean()) / DAYS_A_YEAR if drifting else np.zeros(len(logs))
+        fixed, random = _terms(causes, tests), _individual(causes, tests)
+        columns = np.array([column for column, _ in [*fixed, *random]], dtype=np.intp)
+        grows = np.array([power for _, power in [*fixed, *random]], dtype=np.bool_)
+        scale = np.where(grows, years[:, None], 1.0)
+        H = np.array([log.H[np.ix_(columns, columns)] for log in logs]) * scale[:, :, None] * scale[:, None, :]
+        s = np.array([log.s[columns] for log in logs]) * scale
+        weight = own.weight[columns]
+        weight[: len(fixed)] = 0.0
+        pulled = weight * own.centre[columns]
+        return _Fit(H, s + pulled / len(logs), weight, float(pulled @ own.centre[columns]))
+
+    def misfit(self, values: Array) -> float:
+        """At the values that minimise it."""
+        return self.constant - float(self.s.sum(axis=0) @ values)
 
 
 def _terms(causes: Causes, tests: Sequence[Test]) -> list[tuple[int, bool]]:
@@ -179,26 +285,32 @@ def _individual(causes: Causes, judged: Sequence[Test]) -> list[tuple[int, bool]
     return [(one.columns[0], False) for one in causes.individual if (one.what, one.where) not in taken]
 
 
-def _jackknifed(H: Array, s: Array, freedom: int, own: int) -> Size | None:
-    """The first of the sizes that minimise the sum over logs, by all logs and without each in turn."""
-    total, sums = H.sum(axis=0), s.sum(axis=0)
-    scale = np.sqrt(np.diag(total))
+def _left_out(H: Array, s: Array, weight: Array | float = 0.0) -> tuple[Array, Array] | None:
+    """Values that minimise the sum over logs, their variances by the jackknife; None where logs do not tell them."""
+    total, sums, count = H.sum(axis=0) + np.eye(H.shape[1]) * weight, s.sum(axis=0), len(H)
+    values = _solved(total, sums[None])
+    left = None if values is None else _solved(total - H, sums - s)
+    if values is None or left is None:
+        return None
+    variances = (count - 1) / count * ((left - left.mean(axis=0)) ** 2).sum(axis=0)
+    return values[0], np.maximum(variances, np.finfo(float).tiny)
+
+
+def _solved(H: Array, s: Array) -> Array | None:
+    """(m, k) with H a = s, of one H or m of them; None where it has no clear solution."""
+    first = H if H.ndim == 2 else H[0]
+    if not s.shape[1]:
+        return np.zeros_like(s)
+    scale = np.sqrt(np.diag(first))
     if not (scale > 0).all():
         return None
     unit = scale[:, None] * scale
     try:
-        if np.linalg.cond(total / unit) > 1e10:
+        if np.linalg.cond(first / unit) > 1e10:
             return None
-        value = np.linalg.solve(total / unit, sums / scale) / scale
-        left = np.linalg.solve((total - H) / unit, ((sums - s) / scale)[:, :, None])[:, :, 0] / scale
+        return np.asarray(np.linalg.solve(H / unit, (s / scale)[:, :, None])[:, :, 0] / scale)
     except np.linalg.LinAlgError:
         return None
-    count = len(H)
-    variance = (count - 1) / count * float(((left[:, 0] - left[:, 0].mean()) ** 2).sum())
-    others = np.arange(own, len(sums))
-    before = float(sums[others] @ np.linalg.solve(total[np.ix_(others, others)], sums[others])) if len(others) else 0.0
-    explained = float(sums @ value) - before
-    return Size(float(value[0]), max(variance, np.finfo(float).tiny), freedom, explained)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
