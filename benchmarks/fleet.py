@@ -1,6 +1,6 @@
 """A simulated fleet in which some arms are not as their type is: who is named, and who is named wrongly.
 
-    python benchmarks/fleet.py [--repetitions 10] [--arms 100] [--logs 10] [--workers 2]
+    python benchmarks/fleet.py [--repetitions 10] [--arms 100] [--logs 8] [--workers 2]
 
 Every repetition draws a fleet anew: 5 arms whose friction grows, 3 with a forgotten payload, 2 with a miscalibrated
 zero; the others differ by what arms of one type differ by (friction and offsets by some percent). Ends with an error
@@ -24,7 +24,7 @@ import mindyn
 from mindyn.fleet.fleet import FleetStudy, study_fleet
 from mindyn.regression.friction import Friction
 
-ROBOT, RATE_HZ, SECONDS = "puma560", 100.0, 20.0
+ROBOT, RATE_HZ, SECONDS = "puma560", 100.0, 12.0
 SIDECAR = """
 side = "joint"
 columns = { time = "t", position = "q{i}", torque = "tau{i}" }
@@ -141,7 +141,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repetitions", type=int, default=10)
     parser.add_argument("--arms", type=int, default=100)
-    parser.add_argument("--logs", type=int, default=10)
+    parser.add_argument("--logs", type=int, default=8)
     parser.add_argument("--workers", type=int, default=2)
     options = parser.parse_args()
     missed = alarms = 0

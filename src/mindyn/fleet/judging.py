@@ -36,6 +36,12 @@ LEAST_SPREAD: Final = 0.01
 UNDECIDED: Final = 10.0
 """Misfit, in units of noise, by which a cause must be the better one before the others are ruled out: 150 to 1."""
 MOST_CAUSES: Final = 3
+BIWEIGHT: Final = 9.0
+"""Median deviations from which values do not count in a variance [Mosteller & Tukey 1977]."""
+EFFICIENCY: Final = 0.85
+"""Normal values that one value of such a variance is worth; of the median of absolute deviations it would be 0.37."""
+MEDIAN_VARIANCE: Final = np.pi / 2
+"""Variance of the median of many normal values, times their number."""
 TO_SIGMA: Final = 1.4826
 """From the median of absolute deviations to a standard deviation, for normal values."""
 LEAST_DAYS: Final = 3
@@ -203,8 +209,7 @@ def _own_spread(causes: Causes, evidence: Mapping[str, Sequence[Evidence]]) -> _
         return _Own(nothing, nothing, 1.0)
     values, variances, stated = (np.array(one) for one in zip(*fits, strict=True))
     centre, typical = np.median(values, axis=0), np.median(variances, axis=0)
-    spread = (TO_SIGMA * np.median(np.abs(values - centre), axis=0)) ** 2
-    between = np.maximum(spread - typical, LEAST_SPREAD * typical)
+    between = np.maximum(_spread(values) - typical, LEAST_SPREAD * typical)
     unit = float(np.median(variances / stated))
     centres, weights = nothing.copy(), nothing.copy()
     centres[columns], weights[columns] = centre, unit / between
@@ -338,8 +343,9 @@ class _Fleet:
             within = (self.freedom * self.prior + size.freedom * size.variance) / freedom
         # Welch and Satterthwaite: a sum of variances has the freedom of its parts, by their squares.
         both = within + self.between
-        parts = within**2 / freedom + self.between**2 / max(1, self.robots - 1)
-        return float(np.sqrt(both)), float(both**2 / parts) if parts > 0 else freedom
+        parts = within**2 / freedom + self.between**2 / max(1.0, EFFICIENCY * (self.robots - 1))
+        told = both * (1 + MEDIAN_VARIANCE / self.robots)
+        return float(np.sqrt(told)), float(both**2 / parts) if parts > 0 else freedom
 
 
 def _fleet(sizes: Sequence[Size]) -> _Fleet | None:
@@ -349,11 +355,23 @@ def _fleet(sizes: Sequence[Size]) -> _Fleet | None:
     values, variances = np.array([one.value for one in sizes]), np.array([one.variance for one in sizes])
     if len(sizes) < FEWEST_ROBOTS:
         return _Fleet(0.0, 0.0, 0.0, 0.0, len(sizes))
-    centre = float(np.median(values))
-    spread = (TO_SIGMA * float(np.median(np.abs(values - centre)))) ** 2
+    centre, spread = float(np.median(values)), float(_spread(values))
     prior, freedom = _moderation(variances, np.array([one.freedom for one in sizes], dtype=np.float64))
     typical = float(np.median(variances)) if not np.isinf(freedom) else prior
     return _Fleet(centre, max(0.0, spread - typical), prior, freedom, len(sizes))
+
+
+def _spread(values: Array) -> Array:
+    """The variance along the first axis by Tukey's biweight, which takes no notice of what is far away.
+
+    Where half of the values are one, it is zero.
+    """
+    away = values - np.median(values, axis=0)
+    reach = BIWEIGHT * np.median(np.abs(away), axis=0)
+    u = np.square(away / np.where(reach > 0, reach, np.inf))
+    near = np.where(u < 1, 1 - u, 0.0)
+    below = np.sum(np.where(u < 1, (1 - u) * (1 - 5 * u), 0.0), axis=0)
+    return np.where(reach > 0, len(values) * np.sum(away**2 * near**4, axis=0) / below**2, 0.0)
 
 
 def _moderation(variances: Array, freedom: Array) -> tuple[float, float]:
