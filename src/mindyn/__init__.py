@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from mindyn.regression.treatment import Treatment
     from mindyn.report.writing import write_report
     from mindyn.robots.loading import bundled_robots, load_robot
+    from mindyn.robots.meshes import Meshes, read_meshes
     from mindyn.robots.parts import Drive, ExtraTorque, Joint, Limits, Link, Loop, Mimic
     from mindyn.robots.robot import Robot
     from mindyn.simulation.controllers import ComputedTorque, SineMotion
@@ -72,6 +73,7 @@ __version__ = "0.2.0"
 
 _HOMES: dict[str, tuple[str, ...]] = {
     "mindyn.robots.loading": ("load_robot", "bundled_robots"),
+    "mindyn.robots.meshes": ("Meshes", "read_meshes"),
     "mindyn.robots.robot": ("Robot",),
     "mindyn.robots.parts": ("Link", "Joint", "Limits", "Drive", "Loop", "Mimic", "ExtraTorque"),
     "mindyn.identifiability.base_sets": ("base_parameters",),
@@ -265,6 +267,8 @@ __all__ = [  # noqa: RUF022 - in the order of the work
     "to_pinocchio",
     # report
     "write_report",
+    "read_meshes",
+    "Meshes",
     # errors
     "MindynError",
     "__version__",

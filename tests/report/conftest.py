@@ -10,6 +10,8 @@ from reported_arms import arm, estimate_of, everything
 import mindyn
 
 DESKTOP = (1280, 900)
+FLAGS = ["--no-sandbox", "--disable-gpu", "--enable-unsafe-swiftshader"]
+"""Without a GPU, with WebGL by the processor."""
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +21,7 @@ def browser():
     if found is None:
         pytest.skip("no chromium is found on the path")
     with sync_api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
+        started = playwright.chromium.launch(executable_path=found, args=FLAGS)
         yield started
         started.close()
 
@@ -32,6 +34,11 @@ def report(tmp_path_factory):
     return path
 
 
+def _harmless(message):
+    """Remarks, and those of a graphics driver on its own speed."""
+    return message.type == "info" or "GL Driver Message (OpenGL, Performance" in message.text
+
+
 @pytest.fixture
 def open_page(browser, report):
     """Opens the report; at the end, nothing may have gone wrong or been asked for."""
@@ -41,7 +48,7 @@ def open_page(browser, report):
         context = browser.new_context(viewport={"width": size[0], "height": size[1]}, color_scheme=theme)
         contexts.append(context)
         page = context.new_page()
-        page.on("console", lambda message: trouble.append(message.text) if message.type != "info" else None)
+        page.on("console", lambda message: None if _harmless(message) else trouble.append(message.text))
         page.on("pageerror", lambda error: trouble.append(str(error)))
         page.on("dialog", lambda dialog: trouble.append(dialog.message))
         page.on("request", lambda request: trouble.append(request.url) if request.url != path.as_uri() else None)

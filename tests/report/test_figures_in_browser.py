@@ -5,7 +5,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from reported_arms import arm, estimate_of
+import pytest
+from mesh_samples import arm as urdf
+from mesh_samples import stl
+from reported_arms import arm, estimate_of, log_of
+
+import mindyn
+from mindyn.robots.meshes import read_meshes
 
 
 def test_every_figure_opens_is_read_under_the_pointer_switched_and_saved(open_page):
@@ -79,3 +85,38 @@ def test_saved_numbers_are_those_of_the_report(open_page):
             key = name.strip('"')
             assert float(value) == found.value(key)
             assert [float(end) for end in ends] == [low[key], high[key]]
+
+
+def test_meshes_are_drawn_moved_and_taken_away(open_page, tmp_path):
+    """The drawing shows what the links look like: in the middle, elsewhere after a turn, not when they are unticked."""
+    mesh = tmp_path / "box.stl"
+    mesh.write_bytes(stl())
+    source = tmp_path / "arm.urdf"
+    source.write_text(urdf('<mesh filename="box.stl" scale="0.1 0.1 0.1"/>'))
+    robot = mindyn.load_robot(source)
+    found = read_meshes(source, robot)
+    path = tmp_path / "report.html"
+    mindyn.write_report(path, estimate_of(robot), training_logs=log_of(robot, 1), meshes=found)
+    page = open_page(path=path)
+    if not page.evaluate("Boolean(document.createElement('canvas').getContext('webgl2'))"):
+        pytest.skip("this Chromium has no WebGL")
+    page.locator("#robot-view").scroll_into_view_if_needed()
+    painted = """() => {
+        const canvas = document.querySelector("canvas.meshes"), gl = canvas.getContext("webgl2");
+        const pixels = new Uint8Array(4 * canvas.width * canvas.height);
+        gl.readPixels(0, 0, canvas.width, canvas.height, gl.RGBA, gl.UNSIGNED_BYTE, pixels);
+        let count = 0, weight = 0;
+        for (let k = 0; k < pixels.length / 4; k++) if (pixels[4 * k + 3] > 0) { count++; weight += k % canvas.width; }
+        return [count / (canvas.width * canvas.height), count ? weight / count / canvas.width : 0];
+    }"""
+    share, middle = page.evaluate(painted)
+    assert 0.02 < share < 0.6
+    page.get_by_role("button", name="Turn right").click()
+    assert page.evaluate(painted)[1] != middle
+    meshes = page.get_by_label("Meshes")
+    meshes.uncheck()
+    assert not page.locator("canvas.meshes").is_visible()
+    assert page.locator("#robot-view .link").first.is_visible()
+    meshes.check()
+    assert page.locator("canvas.meshes").is_visible()
+    assert not page.locator("#robot-view .link").first.is_visible()

@@ -7,6 +7,8 @@ import json
 import numpy as np
 import polars as pl
 import pytest
+from mesh_samples import arm as urdf
+from mesh_samples import stl
 from reported_arms import arm, estimate_of, log_of
 from typer.testing import CliRunner
 
@@ -14,6 +16,7 @@ from mindyn.cli.identify import FILES
 from mindyn.cli.main import app
 from mindyn.errors import InputError, MindynError
 from mindyn.export.toml_writer import write_toml
+from mindyn.robots.loading import load_robot
 
 SIDECAR = """
 side = "joint"
@@ -216,3 +219,24 @@ def test_a_prior_may_be_a_bundled_robot(folder, tmp_path):
     assert run("identify", folder / "arm.toml", log, *options, "--out", out).exit_code == 0
     names = [one["path"] for one in json.loads((out / "run.json").read_text())["inputs"]]
     assert not any(name.endswith("planar2") for name in names)
+
+
+def test_meshes_are_drawn_on_request_and_what_is_missing_is_said(folder, tmp_path):
+    source = tmp_path / "arm.urdf"
+    source.write_text(urdf('<mesh filename="package://arm/box.stl" scale="0.1 0.1 0.1"/>'))
+    robot = load_robot(source)
+    run = tmp_path / "run"
+    run.mkdir()
+    estimate_of(robot).save(run / "estimate.json")
+    (run / "run.json").write_text(json.dumps({"robot": {"given": str(source)}}))
+    out = tmp_path / "report.html"
+    told = CliRunner().invoke(app, ["report", str(run), "--meshes", "--out", str(out)])
+    assert told.exit_code == 0
+    assert "1 mesh file not at hand and not drawn: package://arm/box.stl" in " ".join(told.stderr.split())
+    (tmp_path / "box.stl").write_bytes(stl())
+    for words in ([], ["--meshes"]):
+        told = CliRunner().invoke(app, ["report", str(run), *words, "--out", str(out)])
+        assert "drawn" not in told.stderr.replace(str(tmp_path), "")
+        assert ("Meshes: " in out.read_text()) is bool(words)
+    told = CliRunner().invoke(app, ["report", str(folder / "run"), "--meshes", "--out", str(out)])
+    assert "no meshes are drawn" in told.stderr

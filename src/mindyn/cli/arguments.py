@@ -45,6 +45,8 @@ VERBOSE = typer.Option("--verbose", "-v", help="Print every row and every note."
 """For `verbose: Annotated[bool, VERBOSE]`."""
 JSON = typer.Option("--json", help="Print JSON.")
 """For `as_json: Annotated[bool, JSON]`."""
+MESHES = typer.Option("--meshes", help="Draw the meshes that the URDF names, where its files are at hand; up to 5 MB.")
+"""For `meshes: Annotated[bool, MESHES]`."""
 
 
 _ROBOT_OPTIONS: Final[dict[str, Any]] = {

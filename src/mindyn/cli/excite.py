@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, get_args
 import numpy as np
 import typer
 
-from mindyn.cli.arguments import JSON, ROBOT, VERBOSE, one_of, takes_robot
+from mindyn.cli.arguments import JSON, MESHES, ROBOT, VERBOSE, one_of, takes_robot
 from mindyn.cli.next_step import option_words, say_next
 from mindyn.cli.printing import say, show
 from mindyn.cli.progress_bars import spoken_progress
@@ -27,6 +27,7 @@ from mindyn.excitation.splines import BSpline
 from mindyn.reading import read_toml
 from mindyn.report.findings import CLEAR
 from mindyn.robots.loading import RobotOptions
+from mindyn.robots.meshes import read_meshes
 
 PLACES = ("workspace", "obstacles", "capsules", "tool", "noise", "start", "home")
 """Tables of a limits file beside the limits themselves."""
@@ -86,6 +87,7 @@ def excite(
     deadline_s: Annotated[
         float | None, typer.Option(help="Seconds after which the best so far is taken, and checked once more.")
     ] = None,
+    meshes: Annotated[bool, MESHES] = False,
     as_json: Annotated[bool, JSON] = False,
     verbose: Annotated[bool, VERBOSE] = False,
     *,
@@ -93,6 +95,8 @@ def excite(
 ) -> None:
     """Design an exciting motion within a robot's limits; Ctrl-C takes the best so far."""
     arm = options.load(robot)
+    if meshes and out is None:
+        raise InputError("--meshes are drawn in the motion's page, and no --out is given", hint="--out motion")
     if no_floor and floor is not None:
         raise InputError("--floor and --no-floor exclude each other", hint="leave one of them out")
     given = _table(limits)
@@ -132,7 +136,11 @@ def excite(
     else:
         _show(design)
     if out is not None:
-        written = design.write(out, rate_hz=rate_hz if controller_hz is None else controller_hz, rehearse=rehearse)
+        drawn = read_meshes(robot, arm) if meshes else None
+        for missing in drawn.notes if drawn is not None else ():
+            say(f"note: {missing}")
+        rate = rate_hz if controller_hz is None else controller_hz
+        written = design.write(out, rate_hz=rate, rehearse=rehearse, meshes=drawn)
         say(f"written to {out}: {', '.join(path.name for path in written)}")
     if out is not None and out.is_dir():
         say_next("simulate", robot, *option_words(options), "--motion", out, "--out", "run1.csv")

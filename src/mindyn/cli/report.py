@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
-from mindyn.cli.arguments import JSON
+from mindyn.cli.arguments import JSON, MESHES
 from mindyn.cli.printing import say
 from mindyn.cli.runs import estimate_of, judged_report, read_logs, require_unseen
 from mindyn.errors import InputError
@@ -17,6 +17,8 @@ from mindyn.estimators.estimate import Estimate
 from mindyn.feasibility.check import check_feasible
 from mindyn.reading import read_json
 from mindyn.robots.loading import load_like
+from mindyn.robots.meshes import Meshes, read_meshes
+from mindyn.robots.robot import Robot
 from mindyn.validation.validate import validate
 
 _AS_TRAINED: Final = "--train LOG shows it as what it is; give --validate a log of another motion"
@@ -38,6 +40,7 @@ def report(
     ] = None,
     prior: Annotated[str | None, typer.Option(help="The robot before: a bundled name or a file.")] = None,
     out: Annotated[Path, typer.Option(help="The file to write.")] = Path("report.html"),
+    meshes: Annotated[bool, MESHES] = False,
     as_json: Annotated[bool, JSON] = False,
 ) -> None:
     """Write a report: is the model good, and why. One file that opens from disk and loads nothing."""
@@ -50,12 +53,27 @@ def report(
     feasibility = check_feasible(estimate)
     earlier = None if judged_on else _validation(run)
     record = {**_read(run / "run.json", "record"), "validation": earlier, "folder": str(run)}
-    judged_report(out, estimate, feasibility, judged_on, trained_on, record, others, before)
+    drawn = _meshes(record, prior, estimate.robot) if meshes else None
+    judged_report(out, estimate, feasibility, judged_on, trained_on, record, others, before, drawn)
     say(f"written to {out}")
     if as_json:
         verdict = validate(estimate, judged_on).to_dict() if judged_on else earlier
         said = {"report": str(out), "feasibility": feasibility.to_dict(), "validation": verdict}
         typer.echo(json.dumps(said, indent=1))
+
+
+def _meshes(record: Mapping[str, Any], prior: str | None, robot: Robot) -> Meshes | None:
+    """What the robot looks like, by the file that the run was made with, else by --prior; what is missing is said."""
+    stated = record.get("robot")
+    given = str(stated.get("given", "")) if isinstance(stated, Mapping) else ""
+    source = given if Path(given).is_file() else prior or given
+    if not source:
+        say("note: no meshes are drawn: nothing says which file the robot is of; --prior FILE does")
+        return None
+    found = read_meshes(source, robot)
+    for note in found.notes:
+        say(f"note: {note}")
+    return found
 
 
 def _beside(runs: Sequence[Path]) -> dict[str, Estimate]:

@@ -20,6 +20,7 @@ from mindyn.report.data import VerdictData
 from mindyn.report.headlines import WORDS
 from mindyn.report.inputs import MotionComparison
 from mindyn.report.writing import write_report
+from mindyn.robots.meshes import Meshes
 from mindyn.robots.robot import Robot
 from mindyn.validation.trajectories import simulated_against_measured
 from mindyn.validation.validate import Grade
@@ -91,6 +92,7 @@ def judged_report(
     run: Mapping[str, Any],
     comparison: Mapping[str, Estimate] | None = None,
     prior: Robot | None = None,
+    meshes: Meshes | None = None,
 ) -> None:
     """`write_report` with what a command adds: whether such a robot can exist, and its simulated motion."""
     write_report(
@@ -103,6 +105,7 @@ def judged_report(
         comparison=comparison,
         prior=prior,
         run=run,
+        meshes=meshes,
     )
 
 

@@ -19,6 +19,7 @@ from mindyn.excitation.run import Approach, Run
 from mindyn.excitation.safety import Surroundings
 from mindyn.excitation.sampling import sample_times
 from mindyn.pages.showing import Page, Shown, drawn
+from mindyn.robots.meshes import Meshes
 from mindyn.robots.robot import Robot
 from mindyn.robots.table import text_table
 
@@ -115,9 +116,9 @@ class MotionDesign(Shown):
     def __repr__(self) -> str:
         return f"MotionDesign({self.robot.name!r}, {self.seconds:g} s, condition number {self.condition_number:.3g})"
 
-    def plot(self) -> Page:
+    def plot(self, meshes: Meshes | None = None) -> Page:
         """The motion beside its limits, as a page that notebooks show and `.save(path)` writes."""
-        return drawn(self)
+        return drawn(self, meshes)
 
     def run(self, speed: float = 1.0) -> Run:
         """What a controller is given: from home, the motion, and back; at a part of the speed for a rehearsal."""
@@ -179,7 +180,14 @@ class MotionDesign(Shown):
             "notes": list(self.notes),
         }
 
-    def write(self, path: str | Path, *, rate_hz: float | None = None, rehearse: float | None = None) -> list[Path]:
+    def write(
+        self,
+        path: str | Path,
+        *,
+        rate_hz: float | None = None,
+        rehearse: float | None = None,
+        meshes: Meshes | None = None,
+    ) -> list[Path]:
         """Writes one file, by its suffix, or all of them into a folder; the files written.
 
         Samples are those of `run()`: from home and back where a home was given. `rehearse` adds files of the same way
@@ -189,11 +197,11 @@ class MotionDesign(Shown):
         .json .h            coefficients, with a C function that evaluates them in the header
         .yaml               ROS 2 trajectory_msgs/JointTrajectory at rate_hz
         .script             URScript: servoj at rate_hz, of robots with six turning joints
-        .html               the plot
+        .html               the plot; with `meshes`, as `read_meshes` has them, of what the links look like
         """
         from mindyn.excitation.motion_files import write_design
 
-        return write_design(self, Path(path), self.rate_hz if rate_hz is None else rate_hz, rehearse)
+        return write_design(self, Path(path), self.rate_hz if rate_hz is None else rate_hz, rehearse, meshes)
 
 
 def check_times(seconds: float, cycles: float) -> Array:

@@ -19,6 +19,7 @@ from mindyn.excitation.run import Run
 from mindyn.excitation.sampling import sample_times
 from mindyn.excitation.splines import BSpline
 from mindyn.files import make_folder, replacing, write_whole
+from mindyn.robots.meshes import Meshes
 
 if TYPE_CHECKING:
     from mindyn.excitation.motion_design import MotionDesign
@@ -31,7 +32,9 @@ SERVOJ: Final = {"lookahead_time": 0.1, "gain": 300}
 """Of URScript's servoj."""
 
 
-def write_design(design: MotionDesign, path: Path, rate_hz: float, rehearse: float | None = None) -> list[Path]:
+def write_design(
+    design: MotionDesign, path: Path, rate_hz: float, rehearse: float | None = None, meshes: Meshes | None = None
+) -> list[Path]:
     """See `MotionDesign.write`."""
     if not np.isfinite(rate_hz) or rate_hz <= 0:
         raise InputError(f"rate_hz must be positive, got {rate_hz!r}")
@@ -40,18 +43,25 @@ def write_design(design: MotionDesign, path: Path, rate_hz: float, rehearse: flo
     if made == [path]:
         if rehearse is not None:
             raise InputError("a rehearsal is written into a folder, beside the motion", hint="name a folder")
-        _WRITERS[path.suffix](design, run, path, rate_hz)
+        _write(design, run, path, rate_hz, meshes)
         return made
     make_folder(path)
     slow = None if rehearse is None else design.run(rehearse)
     with replacing(path, (*ALL, SCRIPT, *REHEARSAL)) as folder:
         for name in (*ALL, *([SCRIPT] if has_script(design) else [])):
-            _WRITERS[Path(name).suffix](design, run, folder / name, rate_hz)
+            _write(design, run, folder / name, rate_hz, meshes)
         for name in REHEARSAL if slow is not None else ():
             if slow is not None and (has_script(design) or not name.endswith(".script")):
-                _WRITERS[Path(name).suffix](design, slow, folder / name, rate_hz)
+                _write(design, slow, folder / name, rate_hz, meshes)
         written = sorted(one.name for one in folder.iterdir())
     return [path / name for name in written]
+
+
+def _write(design: MotionDesign, run: Run, path: Path, rate_hz: float, meshes: Meshes | None) -> None:
+    if path.suffix == ".html":
+        write_whole(path, html_plot(design, meshes))
+    else:
+        _WRITERS[path.suffix](design, run, path, rate_hz)
 
 
 def has_script(design: MotionDesign) -> bool:
@@ -63,9 +73,10 @@ def has_script(design: MotionDesign) -> bool:
 def files_at(path: Path) -> list[Path]:
     """The files that a design is written as: the one named, or all of them in a folder."""
     if path.suffix and not path.is_dir():
-        if path.suffix not in _WRITERS:
+        known = (*_WRITERS, ".html")
+        if path.suffix not in known:
             raise ExportError(
-                f"{path.name!r}: a motion is written as {', '.join(_WRITERS)}",
+                f"{path.name!r}: a motion is written as {', '.join(known)}",
                 hint="a folder whose name has a dot must be there already",
             )
         if not path.parent.is_dir():
@@ -164,10 +175,6 @@ def _floats(values: Array) -> str:
     return f"[{', '.join(text if '.' in text else text.replace('e', '.0e') for text in texts)}]"
 
 
-def _write_html(design: MotionDesign, run: Run, path: Path, rate_hz: float) -> None:  # noqa: ARG001 - one signature for all
-    write_whole(path, html_plot(design))
-
-
 def _write_script(design: MotionDesign, run: Run, path: Path, rate_hz: float) -> None:
     """URScript: to the first position by movej, then one servoj for each step of the controller."""
     if not has_script(design):
@@ -199,6 +206,5 @@ _WRITERS: Final[Mapping[str, Callable[[MotionDesign, Run, Path, float], None]]] 
     ".json": _write_json,
     ".h": _write_header,
     ".yaml": _write_yaml,
-    ".html": _write_html,
     ".script": _write_script,
 }

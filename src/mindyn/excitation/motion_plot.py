@@ -18,6 +18,7 @@ from mindyn.kernels.skeleton import skeleton_along
 from mindyn.pages.document import document
 from mindyn.pages.markup import Column, Content, Section, classed, figure, markup, number, p, table, tabs, tag
 from mindyn.pages.plots import axis, pane, plot, series
+from mindyn.robots.meshes import Meshes
 
 if TYPE_CHECKING:
     from mindyn.excitation.motion_design import MotionDesign
@@ -32,14 +33,14 @@ SHOWN: Final = 0.01
 UNITS: Final = {"revolute": ("rad", "N m"), "prismatic": ("m", "N")}
 
 
-def html_plot(design: MotionDesign) -> str:
+def html_plot(design: MotionDesign, meshes: Meshes | None = None) -> str:
     """The page."""
     run = design.run()
     t = np.linspace(0, run.seconds, POINTS)
     motion = [run.derivative(t, order) for order in range(3)]
     sections = [
         _summary(design),
-        *([] if design.robot.has_dependents else [_robot(design)]),
+        *([] if design.robot.has_dependents else [_robot(design, meshes)]),
         _joints(design, t, motion),
         *_clearance(design, t, motion[0]),
         _limits(design),
@@ -58,7 +59,7 @@ def _summary(design: MotionDesign) -> Section:
     return Section("motion", "The motion", markup(said))
 
 
-def _robot(design: MotionDesign) -> Section:
+def _robot(design: MotionDesign, meshes: Meshes | None) -> Section:
     """The arm along the run, with floor and obstacles."""
     run = design.run()
     times = np.linspace(0, run.seconds, POSES)
@@ -68,7 +69,7 @@ def _robot(design: MotionDesign) -> Section:
     if tau is not None:
         greatest = np.abs(tau).max(axis=0)
         parts = np.abs(tau) / np.where(greatest > 0, greatest, 1.0)
-    drawn = skeleton_along(design.robot, q, times, parts, _floor(design), _solids(design))
+    drawn = skeleton_along(design.robot, q, times, parts, _floor(design), _solids(design), meshes)
     caption = "Drag to turn, + and − zoom. The grid is the floor, dashed lines are what the arm must not hit."
     area = tag("div", {"class": "area", "data-label": f"Motion of {design.robot.name}"})
     view = tag("figure", {"class": "robot", "id": "robot-view"}, area, tag("figcaption", {}, caption))

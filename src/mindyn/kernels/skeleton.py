@@ -10,6 +10,8 @@ import numpy as np
 from mindyn.algebra.poses import Pose
 from mindyn.algebra.values import Array
 from mindyn.kernels.model import Model, compile_model
+from mindyn.pages.decimation import Packed, packed_levels
+from mindyn.robots.meshes import LinkMesh, Meshes
 from mindyn.robots.robot import Robot
 
 
@@ -25,6 +27,8 @@ class SkeletonData:
     torques for each pose the torque of every joint as part of its greatest; empty where it is not known
     ground  m, height of the floor; None: the lowest of the points
     solids  polylines of what stands around
+    meshes  what links look like, each in its frame
+    places  for each pose the first three rows of the root's pose and of every moving link's, where there are meshes
     """
 
     points: int
@@ -39,6 +43,8 @@ class SkeletonData:
     torques: tuple[tuple[float, ...], ...] = ()
     ground: float | None = None
     solids: tuple[tuple[tuple[float, ...], ...], ...] = ()
+    meshes: tuple[LinkMesh, ...] = ()
+    places: Packed | None = None
 
 
 def skeleton_along(
@@ -48,6 +54,7 @@ def skeleton_along(
     torques: Array | None = None,
     ground: float | None = None,
     solids: Sequence[Sequence[Sequence[float]]] = (),
+    meshes: Meshes | None = None,
 ) -> SkeletonData:
     """The drawing of a robot without dependent joints at positions q (P, n).
 
@@ -73,6 +80,8 @@ def skeleton_along(
         shares,
         ground,
         tuple(tuple(tuple(map(float, point)) for point in line) for line in solids),
+        () if meshes is None else meshes.parts,
+        packed_levels(np.stack(links, axis=1)[:, :, :3].ravel()) if meshes is not None and meshes.parts else None,
     )
 
 

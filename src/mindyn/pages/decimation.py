@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 
@@ -16,9 +17,12 @@ STEPS: Final = 65535
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """Numbers as base64 of little-endian bytes: "f64" as they are, "u16" as low + k (high - low) / STEPS."""
+    """Numbers as base64 of little-endian bytes: "f64" as they are, "u16" as low + k (high - low) / STEPS.
 
-    kind: Literal["f64", "u16"]
+    Whole numbers from 0 on: "index16" and "index32" as they are.
+    """
+
+    kind: Literal["f64", "u16", "index16", "index32"]
     data: str
     low: float = 0.0
     high: float = 0.0
@@ -66,3 +70,10 @@ def packed_levels(values: Array) -> Packed:
 def packed_exactly(values: Array) -> Packed:
     """Eight bytes for every value."""
     return Packed("f64", b64encode(values.astype("<f8").tobytes()).decode())
+
+
+def packed_places(values: NDArray[np.int64]) -> Packed:
+    """Two bytes for every whole number from 0 on, four where one of them needs them."""
+    short = values.max(initial=0) <= STEPS
+    text = b64encode(values.astype("<u2" if short else "<u4").tobytes()).decode()
+    return Packed("index16" if short else "index32", text)

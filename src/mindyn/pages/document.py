@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from mindyn.pages.markup import Html, Section, classed, tag
 
-SCRIPTS: Final = ("axes.js", "download.js", "plot.js", "robot.js", "page.js")
+SCRIPTS: Final = ("axes.js", "download.js", "plot.js", "meshes.js", "robot.js", "page.js")
 POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 """The browser itself keeps the page from loading anything."""
 

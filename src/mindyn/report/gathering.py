@@ -48,7 +48,7 @@ def gather(inputs: ReportInputs) -> ReportData:
         feasibility=tuple(answer.to_dict() for answer in inputs.feasibility),
         motion=motion(inputs.motion),
         comparison=comparison_data(estimate, verdict.error, _of_same_joints(inputs), prior, inputs.validation_logs),
-        skeleton=skeleton(estimate.robot, evidence),
+        skeleton=skeleton(estimate.robot, evidence, inputs.meshes),
         made=made_data(inputs),
         others=tuple((name, parameter_rows(other, None)) for name, other in inputs.comparison.items()),
         robot_given=_given(inputs.run.get("robot")),

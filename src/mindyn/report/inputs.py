@@ -11,6 +11,7 @@ from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.feasibility.answer import Answer
 from mindyn.logs.log import Log
+from mindyn.robots.meshes import Meshes
 from mindyn.robots.robot import Robot
 
 
@@ -47,6 +48,7 @@ class ReportInputs:
     comparison: Mapping[str, Estimate] = field(default_factory=dict)
     prior: Robot | None = None
     run: Mapping[str, Any] = field(default_factory=dict)
+    meshes: Meshes | None = None
 
     def __post_init__(self) -> None:
         joints = len(self.estimate.robot.primary_names)

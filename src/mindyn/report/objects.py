@@ -44,6 +44,7 @@ from mindyn.report.inputs import ReportInputs
 from mindyn.report.judgement import torque_section
 from mindyn.report.parameter_table import parameter_section
 from mindyn.report.residuals import residual_section
+from mindyn.robots.meshes import Meshes
 from mindyn.robots.robot import Robot
 from mindyn.robots.table import joint_rows
 from mindyn.validation.validate import Verdict
@@ -208,8 +209,8 @@ def _log_page(log: Log) -> Page:
     return Page(document(name, plural(len(log), "row"), [Section("signals", "Signals", body, plots)]), "Log")
 
 
-def _design_page(design: MotionDesign) -> Page:
-    return Page(html_plot(design), f"Motion of {design.robot.name}")
+def _design_page(design: MotionDesign, meshes: Meshes | None = None) -> Page:
+    return Page(html_plot(design, meshes), f"Motion of {design.robot.name}")
 
 
 TABLES: Final[Mapping[type, Callable[[Any], Html]]] = {

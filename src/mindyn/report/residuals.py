@@ -128,6 +128,10 @@ def robot_section(data: ReportData) -> Section | None:
         "arrow is gravity; the more of its greatest torque a joint has, the darker it is. Drag to turn, or use the "
         "arrow keys; + and − zoom."
     )
+    if drawn.meshes:
+        caption += (
+            f" Meshes: {sum(part.triangles for part in drawn.meshes)} triangles of the files that the robot names."
+        )
     area = tag("div", {"class": "area", "data-label": f"Kinematic skeleton of {data.robot}"})
     view = tag("figure", {"class": "robot", "id": "robot-view"}, area, tag("figcaption", {}, caption))
     names = tag("ol", {"class": "joints"}, [tag("li", {}, joint.name) for joint in data.joints])

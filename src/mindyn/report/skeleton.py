@@ -11,16 +11,17 @@ from numpy.typing import NDArray
 from mindyn.algebra.values import Array
 from mindyn.kernels.skeleton import SkeletonData, skeleton_along
 from mindyn.report.evidence import Evidence
+from mindyn.robots.meshes import Meshes
 from mindyn.robots.robot import Robot
 
 POSES: Final = 200
 
 
-def skeleton(robot: Robot, evidence: Sequence[Evidence]) -> SkeletonData | None:
+def skeleton(robot: Robot, evidence: Sequence[Evidence], meshes: Meshes | None = None) -> SkeletonData | None:
     """The drawing; a robot with loops has none, since its logs state the motion of some joints alone."""
     if robot.has_dependents:
         return None
-    return skeleton_along(robot, *_poses(robot, evidence), _torques(evidence))
+    return skeleton_along(robot, *_poses(robot, evidence), _torques(evidence), meshes=meshes)
 
 
 def _poses(robot: Robot, evidence: Sequence[Evidence]) -> tuple[Array, Array]:

@@ -14,6 +14,7 @@ from mindyn.logs.log import Log
 from mindyn.report.gathering import gather
 from mindyn.report.inputs import MotionComparison, ReportInputs
 from mindyn.report.page import page
+from mindyn.robots.meshes import Meshes
 from mindyn.robots.robot import Robot
 
 
@@ -28,6 +29,7 @@ def write_report(
     comparison: Mapping[str, Estimate] | None = None,
     prior: Robot | None = None,
     run: Mapping[str, Any] | None = None,
+    meshes: Meshes | None = None,
 ) -> None:
     """Write one file that opens from disk and loads nothing: the verdict, and all that bears on it.
 
@@ -39,6 +41,7 @@ def write_report(
     prior            the robot as its maker describes it; the estimate's own robot if left out
     run              how it was made: command, inputs, versions, as in run.json of `mindyn identify`; `validation`: what
                      held-out logs that are not given said then, as `Verdict.to_dict`
+    meshes           what the links look like, as `read_meshes` has them; the drawing is of lines alone without
     """
     inputs = ReportInputs(
         estimate,
@@ -49,6 +52,7 @@ def write_report(
         comparison or {},
         prior,
         run or {},
+        meshes,
     )
     write_whole(path, page(gather(inputs)))
 

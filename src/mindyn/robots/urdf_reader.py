@@ -33,6 +33,18 @@ def read_urdf(text: str, snap: Snapper) -> Description:
     return _UrdfReader(snap).description(parse_xml(text, "the URDF"))
 
 
+def read_visuals(text: str, snap: Snapper) -> Description:
+    """The same with the shapes of <visual> in place of those of <collision>, on links that have any."""
+    root = parse_xml(text, "the URDF")
+    for link in root.findall("link"):
+        if link.find("visual") is not None:
+            for collision in link.findall("collision"):
+                link.remove(collision)
+            for visual in link.findall("visual"):
+                visual.tag = "collision"
+    return _UrdfReader(snap).description(root)
+
+
 @dataclass(slots=True)
 class _UrdfReader:
     snap: Snapper

@@ -14,6 +14,8 @@ const Packing = {
     if (typeof values === "string") return Packing.array(Numbers.shared[values]);
     const bytes = Uint8Array.from(atob(values.data), (letter) => letter.charCodeAt(0));
     if (values.kind === "f64") return new Float64Array(bytes.buffer);
+    if (values.kind === "index16") return new Uint16Array(bytes.buffer);
+    if (values.kind === "index32") return new Uint32Array(bytes.buffer);
     const step = (values.high - values.low) / 65535;
     return Float64Array.from(new Uint16Array(bytes.buffer), (level) => values.low + level * step);
   },

@@ -9,6 +9,10 @@ class RobotView {
     this.area.tabIndex = 0;
     this.area.setAttribute("role", "group");
     this.area.setAttribute("aria-label", `${this.area.dataset.label}; arrow keys turn it, plus and minus zoom`);
+    this.layer = skeleton.meshes?.length ? MeshLayer.on(this.area, skeleton) : null;
+    this.solid = this.layer !== null;
+    this.back = this.layer ? Svg.add(this.area, "svg", { class: "back", "aria-hidden": "true" }) : this.svg; /* behind the meshes */
+    if (this.layer) this.area.prepend(this.back);
     figure.insertBefore(this.controls(), this.area);
     this.listen();
     this.fit();
@@ -25,6 +29,7 @@ class RobotView {
     }
     tools.append(Page.button("+", "Nearer", () => this.zoom(1.25)), Page.button("−", "Farther", () => this.zoom(0.8)));
     bar.append(tools);
+    const meshes = this.layer ? [this.choice("Meshes", (on) => { this.solid = on; this.draw(); })] : [];
     const poses = this.skeleton.frames.length;
     if (poses > 1) {
       const label = Page.make("label", "choice", "Time");
@@ -39,8 +44,10 @@ class RobotView {
       };
       slider.addEventListener("input", () => this.show(Number(slider.value)));
       label.append(slider, output);
-      bar.append(this.player(), label);
-    }
+      const player = this.player();
+      player.append(...meshes);
+      bar.append(player, label);
+    } else bar.append(...meshes);
     return bar;
   }
 
@@ -51,10 +58,14 @@ class RobotView {
     for (const value of SPEEDS) speed.append(Object.assign(Page.make("option", "", `${value}×`), { value, selected: value === 1 }));
     speed.addEventListener("change", () => { this.speed = Number(speed.value); });
     label.append(speed);
-    const trace = Page.make("label", "choice"), box = Object.assign(Page.make("input"), { type: "checkbox", checked: true });
-    box.addEventListener("change", () => { this.trace = box.checked; this.draw(); });
-    trace.append(box, document.createTextNode("Way of the tip"));
-    made.append(play, label, trace);
+    made.append(play, label, this.choice("Way of the tip", (on) => { this.trace = on; this.draw(); }));
+    return made;
+  }
+  /* A box to tick, ticked at first. */
+  choice(text, act) {
+    const made = Page.make("label", "choice"), box = Object.assign(Page.make("input"), { type: "checkbox", checked: true });
+    box.addEventListener("change", () => act(box.checked));
+    made.append(box, document.createTextNode(text));
     return made;
   }
   play(on, button) {
@@ -119,6 +130,12 @@ class RobotView {
         high[k % 3] = Math.max(high[k % 3], frame[k]);
       }
     }
+    for (const point of this.layer?.extent() ?? []) {
+      for (let k = 0; k < 3; k++) {
+        low[k] = Math.min(low[k], point[k]);
+        high[k] = Math.max(high[k], point[k]);
+      }
+    }
     this.centre = low.map((value, k) => (value + high[k]) / 2);
     this.size = Math.hypot(...high.map((value, k) => value - low[k])) || 1;
     this.floor = this.skeleton.ground ?? low[2];
@@ -128,8 +145,7 @@ class RobotView {
   seen([x, y, z]) {
     const [a, b, c] = [x - this.centre[0], y - this.centre[1], z - this.centre[2]];
     const [right, away] = [a * Math.cos(this.turn) + b * Math.sin(this.turn), -a * Math.sin(this.turn) + b * Math.cos(this.turn)];
-    const scale = (this.near * 0.67 * this.wide) / this.size;
-    return [this.wide / 2 + right * scale, 0.375 * this.wide - (c * Math.cos(this.tilt) + away * Math.sin(this.tilt)) * scale, away * Math.cos(this.tilt) - c * Math.sin(this.tilt)];
+    return [this.wide / 2 + right * this.scale, 0.375 * this.wide - (c * Math.cos(this.tilt) + away * Math.sin(this.tilt)) * this.scale, away * Math.cos(this.tilt) - c * Math.sin(this.tilt)];
   }
   point(k) {
     return this.skeleton.frames[this.pose].slice(3 * k, 3 * k + 3);
@@ -137,8 +153,14 @@ class RobotView {
 
   draw() {
     this.wide = Math.max(320, Math.min(640, this.area.clientWidth || 640));
-    this.svg.setAttribute("viewBox", `0 0 ${this.wide} ${0.75 * this.wide}`);
-    this.svg.replaceChildren();
+    this.scale = (this.near * 0.67 * this.wide) / this.size;
+    this.area.classList.toggle("solid-links", this.solid);
+    if (this.layer) this.layer.canvas.hidden = !this.solid;
+    if (this.solid) this.layer.draw(this);
+    for (const svg of new Set([this.back, this.svg])) {
+      svg.setAttribute("viewBox", `0 0 ${this.wide} ${0.75 * this.wide}`);
+      svg.replaceChildren();
+    }
     this.drawFloor();
     this.drawTriad();
     for (const line of this.skeleton.solids ?? []) Svg.add(this.svg, "polyline", { class: "solid", points: line.map((at) => this.seen(at).slice(0, 2).map((v) => v.toFixed(1)).join(",")).join(" ") });
@@ -162,15 +184,15 @@ class RobotView {
     for (let k = -4; k <= 4; k++) {
       for (const ends of [[[k * step, -reach], [k * step, reach]], [[-reach, k * step], [reach, k * step]]]) {
         const [from, to] = ends.map(([x, y]) => this.seen([x, y, this.floor]));
-        Svg.add(this.svg, "line", { class: "floor", x1: from[0], y1: from[1], x2: to[0], y2: to[1] });
+        Svg.add(this.back, "line", { class: "floor", x1: from[0], y1: from[1], x2: to[0], y2: to[1] });
       }
     }
   }
   drawTriad() {
     for (const [name, axis] of [["x", [1, 0, 0]], ["y", [0, 1, 0]], ["z", [0, 0, 1]]]) {
       const origin = this.seen([0, 0, 0]), tip = this.seen(axis.map((value) => value * this.size * 0.14));
-      Svg.add(this.svg, "line", { class: "triad", x1: origin[0], y1: origin[1], x2: tip[0], y2: tip[1] });
-      Svg.add(this.svg, "text", { class: "tick", x: tip[0] + 4, y: tip[1] + 4 }, name);
+      Svg.add(this.back, "line", { class: "triad", x1: origin[0], y1: origin[1], x2: tip[0], y2: tip[1] });
+      Svg.add(this.back, "text", { class: "tick", x: tip[0] + 4, y: tip[1] + 4 }, name);
     }
   }
   /* The way of the last point of the drawing, as far as it has come. */

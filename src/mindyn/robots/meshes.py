@@ -1,0 +1,239 @@
+"""`read_meshes`: what a robot looks like, from the meshes that its file names, made small enough for a page."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote
+
+import numpy as np
+
+from mindyn.algebra.values import Array
+from mindyn.errors import MindynError, RobotFileError, listed
+from mindyn.notes import Note
+from mindyn.pages.decimation import Packed, packed_levels, packed_places
+from mindyn.pages.markup import plural
+from mindyn.robots.assembly import assemble
+from mindyn.robots.description import Description, FixedJoint, Selection
+from mindyn.robots.files import parse_xml, read_text
+from mindyn.robots.loading import describe
+from mindyn.robots.mesh_files import Triangles, joined, read_mesh
+from mindyn.robots.parts import Shape
+from mindyn.robots.robot import Robot
+from mindyn.robots.snapping import Snapper
+from mindyn.robots.urdf_reader import read_visuals
+
+LARGEST_BYTES: Final = 5_000_000
+"""Of all meshes of a page, as its text has them."""
+MOST_TRIANGLES: Final = 150_000
+"""Of a robot, beyond which corners that are near each other become one; a browser draws so many at once."""
+FINEST: Final = 4000
+"""Cells along the robot's largest extent that corners are gathered in at first: a few tenths of a millimetre."""
+ROUND: Final = 24
+"""Sides of what is round."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkMesh:
+    """What is drawn of one link, in its frame: `link` is its number, 0 the root, k the moving link k."""
+
+    link: int
+    corners: Packed
+    faces: Packed
+    triangles: int
+
+
+@dataclass(frozen=True, slots=True)
+class Meshes:
+    """Meshes of links; `notes` say what was not found, left out or made coarser."""
+
+    parts: tuple[LinkMesh, ...] = ()
+    notes: tuple[Note, ...] = ()
+
+    @property
+    def bytes(self) -> int:
+        """Of the text that a page holds of them."""
+        return sum(len(part.corners.data) + len(part.faces.data) for part in self.parts)
+
+
+def read_meshes(source: str | Path, robot: Robot) -> Meshes:
+    """What the file at `source`, URDF or TOML, shows of the robot; a file that is missing is a note, never an error.
+
+    Visuals, or collision shapes where a link has none. `package://NAME/...` is looked for in the folders above the
+    file, then in ROS_PACKAGE_PATH and AMENT_PREFIX_PATH.
+    """
+    try:
+        shown = _selected(_described(source), robot)
+    except MindynError as error:
+        return Meshes((), (Note("mesh", f"no meshes are drawn: {error.message}"),))
+    if shown.link_names != robot.link_names:
+        return Meshes((), (Note("mesh", f"no meshes are drawn: {source} has other links than the robot"),))
+    reader = _Reader(Path(source).absolute())
+    drawn = {k: reader.link(link.shapes) for k, link in enumerate((shown.root, *shown.links))}
+    parts, coarse = _small({k: part for k, part in drawn.items() if len(part.faces)})
+    return Meshes(parts, tuple(Note("mesh", sentence) for sentence in (*reader.sentences(bool(parts)), *coarse)))
+
+
+def _described(source: str | Path) -> Description:
+    path = Path(source)
+    if path.suffix.lower() in (".urdf", ".xml") and path.is_file():
+        text = read_text(path)
+        if parse_xml(text, path.name).tag == "robot":
+            return read_visuals(text, Snapper(active=True))
+        raise RobotFileError("meshes are read of URDF and TOML, not of MJCF")
+    return describe(source)
+
+
+def _selected(described: Description, robot: Robot) -> Robot:
+    joints = {joint.name for joint in described.joints if not isinstance(joint, FixedJoint)}
+    held = {name: position for name, position in robot.selection.lock.items() if name in joints}
+    return assemble(described.selected(Selection(held, robot.selection.root, robot.selection.tip)))
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Reads each file once, and keeps in mind what could not be drawn."""
+
+    robot_file: Path
+    read: dict[Path, Triangles | str]
+    missing: list[str]
+    refused: list[str]
+
+    def __init__(self, robot_file: Path) -> None:
+        self.robot_file = robot_file
+        self.read, self.missing, self.refused = {}, [], []
+
+    def link(self, shapes: Sequence[Shape]) -> Triangles:
+        return joined([part.moved(shape.pose.matrix) for shape in shapes for part in self.shape(shape)])
+
+    def shape(self, shape: Shape) -> Iterator[Triangles]:
+        if shape.kind != "mesh":
+            yield _SOLIDS[shape.kind](shape.dimensions)
+            return
+        path = next((place for place in _places(shape.filename, self.robot_file) if place.is_file()), None)
+        if path is None:
+            self.missing.append(shape.filename)
+            return
+        found = self.file(path)
+        if isinstance(found, str):
+            self.refused.append(found)
+            return
+        yield Triangles(found.corners * np.array(shape.dimensions), found.faces)
+
+    def file(self, path: Path) -> Triangles | str:
+        if path not in self.read:
+            try:
+                self.read[path] = read_mesh(path)
+            except MindynError as error:
+                self.read[path] = error.message
+        return self.read[path]
+
+    def sentences(self, drawn: bool) -> list[str]:
+        said = []
+        if self.missing:
+            names = list(dict.fromkeys(self.missing))
+            many = f"{plural(len(names), 'mesh file')} not at hand and not drawn"
+            said.append(f"{many}: {listed(names, 3)}")
+        said += [f"a mesh is not drawn: {reason}" for reason in dict.fromkeys(self.refused)]
+        return said if said or drawn else [f"no meshes are drawn: {self.robot_file.name} names none"]
+
+
+def _places(filename: str, robot_file: Path) -> Iterator[Path]:
+    """Where a mesh may lie, the likeliest first."""
+    scheme, mark, rest = filename.partition("://")
+    name = unquote(rest) if mark else filename
+    if mark and scheme == "file":
+        yield Path(name)
+        return
+    if not mark:
+        yield robot_file.parent / name  # an absolute path stays as it is
+        return
+    package, _, inside = name.partition("/")
+    for folder in robot_file.parents:
+        if folder.name == package:
+            yield folder / inside
+        yield folder / package / inside
+        yield folder / inside
+    for variable, below in (("ROS_PACKAGE_PATH", ""), ("AMENT_PREFIX_PATH", "share")):
+        for entry in filter(None, os.environ.get(variable, "").split(os.pathsep)):
+            yield Path(entry) / below / package / inside
+            if Path(entry).name == package:
+                yield Path(entry) / inside
+
+
+def _small(parts: Mapping[int, Triangles]) -> tuple[tuple[LinkMesh, ...], list[str]]:
+    """The parts with corners gathered in cells of one size, the finest that keeps to the limits."""
+    if not parts:
+        return (), []
+    extent = max(float(np.ptp(part.corners, axis=0).max()) for part in parts.values()) or 1.0
+    cell, before = extent / FINEST, sum(len(part.faces) for part in parts.values())
+    while True:
+        found = {k: _gathered(part, cell) for k, part in parts.items()}
+        count = sum(len(part.faces) for part in found.values())
+        made = Meshes(tuple(_packed(k, part) for k, part in found.items() if len(part.faces)))
+        if count <= MOST_TRIANGLES and made.bytes <= LARGEST_BYTES:
+            break
+        cell *= 1.4
+    said = f"meshes of {before} triangles are drawn with {count}, details under {1e3 * cell:.2g} mm left out"
+    return made.parts, [said] if before > MOST_TRIANGLES else []
+
+
+def _gathered(part: Triangles, cell: float) -> Triangles:
+    """Corners in one cell of a grid become one, at their mean; triangles that vanish so are left out."""
+    places = np.floor((part.corners - part.corners.min(axis=0)) / cell).astype(np.int64)
+    keys = places @ np.array([1, 1 << 21, 1 << 42])
+    _, number, count = np.unique(keys, return_inverse=True, return_counts=True)
+    corners = np.stack([np.bincount(number, values) / count for values in part.corners.T], axis=1)
+    faces = number[part.faces]
+    a, b, c = faces.T
+    faces = faces[(a != b) & (b != c) & (c != a)]
+    _, first = np.unique(np.sort(faces, axis=1), axis=0, return_index=True)
+    faces = faces[np.sort(first)]
+    used, again = np.unique(faces, return_inverse=True)
+    return Triangles(corners[used], again.reshape(-1, 3))
+
+
+def _packed(link: int, part: Triangles) -> LinkMesh:
+    return LinkMesh(link, packed_levels(part.corners.ravel()), packed_places(part.faces.ravel()), len(part.faces))
+
+
+def _box(size: Sequence[float]) -> Triangles:
+    corners = np.array([[x, y, z] for x in (-0.5, 0.5) for y in (-0.5, 0.5) for z in (-0.5, 0.5)]) * np.array(size)
+    sides = [(0, 1, 3, 2), (4, 6, 7, 5), (0, 4, 5, 1), (2, 3, 7, 6), (0, 2, 6, 4), (1, 5, 7, 3)]
+    faces = [triangle for a, b, c, d in sides for triangle in ((a, b, c), (a, c, d))]
+    return Triangles(corners, np.array(faces))
+
+
+def _turned(profile: Array) -> Triangles:
+    """A profile (K, 2) of radius and height, turned about z."""
+    angles = np.linspace(0, 2 * np.pi, ROUND, endpoint=False)
+    rings = [np.stack([r * np.cos(angles), r * np.sin(angles), np.full(ROUND, z)], axis=1) for r, z in profile]
+    k, next_k = np.arange(ROUND), np.roll(np.arange(ROUND), -1)
+    faces = []
+    for ring in range(len(profile) - 1):
+        low, high = ring * ROUND, (ring + 1) * ROUND
+        faces += [np.stack([low + k, low + next_k, high + next_k], axis=1)]
+        faces += [np.stack([low + k, high + next_k, high + k], axis=1)]
+    return Triangles(np.concatenate(rings), np.concatenate(faces))
+
+
+def _sphere(size: Sequence[float], half: float = 0.0) -> Triangles:
+    angles = np.linspace(-np.pi / 2, np.pi / 2, ROUND // 2 + 2)
+    heights = size[0] * np.sin(angles) + half * np.sign(angles.round(12))
+    return _turned(np.stack([size[0] * np.cos(angles), heights], axis=1))
+
+
+def _cylinder(size: Sequence[float]) -> Triangles:
+    radius, half = size[0], size[1] / 2
+    return _turned(np.array([[0, -half], [radius, -half], [radius, half], [0, half]]))
+
+
+_SOLIDS: Final[Mapping[str, Callable[[Sequence[float]], Triangles]]] = {
+    "box": _box,
+    "sphere": _sphere,
+    "cylinder": _cylinder,
+    "capsule": lambda size: _sphere(size, size[1] / 2),
+}
