@@ -89,9 +89,6 @@ def test_unstable_gains_are_reported_as_such(method):
 def test_robots_that_cannot_be_simulated():
     with pytest.raises(InputError, match=r"q0 must have shape \(3,\)"):
         simulate(mindyn.load_robot("five_bar"), nothing, seconds=0.1, q0=np.zeros(5))
-    passive = replace(mindyn.load_robot("five_bar"), drives=(Drive("joint3", coulomb=1.0),))
-    with pytest.raises(RobotError, match="'joint3' moves with a dependent joint of a loop that is solved for"):
-        simulate(passive, nothing, seconds=0.1, q0=np.zeros(3), drives=True)
     with pytest.raises(MissingPhysicsError, match="states no drives"):
         simulate(ROBOT, nothing, drives=True, **GOOD)
     first, second = ROBOT.joint_names
