@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -16,6 +17,7 @@ from mindyn.export.mjcf_editing import edited_mjcf, inertial_attributes
 from mindyn.export.models import Prior, left_out_notes, model_of
 from mindyn.export.writing import comment_text, joint_side, losses, require_exportable, written
 from mindyn.files import write_whole
+from mindyn.robots.mjcf_loops import DEPENDENT
 from mindyn.robots.parts import Joint, Link, Loop, LoopKind
 from mindyn.robots.robot import Robot
 
@@ -57,6 +59,10 @@ def robot_to_mjcf(robot: Robot, *, force: bool = False, notes: Sequence[str] = (
         for loop in robot.loops:
             _closed(equality, bodies, loop)
     if robot.loops:
+        custom = SubElement(top, "custom")
+        for loop in robot.loops:
+            if loop.kind in CLOSING:
+                SubElement(custom, "text", name=f"{DEPENDENT}{loop.name}", data=json.dumps(loop.dependent))
         key = SubElement(SubElement(top, "keyframe"), "key", name="home")
         key.set("qpos", written(closure_of(robot).home))
     return xml_document(top)
@@ -103,7 +109,8 @@ def _closed(equality: Element, bodies: dict[str, Element], loop: Loop) -> None:
         names = [f"{loop.name}/{k}{side}" for side in ("a", "b")]
         for name, (link, pose) in zip(names, ends, strict=True):
             SubElement(bodies[link], "site", _pose(pose @ Pose(None, (0, 0, k * ALONG))), name=name)
-        SubElement(equality, "connect", site1=names[0], site2=names[1], solref=STIFF[0], solimp=STIFF[1])
+        held = {"name": f"{loop.name}/{k}", "site1": names[0], "site2": names[1]}
+        SubElement(equality, "connect", held, solref=STIFF[0], solimp=STIFF[1])
 
 
 def _pose(pose: Pose) -> dict[str, str]:

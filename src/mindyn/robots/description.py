@@ -141,13 +141,29 @@ def _held(d: Description, positions: Mapping[str, float]) -> Description:
                 f"holding joint {drive.joint!r} does not stop its motor, which turns with {listed(moving)} too",
                 hint="remove that drive or its coupling first, if its inertia and friction may be left out",
             )
-    for loop in d.loops:
+    loops = [loop for loop in d.loops if not _loop_joints(d, loop) <= set(positions)]
+    for loop in loops:
         if set(loop.dependent) & set(positions):
             raise RobotError(
-                f"a dependent joint of loop {loop.name!r} cannot be locked; lock its primary joints instead"
+                f"a dependent joint of loop {loop.name!r} cannot be locked; lock its primary joints instead",
+                hint=f"or all of its joints: {listed(sorted(_loop_joints(d, loop)))}",
             )
     joints = tuple(_fixed(joint, positions[joint.name]) if joint.name in positions else joint for joint in d.joints)
-    return replace(d, joints=joints, drives=_drives_without(d.drives, set(positions)), mimics=tuple(mimics))
+    drives = _drives_without(d.drives, set(positions))
+    return replace(d, joints=joints, drives=drives, mimics=tuple(mimics), loops=tuple(loops))
+
+
+def _loop_joints(d: Description, loop: Loop) -> set[str]:
+    """Names of the joints between the two links of a loop that are not fixed."""
+    above = {joint.child: joint for joint in d.joints}
+    ways = []
+    for link in (loop.first, loop.second):
+        way: list[AnyJoint] = []
+        while link in above and len(way) <= len(above):
+            way.append(above[link])
+            link = above[link].parent
+        ways.append({joint.name for joint in way if not isinstance(joint, FixedJoint)})
+    return ways[0] ^ ways[1]
 
 
 def following_fixed(d: Description) -> Description:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,12 +14,13 @@ from mindyn.algebra.inertia import phi_about_origin
 from mindyn.algebra.poses import IDENTITY, Pose
 from mindyn.algebra.rotations import about_axis, from_quaternion
 from mindyn.algebra.values import Array
-from mindyn.errors import MissingExtraError, RobotFileError, shortened
+from mindyn.errors import MissingExtraError, RobotFileError, listed, shortened
 from mindyn.notation import PARAMETERS_PER_LINK
 from mindyn.notes import Note, grouped
 from mindyn.robots.description import AnyJoint, Description, FixedJoint, RefusedJoint
 from mindyn.robots.files import LARGEST_NUMBER
 from mindyn.robots.limits import SUMMARIES, sensible_limits
+from mindyn.robots.mjcf_loops import DEPENDENT, NO_LOOPS, LoopReader, ReadLoops
 from mindyn.robots.mjcf_source import MOST_COPIES, MjcfSource, mjcf_source
 from mindyn.robots.parts import Drive, Frame, Joint, JointKind, Limits, Link, Mimic
 from mindyn.robots.snapping import Snapper
@@ -49,6 +51,19 @@ def read_mjcf(path: Path, snap: Snapper, text: str | None = None) -> Description
     return _MjcfReader(mujoco, model, snap, source).description(path.stem)
 
 
+def _names(text: str) -> list[str]:
+    """Joint names of a <text> that mindyn wrote: a JSON list."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
+        raise RobotFileError(
+            f"dependent joints of a loop are a JSON list of names; the file has {shortened(text, 100)!r}"
+        )
+    return found
+
+
 @dataclass(slots=True)
 class _MjcfReader:
     mujoco: Any
@@ -62,9 +77,10 @@ class _MjcfReader:
     def description(self, fallback_name: str) -> Description:
         for body in range(self.model.nbody):
             self.body(body)
-        mimics, equalities = self.equalities()
+        mimics, others = self.equalities()
+        closed = self.loops(mimics, others)
         ignored = {
-            "equality constraints": equalities,
+            "equality constraints": len(others) - len(closed.read),
             "joint springs": np.count_nonzero(self.model.jnt_stiffness),
             "gravity compensations": np.count_nonzero(self.model.body_gravcomp),
             "fluid forces": int(self.model.opt.density > 0 or self.model.opt.viscosity > 0),
@@ -72,15 +88,23 @@ class _MjcfReader:
         notes = [
             Note("left out", f"{count} {what} of the MJCF were left out") for what, count in ignored.items() if count
         ]
+        notes += [Note("left out", f"{what} of the MJCF was left out: {why}") for what, why in closed.left_out]
+        notes += [
+            Note("loops", f"loop {loop.name!r} is read from <connect>; {listed(loop.dependent)} depend by it")
+            for loop in closed.loops
+            if loop.name not in self.stated_dependents
+        ]
         file_name = self.model.names[: self.model.names.index(b"\0")].decode()
         return Description(
             file_name or fallback_name,
             tuple(self.links),
             tuple(self.joints),
             self.gravity(),
-            frames=tuple(self.sites()),
+            frames=tuple(self.sites(closed.sites)),
             drives=tuple(self.drives),
             mimics=tuple(mimics),
+            loops=closed.loops,
+            home=closed.home,
             notes=grouped([*self.source.notes, *notes, *self.snap.notes], SUMMARIES),
         )
 
@@ -89,18 +113,36 @@ class _MjcfReader:
         disabled = int(self.model.opt.disableflags) & int(self.mujoco.mjtDisableBit.mjDSBL_GRAVITY)
         return np.zeros(3) if disabled else np.array(self.model.opt.gravity)
 
-    def equalities(self) -> tuple[list[Mimic], int]:
-        """Joints that follow another linearly, and the number of equalities that say anything else.
+    @property
+    def stated_dependents(self) -> dict[str, list[str]]:
+        """Dependent joints by loop, where the file states them."""
+        texts = self.source.texts.items()
+        return {name.removeprefix(DEPENDENT): _names(text) for name, text in texts if name.startswith(DEPENDENT)}
+
+    def loops(self, mimics: list[Mimic], equalities: list[int]) -> ReadLoops:
+        """The loops of active <connect>s."""
+        connects = [k for k in equalities if int(self.model.eq_type[k]) == int(self.mujoco.mjtEq.mjEQ_CONNECT)]
+        active = [k for k in connects if self.model.eq_active0[k]]
+        if not active:
+            return NO_LOOPS
+        movable = [joint.name for joint in self.joints if isinstance(joint, Joint)]
+        reader = LoopReader(
+            self.mujoco, self.model, self.name, movable, mimics, self.source.actuated, self.stated_dependents
+        )
+        return reader.read(active)
+
+    def equalities(self) -> tuple[list[Mimic], list[int]]:
+        """Joints that follow another linearly, and the numbers of equalities that say anything else.
 
         MuJoCo holds q1 - r1 at a polynomial of q2 - r2, r the positions at which the file draws the robot.
         """
-        model, mimics, others = self.model, [], 0
+        model, mimics, others = self.model, [], list[int]()
         for k in range(model.neq):
             coefficients = [float(one) for one in model.eq_data[k][:5]]
             joints = model.eq_obj1id[k], model.eq_obj2id[k]
             of_joints = int(model.eq_type[k]) == int(self.mujoco.mjtEq.mjEQ_JOINT) and min(joints) >= 0
             if not of_joints or any(coefficients[2:]) or not model.eq_active0[k]:
-                others += 1
+                others.append(k)
                 continue
             r1, r2 = (float(model.qpos0[model.jnt_qposadr[j]]) for j in joints)
             names = [self.name("joint", j) for j in joints]
@@ -115,9 +157,10 @@ class _MjcfReader:
     def pose(self, quaternion: Any, translation: Any, what: str) -> Pose:
         return Pose(self.snap.rotation(from_quaternion(*quaternion), what), translation)
 
-    def sites(self) -> Iterator[Frame]:
+    def sites(self, closing: frozenset[int]) -> Iterator[Frame]:
+        """Sites as frames, but for those that hold loops together."""
         bodies = {link.name for link in self.links}
-        for site in range(self.model.nsite):
+        for site in (site for site in range(self.model.nsite) if site not in closing):
             name = self.name("site", site)
             name = f"site {name}" if name in bodies else name  # MuJoCo lets a body and a site have one name
             pose = self.pose(self.model.site_quat[site], self.model.site_pos[site], f"site {name!r}")

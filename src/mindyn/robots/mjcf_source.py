@@ -6,7 +6,7 @@ where a body states no inertial. Includes are put in their place, copies are cou
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
@@ -30,6 +30,7 @@ _UNUSED_PARTS: Final = {"light", "camera", "plugin"}
 _LEFT_OUT: Final = {"actuator": "actuators", "tendon": "tendons", "deformable": "deformable bodies"}
 """Sections with an effect on the motion: that they are left out is said."""
 _OTHER_EQUALITIES: Final = {"tendon", "flex", "flexvert", "flexstrain", "distance"}
+_ACTUATED: Final = ("joint", "jointinparent")
 _STANDIN: Final = {"pos": "0 0 0", "mass": "1", "diaginertia": "1 1 1"}
 
 
@@ -40,11 +41,15 @@ class MjcfSource:
     text     the XML
     unknown  names of bodies whose inertia would come from meshes that are absent: a stand-in is in the text
     notes    what was taken out and matters
+    actuated  names of the joints that actuators act on
+    texts     <text> of <custom> by name
     """
 
     text: str
     unknown: frozenset[str]
     notes: tuple[Note, ...]
+    actuated: frozenset[str] = frozenset()
+    texts: Mapping[str, str] = field(default_factory=dict)
 
 
 def mjcf_source(path: Path, text: str | None = None) -> MjcfSource:
@@ -75,8 +80,15 @@ class _Preparer:
             for section, what in _LEFT_OUT.items()
             if (count := sum(len(element) for element in root.findall(section)))
         ]
+        actuated = {one.get(key) for part in root.findall("actuator") for one in part for key in _ACTUATED}
+        texts = {
+            one.get("name", ""): one.get("data", "") for part in root.findall("custom") for one in part.iter("text")
+        }
+        closed = any(True for part in root.findall("equality") for one in part.iter("connect"))
         for section in [element for element in root if element.tag in _UNUSED]:
-            root.remove(section)
+            if not (closed and section.tag == "keyframe"):
+                root.remove(section)
+        _keep_positions(root)
         self.limit_copies(root, 1)
         notes += self.drop_equalities(root)
         meshes = _default_meshes(root)
@@ -90,7 +102,8 @@ class _Preparer:
                 said += listed(self.unknown)
             notes.append(Note("mesh", said, tuple(self.skipped)))
         text = ElementTree.tostring(root, encoding="unicode")
-        return MjcfSource(text, frozenset(self.unknown), tuple(notes))
+        joints = frozenset(name for name in actuated if name is not None)
+        return MjcfSource(text, frozenset(self.unknown), tuple(notes), joints, texts)
 
     def include(self, parent: Element) -> None:
         """Every <include file="..."/> replaced by what the root of that file holds."""
@@ -186,6 +199,14 @@ class _Preparer:
         except (OSError, ValueError):
             return None
         return path.resolve() if usable else None
+
+
+def _keep_positions(root: Element) -> None:
+    """Keyframes keep what they say of positions: the sections that the rest is about are taken out."""
+    for frames in root.findall("keyframe"):
+        for key in frames:
+            for attribute in [name for name in key.attrib if name not in ("name", "qpos")]:
+                key.attrib.pop(attribute)
 
 
 def _mesh_name(mesh: Element) -> str:

@@ -1,0 +1,253 @@
+"""<connect> of an MJCF as closed loops: one point is a ball, two points of the same two bodies are a pin.
+
+Which joints depend is stated by files that mindyn wrote. Of others, joints without actuators depend before those with
+one, and joints far from the root before near ones: as many of them as the loop takes degrees of freedom away, by the
+Jacobian that MuJoCo gives the constraint at home, the first keyframe or where the file draws the robot.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from mindyn.algebra.poses import Pose
+from mindyn.algebra.rotations import from_quaternion
+from mindyn.algebra.values import Array
+from mindyn.errors import RobotFileError
+from mindyn.robots.mimics import rooted
+from mindyn.robots.parts import Loop, LoopKind, Mimic
+
+RANK: Final = 1e-7
+"""Singular values of a constraint's Jacobian, relative to the largest, below which a direction is not constrained."""
+ALONG_AXIS: Final = 1e-9
+"""Sine up to which the z axis of a site counts as the axis of the pin that it stands on."""
+DEPENDENT: Final = "dependent joints of loop "
+"""How the <text> of a file begins that names the dependent joints of a loop."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Point:
+    """One <connect>: its number, name, the two bodies and the pose of its point on each."""
+
+    number: int
+    name: str
+    bodies: tuple[int, int]
+    poses: tuple[Pose, Pose]
+    sites: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLoops:
+    """Loops of a file.
+
+    home      positions by joint at which they are closed
+    sites     numbers of the sites that hold them: they are no frames
+    left_out  (what, why) of equalities that are no loops here
+    read      numbers of all equalities that were looked at
+    """
+
+    loops: tuple[Loop, ...]
+    home: Mapping[str, float]
+    sites: frozenset[int]
+    left_out: tuple[tuple[str, str], ...]
+    read: tuple[int, ...]
+
+
+NO_LOOPS: Final = ReadLoops((), {}, frozenset(), (), ())
+
+
+class LoopReader:
+    """Reads the <connect>s of a compiled model.
+
+    names     of bodies and joints, by kind and number
+    movable   names of the joints that mindyn moves
+    actuated  names of joints that have an actuator
+    stated    dependent joints by loop, where the file states them
+    """
+
+    def __init__(
+        self,
+        mujoco: Any,
+        model: Any,
+        name: Any,
+        movable: Sequence[str],
+        mimics: Sequence[Mimic],
+        actuated: frozenset[str],
+        stated: Mapping[str, Sequence[str]],
+    ) -> None:
+        self.mujoco, self.model, self.name = mujoco, model, name
+        self.movable, self.actuated, self.stated = set(movable), actuated, stated
+        self.following = {mimic.joint: mimic for mimic in mimics}
+
+    def read(self, numbers: Sequence[int]) -> ReadLoops:
+        """The loops of the equalities with these numbers, which are active <connect>s."""
+        points = [self._point(k) for k in numbers]
+        groups: dict[tuple[int, int], list[_Point]] = {}
+        for point in points:
+            groups.setdefault(point.bodies, []).append(point)
+        home = self._home()
+        rows = self._jacobian(home)
+        loops: list[Loop] = []
+        taken: list[_Point] = []
+        dependent: list[str] = []
+        left_out: list[tuple[str, str]] = []
+        for group in groups.values():
+            named = f"<connect> {group[0].name!r}"
+            if why := self._obstacle(group):
+                left_out.append((named, why))
+                continue
+            loop_name = self._loop_name(group, loops)
+            before = np.vstack([rows.get(point.number, np.zeros((0, self.model.nv))) for point in [*taken, *group]])
+            new = self._dependent(loop_name, self._joints(group[0].bodies), self._folded(before), dependent)
+            if not new:
+                left_out.append((named, "it takes no degree of freedom away that others leave"))
+                continue
+            loops.append(self._loop(loop_name, group, new))
+            taken += group
+            dependent += new
+        positions = {joint: float(home[self.model.jnt_qposadr[j]]) for j, joint in self._movable_joints().items()}
+        return ReadLoops(
+            tuple(loops),
+            positions if loops else {},
+            frozenset(site for point in taken for site in point.sites),
+            tuple(left_out),
+            tuple(numbers),
+        )
+
+    def _point(self, k: int) -> _Point:
+        model = self.model
+        ends = int(model.eq_obj1id[k]), int(model.eq_obj2id[k])
+        if int(model.eq_objtype[k]) == int(self.mujoco.mjtObj.mjOBJ_SITE):
+            poses = [Pose(from_quaternion(*model.site_quat[i]), model.site_pos[i]) for i in ends]
+            bodies = tuple(int(model.site_bodyid[i]) for i in ends)
+            return _Point(k, self.name("equality", k), (bodies[0], bodies[1]), (poses[0], poses[1]), ends)
+        anchors = model.eq_data[k][:3], model.eq_data[k][3:6]
+        return _Point(k, self.name("equality", k), ends, (Pose(None, anchors[0]), Pose(None, anchors[1])), ())
+
+    def _home(self) -> Array:
+        """(nq,) of the keyframe "home", else of the first one, else where the file draws the robot."""
+        model = self.model
+        if not model.nkey:
+            return np.array(model.qpos0)
+        found = self.mujoco.mj_name2id(model, self.mujoco.mjtObj.mjOBJ_KEY, "home")
+        return np.array(model.key_qpos[max(found, 0)])
+
+    def _jacobian(self, home: Array) -> dict[int, Array]:
+        """Rows (., nv) of each equality; of those that no joint moves there are none."""
+        model, data = self.model, self.mujoco.MjData(self.model)
+        model.opt.jacobian = int(self.mujoco.mjtJacobian.mjJAC_DENSE)
+        model.opt.disableflags &= ~int(self.mujoco.mjtDisableBit.mjDSBL_EQUALITY)
+        data.qpos[:] = home
+        self.mujoco.mj_forward(model, data)
+        J = np.reshape(data.efc_J, (-1, model.nv))[: data.nefc]
+        kinds, numbers = np.asarray(data.efc_type)[: data.nefc], np.asarray(data.efc_id)[: data.nefc]
+        equality = kinds == int(self.mujoco.mjtConstraint.mjCNSTR_EQUALITY)
+        return {int(k): np.array(J[equality & (numbers == k)]) for k in np.unique(numbers[equality])}
+
+    def _movable_joints(self) -> dict[int, str]:
+        joints = {j: self.name("joint", j) for j in range(self.model.njnt)}
+        return {j: name for j, name in joints.items() if name in self.movable}
+
+    def _joints(self, bodies: tuple[int, int]) -> list[int]:
+        """Numbers of the joints between two bodies, through the body that carries both."""
+        first, second = ([*self._above(body)] for body in bodies)
+        between = [body for body in first if body not in second] + [body for body in second if body not in first]
+        model = self.model
+        return [
+            j
+            for body in between
+            for j in range(model.body_jntadr[body], model.body_jntadr[body] + model.body_jntnum[body])
+        ]
+
+    def _above(self, body: int) -> list[int]:
+        found = []
+        while body:
+            found.append(body)
+            body = int(self.model.body_parentid[body])
+        return found
+
+    def _obstacle(self, group: list[_Point]) -> str:
+        """Why a group of points is no loop that mindyn knows; empty where it is one."""
+        if len(group) > 2:
+            return f"{len(group)} points hold the same two bodies together; mindyn knows balls (one) and pins (two)"
+        joints = self._joints(group[0].bodies)
+        free = int(self.mujoco.mjtJoint.mjJNT_FREE)
+        strange = [j for j in joints if self.name("joint", j) not in self.movable and self.model.jnt_type[j] != free]
+        if strange:
+            return f"joint {self.name('joint', strange[0])!r} of its loop is no hinge and no slide"
+        if any(self.model.jnt_type[j] == free for j in joints):
+            return "a free joint moves it, and mindyn holds that"
+        return "" if joints else "no joint moves it"
+
+    def _loop_name(self, group: list[_Point], others: Sequence[Loop]) -> str:
+        name = re.sub(r"/\d+$", "", group[0].name)
+        return name if all(other.name != name for other in others) else f"{name} {group[0].number}"
+
+    def _folded(self, J: Array) -> Array:
+        """J (m, joints) with the columns of mimic joints at those that they follow."""
+        model = self.model
+        names = self._movable_joints()
+        column = {name: J[:, model.jnt_dofadr[j]].copy() for j, name in names.items()}
+        whole = np.zeros((len(J), model.njnt))
+        numbers = {name: j for j, name in names.items()}
+        for name, values in column.items():
+            of, multiplier, _ = rooted(name, self.following)
+            whole[:, numbers[of]] += multiplier * values
+        return whole
+
+    def _dependent(self, loop: str, joints: list[int], J: Array, before: Sequence[str]) -> list[str]:
+        """Joints that depend by a loop, when those before depend by the other loops that J has."""
+        model, names = self.model, self._movable_joints()
+        if loop in self.stated:
+            return self._stated(loop, [names[j] for j in joints])
+        numbers = {name: j for j, name in names.items()}
+        depths = {j: len(self._above(int(model.jnt_bodyid[j]))) for j in joints}
+        free = [j for j in joints if names[j] not in self.following and names[j] not in before]
+        ordered = sorted(free, key=lambda j: (names[j] in self.actuated, -depths[j], -j))
+        chosen = [numbers[name] for name in before]
+        full, found = _rank(J), []
+        for j in ordered:
+            if _rank(J[:, chosen]) == full:
+                break
+            if _rank(J[:, [*chosen, j]]) > _rank(J[:, chosen]):
+                chosen.append(j)
+                found.append(j)
+        return [names[j] for j in sorted(found)]
+
+    def _stated(self, loop: str, joints: Sequence[str]) -> list[str]:
+        if unknown := [name for name in self.stated[loop] if name not in joints]:
+            raise RobotFileError(
+                f"the file says that {unknown[0]!r} depends by loop {loop!r}, whose joints are: {', '.join(joints)}"
+            )
+        return list(self.stated[loop])
+
+    def _loop(self, name: str, group: list[_Point], dependent: list[str]) -> Loop:
+        kind: LoopKind = "ball" if len(group) == 1 else "pin"
+        poses = list(group[0].poses)
+        if kind == "pin":
+            poses = [_on_axis(group[0].poses[end], group[1].poses[end], name) for end in (0, 1)]
+        first, second = (self.name("body", body) for body in group[0].bodies)
+        return Loop(name, first, second, poses[0], poses[1], tuple(dependent), kind)
+
+
+def _rank(J: Array) -> int:
+    s = np.linalg.svd(J, compute_uv=False) if J.size else np.zeros(0)
+    return int((s > RANK * max(s.max(initial=0.0), 1e-12)).sum())
+
+
+def _on_axis(origin: Pose, other: Pose, name: str) -> Pose:
+    """The pose at the first of two points of a pin, with z along them: that of its site where that is so already."""
+    along = other.translation - origin.translation
+    length = float(np.linalg.norm(along))
+    if not length > 0:
+        raise RobotFileError(f"the two points of {name!r} are one: they hold no axis")
+    z = along / length
+    if np.linalg.norm(np.cross(origin.rotation[:, 2], z)) < ALONG_AXIS and origin.rotation[:, 2] @ z > 0:
+        return origin
+    x = np.cross(z, np.eye(3)[int(np.argmin(np.abs(z)))])
+    x /= np.linalg.norm(x)
+    return Pose(np.column_stack([x, np.cross(z, x), z]), origin.translation)

@@ -1,0 +1,134 @@
+"""<connect> in MJCF is read as closed loops: our own files come back, and others move as MuJoCo moves them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import mujoco
+import numpy as np
+import pytest
+from closeness import ORACLE, assert_close
+from laws.closed_linkages import linkage
+
+import mindyn
+from mindyn.equations.loop_closure import closure_of
+from mindyn.equations.loop_dynamics import loop_dynamics
+from mindyn.errors import RobotError, RobotFileError
+from mindyn.robots.parts import Mimic
+
+STIFF = 1e-4
+"""MuJoCo's constraints give way a little."""
+
+FOUR_BAR = """
+<mujoco model="four_bar">
+  <compiler angle="radian"/>
+  <worldbody>
+    <body name="crank"><joint name="crank" axis="0 1 0"/><geom type="capsule" fromto="0 0 0 0.2 0 0" size="0.02"/>
+      <body name="coupler" pos="0.2 0 0"><joint name="coupler" axis="0 1 0"/>
+        <geom type="capsule" fromto="0 0 0 0.5 0 -0.1" size="0.02"/></body></body>
+    <body name="rocker" pos="0.6 0 0.4"><joint name="rocker" axis="0 1 0"/>
+      <geom type="capsule" fromto="0 0 0 0.1 0 -0.5" size="0.02"/></body>
+  </worldbody>
+  <equality><connect name="pin" body1="coupler" body2="rocker" anchor="0.5 0 -0.1" {more}/></equality>
+  <actuator><motor joint="{motor}"/></actuator>
+</mujoco>
+"""
+
+
+def written(tmp_path, text):
+    path = tmp_path / "robot.xml"
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize(
+    "robot",
+    [
+        mindyn.load_robot("five_bar"),
+        mindyn.load_robot("slider_crank"),
+        mindyn.load_robot("palletiser"),
+        linkage("two loops", 0),
+        linkage("ball", 3),
+        linkage("five-bar", 1),
+    ],
+    ids=lambda robot: robot.name,
+)
+def test_our_own_files_come_back(robot, tmp_path):
+    mindyn.write_mjcf(robot, tmp_path / "robot.xml", force=True)
+    again = mindyn.load_robot(tmp_path / "robot.xml", snap=False)
+    assert [loop.name for loop in again.loops] == [loop.name for loop in robot.loops]
+    assert [(loop.kind, loop.dependent) for loop in again.loops] == [(one.kind, one.dependent) for one in robot.loops]
+    assert again.primary_names == robot.primary_names
+    assert [frame.name for frame in again.frames] == [frame.name for frame in robot.frames]
+    home = closure_of(robot).home
+    assert_close(again.home + 1, home + 1, ORACLE)
+    p, rng = home[list(closure_of(robot).primary)][None], np.random.default_rng(0)
+    pd, pdd = rng.uniform(-1, 1, (2, 1, p.shape[1]))
+    expected = loop_dynamics(replace(robot, home=home)).inverse_dynamics(p, pd, pdd)
+    assert_close(mindyn.compile_model(again).inverse_dynamics(p, pd, pdd), expected, 1e-9)
+    mindyn.write_mjcf(again, tmp_path / "again.xml", force=True)
+    assert [loop.name for loop in mindyn.load_robot(tmp_path / "again.xml").loops] == [one.name for one in robot.loops]
+
+
+@pytest.mark.parametrize("motor", ["crank", "rocker"])
+def test_a_stock_file_with_connect_moves_as_in_mujoco(motor, tmp_path):
+    path = written(tmp_path, FOUR_BAR.format(motor=motor, more='solref="0.002 1" solimp="0.999999 0.999999 0.001"'))
+    robot = mindyn.load_robot(path)
+    assert robot.primary_names == (motor,)
+    assert any("'pin' is read from <connect>" in str(note) for note in robot.notes)
+    model = mujoco.MjModel.from_xml_path(str(path))
+    model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_CONTACT)
+    model.opt.tolerance, model.opt.iterations = 0.0, 200
+    data = mujoco.MjData(model)
+    pd, tau = np.array([0.7]), np.array([3.0])
+    p = np.zeros(1)
+    data.qvel[:] = loop_dynamics(robot).motion(p[None], pd[None]).qd[0]
+    data.qfrc_applied[robot.joint_index(motor)] = tau[0]
+    mujoco.mj_forward(model, data)
+    expected = mindyn.compile_model(robot).forward_dynamics(p, pd, tau)
+    assert_close(data.qacc[robot.joint_index(motor)], expected[0], STIFF)
+
+
+def test_what_is_no_loop_is_noted_by_name(tmp_path):
+    text = FOUR_BAR.format(motor="crank", more='active="false"')
+    assert mindyn.load_robot(written(tmp_path, text)).loops == ()
+    assert any("1 equality constraints" in str(one) for one in mindyn.load_robot(tmp_path / "robot.xml").notes)
+    weld = text.replace("<connect", "<weld").replace('anchor="0.5 0 -0.1" active="false"', "")
+    assert any("1 equality constraints" in str(one) for one in mindyn.load_robot(written(tmp_path, weld)).notes)
+    still = text.replace('body1="coupler" body2="rocker"', 'body1="tool" body2="coupler"').replace(
+        ' active="false"', ""
+    )
+    still = still.replace('size="0.02"/></body></body>', 'size="0.02"/><body name="tool"/></body></body>')
+    robot = mindyn.load_robot(written(tmp_path, still))
+    assert robot.loops == ()
+    assert any("<connect> 'pin' of the MJCF was left out: no joint moves it" in str(note) for note in robot.notes)
+
+
+def test_mimics_and_loops_of_one_file_are_read_together(tmp_path):
+    robot = replace(mindyn.load_robot("five_bar"), mimics=(Mimic("joint4", "joint2", 1.0, -1.2),))
+    mindyn.write_mjcf(robot, tmp_path / "robot.xml")
+    text = (tmp_path / "robot.xml").read_text()
+    again = mindyn.load_robot(tmp_path / "robot.xml")
+    assert again.primary_names == ("joint1", "joint2")
+    start, end = text.index("<custom"), text.index("</custom>") + len("</custom>")
+    guessed = mindyn.load_robot(written(tmp_path, text[:start] + text[end:]))
+    assert set(guessed.loops[0].dependent) == {"joint3", "joint5"}
+    wrong = text.replace("joint5&quot;]", "joint1&quot;]").replace('joint5"]', 'joint1"]')
+    with pytest.raises(RobotFileError, match="'joint1' depends by loop 'five_bar', whose joints are"):
+        mindyn.load_robot(written(tmp_path, wrong))
+
+
+def test_joints_of_a_loop_are_held_together_or_by_its_primary_ones(tmp_path):
+    path = written(
+        tmp_path,
+        FOUR_BAR.format(motor="crank", more="").replace(
+            "</worldbody>",
+            """
+        <body name="other"><joint name="other" axis="0 0 1"/><geom size="0.1"/></body></worldbody>""",
+        ),
+    )
+    held = mindyn.load_robot(path, lock={"crank": 0.0, "coupler": 0.0, "rocker": 0.0})
+    assert held.joint_names == ("other",)
+    assert held.loops == ()
+    with pytest.raises(RobotError, match="a dependent joint of loop 'pin' cannot be locked"):
+        mindyn.load_robot(path, lock={"coupler": 0.0})
