@@ -18,7 +18,7 @@ help:
 	@echo "make docs    the documentation, in build/site"
 	@echo "make fuzz-readers   20 000 mutated robot files of each format"
 	@echo "make bench   speed beside Pinocchio, one table"
-	@echo "make mutants   which single faults of fits and judgements the tests do not notice (an hour)"
+	@echo "make mutants   which single faults of fits and judgements the tests do not notice (half an hour)"
 	@echo "make fuzz    20 000 robots near special geometry beside Pinocchio, counted over runs (SECONDS=600: for so long), then fuzz-readers"
 	@echo "make dist    sdist and wheel, built twice and compared, installed into an empty environment (DEMO=1: and the demonstration)"
 	@echo "make cross   kernels for other machines: compiled for all, those of aarch64 run by qemu-user"

@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import ast
 import copy
+import difflib
 import gc
 import hashlib
 import importlib.abc
@@ -30,6 +31,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from types import CodeType, FunctionType
 
@@ -40,9 +42,11 @@ LAYERS = ("logs", "regression", "estimators", "feasibility")
 LONGEST_TEST_S = 3.0
 """Processor time of a test; longer ones are ended while lines are mapped, and not run on mutants."""
 MOST_TESTS = 10
-MOST_SECONDS = 6.0
+MOST_SECONDS = 3.0
 """Of tests, by their time when all is well, that a mutant meets; at most `MOST_OF_FILE` of one file at first."""
 MOST_OF_FILE = 4
+NEAR = 8
+"""Lines before a line that no test is known to run in which one is looked for."""
 
 COMPARISONS = {ast.Lt: ast.GtE, ast.LtE: ast.Gt, ast.Gt: ast.LtE, ast.GtE: ast.Lt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq}
 OPERATORS = {
@@ -136,6 +140,8 @@ class _Places(ast.NodeTransformer):
     def visit(self, node: ast.AST) -> ast.AST:
         if isinstance(node, ast.JoinedStr | ast.Raise | ast.arg):
             return node  # texts of messages and errors; types
+        if isinstance(node, ast.keyword) and node.arg == "strict":
+            return node  # of zip: what is checked there changes no result
         if isinstance(node, ast.AnnAssign):
             node.value = None if node.value is None else self.visit(node.value)
             return node
@@ -311,12 +317,33 @@ def trace(path: Path, out: Path) -> int:
     measured.stop()
     data = measured.get_data()
     lines: dict[str, dict[str, list[str]]] = {}
+    sources: dict[str, str] = {}
     for file in data.measured_files():
-        lines[str(Path(file).relative_to(ROOT))] = {str(k): v for k, v in data.contexts_by_lineno(file).items()}
+        name = str(Path(file).relative_to(ROOT))
+        lines[name] = {str(k): v for k, v in data.contexts_by_lineno(file).items()}
+        sources[name] = kept_source(ROOT / name)
     seconds = {node: taken for node, taken in switch.seconds.items() if taken < LONGEST_TEST_S}
     if code in (0, 1):
-        out.write_text(json.dumps({"seconds": seconds, "lines": lines}))
+        out.write_text(json.dumps({"seconds": seconds, "lines": lines, "sources": sources}))
     return int(code)
+
+
+def kept_source(path: Path) -> str:
+    """The digest under which a copy of a file is kept: lines that were mapped in it are found again when it changes."""
+    content = path.read_bytes()
+    digest = hashlib.sha256(content).hexdigest()[:16]
+    copy_of = BUILD / "sources" / f"{digest}.py"
+    copy_of.parent.mkdir(parents=True, exist_ok=True)
+    copy_of.write_bytes(content)
+    return digest
+
+
+@cache
+def moved_lines(file: str, digest: str) -> dict[int, int]:
+    """For each line of a file as it was mapped, its line now; what changed or went has none."""
+    before, now = ((path.read_text().splitlines()) for path in (BUILD / "sources" / f"{digest}.py", ROOT / file))
+    same = difflib.SequenceMatcher(None, before, now, autojunk=False).get_matching_blocks()
+    return {block.a + k + 1: block.b + k + 1 for block in same for k in range(block.size)}
 
 
 def mapped() -> tuple[dict[str, float], dict[str, dict[int, set[str]]]]:
@@ -327,21 +354,36 @@ def mapped() -> tuple[dict[str, float], dict[str, dict[int, set[str]]]]:
         one = json.loads(path.read_text())
         seconds |= one["seconds"]
         for file, told in one["lines"].items():
+            if not (ROOT / file).exists():
+                continue
+            moved = moved_lines(file, one["sources"][file])
             for line, tests in told.items():
-                lines.setdefault(file, {}).setdefault(int(line), set()).update(set(tests) & set(one["seconds"]))
+                if int(line) in moved:
+                    own = lines.setdefault(file, {}).setdefault(moved[int(line)], set())
+                    own.update(set(tests) & set(one["seconds"]))
     return seconds, lines
 
 
+def nearest(told: dict[int, set[str]], line: int) -> set[str]:
+    """Tests of a line, or of the one before it that has some: statements of several lines, and lines that are new."""
+    return next((told[k] for k in range(line, max(0, line - NEAR), -1) if told.get(k)), set())
+
+
 def tests_for(mutant: Mutant, seconds: dict[str, float], lines: dict[str, dict[int, set[str]]]) -> list[str]:
-    """The quickest tests that run the line, of several files; of lines that run on import, those of the file."""
+    """The quickest tests that run the line: of test files named like the module, then of several others.
+
+    Of lines that run on import, those of the whole file.
+    """
     told = lines.get(mutant.file, {})
-    tests = told.get(mutant.line, set()) if mutant.in_function else set().union(*told.values())
-    waiting = sorted(tests, key=lambda one: (seconds[one], one))
+    tests = nearest(told, mutant.line) if mutant.in_function else set().union(*told.values())
+    about = Path(mutant.file).stem
+    waiting = sorted(tests, key=lambda one: (about not in one.partition("::")[0], seconds[one], one))
     of_file: Counter[str] = Counter()
     first, rest = [], []
     for test in waiting:
         of_file[test.partition("::")[0]] += 1
-        (first if of_file[test.partition("::")[0]] <= MOST_OF_FILE else rest).append(test)
+        of_module = about in test.partition("::")[0]
+        (first if of_module or of_file[test.partition("::")[0]] <= MOST_OF_FILE else rest).append(test)
     chosen, spent = [], 0.0
     for test in [*first, *rest]:
         if not chosen or (len(chosen) < MOST_TESTS and spent + seconds[test] <= MOST_SECONDS):
@@ -397,7 +439,7 @@ def run(count: int, seed: int, layers: list[str], again: bool) -> None:
             import_everything()
             imported = True
         tests = tests_for(mutant, seconds, lines)
-        result = outcome(mutant, tests, 20 + 6 * sum(seconds[test] for test in tests)) if tests else "not run"
+        result = outcome(mutant, tests, 10 + 4 * sum(seconds[test] for test in tests)) if tests else "not run"
         with (BUILD / "outcomes.jsonl").open("a") as file:
             file.write(json.dumps({"key": mutant.key, **asdict(mutant), "outcome": result, "tests": tests}) + "\n")
         shown = f"{mutant.file}:{mutant.line}  {mutant.before}  ->  {mutant.after}"

@@ -88,8 +88,6 @@ def joint_rows(
     for stretch in with_neighbours(regressor, samples, cutoff_hz, decimation):
         block = stretch.samples
         for parts, numbers in blocks(regressor, stretch, cutoff_hz, decimation):
-            if not len(numbers):
-                continue
             # A block may run over the end of a segment; what little memory is carried over is not worth a split.
             starts = bool(block.segments[numbers[0]] != last)
             last = int(block.segments[numbers[-1]])

@@ -87,6 +87,9 @@ class Regressor:
         self.robot = robot
         self.friction = friction or Friction()
         self.joint_names = robot.primary_names
+        for name in self.friction.joint_side:
+            if name not in self.joint_names:
+                raise unknown_name("joint", name, self.joint_names)
         drives = bool(robot.drives or robot.extras) if base is None else base.drives
         self.base, self.kernel = _own_base(robot, drives) if base is None else (base, kernel or _kernel(robot, base))
         nonzeros = self.kernel.nonzeros("Y")
@@ -311,9 +314,6 @@ class Regressor:
                 raise InputError(f"the extra torque {name!r} has no finite value at {where}")
 
     def _require_names(self) -> None:
-        for name in self.friction.joint_side:
-            if name not in self.joint_names:
-                raise unknown_name("joint", name, self.joint_names)
         repeated = sorted({name for name in self.names if self.names.count(name) > 1})
         if repeated:
             raise InputError(f"parameter names must be unique; repeated: {', '.join(repeated)}")

@@ -1,0 +1,51 @@
+"""What of a stated robot serves as a prior: no placeholders, no body without a width."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from closeness import SAME_ALGEBRA, assert_close, assert_negligible
+
+from mindyn.algebra.inertia import phi_about_origin, pseudo_inertia
+from mindyn.feasibility.prior_weight import WEIGHTS
+from mindyn.feasibility.priors import SMALLEST_RADIUS, prior_of
+from mindyn.robots.loading import load_robot
+
+
+def second_moments(phi):
+    """Of mass about the centre, along the axes of the body, least first."""
+    P = pseudo_inertia(phi)
+    return np.linalg.eigvalsh(P[:3, :3] - np.outer(P[:3, 3], P[:3, 3]) / phi[0])
+
+
+def test_a_rod_is_given_a_width_and_keeps_mass_centre_and_length():
+    robot = load_robot("puma560")
+    mass, centre, turn = 3.0, np.array([0.3, -0.2, 0.1]), np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))[0]
+    rod = phi_about_origin(mass, centre, turn @ np.diag([0.0, 0.4, 0.4]) @ turn.T)
+    links = (replace(robot.links[0], phi=rod), *robot.links[1:])
+    prior = prior_of(robot, replace(robot, links=links))
+    found, stated = prior.links[0], robot.links[1].phi
+    assert_close(found[:4], rod[:4], SAME_ALGEBRA)
+    least = mass * SMALLEST_RADIUS**2 / 3
+    assert_close(second_moments(found), [least, least, 0.4], SAME_ALGEBRA)
+    assert any("thinner than 10 mm" in note for note in prior.notes)
+    assert (prior.links[1] == stated).all()
+
+
+def test_links_that_say_nothing_are_no_prior():
+    robot = load_robot("puma560")
+    unit = phi_about_origin(1.0, np.zeros(3), np.eye(3))
+    links = (replace(robot.links[0], phi=unit), replace(robot.links[1], phi=np.zeros(10)), *robot.links[2:])
+    prior = prior_of(robot, replace(robot, links=links))
+    stated = prior_of(robot, "robot").links
+    assert [one is None for one in prior.links] == [True, True, *(one is None for one in stated[2:])]
+    assert stated[0] is not None or stated[3] is not None
+    assert [one is None for one in prior_of(robot, None).links] == [True] * 6
+
+
+@pytest.mark.parametrize("number", range(len(WEIGHTS) - 1))
+def test_weights_of_a_prior_are_tried_in_half_decades(number):
+    assert_negligible(np.log10(WEIGHTS[number + 1] / WEIGHTS[number]) - 0.5, 1.0, SAME_ALGEBRA)
+    assert (WEIGHTS[0], WEIGHTS[-1]) == (1e-5, 10.0)

@@ -1,0 +1,131 @@
+"""Even configurations, scaled triangles, metrics and loads, each by its definition."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from closeness import ORACLE, SAME_ALGEBRA, assert_close, assert_negligible
+
+from mindyn.errors import InputError, MindynError
+from mindyn.estimators.estimate import load_estimate
+from mindyn.feasibility.configurations import spread_configurations
+from mindyn.feasibility.conic import matrix_of_triangle, triangle
+from mindyn.feasibility.consistent import MOST_OF, NAMED, _most_weighty
+from mindyn.feasibility.make_consistent import covariance_metric
+from mindyn.feasibility.move_costs import covariance_moves
+from mindyn.feasibility.payload import WIDE, _gain_shifts, _memory, _open_spread, payload
+from mindyn.feasibility.physical_space import space_of
+from mindyn.robots.loading import load_robot
+
+SAVED = Path(__file__).parents[1] / "estimators" / "estimate_of_format_3.json"
+
+
+@pytest.fixture(scope="module")
+def estimate():
+    return load_estimate(SAVED)
+
+
+@pytest.mark.parametrize("joints", [1, 2, 3])
+def test_configurations_fill_their_ranges_evenly(joints):
+    ranges = np.array([[-1.0, 3.0], [0.5, 0.5], [0.0, 10.0], [-4.0, -2.0]])[[0, 1, 2, 3][: joints + 1]]
+    q = spread_configurations(ranges, 512, 3)
+    wide = np.ptp(ranges, axis=1) > 0
+    assert (q >= ranges[:, 0]).all()
+    assert (q <= ranges[:, 1]).all()
+    assert (q[:, 1] == 0.5).all()
+    parts = (q[:, wide] - ranges[wide, 0]) / np.ptp(ranges[wide], axis=1)
+    for column in parts.T:  # as even as a grid would be, to a few points
+        assert np.abs(np.sort(column) - (np.arange(512) + 0.5) / 512).max() < 10 / 512
+    if joints == 2:
+        cells = np.histogram2d(*parts.T, bins=8, range=[[0, 1], [0, 1]])[0]
+        assert np.abs(cells - 8).max() <= 3
+    first = np.diff(parts[:20], axis=0) % 1.0  # an additive recurrence: every step the same
+    assert_negligible(first - first[0], 1.0, ORACLE)
+    step = first[0, 0]
+    assert_negligible(1 / step ** (int(wide.sum()) + 1) - 1 / step - 1, 1.0, ORACLE)  # g^(d + 1) = g + 1
+    assert not np.array_equal(q, spread_configurations(ranges, 512, 4))
+
+
+def test_scaled_triangles_keep_lengths_and_come_back():
+    rng = np.random.default_rng(0)
+    matrices = [one + one.T for one in rng.normal(size=(3, 4, 4))]
+    columns = triangle(matrices)
+    assert columns.shape == (10, 3)
+    for column, matrix in zip(columns.T, matrices, strict=True):
+        assert_close(np.linalg.norm(column), np.linalg.norm(matrix), SAME_ALGEBRA)
+        assert_close(matrix_of_triangle(column), matrix, SAME_ALGEBRA)
+
+
+def test_the_metric_of_a_covariance_is_the_root_of_its_inverse(estimate):
+    rng = np.random.default_rng(1)
+    root = rng.normal(size=(len(estimate.beta),) * 2)
+    covariance = root @ root.T * np.outer(*[10.0 ** rng.uniform(-3, 1, len(root))] * 2)
+    plain = replace(estimate, covariance=covariance, shifts=None, block_spread=None)
+    W = covariance_metric(plain, space_of(plain.regressor))
+    assert_close(W @ covariance @ W.T, np.eye(len(W)), 1e-6)
+    moves = covariance_moves(plain)
+    assert_close(moves @ moves.T, covariance, 1e-8)
+
+
+def test_the_weightiest_names_cover_most_of_the_squares():
+    names = tuple("abcdefghij")
+    assert _most_weighty(names, np.array([0, 0, -5.0, 0, 0.1, 0, 0, 0, 0, 0])) == ["c"]
+    weights = np.array([1.0, -2.0, 3.0, 0.5, 0, 0, 0, 0, 0, 0])
+    found = _most_weighty(names, weights)
+    assert found == ["c", "b", "a", "d"][: len(found)]
+    squares = np.sort(weights**2)[::-1]
+    covered = np.cumsum(squares) / squares.sum()
+    assert len(found) == min(NAMED, 1 + int((covered < MOST_OF).sum()))
+    assert len(_most_weighty(names, np.ones(10))) <= NAMED
+
+
+def test_rows_that_follow_each_other_count_for_fewer():
+    residuals = [SimpleNamespace(correlation=one) for one in (None, 0.0, 0.5, -0.3, 0.999)]
+    assert_close(_memory(SimpleNamespace(residuals=residuals)), [1.0, 1.0, 3.0, 1.0, 199.0], SAME_ALGEBRA)
+
+
+def test_what_a_run_does_not_see_of_a_load_is_as_wide_as_no_load_is():
+    seen = np.diag([1.0] * 12)
+    load = np.arange(2, 12)
+    assert_negligible(_open_spread(seen, load), 1.0, SAME_ALGEBRA)
+    seen[5, 5] = 0.0
+    found = _open_spread(seen, load)
+    assert_close(np.diag(found), [0, 0, 0, WIDE**2, 0, 0, 0, 0, 0, 0], SAME_ALGEBRA)
+    assert WIDE == 1e3
+    mixed = np.diag([1.0] * 12)
+    mixed[0, 0] = mixed[0, 2] = mixed[2, 0] = 1.0  # the mass and a parameter of the arm only ever show together
+    assert_close(np.diag(_open_spread(mixed, load))[0], WIDE**2, ORACLE)
+
+
+def test_torques_of_another_scale_are_a_load_of_that_scale():
+    rng = np.random.default_rng(2)
+    R = [np.triu(rng.normal(size=(12, 12))) for _ in range(2)]
+
+    def stacked(weights):
+        return np.vstack([np.sqrt(w) * one for w, one in zip(weights, R, strict=True)]), None
+
+    whole, weights, ten = SimpleNamespace(stacked=stacked), np.array([2.0, 0.5]), np.arange(2, 12)
+    A = sum(w * one.T @ one for w, one in zip(weights, R, strict=True))
+    theta = rng.normal(size=12)
+    found = _gain_shifts(whole, weights, np.arange(12), np.linalg.inv(A), theta, ten)
+    load = theta[ten]
+    assert_close(found[0], load, SAME_ALGEBRA)
+    assert_negligible(found[1:, 0], 1.0, ORACLE)  # no mere scaling: the mass is that of the first row
+    for joint in range(2):
+        own = weights[joint] * R[joint].T @ R[joint]
+        shift = np.linalg.solve(A, own[:, ten] @ load)[ten]
+        assert_close(found[1 + joint], shift - load * shift[0] / load[0], ORACLE)
+    nothing = _gain_shifts(whole, weights, np.arange(12), np.linalg.inv(A), 0 * theta, ten)
+    assert (nothing == 0).all()
+
+
+def test_a_load_hangs_on_the_link_that_is_named(estimate):
+    with pytest.raises(MindynError, match="gripper"):
+        payload(estimate, None, link="gripper")
+    robot = load_robot("planar2")
+    with pytest.raises(InputError, match="two runs"):
+        payload(robot, None, link="link1")
