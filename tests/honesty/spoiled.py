@@ -1,6 +1,6 @@
 """Sound and spoiled logs of random arms: is what is wrong with them said, and nothing of sound ones?
 
-python tests/honesty/spoiled.py [--logs 300] [--seconds 0] [--file build/spoiled.json]
+python tests/honesty/spoiled.py [--logs 300] [--first 0] [--seconds 0] [--file build/spoiled.json]
 
 Wanted: every fault named in at least 95 % of its logs, false alarms in at most 1 % of sound ones, and logs that cannot
 identify their robot told from those that can in 99 %. What was done is kept, and the next run goes on.
@@ -25,7 +25,7 @@ from honesty.arms import Recording, file_of, motion, random_arm, recorded, torqu
 
 import mindyn
 from mindyn.identification.identifiable import identifiability
-from mindyn.identification.log_doubts import doubts
+from mindyn.identification.log_doubts import sign_doubts, unexplained_doubts
 from mindyn.identification.stated_inertials import suspicions
 from mindyn.logs.log import log_of_arrays
 from mindyn.regression.rows import rows_of
@@ -113,7 +113,9 @@ def said(robot, log) -> tuple[list, object, list]:
     """Suspicions, the verdict on the log, and doubts, as `identify` has them, by a plain fit."""
     rows = rows_of(robot, log, TREATMENT)
     found, samples = mindyn.LeastSquares().fit(rows), rows.whole("this")
-    return suspicions(robot, samples), identifiability(found, samples, [log]), doubts(found, samples)
+    verdict = identifiability(found, samples, [log])
+    signs = sign_doubts(found, samples) if verdict.holds else []
+    return suspicions(robot, samples), verdict, signs + unexplained_doubts(found, samples)
 
 
 def named(fault: str, robot, suspected, verdict) -> bool:
@@ -167,6 +169,7 @@ def summary(trials: list[dict]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--logs", type=int, default=300, help="sound ones, and as many spoiled")
+    parser.add_argument("--first", type=int, default=0, help="number of the first; others are other arms and motions")
     parser.add_argument("--seconds", type=float, default=0.0, help="stop after so many; 0: when all are done")
     parser.add_argument("--file", type=Path, default=Path("build/spoiled.json"))
     parser.add_argument("--faults", action="store_true", help="print what was said wrongly")
@@ -175,7 +178,7 @@ def main() -> None:
     done = json.loads(options.file.read_text(encoding="utf-8")) if options.file.exists() else []
     known, began = {(one["number"], one["fault"]) for one in done}, monotonic()
     faults = (*ERRORS, *UNFIT)
-    for number in range(options.logs):
+    for number in range(options.first, options.first + options.logs):
         for fault in (None, faults[number % len(faults)]):
             if (number, fault) not in known:
                 done.append(trial(number, fault))

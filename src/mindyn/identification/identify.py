@@ -18,7 +18,7 @@ from mindyn.feasibility.physically_consistent import PhysicallyConsistent
 from mindyn.identification.block_spread import with_blocks
 from mindyn.identification.choosing import Choice, Progress, choose, required_logs, sample_of, tuning_stretches
 from mindyn.identification.identifiable import identifiability
-from mindyn.identification.log_doubts import doubts
+from mindyn.identification.log_doubts import sign_doubts, unexplained_doubts
 from mindyn.identification.stated_inertials import suspicions
 from mindyn.identification.systematic_errors import with_systematic_errors
 from mindyn.logs.pipeline import condition
@@ -124,7 +124,8 @@ def judged(robot: Robot, found: Estimate, rows: Rows, choice: Choice, logs: Logs
         verdict = identifiability(free, samples, stretches)
         wider = replace(wider, identifiable=verdict)
         unfit = [] if verdict.holds else [Note("verdict", verdict.sentence)]
-        doubtful = (*unfit, *suspected, *(Note("doubt", sentence) for sentence in doubts(free, samples)))
+        doubted = (sign_doubts(free, samples) if verdict.holds else []) + unexplained_doubts(free, samples)
+        doubtful = (*unfit, *suspected, *(Note("doubt", sentence) for sentence in doubted))
     except MindynError as error:
         why = error.message.splitlines()[0][:200]
         wider, doubtful = found, (Note("doubt", f"intervals are of noise alone, and the log was not doubted: {why}"),)

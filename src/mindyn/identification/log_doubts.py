@@ -24,14 +24,12 @@ FEWEST_ROWS: Final = 10
 """Rows for each parameter below which signs of friction and inertia say nothing."""
 
 
-def doubts(found: Estimate, samples: Samples) -> list[str]:
-    """Sentences on what looks wrong with the log, or with what was stated of it and of the robot.
+def sign_doubts(found: Estimate, samples: Samples) -> list[str]:
+    """Sentences on torques that seem reversed: of a log that can identify its robot, else signs mean nothing.
 
     samples  of the training logs, or of stretches of them: motion, and torque as logged
     """
-    few = _thinned(samples)
-    reverse = _reversed_notes(found, few) if len(samples) > FEWEST_ROWS * len(found.beta) else []
-    return [*reverse, *_unexplained_notes(found, samples)]
+    return _reversed_notes(found, _thinned(samples)) if len(samples) > FEWEST_ROWS * len(found.beta) else []
 
 
 def _thinned(samples: Samples) -> Samples:
@@ -39,7 +37,8 @@ def _thinned(samples: Samples) -> Samples:
     return replace(samples.take(rows), usable=None)
 
 
-def _unexplained_notes(found: Estimate, samples: Samples) -> list[str]:
+def unexplained_doubts(found: Estimate, samples: Samples) -> list[str]:
+    """A sentence on torque that the fit does not explain; samples as for `sign_doubts`."""
     shares = zip(samples.joint_names, _unexplained(found, samples), strict=True)
     large = [f"{name} ({100 * share:.0f} %)" for name, share in shares if share > UNEXPLAINED]
     if not large:
