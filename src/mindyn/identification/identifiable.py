@@ -231,7 +231,7 @@ def _late(found: Estimate, smooth: _Smooth) -> Iterator[tuple[str, str]]:
     asked = friction.var(axis=0) < RUBBED * smooth.tau.var(axis=0)
     shifts, gains = np.zeros(n), np.ones(n)
     stay = smooth.left(smooth.tau)
-    for joint in np.flatnonzero(asked):
+    for joint in np.flatnonzero(asked).tolist():
         for number, seconds in enumerate(SHIFTS_S):
             moved = smooth.tau.copy()
             moved[:, joint] = smooth.shifted[number][:, joint]
