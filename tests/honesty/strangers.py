@@ -17,7 +17,7 @@ import argparse
 import json
 import traceback
 from dataclasses import asdict, dataclass, replace
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 from time import monotonic, process_time
 
@@ -234,8 +234,8 @@ def peer_fit(robot, log):
         edge = min(len(tau) // 8, int(np.ceil(max(0.1, 0.5 / one.cutoff_hz) * rate)))
         step = max(1, int(rate / (8 * one.cutoff_hz))) if parallel else 1
         ends = np.linspace(edge, len(tau) - edge, peer.BLOCKS + 1).astype(int)
-        fits = np.array([peer._grams(filtered[a:b:step], tau[a:b:step]) for a, b in zip(ends, ends[1:], strict=False)])
-        raw = [peer._grams(Y[a:b], even.tau[a:b]) for a, b in zip(ends, ends[1:], strict=False)]
+        fits = np.array([peer._grams(filtered[a:b:step], tau[a:b:step]) for a, b in pairwise(ends)])
+        raw = [peer._grams(Y[a:b], even.tau[a:b]) for a, b in pairwise(ends)]
         whole = fits.sum(axis=0)
         error = sum(peer._squares(g, peer._fitted(whole - f)).sum() for g, f in zip(raw, fits, strict=True))
         scored.append((float(error), one, peer._fitted(whole)))
