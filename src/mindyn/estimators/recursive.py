@@ -53,7 +53,7 @@ class RecursiveLeastSquares:
         n = self.regressor.joint_count
         self._samples = np.zeros((WAITING_ROWS, len(SIGNALS), n))
         self._waiting = 0
-        self._triangles = [Triangle(self.regressor.width(i) + 1, WAITING_ROWS) for i in range(n)]
+        self._triangles = [Triangle(self.regressor.width(i) + 1) for i in range(n)]
 
     def update(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike, tau: ArrayLike) -> None:
         """Takes in one sample, arrays (n,)."""
@@ -102,8 +102,8 @@ class RecursiveLeastSquares:
         ages = np.sqrt(self.forgetting) ** np.arange(m - 1, -1, -1.0)[:, None]
         for joint, parts in enumerate(self.regressor.parts(q, qd, qdd, directions)):
             rows = [*parts, tau[:, joint : joint + 1]]
-            self._triangles[joint].R *= np.sqrt(self.forgetting) ** m
-            self._triangles[joint].append([part * ages for part in rows] if self.forgetting < 1 else rows)
+            weighted = [part * ages for part in rows] if self.forgetting < 1 else rows
+            self._triangles[joint].append(weighted, faded=float(np.sqrt(self.forgetting) ** m))
 
     def _refuse(self, sample: Array) -> None:
         for name, values in zip(SIGNALS, sample, strict=True):

@@ -7,10 +7,11 @@ from math import ceil, log
 from typing import Final
 
 import numpy as np
-from scipy.signal import butter, sosfiltfilt
+from scipy.signal import butter, sosfilt_zi
 
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
+from mindyn.kernels.sections import filter_rows
 
 SHORTEST_EDGE_S: Final = 0.1
 """s; nearer to the ends of a stretch a filter has one side alone, whatever its cut-off."""
@@ -18,22 +19,47 @@ FORGOTTEN: Final = 1e-13
 """What is left of a disturbance, relative to it, when its effect counts as over."""
 
 
-def lowpass(x: Array, cutoff_hz: float | None, rate_hz: float, order: int = 4) -> Array:
+def lowpass(x: Array, cutoff_hz: float | None, rate_hz: float, order: int = 4, out: Array | None = None) -> Array:
     """The rows of x (N, ...) without what varies faster than the cut-off; no delay.
 
     The ends are continued by ceil(fs/fc) rows, mirrored through the end point. None: x as it is.
+
+    out  where the rows are written, which may be x itself; None: a new array. With a cut-off alone
     """
     if cutoff_hz is None or len(x) < 2:
         return x
     _require_below_nyquist(cutoff_hz, rate_hz)
     extension = min(len(x) - 1, ceil(rate_hz / cutoff_hz))
-    return np.asarray(sosfiltfilt(_sections(order, cutoff_hz, rate_hz), x, axis=0, padlen=extension))
+    rows = _as_rows(np.asarray(x, dtype=np.float64))
+    smooth = np.empty(rows.shape) if out is None else out
+    _forward_and_back(_sections(order, cutoff_hz, rate_hz), rows, smooth, extension)
+    return smooth if out is not None else smooth.reshape(np.shape(x))
+
+
+def _as_rows(x: Array) -> Array:
+    """x (N, ...) as (N, k) with its columns side by side."""
+    rows = x if x.ndim == 2 else x.reshape(len(x), -1)
+    return rows if rows.shape[1] == 1 or rows.strides[1] == rows.itemsize else np.ascontiguousarray(rows)
+
+
+def _forward_and_back(design: tuple[Array, Array], x: Array, y: Array, extension: int) -> None:
+    """What `scipy.signal.sosfiltfilt` gives, to the last bit, with the ends mirrored over `extension` rows."""
+    sections, settled = design
+    before = 2 * x[0] - x[extension:0:-1]
+    after = 2 * x[-1] - x[-2 : -extension - 2 : -1]
+    for parts in ((before, x, after), (after[::-1], y[::-1], None)):
+        state = settled[:, :, None] * parts[0][0]
+        for part in parts:
+            if part is not None:
+                filter_rows(sections, state, part, y if part is x else part)
 
 
 @lru_cache
-def _sections(order: int, cutoff_hz: float, rate_hz: float) -> Array:
+def _sections(order: int, cutoff_hz: float, rate_hz: float) -> tuple[Array, Array]:
+    """Second-order sections, and the states in which they rest at an input of one."""
     # Kept: the choice of settings filters the same short stretches thousands of times, and a design takes 1 ms.
-    return np.asarray(butter(order, cutoff_hz, fs=rate_hz, output="sos"))
+    sections = np.asarray(butter(order, cutoff_hz, fs=rate_hz, output="sos"))
+    return sections, np.asarray(sosfilt_zi(sections))
 
 
 def edge_s(*cutoffs_hz: float | None) -> float:

@@ -48,8 +48,7 @@ class _Growing:
 
     def __init__(self, regressor: Regressor) -> None:
         self._regressor = regressor
-        # No room of their own: many blocks grow at once.
-        self._triangles = [Triangle(regressor.width(i) + 1, 0) for i in range(regressor.joint_count)]
+        self._triangles = [Triangle(regressor.width(i) + 1) for i in range(regressor.joint_count)]
 
     def append(self, joint: int, arrays: list[Array]) -> None:
         if len(arrays[0]):
@@ -77,8 +76,8 @@ def blocks_of(
     spans = pairwise([-(-rows * k // count) for k in range(count + 1)])
     factors = _factors(regressor, Stretch(samples, range(rows)), treatment, labels, count)
     return [
-        Block(log, span, None, information, _reach(samples, labels == k))
-        for k, (span, information) in enumerate(zip(spans, factors, strict=True))
+        Block(log, span, None, information, _reach(samples, slice(*span)))
+        for span, information in zip(spans, factors, strict=True)
     ]
 
 
@@ -119,8 +118,9 @@ def _parts(regressor: Regressor, stretch: Stretch, treatment: Treatment, log: in
     labels[inner.start : inner.stop] = np.arange(len(inner)) // FIRST_LENGTH
     count = int(labels.max()) + 1
     for k, information in enumerate(_factors(regressor, stretch, treatment, labels, count)):
-        span = (first + k * FIRST_LENGTH, first + min((k + 1) * FIRST_LENGTH, len(inner)))
-        yield Block(log, span, None, information, _reach(samples, labels == k))
+        begin, end = k * FIRST_LENGTH, min((k + 1) * FIRST_LENGTH, len(inner))
+        reach = _reach(samples, slice(inner.start + begin, inner.start + end))
+        yield Block(log, (first + begin, first + end), None, information, reach)
 
 
 def _joined(parts: list[Block]) -> Block:
@@ -157,7 +157,7 @@ def _factors(
     return [one.information() for one in growing]
 
 
-def _reach(samples: Samples, rows: NDArray[np.bool_]) -> Array:
+def _reach(samples: Samples, rows: NDArray[np.bool_] | slice) -> Array:
     q = samples.q[rows]
     if not len(q):
         return np.stack([np.full(q.shape[1], np.inf), np.full(q.shape[1], -np.inf)])

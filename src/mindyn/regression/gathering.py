@@ -47,7 +47,7 @@ def gather(
     decimation  every how many rows of a segment one is kept
     row_weight  for joint i and its rows [Y_i | tau_i] (N, p_i + 1), the weights (N,) of their squared residuals
     """
-    triangles = [Triangle(regressor.width(i) + 1, BLOCK_ROWS) for i in range(regressor.joint_count)]
+    triangles = [Triangle(regressor.width(i) + 1) for i in range(regressor.joint_count)]
     reach: Array | None = None
     for stretch in with_neighbours(regressor, samples, cutoff_hz, decimation):
         block = stretch.samples
@@ -168,15 +168,30 @@ def _filtered_blocks(
     size = max(FILTERED_ROWS, 2 * reach)
     edge = _edge_rows(cutoff_hz, samples.rate_hz)
     begin, end = max(segment[0] + edge, meant.start), min(segment[1] - edge, meant.stop)
+    room = np.empty((min(segment[1] - segment[0], size + 2 * reach), *regressor.kernel.output_shapes[0]))
     for start in range(begin, end, size):
         first, last = max(segment[0], start - reach), min(segment[1], start + size + reach)
-        parts = _parts(regressor, samples, directions, slice(first, last), None)
-        smooth = [lowpass(np.concatenate(arrays, axis=1), cutoff_hz, samples.rate_hz) for arrays in parts]
-        kept = np.arange(start, min(start + size, end))
-        kept = kept[_since_start(stretch, segment[0], kept) % decimation == 0]
+        smooth = _smooth_parts(regressor, samples, directions, slice(first, last), cutoff_hz, room[: last - first])
+        after = (-_since_start(stretch, segment[0], start)) % decimation
+        kept = range(start + after, min(start + size, end), decimation)
         for at in range(0, len(kept), BLOCK_ROWS):
             rows = kept[at : at + BLOCK_ROWS]
-            yield [[array[rows - first]] for array in smooth], rows
+            taken = slice(rows.start - first, rows.stop - first, decimation)
+            yield [[array[taken] for array in arrays] for arrays in smooth], np.arange(*taken.indices(last)) + first
+
+
+def _smooth_parts(
+    regressor: Regressor, samples: Samples, directions: Array | None, taken: slice, cutoff_hz: float, out: Array
+) -> Parts:
+    """Columns and torque of every joint behind the filter; `out` (N, .) is room for the kernel's columns."""
+    motion = (samples.q[taken], samples.qd[taken], samples.qdd[taken])
+    found = regressor.parts(*motion, None if directions is None else directions[taken], out)
+    lowpass(out, cutoff_hz, samples.rate_hz, out=out)
+    torque = lowpass(samples.tau[taken], cutoff_hz, samples.rate_hz)
+    for joint, (columns, *shapes) in enumerate(found):
+        further = [lowpass(shape, cutoff_hz, samples.rate_hz) for shape in shapes]
+        found[joint] = [columns, *further, torque[:, joint : joint + 1]]
+    return found
 
 
 def _edge_rows(cutoff_hz: float, rate_hz: float) -> int:
