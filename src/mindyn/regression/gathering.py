@@ -184,7 +184,7 @@ def _smooth_parts(
     regressor: Regressor, samples: Samples, directions: Array | None, taken: slice, cutoff_hz: float, out: Array
 ) -> Parts:
     """Columns and torque of every joint behind the filter; `out` (N, .) is room for the kernel's columns."""
-    motion = (samples.q[taken], samples.qd[taken], samples.qdd[taken])
+    motion = (regressor.positions(samples, taken), samples.qd[taken], samples.qdd[taken])
     found = regressor.parts(*motion, None if directions is None else directions[taken], out)
     lowpass(out, cutoff_hz, samples.rate_hz, out=out)
     torque = lowpass(samples.tau[taken], cutoff_hz, samples.rate_hz)
