@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from closeness import SAME_ALGEBRA, assert_close
 from equations import equations
+from honesty.feedback import AS_THEY_ARE, CHOSEN, recorded
 from recovered import exact_samples, smooth_samples
 from robots import random_robot, with_random_drives
 
@@ -16,9 +17,12 @@ from mindyn.estimators.instrumental_variables import InstrumentalVariables
 from mindyn.estimators.last_link_first import LastLinkFirst
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.estimators.model_acceleration import inertia_matrices, model_acceleration
+from mindyn.identifiability.base_sets import base_parameters
+from mindyn.identification.choosing import choose
 from mindyn.kernels.model import compile_model
 from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import Regressor
+from mindyn.regression.rows import rows_of
 
 RECOVERY = 1e-8
 
@@ -205,3 +209,15 @@ def test_what_it_cannot_treat_is_refused_by_name():
         InstrumentalVariables(model).fit(equations(robot, samples))
     with pytest.raises(InputError, match="the samples are of joints"):
         InstrumentalVariables().fit(equations(other, samples))
+
+
+def test_noise_that_a_controller_feeds_back_is_filtered_out_by_choice():
+    """Encoder noise is in the torque and so in the instruments: the rows as they are would be biased."""
+    arm, log = recorded(1207)
+    chosen = choose(arm, log, InstrumentalVariables(), CHOSEN).treatment
+    assert chosen.filter_hz is not None
+    true = base_parameters(arm, drives=True).values
+    plain = LeastSquares().fit(rows_of(arm, log, AS_THEY_ARE))
+    found = InstrumentalVariables().fit(rows_of(arm, log, chosen))
+    assert np.abs(found.beta[: len(true)] - true).max() < 0.05 * np.abs(plain.beta - true).max()
+    assert np.mean(np.abs(found.beta[: len(true)] - true) < 3 * found.deviations[: len(true)]) > 0.9

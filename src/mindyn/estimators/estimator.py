@@ -19,6 +19,11 @@ class Estimator(Protocol):
     def needs(self) -> Needs:
         """What it reads of the rows: their R factors alone, or the samples too."""
 
+    @property
+    def filters_alike(self) -> bool:
+        """Whether `choose` must low-pass columns, torque and instruments alike, noise of the torque being in all."""
+        return False
+
     def treatment_for(self, robot: Robot, wanted: Treatment) -> Treatment:  # noqa: ARG002 - part of the protocol
         """The treatment that it can use in place of the one wanted; refuses a robot that it cannot fit."""
         return wanted

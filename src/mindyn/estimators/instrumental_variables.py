@@ -55,6 +55,14 @@ class InstrumentalVariables(Estimator):
         """Samples, at which a model expects other accelerations."""
         return "samples"
 
+    @property
+    def filters_alike(self) -> bool:
+        """A controller feeds encoder noise back: torque, and the accelerations expected by it, have the columns' noise.
+
+        It is far above the motion in frequency. A filter of the motion alone leaves it in the torque.
+        """
+        return True
+
     def fit(self, rows: Rows) -> Estimate:
         """The estimate; its status tells where an inertia matrix was indefinite."""
         samples = rows.whole("instrumental variables")

@@ -89,7 +89,7 @@ def choose(
         setting = replace(setting, friction=replace(start, reference=reference))
     score: CrossValidated | None = None
     left_out: tuple[str, ...] = ()
-    if freedom != NOTHING:
+    if freedom.anything:
         setting = tuned(trials, setting, freedom, say)
         found = trials.score(setting)
         score = CrossValidated(found.mean, found.total, trials.count)
@@ -106,9 +106,6 @@ def choose(
         estimator, why = best_estimator(robot, trials, setting, chosen, left_out)
         notes = (*notes, *why)
     return Choice(estimator, estimator.treatment_for(robot, chosen), left_out, score, tuple(notes))
-
-
-NOTHING: Final = Freedom(*([False] * 6))
 
 
 def required_logs(logs: Logs) -> list[Log | LogScan]:
@@ -148,6 +145,7 @@ def _start(
         filter=free_filter,
         friction=free_friction,
         rotors=estimator is None or free_filter or free_friction,
+        unfiltered=estimator is None or not estimator.filters_alike,
     )
     return Setting(resolved, None if free_filter else asked.cutoff_hz, friction), freedom, begun
 

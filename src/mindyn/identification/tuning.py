@@ -45,7 +45,10 @@ MATTERS: Final = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Freedom:
-    """What may be chosen; the rest of the setting stays as given."""
+    """What may be chosen; the rest of the setting stays as given.
+
+    unfiltered  whether a setting without the parallel filter may be chosen
+    """
 
     cutoff: bool = True
     velocity: bool = True
@@ -53,6 +56,12 @@ class Freedom:
     filter: bool = True
     friction: bool = True
     rotors: bool = True
+    unfiltered: bool = True
+
+    @property
+    def anything(self) -> bool:
+        """Whether there is something to choose."""
+        return self.cutoff or self.velocity or self.delay or self.filter or self.friction or self.rotors
 
 
 def tuned(trials: Trials, start: Setting, freedom: Freedom, progress: Progress) -> Setting:
@@ -143,14 +152,18 @@ def _better(trials: Trials, best: Setting, others: Iterable[Setting], factor: fl
 def _filters(trials: Trials, best: Setting, freedom: Freedom) -> Setting:
     rate = rate_of(best.conditioning)
     if freedom.filter:
-        best = _better(trials, best, _with_filters(best, _grid(rate, COARSE), freedom), 1.0)
+        grid = _grid(rate, COARSE)
+        if not freedom.unfiltered and best.filter_hz is None:
+            grid = grid[1:]
+            best = _with_filters(best, grid[-1:], freedom)[0]
+        best = _better(trials, best, _with_filters(best, grid, freedom), 1.0)
         for step in FINER:
             if best.filter_hz is not None:
                 near = [best.filter_hz / step, best.filter_hz * step]
                 best = _better(trials, best, _with_filters(best, near, freedom), 1.0)
     if freedom.cutoff:
         # The motion alone may want a filter: noise of its derivatives, while torque jumps with the friction.
-        filters = {best.filter_hz, None} if freedom.filter else {best.filter_hz}
+        filters = {best.filter_hz, None} if freedom.filter and freedom.unfiltered else {best.filter_hz}
         kinds = [replace(best, filter_hz=f) for f in filters]
         others = [changed(one, position_cutoff_hz=f) for one in kinds for f in _grid(rate, COARSE)]
         best = _better(trials, best, others, 1.0)
@@ -161,6 +174,7 @@ def _filters(trials: Trials, best: Setting, freedom: Freedom) -> Setting:
 
 
 def _grid(rate: float, step: float) -> list[float | None]:
+    """No filter, then cut-offs over the whole range."""
     values: list[float | None] = [None]
     f = LOWEST_HZ
     while f < HIGHEST * rate:

@@ -1,0 +1,116 @@
+"""How often intervals of instrumental variables hold the truth where a controller feeds encoder noise back.
+
+python tests/honesty/feedback.py [--arms 30] [--first 0]
+
+Random arms of two and three joints under computed torque: the controller sees noisy encoders and their differences, so
+that the torque, and the accelerations that instruments expect by it, have the noise of the columns. Instruments are
+fitted to the rows as they are, and with the treatment that `choose` chooses for them. Ends with an error unless 93 to
+98 % of the intervals of the latter hold the truth. Those of `identify` are wider by what a model may lack, which these
+arms have nothing of.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+if __package__ in (None, ""):
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from estimators.closed_loops import driven_arm, sines
+
+import mindyn
+from mindyn.errors import InputError
+from mindyn.estimators.instrumental_variables import InstrumentalVariables
+from mindyn.simulation.controllers import ComputedTorque
+
+RATE_HZ, SECONDS = 500.0, 10.0
+WANTED = (0.93, 0.98)
+AS_THEY_ARE = mindyn.Treatment(
+    mindyn.Conditioning(rate_hz=RATE_HZ, stamps="uniform", position_cutoff_hz=None, delay_s=0.0), drives="stated"
+)
+CHOSEN = replace(mindyn.Treatment.automatic(), drives="stated")
+
+
+@dataclass
+class NoisyFeedback:
+    """A controller that sees encoders with noise (rad), and their differences as speeds; keeps what it saw and did."""
+
+    law: ComputedTorque
+    noise: float
+    rng: np.random.Generator
+    seen: list[np.ndarray] = field(default_factory=list)
+    torques: list[np.ndarray] = field(default_factory=list)
+
+    def __call__(self, t: float, q: np.ndarray, qd: np.ndarray) -> np.ndarray:
+        read = q + self.noise * self.rng.normal(size=len(q))
+        speed = (read - self.seen[-1]) * RATE_HZ if self.seen else qd
+        self.seen.append(read)
+        self.torques.append(self.law(t, read, speed))
+        return self.torques[-1]
+
+
+def recorded(seed: int) -> tuple[mindyn.Robot, mindyn.Log]:
+    """An arm and what its controller logs: encoders, and mean torques about the instants of their reading."""
+    rng = np.random.default_rng([seed, 5])
+    arm = driven_arm(seed, joints=2 + seed % 2)
+    reference = sines(arm, seed)
+    bandwidth = rng.uniform(15.0, 25.0)
+    law = ComputedTorque(arm, reference, bandwidth**2, 2 * bandwidth, drives=True)
+    loop = NoisyFeedback(law, float(rng.choice([5e-5, 1e-4, 2e-4])), rng)
+    q0, qd0, _ = reference(0.0)
+    mindyn.simulate(
+        arm, loop, seconds=SECONDS, q0=q0, qd0=qd0, rate_hz=RATE_HZ, drives=True, method="fixed",
+        longest_step_s=1 / RATE_HZ,
+    )  # fmt: skip
+    held = np.array(loop.torques)
+    tau = (held + np.concatenate([held[:1], held[:-1]])) / 2
+    return arm, mindyn.log_of_arrays(arm.joint_names, np.arange(len(tau)) / RATE_HZ, np.array(loop.seen), tau)
+
+
+def judged(found: mindyn.Estimate, arm: mindyn.Robot) -> tuple[np.ndarray, np.ndarray, float]:
+    """Which intervals hold the truth, errors in deviations, and the largest error as part of the largest value."""
+    base = replace(found.base, robot=arm).values
+    truth = np.concatenate([base, np.zeros(len(found.beta) - len(base))])
+    low, high = found.intervals
+    given = np.isfinite(low)
+    errors = np.abs(found.beta - truth)
+    held = ((low <= truth) & (truth <= high))[given]
+    return held, (errors / found.deviations)[given], float(errors.max() / np.abs(truth).max())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--arms", type=int, default=30)
+    parser.add_argument("--first", type=int, default=0, help="seed of the first arm")
+    options = parser.parse_args()
+    names = ("as they are", "chosen", "of identify")
+    found: dict[str, list[tuple[np.ndarray, np.ndarray, float]]] = {name: [] for name in names}
+    method = InstrumentalVariables()
+    for seed in range(options.first, options.first + options.arms):
+        arm, log = recorded(seed)
+        chosen = mindyn.choose(arm, log, method, CHOSEN).treatment
+        with suppress(InputError):  # noise may make the first model indefinite
+            found["as they are"].append(judged(method.fit(mindyn.rows_of(arm, log, AS_THEY_ARE)), arm))
+        found["chosen"].append(judged(method.fit(mindyn.rows_of(arm, log, chosen)), arm))
+        found["of identify"].append(judged(mindyn.identify(arm, log, method, chosen), arm))
+        held, _, error = found["chosen"][-1]
+        print(f"{seed}: {chosen.filter_hz:.3g} Hz, {held.sum()} of {len(held)}, off by {100 * error:.2g} %", flush=True)
+    for name, trials in found.items():
+        inside, sizes = (np.concatenate([one[k] for one in trials]) for k in (0, 1))
+        refused = f", {options.arms - len(trials)} refused" if len(trials) < options.arms else ""
+        print(
+            f"rows {name}: {len(trials)} arms{refused}, {100 * inside.mean():.1f} % of {len(inside)} intervals hold "
+            f"the truth, median error {np.median(sizes):.2f} deviations, largest error "
+            f"{100 * np.median([one[2] for one in trials]):.2g} % of the largest value"
+        )
+    coverage = np.concatenate([one[0] for one in found["chosen"]]).mean()
+    sys.exit(not WANTED[0] <= coverage <= WANTED[1])
+
+
+if __name__ == "__main__":
+    main()
