@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,11 @@ from mindyn.papers.counting import Counts
 from mindyn.papers.every_paper import PAPERS
 from mindyn.papers.lin_fang_lines import fang_lines, traced_lines
 from mindyn.papers.reproduction import as_markdown
+from mindyn.papers.yoshida_values import TABLES, yoshida_values
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE_TEXT = (DOCS / PAGE).read_text()
+OVERVIEW = (DOCS / "papers.md").read_text()
 QUICK = ("lin", "lin-fang", "angeles", "sheu-walker")
 
 
@@ -52,6 +55,45 @@ def test_figures_of_the_page_are_there(reproduction):
 def test_the_page_has_every_paper_and_nothing_outside():
     assert all(f"## {paper.citation}" in PAGE_TEXT for paper in PAPERS.values())
     assert "OUTSIDE" not in PAGE_TEXT
+
+
+ROMAN = ("I", "II", "III", "IV", "V", "VI", "VII", "VIII")
+
+
+def numbers(text):
+    """`tables 1–3, figures 3.6.1–4` -> the tables and figures, one by one."""
+    found, kind = set(), ""
+    for part in text.split(", "):
+        match = re.fullmatch(r"(?:(table|figure)s? )?((?:\d+\.)*)([IVX]+|\d+)(?:–([IVX]+|\d+))?", part)
+        kind = match[1] or kind
+        order = ROMAN if match[3] in ROMAN else [str(k) for k in range(20)]
+        listed = order[order.index(match[3]) : order.index(match[4] or match[3]) + 1]
+        found |= {(kind, f"{match[2]}{one}") for one in listed}
+    return found
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_tables_and_figures_that_the_overview_claims_are_on_the_page(paper):
+    """And those of the page are claimed; inputs (ranges, masses, an order of removal) are said to be such."""
+    module = PAPERS[paper].reproduce.__module__.replace(".", "/")
+    rows = re.findall(r"^\| ((?:tables?|figures?) [^|]*) \| [^|]* \| `(\w+)` in `src/([\w/]+)", OVERVIEW, re.MULTILINE)
+    claimed = set().union(*(numbers(cell) for cell, _, home in rows if home == module))
+    own = PAGE_TEXT.split(f"## {PAPERS[paper].citation}\n")[1].split("\n## ")[0]
+    shown = {(kind.lower(), number) for kind, number in re.findall(r"^### (Table|Figure) ([\w.]+):", own, re.MULTILINE)}
+    ranges = re.findall(r"^### Tables (\d+) to (\d+):", own, re.MULTILINE)
+    shown |= {("table", str(one)) for first, last in ranges for one in range(int(first), int(last) + 1)}
+    inputs = re.findall(r"^Tables ([\d, and]+) are inputs", own, re.MULTILINE)
+    shown |= {("table", number) for listed in inputs for number in re.findall(r"\d+", listed)}
+    assert claimed
+    assert claimed == shown
+
+
+def test_every_value_of_yoshida_s_tables_is_on_the_page():
+    tables = [yoshida_values(table) for table in TABLES]
+    assert len(tables[0]) == 52
+    for symbol in tables[0]:
+        printed = ", ".join(f"{table[symbol]:.3g}" for table in tables)
+        assert f"| {symbol} | {printed} | LS " in PAGE_TEXT
 
 
 @pytest.mark.parametrize("n", [4, 7, 11])

@@ -21,6 +21,7 @@ from mindyn.regression.treatment import Treatment
 from mindyn.robots.drive_matrices import gear_matrix
 from mindyn.robots.robot import Robot
 from mindyn.simulation.sensors import Sensors
+from mindyn.validation.step_checks import StepChecks, check_steps
 
 STEP_S = 0.005
 COUNT = 2 * np.pi / 1000
@@ -97,8 +98,10 @@ def convergence(robot: Robot) -> Convergence:
     return Convergence(np.array(counts, dtype=float), np.array(by_ls), np.array(by_iv), plain, iv.estimate())
 
 
-def step_estimate(robot: Robot) -> Estimate:
-    """The step-by-step method on simulated tests with the same encoders."""
+def step_estimate(robot: Robot) -> tuple[Estimate, StepChecks]:
+    """The step-by-step method on simulated tests with the same encoders, and every test repeated with its values."""
     plan = plan_tests(robot)
     sensors = Sensors(counts_per_revolution=1000, position_noise=0.003, torque_noise=0.001)
-    return StepByStep().fit(robot, plan, simulate_tests(robot, plan, rate_hz=200.0, sensors=sensors, seed=1))
+    logs = simulate_tests(robot, plan, rate_hz=200.0, sensors=sensors, seed=1)
+    found = StepByStep().fit(robot, plan, logs)
+    return found, check_steps(found, plan, logs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib import resources
 
@@ -11,6 +12,7 @@ import numpy as np
 from mindyn.algebra.values import Array
 from mindyn.errors import UnknownNameError
 from mindyn.notation import DRIVE_PARAMETERS
+from mindyn.parameters.parameter import Parameter
 from mindyn.robots.loading import load_robot
 from mindyn.robots.parts import Drive, Link
 from mindyn.robots.robot import Robot
@@ -47,3 +49,19 @@ def _phi(i: int, values: dict[str, float]) -> Array:
 def _drive(i: int, drive: Drive, values: dict[str, float]) -> Drive:
     rotor, viscous, coulomb, offset = (values.get(f"{_DRIVE_SYMBOLS[name]}{i}", 0.0) for name in DRIVE_PARAMETERS)
     return replace(drive, rotor_inertia=rotor, viscous=viscous, coulomb=coulomb, offset=offset)
+
+
+_SYMBOLS = {
+    "mcx": "R{}x", "mcy": "R{}y", "Ixx": "J{}(x-y)", "Izz": "J{}z", "Ixy": "J{}xy", "Ixz": "J{}xz", "Iyz": "J{}yz",
+    "Im": "h{}", "fv": "b{}", "fc": "c{}",
+}  # fmt: skip
+"""Of the parameters in the structural set, by their labels there."""
+
+
+def yoshida_symbols(parameters: Sequence[Parameter]) -> dict[str, int]:
+    """The numbers of Yoshida's parameters in the structural set with drives, by his names."""
+    found = {}
+    for k, one in enumerate(parameters):
+        if one.label in _SYMBOLS:
+            found[_SYMBOLS[one.label].format(one.link_or_joint[-1])] = k
+    return found
