@@ -9,7 +9,7 @@ endif
 # Tests run one process for each core: BLAS threads on top of that only wait for each other.
 ONE_BLAS_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
-.PHONY: feedback repeated-runs chain payloads coverage spoiled attacks fleet fuzz-files dist soak cross help setup demo test check format docs bench benchmarks mutants fuzz fuzz-readers clean
+.PHONY: strangers feedback repeated-runs chain payloads coverage spoiled attacks fleet fuzz-files dist soak cross help setup demo test check format docs bench benchmarks mutants fuzz fuzz-readers clean
 
 help:
 	@echo "make demo    set up, run the demonstration"
@@ -28,6 +28,7 @@ help:
 	@echo "make coverage     how often intervals hold the truth: 30 random arms, kept over runs (SECONDS=600: for so long)"
 	@echo "make feedback     the same of instruments under feedback of encoder noise, with the filter that is chosen for them"
 	@echo "make spoiled      what is said of 300 sound and 300 spoiled logs, kept over runs (SECONDS=600: for so long)"
+	@echo "make strangers    60 logs as strangers record them: identify beside a plain cross-validated pipeline (SECONDS=600: for so long)"
 	@echo "make repeated-runs   two recordings of one measured robot: do they agree within their intervals? (MINDYN_REAL_DATA)"
 	@echo "make attacks hostile files replayed, each with limits of time and memory"
 	@echo "make benchmarks   all of docs/benchmarks.md, measured again (half an hour)"
@@ -114,6 +115,9 @@ feedback: setup
 
 spoiled: setup
 	$(ONE_BLAS_THREAD) $(BIN)/python tests/honesty/spoiled.py --seconds $(or $(SECONDS),0) --faults
+
+strangers: setup
+	$(ONE_BLAS_THREAD) $(BIN)/python tests/honesty/strangers.py --seconds $(or $(SECONDS),0)
 
 repeated-runs: setup
 	$(ONE_BLAS_THREAD) $(BIN)/python tests/honesty/repeated_runs.py

@@ -25,6 +25,7 @@ from honesty.arms import Recording, file_of, motion, random_arm, recorded, torqu
 
 import mindyn
 from mindyn.identification.identifiable import identifiability
+from mindyn.identification.joint_zeros import zeros
 from mindyn.identification.log_doubts import sign_doubts, unexplained_doubts
 from mindyn.identification.stated_inertials import suspicions
 from mindyn.logs.log import log_of_arrays
@@ -115,7 +116,7 @@ def said(robot, log) -> tuple[list, object, list]:
     found, samples = mindyn.LeastSquares().fit(rows), rows.whole("this")
     verdict = identifiability(found, samples, [log])
     signs = sign_doubts(found, samples) if verdict.holds else []
-    return suspicions(robot, samples), verdict, signs + unexplained_doubts(found, samples)
+    return suspicions(robot, samples) or zeros(found, samples), verdict, signs + unexplained_doubts(found, samples)
 
 
 def named(fault: str, robot, suspected, verdict) -> bool:

@@ -13,7 +13,7 @@ positions looks like motion: columns full of noise seem to tell inertias sharply
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -65,24 +65,30 @@ LEAST_NOISE: Final = 1e-4
 """Part of a joint's torque that residuals count for at least."""
 
 
+Fitted = tuple[Array, Array]
+"""(N, n) squared residuals of a fit, and (n,) their means."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class _Smooth:
+class SmoothRows:
     """Rows of the smooth motion.
 
+    motion     q, qd, qdd and directions of friction
     Y          (N, n, p) columns
     tau        (N, n) torque; `shifted` by each of `SHIFTS_S`
     residuals  (N, n)
     weights    (n,) 1 / mean squared residual
     """
 
+    motion: tuple[Array, Array, Array, Array | None]
     Y: Array
     tau: Array
     shifted: Array
     residuals: Array
     weights: Array
 
-    def left(self, tau: Array) -> tuple[Array, Array]:
-        """(N, n) squared residuals of a fit to other torques, weighted by what it leaves, and (n,) their means."""
+    def left(self, tau: Array) -> Fitted:
+        """What a fit to other torques leaves, weighted by that."""
         weights = self.weights
         for _ in range(REWEIGHTINGS):
             weighted = self.Y * weights[:, None]
@@ -92,6 +98,11 @@ class _Smooth:
             left = squares.mean(axis=0)
             weights = 1 / np.maximum(left, LEAST_NOISE**2 * (tau**2).mean(axis=0) + 1e-300)
         return squares, left
+
+    def moved(self, found: Estimate, joint: int, angle: float) -> SmoothRows:
+        """The rows with a joint at another angle throughout."""
+        q, *others = self.motion
+        return replace(self, Y=_columns(found, (q + angle * np.eye(q.shape[1])[joint], *others)))
 
     @property
     def freedom(self) -> float:
@@ -114,7 +125,7 @@ def identifiability(found: Estimate, samples: Samples, logs: Sequence[Log]) -> I
     reasons = [*_still(found, samples), *_dead(logs), *_saturated(logs)]
     uncertainty: float | None = None
     if not found.robot.loops and not reasons:
-        smooth = _smooth_rows(found, samples)
+        smooth = smooth_rows(found, samples)
         if smooth is not None:
             reasons += _unfollowed(smooth)
             uncertainty = _uncertainty(found, samples, smooth)
@@ -168,7 +179,7 @@ def _plateau(x: Array) -> float:
     return float(counts[-1] / len(x))
 
 
-def _smooth_rows(found: Estimate, samples: Samples) -> _Smooth | None:
+def smooth_rows(found: Estimate, samples: Samples) -> SmoothRows | None:
     """The rows, with what the fit leaves of them; None where they are too few."""
     rate, regressor = samples.rate_hz, found.regressor
     cutoff = min(CUTOFF_HZ, 0.2 * rate)
@@ -186,17 +197,24 @@ def _smooth_rows(found: Estimate, samples: Samples) -> _Smooth | None:
     rows = np.arange(0, len(segments), max(step, len(segments) // ROWS))
     directions = regressor.directions(whole.q, whole.qd, segments, rate)
     of_rows = (whole.q[rows], whole.qd[rows], whole.qdd[rows], None if directions is None else directions[rows])
-    Y = regressor.dense(regressor.parts(*of_rows))
+    Y = _columns(found, of_rows)
     if Y.shape[0] * Y.shape[1] < 2 * Y.shape[2]:
         return None
-    Y[:, :, [name in found.left_out for name in found.names]] = 0.0
     tau, expected = whole.tau[rows], Y @ found.beta
     residuals = tau - expected
     sizes = np.sqrt((tau**2).mean(axis=0))
     noise = np.maximum(np.sqrt((residuals**2).mean(axis=0)), LEAST_NOISE * np.maximum(sizes, 1e-6 * sizes.max()))
     # A torque that is late by d belongs to the motion d before: tau(t + d) stands beside it. Ends stay where they are.
     shifted = np.array([_at(whole.tau, rows + seconds * rate, segments, rows) for seconds in SHIFTS_S])
-    return _Smooth(Y, tau, shifted, residuals, 1 / np.maximum(noise, 1e-300) ** 2)
+    return SmoothRows(of_rows, Y, tau, shifted, residuals, 1 / np.maximum(noise, 1e-300) ** 2)
+
+
+def _columns(found: Estimate, motion: tuple[Array, Array, Array, Array | None]) -> Array:
+    """(N, n, p) columns of the estimate, zero for what it leaves out."""
+    regressor = found.regressor
+    Y = regressor.dense(regressor.parts(*motion))
+    Y[:, :, [name in found.left_out for name in found.names]] = 0.0
+    return np.asarray(Y)
 
 
 def _at(tau: Array, places: NDArray[np.floating[Any]], segments: NDArray[np.int64], rows: NDArray[np.intp]) -> Array:
@@ -209,7 +227,7 @@ def _at(tau: Array, places: NDArray[np.floating[Any]], segments: NDArray[np.int6
     return np.asarray(np.where(same[:, None], found, tau[rows]))
 
 
-def _unfollowed(smooth: _Smooth) -> Iterator[tuple[str, str]]:
+def _unfollowed(smooth: SmoothRows) -> Iterator[tuple[str, str]]:
     freedom = smooth.freedom
     left = (smooth.residuals**2).sum(axis=0) / freedom
     whole = smooth.tau.var(axis=0)
@@ -221,7 +239,7 @@ def _unfollowed(smooth: _Smooth) -> Iterator[tuple[str, str]]:
         )
 
 
-def _late(found: Estimate, smooth: _Smooth) -> Iterator[tuple[str, str]]:
+def _late(found: Estimate, smooth: SmoothRows) -> Iterator[tuple[str, str]]:
     """Joints whose torque fits much better when it is shifted in time, by another time than the others' does."""
     n = smooth.tau.shape[1]
     if n < 2:
@@ -237,7 +255,7 @@ def _late(found: Estimate, smooth: _Smooth) -> Iterator[tuple[str, str]]:
             moved[:, joint] = smooth.shifted[number][:, joint]
             left = smooth.left(moved)
             gain = float(np.prod(stay[1] / left[1]))
-            if gain > max(LATE, gains[joint]) and _surely_less(left, stay):
+            if gain > max(LATE, gains[joint]) and surely_less(left, stay):
                 shifts[joint], gains[joint] = seconds, gain
     for joint, name in enumerate(found.regressor.joint_names):
         others = shifts[asked & (np.arange(n) != joint)]
@@ -250,14 +268,14 @@ def _late(found: Estimate, smooth: _Smooth) -> Iterator[tuple[str, str]]:
             )
 
 
-def _surely_less(left: tuple[Array, Array], stay: tuple[Array, Array]) -> bool:
+def surely_less(left: Fitted, stay: Fitted) -> bool:
     """Whether the squares of `left` are less than those of `stay` in most parts of the log."""
     rows = ((stay[0] - left[0]) / (0.5 * (stay[1] + left[1]) + 1e-300)).sum(axis=1)
     means = np.array([part.mean() for part in np.array_split(rows, min(PARTS, len(rows)))])
     return bool(means.mean() > SURE * means.std(ddof=1) / np.sqrt(len(means)))
 
 
-def _uncertainty(found: Estimate, samples: Samples, smooth: _Smooth) -> float:
+def _uncertainty(found: Estimate, samples: Samples, smooth: SmoothRows) -> float:
     """Of the torque on motion within the limits, as part of the torque of the log."""
     rng, joints = np.random.default_rng(0), found.robot.primary_joints
     low, high = samples.q.min(axis=0), samples.q.max(axis=0)
@@ -275,8 +293,7 @@ def _uncertainty(found: Estimate, samples: Samples, smooth: _Smooth) -> float:
     qdd = 2 * np.pi * SWING_HZ * speed * rng.standard_normal(q.shape)
     regressor = found.regressor
     directions = regressor.directions(q, qd, np.arange(GENERIC, dtype=np.int64), 1.0)
-    Y = regressor.dense(regressor.parts(q, qd, qdd, directions))
-    Y[:, :, [name in found.left_out for name in found.names]] = 0.0
+    Y = _columns(found, (q, qd, qdd, directions))
     variance = np.einsum("ijk,kl,ijl->", Y, _inverse(smooth.normal), Y) / GENERIC
     power = float((smooth.tau**2).mean(axis=0).sum())
     return float(np.sqrt(variance / max(power, 1e-300)))

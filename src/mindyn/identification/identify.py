@@ -18,6 +18,7 @@ from mindyn.feasibility.physically_consistent import PhysicallyConsistent
 from mindyn.identification.block_spread import with_blocks
 from mindyn.identification.choosing import Choice, Progress, choose, required_logs, sample_of, tuning_stretches
 from mindyn.identification.identifiable import identifiability
+from mindyn.identification.joint_zeros import zeros
 from mindyn.identification.log_doubts import sign_doubts, unexplained_doubts
 from mindyn.identification.stated_inertials import suspicions
 from mindyn.identification.systematic_errors import with_systematic_errors
@@ -118,11 +119,11 @@ def judged(robot: Robot, found: Estimate, rows: Rows, choice: Choice, logs: Logs
         samples = condition(stretches, found.robot, conditioning).samples
         wider = with_blocks(with_systematic_errors(found, samples, conditioning, rows.count), rows)
         wider = with_physical_intervals(wider)
-        suspected = [Note("suspicion", one.sentence) for one in suspicions(robot, samples)]
         # What the data say by themselves: a constraint hides a friction that drives and an inertia below zero.
         free = found if found.physical is None else replace(found, beta=found.physical.unconstrained)
         verdict = identifiability(free, samples, stretches)
         wider = replace(wider, identifiable=verdict)
+        suspected = [Note("suspicion", one.sentence) for one in suspicions(robot, samples) or zeros(free, samples)]
         unfit = [] if verdict.holds else [Note("verdict", verdict.sentence)]
         doubted = (sign_doubts(free, samples) if verdict.holds else []) + unexplained_doubts(free, samples)
         doubtful = (*unfit, *suspected, *(Note("doubt", sentence) for sentence in doubted))

@@ -14,7 +14,7 @@ rotor explain alone; arithmetic, and geometric, in which a joint whose masses th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from itertools import combinations, product
 from math import sqrt
@@ -121,15 +121,23 @@ class _Comparison:
         sizes = np.array([self.against(j, T[:, j], T[:, j])[2] for j in range(T.shape[1])])
         return tuple(int(j) for j in np.flatnonzero((sizes > STRONG**2 * sizes.max()) & self.tau.any(axis=0)))
 
-    def misfit(self, T: Array, tau: Array | None = None) -> Array:
+    def misfit(self, T: Array, tau: Array | None = None, joints: Collection[int] | None = None) -> Array:
         """(2,) arithmetic and geometric mean over the strong joints of the share of power that s T leaves, s >= 0."""
         shares = []
-        for joint in self.strong(T):
+        for joint in self.strong(T) if joints is None else joints:
             slope, rest, power = self.against(joint, (self.tau if tau is None else tau)[:, joint], T[:, joint])
             shares.append(rest / power if slope > 0 and power > 0 else 1.0)
         if not shares:
             return np.ones(2)
         return np.array([np.mean(shares), np.exp(np.mean(np.log(np.array(shares) + ACCURATE**2)))])
+
+    def cured(self, T: Array, other: Array, tau: Array | None = None) -> Array:
+        """(2, 2) misfits of T and of another hypothesis, perhaps of another torque too, over joints strong in either.
+
+        Over its own joints alone, a hypothesis would look better or worse by those that it adds or leaves out.
+        """
+        joints = sorted({*self.strong(T), *self.strong(other)})
+        return np.array([self.misfit(T, joints=joints), self.misfit(other, tau, joints)])
 
     def lever(self, joint: int) -> float:
         """m; how far from its axis the weight acts that the joint carries, at most, by the file."""
@@ -159,9 +167,11 @@ def suspicions(robot: Robot, samples: Samples) -> list[Suspicion]:
         return [scale]
     cures = list(_cures(compared, T, stated))
     for kind, part in enumerate(CURED):
-        left, cure = min(((one[kind], cure) for one, cure in cures), key=lambda one: one[0], default=(1.0, None))
-        if cure is not None and left < min(part * stated[kind], EXPLAINED**2):
-            return [cure]
+        best = min(cures, key=lambda one: float(one[0][1, kind]), default=None)
+        if best is not None and best[1] is not None:
+            before, left = best[0][:, kind]
+            if left < min(part * before, EXPLAINED**2):
+                return [best[1]]
     return []
 
 
@@ -232,18 +242,18 @@ def _scale(slopes: Array) -> Suspicion | None:
 
 
 def _cures(compared: _Comparison, T: Array, stated: Array) -> Iterator[tuple[Array, Suspicion | None]]:
-    """Corrections of one statement, each with the misfits that it leaves; None: of the file's masses."""
+    """Corrections of one statement, each with misfits before and after (2, 2); None: of the file's masses."""
     names = compared.robot.joint_names
     strong = compared.strong(T)
     for joint in strong if sqrt(stated[0]) > NOTICED else ():
-        yield _zero(compared, joint, stated, LEAST_ZERO_DEG[joint == strong[-1]])
+        yield _zero(compared, joint, T, LEAST_ZERO_DEG[joint == strong[-1]])
     if sqrt(stated[0]) < UPSET:
         return
     for joint in strong:
         signs = np.ones(len(names))
         signs[joint] = -1.0
         yield (
-            compared.misfit(T, signs * compared.tau),
+            compared.cured(T, T, signs * compared.tau),
             Suspicion(
                 "torque sign",
                 (names[joint],),
@@ -258,7 +268,7 @@ def _cures(compared: _Comparison, T: Array, stated: Array) -> Iterator[tuple[Arr
         order[one], order[other] = other, one
         both = f"{names[one]} and {names[other]}"
         yield (
-            compared.misfit(T, compared.tau[:, order]),
+            compared.cured(T, T, compared.tau[:, order]),
             Suspicion("column order", (names[one], names[other]), 0.0, f"the torques of {both} seem to be swapped"),
         )
 
@@ -274,7 +284,7 @@ def _turned_over(compared: _Comparison, T: Array) -> Iterator[tuple[Array, Suspi
         along = f"{'-' if sign < 0 else '+'}{'xyz'[axis]}"
         vector = " ".join(f"{component:.4g}" for component in other)
         yield (
-            compared.misfit(compared.file_torque(other)),
+            compared.cured(T, compared.file_torque(other)),
             Suspicion(
                 "gravity",
                 (),
@@ -285,7 +295,7 @@ def _turned_over(compared: _Comparison, T: Array) -> Iterator[tuple[Array, Suspi
         )
     if len(compared.strong(T)) > 1 and _friction_drives(compared, T):
         yield (
-            compared.misfit(T, -compared.tau) * 0.99,  # where both explain it, friction has decided
+            compared.cured(T, T, -compared.tau) * [[1.0], [0.99]],  # where both explain it, friction has decided
             Suspicion(
                 "torque sign", (), -1.0, "all torques are the opposite of what the file's masses need: turn them around"
             ),
@@ -302,27 +312,30 @@ def _friction_drives(compared: _Comparison, T: Array) -> bool:
     return float(np.median(powers)) < 0
 
 
-def _zero(compared: _Comparison, joint: int, stated: Array, least_deg: float) -> tuple[Array, Suspicion | None]:
+def _zero(compared: _Comparison, joint: int, T: Array, least_deg: float) -> tuple[Array, Suspicion | None]:
     """The zero that the torque fits best, first coarsely, then nearer; None: a centre of mass explains as much."""
     name, kind = compared.robot.joint_names[joint], compared.robot.joints[joint].kind
     unit = np.eye(len(compared.robot.joint_names))[joint]
     if kind == "prismatic":
-        return stated, None
+        return np.ones((2, 2)), None
 
-    def misfit(degrees: float) -> Array:
-        return compared.misfit(compared.file_torque(moved=np.deg2rad(degrees) * unit))
+    def cured(degrees: float) -> Array:
+        return compared.cured(T, compared.file_torque(moved=np.deg2rad(degrees) * unit))
 
-    far = 180.0 if sqrt(stated[0]) > UPSET else NEAR_DEG
-    tried = {float(degrees): misfit(degrees) for degrees in np.arange(-far, far, 15.0)}
+    def left(degrees: float) -> float:
+        return float((tried[degrees][1] / tried[degrees][0]).prod())
+
+    far = 180.0 if sqrt(compared.misfit(T)[0]) > UPSET else NEAR_DEG
+    tried = {float(degrees): cured(degrees) for degrees in np.arange(-far, far, 15.0)}
     for step in (7.5, 3.75, 1.875):
-        best = min(tried, key=lambda degrees: float(tried[degrees].prod()))
-        tried |= {near: misfit(near) for near in (best - step, best + step)}
-    best = min(tried, key=lambda degrees: float(tried[degrees].prod()))
+        best = min(tried, key=left)
+        tried |= {near: cured(near) for near in (best - step, best + step)}
+    best = min(tried, key=left)
     # Upside down and half a turn off look alike; the mounting is the likelier.
     least_deg = max(least_deg, float(np.rad2deg(np.arctan2(CENTRE_M, compared.lever(joint)))))
     if abs(best) < least_deg:
-        return MASSES * tried[best], None
-    return 1.05 * tried[best], Suspicion(
+        return tried[best] * [[1.0], [MASSES]], None
+    return tried[best] * [[1.0], [1.05]], Suspicion(
         "joint zero",
         (name,),
         float(np.deg2rad(best)),
