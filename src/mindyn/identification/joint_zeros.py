@@ -54,8 +54,8 @@ def zeros(found: Estimate, samples: Samples) -> list[Suspicion]:
     others = f"; the same of {', '.join(alike)} would explain as much" if alike else ""
     sentence = (
         f"whatever the links weigh, the torque fits where joint {names[joint]} stands {degrees:+.0f} degrees from "
-        f"where the log has it ({100 * least:.0f} % of the error is left){others}: is its zero that of the robot's file? "
-        "state position_offset, or check the direction of its axis"
+        f"where the log has it ({100 * least:.0f} % of the error is left){others}: is its zero that of the "
+        "robot's file? state position_offset, or check the direction of its axis"
     )
     return [Suspicion("joint zero", (names[joint],), float(np.deg2rad(degrees)), sentence)]
 
