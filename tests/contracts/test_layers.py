@@ -31,7 +31,7 @@ LAYERS = (
         "logs",
     ),
     *("simulation", "regression", "excitation", "estimators", "feasibility", "validation", "identification", "export"),
-    *("report", "comparison", "fleet", "papers", "cli"),
+    *("report", "comparison", "fleet", "papers", "cli", "__main__"),
 )
 FILES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")
 

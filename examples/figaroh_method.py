@@ -1,0 +1,75 @@
+"""FIGAROH as a method of the comparison on recorded logs, where it is installed.
+
+    pip install figaroh
+    mindyn compare --logs DIR --method identify --method pinocchio --method examples/figaroh_method.py
+
+Its regressor with friction, actuator inertia and offset of every joint, its elimination of columns, its base
+parameters by two QR decompositions on the training rows, and joints weighted by their residuals, as its workflow has
+it. Its filter (a median, then Butterworth forth and back) wants a cut-off from the user; here four blocks of the
+training rows choose it, as they do for the plain pipeline beside it.
+"""
+
+from types import SimpleNamespace
+
+import numpy as np
+from scipy.signal import butter, filtfilt, medfilt
+
+from mindyn import Robot, to_pinocchio
+
+name = "figaroh"
+CUTOFFS_HZ = 2.0, 5.0, 10.0, 20.0, 50.0
+BLOCKS = 4
+MOST_ROWS = 4000  # its regressor is a loop in Python; training rows are thinned to about so many
+
+
+def fit(robot: Robot, logs):
+    from figaroh.tools.qrdecomposition import QRDecomposer
+    from figaroh.tools.regressor import build_regressor_basic, build_regressor_reduced, get_index_eliminate
+
+    model = to_pinocchio(robot)
+    wrapped = SimpleNamespace(model=model, data=model.createData())
+    n = model.nv
+    kinds = {"has_friction": True, "has_actuator_inertia": True, "has_joint_offset": True}
+    step = max(1, sum(map(len, logs)) // MOST_ROWS)
+
+    def regressor(log, cutoff_hz, every=1):
+        """(n N, p), joint after joint, and the rows it takes of the log."""
+        rate = (len(log) - 1) / (log.time[-1] - log.time[0])
+        taps = butter(4, min(cutoff_hz, 0.4 * rate) / (rate / 2))
+        q = np.column_stack([filtfilt(*taps, medfilt(column, 5)) for column in log.q.T])
+        qd = np.gradient(q, log.time, axis=0)
+        qdd = np.gradient(qd, log.time, axis=0)
+        rows = slice(None, None, every)
+        config = kinds | {"act_idxv": list(range(n))}
+        return build_regressor_basic(wrapped, q[rows], qd[rows], qdd[rows], config), rows
+
+    def gathered(cutoff_hz):
+        """(n, N, p) columns and (n, N) torques of all training logs."""
+        parts = [(*regressor(log, cutoff_hz, step), log) for log in logs]
+        W = np.concatenate([W.reshape(n, -1, W.shape[1]) for W, _, _ in parts], axis=1)
+        return W, np.concatenate([log.tau[rows].T for _, rows, log in parts], axis=1)
+
+    def solved(W, tau):
+        """Kept columns and their values."""
+        stacked, names = W.reshape(-1, W.shape[2]), {f"p{k}": 0.0 for k in range(W.shape[2])}
+        gone, left = get_index_eliminate(stacked, names)
+        reduced = build_regressor_reduced(stacked, gone)
+        decomposer = QRDecomposer()
+        base, _, _, phi = decomposer.double_decomposition(tau.ravel(), reduced, left)
+        deviations = np.sqrt(((tau.ravel() - base @ phi) ** 2).reshape(n, -1).mean(axis=1))
+        weights = np.repeat(1 / np.maximum(deviations, 1e-12), tau.shape[1])
+        kept = np.delete(np.arange(W.shape[2]), gone)[decomposer.get_base_indices()]
+        return kept, np.linalg.lstsq(base * weights[:, None], tau.ravel() * weights, rcond=None)[0]
+
+    def error(W, tau):
+        total = 0.0
+        for block in np.array_split(np.arange(tau.shape[1]), BLOCKS):
+            rest = np.setdiff1d(np.arange(tau.shape[1]), block)
+            kept, phi = solved(W[:, rest], tau[:, rest])
+            total += float(((W[:, block][:, :, kept] @ phi - tau[:, block]) ** 2).sum())
+        return total
+
+    found = {cutoff: gathered(cutoff) for cutoff in CUTOFFS_HZ}
+    best = min(found, key=lambda cutoff: error(*found[cutoff]))
+    kept, phi = solved(*found[best])
+    return lambda log: (regressor(log, best)[0][:, kept] @ phi).reshape(n, -1).T
