@@ -163,7 +163,7 @@ def test_notes_of_an_export_are_the_same_in_text_and_json(finished_run):
 def test_export_says_what_a_format_leaves_out_and_spares_its_source(finished_run):
     out = finished_run / "arm.urdf"
     ended = mindyn_program("export", finished_run / "run", "--to", "urdf", "--out", out, "--mend", "--json")
-    assert "rotor inertia of the drives of 'joint" in ended.err
+    assert "rotor inertia at the joints" in ended.err
     assert any("rotor inertia" in note for note in json.loads(ended.out)["notes"])
     assert all("set it there as armature, or write MJCF or C" in said for said in (ended.err, out.read_text()))
     before = out.read_text()

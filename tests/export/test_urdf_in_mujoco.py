@@ -67,7 +67,7 @@ def test_a_forced_robot_says_what_was_left_out_in_the_file(source, tmp_path):
     said = mindyn.write_urdf(driven, tmp_path / "driven.urdf", source=source, force=True)
     text = (tmp_path / "driven.urdf").read_text()
     for words in (
-        "rotor inertia of the drives of 'a' (2 kg m^2 at the joint; the links have",
+        "rotor inertia at the joints, in brackets what the links have there at q = 0: 'a' 2 kg m^2 (",
         "set it there as armature",
     ):
         assert words in text

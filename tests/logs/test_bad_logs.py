@@ -150,7 +150,9 @@ def test_positions_beyond_the_limits_are_reported(tmp_path):
 
 def test_wrong_robot_lists_both(tmp_path):
     table = {name.replace("wrist", "hand"): column for name, column in MOTION.table().items()}
-    with pytest.raises(LogError, match=r"no position column q_wrist \(joint wrist\); the file has: .*joints: shoulder"):
+    with pytest.raises(
+        LogError, match=r"(?s)no position column q_wrist \(of wrist\)\n.*The file has: .*joints: shoulder"
+    ):
         read(tmp_path, table)
     more = {**{f"q{i + 1}": MOTION.q[:, i % 3] for i in range(4)}, **MOTION.table()}
     log = read(tmp_path, more, columns={**STATED["columns"], "position": "q{i}"})

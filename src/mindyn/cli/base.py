@@ -8,14 +8,13 @@ from typing import Annotated
 import typer
 
 from mindyn.cli.arguments import JSON, ROBOT, one_of, takes_robot
-from mindyn.cli.printing import say
+from mindyn.cli.printing import say, show, show_table
 from mindyn.errors import InputError
 from mindyn.identifiability.base_sets import FORMS, base_parameters
 from mindyn.parameters.base import BaseParameters
 from mindyn.parameters.geometry_symbols import in_dh_frames, symbolic_expressions
 from mindyn.parameters.reading import Coefficients, latex_expression, latex_symbol
 from mindyn.robots.loading import RobotOptions
-from mindyn.robots.table import text_table
 
 
 @takes_robot
@@ -42,7 +41,7 @@ def base(
     elif latex:
         typer.echo(_as_latex(found))
     else:
-        typer.echo(_as_table(found, symbolic_expressions(found) if symbols else found.expressions))
+        _show(found, symbolic_expressions(found) if symbols else found.expressions)
     for note in (*found.robot.notes, *found.notes):
         say(f"note: {note}")
 
@@ -51,16 +50,19 @@ def _values(found: BaseParameters) -> list[float | None]:
     return list(found.values) if found.robot.has_parameters else [None] * found.count
 
 
-def _as_table(found: BaseParameters, expressions: tuple[str, ...]) -> str:
+def _show(found: BaseParameters, expressions: tuple[str, ...]) -> None:
     rows = [("name", "value", "formula")]
     for name, value, formula in zip(found.names, _values(found), expressions, strict=True):
         rows.append((name, "" if value is None else f"{value:.6g}", formula))
     roles = found.roles()
     groups = {kind: [label for label, role in roles.items() if role == kind] for kind in ("alone", "combined", "none")}
     says = {"alone": "by themselves", "combined": "only in combination", "none": "no effect"}
-    listed = [f"{says[kind]}: {', '.join(labels) or '-'}" for kind, labels in groups.items()]
-    title = f"{found.robot.name}: {found.count} base parameters of {len(found.labels)} ({found.form})"
-    return "\n".join([title, "", text_table(rows), "", *listed])
+    show(f"{found.robot.name}: {found.count} base parameters of {len(found.labels)} ({found.form})")
+    show()
+    show_table(rows)
+    show()
+    for kind, labels in groups.items():
+        show(f"{says[kind]}: {', '.join(labels) or '-'}", "  ")
 
 
 def _as_latex(found: BaseParameters) -> str:

@@ -13,7 +13,7 @@ import typer
 
 from mindyn.algebra.values import Array
 from mindyn.cli.arguments import JSON, ROBOT, takes_robot
-from mindyn.cli.printing import say
+from mindyn.cli.printing import say, show, show_table
 from mindyn.export.pinocchio_model import to_pinocchio
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.kernels.kernel import Kernel
@@ -23,7 +23,6 @@ from mindyn.kernels.threads import usable_cores
 from mindyn.kernels.timing import best_of
 from mindyn.robots.loading import RobotOptions
 from mindyn.robots.robot import Robot
-from mindyn.robots.table import text_table
 
 KERNELS = ("inverse_dynamics", "inertia_matrix", "forward_dynamics", "regressor")
 ROWS, SINGLE_ROWS = 16_384, 500
@@ -53,7 +52,10 @@ def bench(
     """Time the main kernels of a robot on this machine."""
     arm = options.load(robot)
     speeds = measured(arm, repetitions)
-    typer.echo(json.dumps(_data(arm, speeds), indent=2) if as_json else _text(arm, speeds))
+    if as_json:
+        typer.echo(json.dumps(_data(arm, speeds), indent=2))
+    else:
+        _show(arm, speeds)
     if any(one.pinocchio is not None for one in speeds):
         say("note: Pinocchio on one thread: rnea and aba in batches, crba and regressor call by call")
 
@@ -98,13 +100,15 @@ def _pinocchio(robot: Robot, motion: Array) -> Mapping[str, tuple[int, Timed]]:
     }
 
 
-def _text(robot: Robot, speeds: list[Speed]) -> str:
+def _show(robot: Robot, speeds: list[Speed]) -> None:
     rows = [("kernel", "one thread [ns]", f"{usable_cores()} threads [ns]", "Pinocchio [ns]", "ratio")]
     for one in speeds:
         beside = ("-", "-") if one.pinocchio is None else _beside(one.pinocchio, one.one_thread)
         rows.append((one.kernel, f"{one.one_thread:.1f}", f"{one.all_threads:.1f}", *beside))
     title = f"{robot.name} on {host().cpu}, {host().lanes(64)} float64 lanes: time of one sample in a batch of {ROWS}"
-    return f"{title}\n\n{text_table(rows)}"
+    show(title)
+    show()
+    show_table(rows, numbers=range(1, 5))
 
 
 def _beside(theirs: float, ours: float) -> tuple[str, str]:

@@ -11,7 +11,7 @@ import casadi
 import typer
 
 from mindyn.cli.arguments import JSON, ROBOT, takes_robot
-from mindyn.cli.printing import say
+from mindyn.cli.printing import say, show, show_table
 from mindyn.equations.catalogue import equation
 from mindyn.equations.composite_bodies import FORMULATIONS, composite_inertia_matrix
 from mindyn.equations.kane import kane_inverse_dynamics
@@ -58,12 +58,17 @@ def count(
         return
     loaded = options.load(robot)
     counted = list(robot_counts(loaded))
-    typer.echo(json.dumps(_robot_data(loaded, counted), indent=2) if as_json else _robot_text(loaded, counted))
+    if as_json:
+        typer.echo(json.dumps(_robot_data(loaded, counted), indent=2))
+    else:
+        _show(loaded, counted)
     if loaded.has_dependents:
-        say("note: counted are the kernels of compile_model, in the primary joints: the open tree's equations")
-        say("  projected through the loops; the other formulations are of open chains, and left out")
+        say(
+            "note: counted are the kernels of compile_model, in the primary joints: the open tree's equations "
+            "projected through the loops; the other formulations are for open chains and are left out"
+        )
     elif not loaded.is_serial:
-        say("note: MLC, Kane's equations and formulations 1-5 are for serial robots; left out")
+        say("note: MLC, Kane's equations and formulations 1-5 are for serial robots and are left out")
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,13 +139,15 @@ SERIAL: dict[str, Callable[[Robot], Iterator[Counted]]] = {
 """Formulations that exist for serial robots alone."""
 
 
-def _robot_text(robot: Robot, counted: list[Counted]) -> str:
+def _show(robot: Robot, counted: list[Counted]) -> None:
     rows: list[tuple[str, ...]] = [("equation", "formulation", "mult.", "add.", "div.", "sincos")]
     for one in counted:
         c = one.counts
         numbers = (c.multiplications, c.additions, c.divisions, c.sincos)
         rows.append((one.equation, one.formulation, *(str(v) for v in numbers)))
-    return f"{robot.name}: operations of one evaluation\n\n{text_table(rows)}"
+    show(f"{robot.name}: operations of one evaluation")
+    show()
+    show_table(rows, numbers=range(2, 6))
 
 
 def _robot_data(robot: Robot, counted: list[Counted]) -> dict[str, object]:

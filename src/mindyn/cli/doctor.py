@@ -21,7 +21,7 @@ import typer
 import mindyn
 from mindyn.cli.arguments import JSON
 from mindyn.cli.exit_codes import ExitCode
-from mindyn.cli.printing import say
+from mindyn.cli.printing import say, show_table
 from mindyn.kernels.threads import usable_cores
 
 
@@ -47,6 +47,8 @@ LARGEST_DEVIATION = 1e-12
 """Of a kernel from its CasADi function, relative to the largest torque; rounding alone gives 1e-15."""
 
 COMPILERS = ("cc", "gcc", "clang")
+STYLES = {"missing": "dim", "failed": "red"}
+"""How the lines of what is not there look."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,10 @@ def doctor(as_json: Annotated[bool, JSON] = False) -> None:
     """Say what works on this machine and what is missing."""
     findings = [_guarded(name, check) for name, check in CHECKS.items()] + list(extras())
     works = all(one.state != "failed" for one in findings)
-    typer.echo(json.dumps(_data(findings, works=works), indent=2) if as_json else _text(findings))
+    if as_json:
+        typer.echo(json.dumps(_data(findings, works=works), indent=2))
+    else:
+        _show(findings)
     if not works:
         say("the core of mindyn does not work here\nhint: the lines marked failed say why")
         raise typer.Exit(ExitCode.NO)
@@ -226,11 +231,9 @@ def _version(package: str) -> str:
         return ""
 
 
-def _text(findings: list[Finding]) -> str:
-    from mindyn.robots.table import text_table
-
-    rows = [("what", "state", "found", "to mend"), *((f.name, f.state, f.says, f.mend) for f in findings)]
-    return text_table(rows)
+def _show(findings: list[Finding]) -> None:
+    rows = [("what", "state", "found", "remedy"), *((f.name, f.state, f.says, f.mend) for f in findings)]
+    show_table(rows, styles=["" if one.state == "ok" else STYLES[one.state] for one in findings])
 
 
 def _data(findings: list[Finding], *, works: bool) -> dict[str, Any]:

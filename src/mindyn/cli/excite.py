@@ -148,7 +148,8 @@ def excite(
 
 def _show(design: MotionDesign) -> None:
     """The motion in a few sentences: how long, how near to its limits, and what a log of it will tell."""
-    show(f"A motion of {design.seconds:g} s for {design.robot.name}, within all limits: {design.status}.")
+    show(f"A motion of {design.seconds:g} s for {design.robot.name}, within all limits.")
+    show(f"{design.status[:1].upper()}{design.status[1:]}.")
     whole = ", ".join(f"{kind} {100 * value:.0f} %" for kind, value in design.shares.items() if kind in SHARED)
     show(f"It uses at most these parts of the robot's limits: {whole}.")
     if design.extent is not None:
@@ -169,10 +170,13 @@ def _hardly_told(prediction: Prediction) -> list[str]:
     rows = list(zip(prediction.names, prediction.relative, prediction.deviations, strict=True))
     vague = [f"{name} (to {100 * part:.0f} %)" for name, part, _ in rows if part > UNCLEAR]
     zero = [f"{name} (+- {deviation:.2g})" for name, part, deviation in rows if np.isnan(part)]
-    said = [f"one log will hardly tell {listed(vague, SAID)}: record the motion several times, or design a longer one"]
+    said = [
+        f"one log will tell these only roughly: {listed(vague, SAID)}; record the motion several times, "
+        "or design a longer one"
+    ]
     said = said if vague else []
     if zero:
-        said.append(f"not told from zero, with the standard deviation that a log will leave: {listed(zero, SAID)}")
+        said.append(f"a log cannot tell these from zero, to the standard deviation in brackets: {listed(zero, SAID)}")
     return said
 
 

@@ -13,7 +13,7 @@ import typer
 
 from mindyn.cli.arguments import JSON, one_of
 from mindyn.cli.next_step import say_next
-from mindyn.cli.printing import say
+from mindyn.cli.printing import say, say_as_it_is
 from mindyn.cli.runs import RUN, estimate_of
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
@@ -85,11 +85,12 @@ def _ros2(model: Model, order: Order, *, solver: bool) -> Sequence[Path]:
 def _guide(order: Order) -> Written:
     part = hand_guiding(order.found)
     notes, files = _code(order, lambda model: write_hand_guiding_c(model, part, order.out, order.facts))
-    rows: list[tuple[str, ...]] = [("joint", "friction sure", "holding +-", "compensated", "N m or N")]
+    rows: list[tuple[str, ...]] = [("joint", "sure friction", "holding, +-", "compensated", "viscous, compensated")]
     for j, name in enumerate(part.joint_names):
-        numbers = (part.friction[j], part.doubt[j], part.coulomb[j])
-        rows.append((name, *(f"{value:.3g}" for value in numbers), f"and {part.viscous[j]:.3g} for each unit of speed"))
-    say(text_table(rows))
+        numbers = (part.friction[j], part.doubt[j], part.coulomb[j], part.viscous[j])
+        rows.append((name, *(f"{value:.3g}" for value in numbers)))
+    say("torques in N m or N, viscous ones for each rad/s or m/s")
+    say_as_it_is(text_table(rows))
     return (*notes, *map(str, part.notes)), files
 
 

@@ -168,7 +168,10 @@ def _require_apart(one: str, others: Mapping[str, bool]) -> None:
 def _split(logs: Sequence[Log], part: float) -> tuple[list[Log], list[Log]]:
     """Every log without its last part, and those parts."""
     if not 0 < part < 1:
-        raise InputError(f"--hold-out {part:g} is not a part of a log", hint="--hold-out 0.3 keeps the last 30 % apart")
+        raise InputError(
+            f"--hold-out {part:g} is no share of a log, which is between 0 and 1",
+            hint="--hold-out 0.3 keeps the last 30 % apart",
+        )
     ends = [round((1 - part) * len(log)) for log in logs]
     cut = list(zip(logs, ends, strict=True))
     return [log.take(slice(0, end)) for log, end in cut], [log.take(slice(end, len(log))) for log, end in cut]

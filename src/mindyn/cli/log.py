@@ -13,7 +13,7 @@ import typer
 
 from mindyn.cli.arguments import JSON, complete_robot, takes_robot
 from mindyn.cli.next_step import option_words, say_next
-from mindyn.cli.printing import say_notes
+from mindyn.cli.printing import say, say_notes, show, show_table
 from mindyn.errors import InputError
 from mindyn.files import write_whole
 from mindyn.identification.log_drafts import draft_log
@@ -23,7 +23,6 @@ from mindyn.logs.reading import CHUNK_ROWS, LogScan, read_log
 from mindyn.logs.statement import read_sidecar, sidecar_path
 from mindyn.robots.loading import RobotOptions
 from mindyn.robots.robot import Robot
-from mindyn.robots.table import text_table
 
 
 @takes_robot
@@ -52,7 +51,9 @@ def log(
     beside = sidecar_path(file)
     if isinstance(beside, Path) and not read_sidecar(file).get("draft", False):
         if write or confirm or state:
-            raise InputError(f"{beside.name} is there already", hint="mend it, or move it away to draft another")
+            raise InputError(
+                f"{beside.name} is there already", hint="edit it, or move it away to have another one drafted"
+            )
         _check(file, beside, arm, as_json)
     else:
         draft = stating(as_edited(draft_log(file, arm), read_sidecar(file)), state or ())
@@ -114,8 +115,8 @@ def _write(file: Path, draft: Draft, arm: Robot | None, confirm: bool) -> None:
 
 def _say(draft: Draft, ending: str) -> None:
     if draft.questions:
-        typer.echo(f"only you can know: {', '.join(draft.questions)}", err=True)
-    typer.echo(ending, err=True)
+        say(f"only you can know: {', '.join(draft.questions)}")
+    say(ending)
 
 
 def _check(file: Path, sidecar: Path, arm: Robot | None, as_json: bool) -> None:
@@ -132,7 +133,12 @@ def _check(file: Path, sidecar: Path, arm: Robot | None, as_json: bool) -> None:
     say_notes(found.notes)
     data = {"sidecar": str(sidecar), "rows": len(found), "rate_hz": rate, "notes": list(found.notes)}
     summary = f"{file.name} as {sidecar.name} says: {len(found)} rows, {rate:.5g} Hz, {found.time[-1]:.4g} s"
-    typer.echo(json.dumps(data, indent=1) if as_json else f"{summary}; rad or m, N m or N\n\n{text_table(rows)}")
+    if as_json:
+        typer.echo(json.dumps(data, indent=1))
+        return
+    show(f"{summary}; rad or m, N m or N")
+    show()
+    show_table(rows, numbers=range(1, 5))
 
 
 def _data(draft: Draft) -> Mapping[str, Any]:

@@ -10,12 +10,11 @@ import typer
 
 from mindyn.cli.arguments import JSON, one_of
 from mindyn.cli.exit_codes import ExitCode
-from mindyn.cli.printing import say
+from mindyn.cli.printing import say, show_table
 from mindyn.errors import InputError, unknown_name
 from mindyn.files import write_whole
 from mindyn.papers.every_paper import PAPERS
 from mindyn.papers.reproduction import Reproduction, as_data, as_markdown, as_text
-from mindyn.robots.table import text_table
 
 PAGE, FIGURES = "reproduced.md", "papers"
 """What `--out` writes: a page, and a folder with its figures."""
@@ -37,11 +36,11 @@ def papers(
     if not chosen:
         if out is not None:
             raise InputError("--out writes what is reproduced: name a paper, or --all")
-        typer.echo(_listed(as_json))
+        _list(as_json)
         return
     for name in chosen:
         if name not in PAPERS:
-            raise unknown_name("paper", name, PAPERS)
+            raise unknown_name("paper", name, PAPERS, has="there are")
     done = [_reproduced(name) for name in chosen]
     typer.echo(json.dumps([as_data(one) for one in done], indent=2) if as_json else "\n\n\n".join(map(as_text, done)))
     if out is not None:
@@ -57,11 +56,12 @@ def _reproduced(name: str) -> Reproduction:
     return PAPERS[name].reproduce()
 
 
-def _listed(as_json: bool) -> str:
+def _list(as_json: bool) -> None:
     if as_json:
-        return json.dumps([{"paper": k, "citation": p.citation, "holds": p.holds} for k, p in PAPERS.items()], indent=2)
-    rows = [("paper", "what is reproduced", ""), *((name, p.holds, p.citation) for name, p in PAPERS.items())]
-    return text_table(rows)
+        listed = [{"paper": k, "citation": p.citation, "holds": p.holds} for k, p in PAPERS.items()]
+        typer.echo(json.dumps(listed, indent=2))
+        return
+    show_table([("paper", "what is reproduced", "by"), *((name, p.holds, p.citation) for name, p in PAPERS.items())])
 
 
 def _write(done: list[Reproduction], out: Path) -> None:

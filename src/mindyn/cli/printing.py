@@ -6,6 +6,7 @@ Where nobody looks, in a pipe or a file, every sentence is one line without colo
 from __future__ import annotations
 
 import os
+import re
 import sys
 import textwrap
 from collections.abc import Collection, Iterable, Sequence
@@ -26,7 +27,12 @@ LEADS: Final = {
 """Words that begin a line of talk, and how they look."""
 WARNINGS: Final = ("verdict", "suspicion", "doubt")
 """Kinds of notes that are said without being asked for."""
+HARD_SPACE: Final = "\xa0"
+KEPT_TOGETHER: Final = re.compile(r"(?<=\d) (?=(?:%|N|m|s|rad|Hz|kg|mm|ms)(?![\w-]))|(?<=\+-) (?=\d)|(?<=\bN) (?=m\b)")
+"""Blanks between a number and its unit, at which no line is broken."""
 LEAST_COLUMNS: Final = 40
+LEAST_CUT: Final = 10
+"""Columns that are left to cells that are cut."""
 
 
 def columns(stream: TextIO) -> int | None:
@@ -46,9 +52,9 @@ def wrapped(text: str, width: int | None, indent: str = "") -> str:
         return text
     made = (
         textwrap.wrap(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False) or [""]
-        for line in text.splitlines()
+        for line in KEPT_TOGETHER.sub(HARD_SPACE, text).splitlines()
     )
-    return "\n".join(line for lines in made for line in lines)
+    return "\n".join(line.replace(HARD_SPACE, " ") for lines in made for line in lines)
 
 
 def say(text: str) -> None:
@@ -77,7 +83,8 @@ def say_notes(notes: Iterable[Note | str], *, verbose: bool = True) -> None:
     for one in shown:
         say(f"note: {one}")
     if len(shown) < len(given):
-        say(f"{len(given) - len(shown)} more notes on what was chosen and assumed: --verbose")
+        more = "more " if shown else ""
+        say(f"{len(given) - len(shown)} {more}notes on what was chosen and assumed: --verbose")
 
 
 def show(text: str = "", indent: str = "") -> None:
@@ -104,12 +111,18 @@ def show_table(
     from rich.table import Table
     from rich.text import Text
 
+    widths = [max(len(printable(cell)) for cell in column) for column in zip(*rows, strict=True)]
+    left = width - sum(one + 2 for k, one in enumerate(widths) if k not in cut)
     made = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
     for k, title in enumerate(rows[0]):
         side: JustifyMethod = "right" if k in numbers else "left"
         shortened = k in cut
         made.add_column(
-            Text(printable(title)), justify=side, no_wrap=shortened, overflow="ellipsis" if shortened else "fold"
+            Text(printable(title)),
+            justify=side,
+            no_wrap=shortened,
+            overflow="ellipsis" if shortened else "fold",
+            max_width=max(LEAST_CUT, left // len(cut)) if shortened else None,
         )
     for k, row in enumerate(rows[1:]):
         made.add_row(*(Text(printable(cell)) for cell in row), style=styles[k] if k < len(styles) else None)

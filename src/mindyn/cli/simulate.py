@@ -19,6 +19,7 @@ from mindyn.equations.loop_closure import affine_closure
 from mindyn.errors import ExportError, InputError, listed, unknown_name
 from mindyn.excitation.run import run_of
 from mindyn.logs.writing import write_log
+from mindyn.reading import read_json
 from mindyn.robots.files import read_text
 from mindyn.robots.loading import RobotOptions
 from mindyn.robots.parts import Limits
@@ -130,7 +131,7 @@ def _sensors(path: Path | None, stated: dict[str, Any], seed: int) -> Sensors:
     known = [one.name for one in fields(Sensors)]
     for name in table:
         if name not in known:
-            raise unknown_name("setting of the sensors", name, known)
+            raise unknown_name("setting of the sensors", name, known, has="there are")
     given: dict[str, Any] = {"rate_hz": 200.0, "seed": seed} | table | stated
     for name, value in given.items():
         if not isinstance(value, str if name.endswith("side") else (int, float)) or isinstance(value, bool):
@@ -155,12 +156,11 @@ def _reference(robot: Robot, motion: Path | None, seed: int) -> tuple[Reference,
     if motion is None:
         return sine_reference(robot, seed), 10.0
     path = motion / "motion.json" if motion.is_dir() else motion
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, ValueError) as error:
+    if not path.exists():
         raise InputError(
-            f"{path} cannot be read as a motion: {error}", hint="`mindyn excite ROBOT --out DIR` writes DIR/motion.json"
-        ) from error
+            f"there is no motion {str(motion)!r}", hint="`mindyn excite ROBOT --out DIR` writes DIR/motion.json"
+        )
+    record = read_json(path, "motion", InputError)
     run = run_of(record, str(path))
     if run.joints != robot.primary_names:
         raise InputError(

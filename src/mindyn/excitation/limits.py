@@ -156,8 +156,8 @@ class MotionLimits:
         if not unstated or acceleration >= 1:
             return ()
         return (
-            f"no acceleration limit is stated of {', '.join(unstated)}: {acceleration:g} of what takes a joint to its "
-            f"full speed in {TO_FULL_SPEED_S:g} s is taken (a guess)",
+            f"no acceleration limit is stated for {', '.join(unstated)}: taken as a guess is {acceleration:g} of what "
+            f"brings a joint to its full speed in {TO_FULL_SPEED_S:g} s",
         )
 
     def to_dict(self) -> dict[str, Any]:

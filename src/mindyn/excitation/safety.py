@@ -232,7 +232,9 @@ def _room_notes(around: Surroundings, made: Sequence[Constraint]) -> list[str]:
     if not any(isinstance(one, Walls) for one in made):
         return ["no height of the arm depends on its joints, or no link has a size: the floor is not checked"]
     if around.floor == "base plane" and (around.workspace is None or not np.isfinite(around.workspace.lower[2])):
-        return [f"floor taken at the base plane, z = {BASE_PLANE_M:g} m of the root frame; state where it is"]
+        return [
+            f"the floor is taken to be the base plane, z = {BASE_PLANE_M:g} m in the root frame; say if it is elsewhere"
+        ]
     return []
 
 

@@ -65,26 +65,33 @@ def losses(robot: Robot, *, armature: bool, closing: Sequence[LoopKind] = ()) ->
         if drive.offset:
             offset = drive.offset * (drive.ratio if drive.side == "motor" else 1.0)
             of_drives.setdefault("torque offset", []).append(f"{drive.joint!r} ({offset:.4g} {unit})")
-    of_drives["rotor inertia"] = [] if armature else _rotors(robot)
-    return [*lost, *(f"the {what} of the drives of {', '.join(said)}" for what, said in of_drives.items() if said)]
+    rotors = [] if armature else _rotors(robot)
+    beside = ", in brackets what the links have there at q = 0" if _links_known(robot) else ""
+    lost += [f"the {what} of the drives of {', '.join(said)}" for what, said in of_drives.items() if said]
+    return [*lost, *([f"the rotor inertia at the joints{beside}: {', '.join(rotors)}"] if rotors else [])]
 
 
 def _slides(robot: Robot, drive: Drive) -> bool:
     return robot.joints[robot.joint_index(drive.joint)].kind == "prismatic"
 
 
+def _links_known(robot: Robot) -> bool:
+    """Whether the inertia matrix at q = 0 is known."""
+    return robot.has_parameters and not robot.has_dependents
+
+
 def _rotors(robot: Robot) -> list[str]:
     """For each rotor its inertia at the joint, beside what the links have there (the diagonal of M) at q = 0."""
     turning = [drive for drive in robot.drives if drive.rotor_inertia]
     links = None
-    if turning and robot.has_parameters and not robot.has_dependents:
+    if turning and _links_known(robot):
         M = equation(robot, "inertia_matrix", check=False)(np.zeros(robot.joint_count))
         links = np.diag(np.array(M))
     said = []
     for drive in turning:
-        beside = "" if links is None else f"; the links have {links[robot.joint_index(drive.joint)]:.3g} at q = 0"
+        beside = "" if links is None else f" ({links[robot.joint_index(drive.joint)]:.3g})"
         unit = "kg" if _slides(robot, drive) else "kg m^2"
-        said.append(f"{drive.joint!r} ({joint_side(drive)[0]:.3g} {unit} at the joint{beside})")
+        said.append(f"{drive.joint!r} {joint_side(drive)[0]:.3g} {unit}{beside}")
     return said
 
 

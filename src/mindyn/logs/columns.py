@@ -60,7 +60,7 @@ def pick_signal(signal: str, statement: Statement, robot: Robot, table: Table) -
         return _pick_array(signal, stated, statement.joints, robot, table)
     names = _column_names(signal, stated, statement.joints, robot)
     pairs = zip(names, robot.primary_names, strict=True)
-    missing = [f"{name} (joint {joint})" for name, joint in pairs if name not in table.names]
+    missing = [f"{name} (of {joint})" for name, joint in pairs if name not in table.names]
     if missing:
         raise LogError(
             f"{table.name} has no {signal} column {', '.join(missing)}; {both_lists(table.names, robot)}",

@@ -31,10 +31,19 @@ class Faults:
         if len(self.found) == 1:
             raise self.found[0]
         if self.found:
-            lines = [f"{k}. {one.message}" + (f"\n   {one.hint}" if one.hint else "") for k, one in _numbered(self)]
-            several = f"{len(lines)} things are wrong with what is stated of {where}:"
-            raise LogError("\n".join([several, *lines]), hint="mindyn log LOG ROBOT drafts a sidecar file")
+            several = f"{len(self.found)} things are wrong with what is stated of {where}:"
+            raise LogError("\n".join([several, *_lines(self.found)]), hint="mindyn log LOG ROBOT drafts a sidecar file")
 
 
-def _numbered(faults: Faults) -> list[tuple[int, MindynError]]:
-    return list(enumerate(faults.found, 1))
+def _lines(found: list[MindynError]) -> list[str]:
+    """Numbered, each with its hint; what several of them end with, such as the columns that there are, is said once."""
+    lines, ends, hints = [], [], []
+    for k, one in enumerate(found, 1):
+        message, mark, end = one.message.partition("; the file has: ")
+        lines.append(f"{k}. {message}")
+        if one.hint and one.hint not in hints:
+            lines.append(f"   {one.hint}")
+            hints.append(one.hint)
+        if mark and end not in ends:
+            ends.append(end)
+    return [*lines, *(f"The file has: {end}" for end in ends)]

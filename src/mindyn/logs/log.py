@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,7 @@ class Log(Shown):
     statement    how the file's columns were read: names, units, side, gears
     sources      files and their hashes
     notes        what was left out or is worth knowing
+    name         what reports call it: the file's name unless it was given another, "" of arrays that have none
     """
 
     joint_names: tuple[str, ...]
@@ -49,8 +51,11 @@ class Log(Shown):
     statement: Statement = field(default_factory=Statement)
     sources: tuple[Source, ...] = ()
     notes: tuple[str, ...] = ()
+    name: str = ""
 
     def __post_init__(self) -> None:
+        if not self.name and self.sources:
+            object.__setattr__(self, "name", PurePath(self.sources[0].path).name)
         require_unmasked(self.time, "time")
         shape = (len(self.time), len(self.joint_names))
         for name in ("q", "qd", "qdd", "tau"):
@@ -91,11 +96,21 @@ ARRAYS = tuple(entry.name for entry in fields(Log) if entry.name in ("time", "q"
 
 
 def log_of_arrays(
-    joint_names: Sequence[str], time: Array, q: Array, tau: Array, qd: Array | None = None, qdd: Array | None = None
+    joint_names: Sequence[str],
+    time: Array,
+    q: Array,
+    tau: Array,
+    qd: Array | None = None,
+    qdd: Array | None = None,
+    *,
+    name: str = "",
 ) -> Log:
-    """A log of joint-side SI arrays that come from no file (a simulation, a test)."""
+    """A log of joint-side SI arrays that come from no file (a simulation, a test).
+
+    name  what reports call it
+    """
     rows = np.arange(len(time), dtype=np.int64)
-    return Log(tuple(joint_names), time, q, tau, rows, qd, qdd)
+    return Log(tuple(joint_names), time, q, tau, rows, qd, qdd, name=name)
 
 
 def joined(logs: Sequence[Log]) -> Log:

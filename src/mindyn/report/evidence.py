@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import PurePath
 from typing import Final, Literal
 
 import numpy as np
@@ -46,11 +45,13 @@ class Evidence:
 
 def evidence_of(estimate: Estimate, logs: Sequence[Log], role: Role) -> list[Evidence]:
     """Every log with its prediction."""
-    return [Evidence(_name(log, k), role, prediction_of(estimate, log)) for k, log in enumerate(logs, 1)]
+    return [Evidence(_name(log, k, role), role, prediction_of(estimate, log)) for k, log in enumerate(logs, 1)]
 
 
-def _name(log: Log, number: int) -> str:
-    return PurePath(log.sources[0].path).name if log.sources else f"log {number}"
+def _name(log: Log, number: int, role: Role) -> str:
+    """Its own name; of arrays without one what they are for, their number and length."""
+    seconds = float(log.time[-1] - log.time[0]) if len(log) else 0.0
+    return log.name or f"{role} array {number}, {seconds:.3g} s"
 
 
 def traces(evidence: Sequence[Evidence]) -> tuple[TorqueTrace, ...]:

@@ -205,7 +205,7 @@ def _log_page(log: Log) -> Page:
     rows = [[name, _span(log.q[:, k]), _span(log.tau[:, k])] for k, name in enumerate(log.joint_names)]
     columns = [Column("Joint"), Column("Position, rad or m", number=True), Column("Torque, N m or N", number=True)]
     body = markup([tabs("signals", "Joint", panels), table(columns, rows, "Ranges of the signals")])
-    name = log.sources[0].path if log.sources else "Log"
+    name = log.name or "Log"
     return Page(document(name, plural(len(log), "row"), [Section("signals", "Signals", body, plots)]), "Log")
 
 

@@ -185,7 +185,7 @@ def contact_thresholds(
         seconds += len(samples) / samples.rate_hz
     if len(peaks) < FEWEST_STRETCHES:
         raise InputError(
-            f"{seconds:.3g} s of motion without contact are too few: {FEWEST_STRETCHES * STRETCH_S:g} s are needed",
+            f"{seconds:.3g} s of motion without contact is too little: {FEWEST_STRETCHES * STRETCH_S:g} s is needed",
             hint="give more logs of free motion",
         )
     each = alarms_per_hour / len(hidden)
