@@ -25,8 +25,6 @@ from mindyn.simulation.controllers import ComputedTorque
 from mindyn.simulation.sensors import Sensors
 
 RECOVERED = 1e-8
-CONIC = 1e-7
-"""Of the parameters where a conic solver ends; their torques are as good as the others'."""
 MUJOCO = 1e-6
 RATE_HZ = 1000.0
 LIMITS = {
@@ -88,7 +86,7 @@ def course(request):
 @pytest.mark.parametrize("method", ESTIMATORS)
 def test_without_noise_every_method_recovers_the_parameters(course, method):
     fit = ESTIMATORS[method].fit(course.rows)
-    assert_close(fit.base_values, course.truth, CONIC if method == "consistent" else RECOVERED)
+    assert_close(fit.base_values, course.truth, RECOVERED)
     samples = course.samples
     assert_close(fit.predict(samples.q, samples.qd, samples.qdd), samples.tau, RECOVERED)
 

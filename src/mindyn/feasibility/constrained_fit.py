@@ -5,6 +5,7 @@ minimise 1/(2 N) sum_j w_j |Y_j B x - tau_j|^2 + weight * prior(x) over physical
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -12,8 +13,9 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
-from mindyn.feasibility.conic import ContradictionError, Program, Rows
+from mindyn.feasibility.conic import ConeKind, ContradictionError, Program, Rows
 from mindyn.feasibility.physical_space import PhysicalSpace
+from mindyn.feasibility.polishing import SmoothFit
 from mindyn.feasibility.priors import Prior
 from mindyn.notation import STANDARD_GRAVITY
 from mindyn.parameters.parameter import Kind
@@ -75,10 +77,7 @@ class FitProblem:
         program = Program(self.space.size)
         program.add_squares(T[:, :-1] @ self.space.matrix * units, T[:, -1])
         program.add_rows(*self.space.cone_rows(units))
-        program.add_rows(*(Rows(one.kind, one.matrix * units, one.offset, one.order) for one in self.rows))
-        if self.compact:
-            compact = self.space.compact_rows(self.prior.links)
-            program.add_rows(Rows(compact.kind, compact.matrix * units, compact.offset))
+        program.add_rows(*self._bounds(units))
         if self.zero:
             program.add_rows(Rows("zero", np.eye(self.space.size)[list(self.zero)], np.zeros(len(self.zero))))
         heaviness = LEAST_MASS / self._mass(information)
@@ -92,6 +91,37 @@ class FitProblem:
             ) from error
         x[list(self.zero)] = 0.0
         return np.asarray(x)
+
+    def polished(self, information: Information, weights: Array, prior_weight: float, x: Array) -> Array:
+        """x of the minimum to rounding, from what `solve` gives; x itself where links lie at the edge of solid bodies.
+
+        A link of which nothing is believed takes its least mass, and is no solid body there.
+        """
+        rows = [*self.space.cone_rows(self.space.units), *self._bounds(self.space.units)]
+        if any(phi is None for phi in self.prior.links) or any(one.kind == "second order" for one in rows):
+            return x
+        R, z = information.stacked(weights)
+        T = triangle_of(np.column_stack([R, z])) / np.sqrt(sum(information.counts))
+        units, weight = self.space.units, max(prior_weight, LIGHTEST)
+
+        def prior(v: Array) -> tuple[float, Array, Array]:
+            value = self.prior.value(self.space, units * v)
+            if not np.isfinite(value):
+                return value, np.full(len(v), np.inf), np.full((len(v), len(v)), np.inf)
+            H = self.prior.curvature(self.space, units * v) * np.outer(units, units)
+            return weight * value, weight * self.prior.gradient(self.space, units * v) * units, weight * H
+
+        zero = Rows("zero", np.eye(self.space.size)[list(self.zero)], np.zeros(len(self.zero)))
+        equal, least = (_stacked([*rows, zero], kind, self.space.size) for kind in ("zero", "nonnegative"))
+        smooth = SmoothFit(T[:, :-1] @ self.space.matrix * units, T[:, -1], prior, equal, least)
+        found = units * smooth.polished(x / units)
+        found[list(self.zero)] = 0.0
+        return found if self.space.worst(found) >= min(0.0, self.space.worst(x)) else x
+
+    def _bounds(self, units: Array) -> list[Rows]:
+        """Bounds and compactness of v, x = units * v."""
+        rows = [*self.rows, *([self.space.compact_rows(self.prior.links)] if self.compact else [])]
+        return [Rows(one.kind, one.matrix * units, one.offset, one.order) for one in rows]
 
     def prior_shares(self, information: Information, weights: Array, prior_weight: float, x: Array) -> Array:
         """(p,) part of the certainty of each beta at the minimum x that the prior brings, the rest being the data's.
@@ -127,6 +157,13 @@ class FitProblem:
             if np.abs(weights / before - 1).max() < WEIGHTS_FINAL:
                 break
         return x, weights
+
+
+def _stacked(rows: Sequence[Rows], kind: ConeKind, size: int) -> tuple[Array, Array]:
+    own = [one for one in rows if one.kind == kind]
+    return np.vstack([np.zeros((0, size)), *(one.matrix for one in own)]), np.concatenate(
+        [np.zeros(0), *(one.offset for one in own)]
+    )
 
 
 def joint_weights(information: Information, beta: Array) -> Array:

@@ -90,6 +90,7 @@ class PhysicallyConsistent(Estimator):
             x, weights = problem.reweighted(information, weights, choice.weight)
         else:
             x = problem.solve(information, weights, choice.weight)
+        x = problem.polished(information, weights, choice.weight, x)
         # What the data say by themselves, of the same columns, and how sure they are.
         zero = [problem.space.labels[k] for k in problem.zero]
         plain = self._least_squares(tuple(name for name in zero if name in rows.regressor.names)).fit(rows)

@@ -67,6 +67,39 @@ class Prior:
             else:
                 _add_euclidean(program, space, i, phi, units, weight)
 
+    def value(self, space: PhysicalSpace, x: Array) -> float:
+        """The divergence at x but for a constant; infinite where an entropic one has no value."""
+        found = 0.0
+        for i, phi in enumerate(self.links):
+            if phi is None:
+                continue
+            P, P0 = pseudo_inertia(x[space.link(i)]), pseudo_inertia(phi)
+            if self.divergence == "entropic":
+                if np.linalg.eigvalsh(P)[0] <= 0:
+                    return float("inf")
+                found += float(np.trace(np.linalg.solve(P0, P)) - np.linalg.slogdet(P)[1])
+            else:
+                triangles = triangle(_UNIT_MATRICES) / space.link_units
+                off = triangles @ (x[space.link(i)] - phi)
+                found += float(off @ off) / float(np.linalg.norm(triangles @ phi)) ** 2
+        return found
+
+    def gradient(self, space: PhysicalSpace, x: Array) -> Array:
+        """(size,) derivative of the divergence at x; zero where nothing is believed of a link."""
+        g = np.zeros(space.size)
+        for i, phi in enumerate(self.links):
+            if phi is None:
+                continue
+            P = pseudo_inertia(x[space.link(i)])
+            if self.divergence == "entropic":
+                change = np.linalg.inv(pseudo_inertia(phi)) - np.linalg.inv(P)
+                g[space.link(i)] = np.einsum("aij,ji->a", _UNIT_MATRICES, change)
+            else:
+                triangles = triangle(_UNIT_MATRICES) / space.link_units
+                off = triangles.T @ (triangles @ (x[space.link(i)] - phi))
+                g[space.link(i)] = 2 * off / float(np.linalg.norm(triangles @ phi)) ** 2
+        return g
+
     def curvature(self, space: PhysicalSpace, x: Array) -> Array:
         """(size, size) second derivative of the divergence at x; zero where nothing is believed of a link."""
         H = np.zeros((space.size, space.size))
