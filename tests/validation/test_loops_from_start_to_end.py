@@ -16,6 +16,7 @@ from scipy.stats import chi2
 
 import mindyn
 from mindyn.equations.loop_dynamics import loop_dynamics
+from mindyn.feasibility.intervals import constrained_intervals
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.samples import Samples
 from mindyn.regression.regressor import Regressor
@@ -115,6 +116,7 @@ def fits(course):
     methods = {
         "least squares": mindyn.LeastSquares(covariance="correlated"),
         "instruments": mindyn.InstrumentalVariables(),
+        "momentum": mindyn.EnergyDifference("momentum", reversals="within"),
         "consistent": mindyn.PhysicallyConsistent(),
     }
     return log, {name: mindyn.identify(robot, [log], one, treatment) for name, one in methods.items()}
@@ -129,6 +131,14 @@ def test_with_noise_the_parameters_lie_within_their_intervals(course, fits):
         # Blocks widen each parameter by itself; how all lie together is what the noise says.
         covariance = found.by_noise_alone().covariance[:count, :count]
         assert away @ np.linalg.solve(covariance, away) < chi2.ppf(0.999, count), name
+    momentum = fits[1]["momentum"]
+    assert (np.abs(momentum.base_values - course.truth) / momentum.deviations[:count]).max() < 4
+    allowed = constrained_intervals(fits[1]["consistent"], level=0.999)
+    told = np.isfinite(allowed.low[:count])  # the others are from the prior, and say so
+    assert told.sum() >= 3
+    room = 1e-9 * np.abs(course.truth).max()  # zeros that a base set makes of others have some rounding
+    assert (allowed.low[:count][told] <= course.truth[told] + room).all()
+    assert (course.truth[told] <= allowed.high[:count][told] + room).all()
 
 
 def test_the_estimate_is_judged_mended_reported_and_written(course, fits, tmp_path):
@@ -181,15 +191,31 @@ def torques_by_mujoco(robot, path):
     return mindyn.compile_model(smooth, drives=True).inverse_dynamics(moved.q, pd, pdd), np.array(expected)
 
 
-def test_the_program_takes_a_slider_crank_from_start_to_end(tmp_path, monkeypatch):
+FIVE_BAR_LIMITS = """
+velocity = 5.0
+acceleration = 60.0
+effort = 500.0
+noise = 1.0
+lower = {joint1 = -1.5, joint2 = -0.5, joint4 = -1.7}
+upper = {joint1 = 1.5, joint2 = 0.6, joint4 = -0.7}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "limits"),
+    [("slider_crank", "lower = -6.0\nupper = 6.0\nnoise = 1.0\n"), ("five_bar", FIVE_BAR_LIMITS)],
+    ids=["slider_crank", "five_bar"],
+)
+def test_the_program_takes_a_robot_with_a_loop_from_start_to_end(name, limits, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "limits.toml").write_text("lower = -6.0\nupper = 6.0\nnoise = 1.0\n")
+    (tmp_path / "limits.toml").write_text(limits)
+    mindyn.write_toml(driven(name), tmp_path / "robot.toml")
     design = ("--seconds", 6, "--harmonics", 3, "--limits", "limits.toml", "--no-floor", "--starts", 1)
     noise = ("--torque-noise", 0.002, "--noise-at", "motor", "--seed", 3)
     chain = (
-        ("excite", "slider_crank", *design, "--deadline-s", 2, "--out", "motion"),
-        ("simulate", "slider_crank", "--motion", "motion", "--out", "run.csv", *noise),
-        ("identify", "slider_crank", "run.csv", "--hold-out", 0.3, "--out", "found"),
+        ("excite", "robot.toml", *design, "--deadline-s", 2, "--out", "motion"),
+        ("simulate", "robot.toml", "--motion", "motion", "--out", "run.csv", *noise),
+        ("identify", "robot.toml", "run.csv", "--hold-out", 0.3, "--out", "found"),
         ("check", "found"),
         ("report", "found", "--out", "again.html"),
         ("export", "found", "--to", "mjcf", "--out", "found.xml"),
@@ -200,6 +226,10 @@ def test_the_program_takes_a_slider_crank_from_start_to_end(tmp_path, monkeypatc
         assert ended.code == 0, (words, ended.err)
     found = mindyn.load_estimate("found/estimate.json")
     assert json.loads(Path("found/validation.json").read_text())["total"] < 0.05
-    assert found.robot.home.tolist() == mindyn.load_robot("slider_crank").home.tolist()
+    if name == "slider_crank":
+        assert found.robot.home.tolist() == mindyn.load_robot("slider_crank").home.tolist()
     assert mujoco.MjModel.from_xml_path("found.xml").neq == 2  # a pin is held at two points
+    again = mindyn.load_robot("found.xml")
+    assert again.primary_names == found.robot.primary_names
+    assert_close(*torques_by_mujoco(again, tmp_path / "found.xml"), MUJOCO)
     assert "closure" in (tmp_path / "found.h").read_text()

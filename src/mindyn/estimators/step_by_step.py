@@ -70,7 +70,7 @@ class StepByStep:
     @staticmethod
     def integrated(robot: Robot, plan: StepPlan) -> IntegratedRegressor:
         """The columns of a plan's rows; refuses a plan of other joints or parameters."""
-        if plan.joints == robot.joint_names and plan.drives <= bool(robot.drives):
+        if plan.joints == robot.primary_names and plan.drives <= bool(robot.drives):
             integrated = _integrated(robot, plan.form, plan.drives)
             if plan.names == integrated.torque.names:
                 return integrated
@@ -180,7 +180,7 @@ def _estimate(
 def _residuals(robot: Robot, groups: Sequence[TestRows], beta: Array) -> tuple[JointResidual, ...]:
     """Of mean torques, joint by joint; joints whose row no test uses are not among them."""
     found = []
-    for joint, name in enumerate(robot.joint_names):
+    for joint, name in enumerate(robot.primary_names):
         own = [group for group in groups if group.row == joint]
         if own:
             z = np.concatenate([group.z for group in own])

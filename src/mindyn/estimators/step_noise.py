@@ -48,7 +48,7 @@ class TestRows:
     @staticmethod
     def of(maker: RowMaker, test: StepTest, logs: Mapping[str, Log]) -> TestRows:
         """Of the logs of all its motions."""
-        row = maker.regressor.robot.joint_index(test.row)
+        row = maker.regressor.joint_names.index(test.row)
         made = [maker.rows(motion, logs[motion.name], row) for motion in test.motions]
         white = [one.whitened() for one in made]
         return TestRows(

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError
+from mindyn.errors import InputError, unknown_name
 from mindyn.robots.parts import Joint
 from mindyn.robots.robot import Robot
 
@@ -23,7 +23,7 @@ SHARE: Final = 0.8
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JointReach:
-    """Limits of n joints: lower, upper (n,) rad or m; speed, acceleration (n,), the latter infinite if not stated."""
+    """Limits of primary joints: lower, upper (n,) rad or m; speed, acceleration (n,), infinite if not stated."""
 
     lower: Array
     upper: Array
@@ -35,13 +35,15 @@ class JointReach:
         """From the robot; `ranges` (joint -> lower, upper) go before its limits."""
         stated = dict(ranges or {})
         for name in stated:
-            robot.joint_index(name)
-        pairs = np.array([stated.get(joint.name, _range(joint)) for joint in robot.joints], dtype=np.float64)
-        for joint, (low, high) in zip(robot.joints, pairs, strict=True):
+            if name not in robot.primary_names:
+                raise unknown_name("primary joint", name, robot.primary_names)
+        joints = robot.primary_joints
+        pairs = np.array([stated.get(joint.name, _range(joint)) for joint in joints], dtype=np.float64)
+        for joint, (low, high) in zip(joints, pairs, strict=True):
             if not (np.isfinite([low, high]).all() and low < high):
                 raise InputError(f"the range of joint {joint.name!r} is {low:g} to {high:g}; it must not be empty")
-        speed = np.array([_allowed(joint.limits.velocity, DEFAULT_SPEED[joint.kind]) for joint in robot.joints])
-        acceleration = np.array([_allowed(joint.limits.acceleration, np.inf) for joint in robot.joints])
+        speed = np.array([_allowed(joint.limits.velocity, DEFAULT_SPEED[joint.kind]) for joint in joints])
+        acceleration = np.array([_allowed(joint.limits.acceleration, np.inf) for joint in joints])
         return JointReach(pairs[:, 0], pairs[:, 1], speed, acceleration)
 
     def amplitude(self, joint: int, frequency_hz: float) -> float:

@@ -58,9 +58,14 @@ def require_closing(robot: Robot, limits: MotionLimits) -> None:
             f"the loops of robot {robot.name!r} close in a part of all positions only: primary joints need limits",
             hint="MotionLimits.of(robot, lower=..., upper=...), in which the loops close",
         )
-    corners = np.array(list(product((0.0, 0.5, 1.0), repeat=len(limits.lower))))
-    shares = np.vstack([corners, np.random.default_rng(0).random((LOOKED_AT, len(limits.lower)))])
-    p = limits.lower + shares * (limits.upper - limits.lower)
+    require_closing_within(robot, limits.lower, limits.upper)
+
+
+def require_closing_within(robot: Robot, lower: Array, upper: Array) -> None:
+    """Refuse ranges (k,) of primary joints within which loops that are solved for open."""
+    corners = np.array(list(product((0.0, 0.5, 1.0), repeat=len(lower))))
+    shares = np.vstack([corners, np.random.default_rng(0).random((LOOKED_AT, len(lower)))])
+    p = lower + shares * (upper - lower)
     closure = closure_of(robot)
     _, reached = closure.reachable(p)
     if not reached.all():

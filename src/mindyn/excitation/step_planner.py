@@ -1,8 +1,9 @@
-"""`plan_tests`: Yoshida's static, constant-velocity and accelerated tests for any open chain or tree.
+"""`plan_tests`: Yoshida's static, constant-velocity and accelerated tests for any robot, in its primary joints.
 
 Static tests go from the last joint to the first and tell what gravity tells; constant-velocity tests, again from the
 last, tell friction; accelerated tests tell inertias. Of these, joint by joint from the last, first the joint moves by
-itself (its velocity torques vanish in its own row), at as few held positions as tell all that such motions can tell;
+itself (its velocity torques vanish in its own row, but for loops), at as few held positions as tell all that such
+motions can tell;
 then it moves together with one later joint, whose row is used. Every further held position is a further motion, so that
 two-joint tests vary none as long as some test without tells something [Yoshida 1996, section 3.4]. What a two-joint
 test would tell only faintly waits for later ones: of Yoshida's PUMA, joints 4 and 5 tell h5 from J5z through a
@@ -20,8 +21,10 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError, RobotError
+from mindyn.equations.closed_motion import is_affine
+from mindyn.errors import InputError
 from mindyn.excitation.joint_reach import JointReach
+from mindyn.excitation.loop_limits import require_closing_within
 from mindyn.excitation.step_drafts import Draft, Workshop
 from mindyn.excitation.step_plan import StepPlan, StepTest
 from mindyn.excitation.told_subspace import ToldSubspace
@@ -65,7 +68,7 @@ def plan_tests(
     offsets: bool = False,
     seed: int = 0,
 ) -> StepPlan:
-    """The tests that tell the base parameters of an open chain or tree with its drives.
+    """The tests that tell the base parameters of a robot with its drives; of one with loops its primary joints move.
 
     base       the base set; the structural one, with drives where the robot states them, if left out
     ranges     joint -> (lower, upper), rad or m, in place of the robot's limits (without either: see `joint_reach`)
@@ -76,7 +79,6 @@ def plan_tests(
     offsets    constant torques of the drives are unknown as well; else they are taken to be zero
     seed       of the held configurations
     """
-    _require_open(robot)
     if not (np.isfinite(seconds) and seconds > 0):
         raise InputError(f"seconds = {seconds!r} must be a positive number")
     if not weakest >= 0:
@@ -84,16 +86,11 @@ def plan_tests(
     if intervals < 2:
         raise InputError(f"intervals = {intervals!r}; an accelerated motion needs two at least")
     regressor = Regressor(robot, base=base)
-    shop = Workshop(regressor, JointReach.of(robot, ranges), seconds, intervals)
+    reach = JointReach.of(robot, ranges)
+    if robot.loops and not is_affine(robot):
+        require_closing_within(robot, reach.lower, reach.upper)
+    shop = Workshop(regressor, reach, seconds, intervals)
     return _Planner(shop, () if offsets else _offsets(regressor), weakest, seed).plan()
-
-
-def _require_open(robot: Robot) -> None:
-    if robot.has_dependents:
-        raise RobotError(
-            f"robot {robot.name!r} has {robot.dependence}; step-by-step tests are of open chains and trees",
-            hint="identify takes logs of any motion of its primary joints",
-        )
 
 
 def _offsets(regressor: Regressor) -> tuple[str, ...]:
@@ -120,29 +117,32 @@ class _Planner:
         self.skipped: list[str] = []
 
     def _column_lengths(self) -> Array:
-        n = self.regressor.robot.joint_count
+        n, robot = self.regressor.joint_count, self.regressor.robot
         q, qd, qdd = self.rng.uniform(-1, 1, (3, STATES, n)) * np.array([np.pi, 2.0, 10.0])[:, None, None]
+        if robot.loops and not is_affine(robot):  # where they close
+            reach = self.shop.reach
+            q = (reach.lower + reach.upper) / 2 + q / np.pi * (reach.upper - reach.lower) / 2
         Y = self.regressor.dense(self.regressor.parts(q, qd, qdd))
         return np.asarray(np.sqrt((Y**2).sum(axis=(0, 1)) / STATES))
 
     def plan(self) -> StepPlan:
         robot = self.regressor.robot
-        for joint in reversed(range(robot.joint_count)):
+        for joint in reversed(range(self.regressor.joint_count)):
             self._static(joint)
         if not self.regressor.base.drives:
             self.skipped.append("constant-velocity tests: the robot states no drives, so that there is no friction")
         driven = {drive.joint for drive in robot.drives} if self.regressor.base.drives else set()
-        for joint in reversed(range(robot.joint_count)):
-            if robot.joint_names[joint] in driven:
+        for joint in reversed(range(self.regressor.joint_count)):
+            if self.regressor.joint_names[joint] in driven:
                 self._constant_velocity(joint)
-        for joint in reversed(range(robot.joint_count)):
+        for joint in reversed(range(self.regressor.joint_count)):
             self._accelerated(joint)
-        every = reversed(range(robot.joint_count))
+        every = reversed(range(self.regressor.joint_count))
         self._add_pairs([pair for joint in every for pair in self._pairs(joint)], 0.0)
         untold = [name for name, told in zip(self.regressor.names, self.told.told(), strict=True) if not told]
         return StepPlan(
             robot.name,
-            robot.joint_names,
+            self.regressor.joint_names,
             self.regressor.base.form,
             self.regressor.base.drives,
             self.regressor.names,
@@ -156,24 +156,24 @@ class _Planner:
     def _static(self, joint: int) -> None:
         draft = Draft("static", (joint,), joint)
         if not self._add(draft, self._fewest(draft)):
-            name = self.regressor.robot.joint_names[joint]
+            name = self.regressor.joint_names[joint]
             self.skipped.append(f"static test of {name}: gravity does not turn it, or tells nothing new")
 
     def _constant_velocity(self, joint: int) -> None:
         draft = Draft("constant velocity", (joint,), joint)
         if not self._add(draft, self._fewest(draft)):
-            name = self.regressor.robot.joint_names[joint]
+            name = self.regressor.joint_names[joint]
             self.skipped.append(f"constant-velocity test of {name}: its friction is known from the others")
 
     def _accelerated(self, joint: int) -> None:
         """The joint alone; then with a later joint, whose row is used."""
         alone = Draft("accelerated", (joint,), joint)
         if not self._add(alone, self._fewest(alone)):
-            self.skipped.append(f"accelerated test of {self.regressor.robot.joint_names[joint]} alone: nothing new")
+            self.skipped.append(f"accelerated test of {self.regressor.joint_names[joint]} alone: nothing new")
         self._add_pairs(self._pairs(joint), self.weakest)
 
     def _pairs(self, joint: int) -> list[Draft]:
-        return [Draft("accelerated", (joint, k), k) for k in range(joint + 1, self.regressor.robot.joint_count)]
+        return [Draft("accelerated", (joint, k), k) for k in range(joint + 1, self.regressor.joint_count)]
 
     def _add_pairs(self, pairs: Sequence[Draft], weakest: float) -> None:
         """Two-joint tests while they tell something clearly; varied only where nothing else tells more."""
@@ -194,7 +194,7 @@ class _Planner:
         anywhere = [self.shop.configurations(draft, (), self.rng)[0] for _ in range(GENERIC)]
         most = len(self.told.new(self.shop.rows(draft, anywhere))[2])
         best = self._best(draft, ())
-        held = [j for j in range(self.regressor.robot.joint_count) if j not in draft.joints]
+        held = [j for j in range(self.regressor.joint_count) if j not in draft.joints]
         for count in range(1, MOST_VARIED + 1):
             if len(best.directions) >= most:
                 break
@@ -223,7 +223,7 @@ class _Planner:
         touched = (np.abs(choice.directions) > 1e-6).any(axis=0)
         number = 1 + sum(test.kind == draft.kind for test in self.tests)
         name = f"{draft.kind.replace(' ', '-')}-{number:02d}"
-        joints = self.regressor.robot.joint_names
+        joints = self.regressor.joint_names
         self.tests.append(
             StepTest(
                 name,

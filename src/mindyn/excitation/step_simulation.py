@@ -45,7 +45,7 @@ def simulate_tests(
         qd = BARELY * path.qd if isinstance(motion, Breakaways) else path.qd
         tau = model.inverse_dynamics(path.q, qd, path.qdd)
         if sensors is None:
-            logs[name] = log_of_arrays(robot.joint_names, path.t, path.q, tau, path.qd)
+            logs[name] = log_of_arrays(robot.primary_names, path.t, path.q, tau, path.qd)
         else:
             drawn = int(np.random.SeedSequence([seed, number]).generate_state(1)[0])
             logs[name] = _measured(model, motion, path, tau, replace(sensors, rate_hz=rate_hz, seed=drawn))
@@ -66,8 +66,8 @@ def _measured(model: Model, motion: StepMotion, path: Trajectory, tau: Array, se
     sensors = replace(sensors, position_side="joint", torque_side="joint")
     none = np.zeros((len(path.t), 0), dtype=np.bool_)
     whole = Simulation(
-        robot.joint_names, sensors.rate_hz, path.t, path.q, path.qd, path.qdd, tau, np.zeros_like(tau), none, 0
+        robot.primary_names, sensors.rate_hz, path.t, path.q, path.qd, path.qdd, tau, np.zeros_like(tau), none, 0
     )
     read = measure(robot, whole, sensors)
     velocity = path.qd if instants else None
-    return log_of_arrays(robot.joint_names, read.t, read.position, read.torque, velocity)
+    return log_of_arrays(robot.primary_names, read.t, read.position, read.torque, velocity)

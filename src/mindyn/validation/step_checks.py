@@ -20,6 +20,8 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from mindyn.algebra.values import Array
+from mindyn.equations.closed_motion import is_affine
+from mindyn.equations.loop_closure import closure_of
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.step_by_step import StepByStep
@@ -278,8 +280,11 @@ class _Batch:
 
         self.t, self.q = padded([run.t for run in runs]), padded([run.q for run in runs])
         self.qd, self.tau = padded([run.qd for run in runs]), padded([run.tau for run in runs])
-        n = self.q.shape[2]
-        drift = self.drift(self.q.reshape(-1, n), self.qd.reshape(-1, n), np.tile(self.joints, longest))
+        n, robot = self.q.shape[2], integrated.torque.robot
+        self.closure = closure_of(robot) if robot.loops and not is_affine(robot) else None
+        self.whole = self.q if self.closure is None else padded([self.closure.along(run.q) for run in runs])
+        positions = self.whole.reshape(-1, self.whole.shape[2])
+        drift = self.drift(positions, self.qd.reshape(-1, n), np.tile(self.joints, longest))
         self.along = drift[:, self.turning].reshape(longest, len(runs), -1)
 
     def missed(self, beta: Sequence[Array], start: Sequence[Array], pushed: Array | None = None) -> list[list[Array]]:
@@ -316,7 +321,7 @@ class _Batch:
         """(N, p) each row's own joint of Y_0 - Mdot."""
         drift = self.integrated.drift
         directions = drift.directions(q, qd, np.zeros(len(qd), dtype=np.int64), 1.0)
-        parts = drift.parts(q, qd, np.zeros_like(q), directions)
+        parts = drift.parts(q, qd, np.zeros_like(qd), directions)
         return np.asarray(drift.dense(parts)[np.arange(len(q)), joints])
 
 
@@ -327,16 +332,28 @@ class _Driven:
         self.batch, self.beta, self.joints, self.copies = batch, beta, joints, copies
         self.each = np.arange(len(joints))
         self.lost = np.zeros(len(joints), dtype=np.bool_)
+        self.last = np.tile(batch.whole[0], (copies, 1))
         self.far = FAR * np.tile([max(run.size, float(np.abs(run.q).max())) for run in batch.runs], copies)
 
     def state(self, k: int, q: Array, speed: Array | float) -> tuple[Array, Array]:
-        """(N, n) positions and speeds at a row, the simulated joint's own in place of the measured ones."""
+        """Positions and speeds (N, n) at a row, the simulated joint's own in place of the measured ones.
+
+        Positions of all joints where loops are solved for, each from where it was before.
+        """
         self.lost |= ~(np.abs(q) < self.far)
         made, moving = (np.tile(one[k], (self.copies, 1)) for one in (self.batch.q, self.batch.qd))
         own = self.each[~self.lost]
         made[own, self.joints[own]] = q[own]
         moving[own, self.joints[own]] = np.broadcast_to(speed, q.shape)[own]
-        return made, moving
+        closure = self.batch.closure
+        if closure is None:
+            return made, moving
+        found, reached = closure.newton.walk(self.last, made)
+        self.lost |= ~reached
+        self.last = np.where(
+            reached[:, None], closure.mimics.filled(found), np.tile(self.batch.whole[k], (self.copies, 1))
+        )
+        return self.last, moving
 
     def momentum(self, k: int, q: Array, speed: Array | float) -> Array:
         columns = self.batch.integrated.momentum(*self.state(k, q, speed))[self.each, self.joints]

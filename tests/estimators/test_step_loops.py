@@ -1,0 +1,66 @@
+"""Step-by-step tests of robots with loops, in their primary joints: planned, simulated, identified."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from cli.program import mindyn_program
+from closeness import assert_close
+
+import mindyn
+from mindyn.errors import InputError, UnknownNameError
+from mindyn.estimators.step_by_step import StepByStep
+from mindyn.excitation.step_planner import plan_tests
+from mindyn.excitation.step_simulation import simulate_tests
+from mindyn.regression.regressor import Regressor
+from mindyn.robots.parts import Drive
+
+RANGES = {
+    "five_bar": {"joint1": (-1.5, 1.5), "joint2": (-0.5, 0.6), "joint4": (-1.7, -0.7)},
+    "slider_crank": {"crank": (-3.0, 3.0)},
+}
+RECOVERED = 1e-8
+
+
+def driven(name):
+    robot = mindyn.load_robot(name)
+    if robot.drives:
+        return robot
+    drives = [Drive(one, 10.0, viscous=2e-2, coulomb=0.1, rotor_inertia=5e-4) for one in robot.primary_names]
+    return replace(robot, drives=(*drives, Drive("joint3", viscous=0.5, coulomb=0.2)))
+
+
+@pytest.mark.parametrize("name", sorted(RANGES))
+def test_exact_logs_give_the_base_parameters_back(name):
+    robot = driven(name)
+    plan = plan_tests(robot, ranges=RANGES[name])
+    assert plan.joints == robot.primary_names
+    assert plan.untold == ()
+    logs = simulate_tests(robot, plan, rate_hz=500.0)
+    found = StepByStep(rule="gregory").fit(robot, plan, logs)
+    assert found.untold == ()
+    assert_close(found.beta, Regressor(robot).base.values, RECOVERED)
+
+
+def test_ranges_are_of_primary_joints_and_within_what_closes():
+    robot = mindyn.load_robot("slider_crank")
+    with pytest.raises(UnknownNameError, match="no primary joint 'ram'"):
+        plan_tests(robot, ranges={"ram": (0.3, 0.4)})
+    loop = replace(robot.loops[0], dependent=("crank", "rod"))
+    turned = replace(robot, loops=(loop,), drives=(), home=np.array([0.5, -0.6, 0.42]))
+    with pytest.raises(InputError, match="do not close everywhere within the limits of its primary joints"):
+        plan_tests(turned, ranges={"ram": (0.2, 0.6)})
+
+
+def test_the_program_plans_simulates_and_identifies_a_five_bar(tmp_path):
+    mindyn.write_toml(driven("five_bar"), tmp_path / "robot.toml")
+    (tmp_path / "tests").mkdir()
+    for action in ("plan", "simulate", "identify"):
+        ended = mindyn_program("tests", action, tmp_path / "robot.toml", tmp_path / "tests")
+        assert ended.code == 0, ended.err
+    found = mindyn.load_estimate(tmp_path / "tests" / "estimate.json")
+    assert found.robot.loops[0].name == "five_bar"
+    truth = Regressor(found.robot).base.values
+    assert_close(found.base_values, truth, 0.01)  # by the trapezoidal rule
