@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -96,6 +97,21 @@ def test_processes_do_not_change_the_numbers():
     for a, b in zip(one.results, two.results, strict=True):
         assert (a.bias == b.bias).all()
         assert (a.spread == b.spread).all()
+
+
+def test_an_executor_changes_no_bit():
+    robot, setting, methods = load_robot("planar2"), BenchSetting(repetitions=4, seconds=3.0), ["least squares"]
+    counts: list[tuple[int, int]] = []
+    (here,) = compare_methods(robot, setting, methods).results
+    with ThreadPoolExecutor(2) as threads:
+        found = compare_methods(
+            robot, setting, methods, executor=threads, progress=lambda done, total: counts.append((done, total))
+        )
+    (there,) = found.results
+    assert counts == [(k, 4) for k in range(1, 5)]
+    assert here.bias.tobytes() == there.bias.tobytes()
+    assert here.spread.tobytes() == there.spread.tobytes()
+    assert here.total_bias == there.total_bias
 
 
 def test_a_method_that_fails_is_told_with_its_reason(monkeypatch):
