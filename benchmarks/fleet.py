@@ -1,6 +1,6 @@
 """A simulated fleet in which some arms are not as their type is: who is named, and who is named wrongly.
 
-    python benchmarks/fleet.py [--repetitions 10] [--arms 100] [--logs 8] [--workers 2]
+    python benchmarks/fleet.py [--repetitions 10] [--first 0] [--arms 100] [--logs 8] [--workers 2]
 
 Every repetition draws a fleet anew: 5 arms whose friction grows, 3 with a forgotten payload, 2 with a miscalibrated
 zero; the others differ by what arms of one type differ by (friction and offsets by some percent). Ends with an error
@@ -140,12 +140,13 @@ def named_rightly(found: FleetStudy, wrong: dict[str, Fault]) -> tuple[set[str],
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repetitions", type=int, default=10)
+    parser.add_argument("--first", type=int, default=0, help="seed of the first fleet")
     parser.add_argument("--arms", type=int, default=100)
     parser.add_argument("--logs", type=int, default=8)
     parser.add_argument("--workers", type=int, default=2)
     options = parser.parse_args()
     missed = alarms = 0
-    for seed in range(options.repetitions):
+    for seed in range(options.first, options.first + options.repetitions):
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             (folder / "logs").mkdir()
@@ -155,7 +156,10 @@ def main() -> None:
             right, others = named_rightly(found, wrong)
         absent = sorted(set(wrong) - right)
         missed, alarms = missed + len(absent), alarms + len(others)
-        print(f"fleet {seed}: {len(right)} of {len(wrong)} named, {len(others)} others, {perf_counter() - start:.0f} s")
+        print(
+            f"fleet {seed}: {len(right)} of {len(wrong)} named, {len(others)} others, {perf_counter() - start:.0f} s",
+            flush=True,
+        )
         for line in [*(f"  not named: {one} {wrong[one]}" for one in absent), *(f"  named: {one}" for one in others)]:
             print(line, flush=True)
     print(f"{options.repetitions} fleets: {missed} faults missed, {alarms} false alarms")

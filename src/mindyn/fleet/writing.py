@@ -103,6 +103,7 @@ def difference_rows(found: FleetStudy) -> dict[str, list[Any]]:
         "deviation": [one.deviation for one in found.differences],
         "unit": [f"{one.cause.unit or 'of the type'}{'/year' if one.drift else ''}" for one in found.differences],
         "p": [one.p for one in found.differences],
+        "or_else": ["; ".join(f"{other.what} of {other.where}" for other in one.or_else) for one in found.differences],
         "sentence": [one.sentence for one in found.differences],
     }
 
