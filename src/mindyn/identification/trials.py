@@ -11,17 +11,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import ceil, sqrt
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.lapack import dpocon, dpotrf, dpotrs
 
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.estimators.essential import elimination
+from mindyn.identification.column_sums import ColumnSums, Part
 from mindyn.logs.conditioning import Conditioning, number
 from mindyn.logs.delay import DelayScan
-from mindyn.logs.filters import SHORTEST_EDGE_S, edge_s, lowpass
+from mindyn.logs.filters import SHORTEST_EDGE_S, edge_s
 from mindyn.logs.log import Log
 from mindyn.logs.periods import Timeline, motion_timeline
 from mindyn.logs.pipeline import Conditioned, condition
@@ -40,6 +42,8 @@ LONGEST_DELAY_S: Final = 0.15
 REWEIGHTINGS: Final = 4
 SMALLEST: Final = 1e-12
 """Eigenvalues of the scaled normal matrix below this part of the largest count as zero in a trial."""
+WELL_CONDITIONED: Final = 1e-8
+"""Reciprocal condition number above which no eigenvalue is near `SMALLEST`: all count, and none need be found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,13 +113,28 @@ class _Fold:
     score: list[Array]
 
 
-class _Filtered(NamedTuple):
-    """First row of a segment, the row after its last, columns of every joint and torque (N, n) behind the filter."""
+class _Shared:
+    """What trials of the same logs, cut into blocks in different ways, have in common."""
 
-    start: int
-    stop: int
-    columns: list[Array]
-    torque: Array
+    def __init__(self, regressor: Regressor) -> None:
+        self.regressor = regressor
+        self.samples: dict[Conditioning, Conditioned] = {}
+        self._regressors: dict[Friction, Regressor] = {}
+        self._columns: tuple[tuple[Conditioning, float | None], ColumnSums] | None = None
+
+    def with_friction(self, friction: Friction) -> Regressor:
+        """The regressor with this friction."""
+        if friction not in self._regressors:
+            self._regressors[friction] = self.regressor.with_friction(friction)
+        return self._regressors[friction]
+
+    def columns(self, setting: Setting, regressor: Regressor, samples: Samples) -> ColumnSums:
+        """Of the setting's conditioning and filter; those of the last one are kept, and their room is used again."""
+        key = setting.conditioning.for_prediction(), setting.filter_hz
+        if self._columns is None or self._columns[0] != key:
+            room = None if self._columns is None else self._columns[1].room
+            self._columns = key, ColumnSums(regressor, samples, setting.filter_hz, room)
+        return self._columns[1]
 
 
 def decimation_for(filter_hz: float | None, rate_hz: float) -> int:
@@ -130,8 +149,7 @@ class Trials:
         self.logs = logs
         self.fold_count = fold_count
         self.regressor = regressor
-        self._samples: dict[Conditioning, Conditioned] = {}
-        self._filtered: dict[tuple[Conditioning, float | None, Friction], list[_Filtered]] = {}
+        self._shared = _Shared(regressor)
         self._scores: dict[Setting, Score] = {}
 
     def score(self, setting: Setting) -> Score:
@@ -146,7 +164,7 @@ class Trials:
         """Trials of the same logs cut into another number of blocks."""
         made = Trials(self.logs, self.regressor, count)
         made.__dict__["timeline"] = self.timeline
-        made._samples, made._filtered = self._samples, self._filtered
+        made._shared = self._shared
         return made
 
     def along_time(self) -> Trials:
@@ -155,7 +173,7 @@ class Trials:
             return self
         made = Trials(self.logs, self.regressor, self.fold_count)
         made.__dict__["timeline"] = replace(self.timeline, repeats=1.0)
-        made._samples, made._filtered = self._samples, self._filtered
+        made._shared = self._shared
         return made
 
     @cached_property
@@ -170,16 +188,16 @@ class Trials:
 
     def samples(self, conditioning: Conditioning) -> Conditioned:
         """All rows of the logs, motion conditioned, torque as logged."""
-        key = conditioning.for_prediction()
-        if key not in self._samples:
-            if len(self._samples) > 3:  # a few at a time: each is as large as the logs
-                self._samples.pop(next(iter(self._samples)))
-            self._samples[key] = condition(list(self.logs), self.regressor.robot, key, judged=False)
-        return self._samples[key]
+        key, kept = conditioning.for_prediction(), self._shared.samples
+        if key not in kept:
+            if len(kept) > 3:  # a few at a time: each is as large as the logs
+                kept.pop(next(iter(kept)))
+            kept[key] = condition(list(self.logs), self.regressor.robot, key, judged=False)
+        return kept[key]
 
     def left_out(self, setting: Setting) -> tuple[str, ...]:
         """Names of the parameters that a setting leaves out, those to be dropped told from all training rows."""
-        regressor = self.regressor.with_friction(setting.friction)
+        regressor = self._shared.with_friction(setting.friction)
         kept = setting.kept(regressor.parameters)
         names = [name for k, name in enumerate(regressor.names) if k not in kept]
         if setting.dropped:
@@ -191,7 +209,7 @@ class Trials:
     def delays(self, setting: Setting) -> DelayScan:
         """How well the columns of a setting explain the torque taken later or earlier than it takes it."""
         samples = self.samples(setting.conditioning).samples
-        regressor = self.regressor.with_friction(setting.friction)
+        regressor = self._shared.with_friction(setting.friction)
         q = regressor.positions(samples)
         directions = regressor.directions(q, samples.qd, samples.segments, samples.rate_hz)
 
@@ -204,7 +222,7 @@ class Trials:
 
     def values(self, setting: Setting) -> dict[Parameter, float]:
         """What all rows ask for, zero for parameters that the setting leaves out."""
-        regressor = self.regressor.with_friction(setting.friction)
+        regressor = self._shared.with_friction(setting.friction)
         folds = self._folds(setting, regressor)
         if not folds:
             raise InputError("the logs are too short to find the load of friction from: filters leave no row")
@@ -217,7 +235,7 @@ class Trials:
 
     def _cross_validated(self, setting: Setting, *, path: bool) -> list[Score]:
         """The score of the setting; with `path` also of dropping 1, 2, ... parameters."""
-        regressor = self.regressor.with_friction(setting.friction)
+        regressor = self._shared.with_friction(setting.friction)
         folds = self._folds(setting, regressor)
         kept = setting.kept(regressor.parameters)
         steps = len(kept) if path else 1
@@ -230,7 +248,7 @@ class Trials:
             betas[:, kept] = elimination(matrix, right).betas if path else beta[kept]
             for joint, (columns, product) in enumerate(zip(regressor.columns, held.score, strict=True)):
                 v = np.column_stack([betas[:, columns], np.full(steps, -1.0)])
-                error[:, joint] += np.maximum(0.0, np.einsum("ij,jk,ik->i", v, product, v))
+                error[:, joint] += np.maximum(0.0, ((v @ product) * v).sum(axis=1))
                 power[joint] += product[-1, -1]
         return [Score.of(e, power) for e in error]
 
@@ -242,38 +260,23 @@ class Trials:
         trim = ceil(edge_s(cutoff) * rate)
         edge = ceil(SHORTEST_EDGE_S * rate)
         slow = setting.conditioning.slow_speed
-        slowest = -1.0 if slow is None else slow
-        folds: dict[int, list[_Fold]] = {}
-        for start, stop, smooth, torque in self._filtered_columns(setting, regressor, samples):
+        sums = self._shared.columns(setting, regressor, samples)
+        found: list[tuple[int, Part, list[Part]]] = []
+        for start, stop in sums.segments:
             for label, first, last in _runs(labels[start:stop]):
-                fit = np.arange(first + trim, last - trim, step)
-                score = np.arange(max(first, edge), min(last, stop - start - edge))
-                if len(fit) and len(score):
-                    moving = np.abs(samples.qd[start:stop][fit]) > np.asarray(slowest)
-                    one = _fold(smooth, torque, samples.tau[start:stop], [fit[m] for m in moving.T], score)
-                    folds.setdefault(label, []).append(one)
+                fit = Part(start + first + trim, start + last - trim, step, slow)
+                score = range(start + max(first, edge), start + min(last, stop - start - edge))
+                if fit.first < fit.last and len(score):
+                    found.append((label, fit, _scored(fit, score)))
+        wanted = list(dict.fromkeys(part for _, fit, scored in found for part in (fit, *scored)))
+        made_of = dict(zip(wanted, sums.normal_matrices(regressor, wanted), strict=True))
+        folds: dict[int, list[_Fold]] = {}
+        for label, fit, scored in found:
+            counts = [max(1, sums.count(fit, joint)) for joint in range(len(regressor.columns))]
+            score_sums = (sum(one) for one in zip(*(made_of[part] for part in scored), strict=True))
+            one = _Fold([_without(M, -1) for M in made_of[fit]], counts, [_without(M, -2) for M in score_sums])
+            folds.setdefault(label, []).append(one)
         return [_summed(parts) for _, parts in sorted(folds.items())]
-
-    def _filtered_columns(self, setting: Setting, regressor: Regressor, samples: Samples) -> list[_Filtered]:
-        """Columns and torque of every segment behind the parallel filter; those of one setting are kept."""
-        cutoff, rate = setting.filter_hz, samples.rate_hz
-        key = setting.conditioning.for_prediction(), cutoff, setting.friction
-        if key not in self._filtered:
-            q = regressor.positions(samples)
-            directions = regressor.directions(q, samples.qd, samples.segments, rate)
-            parts = regressor.parts(q, samples.qd, samples.qdd, directions)
-            columns = [np.concatenate(arrays, axis=1) for arrays in parts]
-            self._filtered.clear()
-            self._filtered[key] = [
-                _Filtered(
-                    start,
-                    stop,
-                    [lowpass(Y[start:stop], cutoff, rate) for Y in columns],
-                    lowpass(samples.tau[start:stop], cutoff, rate),
-                )
-                for start, stop in segment_ends(samples.segments)
-            ]
-        return self._filtered[key]
 
     def _labels(self, made: Conditioned) -> NDArray[np.int64]:
         """(N,) the number of the block that each sample is held out with."""
@@ -310,16 +313,17 @@ def _summed(folds: Sequence[_Fold]) -> _Fold:
     return _Fold(fit, [sum(one) for one in zip(*(fold.rows for fold in folds), strict=True)], score)
 
 
-def _fold(
-    columns: list[Array], smooth: Array, torque: Array, fit: list[NDArray[np.intp]], score: NDArray[np.intp]
-) -> _Fold:
-    fits, scores = [], []
-    for joint, Y in enumerate(columns):
-        rows = np.column_stack([Y[fit[joint]], smooth[fit[joint], joint]])
-        fits.append(rows.T @ rows)
-        rows = np.column_stack([Y[score], torque[score, joint]])
-        scores.append(rows.T @ rows)
-    return _Fold(fits, [max(1, len(rows)) for rows in fit], scores)
+def _scored(fit: Part, score: range) -> list[Part]:
+    """Parts whose rows together are those of `score`: what is fitted among them is summed once."""
+    if fit.step > 1 or fit.slowest is not None or fit.first < score.start or fit.last > score.stop:
+        return [Part(score.start, score.stop)]
+    around = [Part(score.start, fit.first), fit, Part(fit.last, score.stop)]
+    return [part for part in around if part.first < part.last]
+
+
+def _without(matrix: Array, which: int) -> Array:
+    """The matrix without one of the torques, which are its last two rows and columns."""
+    return np.delete(np.delete(matrix, which, axis=0), which, axis=1)
 
 
 def _fitted(folds: Sequence[_Fold], kept: list[int], regressor: Regressor) -> tuple[Array, Array, Array]:
@@ -328,28 +332,32 @@ def _fitted(folds: Sequence[_Fold], kept: list[int], regressor: Regressor) -> tu
     Settings are compared, which needs no QR's last digits.
     """
     n, p = len(regressor.columns), regressor.count
-    matrices = [np.asarray(sum(fold.fit[j] for fold in folds)) for j in range(n)]
-    counts = [sum(fold.rows[j] for fold in folds) for j in range(n)]
-    least = 1e-18 * max(float(matrix[-1, -1]) for matrix in matrices) + 1e-300
-    weights, beta = np.ones(n), np.zeros(p)
+    matrices = np.zeros((n, p + 1, p + 1))
+    for j, columns in enumerate(regressor.columns):
+        index = np.append(columns, p)
+        matrices[j, index[:, None], index] = sum(fold.fit[j] for fold in folds)
+    counts = np.array([sum(fold.rows[j] for fold in folds) for j in range(n)])
+    squares = matrices[:, -1, -1]
+    # Rounding may leave less than nothing of a torque that is explained in full, or zero throughout.
+    least = np.maximum(1e-12 * squares, 1e-18 * squares.max() + 1e-300)
+    weights, beta, chosen = np.ones(n), np.append(np.zeros(p), -1.0), [*kept, p]
     for _ in range(REWEIGHTINGS + 1):
-        whole = np.zeros((p + 1, p + 1))
-        for columns, matrix, weight in zip(regressor.columns, matrices, weights, strict=True):
-            index = np.append(columns, p)
-            whole[np.ix_(index, index)] += weight * matrix
-        matrix, right = whole[np.ix_(kept, kept)], whole[kept, -1]
+        whole = np.tensordot(weights, matrices, 1)[np.ix_(chosen, chosen)]
+        matrix, right = whole[:-1, :-1], whole[:-1, -1]
         beta[kept] = _solve(matrix, right)
-        vectors = [np.append(beta[columns], -1.0) for columns in regressor.columns]
-        # Rounding may leave less than nothing of a torque that is explained in full, or zero throughout.
-        left = [max(float(v @ M @ v), 1e-12 * M[-1, -1], least) for v, M in zip(vectors, matrices, strict=True)]
-        weights = np.array([count / rest for count, rest in zip(counts, left, strict=True)])
-    return matrix, right, beta
+        left = (matrices @ beta) @ beta
+        weights = counts / np.maximum(left, least)
+    return matrix, right, beta[:-1]
 
 
 def _solve(matrix: Array, right: Array) -> Array:
     scales = np.sqrt(np.diag(matrix))
     scales = np.where(scales > 0, scales, 1.0)
-    values, vectors = np.linalg.eigh(matrix / scales / scales[:, None])
+    scaled = matrix / scales / scales[:, None]
+    L, info = dpotrf(scaled)
+    if info == 0 and dpocon(L, np.abs(scaled).sum(axis=0).max())[0] > WELL_CONDITIONED:
+        return np.asarray(dpotrs(L, right / scales)[0] / scales)
+    values, vectors = np.linalg.eigh(scaled)
     inverse = np.where(values > SMALLEST * values[-1], 1 / np.where(values > 0, values, 1.0), 0.0)
     return np.asarray(vectors @ (inverse * (vectors.T @ (right / scales))) / scales)
 

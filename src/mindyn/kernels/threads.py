@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 from mindyn.errors import InputError
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
 
 _MINIMUM_SHARE = 512
 """Fewer samples per thread than this cost more to hand over (about 20 us) than to compute."""
 
+_NAME = "mindyn"
 _lock = threading.Lock()
 _pool: ThreadPoolExecutor | None = None
 
@@ -39,11 +44,26 @@ def split_range(work: Callable[[int, int], int], count: int, threads: int, multi
     return status
 
 
+def of_each(function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
+    """function(task) of every task, in their order, on as many threads as there are cores: what each gives, and so what
+    is summed from them, does not depend on how many there are. Tasks must spend their time outside the interpreter.
+    """
+    if len(tasks) < 2 or usable_cores() == 1 or threading.current_thread().name.startswith(_NAME):
+        return [function(task) for task in tasks]
+    gate = threading.Semaphore(usable_cores())
+
+    def gated(task: Task) -> Result:
+        with gate:
+            return function(task)
+
+    return list(_executor().map(gated, tasks))
+
+
 def _executor() -> ThreadPoolExecutor:
     global _pool
     with _lock:
         if _pool is None:
-            _pool = ThreadPoolExecutor(max_workers=max(32, os.cpu_count() or 1), thread_name_prefix="mindyn")
+            _pool = ThreadPoolExecutor(max_workers=max(32, os.cpu_count() or 1), thread_name_prefix=_NAME)
         return _pool
 
 

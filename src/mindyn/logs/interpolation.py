@@ -35,16 +35,21 @@ def delayed(x: Array, rows: float) -> Array:
     The ends are continued as straight lines.
     """
     margin = abs(int(np.floor(rows))) + SHIFT_REACH
-    return delayed_at(_continued(x, margin), rows, np.arange(margin, margin + len(x)))
+    longer = _continued(x, margin)
+    parts = (w * longer[margin - back : margin - back + len(x)] for back, w in _weights(rows))
+    return np.asarray(sum(parts))
 
 
 def delayed_at(x: Array, rows: float, index: NDArray[np.intp]) -> Array:
     """x(k - rows) at the rows k of `index` alone, which must lie |rows| + SHIFT_REACH away from the ends."""
+    return np.asarray(sum(w * x[index - back] for back, w in _weights(rows)))
+
+
+def _weights(rows: float) -> list[tuple[int, float]]:
+    """How many rows back the eight rows nearest to a delay lie, and their weights."""
     whole = int(np.floor(rows))
     nodes = range(-3, 5)
-    weights = [np.prod([(rows - whole - m) / (k - m) for m in nodes if m != k]) for k in nodes]
-    # Node k stands k rows earlier than the whole rows of the delay.
-    return np.asarray(sum(w * x[index - whole - k] for w, k in zip(weights, nodes, strict=True)))
+    return [(whole + k, float(np.prod([(rows - whole - m) / (k - m) for m in nodes if m != k]))) for k in nodes]
 
 
 def _continued(x: Array, margin: int) -> Array:

@@ -189,6 +189,11 @@ class Regressor:
         """What `directions` enter: (place in the kernel's output, speed, weight) of Coulomb columns; the shapes."""
         return self._coulomb, self._shaped
 
+    def friction_numbers(self, joint: int) -> NDArray[np.intp]:
+        """Which of a joint's columns differ when the friction does: Coulomb friction's and the shapes'."""
+        coulomb = list(self._coulomb_columns().values())
+        return np.flatnonzero(np.isin(self.columns[joint], coulomb) | (self.columns[joint] >= self.base.count))
+
     def friction_matrix(self) -> Array:
         """(speeds, n) matrix with `friction_speeds` = qd @ matrix.T."""
         unit = np.eye(self.joint_count)

@@ -1,0 +1,95 @@
+"""Normal matrices of parts of logs: those of the columns themselves, whatever friction and filter came before."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from closeness import SAME_ALGEBRA, assert_close
+
+import mindyn
+from mindyn.identification import column_sums
+from mindyn.identification.column_sums import ColumnSums, Part
+from mindyn.kernels import threads
+from mindyn.logs.filters import lowpass
+from mindyn.regression.friction import SHAPES, Friction
+from mindyn.regression.gathering import segment_ends
+from mindyn.regression.regressor import Regressor, with_estimated_drives
+
+FRICTIONS = (
+    Friction("tanh", 0.05),
+    Friction("sign"),
+    Friction("stop", 1e-3, shapes=tuple(SHAPES)[:2]),
+    Friction("sign", shapes=tuple(SHAPES)[:1]),
+)
+PARTS = [Part(120, 900), Part(100, 1400, 7), Part(1600, 2300, 3, 0.3), Part(1700, 1710)]
+
+
+@pytest.fixture(scope="module")
+def regressor():
+    return Regressor(with_estimated_drives(mindyn.load_robot("puma560")))
+
+
+def samples_of(regressor, count=2400):
+    rng = np.random.default_rng(0)
+    t = np.arange(count)[:, None, None] / 200.0
+    angle = t * rng.uniform(0.5, 6, (3, 6)) + rng.uniform(0, 6, (3, 6))
+    q, qd = np.sin(angle).sum(axis=1), np.cos(angle).sum(axis=1)
+    segments = np.repeat([0, 1], [1500, count - 1500])
+    return mindyn.Samples(
+        regressor.joint_names, q, qd, rng.normal(size=q.shape), rng.normal(size=q.shape), 200.0, segments
+    )
+
+
+def expected(regressor, samples, cutoff_hz, part):
+    """The definition: columns side by side, filtered segment by segment, rows taken, multiplied."""
+    directions = regressor.directions(samples.q, samples.qd, samples.segments, samples.rate_hz)
+    found = []
+    for joint, arrays in enumerate(regressor.parts(samples.q, samples.qd, samples.qdd, directions)):
+        whole = np.column_stack([*arrays, samples.tau[:, joint]])
+        for start, stop in segment_ends(samples.segments):
+            whole[start:stop] = lowpass(whole[start:stop].copy(), cutoff_hz, samples.rate_hz)
+        rows = np.arange(part.first, part.last, part.step)
+        if part.slowest is not None:
+            rows = rows[np.abs(samples.qd[rows, joint]) > part.slowest]
+        taken = np.column_stack([whole, samples.tau[:, joint]])[rows]
+        found.append(taken.T @ taken)
+    return found
+
+
+@pytest.mark.parametrize("cutoff_hz", [None, 8.0])
+def test_sums_are_those_of_the_columns(regressor, cutoff_hz):
+    samples = samples_of(regressor)
+    first = regressor.with_friction(replace(FRICTIONS[0], joint_side=(regressor.joint_names[1],)))
+    sums = ColumnSums(first, samples, cutoff_hz, None)
+    for friction in (first.friction, *FRICTIONS, first.friction):
+        own = regressor.with_friction(friction)
+        for part, matrices in zip(PARTS, sums.normal_matrices(own, PARTS), strict=True):
+            for joint, (M, reference) in enumerate(zip(matrices, expected(own, samples, cutoff_hz, part), strict=True)):
+                assert_close(M, reference, SAME_ALGEBRA)
+                rows = np.arange(part.first, part.last, part.step)
+                fast = np.abs(samples.qd[rows, joint]) > (-1.0 if part.slowest is None else part.slowest)
+                assert sums.count(part, joint) == fast.sum()
+
+
+def test_bits_do_not_depend_on_the_number_of_threads(regressor, monkeypatch):
+    samples, own = samples_of(regressor), regressor.with_friction(FRICTIONS[2])
+    found = []
+    for cores in (1, 2, 5):
+        monkeypatch.setattr(threads, "usable_cores", lambda cores=cores: cores)
+        sums = ColumnSums(regressor, samples, 8.0, None)
+        found.append(np.concatenate([M.ravel() for one in sums.normal_matrices(own, PARTS) for M in one]))
+    assert np.array_equal(found[0], found[1])
+    assert np.array_equal(found[0], found[2])
+
+
+def test_room_is_used_again(regressor):
+    samples = samples_of(regressor)
+    before = ColumnSums(regressor, samples, 8.0, None)
+    again = ColumnSums(regressor, samples.take(slice(0, 1400)), 20.0, before.room)
+    assert again.room is before.room
+    fresh = ColumnSums(regressor, samples.take(slice(0, 1400)), 20.0, None)
+    pairs = zip(again.normal_matrices(regressor, PARTS[:1]), fresh.normal_matrices(regressor, PARTS[:1]), strict=True)
+    assert all(np.array_equal(one, other) for ours, theirs in pairs for one, other in zip(ours, theirs, strict=True))
+    assert column_sums.ROWS_AT_ONCE < 1400  # several blocks of the kernel were made
