@@ -37,7 +37,7 @@ class Part(NamedTuple):
 
 
 class _Friction(NamedTuple):
-    """For each joint the numbers of friction's columns among its own; their values, torque behind the filter, torque."""
+    """For each joint the numbers of friction's columns among its own; values, smooth torque, torque."""
 
     numbers: list[NDArray[np.intp]]
     values: list[Array]
