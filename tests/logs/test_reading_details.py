@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,16 +13,20 @@ from closeness import SAME_ALGEBRA, assert_close
 from mindyn.logs.bag_table import _parts
 from mindyn.logs.cdr import decode_joint_state
 from mindyn.logs.cleaning import Cleaner
-from mindyn.logs.conditioning import Conditioning
+from mindyn.logs.conditioning import Conditioning, edge_rows, motion_cutoff, torque_cutoff
 from mindyn.logs.delay import DelayScan, joint_delay_notes
 from mindyn.logs.draft import toml_value
-from mindyn.logs.draft_names import _width
+from mindyn.logs.draft_names import _width, is_measured
 from mindyn.logs.drafting import _lerobot_names
 from mindyn.logs.filters import edge_s, lowpass
 from mindyn.logs.findings import LogError
 from mindyn.logs.log import log_of_arrays
+from mindyn.logs.mat_file import read_mat
+from mindyn.logs.motion import conditioned_motion
+from mindyn.logs.parquet_table import _Footer
+from mindyn.logs.periods import _changes
 from mindyn.logs.samples import Samples
-from mindyn.logs.text_table import split_line
+from mindyn.logs.text_table import TextTable, split_line
 
 
 def test_parts_of_a_bag_follow_their_numbers(tmp_path):
@@ -157,3 +162,78 @@ def test_torques_out_of_step_with_each_other_are_named():
     short = samples.take(slice(0, 20))
     few = DelayScan(short, lambda rows: [short.qdd[rows, :1], short.qdd[rows, 1:]])
     assert joint_delay_notes(few, 0.0) == []
+
+
+def test_footers_of_parquet_files_are_read_in_either_form_of_their_fields():
+    """Thrift's compact protocol: a field's number as a step from the one before, or in full where the step is 0."""
+    assert _Footer(bytes([0x15, 0x02, 0x05, 0x28, 0x04, 0x15, 0x03, 0x00])).struct() == {1: 1, 20: 2, 21: -2}
+    long_list = bytes([0x19, 0xF5, 0x10, *[0x06] * 16, 0x00])
+    assert _Footer(long_list).struct() == {1: [3] * 16}
+    inner = bytes([0x1C, 0x35, 0x0A, 0x00, 0x11, 0x18, 0x03, 0x61, 0x62, 0x63, 0x15, 0x80, 0x01, 0x00])
+    assert _Footer(inner).struct() == {1: {3: 5}, 2: True, 3: None, 4: 64}
+
+
+def test_columns_of_one_name_are_refused(tmp_path):
+    (tmp_path / "run.csv").write_text("t,q1,q1\n0,1,2\n1,2,3\n")
+    with pytest.raises(LogError, match="more than one column named q1"):
+        TextTable(tmp_path / "run.csv")
+
+
+@pytest.mark.parametrize("version", ["4", "5"])
+def test_files_of_matlab_are_read_in_either_version(tmp_path, version):
+    from scipy.io import savemat
+
+    given = {"q": np.arange(12.0).reshape(4, 3), "t": np.arange(4.0)[:, None]}
+    savemat(tmp_path / "run.mat", given, format=version)
+    found = read_mat(tmp_path / "run.mat")
+    assert (found["q"] == given["q"]).all()
+    assert (found["t"] == given["t"][:, 0]).all()
+
+
+def test_a_last_word_d_or_c_says_desired_or_commanded():
+    assert is_measured(("q",))
+    assert is_measured(("d",))
+    assert is_measured(("tau", "j"))
+    for words in (("q", "d"), ("tau", "j", "d"), ("q", "c")):
+        assert not is_measured(words)
+
+
+@pytest.mark.parametrize("method", ["central", "savitzky-golay", "spline"])
+def test_every_way_to_differentiate_gives_the_rates_of_a_sine(method):
+    t = np.arange(1000) / 200
+    q = np.sin(3 * t)[:, None]
+    log = log_of_arrays(("a",), t, q, q, 7 * q, 9 * q)
+    c = Conditioning(rate_hz=200.0, position_cutoff_hz=20.0, differentiation=method, edge_s=0.1)
+    inner = slice(200, 800)
+    made = conditioned_motion(log, c)
+    assert_close(made.q[inner], q[inner], 1e-3)
+    assert_close(made.qd[inner, 0], 3 * np.cos(3 * t)[inner], 0.01)
+    assert_close(made.qdd[inner, 0], -9 * np.sin(3 * t)[inner], 0.02)
+    measured = conditioned_motion(log, replace(c, velocity="measured"))
+    assert_close(measured.qd[inner], 7 * q[inner], 1e-3)
+    assert_close(measured.qdd[inner, 0], 21 * np.cos(3 * t)[inner], 0.01)
+    assert_close(conditioned_motion(log, replace(c, acceleration="measured")).qdd[inner], 9 * q[inner], 1e-3)
+
+
+def test_a_cut_off_stays_below_what_fewer_rows_can_show():
+    c = Conditioning(rate_hz=1000.0, position_cutoff_hz=100.0, torque_cutoff_hz=30.0, edge_s=0.1)
+    assert (motion_cutoff(c), torque_cutoff(c)) == (100.0, 30.0)
+    fewer = replace(c, decimation=5)
+    assert (motion_cutoff(fewer), torque_cutoff(fewer)) == (80.0, 30.0)
+    assert motion_cutoff(replace(fewer, position_cutoff_hz=None)) == 80.0
+    assert torque_cutoff(replace(fewer, torque_cutoff_hz=None)) == 80.0
+    assert motion_cutoff(replace(c, decimation=2)) == 100.0
+    assert edge_rows(c) == 100
+
+
+def test_motions_one_after_another_and_in_step():
+    x = np.random.default_rng(0).normal(size=(20, 2))
+    y = np.vstack([np.random.default_rng(1).normal(size=(7, 2)), x[:15] + 0.1])
+    change, deviation = _changes(x, y)
+    for lag, found, spread in zip(range(-19, 22), change, deviation, strict=True):
+        first, last = max(0, -lag), min(20, len(y) - lag)
+        own, other = x[first:last], y[first + lag : last + lag]
+        assert_close(found, np.sqrt(((other - own) ** 2).mean(axis=0)).max(), 1e-9)
+        if last - first > 1:
+            assert_close(spread, own.std(axis=0).max(), 1e-9)
+    assert int(np.argmin(change[5:-5])) + 5 - 19 == 7

@@ -1,0 +1,148 @@
+"""Conditions on the parameters of links, at values whose answer is known by hand; how a prior is chosen."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from closeness import ORACLE, SAME_ALGEBRA, assert_close
+from small_arms import planar_arm
+
+from mindyn.algebra.inertia import phi_about_origin, pseudo_inertia
+from mindyn.feasibility.mending import MARGIN, _default_eps
+from mindyn.feasibility.physical_space import INSIDE, ROOMY, space_of
+from mindyn.feasibility.prior_weight import _distinct, _plainest, choose_prior
+from mindyn.regression.regressor import Regressor, with_estimated_drives
+
+
+@pytest.fixture(scope="module")
+def space():
+    return space_of(Regressor(with_estimated_drives(planar_arm([0.5]))))
+
+
+def solid(space, **drives):
+    """Two balls of 2 kg and 3 kg, and drive parameters by their labels."""
+    x = np.zeros(space.size)
+    for i, mass in enumerate((2.0, 3.0)):
+        x[space.link(i)] = phi_about_origin(mass, np.array([0.2, 0.0, 0.0]), 0.01 * np.eye(3))
+    for label, value in drives.items():
+        x[space.labels.index(label)] = value
+    return x
+
+
+def test_masses_and_links_lie_where_they_are_said_to(space):
+    x = solid(space)
+    assert x[space.masses].tolist() == [2.0, 3.0]
+    for i in range(2):
+        assert space.labels[space.link(i).start] == f"m{i + 1}"
+        assert space.link(i).stop - space.link(i).start == 10
+    assert space.length == 0.5
+
+
+def test_the_worst_of_all_conditions_is_told(space):
+    x = solid(space, Im1=0.1, Im2=0.2, fv1=0.3, fc2=0.4)
+    scaled = np.diag([2.0, 2.0, 2.0, 1.0])  # lengths in units of 0.5 m
+    least = min(np.linalg.eigvalsh(scaled @ pseudo_inertia(x[space.link(i)]) @ scaled)[0] for i in range(2))
+    assert_close(space.thinnest(x), least, ORACLE)
+    assert space.worst(x) == 0.0  # the frictions that are zero
+    assert space.worst(solid(space, fc2=-0.7)) == -0.7
+    flat = solid(space)
+    flat[space.link(1)][4:] = 0.0
+    assert space.worst(flat) == space.thinnest(flat) < 0
+
+
+def test_values_are_brought_inside_and_no_further(space):
+    x = solid(space, Im1=0.1, fc1=0.2, fv1=0.0)
+    assert_close(space.inside(x), x, ORACLE)
+    rod = solid(space, fc1=-0.2)
+    rod[space.link(1)] = phi_about_origin(3.0, np.zeros(3), np.diag([0.0, 0.1, 0.1]))
+    found = space.inside(rod)
+    assert space.thinnest(found) > 0
+    assert found[space.labels.index("fc1")] == 0.0
+    assert_close(found[space.link(0)], rod[space.link(0)], ORACLE)
+    assert_close(found[space.link(1)], rod[space.link(1)], 10 * INSIDE)
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+def test_cones_hold_what_is_physical_whatever_the_units(space, scaled):
+    units = space.units if scaled else None
+    rows = space.cone_rows(units)
+    assert [one.kind for one in rows] == ["semidefinite", "semidefinite", "nonnegative"]
+    x = solid(space, Im1=0.1, Im2=0.2, fv1=0.3, fc2=0.4)
+    v = x / space.units if scaled else x
+    for i, one in enumerate(rows[:2]):
+        values = one.matrix @ v + one.offset
+        D = np.diag([2.0, 2.0, 2.0, 1.0]) if scaled else np.eye(4)
+        P = D @ pseudo_inertia(x[space.link(i)]) @ D
+        assert_close(np.linalg.norm(values), np.linalg.norm(P), ORACLE)
+    last = rows[2].matrix @ v
+    assert (last >= 0).all()
+    bad = solid(space, Im1=-0.1)
+    assert (rows[2].matrix @ (bad / space.units if scaled else bad)).min() < 0
+
+
+def test_a_light_link_has_no_wide_mass(space):
+    rows = space.compact_rows()
+    assert (rows.matrix @ solid(space) > 0).all()
+    far = solid(space)
+    far[space.link(1)] = phi_about_origin(3.0, np.zeros(3), 1e3 * np.eye(3))
+    assert (rows.matrix @ far > 0).tolist() == [True, False]
+    believed = [None, phi_about_origin(3.0, np.zeros(3), 1e3 * np.eye(3))]
+    assert (space.compact_rows(believed).matrix @ far > 0).all()  # unless that is what is believed
+    radius = np.sqrt(far[space.link(1)][[4, 6, 9]].sum() / 2 / 3.0)
+    wider = far.copy()
+    wider[space.link(1)] = phi_about_origin(3.0, np.zeros(3), 1.01 * ROOMY**2 * 1e3 * np.eye(3))
+    assert radius > space.reach
+    assert not (space.compact_rows(believed).matrix @ wider > 0).all()
+
+
+def test_the_usual_margin_is_a_part_of_the_least_inertia_that_there_is():
+    M = np.array([np.diag([4.0, 0.5, 0.0]), np.diag([2.0, 0.7, 0.0]), np.diag([3.0, -0.6, 0.0])])
+    assert_close(_default_eps(M), MARGIN * 0.6, SAME_ALGEBRA)
+
+
+class Model:
+    """A problem of which each model's errors are known: rotor matters, friction does not."""
+
+    def __init__(self, out=()):
+        self.out = tuple(out)
+        self.space = SimpleNamespace(matrix=np.eye(1))
+
+    @property
+    def zero(self):
+        return tuple({"rotor": 0, "friction": 1}[kind] for kind in sorted(self.out))
+
+    def without(self, kinds):
+        return Model(kinds)
+
+    def solve(self, information, weights, weight):  # noqa: ARG002
+        return np.array([(3.0 if "rotor" in self.out else 1.0) + abs(np.log10(weight) + 2)])
+
+
+class Fold:
+    """Squared residuals of ten rows, one fold a little worse than the other."""
+
+    joint_names, names, columns, factors = ("j",), ("p",), (np.arange(1),), (np.eye(2),)
+
+    def __init__(self, more):
+        self.more, self.counts = more, (10,)
+
+    def residuals(self, beta):
+        return np.array([10 * beta[0] + self.more])
+
+
+def test_the_plainest_model_within_the_spread_is_taken(monkeypatch):
+    monkeypatch.setattr("mindyn.feasibility.prior_weight.combined", lambda parts: parts[0])
+    folds, weights = [Fold(0.0), Fold(0.1)], np.ones(1)
+    assert _distinct(Model()) == [("rotor", "friction"), ("friction",), ("rotor",), ()]
+    tried = []
+    taken = _plainest(Model(), folds, weights, [(("rotor",), 1e-2), (("friction",), 1e-2), ((), 1e-2)], tried)
+    assert taken == 1
+    assert [one["without"] for one in tried] == [["rotor"], ["friction"], []]
+    found = choose_prior(Model(), folds, weights, None, kinds=True)
+    assert (found.weight, found.without) == (pytest.approx(1e-2), ("friction",))
+    assert choose_prior(Model(), folds, weights, None, kinds=False).without == ()
+    given = choose_prior(Model(), folds, weights, 0.3, kinds=True)
+    assert (given.weight, given.without) == (0.3, ("friction",))
+    assert choose_prior(Model(), folds, weights, 0.3, kinds=False).tried == ()
