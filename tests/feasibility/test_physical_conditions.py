@@ -62,6 +62,9 @@ def test_values_are_brought_inside_and_no_further(space):
     assert found[space.labels.index("fc1")] == 0.0
     assert_close(found[space.link(0)], rod[space.link(0)], ORACLE)
     assert_close(found[space.link(1)], rod[space.link(1)], 10 * INSIDE)
+    heavy = solid(space)
+    heavy[space.link(1)] = phi_about_origin(3000.0, np.zeros(3), np.diag([0.0, 0.1, 0.1]))
+    assert_close(space.thinnest(space.inside(heavy)), 3000 * INSIDE, 1e-3)  # of the largest eigenvalue, its mass
 
 
 @pytest.mark.parametrize("scaled", [False, True])

@@ -12,6 +12,8 @@ from closeness import ORACLE, SAME_ALGEBRA, assert_close, assert_negligible
 
 from mindyn.errors import InputError, MindynError
 from mindyn.estimators.estimate import load_estimate
+from mindyn.estimators.loads import payload_of_runs
+from mindyn.feasibility import worst_configurations
 from mindyn.feasibility.configurations import spread_configurations
 from mindyn.feasibility.conic import matrix_of_triangle, triangle
 from mindyn.feasibility.consistent import MOST_OF, NAMED, _most_weighty
@@ -129,3 +131,19 @@ def test_a_load_hangs_on_the_link_that_is_named(estimate):
     robot = load_robot("planar2")
     with pytest.raises(InputError, match="two runs"):
         payload(robot, None, link="link1")
+
+    with pytest.raises(MindynError, match="gripper"):
+        payload_of_runs(robot, None, None, link="gripper")
+
+
+def test_descents_begin_at_the_lowest_of_each_part(monkeypatch):
+    monkeypatch.setattr(worst_configurations, "_together", lambda *given: given[-1])
+    monkeypatch.setattr(worst_configurations, "_to_the_end", lambda *given: given[-1])
+    monkeypatch.setattr(worst_configurations, "extremes_at", lambda *given: SimpleNamespace(q=given[-1]))
+    rng = np.random.default_rng(3)
+    least = rng.normal(size=10 * worst_configurations.STARTS + 3)
+    q = np.arange(float(len(least)))[:, None]
+    begun = worst_configurations.descended(None, None, None, q, least).q[:, 0].astype(int)
+    for part, start in enumerate(begun):
+        own = np.arange(part, len(least), worst_configurations.STARTS)
+        assert start == own[np.argmin(least[own])]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from mindyn.logs.conditioning import Conditioning, edge_rows, motion_cutoff, tor
 from mindyn.logs.delay import DelayScan, joint_delay_notes
 from mindyn.logs.draft import toml_value
 from mindyn.logs.draft_names import _width, is_measured
-from mindyn.logs.drafting import _lerobot_names
+from mindyn.logs.drafting import _lerobot_names, draft_of
 from mindyn.logs.filters import edge_s, lowpass
 from mindyn.logs.findings import LogError
 from mindyn.logs.log import log_of_arrays
@@ -25,8 +26,10 @@ from mindyn.logs.mat_file import read_mat
 from mindyn.logs.motion import conditioned_motion
 from mindyn.logs.parquet_table import _Footer
 from mindyn.logs.periods import _changes
+from mindyn.logs.places import place_of
 from mindyn.logs.samples import Samples
 from mindyn.logs.text_table import TextTable, split_line
+from mindyn.robots.loading import load_robot
 
 
 def test_parts_of_a_bag_follow_their_numbers(tmp_path):
@@ -237,3 +240,36 @@ def test_motions_one_after_another_and_in_step():
         if last - first > 1:
             assert_close(spread, own.std(axis=0).max(), 1e-9)
     assert int(np.argmin(change[5:-5])) + 5 - 19 == 7
+
+
+def test_places_are_paths_unless_they_are_urls():
+    assert place_of("runs/run.csv") == Path("runs/run.csv")
+    assert place_of(Path("runs/run.csv")) == Path("runs/run.csv")
+    assert place_of("file:///runs/run.csv") == Path("/runs/run.csv")
+    with pytest.raises(LogError, match="was a URL before it was made a Path"):
+        place_of(Path("s3://bucket/run.parquet"))
+
+
+def drafted(folder, columns):
+    rows = zip(*columns.values(), strict=True)
+    text = "\n".join([",".join(columns), *(",".join(f"{value:.9g}" for value in row) for row in rows)])
+    (folder / "run.csv").write_text(text + "\n")
+    return {one.key: one for one in draft_of(folder / "run.csv", load_robot("planar2")).beliefs}
+
+
+def test_of_a_draft_only_what_is_known_is_stated(tmp_path):
+    t = np.arange(400) / 100
+    q = {f"pos_{k}": np.sin((k + 1) * t) for k in (1, 2)}
+    v = {f"vel_{k}": (k + 1) * np.cos((k + 1) * t) for k in (1, 2)}
+    tau = {f"torque_{k}": np.cos(k * t) for k in (1, 2)}
+    timeless = drafted(tmp_path, {**q, **v, **tau})
+    assert timeless["units.velocity"].value == "?"
+    assert "definition of the format" not in timeless["units.position"].evidence
+    timed = drafted(tmp_path, {"time": t, **q, **v, **tau})
+    assert timed["units.velocity"].value == "rad/s"
+    slow = drafted(tmp_path, {"time": t, **q, **{name: np.rad2deg(one) for name, one in v.items()}, **tau})
+    assert slow["units.velocity"].value == "deg/s"
+    named = drafted(tmp_path, {**q, **{f"vel_deg_s_{k}": one for k, one in enumerate(v.values(), 1)}, **tau})
+    assert named["units.velocity"].value == "deg/s"
+    other = drafted(tmp_path, {"time": t, **q, **{name: one[::-1] ** 2 for name, one in v.items()}, **tau})
+    assert "columns.velocity" not in other
