@@ -10,7 +10,9 @@ from closeness import ORACLE, SAME_ALGEBRA, assert_close
 from small_arms import planar_arm
 
 from mindyn.algebra.inertia import phi_about_origin, pseudo_inertia
+from mindyn.feasibility.consistent import judge_values
 from mindyn.feasibility.mending import MARGIN, _default_eps
+from mindyn.feasibility.nearest import relative_metric
 from mindyn.feasibility.physical_space import INSIDE, ROOMY, space_of
 from mindyn.feasibility.prior_weight import _distinct, _plainest, choose_prior
 from mindyn.regression.regressor import Regressor, with_estimated_drives
@@ -149,3 +151,16 @@ def test_the_plainest_model_within_the_spread_is_taken(monkeypatch):
     given = choose_prior(Model(), folds, weights, 0.3, kinds=True)
     assert (given.weight, given.without) == (0.3, ("friction",))
     assert choose_prior(Model(), folds, weights, 0.3, kinds=False).tried == ()
+
+
+def test_how_far_consistent_values_are_is_a_mean_over_all_values(space):
+    beta = space.matrix @ solid(space, Im1=0.1, Im2=0.1, fv1=0.3, fv2=0.3, fc1=0.4, fc2=0.4)
+    assert judge_values(space, beta).holds is True
+    wrong = beta.copy()
+    wrong[space.names.index("fc1")] = -0.4
+    answer = judge_values(space, wrong)
+    assert answer.holds is False
+    assert answer.witness["contradicting"] == ["fc1"]
+    nearest = np.array(list(answer.witness["nearest"].values()))
+    moved = relative_metric(space, wrong) @ (nearest - wrong)
+    assert_close(answer.witness["distance"], np.sqrt(np.mean(moved**2)), 1e-5)
