@@ -24,16 +24,18 @@ import importlib.util
 import json
 import os
 import pkgutil
+import re
 import resource
 import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from types import CodeType, FunctionType
+from typing import Any
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src"
@@ -364,26 +366,46 @@ def mapped() -> tuple[dict[str, float], dict[str, dict[int, set[str]]]]:
     return seconds, lines
 
 
+@cache
+def imported_by(file: str) -> frozenset[str]:
+    """Modules of the package that a test file names in its imports."""
+    return frozenset(re.findall(r"^from (mindyn[.\w]*) import", (ROOT / file).read_text(), re.MULTILINE))
+
+
 def nearest(told: dict[int, set[str]], line: int) -> set[str]:
     """Tests of a line, or of the one before it that has some: statements of several lines, and lines that are new."""
     return next((told[k] for k in range(line, max(0, line - NEAR), -1) if told.get(k)), set())
 
 
-def tests_for(mutant: Mutant, seconds: dict[str, float], lines: dict[str, dict[int, set[str]]]) -> list[str]:
-    """The quickest tests that run the line: of test files named like the module, then of several others.
+def quickest_for(
+    mutant: Mutant,
+    seconds: dict[str, float],
+    lines: dict[str, dict[int, set[str]]],
+    tried: Collection[str] = (),
+) -> list[str]:
+    """The quickest tests that run the line: of test files that import the module or are named like it, then of others.
 
-    Of lines that run on import, those of the whole file.
+    Of lines that run on import: tests that run any line of the file, or whose file imports it.
+
+    tried  tests that it has survived
     """
     told = lines.get(mutant.file, {})
+    module = ".".join(Path(mutant.file).with_suffix("").parts[1:])
     tests = nearest(told, mutant.line) if mutant.in_function else set().union(*told.values())
-    about = Path(mutant.file).stem
-    waiting = sorted(tests, key=lambda one: (about not in one.partition("::")[0], seconds[one], one))
+    if not mutant.in_function:
+        tests = tests | {test for test in seconds if module in imported_by(test.partition("::")[0])}
+
+    def of_module(test: str) -> bool:
+        file = test.partition("::")[0]
+        return module in imported_by(file) or Path(mutant.file).stem in file
+
+    waiting = sorted(tests - set(tried), key=lambda one: (not of_module(one), seconds[one], one))
     of_file: Counter[str] = Counter()
     first, rest = [], []
     for test in waiting:
         of_file[test.partition("::")[0]] += 1
-        of_module = about in test.partition("::")[0]
-        (first if of_module or of_file[test.partition("::")[0]] <= MOST_OF_FILE else rest).append(test)
+        near = of_file[test.partition("::")[0]] <= MOST_OF_FILE * (3 if of_module(test) else 1)
+        (first if near else rest).append(test)
     chosen, spent = [], 0.0
     for test in [*first, *rest]:
         if not chosen or (len(chosen) < MOST_TESTS and spent + seconds[test] <= MOST_SECONDS):
@@ -392,19 +414,49 @@ def tests_for(mutant: Mutant, seconds: dict[str, float], lines: dict[str, dict[i
     return sorted(chosen, key=lambda one: (seconds[one], one))
 
 
-def outcome(mutant: Mutant, tests: list[str], processor_s: float) -> str:
+class Collected:
+    """A session of pytest that has collected the tests of some files, and runs some of them in forked processes."""
+
+    def __init__(self, files: list[str]) -> None:
+        self.files = files
+
+    def __call__(self, work: Callable[[Collected], None]) -> None:
+        """Collects, then does the work."""
+        import pytest
+
+        self.work = work
+        pytest.main(["-q", "-x", "-p", "no:xdist", "-p", "no:cacheprovider", *self.files], plugins=[self])
+
+    def pytest_runtestloop(self, session: Any) -> bool:
+        """In place of running all tests."""
+        self.items = {item.nodeid: item for item in session.items}
+        self.work(self)
+        return True
+
+    def run(self, tests: list[str]) -> int:
+        """1 as soon as one of the tests fails; called in a forked process."""
+        from _pytest.runner import runtestprotocol
+
+        items = [self.items[test] for test in tests]
+        for item, after in zip(items, [*items[1:], None], strict=True):
+            if any(report.failed for report in runtestprotocol(item, log=False, nextitem=after)):
+                return 1
+        return 0
+
+
+def outcome(mutant: Mutant, tests: list[str], processor_s: float, collected: Collected | None) -> str:
     """What the tests say in a forked process: "caught", "late" or "survived"."""
     path = ROOT / mutant.file
 
     def meet() -> int:
+        code = broken(mutant)
+        if collected is not None:
+            replace_code(path, code)
+            return collected.run(tests)
         import pytest
 
-        code = broken(mutant)
-        if mutant.in_function:
-            replace_code(path, code)
-        else:
-            name = ".".join(path.relative_to(SOURCE).with_suffix("").parts)
-            sys.meta_path.insert(0, BrokenModule(name, path, code))
+        name = ".".join(path.relative_to(SOURCE).with_suffix("").parts)
+        sys.meta_path.insert(0, BrokenModule(name, path, code))
         return int(pytest.main(["-q", "-x", "-p", "no:xdist", "-p", "no:cacheprovider", *tests]))
 
     code = in_fork(meet, processor_s)
@@ -413,7 +465,7 @@ def outcome(mutant: Mutant, tests: list[str], processor_s: float) -> str:
     return "survived" if code == 0 else "caught"
 
 
-def known_outcomes() -> dict[str, dict[str, str]]:
+def known_outcomes() -> dict[str, dict[str, Any]]:
     """Of earlier runs; of a mutant met more than once, the last."""
     record = BUILD / "outcomes.jsonl"
     read = map(json.loads, record.read_text().splitlines()) if record.exists() else ()
@@ -421,29 +473,45 @@ def known_outcomes() -> dict[str, dict[str, str]]:
 
 
 def run(count: int, seed: int, layers: list[str], again: bool) -> None:
-    """Sample mutants and write what became of each; those on import first, before anything is imported."""
+    """Sample mutants and write what became of each: those in functions by a process that imports everything."""
     import_outside()
     os.chdir(ROOT)
     known = known_outcomes()
     seconds, lines = mapped()
     files = [path for layer in layers for path in sorted((SOURCE / "mindyn" / layer).glob("*.py"))]
     chosen = sample_of([mutant for path in files for mutant in mutants_of(path)], count, seed)
-    chosen.sort(key=lambda one: one.in_function)
     (BUILD / "sample.json").write_text(json.dumps([one.key for one in chosen]))
-    imported = False
-    for number, mutant in enumerate(chosen, 1):
-        before = known.get(mutant.key)
-        if before and (before["outcome"] in ("caught", "late") or not again):
-            continue
-        if mutant.in_function and not imported:
-            import_everything()
-            imported = True
-        tests = tests_for(mutant, seconds, lines)
-        result = outcome(mutant, tests, 10 + 4 * sum(seconds[test] for test in tests)) if tests else "not run"
+    waiting = [one for one in chosen if again and known.get(one.key, {}).get("outcome") in ("survived", "not run")]
+    waiting += [one for one in chosen if one.key not in known]
+    choices = {one.key: quickest_for(one, seconds, lines, known.get(one.key, {}).get("tests", ())) for one in waiting}
+    child = os.fork()
+    if child == 0:
+        import_everything()
+        inner = [one for one in waiting if one.in_function]
+        files = sorted({test.partition("::")[0] for one in inner for test in choices[one.key]})
+        Collected(files)(lambda collected: meet(inner, choices, seconds, collected))
+        os._exit(0)
+    os.waitpid(child, 0)
+    meet([one for one in waiting if not one.in_function], choices, seconds, None)
+
+
+def meet(
+    mutants: list[Mutant], choices: dict[str, list[str]], seconds: dict[str, float], collected: Collected | None
+) -> None:
+    """Breaks one thing after the other and writes down what became of it."""
+    known = known_outcomes()
+    for number, mutant in enumerate(mutants, 1):
+        survived, tests = known.get(mutant.key, {}).get("tests", []), choices[mutant.key]
+        if collected is not None:
+            tests = [test for test in tests if test in collected.items]
+        allowed_s = 10 + 4 * sum(seconds[test] for test in tests)
+        result = outcome(mutant, tests, allowed_s, collected) if tests else "survived" if survived else "not run"
         with (BUILD / "outcomes.jsonl").open("a") as file:
-            file.write(json.dumps({"key": mutant.key, **asdict(mutant), "outcome": result, "tests": tests}) + "\n")
+            tried = [*survived, *tests]
+            file.write(json.dumps({"key": mutant.key, **asdict(mutant), "outcome": result, "tests": tried}) + "\n")
         shown = f"{mutant.file}:{mutant.line}  {mutant.before}  ->  {mutant.after}"
-        print(f"{number}/{len(chosen)} {result:9} {shown}", flush=True)
+        sys.stderr.write(f"{number}/{len(mutants)} {result:9} {shown}\n")
+        sys.stderr.flush()
 
 
 def listed() -> None:

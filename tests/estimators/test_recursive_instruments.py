@@ -13,6 +13,7 @@ from mindyn import RecursiveInstruments
 from mindyn.errors import InputError
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.estimators.model_acceleration import model_acceleration
+from mindyn.estimators.recursive import SIGNALS
 
 
 @pytest.fixture(scope="module")
@@ -112,3 +113,13 @@ def test_forgetting_widens_the_covariance(case):
     samples, model = case
     all_of_it, lately = (taken_in(samples, model, forgetting=one).covariance for one in (1.0, 0.98))
     assert (np.diag(lately) > np.diag(all_of_it)).mean() > 0.9
+
+
+@pytest.mark.parametrize(("signal", "name"), list(enumerate(("q", "qd", "qdd", "tau"))))
+def test_a_value_that_is_no_number_is_named_by_signal_and_joint(case, signal, name):
+    samples, model = case
+    rows = [array[0].copy() for array in (samples.q, samples.qd, samples.qdd, samples.tau)]
+    rows[signal][1] = np.nan
+    with pytest.raises(InputError, match=f"{SIGNALS[signal]} of joint {samples.joint_names[1]!r} is not finite"):
+        RecursiveInstruments(model).update(*rows)
+    assert SIGNALS[signal] == name

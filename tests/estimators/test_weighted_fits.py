@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,12 +12,19 @@ from closeness import ORACLE, SAME_ALGEBRA, assert_close
 from scipy.linalg import eigh
 
 from mindyn.errors import InputError
+from mindyn.estimators.covariance import colouring_of
 from mindyn.estimators.estimate import load_estimate
 from mindyn.estimators.estimate_columns import columns_of
 from mindyn.estimators.least_squares import LeastSquares, _variances
+from mindyn.estimators.output_error import _Search
+from mindyn.estimators.step_by_step import _residuals
 from mindyn.estimators.total_least_squares import total_least_squares
-from mindyn.regression.information import Information, solve
+from mindyn.feasibility.constrained_fit import FitProblem
+from mindyn.logs.samples import Samples
+from mindyn.regression.information import Information, null_space, solve
+from mindyn.regression.regressor import Regressor
 from mindyn.regression.triangles import Triangle, triangle_of
+from mindyn.robots.loading import load_robot
 
 
 def information_of(*joints):
@@ -125,3 +133,155 @@ def test_what_is_untold_or_left_out_has_no_deviation_in_the_table():
     for name in ("deviation", "low", "high"):
         assert [one is None for one in table[name]] == [True, True] + [False] * (len(found.names) - 2)
     assert_close(table["deviation"][2:], found.deviations[2:], SAME_ALGEBRA)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_weights_are_iterated_until_they_are_those_of_the_residuals(seed):
+    rng, beta = np.random.default_rng(seed), np.array([1.0, -2.0, 0.5])
+    joints = [noisy(rng, beta, [0, 1], 30, 0.05), noisy(rng, beta, [1, 2], 40, 3.0), noisy(rng, beta, [0, 2], 25, 0.5)]
+    data = information_of(*joints)
+    fitted = LeastSquares(weights="joint")._weighted(data)
+    assert_close(fitted.weights * fitted.variances, np.ones(3), 1e-4)
+    stub = SimpleNamespace(
+        solve=lambda information, weights, _: solve(*information.stacked(weights)).beta,
+        space=SimpleNamespace(matrix=np.eye(3)),
+    )
+    x, weights = FitProblem.reweighted(stub, data, np.array([1.0, 1.0, 1.0]), 0.0)
+    left = data.residuals(x) / np.array(data.counts)
+    assert_close(weights * left, np.ones(3), 0.05)
+
+
+@dataclass(frozen=True)
+class Widths:
+    """A problem whose compact links miss `missed` times what wide ones do."""
+
+    missed: float
+    compact: bool = True
+
+    @property
+    def space(self):
+        return SimpleNamespace(matrix=np.eye(1))
+
+    def solve(self, information, weights, prior_weight):  # noqa: ARG002
+        return np.array([self.missed if self.compact else 1.0])
+
+    def as_wide_as_told(self):
+        data = SimpleNamespace(residuals=lambda beta: beta)
+        return FitProblem.as_wide_as_told(self, data, np.ones(1), 0.0)
+
+
+def test_links_are_wide_only_where_compact_ones_fit_worse():
+    assert Widths(1.05).as_wide_as_told().compact
+    assert not Widths(1.2).as_wide_as_told().compact
+
+
+def test_data_of_one_direction_leave_the_others_open():
+    rng = np.random.default_rng(5)
+    one = np.outer(rng.normal(size=20), [1.0, 2.0, -3.0])
+    assert null_space(one).shape == (3, 2)
+    assert null_space(one + 1e-13 * rng.normal(size=one.shape)).shape == (3, 2)
+    assert null_space(np.array([[1.0, 1.0], [2.0, 2.0]])).shape == (2, 1)
+
+
+def test_residuals_of_steps_are_measured_less_predicted():
+    groups = [
+        SimpleNamespace(row=1, A=np.array([[1.0, 0.0], [0.0, 2.0]]), z=np.array([3.0, 4.0])),
+        SimpleNamespace(row=1, A=np.array([[1.0, 1.0]]), z=np.array([3.0])),
+    ]
+    (found,) = _residuals(SimpleNamespace(joint_names=("a", "b")), groups, np.array([2.0, 1.0]))
+    assert (found.joint, found.rows) == ("b", 3)
+    assert_close(found.rms, np.sqrt((1.0 + 4.0 + 0.0) / 3), SAME_ALGEBRA)
+    assert_close(found.rms_torque, np.sqrt((9.0 + 16.0 + 9.0) / 3), SAME_ALGEBRA)
+
+
+def test_residuals_that_vanish_have_no_memory():
+    regressor = Regressor(load_robot("planar2"))
+    rng = np.random.default_rng(6)
+    q, qd, qdd = rng.normal(size=(3, 200, 2))
+    still = Samples(regressor.joint_names, q, qd, qdd, np.zeros((200, 2)), 100.0, np.zeros(200, dtype=np.int64))
+    nothing = colouring_of(regressor, np.zeros(regressor.count), still, None, 1)
+    assert nothing.neighbours == (0.0, 0.0)
+    assert all(a.tolist() == [1.0] for a in nothing.coefficients)
+    walk = np.zeros((200, 2))
+    for k in range(1, 200):
+        walk[k] = 0.9 * walk[k - 1] + rng.normal(size=2)
+    lasting = colouring_of(regressor, np.zeros(regressor.count), replace(still, tau=walk), None, 1)
+    for neighbour, e in zip(lasting.neighbours, walk.T, strict=True):
+        assert_close(neighbour, e[1:] @ e[:-1] / (e @ e), SAME_ALGEBRA)
+
+
+def search(**fields):
+    """A search for parameters by output error, of which only some things are known."""
+    made = object.__new__(_Search)
+    for name, value in fields.items():
+        setattr(made, name, value)
+    return made
+
+
+def test_only_usable_rows_are_compared_in_a_simulated_loop():
+    q = np.arange(6.0).reshape(3, 2)
+    usable = np.array([[True, False], [True, True], [False, True]])
+    plain = SimpleNamespace(compare="torque", jacobian="exact")
+    motions = SimpleNamespace(tau=np.zeros((1, 3, 2)), q=np.zeros((1, 3, 2)), stable=np.array([True]))
+    for given, expected in ((None, [0 + 4 + 16, 1 + 9 + 25]), (usable, [0 + 4, 9 + 25])):
+        samples = SimpleNamespace(q=q, tau=q, usable=given)
+        one = search(_samples=samples, _settings=plain, _motion=motions)
+        assert_close(one._cost(motions, np.array([1.0, 10.0])), [expected[0] + 10 * expected[1]], SAME_ALGEBRA)
+
+
+def test_sensitivities_that_run_away_are_refused():
+    loop = SimpleNamespace(sensitivities=lambda *_: SimpleNamespace(tau=np.full((3, 2, 1), np.nan), q=None))
+    motions = SimpleNamespace(tau=np.zeros((1, 3, 2)))
+    one = search(
+        _samples=SimpleNamespace(q=np.zeros((3, 2)), tau=np.ones((3, 2)), usable=None),
+        _settings=SimpleNamespace(compare="torque", jacobian="exact"),
+        _motion=motions,
+        _replay=SimpleNamespace(loop=loop, start=()),
+        beta=np.zeros(1),
+        count=4,
+    )
+    with pytest.raises(InputError, match="candidate of step 5 run away"):
+        one._linearised()
+
+
+@pytest.mark.parametrize(
+    ("pivot", "indefinite", "said"),
+    [(0.1, 0, None), (0.1, 2, "2 candidates on the way had an indefinite"), (-0.1, 2, "of the estimate is indefinite")],
+)
+def test_what_happened_on_the_way_is_told(pivot, indefinite, said):
+    one = search(
+        _samples=SimpleNamespace(q=np.ones((3, 2)), tau=np.ones((3, 2)), usable=None),
+        _settings=SimpleNamespace(compare="torque"),
+        _motion=SimpleNamespace(tau=np.full((1, 3, 2), 0.9), pivots=np.array([pivot])),
+        _regressor=SimpleNamespace(count=7),
+        **{"count": 3, "settled": True, "lost": 0, "indefinite": indefinite},
+    )
+    status = one._status(SimpleNamespace(untold=()))
+    assert "7 parameters, 3 Gauss-Newton steps: the simulated loop misses 10 % of the torque" in status
+    assert ("indefinite" in status) == (said is not None)
+    assert said is None or said in status
+
+
+def test_a_search_counts_its_steps():
+    """A quadratic whose minimum one step reaches: one step is taken, and one that finds nothing better."""
+
+    def cost(motions, weights):  # noqa: ARG001
+        return np.array([float(one @ one) for one in motions.beta])
+
+    made = search(beta=np.array([2.0]), _motion=SimpleNamespace(beta=np.array([[2.0]])), count=0, lost=0, indefinite=0)
+    made._linearised = lambda: SimpleNamespace(beta=-made.beta, covariance=np.eye(1), joint_weights=np.ones(1))
+    made._cost = cost
+
+    def run(candidates):
+        count = len(candidates)
+        motion = SimpleNamespace(beta=candidates, stable=np.full(count, True), pivots=np.ones(count))
+        motion.only = lambda k: SimpleNamespace(beta=candidates[k : k + 1], stable=[True], pivots=[1.0])
+        return motion
+
+    made._replay = SimpleNamespace(run=run)
+    assert made.step() in (True, False)
+    assert made.count == 1
+    assert made.beta[0] == 0.0
+    assert not made.step()
+    assert made.count == 2
+    assert made.settled

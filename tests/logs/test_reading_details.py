@@ -14,7 +14,9 @@ from closeness import SAME_ALGEBRA, assert_close
 from mindyn.logs.bag_table import _parts
 from mindyn.logs.cdr import decode_joint_state
 from mindyn.logs.cleaning import Cleaner
+from mindyn.logs.columns import _column_names
 from mindyn.logs.conditioning import Conditioning, edge_rows, motion_cutoff, torque_cutoff
+from mindyn.logs.conversion import _scales
 from mindyn.logs.delay import DelayScan, joint_delay_notes
 from mindyn.logs.draft import toml_value
 from mindyn.logs.draft_names import _width, is_measured
@@ -25,9 +27,12 @@ from mindyn.logs.log import log_of_arrays
 from mindyn.logs.mat_file import read_mat
 from mindyn.logs.motion import conditioned_motion
 from mindyn.logs.parquet_table import _Footer
-from mindyn.logs.periods import _changes
+from mindyn.logs.periods import _changes, motion_timeline
 from mindyn.logs.places import place_of
+from mindyn.logs.resolving import uniform_stretches
 from mindyn.logs.samples import Samples
+from mindyn.logs.statement import Statement
+from mindyn.logs.tables import numbers_of
 from mindyn.logs.text_table import TextTable, split_line
 from mindyn.robots.loading import load_robot
 
@@ -271,5 +276,57 @@ def test_of_a_draft_only_what_is_known_is_stated(tmp_path):
     assert slow["units.velocity"].value == "deg/s"
     named = drafted(tmp_path, {**q, **{f"vel_deg_s_{k}": one for k, one in enumerate(v.values(), 1)}, **tau})
     assert named["units.velocity"].value == "deg/s"
+    tiny = {name: 0.01 * one for name, one in q.items()}  # radians or degrees
+    unknown = drafted(tmp_path, {"time": t, **tiny, **{f"acc_{k}": one for k, one in enumerate(v.values(), 1)}, **tau})
+    assert unknown["units.position"].value == unknown["units.acceleration"].value == "?"
+    known = drafted(tmp_path, {"time": t, **q, **{f"acc_{k}": one for k, one in enumerate(v.values(), 1)}, **tau})
+    assert known["units.acceleration"].value == "rad/s^2"
     other = drafted(tmp_path, {"time": t, **q, **{name: one[::-1] ** 2 for name, one in v.items()}, **tau})
     assert "columns.velocity" not in other
+
+
+def test_as_many_columns_as_joints_are_listed():
+    robot = load_robot("planar2")
+    assert _column_names("torque", ["a", "b"], None, robot) == ("a", "b")
+    for wrong in (["a"], ["a", "b", "c"]):
+        with pytest.raises(LogError, match=f"lists {len(wrong)} columns, but the robot has 2 joints"):
+            _column_names("torque", wrong, None, robot)
+
+
+def test_currents_become_torques_by_their_gains():
+    robot = load_robot("planar2")
+    mixed = {"joint1": "mA", "joint2": "N m"}
+    said = Statement(units={"position": "deg", "torque": mixed}, current_gains=(12.0, 5.0))
+    assert_close(_scales("torque", said, robot), [12e-3, 1.0], SAME_ALGEBRA)
+    assert_close(_scales("position", said, robot), [np.pi / 180] * 2, SAME_ALGEBRA)
+    with pytest.raises(LogError, match="no gains are stated"):
+        _scales("torque", Statement(units={"torque": "A"}), robot)
+
+
+def test_whole_numbers_stay_whole_and_others_are_of_full_length():
+    stamps = np.array([2**62 + 1], dtype=np.int64)
+    assert numbers_of(stamps, "t", "run")[0] == 2**62 + 1
+    for short in (np.float32, np.bool_):
+        assert numbers_of(np.ones(2, dtype=short), "q", "run").dtype == np.float64
+    with pytest.raises(LogError, match="holds <U1, not numbers"):
+        numbers_of(np.array(["a"]), "q", "run")
+
+
+def test_stretches_end_where_stamps_are_far_apart():
+    t = np.concatenate([np.arange(50), np.arange(60, 90)]) / 100
+    log = log_of_arrays(("a",), t, t[:, None], t[:, None])
+    c = Conditioning(rate_hz=100.0, stamps="uniform", longest_gap_rows=2.5)
+    assert [len(one) for one in uniform_stretches(c, [log])] == [50, 30]
+    assert [len(one) for one in uniform_stretches(replace(c, longest_gap_rows=20.0), [log])] == [80]
+
+
+def test_a_motion_that_does_not_repeat_has_its_times_for_places():
+    t = 7.0 + np.arange(900) / 30
+    q = np.column_stack([np.sin(0.02 * (t - 7) ** 2), (t - 7) / 30])
+    line = motion_timeline([t], [q])
+    assert line.period_s is None
+    assert_close(line.times[0], t - 7.0, 1e-3)
+    two = motion_timeline([t, t], [q, -q[::-1] + 0.3 * np.cos(q)])
+    assert two.times[1][0] > two.times[0][0]
+    again = motion_timeline([t, t + 100], [q, q])
+    assert_close(again.times[1], again.times[0], 1e-3)
