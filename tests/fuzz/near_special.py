@@ -156,6 +156,8 @@ def checked(case: Case, *, thorough: bool = True, compiled: bool = False) -> Fin
     s = truth.states
     expected = truth.torques(s.q, s.qd, s.qdd)
     tau = _each(model.casadi("inverse_dynamics"), s.q, s.qd, s.qdd)[..., 0]
+    if not truth.error(tau, expected) <= PROMISED:  # doubles lose digits in Pinocchio too: then 60 of them decide
+        expected = np.array([digits.torques(robot, *one) for one in zip(s.q, s.qd, s.qdd, strict=True)])
     found.errors["inverse_dynamics"] = truth.error(tau, expected)
     found.errors["60 digits"] = truth.error(tau[0], digits.torques(robot, s.q[0], s.qd[0], s.qdd[0]), truth.size[0])
     equations = {"inertia_matrix": _matrix, "regressor": _regressor, "forward_dynamics": _forward}
