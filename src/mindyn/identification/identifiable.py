@@ -19,6 +19,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from mindyn.algebra.parts import surely_positive
 from mindyn.algebra.values import Array
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.estimate_parts import Identifiability
@@ -52,11 +53,8 @@ SHIFTS_S: Final = (-0.06, -0.04, 0.04, 0.06)
 """s by which the torque of one joint is tried to be late; soft joints and friction look up to 25 ms late too."""
 LATE_S: Final = 0.02
 LATE: Final = 1.3
-"""How many times the product over joints of mean squared residuals falls where one is late ..."""
-SURE: Final = 2.0
-"""... and by how many standard deviations, told from `PARTS` of the log, rows fit better on average [Vuong 1989]: in
-a log of few rows, or of motion that hardly changes, a shift fits better by chance."""
-PARTS: Final = 20
+"""How many times the product over joints of mean squared residuals falls where one is late, and surely so: in a log of
+few rows, or of motion that hardly changes, a shift fits better by chance."""
 RUBBED: Final = 0.5
 """Share of the variance of a joint's torque that friction makes, from which on it is not asked: friction gives way
 before it turns over, which looks up to 60 ms late in sound logs of measured wrists."""
@@ -271,8 +269,7 @@ def _late(found: Estimate, smooth: SmoothRows) -> Iterator[tuple[str, str]]:
 def surely_less(left: Fitted, stay: Fitted) -> bool:
     """Whether the squares of `left` are less than those of `stay` in most parts of the log."""
     rows = ((stay[0] - left[0]) / (0.5 * (stay[1] + left[1]) + 1e-300)).sum(axis=1)
-    means = np.array([part.mean() for part in np.array_split(rows, min(PARTS, len(rows)))])
-    return bool(means.mean() > SURE * means.std(ddof=1) / np.sqrt(len(means)))
+    return surely_positive(rows)
 
 
 def _uncertainty(found: Estimate, samples: Samples, smooth: SmoothRows) -> float:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
+from mindyn.algebra.parts import surely_positive
 from mindyn.algebra.values import Array
 from mindyn.logs.conditioning import Conditioning, number
 from mindyn.logs.interpolation import SHIFT_REACH, delayed_at
@@ -29,6 +30,9 @@ BINOMIAL: Final = np.array([1, 4, 6, 4, 1]) / 16
 NOTICEABLE: Final = 0.5
 """A delay is reported when it lowers the unexplained torque to less than this part; without a model, slow motions in
 step are explained to 0.74 by a wrong one."""
+
+SURE_OF_MANY: Final = 4.0
+"""Standard deviations by which one joint's own delay must explain more, the best of dozens of shifts of every joint."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,10 +99,23 @@ class DelayScan:
         """The delay of one joint's torque by itself."""
         return self._least(lambda seconds: self._share(joint, seconds))
 
-    def _share(self, joint: int, seconds: float) -> float:
+    def surely(self, joint: int, seconds: float) -> bool:
+        """Whether a delay of a joint's torque explains more of it in most parts of the logs."""
+        stay, moved = (self._residuals(joint, one) for one in (0.0, seconds))
+        return surely_positive(stay**2 - moved**2, SURE_OF_MANY)
+
+    def _residuals(self, joint: int, seconds: float) -> Array:
+        torque, U = self._moved(joint, seconds)
+        return torque - U @ (U.T @ torque)
+
+    def _moved(self, joint: int, seconds: float) -> tuple[Array, Array]:
+        """The torque of the rows some seconds later, and the basis of their columns."""
         rows, U = self._parts[joint]
         # A torque logged later is a torque to be moved earlier: a negative delay.
-        torque = delayed_at(self._torque[:, joint], -seconds * self.samples.rate_hz, rows)
+        return delayed_at(self._torque[:, joint], -seconds * self.samples.rate_hz, rows), U
+
+    def _share(self, joint: int, seconds: float) -> float:
+        torque, U = self._moved(joint, seconds)
         centred = float(((torque - torque.mean()) ** 2).sum())
         if not centred > 0:
             return 1.0
@@ -123,8 +140,12 @@ def joint_delay_notes(scan: DelayScan, common_s: float) -> list[str]:
     """
     names = scan.samples.joint_names
     found = [scan.best_of(joint) for joint in range(len(names))] if scan.is_enough else []
-    shown = [one.unexplained < NOTICEABLE * one.unexplained_without for one in found]
-    apart = [ok and abs(one.seconds) * scan.samples.rate_hz > 1 for ok, one in zip(shown, found, strict=True)]
+    apart = [
+        one.unexplained < NOTICEABLE * one.unexplained_without
+        and abs(one.seconds) * scan.samples.rate_hz > 1
+        and scan.surely(joint, one.seconds)
+        for joint, one in enumerate(found)
+    ]
     if not any(apart):
         return []
     told = [
