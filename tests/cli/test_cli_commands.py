@@ -263,7 +263,7 @@ def test_counts_of_a_parallelogram_are_those_of_its_kernels():
             made.additions,
         )
     assert "in the primary joints" in ended.err
-    assert "other formulations are of open chains, and left out" in ended.err
+    assert "other formulations are for open chains and are left out" in ended.err
 
 
 def completed(line: str, folder: Path) -> list[str]:

@@ -213,7 +213,7 @@ def test_the_end_of_a_log_is_held_out(logs, fixed):
     assert said["parameters"]["value"] == alone.beta.tolist()
     assert said["validation"] == mindyn.validate(alone, log.between(1800, 2400)).to_dict()
     for more, words in (
-        ((1.0,), "is not a part"),
+        ((1.0,), "is no share of a log"),
         ((0.2, "--stream"), "exclude"),
         ((0.2, "--validate", "x"), "exclude"),
     ):
