@@ -35,6 +35,7 @@ class JointReach:
         """From the robot; `ranges` (joint -> lower, upper) go before its limits."""
         stated = dict(ranges or {})
         for name in stated:
+            robot.joint_index(name)
             if name not in robot.primary_names:
                 raise unknown_name("primary joint", name, robot.primary_names)
         joints = robot.primary_joints

@@ -40,7 +40,7 @@ def html_plot(design: MotionDesign, meshes: Meshes | None = None) -> str:
     motion = [run.derivative(t, order) for order in range(3)]
     sections = [
         _summary(design),
-        *([] if design.robot.has_dependents else [_robot(design, meshes)]),
+        _robot(design, meshes),
         _joints(design, t, motion),
         *_clearance(design, t, motion[0]),
         _limits(design),

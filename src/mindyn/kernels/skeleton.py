@@ -9,6 +9,8 @@ import numpy as np
 
 from mindyn.algebra.poses import Pose
 from mindyn.algebra.values import Array
+from mindyn.equations.loop_closure import closure_of
+from mindyn.equations.loop_constraints import open_tree
 from mindyn.kernels.model import Model, compile_model
 from mindyn.pages.decimation import Packed, packed_levels
 from mindyn.robots.meshes import LinkMesh, Meshes
@@ -29,6 +31,7 @@ class SkeletonData:
     solids  polylines of what stands around
     meshes  what links look like, each in its frame
     places  for each pose the first three rows of the root's pose and of every moving link's, where there are meshes
+    names   of the joints
     """
 
     points: int
@@ -45,6 +48,7 @@ class SkeletonData:
     solids: tuple[tuple[tuple[float, ...], ...], ...] = ()
     meshes: tuple[LinkMesh, ...] = ()
     places: Packed | None = None
+    names: tuple[str, ...] = ()
 
 
 def skeleton_along(
@@ -56,15 +60,22 @@ def skeleton_along(
     solids: Sequence[Sequence[Sequence[float]]] = (),
     meshes: Meshes | None = None,
 ) -> SkeletonData:
-    """The drawing of a robot without dependent joints at positions q (P, n).
+    """The drawing of a robot at positions q (P, n), closed where it has loops.
 
     torques  (P, n) parts of the greatest torque of every joint
+
+    q and torques of a robot with dependent joints are of its primary ones.
     """
-    links = _link_poses(compile_model(robot), q)
+    if robot.has_dependents:
+        primary = [robot.joint_index(name) for name in robot.primary_names]
+        q = closure_of(robot).along(np.ascontiguousarray(q))
+        torques = None if torques is None else _at_joints(torques, primary, robot.joint_count)
+    links = _link_poses(compile_model(open_tree(robot)), q)
     joints = [links[robot.parents[i] + 1] @ _matrix(joint.origin) for i, joint in enumerate(robot.joints)]
     axes = [pose[:, :3, :3] @ joint.axis for pose, joint in zip(joints, robot.joints, strict=True)]
     tips = [links[robot.link_index(frame.link) + 1] @ _matrix(frame.pose) for frame in robot.frames]
-    points = np.stack([pose[:, :3, 3] for pose in (*links, *joints, *tips)], axis=1)
+    pins = [links[robot.link_index(link) + 1] @ _matrix(pose) for link, pose in _loop_ends(robot)]
+    points = np.stack([pose[:, :3, 3] for pose in (*links, *joints, *tips, *pins)], axis=1)
     frames = np.concatenate([points, np.stack(axes, axis=1)], axis=1).reshape(len(q), -1)
     shares = () if torques is None else tuple(tuple(round(float(part), 2) for part in row) for row in torques)
     return SkeletonData(
@@ -76,13 +87,25 @@ def skeleton_along(
         tuple(round(float(t), 3) for t in times),
         tuple(map(float, robot.gravity)),
         float(np.abs(points).max()) or 1.0,
-        points.shape[1] - 1 if tips else len(links) - 1,
+        points.shape[1] - len(pins) - 1 if tips else len(links) - 1,
         shares,
         ground,
         tuple(tuple(tuple(map(float, point)) for point in line) for line in solids),
         () if meshes is None else meshes.parts,
         packed_levels(np.stack(links, axis=1)[:, :, :3].ravel()) if meshes is not None and meshes.parts else None,
+        robot.joint_names,
     )
+
+
+def _at_joints(values: Array, joints: Sequence[int], count: int) -> Array:
+    whole = np.zeros((len(values), count))
+    whole[:, list(joints)] = values
+    return whole
+
+
+def _loop_ends(robot: Robot) -> list[tuple[str, Pose]]:
+    """Both ends of every loop: they coincide where it is closed."""
+    return [end for one in robot.loops for end in ((one.first, one.first_pose), (one.second, one.second_pose))]
 
 
 def _link_poses(model: Model, q: Array) -> list[Array]:
@@ -102,8 +125,12 @@ def _paths(robot: Robot) -> tuple[tuple[int, ...], ...]:
     n = robot.joint_count
     first = n + 1
     tips = {robot.link_index(frame.link): 2 * n + 1 + k for k, frame in enumerate(robot.frames)}
-    paths: list[tuple[int, ...]] = [(0, *(first + i for i, parent in enumerate(robot.parents) if parent < 0))]
+    pins: dict[int, list[int]] = {}
+    for k, (link, _) in enumerate(_loop_ends(robot), 2 * n + 1 + len(robot.frames)):
+        pins.setdefault(robot.link_index(link), []).append(k)
+    hanging = [first + i for i, parent in enumerate(robot.parents) if parent < 0]
+    paths: list[tuple[int, ...]] = [(0, *hanging, *pins.get(-1, ()))]
     for i, children in enumerate(robot.children):
         ends = [first + child for child in children] or [tips[i]] if children or i in tips else []
-        paths.append((first + i, i + 1, *ends))
+        paths.append((first + i, i + 1, *ends, *pins.get(i, ())))
     return tuple(paths)

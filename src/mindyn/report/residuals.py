@@ -124,7 +124,7 @@ def robot_section(data: ReportData) -> Section | None:
     if drawn is None:
         return None
     caption = (
-        f"{data.robot}: {plural(len(data.joints), 'joint')}, numbered from the root. Short bars are joint axes, the "
+        f"{data.robot}: {plural(len(drawn.names), 'joint')}, numbered from the root. Short bars are joint axes, the "
         "arrow is gravity; the more of its greatest torque a joint has, the darker it is. Drag to turn, or use the "
         "arrow keys; + and − zoom."
     )
@@ -134,7 +134,7 @@ def robot_section(data: ReportData) -> Section | None:
         )
     area = tag("div", {"class": "area", "data-label": f"Kinematic skeleton of {data.robot}"})
     view = tag("figure", {"class": "robot", "id": "robot-view"}, area, tag("figcaption", {}, caption))
-    names = tag("ol", {"class": "joints"}, [tag("li", {}, joint.name) for joint in data.joints])
+    names = tag("ol", {"class": "joints"}, [tag("li", {}, name) for name in drawn.names])
     skeleton = {name: getattr(drawn, name) for name in drawn.__dataclass_fields__}
     return Section("robot", "The robot", markup([classed("div", "drawing", view, names)]), {"skeleton": skeleton})
 

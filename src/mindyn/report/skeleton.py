@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
+from mindyn.equations.loop_closure import closure_of
 from mindyn.kernels.skeleton import SkeletonData, skeleton_along
 from mindyn.report.evidence import Evidence
 from mindyn.robots.meshes import Meshes
@@ -18,19 +19,25 @@ POSES: Final = 200
 
 
 def skeleton(robot: Robot, evidence: Sequence[Evidence], meshes: Meshes | None = None) -> SkeletonData | None:
-    """The drawing; a robot with loops has none, since its logs state the motion of some joints alone."""
-    if robot.has_dependents:
-        return None
+    """The drawing, loops closed."""
     return skeleton_along(robot, *_poses(robot, evidence), _torques(evidence), meshes=meshes)
 
 
 def _poses(robot: Robot, evidence: Sequence[Evidence]) -> tuple[Array, Array]:
-    """Evenly spaced rows of the first log, or the pose with every joint at zero."""
+    """Evenly spaced rows of the first log, or the pose at rest."""
     if not evidence:
-        return np.zeros((1, robot.joint_count)), np.zeros(1)
+        return _at_rest(robot)[None], np.zeros(1)
     made = evidence[0].prediction
     rows = _rows(len(made.time))
     return made.samples.q[rows], made.time[rows] - made.time[0]
+
+
+def _at_rest(robot: Robot) -> Array:
+    """(n,) primary joints at zero, or where loops are known to be closed."""
+    if not robot.loops:
+        return np.zeros(len(robot.primary_names))
+    closure = closure_of(robot)
+    return np.asarray(closure.home[list(closure.primary)])
 
 
 def _torques(evidence: Sequence[Evidence]) -> Array | None:
