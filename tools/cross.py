@@ -27,7 +27,7 @@ NEON = Machine("aarch64-unknown-linux-gnu", "cortex-a72", "", 128)
 MACHINES = {
     "Linux x86-64 with AVX-512": Machine("x86_64-unknown-linux-gnu", "skylake-avx512", "", 512),
     "Linux x86-64 with AVX2": Machine("x86_64-unknown-linux-gnu", "haswell", "", 256),
-    "Linux x86-64 without FMA": Machine("x86_64-unknown-linux-gnu", "x86-64", "", 128),
+    "Linux x86-64 without FMA": Machine("x86_64-unknown-linux-gnu", "x86-64", "", 128, fused=False),
     "Linux aarch64": NEON,
     "macOS arm64": Machine("arm64-apple-macosx12.0.0", "apple-m1", "", 128),
     "macOS x86-64": Machine("x86_64-apple-macosx12.0.0", "haswell", "", 256),
@@ -78,7 +78,7 @@ int main(int count, char **text)
 
 def emitted(kernel: Kernel, machine: Machine) -> bytes:
     """A kernel's object for a machine."""
-    layout = Layout(Format(64, machine.lanes(64)), (), (), True)
+    layout = Layout(Format(64, machine.lanes(64), machine.fused), (), (), True)
     return native.assemble(emit(kernel.program, layout), machine)
 
 

@@ -2,27 +2,50 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import casadi as ca
 import fit_sincos
 import mpmath as mp
 import numpy as np
 import pytest
 
+from mindyn.kernels import cache, native
+from mindyn.kernels import kernel as kernel_module
 from mindyn.kernels.kernel import Kernel
-from mindyn.kernels.sincos import TABLES, TWO_OVER_PI
+from mindyn.kernels.machine import Machine, host
+from mindyn.kernels.sincos import EXACT_PARTS, TABLES, TWO_OVER_PI
 from mindyn.kernels.sincos_beyond import TWO_OVER_PI_BITS
 
 ULP_LIMIT = 2.0
 DTYPES = [np.float64, np.float32]
 
 
-@pytest.fixture(scope="module", params=DTYPES, ids=["float64", "float32"])
+@pytest.fixture(
+    scope="module",
+    params=[(dtype, fused) for fused in (True, False) for dtype in DTYPES],
+    ids=["float64", "float32", "float64 without FMA", "float32 without FMA"],
+)
 def sincos(request):
     """A function of an array of angles: their type, sines and cosines."""
+    dtype, fused = request.param
+    with pytest.MonkeyPatch.context() as patch:
+        if not fused:
+            if "x86_64" not in host().triple:
+                pytest.skip("kernels without FMA are those of x86-64")
+            plain = Machine(host().triple, "x86-64", "", 128, fused=False)
+            for module in (kernel_module, native, cache):
+                patch.setattr(module, "host", lambda: plain)
+            cache._surroundings.cache_clear()
+        yield from _evaluated(dtype)
+    cache._surroundings.cache_clear()
+
+
+def _evaluated(dtype):
     x = ca.SX.sym("x")
     function = ca.Function("sincos", [x], [ca.vertcat(ca.sin(x), ca.cos(x))], ["x"], ["y"])
-    kernel = Kernel(function, dtype=request.param, check_finite=False)
-    return request.param, lambda angles: kernel(np.asarray(angles, request.param)[:, None]).T
+    kernel = Kernel(function, dtype=dtype, check_finite=False)
+    yield dtype, lambda angles: kernel(np.asarray(angles, dtype)[:, None]).T
 
 
 def worst_ulp(dtype, angles, sines, cosines) -> float:
@@ -111,6 +134,13 @@ def test_half_pi_is_split_without_loss(bits, dtype):
             assert dtype(float(rest)) == part
             rest -= mp.mpf(part)
         assert float(2 / mp.pi) == TWO_OVER_PI
+
+
+def test_products_with_the_parts_for_cpus_without_fma_are_exact():
+    for part in EXACT_PARTS[:-1]:
+        assert float(Fraction(part) * 65535) == Fraction(part) * 65535
+    with mp.workdps(80):
+        assert abs(sum(map(mp.mpf, EXACT_PARTS)) - mp.pi / 2) < mp.mpf(2) ** -140
 
 
 def test_the_bits_of_two_over_pi():

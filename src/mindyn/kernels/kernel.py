@@ -129,7 +129,7 @@ class Kernel:
         """Machine code for `width` samples at a time; compiled, or loaded from the cache, once."""
         with self._lock:
             if width not in self._code:
-                form = Format(self.dtype.itemsize * 8, width)
+                form = Format(self.dtype.itemsize * 8, width, host().fused)
                 layout = Layout(form, self._shared, self._compact, self.check_finite)
                 key = ("kernel", self.program.digest, repr(layout))
                 self._code[width] = native.load(

@@ -10,12 +10,15 @@ from llvmlite import binding
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A target for LLVM; `register_bits` is the width of its widest useful vector register."""
+    """A target for LLVM; `register_bits` is the width of its widest useful vector register, `fused` whether it has
+    fused multiply-add (x86 before 2013 and small ones since have not).
+    """
 
     triple: str
     cpu: str
     features: str
     register_bits: int
+    fused: bool = True
 
     def lanes(self, bits: int) -> int:
         """Samples of `bits`-bit numbers per register."""
@@ -29,9 +32,8 @@ def host() -> Machine:
     binding.initialize_native_asmprinter()
     features = binding.get_host_cpu_features()
     register_bits = 512 if _has_avx512(features) else 256 if features.get("avx2") else 128
-    return Machine(
-        _object_triple(binding.get_process_triple()), binding.get_host_cpu_name(), features.flatten(), register_bits
-    )
+    triple, cpu = _object_triple(binding.get_process_triple()), binding.get_host_cpu_name()
+    return Machine(triple, cpu, features.flatten(), register_bits, features.get("fma", True))
 
 
 def _object_triple(triple: str) -> str:

@@ -2,13 +2,15 @@
 
 x = k pi/2 + r, |r| <= pi/4, in three fused steps (Cody & Waite): with pi/2 = P1 + P2 + P3, P1 and P2 rounded to the
 format, x - k P1 is exact for |x| <= 1e5 (the last bit of P1 is 2^-52, and k P1 cancels all of x above 1), so only the
-last steps round. sin r and cos r are minimax polynomials in z = r^2, derived by `tests/kernels/fit_sincos.py`.
+last steps round. Without fused steps, k (17 bits) is multiplied by parts of 36 bits, exactly; float32 is reduced in
+float64. sin r and cos r are minimax polynomials in z = r^2, derived by `tests/kernels/fit_sincos.py`.
 The sign of zero is not kept: sin(-0) is +0.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 from mindyn.kernels.vectors import Body
 
@@ -51,23 +53,48 @@ TABLES = {
 TWO_OVER_PI = 0.6366197723675814
 
 
+def _head(value: float) -> float:
+    """The first 36 bits of `value`: times an integer of 17 bits it is a double."""
+    mantissa, exponent = math.frexp(value)
+    return math.ldexp(math.trunc(mantissa * 2.0**36), exponent - 36)
+
+
+_P1, _P2, _P3 = TABLES[64].half_pi
+EXACT_PARTS = _head(_P1), _P1 - _head(_P1), _head(_P2), _P2 - _head(_P2) + _P3
+"""pi/2 in parts of at most 36 bits, but for the last."""
+
+
 def emit_sincos(body: Body, x: str) -> tuple[str, str]:
     """sin(x) and cos(x) of a vector whose lanes are all in range; lanes out of range get garbage, never a trap."""
     table, form = TABLES[body.form.bits], body.form
-    rounded = body.fma(x, form.splat(TWO_OVER_PI), form.splat(table.round_number))
+    rounded = body.multiply_add(x, form.splat(TWO_OVER_PI), form.splat(table.round_number))
     k = body.let(f"fsub {form.vector} {rounded}, {form.splat(table.round_number)}")
-    r = x
-    for part in table.half_pi:
-        r = body.fma(k, form.splat(-part), r)
+    r = _emit_remainder(body, x, k)
     return emit_reduced(body, r, body.as_integers(rounded))
+
+
+def _emit_remainder(body: Body, x: str, k: str) -> str:
+    """X - k pi/2 for integers k of at most 17 bits."""
+    form = body.form
+    if form.fused:
+        r = x
+        for part in TABLES[form.bits].half_pi:
+            r = body.fma(k, form.splat(-part), r)
+        return r
+    wide = replace(form, bits=64)
+    r, k = (body.let(f"fpext {form.vector} {one} to {wide.vector}") if form.bits == 32 else one for one in (x, k))
+    for part in EXACT_PARTS:
+        product = body.let(f"fmul {wide.vector} {k}, {wide.splat(part)}")
+        r = body.let(f"fsub {wide.vector} {r}, {product}")
+    return body.let(f"fptrunc {wide.vector} {r} to {form.vector}") if form.bits == 32 else r
 
 
 def emit_reduced(body: Body, r: str, k: str) -> tuple[str, str]:
     """sin and cos of r + k pi/2 for |r| <= pi/4 and integers k."""
     table, form = TABLES[body.form.bits], body.form
     z = body.let(f"fmul {form.vector} {r}, {r}")
-    sine = body.fma(body.let(f"fmul {form.vector} {r}, {z}"), _horner(body, table.sine, z), r)
-    cosine = body.fma(z, _horner(body, table.cosine, z), form.splat(1.0))
+    sine = body.multiply_add(body.let(f"fmul {form.vector} {r}, {z}"), _horner(body, table.sine, z), r)
+    cosine = body.multiply_add(z, _horner(body, table.cosine, z), form.splat(1.0))
     return _rotate_quadrants(body, k, sine, cosine)
 
 
@@ -79,7 +106,7 @@ def emit_out_of_range(body: Body, x: str) -> str:
 def _horner(body: Body, coefficients: tuple[float, ...], z: str) -> str:
     total = body.form.splat(coefficients[-1])
     for coefficient in coefficients[-2::-1]:
-        total = body.fma(total, z, body.form.splat(coefficient))
+        total = body.multiply_add(total, z, body.form.splat(coefficient))
     return total
 
 

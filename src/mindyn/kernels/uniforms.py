@@ -5,6 +5,8 @@ Blocks read these numbers as broadcast memory operands, which cost no register: 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from mindyn.kernels.block import table_entry
 from mindyn.kernels.layout import Layout
 from mindyn.kernels.operations import emit_operation
@@ -12,12 +14,12 @@ from mindyn.kernels.program import Op, Program
 from mindyn.kernels.schedule import Schedule
 from mindyn.kernels.sincos import emit_checked
 from mindyn.kernels.transpose import load_columns
-from mindyn.kernels.vectors import Body, Format
+from mindyn.kernels.vectors import Body
 
 
 def prologue(program: Program, layout: Layout, plan: Schedule) -> str:
     """`@prologue(table, uniforms)`: fills the uniform slots and reports the status of the shared inputs."""
-    body = Body(Format(layout.form.bits, 1))
+    body = Body(replace(layout.form, width=1))
     allocations: list[str] = []
     inputs = {
         number: _load_all(body, table_entry(body, 2 * number, "ptr"), program.inputs[number].size)

@@ -15,10 +15,14 @@ ignores the sign of zero. Not `reassoc` or `arcp` (they change results beyond 1e
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """Floating point numbers of `bits` (64 or 32) bits, `width` samples per value; width 1 is plain scalar code."""
+    """Floating point numbers of `bits` (64 or 32) bits, `width` samples per value; width 1 is plain scalar code.
+
+    fused  the CPU has a fused multiply-add
+    """
 
     bits: int
     width: int
+    fused: bool = True
 
     @property
     def bytes(self) -> int:
@@ -115,8 +119,12 @@ class Body:
         return self.let(f"{operation} {FLAGS} {self.form.vector} {a}, {b}")
 
     def fma(self, a: str, b: str, c: str) -> str:
-        """a * b + c with one rounding, wherever it runs: `sincos` needs its exactness."""
+        """a * b + c with one rounding, wherever it runs; slow on a CPU that has no such instruction."""
         return self.intrinsic("fma", a, b, c)
+
+    def multiply_add(self, a: str, b: str, c: str) -> str:
+        """a * b + c with one rounding where the CPU has that, with two where it has not."""
+        return self.intrinsic("fmuladd", a, b, c)
 
     def intrinsic(self, name: str, *operands: str) -> str:
         """llvm.`name` of vectors."""
