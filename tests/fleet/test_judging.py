@@ -7,6 +7,7 @@ import pytest
 
 from mindyn.fleet.causes import Cause, Causes, Evidence
 from mindyn.fleet.judging import differences
+from mindyn.fleet.spread import variance
 
 WEIGHT_NM, INERTIA, VISCOUS, COULOMB, NOISE_NM = 30.0, 1.0, 2.0, 3.0, 1.0
 ROBOTS, LOGS, ROWS = 24, 8, 400
@@ -78,3 +79,12 @@ def test_causes_that_small_motions_cannot_tell_apart_are_named_together():
 def test_healthy_fleets_raise_no_alarm():
     """One fleet in a hundred may: two in fifteen have a probability of 1 %."""
     assert sum(bool(differences(CAUSES, fleet(seed, {}))) for seed in range(7200, 7215)) < 2
+
+
+def test_variances_take_no_notice_of_exceptions():
+    values = 3 + 2 * np.random.default_rng(0).normal(size=(4000, 2))
+    assert variance(values) == pytest.approx(values.var(axis=0), rel=0.02)
+    spoiled = values.copy()
+    spoiled[::10] += 1000
+    assert variance(spoiled) == pytest.approx(values.var(axis=0), rel=0.25)
+    assert variance(np.array([1.0, 1.0, 1.0, 5.0])) == 0

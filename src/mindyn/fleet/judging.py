@@ -19,15 +19,14 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
-from scipy import special, stats
+from scipy import stats
 
 from mindyn.algebra.values import Array
 from mindyn.fleet.causes import Cause, Causes, Evidence
+from mindyn.fleet.spread import FEWEST_ROBOTS, Fleet, Size, fleet_of, variance
 
 FAMILY_ERROR: Final = 0.01
 """Probability that a run names anything that is not so."""
-FEWEST_ROBOTS: Final = 5
-"""Robots among which one can be called an exception."""
 FEWEST_LOGS: Final = 3
 SHARE: Final = 0.1
 """A second cause explains at least this part of what the first does: a large fault leaves more than directions tell."""
@@ -36,26 +35,8 @@ LEAST_SPREAD: Final = 0.01
 UNDECIDED: Final = 10.0
 """Misfit, in units of noise, by which a cause must be the better one before the others are ruled out: 150 to 1."""
 MOST_CAUSES: Final = 3
-BIWEIGHT: Final = 9.0
-"""Median deviations from which values do not count in a variance [Mosteller & Tukey 1977]."""
-EFFICIENCY: Final = 0.85
-"""Normal values that one value of such a variance is worth; of the median of absolute deviations it would be 0.37."""
-MEDIAN_VARIANCE: Final = np.pi / 2
-"""Variance of the median of many normal values, times their number."""
-TO_SIGMA: Final = 1.4826
-"""From the median of absolute deviations to a standard deviation, for normal values."""
 LEAST_DAYS: Final = 3
 """Different days from which a drift can be told."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Size:
-    """A fitted size, its variance by the jackknife over logs, and the least misfit with its cause."""
-
-    value: float
-    variance: float
-    freedom: int
-    misfit: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,7 +100,7 @@ def differences(causes: Causes, evidence: Mapping[str, Sequence[Evidence]]) -> l
     tests = _tests(causes, evidence)
     own = _own_spread(causes, evidence)
     sizes = {test: {robot: _size(causes, own, logs, [], test) for robot, logs in evidence.items()} for test in tests}
-    fleets = {test: _fleet([one for one in found.values() if one is not None]) for test, found in sizes.items()}
+    fleets = {test: fleet_of([one for one in found.values() if one is not None]) for test, found in sizes.items()}
     count = sum(one is not None for found in sizes.values() for one in found.values())
     named: list[Difference] = []
     for robot, logs in evidence.items():
@@ -139,7 +120,7 @@ def _causes_of_robot(
     logs: Sequence[Evidence],
     causes: Causes,
     own: _Own,
-    fleets: Mapping[Test, _Fleet | None],
+    fleets: Mapping[Test, Fleet | None],
     alone: Mapping[Test, Size | None],
     limit: float,
 ) -> Iterator[Difference]:
@@ -209,7 +190,7 @@ def _own_spread(causes: Causes, evidence: Mapping[str, Sequence[Evidence]]) -> _
         return _Own(nothing, nothing, 1.0)
     values, variances, stated = (np.array(one) for one in zip(*fits, strict=True))
     centre, typical = np.median(values, axis=0), np.median(variances, axis=0)
-    between = np.maximum(_spread(values) - typical, LEAST_SPREAD * typical)
+    between = np.maximum(variance(values) - typical, LEAST_SPREAD * typical)
     unit = float(np.median(variances / stated))
     centres, weights = nothing.copy(), nothing.copy()
     centres[columns], weights[columns] = centre, unit / between
@@ -316,83 +297,3 @@ def _solved(H: Array, s: Array) -> Array | None:
         return np.asarray(np.linalg.solve(H / unit, (s / scale)[:, :, None])[:, :, 0] / scale)
     except np.linalg.LinAlgError:
         return None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Fleet:
-    """How a size is distributed among robots.
-
-    centre          the median
-    between         variance between healthy robots
-    prior, freedom  variance that robots' own variances are moderated towards, and how many logs it is worth
-    robots          number of robots behind `between`
-    """
-
-    centre: float
-    between: float
-    prior: float
-    freedom: float
-    robots: int
-
-    def deviation(self, size: Size) -> tuple[float, float]:
-        """Standard deviation of a robot's size about the centre, and its degrees of freedom."""
-        if np.isinf(self.freedom):
-            within, freedom = self.prior, 1e6
-        else:
-            freedom = self.freedom + size.freedom
-            within = (self.freedom * self.prior + size.freedom * size.variance) / freedom
-        # Welch and Satterthwaite: a sum of variances has the freedom of its parts, by their squares.
-        both = within + self.between
-        parts = within**2 / freedom + self.between**2 / max(1.0, EFFICIENCY * (self.robots - 1))
-        told = both * (1 + MEDIAN_VARIANCE / self.robots)
-        return float(np.sqrt(told)), float(both**2 / parts) if parts > 0 else freedom
-
-
-def _fleet(sizes: Sequence[Size]) -> _Fleet | None:
-    """None where no robot's logs tell the size."""
-    if not sizes:
-        return None
-    values, variances = np.array([one.value for one in sizes]), np.array([one.variance for one in sizes])
-    if len(sizes) < FEWEST_ROBOTS:
-        return _Fleet(0.0, 0.0, 0.0, 0.0, len(sizes))
-    centre, spread = float(np.median(values)), float(_spread(values))
-    prior, freedom = _moderation(variances, np.array([one.freedom for one in sizes], dtype=np.float64))
-    typical = float(np.median(variances)) if not np.isinf(freedom) else prior
-    return _Fleet(centre, max(0.0, spread - typical), prior, freedom, len(sizes))
-
-
-def _spread(values: Array) -> Array:
-    """The variance along the first axis by Tukey's biweight, which takes no notice of what is far away.
-
-    Where half of the values are one, it is zero.
-    """
-    away = values - np.median(values, axis=0)
-    reach = BIWEIGHT * np.median(np.abs(away), axis=0)
-    u = np.square(away / np.where(reach > 0, reach, np.inf))
-    near = np.where(u < 1, 1 - u, 0.0)
-    below = np.sum(np.where(u < 1, (1 - u) * (1 - 5 * u), 0.0), axis=0)
-    return np.where(reach > 0, len(values) * np.sum(away**2 * near**4, axis=0) / below**2, 0.0)
-
-
-def _moderation(variances: Array, freedom: Array) -> tuple[float, float]:
-    """Scale and freedom of the inverse chi-square that robots' variances come from [Smyth 2004, eq. 10], by medians."""
-    half = freedom / 2
-    e = np.log(variances) - special.digamma(half) + np.log(half)
-    middle = float(np.median(e))
-    excess = (TO_SIGMA * float(np.median(np.abs(e - middle)))) ** 2 - float(np.mean(special.polygamma(1, half)))
-    if excess <= 0:
-        return float(np.exp(middle)), float("inf")
-    worth = 2 * _inverse_trigamma(excess)
-    return float(np.exp(middle + special.digamma(worth / 2) - np.log(worth / 2))), worth
-
-
-def _inverse_trigamma(y: float) -> float:
-    """x with trigamma(x) = y, by Newton's steps on 1 / trigamma, which is nearly straight."""
-    x = 0.5 + 1 / y
-    for _ in range(50):
-        tri = float(special.polygamma(1, x))
-        step = tri * (1 - tri / y) / float(special.polygamma(2, x))
-        x += step
-        if abs(step) < 1e-10 * x:
-            break
-    return x

@@ -93,8 +93,8 @@ class StepChecks:
         return f"{told}: look at the logs of {first.test} first, later tests use what it yields."
 
     def table(self) -> str:
-        """Test by test."""
-        rows = [("test", "joint", "simulated", "rms", "of the measured [%]", "explained", "")]
+        """Test by test: simulated less measured, as part of what was measured, and what uncertainty explains of it."""
+        rows = [("test", "joint", "simulated", "rms", "of it [%]", "explained", "")]
         for one in self.checks:
             share = 100 * one.rms / max(one.size, 1e-300)
             numbers = (f"{one.rms:.3g}", f"{share:.3g}", f"{one.explained:.3g}")
