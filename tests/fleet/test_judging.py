@@ -83,7 +83,7 @@ def test_healthy_fleets_raise_no_alarm():
 
 def test_variances_take_no_notice_of_exceptions():
     values = 3 + 2 * np.random.default_rng(0).normal(size=(4000, 2))
-    assert variance(values) == pytest.approx(values.var(axis=0), rel=0.02)
+    assert variance(values) == pytest.approx(values.var(axis=0), rel=0.05)
     spoiled = values.copy()
     spoiled[::10] += 1000
     assert variance(spoiled) == pytest.approx(values.var(axis=0), rel=0.25)
