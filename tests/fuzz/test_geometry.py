@@ -50,6 +50,12 @@ def test_a_joint_that_carries_little_of_large_forces():
     assert not checked(random_case(14425), thorough=False, compiled=True).wrong
 
 
+@pytest.mark.parametrize("formulation", ["kane", "mlc"])
+def test_a_formulation_that_loses_digits_at_some_states_is_refused(formulation):
+    with pytest.raises(RobotError, match="nothing is returned"):
+        mindyn.equation(random_case(16299).robot, "inverse_dynamics", formulation=formulation)
+
+
 def chain_of_twists(alphas, lengths, gravity=(0.0, -9.81, 0.0)) -> Robot:
     """Revolute joints: each axis turned about x by its twist, at its length along x."""
     rng = np.random.default_rng(0)

@@ -21,6 +21,7 @@ from mindyn.equations.newton_euler import inverse_dynamics
 from mindyn.equations.traces import BEYOND_BASE, Needs, Parameters, Request, Trace, start_trace
 from mindyn.errors import InputError, MissingPhysicsError, RobotError, require_choice, unknown_name
 from mindyn.parameters.base import BaseParameters, same_mechanism
+from mindyn.parameters.certificate import STATES
 from mindyn.parameters.structural import structural_base
 from mindyn.robots.robot import Robot
 
@@ -243,6 +244,8 @@ an acceleration to know the load by."""
 
 DYNAMICS = ("inverse_dynamics", "inverse_dynamics_with_tip_wrench", "inverse_dynamics_on_moving_root")
 """Equations that a formulation of inverse dynamics makes."""
+STATES_OF_FORMULATIONS = 32
+"""At which a formulation that was asked for is compared: of nearly degenerate arms some lose digits at a few alone."""
 
 
 def equation(
@@ -283,19 +286,20 @@ def equation(
     inputs = {key: trace[key] for key in entry.inputs} | given
     function = casadi.Function(name, [*inputs.values()], [result], [*inputs], [entry.output])
     if check and name in ANSWERS:
-        _require_right(function, robot, asked)
+        _require_right(function, robot, asked, STATES if formulation is None else STATES_OF_FORMULATIONS)
     return function
 
 
-def _require_right(function: Function, robot: Robot, asked: Request) -> None:
-    """Refuses an equation that deviates from standard parameters."""
+def _require_right(function: Function, robot: Robot, asked: Request, states: int) -> None:
+    """Refuses an equation that deviates from standard parameters at one of so many states."""
     of = EQUATIONS[function.name()].regressor_of
     base = asked.base
     if of == "beta" or (asked.parameters == "base" and not of):
         base = structural_base(robot, drives=asked.drives) if base is None else base
         if base.survivors is None and base.form == "numeric":
             return  # parameters under constraints: right for those that obey them alone
-    deviation = equation_deviation(function, Witness(robot, asked.drives, "input" if of else asked.parameters, base))
+    witness = Witness(robot, asked.drives, "input" if of else asked.parameters, base, states)
+    deviation = equation_deviation(function, witness)
     if deviation.is_wrong:
         hint = 'load with snap=True if the file rounds its angles, or use parameters="standard" and moved=False'
         raise refusal(robot, function.name(), deviation, hint)

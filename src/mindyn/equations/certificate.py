@@ -22,6 +22,7 @@ from mindyn.errors import RobotError
 from mindyn.notation import DRIVE_PARAMETERS, PARAMETERS_PER_LINK
 from mindyn.parameters.base import BaseParameters
 from mindyn.parameters.certificate import (
+    STATES,
     Deviation,
     States,
     own_states,
@@ -43,17 +44,19 @@ class Witness:
 
     parameters  how link parameters enter the equation: "constant", "standard", "input", "base"
     base        the base set of beta, where there is one
+    count       of states
     """
 
     robot: Robot
     drives: bool
     parameters: str
     base: BaseParameters | None = None
+    count: int = STATES
 
     @cached_property
     def states(self) -> States:
         """Independent joints (N, k); positions of all joints (N, n), closed, where loops are solved for."""
-        every = own_states(self.robot)
+        every = own_states(self.robot, self.count)
         kept = [self.robot.joint_index(joint.name) for joint in self.robot.primary_joints]
         q = every.q[:, kept] if is_affine(self.robot) else self._closed(len(every.q))
         return States(q, every.qd[:, kept], every.qdd[:, kept])
