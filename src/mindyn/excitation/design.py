@@ -270,7 +270,7 @@ def _design(
     used = problem.used(motion, search.dense)
     status = (
         f"{ending}: condition number {criteria['condition']:.3g}, {columns.count} parameters, "
-        f"{max(used.values()):.1%} of the nearest limit"
+        f"{100 * max(used.values()):.1f} % of the nearest limit"
     )
     prediction = Prediction(columns.base.names, question.beta, deviations, excitation)
     return MotionDesign(

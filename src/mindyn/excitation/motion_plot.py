@@ -51,11 +51,10 @@ def html_plot(design: MotionDesign, meshes: Meshes | None = None) -> str:
 
 
 def _summary(design: MotionDesign) -> Section:
-    said: list[Content] = [p(f"{design.status}.")]
-    if design.extent is not None:
-        said.append(p(f"{design.extent}."))
+    sentences = [design.status, *([] if design.extent is None else [str(design.extent)])]
+    said: list[Content] = [p(f"{one[:1].upper()}{one[1:]}.") for one in sentences]
     if design.notes:
-        said.append(tag("ul", {}, [tag("li", {}, f"Note: {note}.") for note in design.notes]))
+        said.append(tag("ul", {}, [tag("li", {}, f"{note[:1].upper()}{note[1:]}.") for note in design.notes]))
     return Section("motion", "The motion", markup(said))
 
 

@@ -18,11 +18,15 @@ class Plot {
     this.bar = Page.make("div", "bar");
     this.legend = Page.make("ul", "legend");
     this.values = new Map();
+    const named = new Map(); /* a band of every pane has one key */
     for (const series of this.spec.panes.flatMap((pane) => pane.series)) {
       if (series.kind === "cells") continue;
+      const alike = series.kind === "band" ? `${series.name} ${series.role}` : series;
+      if (named.has(alike)) { named.get(alike).push(series); this.values.set(series, Page.make("span")); continue; }
+      named.set(alike, [series]);
       const item = Page.make("li", `key role-${series.role} kind-${series.kind}`);
       const value = Page.make("span", "value");
-      item.append(this.toggle(series), value);
+      item.append(this.toggle(series, named.get(alike)), value);
       this.values.set(series, value);
       this.legend.append(item);
     }
@@ -32,14 +36,15 @@ class Plot {
     this.area.before(this.bar);
   }
 
-  /* A button that shows or hides one curve. */
-  toggle(series) {
+  /* A button that shows or hides one curve, or bands of one name. */
+  toggle(series, alike) {
     const made = Page.make("button", "toggle");
     made.type = "button";
     made.append(Page.make("span", "swatch"), document.createTextNode(series.name));
     made.setAttribute("aria-pressed", "true");
     made.addEventListener("click", () => {
-      if (!this.hidden.delete(series)) this.hidden.add(series);
+      const hide = !this.hidden.has(series);
+      for (const one of alike) hide ? this.hidden.add(one) : this.hidden.delete(one);
       made.setAttribute("aria-pressed", String(!this.hidden.has(series)));
       this.draw();
     });
