@@ -24,7 +24,7 @@ from mindyn.robots.robot import Robot
 
 WIDEST: Final = 0.8
 """Part of the load that its friction may take where accelerations are solved for."""
-ROUNDING: Final = 2.0**-53
+UNIT_ROUNDOFF: Final = 2.0**-53
 STATES: Final = 16
 """States of each size of the load in which friction is looked at."""
 _FUNCTIONS: dict[str, Callable[..., SX]] = {
@@ -120,7 +120,7 @@ def load_under(robot: Robot, q: SX, qd: SX, tau: SX, parameters: SX | None = Non
     left = tau - friction_torques(robot, q, qd, own, load)
     rate = _contraction(robot)
     found = tau
-    for _ in range(1 + ceil(log(ROUNDING) / log(rate)) if rate > 0 else 1):
+    for _ in range(1 + ceil(log(UNIT_ROUNDOFF) / log(rate)) if rate > 0 else 1):
         found = casadi.substitute(left, load, found)
     return found
 

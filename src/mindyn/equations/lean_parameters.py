@@ -18,7 +18,7 @@ from mindyn.algebra.rotations import NOISE, rot_z
 from mindyn.algebra.values import Array
 from mindyn.robots.joint_frames import Step, WorkingFrames
 
-ROUNDING = 64 * float(np.finfo(float).eps)
+PRODUCT_ROUNDING = 64 * float(np.finfo(float).eps)
 
 SPIN = np.diag([1.0, 1.0, 0.0])
 
@@ -63,7 +63,7 @@ def _link(phi: Array, J: Array, size: float) -> LeanLink:
 
 
 def _without_noise(values: Array, size: float) -> Array:
-    return np.where(np.abs(values) <= ROUNDING * size, 0.0, values)
+    return np.where(np.abs(values) <= PRODUCT_ROUNDING * size, 0.0, values)
 
 
 def with_last_frames_turned(frames: WorkingFrames, phis: Array) -> tuple[WorkingFrames, Array]:

@@ -25,7 +25,7 @@ Mask = NDArray[np.bool_]
 CLOSED: Final = 1e-12
 """A loop is closed when its residual, relative to its length, is smaller."""
 
-ROUNDING: Final = 1e-15
+CLOSES_FURTHER: Final = 1e-15
 """A residual above this can be made smaller: J_d^-1 magnifies what is left of it in every position."""
 
 SINGULAR: Final = 1e-6
@@ -256,7 +256,7 @@ class _Walker:
         # Written so that NaN counts as lost.
         if not (residual < CLOSED and regular > SINGULAR and correction <= LARGEST_CORRECTION * self.size + CLOSED):
             return False
-        if residual > ROUNDING:  # near singular configurations steps converge slowly
+        if residual > CLOSES_FURTHER:  # near singular configurations steps converge slowly
             q[:] = found
             self._made.run()
         self.here = found.copy()

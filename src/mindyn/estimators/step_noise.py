@@ -32,7 +32,7 @@ class TestRows:
 
     row       number of the joint whose torque is used
     A, z      in N m or N
-    white_A, white_z, white_D  whitened, see `Rows`
+    white_A, white_z, white_D  whitened, see `MotionRows`
     friction  static, where it is measured
     """
 

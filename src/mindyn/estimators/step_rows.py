@@ -35,7 +35,7 @@ STILL: Final = 1e-12
 """rad/s or m/s: a speed that means its direction alone."""
 
 
-class Rows(NamedTuple):
+class MotionRows(NamedTuple):
     """Rows A (m, p), z (m,) with A beta = z, in N m or N.
 
     W, D      errors of z are those of N torque readings times W (m, N), and of e momenta times D (m, e)
@@ -75,7 +75,7 @@ class RowMaker:
         """Of the torque."""
         return self.integrated.torque
 
-    def rows(self, motion: StepMotion, log: Log, row: int) -> Rows:
+    def rows(self, motion: StepMotion, log: Log, row: int) -> MotionRows:
         """What a log of a motion says; `row` is the number of the joint whose torque is used."""
         if isinstance(motion, Breakaways):
             return self._static(motion, log, row)
@@ -94,7 +94,7 @@ class RowMaker:
     def _directions(regressor: Regressor, q: Array, qd: Array) -> Array | None:
         return regressor.directions(q, qd, np.zeros(len(qd), dtype=np.int64), 1.0)
 
-    def _static(self, motion: Breakaways, log: Log, row: int) -> Rows:
+    def _static(self, motion: Breakaways, log: Log, row: int) -> MotionRows:
         onsets = breakaway_onsets(motion, log)
         nearest = np.abs(log.q[:, motion.joint, None] - np.array(motion.positions)).argmin(axis=1)
         W, friction = np.zeros((len(motion.positions), len(log))), []
@@ -111,9 +111,9 @@ class RowMaker:
                     hint="a sign of the torque, or of the velocity that says the direction, is wrong",
                 )
         A = W @ self._row(self.regressor, _held(motion, log.q), np.zeros_like(log.q), row)
-        return Rows(A, W @ log.tau[:, row], W, np.zeros((len(W), 0)), tuple(friction))
+        return MotionRows(A, W @ log.tau[:, row], W, np.zeros((len(W), 0)), tuple(friction))
 
-    def _steady(self, motion: ConstantSpeed, log: Log, row: int) -> Rows:
+    def _steady(self, motion: ConstantSpeed, log: Log, row: int) -> MotionRows:
         if len(log) < 2 * BLOCKS:
             raise LogError(f"the log of {motion.name} has {len(log)} rows; {2 * BLOCKS} are needed at least")
         qd = np.zeros_like(log.q)
@@ -122,9 +122,9 @@ class RowMaker:
         for k, (a, b) in enumerate(pairwise(np.linspace(0, len(log), BLOCKS + 1).astype(int))):
             W[k, a:b] = 1 / (b - a)
         A = W @ self._row(self.regressor, _held(motion, log.q), qd, row)
-        return Rows(A, W @ log.tau[:, row], W, np.zeros((BLOCKS, 0)))
+        return MotionRows(A, W @ log.tau[:, row], W, np.zeros((BLOCKS, 0)))
 
-    def _accelerated(self, motion: Sines, log: Log, row: int) -> Rows:
+    def _accelerated(self, motion: Sines, log: Log, row: int) -> MotionRows:
         q, qd, t, torques = held_motion(motion, log)
         tau = torques[:, row]
         bounds = np.linspace(0, len(t) - 1, self.intervals + 1).astype(int)
@@ -134,7 +134,7 @@ class RowMaker:
         A[:, : ends.shape[1]] += np.diff(ends, axis=0)
         lengths = np.diff(t[bounds])[:, None]
         D = np.diff(np.eye(self.intervals + 1), axis=0)
-        return Rows(A / lengths, W @ tau / lengths[:, 0], W / lengths, D / lengths)
+        return MotionRows(A / lengths, W @ tau / lengths[:, 0], W / lengths, D / lengths)
 
     def _weights(self, motion: Sines, t: Array, bounds: Array) -> Array:
         """(intervals, N): integrals over intervals, neighbours sharing a row."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
-from mindyn.feasibility.conic import Rows
+from mindyn.feasibility.conic import ConeRows
 from mindyn.feasibility.physical_space import PhysicalSpace
 from mindyn.notation import LINK_PARAMETERS
 from mindyn.reading import read_toml
@@ -59,7 +59,7 @@ class Bounds:
             if plane not in MIRRORED:
                 raise InputError(f"link {link} cannot be symmetric about {plane!r}; planes are: {', '.join(MIRRORED)}")
 
-    def rows(self, space: PhysicalSpace) -> tuple[Rows, ...]:
+    def rows(self, space: PhysicalSpace) -> tuple[ConeRows, ...]:
         """The bounds as conditions on x."""
         not_negative, offsets, zero = [], [], []
         for link, (low, high) in self.masses.items():
@@ -79,8 +79,8 @@ class Bounds:
             offsets += [-self.total_mass[0], self.total_mass[1]]
         for link, plane in self.symmetric.items():
             zero += [self._unit(space, link, LINK_PARAMETERS.index(name)) for name in MIRRORED[plane]]
-        made = [Rows("nonnegative", np.array(not_negative), np.array(offsets))] if not_negative else []
-        return (*made, *([Rows("zero", np.array(zero), np.zeros(len(zero)))] if zero else ()))
+        made = [ConeRows("nonnegative", np.array(not_negative), np.array(offsets))] if not_negative else []
+        return (*made, *([ConeRows("zero", np.array(zero), np.zeros(len(zero)))] if zero else ()))
 
     def hold(self, space: PhysicalSpace, x: Array) -> bool:
         """Whether x keeps to them all."""

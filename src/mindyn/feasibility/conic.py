@@ -36,7 +36,7 @@ class ContradictionError(ConicError):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Rows:
+class ConeRows:
     """matrix @ x + offset lies in a cone.
 
     second order  the first row is no less than the length of the others
@@ -74,7 +74,7 @@ class Program:
     size: int
     cost: Array = field(init=False)
     squares: list[tuple[Array, Array]] = field(default_factory=list)
-    rows: list[Rows] = field(default_factory=list)
+    rows: list[ConeRows] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.cost = np.zeros(self.size)
@@ -89,7 +89,7 @@ class Program:
         """Add 1/2 |A x - b|^2."""
         self.squares.append((A, b))
 
-    def add_rows(self, *rows: Rows) -> None:
+    def add_rows(self, *rows: ConeRows) -> None:
         """Add rows."""
         self.rows.extend(rows)
 
@@ -164,7 +164,7 @@ def _widened(matrix: Array, width: int) -> Array:
     return np.hstack([matrix, np.zeros((len(matrix), width - matrix.shape[1]))])
 
 
-def _cones(rows: Rows, clarabel: Any) -> list[Any]:
+def _cones(rows: ConeRows, clarabel: Any) -> list[Any]:
     if rows.kind == "zero":
         return [clarabel.ZeroConeT(rows.count)]
     if rows.kind == "nonnegative":

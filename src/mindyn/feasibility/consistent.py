@@ -15,7 +15,7 @@ from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.feasibility.answer import Answer
-from mindyn.feasibility.conic import ConicError, Program, Rows
+from mindyn.feasibility.conic import ConeRows, ConicError, Program
 from mindyn.feasibility.nearest import (
     CERTIFICATE_HEAVINESS,
     HEAVINESS,
@@ -126,16 +126,16 @@ def _roomiest(space: PhysicalSpace, beta: Array, found: Nearest) -> tuple[Array,
     program.cost[space.masses] = HEAVINESS
     margin = program.add_variables(1)
     program.cost[margin] = -1.0
-    program.add_rows(Rows("zero", space.matrix * units, -beta))
+    program.add_rows(ConeRows("zero", space.matrix * units, -beta))
     for rows in space.cone_rows(units):
         inner = np.zeros((rows.count, program.size))
         inner[:, : space.size] = rows.matrix
         if rows.kind == "semidefinite":
             inner[[0, 2, 5, 9], margin.start] = -1.0  # the diagonal
-        program.add_rows(Rows(rows.kind, inner, rows.offset, rows.order))
+        program.add_rows(ConeRows(rows.kind, inner, rows.offset, rows.order))
     cap = np.zeros((1, program.size))
     cap[0, margin.start] = -1.0
-    program.add_rows(Rows("nonnegative", cap, np.ones(1)))
+    program.add_rows(ConeRows("nonnegative", cap, np.ones(1)))
     try:
         x = with_values(space, units * program.solve().x[: space.size], beta)
     except ConicError:  # values at the edge leave the equations no room

@@ -25,7 +25,7 @@ from mindyn.regression.triangles import triangle_of
 from mindyn.robots.robot import Robot
 
 TURNS: Final = 30
-SETTLED: Final = 1e-6
+GAINS_FINAL: Final = 1e-6
 """Turns at most, and the relative change of the gains at which they end."""
 
 
@@ -72,7 +72,7 @@ def consistent_drive_gains(
         x = problem.solve(information, np.ones(robot.joint_count), prior_weight)
         beta, before = space.matrix @ x, gains
         gains = np.array([_gain(R, beta[c]) for R, c in zip(factors, regressor.columns, strict=True)])
-        if np.abs(gains / before - 1).max() < SETTLED:
+        if np.abs(gains / before - 1).max() < GAINS_FINAL:
             break
     return ConsistentGains(Gains(robot.joint_names, gains, plain.deviations), space.labels, x)
 

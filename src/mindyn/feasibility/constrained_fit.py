@@ -13,7 +13,7 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
-from mindyn.feasibility.conic import ConeKind, ContradictionError, Program, Rows
+from mindyn.feasibility.conic import ConeKind, ConeRows, ContradictionError, Program
 from mindyn.feasibility.physical_space import PhysicalSpace
 from mindyn.feasibility.polishing import SmoothFit
 from mindyn.feasibility.priors import Prior
@@ -51,7 +51,7 @@ class FitProblem:
 
     space: PhysicalSpace
     prior: Prior
-    rows: tuple[Rows, ...] = ()
+    rows: tuple[ConeRows, ...] = ()
     zero: tuple[int, ...] = ()
     compact: bool = True
 
@@ -79,7 +79,7 @@ class FitProblem:
         program.add_rows(*self.space.cone_rows(units))
         program.add_rows(*self._bounds(units))
         if self.zero:
-            program.add_rows(Rows("zero", np.eye(self.space.size)[list(self.zero)], np.zeros(len(self.zero))))
+            program.add_rows(ConeRows("zero", np.eye(self.space.size)[list(self.zero)], np.zeros(len(self.zero))))
         heaviness = LEAST_MASS / self._mass(information)
         self.prior.add_to(program, self.space, units, max(prior_weight, LIGHTEST), heaviness)
         try:
@@ -111,17 +111,17 @@ class FitProblem:
             H = self.prior.curvature(self.space, units * v) * np.outer(units, units)
             return weight * value, weight * self.prior.gradient(self.space, units * v) * units, weight * H
 
-        zero = Rows("zero", np.eye(self.space.size)[list(self.zero)], np.zeros(len(self.zero)))
+        zero = ConeRows("zero", np.eye(self.space.size)[list(self.zero)], np.zeros(len(self.zero)))
         equal, least = (_stacked([*rows, zero], kind, self.space.size) for kind in ("zero", "nonnegative"))
         smooth = SmoothFit(T[:, :-1] @ self.space.matrix * units, T[:, -1], prior, equal, least)
         found = units * smooth.polished(x / units)
         found[list(self.zero)] = 0.0
         return found if self.space.worst(found) >= min(0.0, self.space.worst(x)) else x
 
-    def _bounds(self, units: Array) -> list[Rows]:
+    def _bounds(self, units: Array) -> list[ConeRows]:
         """Bounds and compactness of v, x = units * v."""
         rows = [*self.rows, *([self.space.compact_rows(self.prior.links)] if self.compact else [])]
-        return [Rows(one.kind, one.matrix * units, one.offset, one.order) for one in rows]
+        return [ConeRows(one.kind, one.matrix * units, one.offset, one.order) for one in rows]
 
     def prior_shares(self, information: Information, weights: Array, prior_weight: float, x: Array) -> Array:
         """(p,) part of the certainty of each beta at the minimum x that the prior brings, the rest being the data's.
@@ -159,7 +159,7 @@ class FitProblem:
         return x, weights
 
 
-def _stacked(rows: Sequence[Rows], kind: ConeKind, size: int) -> tuple[Array, Array]:
+def _stacked(rows: Sequence[ConeRows], kind: ConeKind, size: int) -> tuple[Array, Array]:
     own = [one for one in rows if one.kind == kind]
     return np.vstack([np.zeros((0, size)), *(one.matrix for one in own)]), np.concatenate(
         [np.zeros(0), *(one.offset for one in own)]

@@ -13,7 +13,7 @@ from mindyn.algebra.inertia import phi_about_origin
 from mindyn.algebra.values import Array
 from mindyn.errors import ExportError, InputError
 from mindyn.estimators.estimate import Estimate
-from mindyn.feasibility.conic import ConicError, Program, Rows, matrix_of_triangle
+from mindyn.feasibility.conic import ConeRows, ConicError, Program, matrix_of_triangle
 from mindyn.feasibility.consistent import SAME, judge_consistent
 from mindyn.feasibility.friction_torques import friction_torques
 from mindyn.feasibility.nearest import relative_metric, with_values
@@ -138,13 +138,13 @@ def _with_room(space: PhysicalSpace, x: Array, *, drives_stay: bool) -> Array:
     program.cost[rooms] = -1.0
     held = np.eye(space.size)[PARAMETERS_PER_LINK * space.link_count :] if drives_stay else np.zeros((0, space.size))
     ties = _independent_rows(np.vstack([space.matrix * units, held]))
-    program.add_rows(Rows("zero", ties, -ties @ start))
+    program.add_rows(ConeRows("zero", ties, -ties @ start))
     for i, rows in enumerate(cones[: space.link_count]):
         wider = np.hstack([rows.matrix, np.zeros((len(rows.offset), space.link_count))])
         wider[DIAGONAL, space.size + i] = -enough
-        program.add_rows(Rows(rows.kind, wider, rows.offset, rows.order))
+        program.add_rows(ConeRows(rows.kind, wider, rows.offset, rows.order))
     one = np.hstack([np.zeros((space.link_count, space.size)), np.eye(space.link_count)])
-    program.add_rows(Rows("nonnegative", np.vstack([one, -one]), np.repeat([0.0, 1.0], space.link_count)))
+    program.add_rows(ConeRows("nonnegative", np.vstack([one, -one]), np.repeat([0.0, 1.0], space.link_count)))
     if not drives_stay:
         program.add_rows(*cones[space.link_count :])
     try:
@@ -177,13 +177,18 @@ def _nearest_to_prior(
 
 
 def _nearest(
-    space: PhysicalSpace, x: Array, prior: Prior, room: Sequence[float], held: NDArray[np.bool_], slim: Sequence[Rows]
+    space: PhysicalSpace,
+    x: Array,
+    prior: Prior,
+    room: Sequence[float],
+    held: NDArray[np.bool_],
+    slim: Sequence[ConeRows],
 ) -> Array:
     """The nearest with what is held, and with further conditions on links."""
     units, cones = space.units, space.cone_rows(space.units)
     ties = _independent_rows(np.vstack([space.matrix * units, np.eye(space.size)[held]]))
     program = Program(space.size)
-    program.add_rows(Rows("zero", ties, -ties @ (x / units)))
+    program.add_rows(ConeRows("zero", ties, -ties @ (x / units)))
     for i, (rows, thin) in enumerate(zip(cones, room, strict=False)):
         if not held[space.link(i)].any():
             program.add_rows(_further_in(rows, MARGIN * thin))
@@ -194,12 +199,12 @@ def _nearest(
     return with_values(space, units * program.solve().x, space.matrix @ x)
 
 
-def _no_wider(space: PhysicalSpace, link: int, wide: float) -> Rows:
+def _no_wider(space: PhysicalSpace, link: int, wide: float) -> ConeRows:
     """tr(Sigma) <= r^2 m of one link, Sigma about its frame's origin, tr(Sigma) = tr(J) / 2."""
     r = wide * max([space.length, *(float(np.linalg.norm(end)) for end in _ends(space, link))])
     row = np.zeros((1, space.size))
     row[0, space.link(link)] = np.array([r**2, 0, 0, 0, -0.5, 0, -0.5, 0, 0, -0.5]) * space.link_units / r**2
-    return Rows("nonnegative", row, np.zeros(1))
+    return ConeRows("nonnegative", row, np.zeros(1))
 
 
 def _rooms(space: PhysicalSpace, x: Array) -> list[float]:
@@ -207,7 +212,7 @@ def _rooms(space: PhysicalSpace, x: Array) -> list[float]:
     return [_room(rows, x / space.units) for rows in space.cone_rows(space.units)[: space.link_count]]
 
 
-def _room(rows: Rows, v: Array) -> float:
+def _room(rows: ConeRows, v: Array) -> float:
     """The smallest eigenvalue of a link's matrix, zero where it is a mere part of the largest."""
     values = np.linalg.eigvalsh(matrix_of_triangle(rows.matrix @ v))
     return float(values[0]) if values[0] > EDGE * values[-1] else 0.0
@@ -219,11 +224,11 @@ def _independent_rows(rows: Array) -> Array:
     return np.asarray(Vt[s > SPANNED * s[0]])
 
 
-def _further_in(rows: Rows, margin: float) -> Rows:
+def _further_in(rows: ConeRows, margin: float) -> ConeRows:
     """The rows of a link with all eigenvalues at least `margin`."""
     offset = rows.offset.copy()
     offset[DIAGONAL] -= margin
-    return Rows(rows.kind, rows.matrix, offset, rows.order)
+    return ConeRows(rows.kind, rows.matrix, offset, rows.order)
 
 
 def _forced(estimate: Estimate, space: PhysicalSpace) -> Array:
@@ -234,10 +239,10 @@ def _forced(estimate: Estimate, space: PhysicalSpace) -> Array:
     program = Program(space.size)
     program.add_squares(W @ space.matrix * units, W @ estimate.beta)
     program.add_squares(SAME * np.eye(space.size), np.zeros(space.size))
-    program.add_rows(Rows("nonnegative", masses, np.full(space.link_count, -LEAST_FORCED)))
+    program.add_rows(ConeRows("nonnegative", masses, np.full(space.link_count, -LEAST_FORCED)))
     signed = np.eye(space.size)[list(space.signed)]
     if len(signed):
-        program.add_rows(Rows("nonnegative", signed, np.zeros(len(signed))))
+        program.add_rows(ConeRows("nonnegative", signed, np.zeros(len(signed))))
     x = units * program.solve().x
     x[list(space.signed)] = np.maximum(x[list(space.signed)], 0.0)
     return np.asarray(x)

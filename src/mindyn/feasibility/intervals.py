@@ -23,7 +23,7 @@ from scipy.special import ndtri
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
-from mindyn.feasibility.conic import Program, Rows
+from mindyn.feasibility.conic import ConeRows, Program
 from mindyn.feasibility.nearest import nearest_consistent
 from mindyn.feasibility.physical_space import PhysicalSpace, physical_values, space_of
 from mindyn.logs.samples import Samples
@@ -121,15 +121,18 @@ def _extremes(
     numbers: NDArray[np.intp],
     deviations: Array,
     radii: Array,
-    further: tuple[Rows, ...],
+    further: tuple[ConeRows, ...],
 ) -> Array:
     """(2, k) least and greatest steps of the numbered parameters from `start`, in standard deviations."""
     units = space.units
     program = Program(space.size)
     B = space.matrix * units
     shift = W @ (space.matrix @ start - free)[told]
-    ball = Rows("second order", np.vstack([np.zeros(space.size), W @ B[told]]), np.concatenate([[0.0], shift]))
-    others = [*space.cone_rows(units), *(Rows(one.kind, one.matrix * units, one.offset, one.order) for one in further)]
+    ball = ConeRows("second order", np.vstack([np.zeros(space.size), W @ B[told]]), np.concatenate([[0.0], shift]))
+    others = [
+        *space.cone_rows(units),
+        *(ConeRows(one.kind, one.matrix * units, one.offset, one.order) for one in further),
+    ]
     program.add_rows(ball, *(replace(one, offset=one.offset + one.matrix @ (start / units)) for one in others))
     costs = B[numbers] / deviations[:, None]
     return np.array([program.least_values(costs, 0, radii), -program.least_values(-costs, 0, radii)])
@@ -148,12 +151,12 @@ def _wide(W: Array, told: NDArray[np.bool_], p: int) -> Array:
     return whole
 
 
-def _conditions(estimate: Estimate, space: PhysicalSpace) -> tuple[Rows, ...]:
+def _conditions(estimate: Estimate, space: PhysicalSpace) -> tuple[ConeRows, ...]:
     """What the fit kept to besides: drive parameters left out, and links no wider than the robot where they are not."""
     made = []
     zero = [k for k, label in enumerate(space.labels) if label in estimate.left_out and label in space.drive_labels()]
     if zero:
-        made.append(Rows("zero", np.eye(space.size)[zero], np.zeros(len(zero))))
+        made.append(ConeRows("zero", np.eye(space.size)[zero], np.zeros(len(zero))))
     x, compact = physical_values(estimate, space), space.compact_rows()
     if x is not None and (compact.matrix @ x >= 0).all():
         made.append(compact)

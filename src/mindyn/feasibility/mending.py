@@ -15,7 +15,7 @@ from mindyn.estimators.untold import infinite_variances
 from mindyn.feasibility.configurations import Ranges, joint_ranges, spread_configurations
 from mindyn.feasibility.inertia_family import Member, member_of
 from mindyn.feasibility.move_costs import covariance_moves, data_moves, noticed_moves
-from mindyn.feasibility.nearest_possible import HeldError, Nearest, nearest_possible
+from mindyn.feasibility.nearest_possible import HeldError, NearestPossible, nearest_possible
 from mindyn.logs.samples import Samples
 from mindyn.parameters.base import BaseParameters
 from mindyn.regression.information import Information
@@ -67,7 +67,7 @@ def mend_possible(
     return _reported(estimate, member, found, eps)
 
 
-def _without_data(estimate: Estimate, member: Member, eps: float, ranges: Array, seed: int) -> Nearest:
+def _without_data(estimate: Estimate, member: Member, eps: float, ranges: Array, seed: int) -> NearestPossible:
     """By the covariance; parameters that were left out move only where nothing is possible without them."""
     noticed = noticed_moves(estimate, spread_configurations(ranges, TYPICAL, seed), seed)
     moves = np.column_stack([covariance_moves(estimate), noticed[:, ~np.isfinite(estimate.deviations)]])
@@ -88,7 +88,7 @@ def mend_values(
     ranges: Ranges | None = None,
     within_limits: bool = False,
     seed: int = 0,
-) -> Nearest:
+) -> NearestPossible:
     """The base values that minimise |weights * (beta - values)| with M(q) >= eps at all configurations.
 
     weights  (count,) positive; infinite for values that must not move
@@ -118,7 +118,7 @@ def _default_eps(M: Array) -> float:
     return _checked_eps(MARGIN * float(sizes[sizes > ABSENT * sizes.max()].min(initial=np.inf)))
 
 
-def _reported(estimate: Estimate, member: Member, found: Nearest, eps: float) -> Estimate:
+def _reported(estimate: Estimate, member: Member, found: NearestPossible, eps: float) -> Estimate:
     moves = _moves(estimate, found)
     largest = sorted(moves.items(), key=lambda one: -abs(one[1]["deviations"] or 0.0))[:NAMED]
     told = ", ".join(f"{name} {one['from']:.4g} -> {one['to']:.4g}{_by(one)}" for name, one in largest)
@@ -156,7 +156,7 @@ def _reported(estimate: Estimate, member: Member, found: Nearest, eps: float) ->
     )
 
 
-def _moves(estimate: Estimate, found: Nearest) -> dict[str, dict[str, Any]]:
+def _moves(estimate: Estimate, found: NearestPossible) -> dict[str, dict[str, Any]]:
     """For each parameter that moved: from, to, and how many deviations of noise alone; None where untold."""
     moves: dict[str, dict[str, Any]] = {}
     deviations = estimate.by_noise_alone().deviations

@@ -13,7 +13,7 @@ import numpy as np
 
 from mindyn.algebra.inertia import tensor_from_entries
 from mindyn.algebra.values import Array
-from mindyn.feasibility.conic import ConicError, Program, Rows
+from mindyn.feasibility.conic import ConeRows, ConicError, Program
 from mindyn.feasibility.physical_space import PhysicalSpace
 
 HEAVINESS: Final = 1e-9
@@ -49,7 +49,7 @@ class Nearest:
 
 
 def nearest_consistent(
-    space: PhysicalSpace, beta: Array, W: Array, rows: tuple[Rows, ...] = (), heaviness: float = HEAVINESS
+    space: PhysicalSpace, beta: Array, W: Array, rows: tuple[ConeRows, ...] = (), heaviness: float = HEAVINESS
 ) -> Nearest:
     """The physical parameters whose beta is nearest, |W (B x - beta)| least; `rows` are further conditions on x.
 
@@ -64,7 +64,7 @@ def nearest_consistent(
         return found
 
 
-def nearest_compact(space: PhysicalSpace, beta: Array, W: Array, rows: tuple[Rows, ...] = ()) -> Nearest:
+def nearest_compact(space: PhysicalSpace, beta: Array, W: Array, rows: tuple[ConeRows, ...] = ()) -> Nearest:
     """The nearest, of links no wider than the robot's known reach where such are as near."""
     compact = (*rows, space.compact_rows())
     found: list[Nearest] = []
@@ -80,7 +80,7 @@ def nearest_compact(space: PhysicalSpace, beta: Array, W: Array, rows: tuple[Row
 
 
 def _from(
-    start: Array, space: PhysicalSpace, beta: Array, W: Array, rows: tuple[Rows, ...], heaviness: float, size: float
+    start: Array, space: PhysicalSpace, beta: Array, W: Array, rows: tuple[ConeRows, ...], heaviness: float, size: float
 ) -> Nearest:
     """The nearest as a step from `start`, distances in units of `size`."""
     units = space.units
@@ -109,13 +109,13 @@ def relative_metric(space: PhysicalSpace, beta: Array) -> Array:
     return np.asarray(np.diag(1 / np.maximum(np.abs(beta), floors)))
 
 
-def _in_units(rows: Rows, units: Array) -> Rows:
-    return Rows(rows.kind, rows.matrix * units, rows.offset, rows.order)
+def _in_units(rows: ConeRows, units: Array) -> ConeRows:
+    return ConeRows(rows.kind, rows.matrix * units, rows.offset, rows.order)
 
 
-def _moved(rows: Rows, start: Array) -> Rows:
+def _moved(rows: ConeRows, start: Array) -> ConeRows:
     """The rows as conditions on the step from `start`."""
-    return Rows(rows.kind, rows.matrix, rows.offset + rows.matrix @ start, rows.order)
+    return ConeRows(rows.kind, rows.matrix, rows.offset + rows.matrix @ start, rows.order)
 
 
 def with_values(space: PhysicalSpace, x: Array, beta: Array) -> Array:

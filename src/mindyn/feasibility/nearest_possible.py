@@ -16,7 +16,7 @@ import numpy as np
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.feasibility.configurations import spread_configurations
-from mindyn.feasibility.conic import ConicError, Program, Rows
+from mindyn.feasibility.conic import ConeRows, ConicError, Program
 from mindyn.feasibility.inertia_family import Member
 from mindyn.feasibility.worst_configurations import descended, smallest_eigenvalues
 
@@ -42,7 +42,7 @@ class HeldError(InputError):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Nearest:
+class NearestPossible:
     """What was found.
 
     beta      (p,) all parameters, mended
@@ -66,7 +66,9 @@ class Nearest:
         return float(np.linalg.norm(self.y))
 
 
-def nearest_possible(member: Member, centre: Array, spread: Array, eps: float, ranges: Array, seed: int) -> Nearest:
+def nearest_possible(
+    member: Member, centre: Array, spread: Array, eps: float, ranges: Array, seed: int
+) -> NearestPossible:
     """The nearest beta (p,) to `centre` in the metric of `spread` (p, k).
 
     member  family, and chart (count, p) from beta to its values
@@ -86,7 +88,7 @@ def nearest_possible(member: Member, centre: Array, spread: Array, eps: float, r
                 if after < eps * (1 - SATISFIED):
                     break
             else:
-                return Nearest(beta, y, before, after, number, len(cuts.rows))
+                return NearestPossible(beta, y, before, after, number, len(cuts.rows))
         y = cuts.nearest()
     raise InputError(
         f"after {MOST_ROUNDS} rounds the inertia matrix of {family.base.robot.name!r} still falls to {after:.3g} kg m^2"
@@ -129,7 +131,7 @@ class _Cuts:
         k = self.spread.shape[1]
         program = Program(k)
         program.add_squares(np.eye(k), np.zeros(k))
-        program.add_rows(Rows("nonnegative", self.rows, -self.sides / size))
+        program.add_rows(ConeRows("nonnegative", self.rows, -self.sides / size))
         try:
             found = program.solve()
         except ConicError as error:

@@ -24,8 +24,7 @@ from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.loads import Payload, payload_of_runs, regressor_with_load
-from mindyn.feasibility.conic import Program
-from mindyn.feasibility.conic import Rows as ConeRows
+from mindyn.feasibility.conic import ConeRows, Program
 from mindyn.logs.log import Log
 from mindyn.logs.pipeline import condition
 from mindyn.logs.samples import Samples
@@ -47,7 +46,7 @@ WIDE: Final = 1e3
 """Standard deviation of what is not seen, kg, kg m or kg m^2."""
 LEAST_MASS_KG: Final = 1e-6
 REFRESHES: Final = 5
-SETTLED: Final = 1e-3
+MASS_FINAL: Final = 1e-3
 """Change of the mass, as part of it, from which on friction that grows with the load is made anew, so often at most."""
 ROUNDS: Final = 3
 """Of fit and weights by its residuals."""
@@ -93,7 +92,7 @@ def _against(found: Estimate, run: Samples | Log, link: str | None, gain_deviati
     made = _fitted(found, samples, carrier, None, gain_deviation)
     for _ in range(REFRESHES if found.regressor.friction.needs_load else 0):
         before, made = made, _fitted(found, samples, carrier, made.phi, gain_deviation)
-        if abs(made.mass - before.mass) < SETTLED * abs(made.mass):
+        if abs(made.mass - before.mass) < MASS_FINAL * abs(made.mass):
             break
     return made
 

@@ -17,7 +17,7 @@ import numpy as np
 from mindyn.algebra.inertia import phi_of_pseudo_inertia, pseudo_inertia
 from mindyn.algebra.values import Array
 from mindyn.estimators.estimate import Estimate
-from mindyn.feasibility.conic import Rows, triangle
+from mindyn.feasibility.conic import ConeRows, triangle
 from mindyn.notation import PARAMETERS_PER_LINK
 from mindyn.parameters.base import BaseParameters
 from mindyn.parameters.parameter import Kind, Parameter, friction_label, parameters_of_base, standard_parameters
@@ -118,7 +118,7 @@ class PhysicalSpace:
         units[: PARAMETERS_PER_LINK * self.link_count] = np.tile(self.link_units, self.link_count)
         return units
 
-    def cone_rows(self, units: Array | None = None) -> list[Rows]:
+    def cone_rows(self, units: Array | None = None) -> list[ConeRows]:
         """The conditions on v, x = units * v, as rows in cones: one semidefinite group for each link, then the rest."""
         scale = np.ones(self.size) if units is None else units
         rows = []
@@ -127,13 +127,13 @@ class PhysicalSpace:
         for i in range(self.link_count):
             matrix = np.zeros((PARAMETERS_PER_LINK, self.size))
             matrix[:, self.link(i)] = shrink[:, None] * PSEUDO_ROWS * scale[self.link(i)]
-            rows.append(Rows("semidefinite", matrix, np.zeros(PARAMETERS_PER_LINK), 4))
+            rows.append(ConeRows("semidefinite", matrix, np.zeros(PARAMETERS_PER_LINK), 4))
         others = np.vstack([np.eye(self.size)[list(self.signed)], self.brakes]) * scale
         if len(others):
-            rows.append(Rows("nonnegative", others, np.zeros(len(others))))
+            rows.append(ConeRows("nonnegative", others, np.zeros(len(others))))
         return rows
 
-    def compact_rows(self, believed: Sequence[Array | None] = ()) -> Rows:
+    def compact_rows(self, believed: Sequence[Array | None] = ()) -> ConeRows:
         """tr(Sigma) <= r^2 m of every link: no light link with the inertia of a heavy one.
 
         r is the reach, or `ROOMY` times that of a link's believed phi where this is more.
@@ -144,7 +144,7 @@ class PhysicalSpace:
             square = max(self.reach**2, 0.0 if phi is None else ROOMY**2 * (phi[[4, 6, 9]].sum() / 2 / phi[0]))
             # tr(Sigma) = tr(J) / 2
             rows[i, self.link(i)] = np.array([square, 0, 0, 0, -0.5, 0, -0.5, 0, 0, -0.5]) / square
-        return Rows("nonnegative", rows, np.zeros(self.link_count))
+        return ConeRows("nonnegative", rows, np.zeros(self.link_count))
 
     def inside(self, x: Array) -> Array:
         """x with every link a solid body: eigenvalues that a solver leaves at zero or below made just positive."""

@@ -16,7 +16,7 @@ import numpy as np
 from mindyn.algebra.inertia import consistency_of, mass_com_inertia, pseudo_inertia
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
-from mindyn.feasibility.conic import Program, Rows, triangle
+from mindyn.feasibility.conic import ConeRows, Program, triangle
 from mindyn.feasibility.physical_space import PhysicalSpace
 from mindyn.notation import LINK_PARAMETERS, PARAMETERS_PER_LINK
 from mindyn.parameters.base import same_mechanism
@@ -233,13 +233,13 @@ def _add_entropic(program: Program, space: PhysicalSpace, i: int, phi: Array, un
     matrix = np.zeros((36, program.size))
     matrix[:, link] = triangle(wide) * units[link]
     matrix[:, factor] = triangle(corners)
-    program.add_rows(Rows("semidefinite", matrix, np.zeros(36), 8))
+    program.add_rows(ConeRows("semidefinite", matrix, np.zeros(36), 8))
     exponentials, offset = np.zeros((12, program.size)), np.tile([0.0, 1.0, 0.0], 4)
     diagonal = [0, 2, 5, 9]
     for k in range(4):
         exponentials[3 * k, logs.start + k] = 1.0
         exponentials[3 * k + 2, factor.start + diagonal[k]] = 1.0
-    program.add_rows(Rows("exponential", exponentials, offset))
+    program.add_rows(ConeRows("exponential", exponentials, offset))
 
 
 def _add_euclidean(program: Program, space: PhysicalSpace, i: int, phi: Array, units: Array, weight: float) -> None:

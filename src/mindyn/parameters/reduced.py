@@ -16,7 +16,7 @@ from mindyn.robots.joint_frames import WorkingFrames
 from mindyn.robots.parts import Joint, JointKind, Link
 from mindyn.robots.robot import Robot
 
-ROUNDING = 16 * float(np.finfo(float).eps)
+SUM_ROUNDING = 16 * float(np.finfo(float).eps)
 
 
 def reduced_parameters(robot: Robot, frames: WorkingFrames) -> Array:
@@ -38,7 +38,7 @@ def _in_place(base: BaseParameters) -> Array:
     """The base values in the places of standard parameters."""
     # A sum of terms that cancel leaves their rounding: it is taken as zero, and vanishes from the trace.
     values, sizes = base.values, np.abs(base.matrix) @ np.abs(base.robot.phi)
-    values = np.where(np.abs(values) <= ROUNDING * sizes, 0.0, values)
+    values = np.where(np.abs(values) <= SUM_ROUNDING * sizes, 0.0, values)
     return np.asarray((base.embedding @ values).reshape(-1, PARAMETERS_PER_LINK))
 
 
