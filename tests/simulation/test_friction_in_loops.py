@@ -12,8 +12,10 @@ from closeness import SAME_ALGEBRA, assert_close, assert_negligible
 import mindyn
 from mindyn.equations.loop_constraints import open_tree
 from mindyn.equations.loop_dynamics import loop_dynamics
+from mindyn.errors import RobotError
 from mindyn.robots.drive_matrices import friction_matrix
 from mindyn.robots.parts import Drive, ExtraTorque
+from mindyn.simulation.control_laws import law_of
 from mindyn.simulation.controllers import ComputedTorque, SineMotion
 
 CONVEX = 1e-6
@@ -101,3 +103,16 @@ def test_computed_torque_compensates_friction_of_passive_joints():
     controller = ComputedTorque(EVERYWHERE, wanted, 400.0, 40.0, drives=True)
     motion = mindyn.simulate(EVERYWHERE, controller, seconds=0.5, q0=q, qd0=qd, drives=True, control_rate_hz=2000.0)
     assert np.abs(motion.q - wanted.rows(motion.t)[0]).max() < 2e-4
+
+
+def test_controllers_of_loops_are_called_not_traced_and_output_error_says_what_serves():
+    wanted = SineMotion([0, 0.1, -1.2], [[0.3, 0.3, 0.2]], [[0.5, 0.7, 0.9]], [[0.3, 1, 2]])
+    controller = ComputedTorque(EVERYWHERE, wanted, 400.0, 40.0, drives=True)
+    with pytest.raises(RobotError, match="computed torque is no function of the primary joints alone"):
+        law_of(controller)
+    t = np.arange(300) / 100
+    q = wanted.rows(t)[0]
+    log = mindyn.log_of_arrays(EVERYWHERE.primary_names, t, q, np.ones_like(q))
+    with pytest.raises(RobotError, match="candidates are simulated of open chains") as refused:
+        mindyn.identify(EVERYWHERE, [log], mindyn.OutputError(controller))
+    assert "InstrumentalVariables" in refused.value.hint

@@ -32,6 +32,15 @@ STATES = ("q", "qd", "lam", "held")
 """What a step hands to the next: positions, velocities, friction torques, and the torque held between samples."""
 
 
+def require_open(robot: Robot) -> None:
+    """Refuse a robot with dependent joints: a candidate's whole motion is simulated with its parameters as symbols."""
+    if robot.has_dependents:
+        raise RobotError(
+            f"robot {robot.name!r} has {robot.dependence}; candidates are simulated of open chains and trees",
+            hint="LeastSquares, InstrumentalVariables, EnergyDifference and PhysicallyConsistent take such robots",
+        )
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class CandidatePlant:
     """A plant whose base values are the symbols `beta` (p, 1); every drive may have Coulomb friction.
@@ -51,10 +60,7 @@ class CandidatePlant:
     @staticmethod
     def of(robot: Robot, base: BaseParameters) -> CandidatePlant:
         """The plant of symbols; refuses friction that does not determine its torques."""
-        if robot.has_dependents:
-            raise RobotError(
-                f"robot {robot.name!r} has {robot.dependence}; candidates are simulated of open chains and trees"
-            )
+        require_open(robot)
         plant_of(robot, drives=base.drives)  # refuses jumping extra torques, by name
         rows = friction_matrix(robot) if base.drives else np.zeros((0, robot.joint_count))
         if np.linalg.matrix_rank(rows) < len(rows):

@@ -14,7 +14,7 @@ from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.parameters.base import BaseParameters
 from mindyn.robots.robot import Robot
-from mindyn.simulation.candidates import CompiledStep, compiled_steps
+from mindyn.simulation.candidates import CompiledStep, compiled_steps, require_open
 from mindyn.simulation.control_laws import ControlLaw, law_of, require_law, signal_rows
 from mindyn.simulation.controllers import ComputedTorque, ProportionalDerivative
 from mindyn.simulation.inputs import require_positive
@@ -79,6 +79,7 @@ class ClosedLoop:
         control_rate_hz: float | None = None,
         longest_step_s: float = LONGEST_STEP_S,
     ) -> None:
+        require_open(robot)
         law = law_of(controller)
         require_law(law.function, robot.joint_count, reserved=("lam", "held", "beta", "refresh", "dt"))
         self.base, self.rows = base, rows

@@ -11,7 +11,7 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.equations.catalogue import Function
-from mindyn.errors import InputError
+from mindyn.errors import InputError, RobotError
 from mindyn.simulation.controllers import ComputedTorque, ProportionalDerivative, Reference, SineMotion
 from mindyn.simulation.inputs import real_numbers
 from mindyn.simulation.plant import KEPT
@@ -104,6 +104,13 @@ def _proportional_derivative(controller: ProportionalDerivative) -> ControlLaw:
 
 @lru_cache(maxsize=KEPT)
 def _computed_torque(controller: ComputedTorque) -> ControlLaw:
+    plant = controller.plant
+    if plant.is_solved:
+        raise RobotError(
+            f"robot {plant.smooth.name!r} has {plant.smooth.dependence}, solved for from where they were before: computed "
+            "torque is no function of the primary joints alone there",
+            hint="simulate(robot, controller) takes it as it is; a law of rollouts may be ProportionalDerivative",
+        )
     names = ["q", "qd", "q_r", "qd_r", "qdd_r", "friction"]
     q, qd, q_r, qd_r, qdd_r, friction = (casadi.SX.sym(name, len(controller.stiffness)) for name in names)
     stiffness, damping = casadi.DM(controller.stiffness), casadi.DM(controller.damping)
