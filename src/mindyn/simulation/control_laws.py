@@ -107,8 +107,8 @@ def _computed_torque(controller: ComputedTorque) -> ControlLaw:
     plant = controller.plant
     if plant.is_solved:
         raise RobotError(
-            f"robot {plant.smooth.name!r} has {plant.smooth.dependence}, solved for from where they were before: computed "
-            "torque is no function of the primary joints alone there",
+            f"robot {plant.smooth.name!r} has {plant.smooth.dependence}, solved for from where they were before: "
+            "computed torque is no function of the primary joints alone there",
             hint="simulate(robot, controller) takes it as it is; a law of rollouts may be ProportionalDerivative",
         )
     names = ["q", "qd", "q_r", "qd_r", "qdd_r", "friction"]
