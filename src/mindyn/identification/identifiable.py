@@ -55,7 +55,7 @@ LATE_S: Final = 0.02
 LATE: Final = 1.3
 """How many times the product over joints of mean squared residuals falls where one is late, and surely so: in a log of
 few rows, or of motion that hardly changes, a shift fits better by chance."""
-RUBBED: Final = 0.5
+RUBBED: Final = 2 / 3
 """Share of the variance of a joint's torque that friction makes, from which on it is not asked: friction gives way
 before it turns over, which looks up to 60 ms late in sound logs of measured wrists."""
 REWEIGHTINGS: Final = 2

@@ -48,8 +48,9 @@ logs: 0.83 and more, sound ones of random arms 0.8; a zero 10 degrees off: 0.1 t
 LEAST_ZERO_DEG: Final = (6.0, 20.0)
 """A centre of mass whose direction is off by less is the file's error as well as the encoder's: at a joint that carries
 other strong joints, and at the last one, whose zero its own link's centre of mass can make up for."""
-CENTRE_M: Final = 0.015
-"""m by which a file's centres of mass are off: seen from the axis, an angle that is no zero's."""
+CENTRE_M: Final = 0.03
+"""m by which a file's centres of mass are off, twice their deviation of 1.5 cm, since the worst of several joints
+speaks: seen from the axis, an angle that is no zero's."""
 MASSES: Final = 1.1
 """Multiple of its misfit that the file's masses count with as the cause: a zero that explains as much is said."""
 ACCURATE: Final = 0.05
