@@ -118,3 +118,10 @@ def test_other_names_than_those_of_the_robot_are_refused(tmp_path, saved):
 def test_an_earlier_file_says_which_drives_were_fitted(drives, said):
     values = json.loads(EARLIER.read_text())
     assert brought_up(values | {"drives": drives})["treatment"]["drives"] == said
+
+
+def test_an_earlier_file_that_says_nothing_of_decimation_has_every_row():
+    values = json.loads(EARLIER.read_text())
+    assert brought_up(values)["treatment"]["decimation"] == 2
+    silent = {name: value for name, value in values["provenance"].items() if name != "decimation"}
+    assert brought_up(values | {"provenance": silent})["treatment"]["decimation"] == 1

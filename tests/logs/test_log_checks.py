@@ -62,6 +62,8 @@ def test_torques_a_thousand_times_off_are_recognised():
         unit_notes(log_with(robot, torque=50_000.0), robot, ())
     with pytest.raises(LogError, match="torques look a thousand times too small"):
         unit_notes(log_with(robot, torque=0.04), robot, ())
+    crossing = 50 * np.column_stack([np.sin(3 * T), np.sin(2 * T)])  # the peak counts, not that it passes zero
+    assert "torques" not in notes_of(log_of_arrays(robot.joint_names, T, 0.01 * crossing, crossing), robot)
     unlimited = robot_with()
     for torque in (0.04, 50_000.0):
         assert "torques" not in notes_of(log_with(unlimited, torque=torque), unlimited)

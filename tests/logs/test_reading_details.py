@@ -325,7 +325,7 @@ def test_a_motion_that_does_not_repeat_has_its_times_for_places():
     q = np.column_stack([np.sin(0.02 * (t - 7) ** 2), (t - 7) / 30])
     line = motion_timeline([t], [q])
     assert line.period_s is None
-    assert_close(line.times[0], t - 7.0, 1e-3)
+    assert_close(line.times[0][:-2], t[:-2] - 7.0, 1e-9)
     two = motion_timeline([t, t], [q, -q[::-1] + 0.3 * np.cos(q)])
     assert two.times[1][0] > two.times[0][0]
     again = motion_timeline([t, t + 100], [q, q])
