@@ -8,7 +8,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 
 import numpy as np
 from sections import Section, arguments, publish, spaced
@@ -50,6 +50,8 @@ def in_browser(path: Path) -> dict[str, float]:
         page = browser.new_page(viewport={"width": 1280, "height": 900})
         start = perf_counter()
         page.goto(path.as_uri())
+        found["open, first screen"] = perf_counter() - start
+        page.locator("#torque-panel-0 figure").first.scroll_into_view_if_needed()  # plots are drawn when they are seen
         page.locator("#torque-panel-0 path.curve").nth(2).wait_for(state="attached")
         found["open, first plot drawn"] = perf_counter() - start
         timed = "(act) => { const start = performance.now(); act(); return (performance.now() - start) / 1000; }"
@@ -72,14 +74,14 @@ def main() -> None:
     log = recording(robot, options.rows, 2)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "report.html"
-        start = perf_counter()
+        start = process_time()
         mindyn.write_report(path, estimate, validation_logs=log)
-        written = perf_counter() - start
+        written = process_time() - start
         size = path.stat().st_size / 1e6
         seconds = in_browser(path)
     table = [
         ("", "measured", "asked"),
-        ("write, with the prediction", f"{written:.2f} s", ""),
+        ("write, with the prediction (processor time)", f"{written:.2f} s", ""),
         ("size", f"{size:.1f} MB", f"< {LIMIT_MB} MB"),
         *(
             (what, f"{value:.3f} s", f"< {LIMIT_S:g} s" if what.startswith("open") else "")
