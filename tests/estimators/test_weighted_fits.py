@@ -113,7 +113,7 @@ def test_total_least_squares_keeps_what_is_free_of_errors_and_what_is_not_seen()
 
 def test_a_triangle_takes_rows_as_they_come():
     rows = np.random.default_rng(4).normal(size=(37, 4))
-    grown = Triangle(4, 10)
+    grown = Triangle(4)
     for start in (0, 10, 20, 30):
         part = rows[start : start + 10]
         grown.append([part[:, :1], part[:, 1:]])
@@ -188,7 +188,7 @@ def test_residuals_of_steps_are_measured_less_predicted():
         SimpleNamespace(row=1, A=np.array([[1.0, 0.0], [0.0, 2.0]]), z=np.array([3.0, 4.0])),
         SimpleNamespace(row=1, A=np.array([[1.0, 1.0]]), z=np.array([3.0])),
     ]
-    (found,) = _residuals(SimpleNamespace(joint_names=("a", "b")), groups, np.array([2.0, 1.0]))
+    (found,) = _residuals(SimpleNamespace(primary_names=("a", "b")), groups, np.array([2.0, 1.0]))
     assert (found.joint, found.rows) == ("b", 3)
     assert_close(found.rms, np.sqrt((1.0 + 4.0 + 0.0) / 3), SAME_ALGEBRA)
     assert_close(found.rms_torque, np.sqrt((9.0 + 16.0 + 9.0) / 3), SAME_ALGEBRA)
