@@ -184,7 +184,7 @@ def test_unlogged_joints_are_locked(logs, fixed):
     table.write_parquet(logs / "five.parquet")
     (logs / "five.parquet.toml").write_text(SIDECAR)
     given = ("puma560_fgl", logs / "five.parquet", "--conditioning", fixed)
-    with pytest.raises(LogError, match=r"no position column q6 \(joint joint6\).*\n.*--lock JOINT=VALUE"):
+    with pytest.raises(LogError, match=r"no position column q6 \(of joint6\).*\n.*--lock JOINT=VALUE"):
         invoked(*given)
     names = json.loads(invoked(*given, "--lock", "joint6=0.5").stdout)["parameters"]["name"]
     assert "fv5" in names
