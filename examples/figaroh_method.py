@@ -73,3 +73,7 @@ def fit(robot: Robot, logs):
     best = min(found, key=lambda cutoff: error(*found[cutoff]))
     kept, phi = solved(*found[best])
     return lambda log: (regressor(log, best)[0][:, kept] @ phi).reshape(n, -1).T
+
+
+if __name__ == "__main__":
+    print("mindyn compare --logs DIR --method examples/figaroh_method.py")
