@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from closeness import ORACLE, SAME_ALGEBRA, assert_close, assert_negligible
+from closeness import DERIVATIVE, ORACLE, SAME_ALGEBRA, assert_close, assert_negligible
 
 from mindyn.regression import triangles
 from mindyn.regression.triangles import Triangle
@@ -48,7 +48,16 @@ def changed(name):
     return rows
 
 
-CASES = ("noisy", "no noise", "dependent", "almost dependent", "moves later", "zero at first", "ill-conditioned")
+CASES = (
+    "noisy",
+    "no noise",
+    "dependent",
+    "almost dependent",
+    "moves later",
+    "zero at first",
+    "ill-conditioned",
+    "one direction grows",
+)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -70,6 +79,15 @@ def test_what_is_left_of_a_column_is_what_a_qr_leaves(case):
     # The direction of a dependent column is rounding's, and later columns are told without it.
     compared = slice(10 if case == "dependent" else None)
     assert_negligible((ours - theirs)[compared], 1.0, rtol=ORACLE)
+
+
+def test_rows_that_grow_do_not_drown_those_that_told_the_rest():
+    """One direction grows fourfold with every block: its squares are 1e13 times those of the first rows."""
+    rows, rng = noisy(), np.random.default_rng(1)
+    together = rng.normal(size=WIDTH) * np.logspace(3, -3, WIDTH)
+    rows[1024:] = ((4.0 ** (np.arange(len(rows)) // 1024)) * rng.normal(size=len(rows)))[1024:, None] * together
+    ours, theirs = (np.abs(np.diag(R)) for R in (appended(rows).R, np.linalg.qr(rows, mode="r")))
+    assert_close(ours / theirs, np.ones(WIDTH), rtol=DERIVATIVE)
 
 
 def test_most_blocks_need_no_reflections(monkeypatch):

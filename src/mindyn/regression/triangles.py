@@ -23,7 +23,7 @@ SMALLEST_PIVOT: Final = 1e-2
 LARGEST_CONDITION: Final = 1e3
 """Of the columns whose squares are summed, scaled to norms of one: half of a double's sixteen digits are left."""
 LARGEST_GROWTH: Final = 1e2
-"""Squares that blocks may add, as a multiple of those that a column has, before R is made anew."""
+"""To which multiple the squares of a column may grow before a basis is made anew: they hide what was small."""
 
 
 class _Basis(NamedTuple):
@@ -32,11 +32,13 @@ class _Basis(NamedTuple):
     T       (k, k) upper triangular, the identity but for the columns that are `alone`
     alone   columns that those before them explain almost: of C they are what is left, in units of what was left so far
     sums    (k, k) C^T C of all rows
+    first   (k,) squares of the columns when the basis was made
     """
 
     T: Array
     alone: Sequence[int]
     sums: Array
+    first: Array
 
 
 class Triangle:
@@ -83,12 +85,13 @@ class Triangle:
             for j in basis.alone:
                 C[:, j] = (C[:, j] - C[:, :j] @ basis.T[:j, j]) / basis.T[j, j]
             added += dgemm(1.0, C.T, C.T, trans_b=1)
-        if not (added.diagonal() < LARGEST_GROWTH * basis.sums.diagonal()).all():  # also where one is no number
+        sums = basis.sums + added
+        if not (sums.diagonal() < LARGEST_GROWTH * basis.first).all():  # also where one is no number
             if self._factor is not None:
                 return False
             _, self._basis = self.R, None  # by what came since the basis was made they may be alike
             return self._summed(parts)
-        self._basis, self._factor = basis._replace(sums=basis.sums + added), None
+        self._basis, self._factor = basis._replace(sums=sums), None
         return True
 
 
@@ -106,7 +109,8 @@ def _basis(R: Array) -> _Basis | None:
     inverse, info = dtrtri(scaled)
     if info or not (np.abs(inverse) @ np.abs(scaled)).sum(axis=1).max() < LARGEST_CONDITION:
         return None
-    return _Basis(T, alone, P.T @ P)
+    sums = P.T @ P
+    return _Basis(T, alone, sums, sums.diagonal())
 
 
 def _reflected(R: Array, parts: Sequence[Array]) -> Array:
