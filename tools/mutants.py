@@ -5,10 +5,11 @@
     python tools/mutants.py list                                        the survivors, with what was changed
 
 All write below `build/mutants` and go on where they were stopped. A mutant is caught when one of the quick tests that
-run its line fails, or takes many times its processor time. Which mutants are met depends on the seed and on their own
-text alone, so that a change elsewhere leaves the sample as it was. Tests run in forked processes that have imported
-everything: there, functions of the module get their code from the broken source; faults outside of functions (numbers
-with a name, defaults) are met in processes that import the broken module. No file of the source is changed.
+run its line fails, or takes many times its processor time; what survives a few of them meets more. Which mutants are
+met depends on the seed and on their own text alone, so that a change elsewhere leaves the sample as it was. Tests run
+in forked processes that have imported everything: there, functions of the module get their code from the broken source;
+faults outside of functions (numbers with a name, defaults) are met in processes that import the broken module. No file
+of the source is changed.
 """
 
 from __future__ import annotations
@@ -47,6 +48,9 @@ MOST_TESTS = 10
 MOST_SECONDS = 3.0
 """Of tests, by their time when all is well, that a mutant meets; at most `MOST_OF_FILE` of one file at first."""
 MOST_OF_FILE = 4
+PASSES = 3
+MORE = 4
+"""Times as many tests, and seconds of them, that the survivors of one pass meet in the next."""
 NEAR = 8
 """Lines before a line that no test is known to run in which one is looked for."""
 
@@ -382,12 +386,14 @@ def quickest_for(
     seconds: dict[str, float],
     lines: dict[str, dict[int, set[str]]],
     tried: Collection[str] = (),
+    more: int = 1,
 ) -> list[str]:
     """The quickest tests that run the line: of test files that import the module or are named like it, then of others.
 
     Of lines that run on import: tests that run any line of the file, or whose file imports it.
 
     tried  tests that it has survived
+    more   times as many tests, and as many seconds of them, as in the first pass
     """
     told = lines.get(mutant.file, {})
     module = ".".join(Path(mutant.file).with_suffix("").parts[1:])
@@ -408,7 +414,7 @@ def quickest_for(
         (first if near else rest).append(test)
     chosen, spent = [], 0.0
     for test in [*first, *rest]:
-        if not chosen or (len(chosen) < MOST_TESTS and spent + seconds[test] <= MOST_SECONDS):
+        if not chosen or (len(chosen) < more * MOST_TESTS and spent + seconds[test] <= more * MOST_SECONDS):
             chosen.append(test)
             spent += seconds[test]
     return sorted(chosen, key=lambda one: (seconds[one], one))
@@ -472,18 +478,28 @@ def known_outcomes() -> dict[str, dict[str, Any]]:
     return {one["key"]: one for one in read}
 
 
-def run(count: int, seed: int, layers: list[str], again: bool) -> None:
-    """Sample mutants and write what became of each: those in functions by a process that imports everything."""
+def run(count: int, seed: int, layers: list[str], again: bool, passes: int) -> None:
+    """Sample mutants and write what became of each; those that survive meet more of the tests that run their line."""
     import_outside()
     os.chdir(ROOT)
-    known = known_outcomes()
     seconds, lines = mapped()
     files = [path for layer in layers for path in sorted((SOURCE / "mindyn" / layer).glob("*.py"))]
     chosen = sample_of([mutant for path in files for mutant in mutants_of(path)], count, seed)
     (BUILD / "sample.json").write_text(json.dumps([one.key for one in chosen]))
-    waiting = [one for one in chosen if again and known.get(one.key, {}).get("outcome") in ("survived", "not run")]
-    waiting += [one for one in chosen if one.key not in known]
-    choices = {one.key: quickest_for(one, seconds, lines, known.get(one.key, {}).get("tests", ())) for one in waiting}
+    known = known_outcomes()
+    waiting = [one for one in chosen if again or one.key not in known]
+    for number in range(passes):
+        known = known_outcomes()
+        waiting = [one for one in waiting if known.get(one.key, {}).get("outcome") not in ("caught", "late")]
+        choices = {
+            one.key: quickest_for(one, seconds, lines, known.get(one.key, {}).get("tests", ()), MORE**number)
+            for one in waiting
+        }
+        run_once([one for one in waiting if choices[one.key] or one.key not in known], choices, seconds)
+
+
+def run_once(waiting: list[Mutant], choices: dict[str, list[str]], seconds: dict[str, float]) -> None:
+    """Each mutant meets the tests chosen for it: those in functions in a process that imports everything."""
     child = os.fork()
     if child == 0:
         import_everything()
@@ -534,11 +550,12 @@ if __name__ == "__main__":
     one.add_argument("--seed", type=int, default=1)
     one.add_argument("--layers", nargs="+", default=list(LAYERS))
     one.add_argument("--again", action="store_true", help="meet survivors of earlier runs again")
+    one.add_argument("--passes", type=int, default=PASSES, help="each with more tests for what survives")
     commands.add_parser("list")
     given = parser.parse_args()
     if given.command == "map":
         map_lines(given.tests)
     elif given.command == "run":
-        run(given.count, given.seed, given.layers, given.again)
+        run(given.count, given.seed, given.layers, given.again, given.passes)
     else:
         listed()

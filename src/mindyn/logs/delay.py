@@ -30,6 +30,8 @@ BINOMIAL: Final = np.array([1, 4, 6, 4, 1]) / 16
 NOTICEABLE: Final = 0.5
 """A delay is reported when it lowers the unexplained torque to less than this part; without a model, slow motions in
 step are explained to 0.74 by a wrong one."""
+EXPLAINED: Final = 1e-9
+"""Share of the torque that rounding and interpolation may leave: below it no delay explains more."""
 
 SURE_OF_MANY: Final = 4.0
 """Standard deviations by which one joint's own delay must explain more, the best of dozens of shifts of every joint."""
@@ -42,6 +44,11 @@ class Delay:
     seconds: float
     unexplained: float
     unexplained_without: float
+
+    @property
+    def is_noticeable(self) -> bool:
+        """Whether the torque is explained that much better with the delay."""
+        return self.unexplained_without > EXPLAINED and self.unexplained < NOTICEABLE * self.unexplained_without
 
 
 def joint_columns(q: Array, qd: Array, qdd: Array) -> Array:
@@ -141,9 +148,7 @@ def joint_delay_notes(scan: DelayScan, common_s: float) -> list[str]:
     names = scan.samples.joint_names
     found = [scan.best_of(joint) for joint in range(len(names))] if scan.is_enough else []
     apart = [
-        one.unexplained < NOTICEABLE * one.unexplained_without
-        and abs(one.seconds) * scan.samples.rate_hz > 1
-        and scan.surely(joint, one.seconds)
+        one.is_noticeable and abs(one.seconds) * scan.samples.rate_hz > 1 and scan.surely(joint, one.seconds)
         for joint, one in enumerate(found)
     ]
     if not any(apart):
@@ -203,8 +208,7 @@ def chosen_delay(parts: Sequence[Log], c: Conditioning) -> float:
 def step_notes(samples: Samples, c: Conditioning) -> list[str]:
     """A note when torque and motion look out of step by more than a row."""
     found = estimate_delay(samples)
-    better = found.unexplained < NOTICEABLE * found.unexplained_without
-    if not better or abs(found.seconds) * samples.rate_hz < 1:
+    if not found.is_noticeable or abs(found.seconds) * samples.rate_hz < 1:
         return []
     return [
         f"torque and motion look out of step: the torque comes {1e3 * found.seconds:.3g} ms after the motion; "

@@ -1,0 +1,110 @@
+"""The delay between torque and motion: found to a hundredth of a row, and told where it is noticeable."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from closeness import EXACT, SAME_ALGEBRA, assert_close
+
+from mindyn.logs.conditioning import AS_LOGGED
+from mindyn.logs.delay import (
+    DelayScan,
+    _compared_rows,
+    _steady,
+    estimate_delay,
+    joint_columns,
+    joint_delay_notes,
+    step_notes,
+)
+from mindyn.logs.samples import Samples
+
+
+def delayed_samples(seconds, rate=200.0, rows=3000):
+    t = np.arange(rows) / rate
+    q = np.column_stack([np.sin(1.3 * t), np.cos(2.1 * t)])
+    qd = np.column_stack([1.3 * np.cos(1.3 * t), -2.1 * np.sin(2.1 * t)])
+    late = t - seconds
+    tau = np.column_stack([-np.sin(1.3 * late) * 1.69, -np.cos(2.1 * late) * 4.41])
+    qdd = np.column_stack([-np.sin(1.3 * t) * 1.69, -np.cos(2.1 * t) * 4.41])
+    return Samples(("a", "b"), q, qd, qdd, tau, rate, np.zeros(rows, dtype=np.int64))
+
+
+@pytest.mark.parametrize("seconds", [0.03, -0.0123, 0.0999])
+def test_a_delay_is_found_to_a_hundredth_of_a_row(seconds):
+    found = estimate_delay(delayed_samples(seconds), lambda _q, _qd, qdd: qdd)
+    assert abs(found.seconds - seconds) < 2 * 0.01 / 200
+    assert found.unexplained < 1e-6 < found.unexplained_without
+
+
+def test_rows_beside_the_ends_of_segments_are_not_compared():
+    segments = np.repeat([0, 1, 2], [30, 5, 40])
+    assert _compared_rows(segments, 3).tolist() == [*range(3, 27), *range(38, 72)]
+    assert _compared_rows(segments, 20).size == 0
+    many = _compared_rows(np.zeros(60_000, dtype=int), 10)
+    assert 1250 < len(many) <= 2500
+    assert set(np.diff(many)) == {24}
+
+
+def test_a_speed_is_steady_where_its_sign_stays_for_the_whole_reach():
+    speed = np.concatenate([np.ones(10), -np.ones(10)])
+    assert np.flatnonzero(~_steady(speed, 3)).tolist() == [7, 8, 9, 10, 11, 12]
+    assert _steady(-np.ones(8), 3).all()
+
+
+def test_torque_without_change_has_no_delay():
+    samples = delayed_samples(0.0)
+    constant = replace(samples, tau=np.ones_like(samples.tau))
+    found = estimate_delay(constant)
+    assert found.unexplained == found.unexplained_without == 1.0
+    short = estimate_delay(samples.take(slice(0, 120)))
+    assert (short.seconds, short.unexplained, short.unexplained_without) == (0.0, 1.0, 1.0)
+    fewest = 100 + 2 * (20 + 2 * 5)  # compared rows, and on either side the longest delay and the interpolation's
+    for rows, enough in ((fewest, True), (fewest - 1, False)):
+        scan = DelayScan(samples.take(slice(0, rows)), lambda index: [np.ones((len(index), 1))] * 2)
+        assert scan.is_enough == enough
+
+
+def test_columns_without_a_model_hold_what_a_joint_can_feel():
+    samples = delayed_samples(0.0, rows=50)
+    Y = joint_columns(samples.q, samples.qd, samples.qdd)
+    assert Y.shape == (50, 2, 1 + 2 + 2 + 2 + 2)
+    assert_close(Y[:, 1, :7], np.column_stack([np.ones(50), np.sin(samples.q), np.cos(samples.q), samples.qdd]), EXACT)
+    rms = np.sqrt((samples.qd**2).mean(axis=0))
+    assert_close(Y[:, :, 7], samples.qd, EXACT)
+    assert_close(Y[:, :, 8], np.tanh(samples.qd / (0.05 * rms)), SAME_ALGEBRA)
+    resting = joint_columns(samples.q, 0 * samples.qd, samples.qdd)
+    assert not resting[:, :, 7:].any()
+
+
+def test_a_delay_is_noted_from_one_row_on():
+    def drawn(seconds):
+        """Torque that only its own motion explains: no sum of other columns is a shifted one."""
+        t = np.arange(3000) / 200
+        tones = [(0.7, 1.0), (1.9, 0.6), (3.1, 0.5), (5.3, 0.3)]
+
+        def of(s):
+            return sum(size * np.sin(w * s + w) for w, size in tones)
+
+        q, tau = of(t), -sum(size * w * w * np.sin(w * (t - seconds) + w) for w, size in tones)
+        qd = sum(size * w * np.cos(w * t + w) for w, size in tones)
+        qdd = -sum(size * w * w * np.sin(w * t + w) for w, size in tones)
+        arrays = [np.column_stack([one]) for one in (q, qd, qdd, tau)]
+        return Samples(("a",), *arrays, 200.0, np.zeros(len(t), dtype=np.int64))
+
+    (note,) = step_notes(drawn(0.03), replace(AS_LOGGED, delay_s=0.01))
+    assert "the torque comes 30 ms after the motion" in note
+    assert "delay_s = 0.04" in note
+    assert step_notes(drawn(0.004), AS_LOGGED) == []  # less than a row of 5 ms
+    assert step_notes(drawn(0.0), AS_LOGGED) == []
+
+
+def test_torque_that_is_explained_to_rounding_is_in_step():
+    """Of two sines every shift is a sum of the columns: what rounding leaves says nothing of a delay."""
+    samples = delayed_samples(0.03)
+    found = estimate_delay(samples)
+    assert max(found.unexplained, found.unexplained_without) < 1e-12
+    assert step_notes(samples, AS_LOGGED) == []
+    scan = DelayScan(samples, lambda rows: [samples.tau[rows, :1], samples.tau[rows, 1:]])
+    assert joint_delay_notes(scan, 0.0) == []

@@ -1,0 +1,337 @@
+"""Where the rules on logs change their mind: shares, rates, steps and lengths just inside and just outside."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from closeness import EXACT, SAME_ALGEBRA, assert_close
+
+from mindyn.errors import InputError
+from mindyn.logs.checks import unit_notes
+from mindyn.logs.cleaning import LARGEST, Cleaner
+from mindyn.logs.conditioning import AS_LOGGED, Conditioning, edge_rows, reach_rows, rest_rows
+from mindyn.logs.filters import edge_s, lowpass, settling_rows
+from mindyn.logs.findings import LogError
+from mindyn.logs.log import log_of_arrays
+from mindyn.logs.pipeline import SampleStream, condition, condition_stream, long_rest, require_rows
+from mindyn.logs.resolving import _period, _rounded, head, resolve, uniform_stretches
+from mindyn.logs.statement import Statement
+from mindyn.logs.stretches import Piece, pieces, windows
+from mindyn.robots.loading import load_robot
+
+ROBOT = load_robot("planar2")
+
+
+def log_at(time, names=ROBOT.joint_names):
+    q = np.column_stack([np.sin((1 + k) * time) for k in range(len(names))])
+    return log_of_arrays(names, time, q, 2 * q)
+
+
+def cleaned(*chunks, names=("a", "b")):
+    cleaner = Cleaner("run")
+    for time, q in chunks:
+        cleaner.clean(log_of_arrays(names, time, q, q))
+    return cleaner
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_joint_rests_when_it_rests_over_all_chunks(order):
+    t = np.arange(10.0)
+    near, far = np.column_stack([0 * t, 0 * t]), np.column_stack([0 * t + 0.5, 0 * t + 9e-4])
+    first, second = (near, far)[::order]
+    found = cleaned((t, first), (t + 10, second)).notes(("a", "b"), ())
+    assert [note.split()[1] for note in found] == ["b"]
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, LARGEST, -LARGEST])
+def test_a_tenth_of_the_rows_may_be_no_numbers(value):
+    t = np.arange(20.0)
+    q = np.column_stack([np.sin(t), np.cos(t)])
+    q[[3, 7], 1] = value
+    (note,) = cleaned((t, q)).notes(("a", "b"), ())
+    assert note.startswith("2 of 20 rows of run hold NaN")
+    assert "position of b (2), torque of b (2); left out" in note
+    q[9, 0] = value
+    with pytest.raises(LogError, match="3 of 20 rows of run hold NaN"):
+        cleaned((t, q)).notes(("a", "b"), ())
+
+
+def test_a_tenth_of_the_rows_may_repeat_a_stamp():
+    t = np.arange(20.0)
+    q = np.column_stack([np.sin(t), np.cos(t)])
+    t[[4, 8]] = t[[3, 7]]
+    assert cleaned((t, q)).notes(("a", "b"), ()) == ("2 of 20 rows of run repeat the stamp before them; left out",)
+    t[12] = t[11]
+    with pytest.raises(LogError, match="3 of 20 rows of run repeat the stamp"):
+        cleaned((t, q)).notes(("a", "b"), ())
+    assert cleaned((t, q)).notes(("a", "b"), ("stamps",))[0].startswith("accepted: 3 of 20 rows")
+
+
+def test_two_rows_are_a_log_and_one_is_none():
+    t = np.arange(2.0)
+    q = np.column_stack([t, t])
+    assert cleaned((t, q)).notes(("a", "b"), ()) == ()
+    with pytest.raises(LogError, match="run has too few rows: 1 of 1 can be used"):
+        cleaned((t[:1], q[:1])).notes(("a", "b"), ())
+    with pytest.raises(LogError, match="run has no rows"):
+        Cleaner("run").notes(("a", "b"), ())
+
+
+@pytest.mark.parametrize(("rate_hz", "usual"), [(4.9, False), (5.2, True), (39_000.0, True), (41_000.0, False)])
+def test_stamps_of_a_rate_that_no_robot_is_logged_at_are_refused(rate_hz, usual):
+    log = replace(log_at(np.arange(50) / rate_hz), statement=Statement(units={"time": "s"}))
+    if usual:
+        assert unit_notes(log, ROBOT, ()) == ()
+    else:
+        with pytest.raises(LogError, match=re.escape(f"taken as s, are {rate_hz:.4g} Hz")):
+            unit_notes(log, ROBOT, ())
+        assert unit_notes(log, ROBOT, ("rate",))[0].startswith("accepted: the stamps")
+    for stated in (Statement(rate_hz=rate_hz, units={"time": "s"}), Statement()):  # no stamps to be wrong about
+        assert unit_notes(replace(log, statement=stated), ROBOT, ()) == ()
+
+
+def test_the_unit_in_which_the_rate_is_usual_is_offered():
+    log = replace(log_at(np.arange(50) * 2.0), statement=Statement(units={"time": "s"}))
+    with pytest.raises(LogError) as refused:
+        unit_notes(log, ROBOT, ())
+    assert 'units.time = "ms" would give 500 Hz; if' in str(refused.value.hint)
+
+
+@pytest.mark.parametrize(("factor", "said"), [(0.55, ""), (1.9, ""), (0.45, "0.45"), (2.2, "2.2"), (-1.0, "-1")])
+def test_a_velocity_is_near_the_derivative_of_the_position(factor, said):
+    t = np.arange(400) / 200
+    q = np.column_stack([np.sin(3 * t), np.cos(2 * t)])
+    qd = factor * np.column_stack([3 * np.cos(3 * t), -2 * np.sin(2 * t)])
+    log = log_of_arrays(ROBOT.joint_names, t, q, q, qd)
+    found = unit_notes(log, ROBOT, ("velocity",))
+    assert bool(found) == bool(said)
+    if said:
+        assert f"logged velocity is {said}" in found[0]
+        assert "?" not in found[0]
+
+
+@pytest.mark.parametrize(
+    ("factor", "cause"), [(57.3, "deg/s"), (1 / 57.3, "rad/s for deg/s"), (1e3, "ms"), (1e-3, "s")]
+)
+def test_a_velocity_of_another_unit_is_told_by_its_factor(factor, cause):
+    t = np.arange(400) / 200
+    q = np.column_stack([np.sin(3 * t), 0.009 * np.cos(2 * t)])
+    qd = factor * np.column_stack([3 * np.cos(3 * t), 500 + 0 * t])  # a joint that hardly moves says nothing
+    with pytest.raises(LogError, match=rf"derivative of the position \({cause}.*\?\)"):
+        unit_notes(log_of_arrays(ROBOT.joint_names, t, q, q, qd), ROBOT, ())
+
+
+def test_the_period_is_that_of_the_usual_steps():
+    steps = np.full(100, 0.01)
+    steps[:4] = 1.0  # gaps, fewer than one in twenty
+    assert_close(_period(steps), 0.01, SAME_ALGEBRA)
+    jittered = np.where(np.arange(100) % 2, 0.008, 0.012)
+    jittered[0] = 5.0
+    assert_close(_period(jittered), jittered[1:].mean(), SAME_ALGEBRA)
+    assert [_rounded(rate) for rate in (499.97, 500.04, 499.9, 0.4)] == [500.0, 500.0, 499.9, 0.4]
+
+
+def test_logs_of_two_rates_are_refused_unless_one_is_stated():
+    logs = [log_at(np.arange(200) / rate) for rate in (100.0, 103.0)]
+    for both in (logs, logs[::-1]):
+        with pytest.raises(LogError, match=r"different rates \(10[03], 10[03] Hz\)"):
+            resolve(replace(AS_LOGGED, stamps="auto"), both, lambda *_: None)
+    made, notes = resolve(replace(AS_LOGGED, rate_hz=100.0, stamps="auto"), logs, lambda *_: None)
+    assert (made.rate_hz, made.stamps) == (100.0, "uniform")
+    assert notes == ()
+    made, notes = resolve(replace(AS_LOGGED, rate_hz=90.0, stamps="auto"), logs, lambda *_: None)
+    assert made.stamps == "measured"
+    assert [note.kind for note in notes] == ["stamps"]
+    near = [log_at(np.arange(200) / rate) for rate in (100.0, 101.5)]
+    assert resolve(AS_LOGGED, near, lambda *_: None)[0].rate_hz == 100.0
+    with pytest.raises(LogError, match="fewer than 2 rows"):
+        resolve(AS_LOGGED, [log_at(np.zeros(1))], lambda *_: None)
+
+
+def test_settings_are_chosen_from_the_beginning_of_a_log(monkeypatch):
+    monkeypatch.setattr("mindyn.logs.resolving.HEAD_ROWS", 30)
+    log = log_at(np.arange(200) / 100)
+    assert head(log).rows.tolist() == list(range(30))
+    resolved = Conditioning(rate_hz=100.0, stamps="uniform")
+    gap = log_at(np.concatenate([np.arange(20), 30 + np.arange(20), [90.0]]) / 100)
+    assert [len(part) for part in uniform_stretches(resolved, [gap])] == [20, 20]  # a row alone is no stretch
+    with pytest.raises(LogError, match="no stretch of the log has two rows"):
+        uniform_stretches(resolved, [log_at(np.arange(4.0))])
+
+
+def test_what_resolve_chooses_is_told():
+    log = log_at(np.arange(400) / 100)
+    made, notes = resolve(Conditioning(delay_s="auto"), [log], lambda *_: 4.0)
+    assert (made.rate_hz, made.position_cutoff_hz, made.edge_s) == (100.0, 4.0, 0.125)
+    assert made.is_resolved
+    assert [str(note.kind) for note in notes] == ["position_cutoff_hz", "edge_s", "delay_s"]
+    said = " ".join(map(str, notes))
+    assert "4 Hz" in said
+    assert "0.125 s cut at both ends" in said
+    assert resolve(made, [log], lambda *_: 9.0) == (made, ())
+    assert "no filter" in str(resolve(Conditioning(), [log], lambda *_: None)[1][0])
+
+
+def test_pieces_know_the_gap_after_them():
+    time = np.array([0.0, 1.0, 2.0, 5.0, 6.0, 8.0, 9.0])
+    log = log_at(time)
+    whole = list(pieces([log], 1.5))
+    assert [(one.segment, one.rows.time.tolist(), one.is_last, one.gap_s) for one in whole] == [
+        (0, [0.0, 1.0, 2.0], True, 3.0),
+        (1, [5.0, 6.0], True, 2.0),
+        (2, [8.0, 9.0], True, 0.0),
+    ]
+    assert [one.gap_s for one in pieces([log], 2.0)] == [3.0, 0.0]  # as long as the longest step is no gap
+    cut = list(pieces([log.take(slice(0, 2)), log.take(slice(2, 5)), log.take(slice(5, None))], 1.5))
+    assert [(one.segment, len(one.rows), one.is_last) for one in cut] == [
+        (0, 2, False),
+        (0, 1, True),
+        (1, 2, True),
+        (2, 2, True),
+    ]
+    assert list(pieces([], 1.0)) == []
+
+
+@pytest.mark.parametrize(("block", "reach"), [(10, 3), (7, 0), (40, 12), (None, 5), (1000, 2)])
+def test_windows_hold_every_row_once_with_its_surroundings(block, reach):
+    log = log_at(np.arange(100.0))
+    parts = [Piece(0, log.take(slice(k, k + 6)), k + 6 >= 60) for k in range(0, 60, 6)]
+    parts += [Piece(1, log.take(slice(k, k + 10)), k + 10 >= 100) for k in range(60, 100, 10)]
+    begin, end = {0: 0, 1: 60}, {0: 60, 1: 100}
+    seen = []
+    for window in windows(parts, block, reach):
+        own = window.rows.rows[window.start : window.stop]
+        seen += own.tolist()
+        first, last = int(window.rows.rows[0]), int(window.rows.rows[-1]) + 1
+        assert first == begin[window.segment] + window.index
+        assert first <= max(begin[window.segment], own[0] - reach)
+        assert last >= min(end[window.segment], own[-1] + 1 + reach)
+        assert window.is_last == (last == end[window.segment] and own[-1] + 1 == last)
+        assert window.is_last or len(own) >= block
+        assert window.rows.rows.tolist() == list(range(first, last))
+        if block is not None:
+            assert len(window.rows) <= block + 2 * reach + 2 * 10
+    assert seen == list(range(100))
+
+
+def test_a_rest_is_long_when_it_lasts_as_many_rows_as_asked():
+    speed = np.array([1.0, 0.1, 0.1, 0.1, 1.0, 0.1, 0.1, 1.0, 0.1, 0.1, 0.1])
+    qd = np.column_stack([speed, -speed])
+    assert np.flatnonzero(long_rest(qd, 0.1, 3)).tolist() == [1, 2, 3, 8, 9, 10]
+    assert not long_rest(qd, 0.1, 4).any()
+    assert not long_rest(qd, 0.09, 1).any()
+    qd[2, 1] = -2.0  # one joint that moves is enough
+    assert np.flatnonzero(long_rest(qd, 0.1, 3)).tolist() == [8, 9, 10]
+
+
+def test_fewer_samples_than_asked_for_are_refused_with_the_reason():
+    require_rows(10, [])
+    with pytest.raises(LogError, match="9 samples are left after cutting and decimation, 10 are needed"):
+        require_rows(9, [])
+    with pytest.raises(LogError) as refused:
+        require_rows(3, ["rows 0 to 9 left out", "a gap"], 4)
+    assert refused.value.hint == "rows 0 to 9 left out; a gap"
+
+
+def test_rows_follow_from_seconds():
+    c = Conditioning(rate_hz=100.0, edge_s=0.12, rest_s=0.035, position_cutoff_hz=None)
+    assert (edge_rows(c), rest_rows(c), rest_rows(replace(c, rest_s=None))) == (12, 4, 0)
+    assert rest_rows(replace(c, rest_s=1e-6)) == 1
+    plain = reach_rows(replace(c, rest_s=None, edge_s=0.0))
+    assert plain == 2 * c.window + 5 + 2
+    assert reach_rows(replace(c, rest_s=None)) == plain + 12
+    assert reach_rows(replace(c, rest_s=0.2)) == plain + 20
+    for delay_s in (0.03, -0.03):
+        assert reach_rows(replace(c, rest_s=None, edge_s=0.0, delay_s=delay_s)) == plain + 3
+    wide = settling_rows(0.5, 100.0, 4)
+    assert reach_rows(replace(c, rest_s=None, edge_s=0.0, torque_cutoff_hz=0.5)) == wide + 2
+
+
+@pytest.mark.parametrize(("cutoff_hz", "order"), [(2.0, 4), (10.0, 1), (30.0, 7)])
+def test_a_filter_has_forgotten_a_disturbance_after_its_settling_rows(cutoff_hz, order):
+    rows = settling_rows(cutoff_hz, 200.0, order)
+    x = np.zeros(2 * rows + 400)
+    x[0] = 1.0
+    left = np.abs(lowpass(x, cutoff_hz, 200.0, order))
+    assert left[rows:].max() < 1e-12
+    assert left[rows // 2 :].max() > 1e-12  # and not long before
+    assert settling_rows(None, 200.0) == 0
+    assert settling_rows(cutoff_hz, 200.0) == settling_rows(cutoff_hz, 200.0, 4)
+
+
+def test_filters_need_two_rows_and_a_cut_off_below_half_the_rate():
+    x = np.array([[1.0, 2.0], [5.0, -3.0]])
+    assert lowpass(x, None, 100.0) is x
+    assert_close(lowpass(x[:1], 5.0, 100.0), x[:1], EXACT)
+    assert not np.array_equal(lowpass(x, 5.0, 100.0), x)
+    for call in (lowpass, lambda _, *given: settling_rows(*given)):
+        call(x, 49.9, 100.0)
+        with pytest.raises(InputError, match="cut-off of 50 Hz must lie below 50 Hz"):
+            call(x, 50.0, 100.0)
+    assert [edge_s(), edge_s(None), edge_s(5.0), edge_s(4.0, 2.0, None)] == [0.1, 0.1, 0.1, 0.25]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"decimation": 0}, "count from 1"),
+        ({"order": 0}, "count from 1"),
+        ({"window": 10}, "odd window above the degree >= 2: 10, 4"),
+        ({"degree": 1}, "odd window above the degree >= 2: 11, 1"),
+        ({"window": 5, "degree": 5}, "odd window"),
+        ({"rest_speed": 0.0}, "rest_speed = 0.0 must be positive"),
+        ({"longest_gap_rows": -1}, "longest_gap_rows = -1 must be positive"),
+    ],
+)
+def test_settings_at_their_bounds(given, said):
+    with pytest.raises(InputError, match=said):
+        Conditioning(**given)
+    assert Conditioning(decimation=1, order=1, window=3, degree=2).order == 1
+
+
+def test_the_usual_settings_are_as_documented():
+    c = Conditioning()
+    assert (c.longest_gap_rows, c.order, c.window, c.degree, c.decimation) == (2.5, 4, 11, 4, 1)
+    assert (c.delay_s, c.rest_speed, c.rest_s, c.slow_speed) == (0.0, 0.01, None, None)
+    predicted = Conditioning(
+        edge_s=1.0, decimation=3, torque_cutoff_hz=5.0, rest_s=1.0, slow_speed=0.1
+    ).for_prediction()
+    assert (predicted.edge_s, predicted.decimation, predicted.torque_cutoff_hz) == (0.0, 1, None)
+    assert (predicted.rest_s, predicted.slow_speed) == (None, None)
+
+
+def test_samples_are_numbered_anew_wherever_rows_were_left_out():
+    time = np.concatenate([np.arange(40), 60 + np.arange(40)]) / 100
+    log = log_at(time)
+    c = Conditioning(rate_hz=100.0, stamps="uniform", position_cutoff_hz=None, edge_s=0.02, decimation=3)
+    for block in (None, 8):
+        stream = SampleStream([log, log], ROBOT, c, block, ["chosen"])
+        made = list(stream.blocks())
+        rows = np.concatenate([one for _, one, _ in made])
+        segments = np.concatenate([one.segments for one, _, _ in made])
+        per_log = [k for k in range(40) if k % 3 == 0 and 2 <= k < 38]
+        expected = [*per_log, *(40 + k for k in per_log)]
+        assert rows.tolist() == expected * 2
+        assert segments.tolist() == [k for k in range(4) for _ in per_log]
+        assert stream.first_segments == [0, 2]
+        assert (stream.count, stream.rate_hz) == (len(rows), 100.0 / 3)
+        assert stream.notes[0] == "chosen"
+        assert "a gap of 0.21 s after row 39: the log is split into 2 segments" in stream.notes[1]
+
+
+def test_slow_rows_and_rests_are_told_from_moving_ones():
+    t = np.arange(300) / 100
+    q = np.column_stack([np.where(t < 1.0, t, 1.0), 0.2 * t])
+    qd = np.column_stack([np.where(t < 1.0, 1.0, 0.0), 0.2 + 0 * t])
+    log = log_of_arrays(ROBOT.joint_names, t, q, q, qd, 0 * q)
+    settings = replace(AS_LOGGED, rate_hz=100.0, slow_speed=0.2)
+    made = condition(log, ROBOT, settings, judged=False)
+    assert made.samples.usable.sum(axis=0).tolist() == [100, 0]  # as fast as the bound is not faster
+    resting = replace(AS_LOGGED, rate_hz=100.0, rest_s=0.5, rest_speed=0.3)
+    kept = condition(log, ROBOT, resting, judged=False)
+    assert kept.rows.tolist() == list(range(100))
+    everything = condition_stream(log, ROBOT, replace(resting, rest_s=2.5))
+    assert sum(len(one) for one in everything) == 300
