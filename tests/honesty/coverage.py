@@ -93,12 +93,13 @@ def summary(trials: list[dict]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--arms", type=int, default=30)
+    parser.add_argument("--first", type=int, default=0, help="number of the first; others are other arms and motions")
     parser.add_argument("--seconds", type=float, default=0.0, help="stop after so many; 0: when all arms are done")
     parser.add_argument("--folder", type=Path, default=Path("build/coverage"))
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     began = monotonic()
-    for seed in range(options.arms):
+    for seed in range(options.first, options.first + options.arms):
         path = options.folder / f"{seed}.json"
         if path.exists():
             continue
