@@ -81,7 +81,7 @@ def test_products_and_their_inverse_are_those_of_the_stacked_rows():
         _inverse(np.diag([1.0, 1e-12, 1.0]), np.eye(3))
 
 
-def rows_of_test(rng, reading, momentum, *, moving, count=4000, row=0):
+def rows_of_test(rng, reading, momentum, *, moving, count=4000):
     """Whitened rows of two parameters with noise of known deviations."""
     A = rng.normal(size=(count, 2))
     D = np.zeros((count, 0))
@@ -90,7 +90,7 @@ def rows_of_test(rng, reading, momentum, *, moving, count=4000, row=0):
         D = np.eye(count)[:, ::2] * 3.0
         noise = noise + momentum * (D @ rng.normal(size=D.shape[1]))
     z = A @ [2.0, -1.0] + noise
-    return TestRows(row, A, z, A, z, D, ())
+    return TestRows("elbow", A, z, A, z, D, ())
 
 
 def test_noise_of_readings_and_of_momenta_are_told_apart():
@@ -115,10 +115,10 @@ def test_columns_that_a_test_does_not_see_take_no_freedom():
     rng = np.random.default_rng(9)
     one = rows_of_test(rng, 0.1, 0.0, moving=False, count=40)
     wide = np.column_stack([one.white_A, np.zeros(40), one.white_A[:, 0]])
-    same = TestRows(0, wide, one.z, wide, one.white_z, one.white_D, ())
+    same = TestRows("elbow", wide, one.z, wide, one.white_z, one.white_D, ())
     assert_close(noises_of([same])[0].reading, noises_of([one])[0].reading, ORACLE)
-    full = TestRows(0, np.eye(2), np.ones(2), np.eye(2), np.ones(2), np.zeros((2, 0)), ())
-    with pytest.raises(InputError, match="more rows than unknowns"):
+    full = TestRows("elbow", np.eye(2), np.ones(2), np.eye(2), np.ones(2), np.zeros((2, 0)), ())
+    with pytest.raises(InputError, match="joint 'elbow' has more rows than unknowns"):
         noises_of([full])
 
 

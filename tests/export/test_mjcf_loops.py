@@ -14,6 +14,7 @@ import mindyn
 from mindyn.equations.loop_closure import closure_of
 from mindyn.equations.loop_dynamics import loop_dynamics
 from mindyn.errors import ExportError
+from mindyn.export.writing import fitting_format
 
 STIFF = 1e-4
 """MuJoCo's constraints give way a little."""
@@ -52,3 +53,18 @@ def test_slides_are_refused_and_the_tree_is_written_by_force(tmp_path):
         mindyn.write_mjcf(robot, tmp_path / "robot.xml")
     mindyn.write_mjcf(robot, tmp_path / "robot.xml", force=True)
     assert mindyn.load_robot(tmp_path / "robot.xml").joint_names == replace(robot, loops=(), home=None).joint_names
+
+
+def test_the_proposed_format_says_all_loops_of_a_robot(tmp_path):
+    assert fitting_format(mindyn.load_robot("puma560")) == "urdf"
+    closed = mindyn.load_robot("five_bar")
+    with pytest.raises(ExportError, match="loop"):
+        mindyn.write_urdf(closed, tmp_path / "robot.urdf")
+    assert fitting_format(closed) == "mjcf"
+    mindyn.write_mjcf(closed, tmp_path / "robot.xml")
+    first, *others = closed.loops
+    sliding = replace(closed, loops=(replace(first, kind="slide"), *others))
+    with pytest.raises(ExportError, match="loop"):
+        mindyn.write_mjcf(sliding, tmp_path / "sliding.xml")
+    assert fitting_format(sliding) == "toml"
+    mindyn.write_toml(sliding, tmp_path / "sliding.toml")

@@ -260,3 +260,6 @@ def test_what_next_follows_the_verdict(good):
     assert run.joints[0].name in summary(weak).advice[0].sentence
     python = replace(run, robot_given="", folder="")
     assert advised(python) == [("Use", 'mindyn.write_urdf(found, "model.urdf")')]
+    looped = replace(run, file_format="mjcf")
+    assert advised(looped) == [("Use", "mindyn export 'run 1' --to mjcf --out model.xml")]
+    assert advised(replace(python, file_format="toml")) == [("Use", 'mindyn.write_toml(found, "model.toml")')]

@@ -15,6 +15,7 @@ from mindyn.cli.printing import say, show
 from mindyn.cli.runs import RUN, estimate_of
 from mindyn.errors import InputError, require_choice
 from mindyn.estimators.estimate import Estimate
+from mindyn.export.writing import ROBOT_FILES, fitting_format
 from mindyn.feasibility.answer import can_exist
 from mindyn.feasibility.bounds import read_bounds
 from mindyn.feasibility.check import Feasibility, check_feasible
@@ -56,7 +57,8 @@ def check(
     else:
         _show(found, verbose=verbose)
     refuted = found.refuted is not False
-    say_next("export", run, "--to", "urdf", "--out", "model.urdf", *(["--mend"] if refuted else []))
+    to = fitting_format(estimate.robot)
+    say_next("export", run, "--to", to, "--out", ROBOT_FILES[to], *(["--mend"] if refuted else []))
     if refuted or found.plausible.holds is False:
         raise typer.Exit(ExitCode.NO)
 

@@ -180,8 +180,8 @@ def _estimate(
 def _residuals(robot: Robot, groups: Sequence[TestRows], beta: Array) -> tuple[JointResidual, ...]:
     """Of mean torques, joint by joint; joints whose row no test uses are not among them."""
     found = []
-    for joint, name in enumerate(robot.primary_names):
-        own = [group for group in groups if group.row == joint]
+    for name in robot.primary_names:
+        own = [group for group in groups if group.joint == name]
         if own:
             z = np.concatenate([group.z for group in own])
             r = z - np.concatenate([group.A for group in own]) @ beta

@@ -30,13 +30,13 @@ TINY: Final = 1e-150
 class TestRows:
     """The rows of one test.
 
-    row       number of the joint whose torque is used
+    joint     whose torque is used
     A, z      in N m or N
     white_A, white_z, white_D  whitened, see `MotionRows`
     friction  static, where it is measured
     """
 
-    row: int
+    joint: str
     A: Array
     z: Array
     white_A: Array
@@ -52,7 +52,7 @@ class TestRows:
         made = [maker.rows(motion, logs[motion.name], row) for motion in test.motions]
         white = [one.whitened() for one in made]
         return TestRows(
-            row,
+            test.row,
             np.concatenate([one.A for one in made]),
             np.concatenate([one.z for one in made]),
             np.concatenate([A for A, _, _ in white]),
@@ -89,11 +89,14 @@ class _Unexplained:
 
 
 def noises_of(tests: Sequence[TestRows]) -> list[Noise]:
-    """The noise of every test; tests of one joint's row are pooled."""
-    found = {row: _joint_noise([test for test in tests if test.row == row]) for row in {test.row for test in tests}}
+    """The noise of every test; tests of one joint's torque are pooled."""
+    pools: dict[str, list[TestRows]] = {}
+    for test in tests:
+        pools.setdefault(test.joint, []).append(test)
+    found = {joint: _joint_noise(pool) for joint, pool in pools.items()}
     noises = []
     for test in tests:
-        reading, momentum = found[test.row]
+        reading, momentum = found[test.joint]
         gram = test.white_D @ test.white_D.T
         covariance = (reading + TINY) * np.eye(len(gram)) + momentum * gram
         noises.append(Noise(float(np.sqrt(reading)), float(np.sqrt(momentum)), covariance))
@@ -108,8 +111,9 @@ def _joint_noise(tests: Sequence[TestRows]) -> tuple[float, float]:
     both = quiet + moving
     if not both.freedom:
         raise InputError(
-            f"no test of joint {tests[0].row + 1}'s row has more rows than unknowns: nothing says how sure it is",
-            hint="plan with more intervals",
+            f"no test of the torque of joint {tests[0].joint!r} has more rows than unknowns: "
+            "nothing says how uncertain its readings are",
+            hint="plan the tests with more intervals, and log them again",
         )
     if quiet.freedom >= ENOUGH_FREEDOM and moving.ends > 0:
         reading = quiet.squares / quiet.freedom

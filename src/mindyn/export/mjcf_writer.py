@@ -15,14 +15,11 @@ from mindyn.escaping import xml_document
 from mindyn.estimators.estimate import Estimate
 from mindyn.export.mjcf_editing import edited_mjcf, inertial_attributes
 from mindyn.export.models import Prior, left_out_notes, model_of
-from mindyn.export.writing import comment_text, joint_side, losses, require_exportable, written
+from mindyn.export.writing import CLOSING, comment_text, joint_side, losses, require_exportable, written
 from mindyn.files import write_whole
 from mindyn.robots.mjcf_loops import DEPENDENT
-from mindyn.robots.parts import Joint, Link, Loop, LoopKind
+from mindyn.robots.parts import Joint, Link, Loop
 from mindyn.robots.robot import Robot
-
-CLOSING: Final[tuple[LoopKind, ...]] = ("pin", "ball")
-"""Loops that <connect> can close."""
 
 ALONG: Final = 0.1
 """Distance of the two points that hold a pin, m."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal
 from xml.etree.ElementTree import Element, SubElement
 
 import numpy as np
@@ -15,8 +16,23 @@ from mindyn.escaping import xml_comment
 from mindyn.robots.parts import Drive, Link, LoopKind
 from mindyn.robots.robot import Robot
 
+RobotFormat = Literal["urdf", "mjcf", "toml"]
+
+ROBOT_FILES: Final[Mapping[RobotFormat, str]] = {"urdf": "model.urdf", "mjcf": "model.xml", "toml": "model.toml"}
+"""What a file of each format is called in commands that are proposed."""
+
+CLOSING: Final[tuple[LoopKind, ...]] = ("pin", "ball")
+"""Loops that <connect> of MJCF can close."""
+
 SAME_PLACE = 1e-4
 """rad or m by which joints of robot and source may differ: snapping moves rotations by 1e-5."""
+
+
+def fitting_format(robot: Robot) -> RobotFormat:
+    """The most widely read format that can say how a robot's links hang together: URDF says trees alone."""
+    if not robot.loops:
+        return "urdf"
+    return "mjcf" if all(loop.kind in CLOSING for loop in robot.loops) else "toml"
 
 
 def written(values: ArrayLike) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from mindyn.export.writing import RobotFormat
 from mindyn.kernels.skeleton import SkeletonData
 from mindyn.pages.decimation import Packed
 from mindyn.validation.validate import Grade
@@ -213,6 +214,7 @@ class ReportData:
 
     others               parameters of the estimates that are compared
     robot_given, folder  the robot and the folder of the run as they were typed, for commands to come
+    file_format          that says all of the robot
     """
 
     robot: str
@@ -236,6 +238,7 @@ class ReportData:
     others: tuple[tuple[str, tuple[ParameterRow, ...]], ...] = ()
     robot_given: str = ""
     folder: str = ""
+    file_format: RobotFormat = "urdf"
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON can hold it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mindyn.estimators.estimate import Estimate
+from mindyn.export.writing import fitting_format
 from mindyn.report.data import JointData, ReportData
 from mindyn.report.evidence import evidence_of, excitation, motion, residuals, traces
 from mindyn.report.findings import comparison_data, friction_data, parameter_rows, unfit_for, verdict_data
@@ -53,6 +54,7 @@ def gather(inputs: ReportInputs) -> ReportData:
         others=tuple((name, parameter_rows(other, None)) for name, other in inputs.comparison.items()),
         robot_given=_given(inputs.run.get("robot")),
         folder=str(inputs.run.get("folder") or ""),
+        file_format=fitting_format(estimate.robot),
     )
 
 

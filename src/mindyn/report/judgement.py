@@ -79,7 +79,7 @@ def summary(data: ReportData) -> Summary:
     """What a reader wants to know first."""
     answers = {one["question"]: one["holds"] for one in data.feasibility}
     names = [joint.name for joint in data.joints]
-    place = (data.robot_given, data.folder)
+    place = (data.robot_given, data.folder, data.file_format)
     return summary_of(data.verdict, names, data.parameters, answers, can_exist(answers), *place)
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from mindyn.errors import listed
+from mindyn.export.writing import ROBOT_FILES, RobotFormat
 from mindyn.report.data import ParameterRow, State, VerdictData
 from mindyn.report.headlines import headline_of
 from mindyn.validation.validate import Grade
@@ -63,19 +64,21 @@ def summary_of(
     exists: bool | None,
     robot: str = "",
     folder: str = "",
+    file_format: RobotFormat = "urdf",
 ) -> Summary:
     """The summary of a verdict and of what was found.
 
     answers        to the questions of feasibility; empty where they were not asked
     exists         whether an arm can have the values (`can_exist`)
     robot, folder  of the run as they were typed; empty: it was made from Python
+    file_format    that the model is exported to
     """
     said, grade = headline_of(verdict, exists)
     physical = PHYSICAL[exists] if answers else UNWEIGHED
     physical = NEARLY if exists is False and verdict.within else physical
     if answers and exists is False and verdict.within:
         physical = WITHIN
-    advice = _advice(verdict, joints, parameters, exists, _Words(robot, folder))
+    advice = _advice(verdict, joints, parameters, exists, _Words(robot, folder, file_format))
     return Summary(said, grade, missed(verdict, joints), physical, told(parameters), advice)
 
 
@@ -110,16 +113,25 @@ _STATES: Final[Mapping[State, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """The robot and the folder of a run as they were typed; empty: it was made from Python."""
+    """Robot and folder of a run as they were typed, empty: it was made from Python; the format to export to."""
 
-    robot: str = ""
-    folder: str = ""
+    robot: str
+    folder: str
+    file_format: RobotFormat
 
     def command(self, *words: str) -> str:
         return shlex.join(["mindyn", *words])
 
     def on_run(self, verb: str, *words: str) -> str:
         return self.command(verb, self.folder, *words) if self.folder else ""
+
+    def export(self, *, mend: bool = False) -> str:
+        name = ROBOT_FILES[self.file_format]
+        model = "mindyn.make_feasible(found)" if mend else "found"
+        return (
+            self.on_run("export", "--to", self.file_format, "--out", name, *(["--mend"] if mend else []))
+            or f'mindyn.write_{self.file_format}({model}, "{name}")'
+        )
 
     def excite(self, *words: str) -> str:
         return self.command("excite", self.robot, *words) if self.robot else ""
@@ -131,7 +143,6 @@ def _advice(
     if verdict.unfit:
         again = words.excite("--seconds", "30", "--out", "motion")
         return (Advice("Do not use it, however well it fits: record another log first.", again),)
-    export = ("--to", "urdf", "--out", "model.urdf")
     weak = [name for name, one in zip(joints, verdict.joints, strict=True) if one.grade in WEAK]
     untold = [row.name for row in parameters if row.state == "untold"]
     found = []
@@ -139,16 +150,11 @@ def _advice(
         judge = words.on_run("report", "--validate", "other.csv")
         found.append(Advice("Judge it on a log of another motion before it is trusted.", judge))
     if exists is False:
-        mend = (
-            words.on_run("export", *export, "--mend") or 'mindyn.write_urdf(mindyn.make_feasible(found), "model.urdf")'
-        )
-        found.append(
-            Advice("Mend it before it is simulated or used for control: the nearest values an arm can have.", mend)
-        )
+        mend = "Mend it before it is simulated or used for control: the nearest values an arm can have."
+        found.append(Advice(mend, words.export(mend=True)))
     elif verdict.grade in ("well", "floor", "roughly"):
-        write = words.on_run("export", *export) or 'mindyn.write_urdf(found, "model.urdf")'
         care = "Use it" if not weak else f"Use it, with care at {listed(weak, NAMED)}"
-        found.append(Advice(f"{care}: for control, simulation and contact detection.", write))
+        found.append(Advice(f"{care}: for control, simulation and contact detection.", words.export()))
     else:
         found.append(Advice("Do not use it yet: check units, signs and side in the log's sidecar, and gear ratios."))
     if weak:
