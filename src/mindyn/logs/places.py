@@ -170,17 +170,17 @@ def matching(pattern: str) -> list[Listed]:
     with _told(place):
         system = _filesystem(place.url)
         if not has_magic(place.url):
-            listing = {place.url: system.info(place.url)} if system.exists(place.url) else {}
-        else:
-            listing = system.glob(place.url, detail=True)
+            said = system.info(place.url) if system.exists(place.url) else {"type": "directory"}
+            return [] if said.get("type") == "directory" else [_listed(place, said)]
+        listing = system.glob(place.url, detail=True)
     parts = urlsplit(place.url)
     made = []
     for name, said in sorted(listing.items()):
         if said.get("type") == "directory":
             continue
         path = str(name).split("://", 1)[-1]
-        bare = path.removeprefix(parts.netloc.rpartition("@")[2])
-        url = urlunsplit(parts._replace(path=bare if bare.startswith("/") else f"/{bare}"))
+        bare = path.lstrip("/").removeprefix(parts.netloc.rpartition("@")[2] + "/")
+        url = urlunsplit(parts._replace(path=f"/{bare}"))
         made.append(_listed(RemoteFile(url), said))
     return made
 

@@ -124,11 +124,15 @@ class TextTable:
                 if len(rest) > LONGEST_LINE:
                     raise self._too_long()
             if rest.strip() and not self._cut_off(rest):
-                yield rest
+                ended = not self.open_ended or self._cells(rest) == len(self.names)
+                yield rest if ended else rest + self.separator.encode()
+
+    def _cells(self, line: bytes) -> int:
+        return len(split_line(line.decode("utf-8", "replace").strip("\r\n"), self.separator))
 
     def _cut_off(self, line: bytes) -> bool:
         """Whether the last line, which no line feed ends, lacks cells; a note then says that it is left out."""
-        cells = len(split_line(line.decode("utf-8", "replace").strip("\r\n"), self.separator))
+        cells = self._cells(line)
         if cells >= len(self.names) - self.open_ended:
             return False
         cut = f"the last line of {self.name} is cut off after {cells} of {len(self.names)} cells; left out"

@@ -1,0 +1,197 @@
+"""Small pieces of regression: bounds of settings, directions of friction, which rows of a stretch are taken."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from closeness import EXACT, SAME_ALGEBRA, assert_close
+
+from mindyn.errors import InputError
+from mindyn.logs.conditioning import Conditioning
+from mindyn.logs.samples import Samples
+from mindyn.regression.friction import Friction, _stop_operator
+from mindyn.regression.gathering import Stretch, _edge_rows, _overlapping, _runs, require_enough, segment_ends
+from mindyn.regression.information import Information, combined, null_space, solve
+from mindyn.regression.treatment import Treatment
+from mindyn.regression.triangles import triangle_of
+
+NAMES = ("a", "b", "c")
+
+
+def samples_of(segments, rate_hz=100.0):
+    x = np.arange(len(segments), dtype=float)[:, None]
+    return Samples(("j",), x, x, x, x, rate_hz, np.asarray(segments, dtype=np.int64))
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"filter_hz": 0.0}, "filter_hz = 0.0"),
+        ({"filter_hz": -1.0}, "filter_hz"),
+        ({"filter_hz": float("inf")}, "filter_hz"),
+        ({"filter_hz": float("nan")}, "filter_hz"),
+        ({"decimation": 0}, "decimation = 0"),
+        ({"decimation": 1.5}, "decimation"),
+        ({"friction": "sign"}, "friction = 'sign'"),
+        ({"drives": "none"}, "drives = 'none'"),
+    ],
+)
+def test_treatments_that_make_no_sense_are_refused(given, said):
+    with pytest.raises(InputError, match=said):
+        Treatment(**given)
+    assert (Treatment(filter_hz=1e-3, decimation=1).cutoff_hz, Treatment().step) == (1e-3, 1)
+
+
+def test_a_parallel_filter_cuts_ends_itself():
+    conditioning = Conditioning(edge_s=0.3)
+    assert Treatment(conditioning).of_fit is conditioning
+    assert Treatment(None, 5.0).of_fit is None
+    assert Treatment(conditioning, 5.0).of_fit == replace(conditioning, edge_s=0.0)
+    plain = Treatment(conditioning, 5.0, 4).unfiltered()
+    assert (plain.filter_hz, plain.decimation) == (None, 1)
+    assert not Treatment.automatic().is_chosen
+    assert Treatment().is_chosen
+    assert not Treatment(conditioning).is_chosen  # the conditioning's rate is not
+
+
+def test_directions_of_friction():
+    u = np.array([[-2.0], [0.0], [0.5], [3.0]])
+    segments = np.zeros(4, dtype=np.int64)
+    assert Friction().directions(u, segments, 10.0).ravel().tolist() == [-1.0, 0.0, 1.0, 1.0]
+    assert_close(Friction("tanh", 0.5).directions(u, segments, 10.0), np.tanh(u / 0.5), SAME_ALGEBRA)
+    # A stop operator moves on by u / (width * rate) a row.
+    assert_close(Friction("stop", 0.5).directions(u, segments, 10.0).ravel()[1:], [0.0, 0.1, 0.7], SAME_ALGEBRA)
+    for given in ({"direction": "tanh"}, {"direction": "stop", "width": -1.0}):
+        with pytest.raises(InputError, match="needs a positive width"):
+            Friction(**given)
+    with pytest.raises(InputError, match="finite numbers"):
+        Friction(reference=(np.inf,))
+    with pytest.raises(InputError, match="direction = 'soft'"):
+        Friction("soft")
+    with pytest.raises(InputError, match="no friction shape 'none'"):
+        Friction(shapes=("none",))
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_the_stop_operator_is_a_clipped_sum_from_the_start_of_every_segment(seed):
+    rng = np.random.default_rng(seed)
+    steps = rng.normal(size=(57, 2)) * 0.6
+    segments = np.repeat([3, 4, 9], [20, 1, 36])
+    expected = np.zeros_like(steps)
+    for k in range(1, len(steps)):
+        if segments[k] == segments[k - 1]:
+            expected[k] = np.clip(expected[k - 1] + steps[k], -1, 1)
+    assert_close(_stop_operator(steps, segments), expected, SAME_ALGEBRA)
+
+
+@pytest.mark.parametrize("decimation", [1, 3, 4])
+@pytest.mark.parametrize(("inner", "begun"), [(range(0, 30), 0), (range(5, 22), 2), (range(11, 30), 7)])
+def test_runs_take_every_nth_row_of_a_segment_from_its_first(decimation, inner, begun):
+    samples = samples_of(np.repeat([0, 1], [10, 20]))
+    taken = [
+        row
+        for first, last in _runs(Stretch(samples, inner, begun), decimation)
+        for row in range(first, last, decimation)
+    ]
+    expected = [row for row in inner if decimation == 1 or (row + begun if row < 10 else row - 10) % decimation == 0]
+    assert taken == expected
+    assert segment_ends(samples.segments) == [(0, 10), (10, 30)]
+
+
+@pytest.mark.parametrize("sizes", [[8, 8, 8, 6], [1, 2, 20, 3, 4], [30]])
+@pytest.mark.parametrize("reach", [1, 5, 40])
+def test_blocks_come_with_the_rows_around_them(sizes, reach):
+    segments = np.repeat([0, 1], [13, 17])
+    whole = samples_of(segments)
+    ends = np.cumsum([0, *sizes])
+    given = [whole.take(slice(a, b)) for a, b in pairwise(ends)]
+    stretches = list(_overlapping(given, reach))
+    assert len(stretches) == len(sizes)
+    for stretch, (begin, end) in zip(stretches, pairwise(ends), strict=True):
+        rows = stretch.samples.q[:, 0].astype(int).tolist()
+        first, last = max(0, begin - reach), min(30, end + reach)
+        assert rows == list(range(first, last))
+        assert [rows[k] for k in stretch.inner] == list(range(begin, end))
+        assert stretch.begun == (first if first < 13 else first - 13)
+
+
+def test_edges_of_filters_are_whole_rows():
+    assert [_edge_rows(2.0, 100.0), _edge_rows(50.0, 100.0), _edge_rows(50.0, 101.0)] == [25, 10, 11]
+
+
+class Fake:
+    joint_names = ("x", "y")
+
+    @staticmethod
+    def width(joint):
+        return (3, 4)[joint]
+
+
+def test_joints_need_motion_and_more_rows_than_parameters():
+    moved = np.array([[0.0, 0.0], [1.0, 2e-9]])
+    require_enough(Fake, (4, 5), moved)
+    with pytest.raises(InputError, match=r"too few rows: y \(4 rows for 4 parameters\)$|too few rows: y"):
+        require_enough(Fake, (4, 4), moved)
+    with pytest.raises(InputError, match="joint y never moves") as refused:
+        require_enough(Fake, (4, 5), np.array([[0.0, 0.0], [1.0, 5e-10]]))
+    assert "--lock y=" in str(refused.value.hint)
+    with pytest.raises(InputError, match="no samples were given"):
+        require_enough(Fake, (4, 5), None)
+
+
+def information(seed, scale=1.0):
+    rng = np.random.default_rng(seed)
+    rows = [rng.normal(size=(30, 3)) * scale, rng.normal(size=(20, 4))]
+    columns = (np.array([0, 2]), np.array([0, 1, 2]))
+    factors = tuple(triangle_of(one) for one in rows)
+    return Information(("x", "y"), NAMES, columns, factors, (30, 20)), rows
+
+
+def test_information_weighs_joints_by_the_root_of_their_weights():
+    found, rows = information(0)
+    weights = np.array([4.0, 0.25])
+    R, z = found.stacked(weights)
+    wide = [np.zeros((30, 4)), np.zeros((20, 4))]
+    wide[0][:, [0, 2, 3]], wide[1][:, [0, 1, 2, 3]] = rows[0], rows[1]
+    whole = np.vstack([2 * wide[0], 0.5 * wide[1]])
+    joined = np.column_stack([R, z])
+    assert_close(joined.T @ joined, whole.T @ whole, SAME_ALGEBRA)
+    beta = np.array([1.0, -2.0, 0.5])
+    squares = [np.sum((one[:, :3] @ beta - one[:, 3]) ** 2) for one in wide]
+    assert_close(found.residuals(beta), squares, SAME_ALGEBRA)
+    assert_close(found.torques(), [np.sum(one[:, -1] ** 2) for one in rows], SAME_ALGEBRA)
+    scaled = whole[:, :3] / np.linalg.norm(whole[:, :3], axis=0)
+    assert_close(found.condition_number(weights), np.linalg.cond(scaled), SAME_ALGEBRA)
+    solved = solve(R, z)
+    assert_close(solved.beta, np.linalg.lstsq(whole[:, :3], whole[:, 3], rcond=None)[0], SAME_ALGEBRA)
+    assert_close(solved.inverse, np.linalg.inv(whole[:, :3].T @ whole[:, :3]), SAME_ALGEBRA)
+    assert solved.rank == 3
+
+
+def test_information_of_parts_counts_rows_together():
+    (one, first), (other, second) = information(0), information(1, 3.0)
+    both = one + other
+    assert both.counts == (60, 40)
+    for factor, a, b in zip(both.factors, first, second, strict=True):
+        assert_close(factor.T @ factor, a.T @ a + b.T @ b, SAME_ALGEBRA)
+    assert combined([one]) is one
+    with pytest.raises(InputError, match="different joints or parameters"):
+        combined([one, replace(other, names=("a", "b", "z"))])
+
+
+def test_parameters_that_only_come_together_are_named_with_each_other():
+    found, rows = information(0)
+    rows[0][:, 1] = 2 * rows[0][:, 0]
+    rows[1][:, 2] = 2 * rows[1][:, 0]
+    tied = replace(found, factors=tuple(triangle_of(one) for one in rows))
+    assert tied.untold() == {"a": ("c",), "c": ("a",)}
+    assert tied.condition_number() == float("inf")
+    assert found.untold() == {}
+    assert null_space(np.eye(3)).shape == (3, 0)
+    few = triangle_of(np.array([[1.0, 2.0, 3.0]]))
+    assert few.shape == (3, 3)
+    assert_close(few.T @ few, np.outer([1.0, 2.0, 3.0], [1.0, 2.0, 3.0]), SAME_ALGEBRA)
+    assert_close(few[1:] + 1.0, np.ones((2, 3)), EXACT)
