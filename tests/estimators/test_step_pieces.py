@@ -1,0 +1,188 @@
+"""Small pieces of step-by-step fits, loads and wording: speeds of still encoders, onsets, integrals, intervals."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from closeness import EXACT, ORACLE, SAME_ALGEBRA, assert_close
+
+from mindyn.algebra.inertia import phi_about_origin
+from mindyn.errors import InputError
+from mindyn.estimators.estimate_parts import JointResidual
+from mindyn.estimators.loads import Payload, drive_gains
+from mindyn.estimators.step_rows import (
+    STILL,
+    MotionRows,
+    RowMaker,
+    _differentiated,
+    _require_both_ways,
+    breakaway_onsets,
+    held_motion,
+)
+from mindyn.estimators.untold import among_untold, infinite_variances, read_covariance, saved_covariance
+from mindyn.estimators.wording import joint_residuals, status_of, told_from, unexplained
+from mindyn.excitation.step_motions import Breakaways
+from mindyn.logs.findings import LogError
+from mindyn.logs.log import log_of_arrays
+from mindyn.regression.information import Information
+from mindyn.regression.integrated import FEWEST_ROWS
+from mindyn.regression.treatment import Treatment
+from mindyn.regression.triangles import triangle_of
+from mindyn.robots.loading import load_robot
+
+
+def test_a_still_encoder_has_the_direction_of_the_nearest_motion():
+    t = np.arange(12.0)
+    q = np.array([0.0, 1, 2, 3, 3, 3, 3, 3, 3, 2, 1, 0])[:, None]
+    qd = _differentiated(q, t)[:, 0]
+    assert qd[[0, 1, 2, 3]].tolist() == [1.0, 1.0, 1.0, 0.5]
+    assert qd[8:].tolist() == [-0.5, -1.0, -1.0, -1.0]
+    assert_close(qd[4:8] / STILL, [1.0, 1.0, -1.0, -1.0], EXACT)
+    odd = _differentiated(np.array([0.0, 1, 2, 2, 2, 2, 1, 0])[:, None], np.arange(8.0))[:, 0]
+    assert_close(odd[3:5] / STILL, [1.0, -1.0], EXACT)
+    middle = _differentiated(np.array([0.0, 1, 1, 1, 1, 1, 0])[:, None], np.arange(7.0))[:, 0]
+    assert middle[3] == 0.0  # as near to the way up as to the way down
+    assert not _differentiated(np.ones((5, 1)), np.arange(5.0)).any()
+
+
+MOTION = SimpleNamespace(name="push", joints=(1,), joint=1)
+
+
+def test_held_joints_are_at_their_mean_and_do_not_move():
+    rng = np.random.default_rng(0)
+    t = np.arange(20) / 10
+    q = np.column_stack([0.3 + 1e-3 * rng.normal(size=20), np.sin(t)])
+    qd, tau = rng.normal(size=(2, 20, 2))
+    found = held_motion(MOTION, log_of_arrays(("a", "b"), t, q, tau, qd))
+    assert_close(found[0], np.column_stack([np.full(20, q[:, 0].mean()), q[:, 1]]), EXACT)
+    assert_close(found[1], np.column_stack([np.zeros(20), qd[:, 1]]), EXACT)
+    assert_close(found[2], t, EXACT)
+    without = held_motion(MOTION, log_of_arrays(("a", "b"), t, q, tau))
+    assert_close(without[1][:, 1], np.gradient(q[:, 1], t)[1:-1], EXACT)
+    assert_close(without[3], tau[1:-1], EXACT)
+
+
+def test_breakaways_are_where_a_speed_begins():
+    qd = np.array([[9.0, v] for v in (0.0, 0.1, 0.2, 0.0, -0.1, -0.1, 0.3)])
+    log = log_of_arrays(("a", "b"), np.arange(7.0), qd, qd, qd)
+    assert breakaway_onsets(MOTION, log).tolist() == [0, 1, 0, 0, -1, 0, 1]
+    with pytest.raises(LogError, match="has no velocity"):
+        breakaway_onsets(MOTION, log_of_arrays(("a", "b"), np.arange(7.0), qd, qd))
+    _require_both_ways(MOTION, "b", 0.5, 1, 1)
+    for counts, said in (((1, 0), "forwards"), ((0, 1), "backwards"), ((0, 0), "in no direction")):
+        with pytest.raises(LogError, match=f"at 0.5 {said} only"):
+            _require_both_ways(MOTION, "b", 0.5, *counts)
+
+
+def test_rows_are_whitened_by_the_weights_of_their_readings():
+    rng = np.random.default_rng(1)
+    A, z, W, D = rng.normal(size=(3, 4)), rng.normal(size=3), rng.normal(size=(3, 9)), rng.normal(size=(3, 2))
+    white_A, white_z, white_D = MotionRows(A, z, W, D).whitened()
+    root = np.linalg.cholesky(W @ W.T)
+    assert_close(root @ white_A, A, ORACLE)
+    assert_close(root @ white_z, z, ORACLE)
+    assert_close(root @ white_D, D, ORACLE)
+
+
+@pytest.mark.parametrize("rule", ["trapezoid", "gregory"])
+def test_weights_are_integrals_over_intervals(rule):
+    maker = RowMaker(SimpleNamespace(torque=None), rule, 3, 0.0)
+    t = np.linspace(1.0, 4.0, 61)
+    bounds = np.array([0, 20, 40, 60])
+    W = maker._weights(MOTION, t, bounds)
+    assert_close(W @ np.ones(61), np.ones(3), SAME_ALGEBRA)
+    assert_close(W @ t, [1.5, 2.5, 3.5], SAME_ALGEBRA)
+    assert (W[0, 21:] == 0).all()
+    fewest = FEWEST_ROWS if rule == "gregory" else 3
+    just = np.arange(3 * (fewest - 1) + 1.0)
+    assert maker._weights(MOTION, just, np.arange(4) * (fewest - 1)).shape == (3, len(just))
+    with pytest.raises(LogError, match=f"too few for 3 intervals of {fewest} rows"):
+        maker._weights(MOTION, just, np.array([0, fewest - 2, 2 * fewest, 3 * (fewest - 1)]))
+    uneven = t.copy()
+    uneven[10] += 1e-3 * 0.05 * 2
+    if rule == "gregory":
+        with pytest.raises(LogError, match="is not uniform"):
+            maker._weights(MOTION, uneven, bounds)
+    else:
+        assert_close(maker._weights(MOTION, uneven, bounds) @ uneven, [1.5, 2.5, 3.5], SAME_ALGEBRA)
+
+
+def test_static_rows_are_half_the_sum_of_both_ways():
+    maker = RowMaker(SimpleNamespace(torque=SimpleNamespace(base=SimpleNamespace(drives=True))), "trapezoid", 3, 0.5)
+    motion = Breakaways("push", (0.0, 0.0), 0, (-1.0, 1.0))
+    q = np.array([[-1.0, 0], [-1.0, 0], [1.0, 0], [1.0, 0]])
+    qd = np.array([[1e-3, 0], [-1e-3, 0], [1e-3, 0], [-1e-3, 0]])
+    wrong = log_of_arrays(("a", "b"), np.arange(4.0), q, np.array([[0.0, 0], [0.6, 0], [5, 0], [3, 0]]), qd)
+    with pytest.raises(LogError, match=r"inconsistent breakaways: at -1 joint 'a' .* \(static friction -0.3\)"):
+        maker.rows(motion, wrong, 0)
+
+
+def information():
+    rng = np.random.default_rng(0)
+    rows = [rng.normal(size=(30, 3)), 5 * rng.normal(size=(20, 3))]
+    columns = (np.array([0, 1]), np.array([0, 1]))
+    return Information(("x", "y"), ("a", "b"), columns, tuple(map(triangle_of, rows)), (30, 20)), rows
+
+
+def test_residuals_of_joints_are_root_means():
+    found, rows = information()
+    beta = np.array([0.2, -0.1])
+    made = joint_residuals(found, beta, (0.5, None))
+    for one, data in zip(made, rows, strict=True):
+        e = data[:, :2] @ beta - data[:, 2]
+        assert_close(one.rms, np.sqrt(np.mean(e**2)), SAME_ALGEBRA)
+        assert_close(one.rms_torque, np.sqrt(np.mean(data[:, 2] ** 2)), SAME_ALGEBRA)
+    assert [(one.joint, one.rows, one.correlation) for one in made] == [("x", 30, 0.5), ("y", 20, None)]
+    assert [one.correlation for one in joint_residuals(found, beta)] == [None, None]
+    assert_close(unexplained([JointResidual("x", 3, 1.0, 2.0), JointResidual("y", 1, 3.0, 6.0)]), 0.5, SAME_ALGEBRA)
+    assert unexplained([JointResidual("x", 3, 0.0, 0.0)]) == 0.0
+
+
+def test_fits_say_what_they_were_told_from():
+    found, _ = information()
+    assert told_from(found, Treatment()) == "50 equations (30 samples of 2 joints)"
+    said = told_from(found, Treatment(None, 5.0, 4))
+    assert said == "50 equations (30 samples of 2 joints, low-passed at 5 Hz, one of 4 kept)"
+    one = Information(("x",), found.names, found.columns[:1], found.factors[:1], (30,))
+    assert told_from(one, Treatment()) == "30 equations (30 samples of 1 joint)"
+    assert status_of(["a", "b"], []) == "a; b."
+    assert status_of(["a"], ["x", "y"]) == "a; the data leave combinations open, among: x, y."
+
+
+def test_what_is_untold_has_an_infinite_variance_alone():
+    C = np.array([[2.0, 0.5], [0.5, 1.0]])
+    assert infinite_variances(C, ["a", "b"], ["b"]).tolist() == [[2.0, 0.5], [0.5, np.inf]]
+    assert among_untold(C, np.array([True, False, True])).tolist() == [[2.0, 0, 0.5], [0, np.inf, 0], [0.5, 0, 1.0]]
+    saved = saved_covariance(infinite_variances(C, ["a", "b"], ["a"]))
+    assert saved == [[None, 0.5], [0.5, 1.0]]
+    assert read_covariance(saved).tolist() == [[np.inf, 0.5], [0.5, 1.0]]
+
+
+def test_a_load_has_a_mass_a_centre_and_intervals():
+    phi = phi_about_origin(2.0, np.array([0.1, -0.2, 0.3]), np.diag([0.01, 0.02, 0.025]))
+    C = np.diag([0.04, 0.01, 0.01, 0.01, *[1e-4] * 6])
+    load = Payload("hand", phi, C, (), 2.0)
+    assert load.mass == 2.0
+    assert_close(load.centre, [0.1, -0.2, 0.3], SAME_ALGEBRA)
+    assert_close(load.inertia_about_centre, np.diag([0.01, 0.02, 0.025]), ORACLE)
+    assert_close(load.half_widths[:2], [0.4, 0.2], SAME_ALGEBRA)
+    assert_close(load.mass_interval, [1.6, 2.4], SAME_ALGEBRA)
+    # c = mc / m: its variance is (var(mc) + c^2 var(m)) / m^2.
+    expected = 2.0 * np.sqrt((0.01 + np.array([0.01, 0.04, 0.09]) * 0.04) / 4)
+    assert_close(load.centre_half_widths, expected, SAME_ALGEBRA)
+    held = Payload("hand", phi, C, (), 2.0, (), np.array([3.0, *[0.0] * 9]))
+    assert_close(held.mass_interval, [2.6, 3.4], SAME_ALGEBRA)
+
+
+def test_gains_need_the_load_or_its_mass():
+    robot = load_robot("planar2")
+    for given in ({}, {"phi": np.ones(10), "mass": 1.0}):
+        with pytest.raises(InputError, match="takes the ten parameters phi of the load, or its mass"):
+            drive_gains(robot, None, None, **given)
+    for mass in (0.0, -1.0, np.nan, np.inf):
+        with pytest.raises(InputError, match="a positive number of kg"):
+            drive_gains(robot, None, None, mass=mass)
+    with pytest.raises(InputError, match=r"phi has shape \(3,\)"):
+        drive_gains(robot, None, None, np.ones(3))
