@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from closeness import ORACLE, assert_close
 
-from mindyn.logs.periods import _changes, _one_after_another, _period, motion_timeline
+from mindyn.logs.periods import _changes, _joined, _one_after_another, _period, motion_timeline
 
 STEP_S = 0.004
 
@@ -105,3 +105,17 @@ def test_a_log_shorter_than_the_shortest_period_has_none(rows):
     """Vibrations are no repeated motions, however well they repeat."""
     q = np.sin(2 * np.pi * np.outer(np.arange(rows), [1, 2]) / 20)
     assert _period(q, STEP_S) is None
+
+
+def test_phases_that_another_log_does_not_have_are_places_of_their_own():
+    """Two turns of a circle, and a log of rows 20 to 89 of one: the rest follows where the line ends."""
+    turn = 2 * np.pi * np.arange(200) / 100
+    q = np.column_stack([np.cos(turn), np.sin(turn)]) / 2
+    line, others = np.arange(200) % 100, 1000 + np.arange(70)
+    placed, end = _joined(q, line, 100, [(q[20:90], others)], 5000)
+    expected = np.array([*5000 + np.arange(20), *others, *5020 + np.arange(10)])
+    assert placed.tolist() == [*expected, *expected]
+    assert end == 5030
+    alone, end = _joined(q, line, 100, [], 7)
+    assert alone.tolist() == (7 + line).tolist()
+    assert end == 107

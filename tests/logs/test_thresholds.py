@@ -128,6 +128,8 @@ def test_the_period_is_that_of_the_usual_steps():
     steps = np.full(100, 0.01)
     steps[:4] = 1.0  # gaps, fewer than one in twenty
     assert_close(_period(steps), 0.01, SAME_ALGEBRA)
+    steps[:4] = 1e-3  # nor do stamps that were written late
+    assert_close(_period(steps), 0.01, SAME_ALGEBRA)
     jittered = np.where(np.arange(100) % 2, 0.008, 0.012)
     jittered[0] = 5.0
     assert_close(_period(jittered), jittered[1:].mean(), SAME_ALGEBRA)

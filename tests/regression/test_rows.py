@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -170,3 +171,13 @@ def test_a_fit_says_what_it_was_told_from(robot):
     assert_close(np.array([one.rms for one in residuals]), np.sqrt((samples.tau**2).mean(axis=0)), SAME_ALGEBRA)
     assert "kept" not in told_from(rows.information, rows.treatment)
     assert "one of 3 kept" in told_from(rows.information, Treatment(decimation=3))
+
+
+def test_rows_that_workers_make_count_and_tell_as_those_made_here(robot, logs):
+    here = rows_of(robot, logs, TREATMENTS["plain"])
+    with ThreadPoolExecutor(1) as workers:
+        there = rows_of(robot, logs, TREATMENTS["plain"], executor=workers)
+        assert there.information.counts == here.information.counts
+    assert there.count == here.count == sum(block.span[1] - block.span[0] for block in here.blocks)
+    assert there.notes == here.notes
+    assert there.sources == here.sources
