@@ -66,7 +66,7 @@ def parameter_section(data: ReportData) -> Section:
     told = classed("p", "note", f"The data cannot tell {', '.join(untold)}: a richer motion would.") if untold else ""
     figures, plots = forest(data.parameters, data.others, "this estimate" if data.others else "found")
     drawn = tag(
-        "details", {"class": "forest", "open": True}, tag("summary", {}, "Values and intervals, drawn"), figures
+        "details", {"open": True}, tag("summary", {}, "Values and intervals, drawn"), classed("div", "forest", figures)
     )
     parts: list[Content] = [p(f"{lead}."), told, drawn, _filters(counts), shown, _legend(data, counts)]
     return Section("parameters", "Parameters", markup(parts), plots)

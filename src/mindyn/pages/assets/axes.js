@@ -89,6 +89,17 @@ class Scale {
     for (let k = first; k <= last; k += stride) found.push({ value: 10 ** k, text: Scale.power(k) });
     return found;
   }
+  /* Ticks, without the texts that would run into others: zero stays, and then the outermost. */
+  apart(ticks) {
+    const taken = [];
+    const order = [...ticks].sort((a, b) => (b.text === "0") - (a.text === "0") || Math.abs(b.value) - Math.abs(a.value));
+    for (const tick of order) {
+      const at = this.at(tick.value), half = 4 * tick.text.length + 2;
+      if (taken.some(([low, high]) => at + half > low && at - half < high)) tick.text = "";
+      else taken.push([at - half, at + half]);
+    }
+    return ticks;
+  }
   static text(value, digits) {
     if (Math.abs(value) >= 1e5 || digits > 5) return value === 0 ? "0" : value.toPrecision(3).replace("e+", "e");
     return value.toFixed(digits).replace(/^-(0(\.0+)?)$/, "$1").replace("-", "\u2212");

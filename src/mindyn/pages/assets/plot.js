@@ -2,7 +2,7 @@
 /* Plots: panes over a common x axis, drawn when first seen, zoomed by drag, buttons or keys; curves are switched by
    the legend, and the values under the pointer are shown for all plots of a group. */
 const LEFT = 68, RIGHT = 10, TOP = 10, BELOW = 40, BETWEEN = 18;
-const PRINT_WIDTH = 680;
+const PRINT_WIDTH = 680, PRINT_TALLEST = 720; /* on a sheet of A4, below a heading */
 const ranges = new Map(); /* of groups of plots that are zoomed together */
 
 class Plot {
@@ -124,7 +124,7 @@ class Plot {
     this.stale = true;
     if (this.area.clientWidth > 0 && this.seen) this.draw();
   }
-  draw(width = this.area.clientWidth) {
+  draw(width = this.area.clientWidth, paper = false) {
     if (!width) return;
     this.stale = false;
     this.seen = true;
@@ -132,7 +132,8 @@ class Plot {
     const scaled = width < 420 ? 0.85 : 1;
     const panes = this.spec.panes;
     const glance = this.figure.classList.contains("small") && panes.length > 1 ? 0.42 : 1;
-    const heights = panes.map((pane) => Math.round(pane.height * scaled * glance));
+    const sheet = (pane) => (pane.y.names ? Math.min(0.62, PRINT_TALLEST / pane.height) : panes.length > 1 ? 0.5 : 0.7);
+    const heights = panes.map((pane) => Math.round(pane.height * (paper ? sheet(pane) : scaled * glance)));
     const total = TOP + heights.reduce((a, b) => a + b) + BETWEEN * (panes.length - 1) + BELOW;
     this.svg.setAttribute("viewBox", `0 0 ${width} ${total}`);
     this.svg.style.aspectRatio = `${width} / ${total}`;
@@ -161,7 +162,7 @@ class Plot {
       Svg.add(this.svg, "text", { class: "tick", x: LEFT - 8, y: at + 4, "text-anchor": "end" }, tick.text);
     }
     const fixed = this.spec.x.ticks?.map(([value, text]) => ({ value, text }));
-    for (const tick of fixed || this.x.ticks(Math.max(3, (width - LEFT) / 85))) {
+    for (const tick of (fixed && this.x.apart(fixed)) || this.x.ticks(Math.max(3, (width - LEFT) / 85))) {
       const at = this.x.at(tick.value);
       Svg.add(this.svg, "line", { class: "rule", x1: at, x2: at, y1: top, y2: top + height });
       if (last) Svg.add(this.svg, "text", { class: "tick", x: at, y: top + height + 17, "text-anchor": at > width - RIGHT - 10 ? "end" : "middle" }, tick.text);
@@ -393,7 +394,7 @@ class Plot {
       if (plot.seen && width && width !== plot.width) { plot.width = width; plot.draw(); }
     }));
     for (const area of byArea.keys()) { seen.observe(area); sized.observe(area); }
-    addEventListener("beforeprint", () => Plot.all.forEach((plot) => plot.draw(PRINT_WIDTH / 2)));
+    addEventListener("beforeprint", () => Plot.all.forEach((plot) => plot.draw(PRINT_WIDTH / 2, true)));
     addEventListener("afterprint", () => Plot.all.forEach((plot) => plot.refresh()));
   }
 }
