@@ -113,14 +113,14 @@ def rollout_error(model, log) -> float:
 def by_mindyn(robot, log, folder: Path):
     """The log to an MJCF: a physically consistent fit near the file's inertials, of what MJCF can say.
 
-    Dry friction of MuJoCo is soft near standstill, so that slow rows are left out.
+    Dry friction of MuJoCo is soft near standstill, so that slow rows are left out. `identify` gives the same values and
+    judges them besides (intervals, doubts about the log), which mujoco.sysid does not and which takes most of its time.
     """
     t, _, _, q, tau = log
     settings = mindyn.Conditioning(rate_hz=1 / STEP, position_cutoff_hz=60.0, edge_s=0.1, slow_speed=0.1)
-    offsets = tuple(f"fo{k + 1}" for k in range(robot.joint_count))
-    near_file = mindyn.PhysicallyConsistent(prior=robot, prior_weight=0.001, kinds="all", left_out=offsets)
+    near_file = mindyn.PhysicallyConsistent(prior=robot, prior_weight=0.001, kinds="all", left_out=("offset",))
     treatment = mindyn.Treatment(settings, filter_hz=30.0, friction=mindyn.Friction())
-    found = mindyn.identify(robot, mindyn.log_of_arrays(robot.joint_names, t, q, tau), near_file, treatment)
+    found = near_file.fit(mindyn.rows_of(robot, mindyn.log_of_arrays(robot.joint_names, t, q, tau), treatment))
     mindyn.write_mjcf(found, folder / "found.xml")
     return equipped(folder / "found.xml", robot).compile()
 

@@ -72,9 +72,9 @@ def terms(full, q, qd, qdd):
 
 
 def numbers_in(notes, what):
-    """The numbers that the sentence on `what` states for joints, in their order."""
+    """The numbers behind the names of joints in the sentence on `what`, in their order."""
     (sentence,) = [part for note in notes for part in re.split(r";(?! the links)|: the ", note) if what in part]
-    return [float(one) for one in re.findall(r"\((-?[\d.e+-]+)", sentence)]
+    return [float(one) for one in re.findall(r"' \(?(-?[\d.e+-]+)", sentence)]
 
 
 def pinocchio_torques(model, q, qd, qdd):
@@ -134,6 +134,7 @@ def test_torques_are_the_estimates_less_what_is_said(plain, name, tmp_path):
     }
     for part in left_out:
         assert numbers_in(said, part) == pytest.approx(stated[part], rel=1e-2)
+    assert ("a fit without offsets" in " ".join(said)) == ("torque offset" in left_out)
 
 
 def test_pinocchio_has_what_it_can_say_and_refuses_the_rest(plain):

@@ -210,6 +210,25 @@ def test_friction_shapes_brake_and_parameters_of_drives_can_be_left_out():
         PhysicallyConsistent(prior_weight=1e-3, left_out=("Izz2",)).fit(equations(robot, samples))
 
 
+def test_a_fit_without_offsets_is_the_best_that_a_simulator_can_have():
+    robot = with_estimated_drives(mindyn.load_robot("planar2"))
+    samples = smooth_samples(robot, 500)
+    noisy = replace(samples, tau=samples.tau + np.random.default_rng(0).normal(0, 0.3, samples.tau.shape))
+    rows = equations(robot, noisy)
+    settings = PhysicallyConsistent(prior_weight=1e-9, kinds="all", weights="ordinary")
+    found = replace(settings, left_out=("offset",)).fit(rows)
+    assert found.left_out == ("fo1", "fo2")
+    assert (found.beta == replace(settings, left_out=("fo2", "offset", "fo1")).fit(rows).beta).all()
+    assert (found.beta == replace(settings, left_out=("fo1", "fo2")).fit(rows).beta).all()
+    free = settings.fit(rows)
+    bare = replace(free, beta=np.where([one.kind == "offset" for one in free.parameters], 0.0, free.beta))
+    misses = [np.square(one.predict(noisy) - noisy.tau).sum() for one in (free, found, bare)]
+    assert misses == sorted(misses)
+    assert (misses[2] - misses[0]) > 1.5 * (misses[1] - misses[0])  # most of what cutting them off costs is won back
+    with pytest.raises(InputError, match="wheel cannot be left out"):
+        replace(settings, left_out=("wheel",)).fit(rows)
+
+
 def test_placeholders_are_never_a_prior():
     robot = arm(10)
     box = np.array([1.0, 0, 0, 0, 0.01, 0, 0.01, 0, 0, 0.01])

@@ -91,3 +91,6 @@ def test_the_command_identifies_a_consistent_arm(folder):
     assert "physically consistent" in json.loads(result.stdout)["status"]
     refused = CliRunner().invoke(app, [*given[:2], "--prior", given[0]])
     assert refused.exit_code != 0
+    assert CliRunner().invoke(app, [*given[:2], "--no-offsets"]).exit_code != 0
+    bare = CliRunner().invoke(app, [*given, "--no-offsets"], catch_exceptions=False)
+    assert "fo1" in json.loads(bare.stdout)["settings"]["left_out"]

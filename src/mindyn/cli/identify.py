@@ -91,6 +91,9 @@ def identify(
     prior: Annotated[
         str | None, typer.Option(help="A robot with trusted inertials, for --consistent: a bundled name or a file.")
     ] = None,
+    no_offsets: Annotated[
+        bool, typer.Option("--no-offsets", help="With --consistent: no torque offsets, which simulators do not have.")
+    ] = False,
     drives: Annotated[Path | None, typer.Option(help="A .toml with drive tables, for a robot file without.")] = None,
     as_json: Annotated[bool, JSON] = False,
     verbose: Annotated[bool, VERBOSE] = False,
@@ -100,6 +103,8 @@ def identify(
     """Identify the dynamic parameters of a robot from its logs."""
     if prior is not None and not consistent:
         raise InputError("--prior is used only with --consistent", hint="add --consistent, or leave --prior out")
+    if no_offsets and not consistent:
+        raise InputError("--no-offsets is used only with --consistent", hint="add --consistent")
     if method is not None:
         require_choice(method, METHODS, "--method")
         _require_apart(f"--method {method}", {"--consistent": consistent, "--stream": stream})
@@ -122,7 +127,8 @@ def identify(
         whole = training
     estimator: Estimator | None = None if method is None else METHODS[method]
     if consistent:
-        estimator = PhysicallyConsistent(prior=believed, covariance="correlated")
+        left_out = ("offset",) if no_offsets else ()
+        estimator = PhysicallyConsistent(prior=believed, covariance="correlated", left_out=left_out)
     with nullcontext() if out is None else folder_for(out):
         with spoken_progress("identifying", STEPS, verbose=verbose) as talk:
             found = identify_logs(arm, training, estimator, Treatment.automatic(settings), progress=talk)

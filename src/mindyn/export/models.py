@@ -26,7 +26,17 @@ def left_out_notes(given: Robot | Estimate, model: Robot, lost: list[str], remed
     if isinstance(given, Robot):
         return left_out
     notes = [f"Note: {note}." for note in model_notes(given, model)]
-    return [f"Identified: {given.status}", *left_out, *notes]
+    return [f"Identified: {given.status}", *left_out, *_without_offsets(model), *notes]
+
+
+def _without_offsets(model: Robot) -> list[str]:
+    """What helps a model that was fitted with torque offsets and must do without."""
+    if not any(drive.offset for drive in model.drives):
+        return []
+    return [
+        "The values are the best beside the offsets, not without them: a simulator of this file moves more truly after "
+        'a fit without offsets: identify --consistent --no-offsets, or PhysicallyConsistent(left_out=("offset",)).'
+    ]
 
 
 def model_notes(given: Estimate, model: Robot) -> tuple[str, ...]:

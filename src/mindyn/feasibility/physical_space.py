@@ -172,9 +172,9 @@ class PhysicalSpace:
         """The smallest of what must not be negative at x: `thinnest`, rotor inertias, friction."""
         return float(min([self.thinnest(x), *x[list(self.signed)], *(self.brakes @ x)]))
 
-    def drive_labels(self) -> tuple[str, ...]:
-        """Labels of x that are of no link: these may be left out of a fit by name."""
-        return tuple(one.name for one in self.behind if one.kind != "link")
+    def drive_labels(self, kind: str | None = None) -> tuple[str, ...]:
+        """Labels of x that are of no link: these may be left out of a fit by name; those of one kind alone."""
+        return tuple(one.name for one in self.behind if one.kind != "link" and kind in (None, one.kind))
 
 
 def _squares(s: float) -> Array:

@@ -45,7 +45,8 @@ class PhysicallyConsistent(Estimator):
                   "all": they stay (the only way with one block)
 
     weights, covariance, left_out are as in `LeastSquares`, but only parameters of drives, friction and extra torques
-    can be left out: a link's are never zero by themselves.
+    can be left out: a link's are never zero by themselves. "offset", as every other kind of `Parameter`, stands for all
+    of that kind: simulators have no torque offsets, and a model for them is best fitted without.
     """
 
     prior: Robot | Literal["robot"] | None = "robot"
@@ -128,14 +129,15 @@ class PhysicallyConsistent(Estimator):
 
     def _problem(self, regressor: Regressor) -> FitProblem:
         space = space_of(regressor)
-        unknown = [name for name in self.left_out if name not in space.drive_labels()]
+        can = space.drive_labels()
+        meant = {name: [name] if name in can else space.drive_labels(name) for name in self.left_out}
+        unknown = [name for name, labels in meant.items() if not labels]
         if unknown:
             raise InputError(
-                f"{', '.join(unknown)} cannot be left out of a consistent fit; "
-                f"these can: {', '.join(space.drive_labels())}",
+                f"{', '.join(unknown)} cannot be left out of a consistent fit; these can: {', '.join(can)}",
                 hint="a link's parameters are never zero by themselves: the prior takes their place",
             )
-        zero = tuple(space.labels.index(name) for name in self.left_out)
+        zero = tuple({space.labels.index(one): None for labels in meant.values() for one in labels})
         return FitProblem(space, prior_of(regressor.robot, self.prior, self.divergence), self.bounds.rows(space), zero)
 
     def _choice(self, problem: FitProblem, folds: Sequence[Information], weights: Array) -> PriorChoice:
