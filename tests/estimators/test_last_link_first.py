@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from closeness import SAME_ALGEBRA, assert_close
+from closeness import DERIVATIVE, SAME_ALGEBRA, assert_close
 from equations import equations
 from recovered import exact_samples
 from robots import random_robot, with_random_drives
@@ -17,6 +17,7 @@ from mindyn.parameters.lin import lin_base
 from mindyn.parameters.lin_structure import lin_structure
 from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import Regressor, regressor_of
+from mindyn.regression.rows import Rows
 from mindyn.regression.treatment import Treatment
 from mindyn.robots.loading import load_robot
 
@@ -160,3 +161,34 @@ def test_what_it_cannot_treat_is_refused_by_name():
         LastLinkFirst().fit(equations(robot, exact_samples(serial(4)), base_form="lin"))
     with pytest.raises(InputError, match="too few rows"):
         LastLinkFirst().fit(equations(robot, exact_samples(robot, count=3), base_form="lin"))
+
+
+def test_errors_of_a_later_joint_are_handed_on_with_the_opposite_sign():
+    """The values are linear in the torques: the covariance across joints from how each torque moves them."""
+    robot = random_robot(2, joints=2, tree=False)
+    rows = equations(robot, exact_samples(robot, count=120, seed=2), base_form="lin")
+    whole, sigma, beta = rows.information, 0.01, lin_base(robot).values
+    own = whole.columns[1]
+
+    def fitted(moved=None):
+        factors = []
+        for joint, (columns, factor, count) in enumerate(zip(whole.columns, whole.factors, whole.counts, strict=True)):
+            made = factor.copy()
+            made[:, -1] = factor[:, :-1] @ beta[columns]
+            made[-1, -1] = sigma * np.sqrt(count - len(columns))  # a residual of variance sigma^2
+            if joint == 1 and moved is not None:
+                made[moved, -1] += 1.0
+            factors.append(made)
+        return LastLinkFirst().fit(
+            Rows.of_information(rows.regressor, replace(whole, factors=tuple(factors)), rows.treatment)
+        )
+
+    first = fitted()
+    moves = np.array([fitted(k).beta - first.beta for k in range(len(own))])
+    expected = sigma**2 * moves.T @ moves
+    before = np.setdiff1d(np.arange(len(beta)), own)
+    scales = np.sqrt(np.diag(first.covariance))
+    units = np.outer(scales, scales)
+    for part in (np.ix_(own, own), np.ix_(before, own)):
+        assert_close((first.covariance / units)[part], (expected / units)[part], DERIVATIVE)
+    assert (np.diag(first.covariance)[before] > np.diag(expected)[before]).all()

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from closeness import ORACLE, SAME_ALGEBRA, assert_close
+from equations import equations
 from scipy.linalg import eigh
 
 from mindyn.errors import InputError
@@ -285,3 +286,17 @@ def test_a_search_counts_its_steps():
     assert not made.step()
     assert made.count == 2
     assert made.settled
+
+
+@pytest.mark.parametrize("weights", ["joint", "ordinary"])
+def test_the_status_tells_the_part_that_is_left(weights):
+    rng = np.random.default_rng(5)
+    robot = load_robot("planar2")
+    samples = Samples(robot.joint_names, *rng.normal(size=(4, 80, 2)), 100.0, np.zeros(80, dtype=np.int64))
+    found = LeastSquares(weights=weights).fit(equations(robot, samples))
+    squares = sum(one.rows * one.rms**2 for one in found.residuals)
+    torques = float((samples.tau**2).sum())
+    assert f"leave {100 * np.sqrt(squares / torques):.3g} % of the torque unexplained" in found.status
+    assert f"{len(found.beta)} parameters from 160 equations (80 samples of 2 joints)" in found.status
+    assert found.joint_weights is not None
+    assert (weights == "joint") != np.array_equal(found.joint_weights, np.ones(2))
