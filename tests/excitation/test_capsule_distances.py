@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from closeness import ORACLE, assert_close
+from closeness import ORACLE, SAME_ALGEBRA, assert_close
 from excitation.independent_check import smallest_gaps
 from robots import random_pose, random_robot
 
@@ -31,6 +31,22 @@ def test_nearest_points_of_segments_are_those_of_a_fine_grid():
     assert np.abs(found.distance[:, 0] - grid).max() < 0.01
     place = (ends[0] - ends[2])[:, 0] + found.s * (ends[1] - ends[0])[:, 0] - found.t * (ends[3] - ends[2])[:, 0]
     assert_close(np.linalg.norm(place, axis=-1), found.distance[:, 0], ORACLE)
+
+
+def test_gaps_that_are_kept_follow_their_positions():
+    """Nearest points are kept for the slopes; positions changed in place, or fewer of them, are new ones."""
+    robot, rng = random_robot(1, joints=4), np.random.default_rng(1)
+    capsules = [Capsule(name, rng.normal(size=3), rng.normal(size=3), 0.05) for name in robot.link_names]
+    numbers = np.array([(0, 2), (1, 3)])
+    kept, q = Pairs(robot, capsules, numbers), rng.uniform(-1, 1, (6, 4))
+    before = kept.gaps(q)
+    for changed in (q, q[:3]):
+        changed += 0.3
+        fresh = Pairs(robot, capsules, numbers)
+        assert_close(kept.gaps(changed), fresh.gaps(changed), SAME_ALGEBRA)
+        for mine, theirs in zip(kept.with_slopes(changed), fresh.with_slopes(changed), strict=True):
+            assert_close(mine, theirs, SAME_ALGEBRA)
+    assert not np.array_equal(before, kept.gaps(q))
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from closeness import DERIVATIVE, ORACLE, assert_close
+from closeness import DERIVATIVE, ORACLE, SAME_ALGEBRA, assert_close
 
 import mindyn
 from mindyn.errors import InputError, MindynError
+from mindyn.excitation import criteria
 from mindyn.excitation.criteria import EXACT, Criterion
 
 P = 9
@@ -78,6 +79,17 @@ def test_gradients_equal_differences(rows, scales, name, power):
 def test_information_that_leaves_a_direction_open_is_infinitely_bad(rows, scales, name):
     rows[:, 1] = 2 * rows[:, 0]
     assert value(name, scales, rows.T @ rows) == np.inf
+
+
+def test_d_by_cholesky_is_d_by_eigenvalues(rows, scales, monkeypatch):
+    """Near-singular information goes by eigenvalues; what does not must agree with it."""
+    S, one = rows.T @ rows, Criterion("D", scales)
+    value, gradient = one.with_gradient(S)
+    monkeypatch.setattr(criteria, "CLEAR", np.inf)
+    by_eigenvalues = one.with_gradient(S)
+    assert_close(value, by_eigenvalues[0], SAME_ALGEBRA)
+    d = np.sqrt(np.diag(S))
+    assert_close(gradient * d * d[:, None], by_eigenvalues[1] * d * d[:, None], SAME_ALGEBRA)
 
 
 def test_an_unknown_criterion_is_refused_with_the_known_ones():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import casadi
 import numpy as np
@@ -18,6 +19,8 @@ from mindyn.excitation.capsules import Capsule
 from mindyn.kernels.closed_kernel import kernel_for
 from mindyn.robots.robot import Robot
 
+KEPT_ROWS: Final = 1000
+"""Nearest points at more instants are not kept: those of a check, once each."""
 _TINY = 1e-12
 """Squared lengths below are those of points, m^2."""
 
@@ -112,14 +115,15 @@ class Pairs:
         self.capsules, self.pairs = tuple(capsules), pairs
         self.points = _end_points(robot, self.capsules)
         self._radii = np.array([c.radius for c in self.capsules])
+        self._last: tuple[Array, Nearest] | None = None
 
     def gaps(self, q: Array) -> Array:
         """(N, c) between surfaces, m; negative where they overlap."""
-        return np.asarray(self._nearest(self.points.positions(q)).distance - self._radii[self.pairs].sum(axis=1))
+        return np.asarray(self._nearest(q).distance - self._radii[self.pairs].sum(axis=1))
 
     def with_slopes(self, q: Array) -> tuple[Array, Array]:
         """Gaps (N, c) and their derivatives (N, c, n) by q."""
-        found, J = self._nearest(self.points.positions(q)), self.points.slopes(q)
+        found, J = self._nearest(q), self.points.slopes(q)
         first, second = self.pairs.T
         moves = _between(J, first, found.s) - _between(J, second, found.t)
         return (
@@ -127,9 +131,17 @@ class Pairs:
             np.einsum("tci,tcij->tcj", found.normal, moves),
         )
 
-    def _nearest(self, P: Array) -> Nearest:
+    def _nearest(self, q: Array) -> Nearest:
+        """The last one is kept: solvers ask for gaps, and then for their slopes at the same q."""
+        last = self._last
+        if last is not None and np.array_equal(last[0], q):
+            return last[1]
         first, second = self.pairs.T
-        return nearest(P[:, 2 * first], P[:, 2 * first + 1], P[:, 2 * second], P[:, 2 * second + 1])
+        P = self.points.positions(q)
+        found = nearest(P[:, 2 * first], P[:, 2 * first + 1], P[:, 2 * second], P[:, 2 * second + 1])
+        if len(q) <= KEPT_ROWS:
+            self._last = q.copy(), found
+        return found
 
     def names(self) -> list[str]:
         """`upper_arm - wall` for every pair."""

@@ -20,6 +20,9 @@ Name = Literal["condition", "D", "A", "E", "joints"]
 EXACT: Final = np.inf
 """The power at which norms over eigenvalues are the extreme eigenvalue itself."""
 
+CLEAR: Final = 1e-5
+"""Pivots of a Cholesky factor, as part of the largest, above which S is clearly not singular."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Criterion:
@@ -57,6 +60,10 @@ class Criterion:
         if self.name == "joints":
             return self._joints(S)
         scaled = S * self.scales * self.scales[:, None]
+        if self.name == "D" and (found := _log_determinant(scaled)) is not None:
+            value, inverse = found
+            p, units = len(S), 2 * float(np.log(self.scales).mean())  # as if unscaled
+            return units - value / p, inverse * (self.scales * self.scales[:, None] / -p)
         values, V = np.linalg.eigh(scaled)
         if values[0] <= values[-1] * len(values) * np.finfo(float).eps:
             return np.inf, np.zeros_like(S)
@@ -103,6 +110,18 @@ class Criterion:
         gradient = G / d / d[:, None]
         gradient[np.diag_indices_from(G)] -= (G * C).sum(axis=1) / np.diag(S)
         return (top + bottom) / 2, gradient
+
+
+def _log_determinant(S: Array) -> tuple[float, Array] | None:
+    """log det S and the inverse, by Cholesky; None where S is too near a singular one for that."""
+    from scipy.linalg.lapack import dpotrf, dpotri
+
+    L, failed = dpotrf(S, lower=1, clean=1)
+    pivots = np.diag(L)
+    if failed or pivots.min() <= CLEAR * pivots.max():
+        return None
+    lower = dpotri(L, lower=1)[0]
+    return 2 * float(np.log(pivots).sum()), lower + np.tril(lower, -1).T
 
 
 def log_norm(values: Array, power: float) -> tuple[float, Array]:
