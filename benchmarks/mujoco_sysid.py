@@ -5,8 +5,8 @@
 Each arm is a Panda in MuJoCo itself, with a load, armature, damping and dry friction that its file does not state and
 that are drawn from the seed, as motions and noise are. Positions and torques are recorded at 500 Hz. Both sides see the
 same 8 s; error is that of positions in rollouts of half a second under the recorded torques of another motion.
-mindyn's settings were chosen on the arms of seeds 11, 12 and 13, by rollouts of the motion that was fitted; the seeds
-that are recorded were run once. mujoco.sysid's settings were not tuned.
+mindyn's settings were chosen on the arms of seeds 11, 12 and 13, by rollouts of the motion that was fitted, none on
+the seeds that are recorded. mujoco.sysid's settings were not tuned.
 
 Torque offsets are left out of the fit: MJCF has none, and the parameters beside them are then not the best without
 them. With seven offsets in the fit and out of the file, errors of the same settings were up to twice as large
@@ -222,7 +222,7 @@ def main() -> None:
                 "all links, near the file's inertials, and drives (without torque offsets, which MJCF cannot say) from "
                 "positions and torques alone and writes MJCF. Error: rms of positions in rollouts of 0.5 s along "
                 "another motion; that of the arm itself is by the noise of the torques. mindyn's settings were chosen "
-                "on other arms by rollouts of the motion fitted; these seeds were run once."
+                "on other arms by rollouts of the motion fitted, none on these."
             ],
             lines,
             [_summary(ratios)],
