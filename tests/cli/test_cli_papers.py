@@ -41,7 +41,10 @@ def test_tests_are_planned_simulated_and_identified(tmp_path):
     ]
     assert run(step_tests, "identify", "planar2", tmp_path, "--through", "nothing").exit_code != 0
     assert run(step_tests, "dance", "planar2", tmp_path).exit_code != 0
-    assert run(step_tests, "plan", "planar2", tmp_path / "none").exit_code != 0
+    assert run(step_tests, "simulate", "planar2", tmp_path / "none").exit_code != 0
+    assert not (tmp_path / "none").exists()
+    assert run(step_tests, "plan", "planar2", tmp_path / "made" / "here", "--seconds", "1").exit_code == 0
+    assert (tmp_path / "made" / "here" / "plan.json").exists()
 
 
 def estimate_file(path, robot, factor):

@@ -199,7 +199,7 @@ def test_the_command_writes_the_study(found, logs, out, tmp_path, capsys):
     summary = json.loads(said.out)
     assert (summary["robots"], summary["gathered"]) == (ROBOTS, 0)
     assert [one["robot"] for one in summary["differences"]] == [one.robot for one in found.differences]
-    assert f"{ROBOTS * LOGS} logs match, 0 of them are to be read" in said.err
+    assert f"{ROBOTS * LOGS} logs match, of which 0 are to be read" in said.err
     assert (out / "report.html").exists()
     with pytest.raises(InputError, match="exclude each other"):
         fleet("planar2", pattern, out, workers=2, cluster="tcp://127.0.0.1:1")

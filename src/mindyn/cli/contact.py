@@ -20,7 +20,7 @@ from mindyn.feasibility.full_model import full_model
 from mindyn.files import write_whole
 from mindyn.kernels.model import compile_model
 from mindyn.pages.document import document
-from mindyn.pages.markup import Section, figure, markup, p
+from mindyn.pages.markup import Section, figure, markup, p, plural
 from mindyn.pages.plots import axis, pane, plot, series
 from mindyn.reading import read_json
 from mindyn.robots.table import text_table
@@ -101,11 +101,15 @@ def _saved(path: Path) -> ContactThresholds:
         ) from error
 
 
+def _contacts(seen: Sequence[Contact]) -> str:
+    return plural(len(seen), "contact") if seen else "No contact"
+
+
 def _text(bounds: ContactThresholds, seen: Sequence[Contact]) -> str:
     rows: list[tuple[str, ...]] = [("joint", "moving", "standing still", "N m or N")]
     both = zip(bounds.joint_names, bounds.moving, bounds.moving + bounds.standstill, strict=True)
     rows += [(name, f"{moving:.3g}", f"{still:.3g}", "") for name, moving, still in both]
-    head = f"{len(seen)} contacts; thresholds for {bounds.alarms_per_hour:g} false alarms in an hour"
+    head = f"{_contacts(seen)}, by thresholds that {bounds.alarms_per_hour:g} false alarms an hour are expected of"
     lines: list[tuple[str, ...]] = [("from s", "to s", "link", "joints: direction, largest torque")]
     for one in seen:
         felt = ", ".join(
@@ -140,8 +144,8 @@ def page(trace: ContactTrace, seen: Sequence[Contact], name: str) -> str:
         plots[f"contact-{j}"] = plot(axis("time", "s"), [y], group="contact", shaded=shaded)
         figures.append(figure(f"contact-{j}", f"External torque on {joint}", joint))
     words = "What the model does not explain, between the bounds within which it is no contact; contacts are grey."
-    section = Section("contact", f"{len(seen)} contacts", markup([p(words), *figures]), plots)
-    return document(f"Contacts in {name}", f"{len(seen)} contacts", [section])
+    section = Section("contact", _contacts(seen), markup([p(words), *figures]), plots)
+    return document(f"Contacts in {name}", _contacts(seen), [section])
 
 
 def _thinned(time: Array, values: Array) -> tuple[list[float], list[float]]:

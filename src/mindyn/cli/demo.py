@@ -71,7 +71,8 @@ def _demonstrate(truth: Robot, out: Path, talk: Spoken, start: float, *, as_json
         truth, seconds=SECONDS, criterion="condition", speed=1.0, acceleration=1.0, floor=None, starts=1, progress=talk
     )
     say("2 of 4: simulating it and another motion, with friction and sensor noise")
-    training, other = recorded(truth, design.reference, seed=1), recorded(truth, sines(truth), seed=2)
+    training = recorded(truth, design.reference, "the designed motion", seed=1)
+    other = recorded(truth, sines(truth), "another motion", seed=2)
     say("3 of 4: identifying the arm from the first log, by three methods")
     estimates = identified(without_parameters(truth), training, talk)
     found = estimates["physically consistent"]
@@ -103,8 +104,8 @@ def _close(out: Path, found: Estimate, verdict: Verdict, seconds: float) -> None
         f"The model predicts a motion that it has never seen to {100 * e.total:.2g} % of the torque "
         f"({e.joint_names[weakest]}, the weakest: {100 * e.relative[weakest]:.2g} %). {physical}"
     )
-    show(f"  {out / 'report.html'}  shows how good it is, and why: open it in a browser.")
-    show(f"  {out / 'puma560.urdf'}  and puma560.c are the model, for simulator and controller.")
+    show(f"  {out / 'report.html'}: how good it is, and why. Open it in a browser.", "    ")
+    show(f"  {out / 'puma560.urdf'}, puma560.c: the model, for simulator and controller.", "    ")
     show("Your own arm: mindyn identify arm.urdf run1.csv --hold-out 0.3 --out run1")
 
 
@@ -131,14 +132,14 @@ def sines(robot: Robot, harmonics: int = 4) -> SineMotion:
     return SineMotion((lower + upper) / 2, amplitude, frequency, phase)
 
 
-def recorded(robot: Robot, reference: Reference, seed: int) -> Log:
+def recorded(robot: Robot, reference: Reference, name: str, seed: int) -> Log:
     """What encoders and torque sensors log while the robot follows a reference."""
     q0, qd0, _ = reference(0.0)
     sensors = Sensors(rate_hz=RATE_HZ, counts_per_revolution=COUNTS, torque_noise=TORQUE_NOISE, seed=seed)
     controller = ComputedTorque(robot, reference, 400.0, 40.0, drives=True)
     run = simulate(robot, controller, seconds=SECONDS, q0=q0, qd0=qd0, drives=True, method="fixed", sensors=sensors)
     assert run.measured is not None
-    return log_of_arrays(robot.joint_names, run.measured.t, run.measured.position, run.measured.torque)
+    return log_of_arrays(robot.joint_names, run.measured.t, run.measured.position, run.measured.torque, name=name)
 
 
 def identified(robot: Robot, log: Log, talk: Spoken) -> dict[str, Estimate]:

@@ -22,6 +22,7 @@ from mindyn.cli.runs import estimate_of
 from mindyn.errors import InputError, MissingExtraError
 from mindyn.files import finish_replacing
 from mindyn.fleet.fleet import FleetStudy, study_fleet
+from mindyn.fleet.page import nobody_differs
 from mindyn.fleet.writing import FILES, summary_of, write_study
 from mindyn.logs.places import without_credentials
 from mindyn.robots.loading import RobotOptions
@@ -126,7 +127,7 @@ def _show(found: FleetStudy) -> None:
     logs, rows = sum(one.logs for one in found.robots), sum(one.rows for one in found.robots)
     show(f"{len(found.robots)} robots, {logs} logs, {rows} rows; {found.gathered} logs were read now")
     if not found.differences:
-        show("no robot differs from the type or drifts beyond what chance explains")
+        show(nobody_differs(found))
         return
     lines = [("robot", "what", "x deviation", "p")]
     for one in found.differences:

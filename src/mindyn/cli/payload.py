@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from mindyn.cli.arguments import JSON
-from mindyn.cli.printing import say_notes
+from mindyn.cli.printing import say_notes, show, show_table
 from mindyn.cli.runs import RUN, estimate_of, read_logs, require_unseen
 from mindyn.errors import unknown_name
 from mindyn.estimators.loads import Payload
@@ -17,7 +17,6 @@ from mindyn.feasibility.payload import GAIN_DEVIATION
 from mindyn.feasibility.payload import payload as payload_of
 from mindyn.notation import LINK_PARAMETER_UNITS, LINK_PARAMETERS
 from mindyn.robots.robot import Robot
-from mindyn.robots.table import text_table
 
 
 def payload(
@@ -40,9 +39,17 @@ def payload(
     load = payload_of(found, logs[0], link=link, gain_deviation=gain_deviation)
     there = _in_frame(found.robot, load, frame)
     say_notes([str(note) for note in load.notes])
-    if load.untold:
-        say_notes([f"not identifiable in this run: {', '.join(load.untold)}; their values say nothing"])
-    typer.echo(json.dumps(_data(load, there), indent=1) if as_json else f"{_table(load)}\n\n{for_controllers(there)}")
+    if as_json:
+        typer.echo(json.dumps(_data(load, there), indent=1))
+        return
+    show(_mass(load))
+    show()
+    _show_parameters(load)
+    if load.phi[0] > 0 and "m" not in load.untold:
+        typer.echo(f"\n{for_controllers(there)}")
+    else:
+        show()
+        show("Nothing is written for controllers: this run does not tell the mass.")
 
 
 def _in_frame(robot: Robot, load: Payload, frame: str | None) -> Payload:
@@ -54,18 +61,27 @@ def _in_frame(robot: Robot, load: Payload, frame: str | None) -> Payload:
     return load.in_frame(on_link[frame], frame)
 
 
-def _table(load: Payload) -> str:
+def _mass(load: Payload) -> str:
+    """Mass and centre of mass, each coordinate where the run tells it."""
+    low, high = load.mass_interval
+    mass = f"{load.mass:.4g} kg (95 % interval {low:.4g} to {high:.4g} kg)"
+    if "m" in load.untold:
+        return f"This run shows no load that can be told from none: mass {mass}."
+    spread = load.centre_half_widths
+    told = [
+        f"{axis} {c:.4f} +- {w:.4f} m" if f"mc{axis}" not in load.untold else f"{axis} not identifiable"
+        for axis, c, w in zip("xyz", load.centre, spread, strict=True)
+    ]
+    return f"The load has a mass of {mass}; its centre of mass in the frame of {load.link}: {', '.join(told)}."
+
+
+def _show_parameters(load: Payload) -> None:
     rows: list[tuple[str, ...]] = [("parameter", "value", "95 % +-", "unit", "")]
     for k, (name, unit) in enumerate(zip(LINK_PARAMETERS, LINK_PARAMETER_UNITS, strict=True)):
         state = "not identifiable" if name in load.untold else ""
-        rows.append((name, f"{load.phi[k]:.4g}", f"{load.half_widths[k]:.2g}", unit, state))
-    low, high = load.mass_interval
-    spread = load.centre_half_widths
-    centre = ", ".join(f"{c:.4f} +- {w:.4f}" for c, w in zip(load.centre, spread, strict=True))
-    return (
-        f"{text_table(rows)}\n\nmass {load.mass:.4g} kg, 95 % interval {low:.4g} to {high:.4g} kg; "
-        f"centre [{centre}] m in the frame of {load.link}"
-    )
+        value, width = ("-", "-") if state else (f"{load.phi[k]:.4g}", f"{load.half_widths[k]:.2g}")
+        rows.append((name, value, width, unit, state))
+    show_table(rows, numbers=(1, 2), styles=["dim" if row[-1] else "" for row in rows[1:]])
 
 
 def for_controllers(load: Payload) -> str:

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from mindyn.cli.arguments import JSON, ROBOT, one_of, takes_robot
+from mindyn.cli.next_step import option_words, say_next
 from mindyn.cli.printing import say
 from mindyn.errors import InputError, require_choice
 from mindyn.estimators.step_by_step import StepByStep
@@ -30,7 +31,7 @@ PLAN = "plan.json"
 def tests(
     action: Annotated[str, typer.Argument(help="plan, simulate or identify.", autocompletion=one_of(ACTIONS))],
     robot: Annotated[str, ROBOT],
-    folder: Annotated[Path, typer.Argument(help="Of the plan, the motions and the logs; it must exist.")],
+    folder: Annotated[Path, typer.Argument(help="Of the plan, the motions and the logs; plan makes it.")],
     rate_hz: Annotated[float, typer.Option("--rate", help="Samples a second of motions and simulated logs.")] = 200.0,
     seconds: Annotated[float, typer.Option(help="plan: length of an accelerated motion.")] = 2.0,
     counts: Annotated[int | None, typer.Option(help="simulate: encoder counts a motor turn; exact without.")] = None,
@@ -44,15 +45,17 @@ def tests(
 ) -> None:
     """Plan Yoshida's simple tests, simulate them, or identify a robot from their logs."""
     require_choice(action, ACTIONS, "the action of mindyn tests")
-    if not folder.is_dir():
-        raise InputError(f"there is no folder {str(folder)!r}", hint="make it first")
-    loaded = options.load(robot)
+    loaded, words = options.load(robot), option_words(options)
     if action == "plan":
         plan = plan_tests(loaded, seconds=seconds, seed=seed)
+        folder.mkdir(parents=True, exist_ok=True)
         write_motions(folder, plan, rate_hz=rate_hz)
         typer.echo(json.dumps(plan.to_dict(), indent=1) if as_json else plan.table())
-        say(f"wrote {len(plan.motions)} motions and {PLAN} to {folder}")
+        say(f"wrote {len(plan.motions)} motions and {PLAN} to {folder}: log them on the robot, or simulate them")
+        say_next("tests", "simulate", robot, folder, *words)
         return
+    if not (folder / PLAN).is_file():
+        raise InputError(f"there is no {PLAN} in {str(folder)!r}", hint=f"mindyn tests plan {robot} {folder}")
     if action == "simulate":
         sensors = None
         if counts is not None or torque_noise:
@@ -62,6 +65,7 @@ def tests(
         if as_json:
             typer.echo(json.dumps({"logs": sorted(logs)}, indent=1))
         say(f"wrote {len(logs)} logs to {folder}")
+        say_next("tests", "identify", robot, folder, *words)
         return
     plan, logs = read_test_logs(folder, loaded)
     if through is not None:
@@ -74,6 +78,5 @@ def tests(
     with replacing(folder, ["estimate.json"]) as target:
         found.save(target / "estimate.json")
     typer.echo(json.dumps(found.to_dict(), indent=1) if as_json else f"{found.table()}\n\n{checked.table()}")
-    say(found.status)
-    say(checked.status)
     say(f"wrote {folder / 'estimate.json'}")
+    say_next("check", folder)

@@ -149,7 +149,7 @@ def study_fleet(
         return any(fnmatchcase(name, one) for one in without)
 
     missing = [one for one in listed if not left_out(one.name) and not store.has(one.name, one.version)]
-    say(f"{len(listed)} logs match, {len(missing)} of them are to be read")
+    say(f"{len(listed)} logs match, of which {len(missing)} are to be read")
     refused = gather_all(store, missing, executor=executor, workers=workers, progress=progress)
     tally = tally_of(store, keys, left_out)
     gone = len({one.name for one in tally.entries} - {one.name for one in listed})
@@ -323,10 +323,10 @@ def _limits(tally: Tally) -> list[str]:
     """What this fleet is too small for."""
     made = []
     if len(tally.robots) < FEWEST_ROBOTS:
-        made.append(f"{len(tally.robots)} robots: who differs is told from {FEWEST_ROBOTS} on; here drift alone")
+        made.append(f"of {len(tally.robots)} robots drift alone is judged: who differs is told from {FEWEST_ROBOTS} on")
     few = [robot for robot in tally.robots if len(tally.of_robot(robot)) < FEWEST_LOGS]
     if few:
-        made.append(f"{len(few)} robots have fewer than {FEWEST_LOGS} logs, too few to judge: {', '.join(few[:20])}")
+        made.append(f"not judged for fewer than {FEWEST_LOGS} logs: {', '.join(few[:20])}")
     if not tally.regressor.zeros:
         made.append("zeros are not watched: joints of this robot depend on one another")
     return made

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from mindyn.fleet.fleet import FleetStudy, History
-from mindyn.fleet.judging import FAMILY_ERROR
+from mindyn.fleet.judging import FAMILY_ERROR, FEWEST_LOGS
 from mindyn.pages.document import document
 from mindyn.pages.markup import Column, Html, Section, classed, count, figure, number, p, plural, table, tag, typeset
 from mindyn.pages.plots import axis, pane, plot, series
@@ -31,12 +31,19 @@ def fleet_page(found: FleetStudy, record: Mapping[str, Any]) -> str:
     return document(f"Fleet of {name}", said, [one for one in sections if one is not None])
 
 
+def nobody_differs(found: FleetStudy) -> str:
+    """What it means that no difference was found."""
+    if all(one.logs < FEWEST_LOGS for one in found.robots):
+        return f"No robot could be judged: each needs {FEWEST_LOGS} logs or more."
+    return "No robot differs from the type or drifts beyond what chance explains."
+
+
 def _differing(found: FleetStudy) -> Section:
     apart = len({one.robot for one in found.differences})
     lead = (
         f"{plural(apart, 'robot')} of {len(found.robots)} differ from the type or drift, beyond what chance explains."
         if apart
-        else "No robot differs from the type or drifts beyond what chance explains."
+        else nobody_differs(found)
     )
     rule = (
         f"Sizes are fitted to each robot's logs; their deviations come from leaving out logs in turn, and hold what "
