@@ -47,6 +47,8 @@ def payload(
     _show_parameters(load)
     if load.phi[0] > 0 and "m" not in load.untold:
         typer.echo(f"\n{for_controllers(there)}")
+        if load.untold:
+            say_notes([f"values that a body can have stand for what this run does not tell: {', '.join(load.untold)}"])
     else:
         show()
         show("Nothing is written for controllers: this run does not tell the mass.")
