@@ -173,6 +173,10 @@ def test_the_unit_of_time_is_that_of_the_name_unless_the_rate_speaks_against_it(
     assert clock_of({"time_s": 3e11 * t}).unit == "s"  # said, and nothing fits
     assert clock_of({"q": t}) == clock_of({}) or clock_of({"q": t}).columns == ()
     assert Clock(seconds=np.arange(5.0)).stretch is None
+    late = 0.005 * t
+    assert "200 Hz; " in clock_of({"time": late}).evidence
+    late[10] += 0.001
+    assert "200 Hz, 4 % of the steps differ from it; " in clock_of({"time": late}).evidence
 
 
 @pytest.mark.parametrize(("slope", "units"), [(1.0, ["rad/s"]), (57.3, ["deg/s"]), (1.39, ["rad/s"]), (1.41, [])])

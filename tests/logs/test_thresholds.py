@@ -312,7 +312,7 @@ class Chunks(list):
 
 
 def test_samples_are_numbered_anew_wherever_rows_were_left_out():
-    time = np.concatenate([np.arange(200), 220 + np.arange(200)]) / 100
+    time = np.concatenate([np.arange(900), 920 + np.arange(900)]) / 100
     log = log_at(time)
     c = Conditioning(rate_hz=100.0, stamps="uniform", position_cutoff_hz=None, edge_s=0.02, decimation=3)
     for block in (None, 8):
@@ -322,14 +322,14 @@ def test_samples_are_numbered_anew_wherever_rows_were_left_out():
         assert (len(made) > 4) == (block is not None)
         rows = np.concatenate([one for _, one, _ in made])
         segments = np.concatenate([one.segments for one, _, _ in made])
-        per_log = [k for k in range(200) if k % 3 == 0 and 2 <= k < 198]
-        expected = [*per_log, *(200 + k for k in per_log)]
+        per_log = [k for k in range(900) if k % 3 == 0 and 2 <= k < 898]
+        expected = [*per_log, *(900 + k for k in per_log)]
         assert rows.tolist() == expected * 2
         assert segments.tolist() == [k for k in range(4) for _ in per_log]
         assert stream.first_segments == [0, 2]
         assert (stream.count, stream.rate_hz) == (len(rows), 100.0 / 3)
         assert stream.notes[0] == "chosen"
-        assert "a gap of 0.21 s after row 199: the log is split into 2 segments" in stream.notes[1]
+        assert "a gap of 0.21 s after row 899: the log is split into 2 segments" in stream.notes[1]
 
 
 def test_slow_rows_and_rests_are_told_from_moving_ones():

@@ -64,6 +64,7 @@ def test_blocks_add_up_to_all_rows(robot, logs, name):
     assert rows.information.counts == every.counts
     assert_close(grams(rows.information), grams(every), SAME_ALGEBRA)
     assert_close(grams(combined(rows.folds(3))), grams(every), SAME_ALGEBRA)
+    assert len(rows.folds(3)) == 3
 
 
 @pytest.mark.parametrize("name", TREATMENTS)
