@@ -109,7 +109,7 @@ def _text(bounds: ContactThresholds, seen: Sequence[Contact]) -> str:
     rows: list[tuple[str, ...]] = [("joint", "moving", "standing still", "N m or N")]
     both = zip(bounds.joint_names, bounds.moving, bounds.moving + bounds.standstill, strict=True)
     rows += [(name, f"{moving:.3g}", f"{still:.3g}", "") for name, moving, still in both]
-    head = f"{_contacts(seen)}, by thresholds that {bounds.alarms_per_hour:g} false alarms an hour are expected of"
+    head = f"{_contacts(seen)} (false alarms to expect: {bounds.alarms_per_hour:g} an hour)"
     lines: list[tuple[str, ...]] = [("from s", "to s", "link", "joints: direction, largest torque")]
     for one in seen:
         felt = ", ".join(
