@@ -165,7 +165,7 @@ def test_thresholds_of_another_arm_and_of_too_little_motion_are_refused(estimate
     other = ContactThresholds(("a", "b"), np.ones(2), np.ones(2))
     with pytest.raises(InputError, match="the thresholds are of the joints a, b"):
         contact_trace(estimate, run(5, 8), other)
-    with pytest.raises(InputError, match="are too few: 10 s are needed"):
+    with pytest.raises(InputError, match="is too little: 10 s is needed"):
         contact_thresholds(estimate, [run(3, 8)])
     with pytest.raises(InputError, match="alarms_per_hour must be positive"):
         contact_thresholds(estimate, [run(3, 8)], alarms_per_hour=0.0)
