@@ -83,7 +83,7 @@ def test_undecided_consistency_is_no_yes(monkeypatch):
     def ended(*holds: bool | None) -> int:
         names = ("possible", "consistent", "plausible")
         found = Feasibility(*(Answer(name, one, "so.") for name, one in zip(names, holds, strict=True)))
-        monkeypatch.setattr(check, "estimate_of", lambda _: None)
+        monkeypatch.setattr(check, "estimate_of", lambda _: SimpleNamespace(robot=mindyn.load_robot("planar2")))
         monkeypatch.setattr(check, "check_feasible", lambda *_: found)
         return mindyn_program("check", "run").code
 

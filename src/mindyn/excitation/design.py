@@ -42,7 +42,7 @@ from mindyn.excitation.instants import Instants
 from mindyn.excitation.limits import STILL, MotionLimits
 from mindyn.excitation.motion_design import MotionDesign, Prediction, check_note, check_times
 from mindyn.excitation.motions import Family, Motion, require_seconds
-from mindyn.excitation.problem import FEWEST_SAMPLES, KNOTS_PER_CYCLE, SAMPLES_PER_CYCLE, Problem
+from mindyn.excitation.problem import KNOTS_PER_CYCLE, SAMPLES_PER_CYCLE, Problem
 from mindyn.excitation.run import approach_from
 from mindyn.excitation.safety import Surroundings, safety_of
 from mindyn.excitation.sampling import sample_times
@@ -52,8 +52,8 @@ from mindyn.regression.information import Information
 from mindyn.robots.robot import Robot
 
 BEGINNINGS: Final = 3
-"""First stages for every search that goes on."""
-REFINEMENTS: Final = 3
+"""First stages for every search that is carried to its end."""
+REFINEMENTS: Final = 4
 """Searches from near the best motion, at the end."""
 
 
@@ -115,8 +115,7 @@ def design_motion(
                     lower z wall of its own; None for none
     tool            capsules on links beside their own: a tool, a payload
     self_collision  whether links must keep apart; by `capsules`, or those made of shapes and joints (`capsules_of`)
-    starts          how many searches are made, out of three times as many random beginnings by `seed`; the better half
-                    of them is carried to its end
+    starts          how many searches are carried to their end, out of three times as many random beginnings by `seed`
     deadline_s      seconds after which the search ends; the best motion so far is then checked and judged, which takes
                     up to a second or two more for a motion of ten minutes
     executor        any `concurrent.futures.Executor`: its workers take a search each; the motion is the same on any
@@ -182,7 +181,7 @@ def problem_of(question: Question, constraints: tuple[Constraint, ...], rng: np.
     reference = np.diag(columns.information(Y, question.weights / len(Y)))
     reference = np.where(reference > 0, reference, np.diag(earlier))
     cycles = family.cycles(seconds)
-    samples = Instants.of(family, seconds, max(int(SAMPLES_PER_CYCLE * cycles), FEWEST_SAMPLES) + 1)
+    samples = Instants.of(family, seconds, int(SAMPLES_PER_CYCLE * cycles) + 1)
     knots = Instants.of(family, seconds, int(KNOTS_PER_CYCLE * cycles) + 1)
     own = OwnColumns(columns, Y)
     return Problem(

@@ -15,11 +15,9 @@ from mindyn.excitation.criteria import Criterion
 from mindyn.excitation.instants import Instants
 from mindyn.excitation.motions import Family, Motion
 
-SAMPLES_PER_CYCLE: Final = 20
+SAMPLES_PER_CYCLE: Final = 40
 KNOTS_PER_CYCLE: Final = 20
 """Instants of the criterion and of the constraints for every cycle of the fastest function."""
-FEWEST_SAMPLES: Final = 100
-"""Instants of the criterion at least, however slow the functions are."""
 SINGULAR: Final = 1e3
 """Stands for the criterion where a step of the search leaves parameters untold."""
 
@@ -115,12 +113,6 @@ class Problem:
     def labels(self) -> list[str]:
         """Of all series."""
         return [label for one in self.constraints for label in one.labels]
-
-    def coarser(self) -> Problem:
-        """The same at every second instant."""
-        rows = [np.arange(0, len(one.t), 2) for one in (self.samples, self.knots)]
-        weights = self.weights * (len(self.samples.t) / len(rows[0]))
-        return replace(self, samples=self.samples.taken(rows[0]), knots=self.knots.taken(rows[1]), weights=weights)
 
     def with_power(self, power: float) -> Problem:
         """The same with another smoothness of the criterion."""

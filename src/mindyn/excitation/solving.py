@@ -1,8 +1,7 @@
 """Search for the best motion: sequential quadratic programming from several starts, every result made feasible.
 
 Smoothness is taken back in stages: first the criterion's norm and the maxima over time are soft, then sharp. The first
-stage is run from several beginnings and sees every second instant, the second from the best of what it reached, the
-others from the better half of these: searches that are behind are given up. What the knots did not see is
+stage is run from several beginnings, the others from the best of what it reached. What the knots did not see is
 measured on the dense instants and added to the constraints of a last stage; what then still exceeds a limit is shrunk
 towards the start, where the robot stands still within all limits.
 """
@@ -12,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from itertools import chain
 from time import monotonic
 from typing import Any, Final
 
@@ -30,15 +28,14 @@ from mindyn.executors import spread
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Power of the criterion's norm, sharpness of the maxima, iterations; whether every second instant serves."""
+    """Power of the criterion's norm, sharpness of the maxima, iterations."""
 
     power: float
     sharpness: float
     iterations: int
-    coarse: bool = False
 
 
-FIRST: Final = Stage(2.0, 50.0, 60, coarse=True)
+FIRST: Final = Stage(2.0, 50.0, 60)
 STAGES: Final = (Stage(8.0, 100.0, 60), Stage(32.0, 300.0, 100))
 LAST: Final = Stage(128.0, 300.0, 100)
 STAGE_ENDS: Final = 1e-5
@@ -50,8 +47,6 @@ KICK: Final = 0.04
 """Standard deviation of what is added to the best unknowns before they are refined, in units of the limits."""
 LOST: Final = 0.1
 """A stage that ends with a limit exceeded by more has lost its way."""
-MOST_EVALUATIONS: Final = 3
-"""Evaluations of the criterion for each iteration of the first stage; searches that lead on take two, lost ones six."""
 NEARLY: Final = 0.05
 """An iterate that exceeds limits by less is worth shrinking when the search is stopped."""
 HALVINGS: Final = 14
@@ -66,10 +61,6 @@ Step = Callable[["Search", Array], tuple[Array, float]]
 
 class Stopped(Exception):
     """The deadline passed; the search ends with what it has."""
-
-
-class _Lost(Exception):
-    """A stage turns round and round."""
 
 
 @dataclass(slots=True, eq=False)
@@ -106,42 +97,22 @@ class Search:
 
         Its soft criterion foretells where the whole search ends: over 24 searches on a UR10 their correlation was 0.7.
         """
-        reached = sorted(self._spread(Search._begun, begun, executor), key=lambda pair: pair[1])
-        lost = [x for x, value in reached[:kept] if not np.isfinite(value)]
-        again = [x for x, _ in self._spread(Search._begun_again, lost, executor)]
-        return [x for x, value in reached[:kept] if np.isfinite(value)] + again
+        smooth = self.problem.with_power(FIRST.power)
+        reached = [x for x, _ in self._spread(Search._begun, begun, executor)]
+        return sorted(reached, key=lambda x: smooth.objective(x)[0])[:kept]
 
     def _begun(self, x: Array) -> tuple[Array, float]:
-        """x itself, and an infinite value, where the first try was lost: the others are likelier to lead far."""
-        try:
-            found = self._solved(x, FIRST, 0.0, BOXES[0], MOST_EVALUATIONS * FIRST.iterations)
-        except _Lost:
-            return x, np.inf
-        return (x, np.inf) if self._is_lost(found, FIRST) else (found, self._seen(FIRST).objective(found)[0])
-
-    def _begun_again(self, x: Array) -> tuple[Array, float]:
         return self._stage(x, FIRST, 0.0), np.inf
 
     def improve(self, begun: Sequence[Array], executor: Executor | None = None) -> Iterator[float]:
-        """The criterion reached from each of the outcomes of a first stage, the best after the second stage first.
-
-        The better half goes on from there, the others are given up: of three designs (PUMA 560, UR10) the best after
-        the second stage was the best at the end in all.
-        """
-        further = sorted(self._spread(Search._improved, begun, executor), key=lambda pair: pair[1])
-        half = -(-len(further) // 2)
-        ended = self._spread(Search._finished, [x for x, _ in further[:half]], executor)
-        for _, value in chain(ended, further[half:]):
+        """The criterion reached from each of the outcomes of a first stage, in their order."""
+        for _, value in self._spread(Search._improved, begun, executor):
             self.finished.append(value)
             yield value
 
     def _improved(self, x: Array) -> tuple[Array, float]:
-        """Made feasible too: one that went through a wall is then behind the others."""
         for stage in STAGES[:-1]:
             x = self._stage(x, stage, 0.0)
-        return x, self.offer(x)
-
-    def _finished(self, x: Array) -> tuple[Array, float]:
         return x, self._ended(x)
 
     def _spread(self, step: Step, begun: Sequence[Array], executor: Executor | None) -> Iterator[tuple[Array, float]]:
@@ -182,16 +153,9 @@ class Search:
         """Where a stage leads; x itself where it loses its way."""
         for box in BOXES:
             found = self._solved(x, stage, margin, box)
-            if not self._is_lost(found, stage):
+            if self.problem.excess(found, stage.sharpness)[0].max() < LOST:
                 return found
         return x
-
-    def _is_lost(self, x: Array, stage: Stage) -> bool:
-        return not self._seen(stage).excess(x, stage.sharpness)[0].max() < LOST
-
-    def _seen(self, stage: Stage) -> Problem:
-        """The problem as a stage sees it."""
-        return (self.problem.coarser() if stage.coarse else self.problem).with_power(stage.power)
 
     def salvage(self) -> None:
         """Offers the best iterate of a search that was stopped."""
@@ -203,20 +167,16 @@ class Search:
         smooth = self.problem.excess(x, sharpness)[0] + 1
         return np.maximum(self.problem.greatest(self.problem.motion(x), self.dense) - smooth, 0.0)
 
-    def _solved(self, x: Array, stage: Stage, margin: Array | float, box: float, most: float = np.inf) -> Array:
-        """Where the solver leads; raises `_Lost` after more than `most` evaluations."""
+    def _solved(self, x: Array, stage: Stage, margin: Array | float, box: float) -> Array:
         from scipy.optimize import minimize
 
-        problem, last = self._seen(stage), self.evaluations + most
-        limits = _Remembered(lambda x: problem.excess(x, stage.sharpness))
-        criterion = _Remembered(problem.objective)
+        limits = _Remembered(lambda x: self.problem.excess(x, stage.sharpness))
+        criterion = _Remembered(self.problem.with_power(stage.power).objective)
 
         def objective(x: Array) -> float:
             if self.is_late:
                 raise Stopped
             self.evaluations += 1
-            if self.evaluations > last:
-                raise _Lost
             return float(criterion.value(x))
 
         def keep(x: Array) -> None:
