@@ -186,8 +186,8 @@ def test_data_of_one_direction_leave_the_others_open():
 
 def test_residuals_of_steps_are_measured_less_predicted():
     groups = [
-        SimpleNamespace(row=1, A=np.array([[1.0, 0.0], [0.0, 2.0]]), z=np.array([3.0, 4.0])),
-        SimpleNamespace(row=1, A=np.array([[1.0, 1.0]]), z=np.array([3.0])),
+        SimpleNamespace(joint="b", A=np.array([[1.0, 0.0], [0.0, 2.0]]), z=np.array([3.0, 4.0])),
+        SimpleNamespace(joint="b", A=np.array([[1.0, 1.0]]), z=np.array([3.0])),
     ]
     (found,) = _residuals(SimpleNamespace(primary_names=("a", "b")), groups, np.array([2.0, 1.0]))
     assert (found.joint, found.rows) == ("b", 3)
