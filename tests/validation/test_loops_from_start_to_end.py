@@ -213,7 +213,7 @@ def test_the_program_takes_a_robot_with_a_loop_from_start_to_end(name, limits, t
     design = ("--seconds", 6, "--harmonics", 3, "--limits", "limits.toml", "--no-floor", "--starts", 1)
     noise = ("--torque-noise", 0.002, "--noise-at", "motor", "--seed", 3)
     chain = (
-        ("excite", "robot.toml", *design, "--deadline-s", 2, "--out", "motion"),
+        ("excite", "robot.toml", *design, "--out", "motion"),
         ("simulate", "robot.toml", "--motion", "motion", "--out", "run.csv", *noise),
         ("identify", "robot.toml", "run.csv", "--hold-out", 0.3, "--out", "found"),
         ("check", "found"),
