@@ -15,10 +15,7 @@ of the source is changed.
 from __future__ import annotations
 
 import argparse
-import ast
-import copy
 import difflib
-import gc
 import hashlib
 import importlib.abc
 import importlib.util
@@ -31,14 +28,14 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Collection
+from dataclasses import asdict
 from functools import cache
 from pathlib import Path
-from types import CodeType, FunctionType
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
+from faults import ROOT, BrokenModule, Mutant, broken, mutants_of, replace_code, sample_of
+
 SOURCE = ROOT / "src"
 BUILD = ROOT / "build" / "mutants"
 LAYERS = ("logs", "regression", "estimators", "feasibility")
@@ -53,187 +50,6 @@ MORE = 4
 """Times as many tests, and seconds of them, that the survivors of one pass meet in the next."""
 NEAR = 8
 """Lines before a line that no test is known to run in which one is looked for."""
-
-COMPARISONS = {ast.Lt: ast.GtE, ast.LtE: ast.Gt, ast.Gt: ast.LtE, ast.GtE: ast.Lt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq}
-OPERATORS = {
-    **{ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.Pow: ast.Mult},
-    **{ast.MatMult: ast.Mult, ast.FloorDiv: ast.Mult, ast.Mod: ast.Mult, ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd},
-}
-IDENTITIES = {"abs", "sqrt", "sign", "square", "log", "exp"}
-"""Functions of one argument whose call may be lost."""
-SWAPPED = {"max": "min", "min": "max", "maximum": "minimum", "minimum": "maximum", "any": "all", "all": "any"}
-
-
-@dataclass(frozen=True)
-class Mutant:
-    """One fault: its file, the number of the place in it, its line, whether a function has it, the code and what of it.
-
-    nth  how many faults of the same text come before it in the file
-    """
-
-    file: str
-    place: int
-    line: int
-    in_function: bool
-    before: str
-    after: str
-    nth: int
-
-    @property
-    def key(self) -> str:
-        """What tells it from others, whatever changes around it."""
-        return f"{self.file}: {self.before} -> {self.after} #{self.nth}"
-
-
-def faults_of(node: ast.AST) -> Iterator[ast.AST]:
-    """Each thing that the node may become."""
-    new = copy.deepcopy(node)
-    match new:
-        case ast.Compare(ops=[op]) if type(op) in COMPARISONS:
-            new.ops = [COMPARISONS[type(op)]()]
-            yield new
-        case ast.BinOp(op=op) if type(op) in OPERATORS and not _of_types(new):
-            new.op = OPERATORS[type(op)]()
-            yield new
-        case ast.BoolOp(op=op):
-            new.op = ast.Or() if isinstance(op, ast.And) else ast.And()
-            yield new
-        case ast.UnaryOp(op=ast.Not() | ast.USub() | ast.Invert(), operand=operand):
-            yield operand
-        case ast.Constant(value=bool() as value):
-            yield ast.Constant(not value)
-        case ast.Constant(value=int() as value):
-            yield ast.Constant(value + 1)
-        case ast.Constant(value=float() as value):
-            yield ast.Constant(3.0 * value if value else 1.0)
-        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=[argument], keywords=[]) if (
-            name in IDENTITIES
-        ):
-            yield argument
-        case ast.Call(func=ast.Name(id=name)) if name in SWAPPED:
-            new.func = ast.Name(SWAPPED[name], ast.Load())
-            yield new
-        case ast.Call(func=ast.Attribute(attr=name)) if name in SWAPPED and isinstance(new.func, ast.Attribute):
-            new.func.attr = SWAPPED[name]
-            yield new
-        case ast.If(test=test):
-            new.test = ast.Constant(False)
-            yield new
-            if not isinstance(test, ast.Compare | ast.BoolOp | ast.UnaryOp):
-                new = copy.deepcopy(new)
-                new.test = ast.UnaryOp(ast.Not(), test)
-                yield new
-        case ast.IfExp(body=body, orelse=other):
-            yield body
-            yield other
-        case ast.AugAssign():
-            yield ast.Pass()
-
-
-def _of_types(node: ast.BinOp) -> bool:
-    """Whether it is a type, as `int | None`, or a text put together."""
-    texts = [one for one in ast.walk(node) if isinstance(one, ast.JoinedStr)]
-    return bool(texts) or any(isinstance(one, ast.Constant) and isinstance(one.value, str) for one in ast.walk(node))
-
-
-class _Places(ast.NodeTransformer):
-    """Numbers every fault of a module in order; with `wanted`, makes that one."""
-
-    def __init__(self, wanted: int = -1) -> None:
-        self.wanted, self.seen, self.depth = wanted, 0, 0
-        self.found: list[tuple[int, int, bool, str, str]] = []
-
-    def visit(self, node: ast.AST) -> ast.AST:
-        if isinstance(node, ast.JoinedStr | ast.Raise | ast.arg):
-            return node  # texts of messages and errors; types
-        if isinstance(node, ast.keyword) and node.arg == "strict":
-            return node  # of zip: what is checked there changes no result
-        if isinstance(node, ast.AnnAssign):
-            node.value = None if node.value is None else self.visit(node.value)
-            return node
-        if isinstance(node, ast.ClassDef):  # `frozen=True` of its decorator changes no number
-            node.body = [self.visit(one) for one in node.body]
-            return node
-        if isinstance(node, ast.FunctionDef):
-            node.args = self.visit(node.args)
-            self.depth += 1
-            node.body = [self.visit(one) for one in node.body]
-            self.depth -= 1
-            return node
-        chosen = None
-        for fault in faults_of(node):
-            line = getattr(node, "lineno", 0)
-            self.found.append((self.seen, line, self.depth > 0, _shown(node), _shown(fault)))
-            if self.seen == self.wanted:
-                chosen = ast.copy_location(fault, node)
-            self.seen += 1
-        return self.generic_visit(node) if chosen is None else chosen
-
-
-def _shown(node: ast.AST) -> str:
-    text = ast.unparse(ast.If(node.test, [ast.Pass()], [])) if isinstance(node, ast.If) else ast.unparse(node)
-    return " ".join(text.split())[:160]
-
-
-def mutants_of(path: Path) -> list[Mutant]:
-    """Every fault of a file."""
-    places = _Places()
-    places.visit(ast.parse(path.read_text()))
-    same: Counter[tuple[str, str]] = Counter()
-    made = []
-    for *where, before, after in places.found:
-        made.append(Mutant(str(path.relative_to(ROOT)), *where, before, after, same[before, after]))
-        same[before, after] += 1
-    return made
-
-
-def sample_of(mutants: list[Mutant], count: int, seed: int) -> list[Mutant]:
-    """`count` of them, by a digest of the seed and of each one's own text."""
-
-    def rank(mutant: Mutant) -> str:
-        return hashlib.sha256(f"{seed} {mutant.key}".encode()).hexdigest()
-
-    return sorted(mutants, key=rank)[:count]
-
-
-def broken(mutant: Mutant) -> CodeType:
-    """The code of a module with the fault; lines as in its file."""
-    tree = _Places(mutant.place).visit(ast.parse((ROOT / mutant.file).read_text()))
-    assert isinstance(tree, ast.Module)
-    return compile(ast.fix_missing_locations(tree), str(ROOT / mutant.file), "exec")
-
-
-class BrokenModule(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
-    """Gives one module, imported from now on, another code than that of its file."""
-
-    def __init__(self, name: str, path: Path, code: CodeType) -> None:
-        self.name, self.path, self.code = name, path, code
-
-    def find_spec(self, fullname, path=None, target=None):  # type: ignore[no-untyped-def] # noqa: ARG002, D102
-        if fullname != self.name:
-            return None
-        return importlib.util.spec_from_file_location(fullname, self.path, loader=self)
-
-    def get_source(self, fullname: str) -> str:  # noqa: ARG002, D102
-        return self.path.read_text()
-
-    def get_code(self, fullname: str) -> CodeType:  # noqa: ARG002, D102
-        return self.code
-
-
-def replace_code(path: Path, code: CodeType) -> None:
-    """Gives the functions of an imported module the code that they have in another compilation of its file."""
-    new = {}
-    waiting = [code]
-    while waiting:
-        one = waiting.pop()
-        new[one.co_qualname, one.co_firstlineno] = one
-        waiting += [inner for inner in one.co_consts if isinstance(inner, CodeType)]
-    for function in gc.get_objects():
-        if type(function) is FunctionType and function.__code__.co_filename == str(path):
-            old = function.__code__
-            if (old.co_qualname, old.co_firstlineno) in new:
-                function.__code__ = new[old.co_qualname, old.co_firstlineno]
 
 
 def in_fork(work: Callable[[], int], processor_s: float | None = None) -> int:
