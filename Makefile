@@ -24,7 +24,7 @@ help:
 	@echo "make cross   kernels for other machines: compiled for all, those of aarch64 run by qemu-user"
 	@echo "make fleet   200 logs of 20 robots on a Dask cluster over an object store, memory and throughput of a worker, and ten simulated fleets"
 	@echo "make soak    load, compile, evaluate, identify for an hour: memory and descriptors stay flat (SECONDS=60: for so long)"
-	@echo "make fuzz-files   logs, sidecars and estimates mutated (SECONDS=600: for so long), counted over runs"
+	@echo "make fuzz-files   robots, logs, sidecars, estimates and commands mutated (SECONDS=600: for so long), counted over runs"
 	@echo "make coverage     how often intervals hold the truth: 30 random arms, kept over runs (SECONDS=600: for so long)"
 	@echo "make feedback     the same of instruments under feedback of encoder noise, with the filter that is chosen for them"
 	@echo "make spoiled      what is said of 300 sound and 300 spoiled logs, kept over runs (SECONDS=600: for so long)"
@@ -105,7 +105,7 @@ soak: setup
 	$(ONE_BLAS_THREAD) $(BIN)/python tests/attacks/soak.py --seconds $(or $(SECONDS),3600)
 
 fuzz-files: setup
-	$(ONE_BLAS_THREAD) $(BIN)/python tests/fuzz/files.py --seconds $(or $(SECONDS),600)
+	$(ONE_BLAS_THREAD) POLARS_MAX_THREADS=1 $(BIN)/python tests/fuzz/files.py --seconds $(or $(SECONDS),600)
 
 coverage: setup
 	$(ONE_BLAS_THREAD) $(BIN)/python tests/honesty/coverage.py --seconds $(or $(SECONDS),0)

@@ -15,7 +15,7 @@ from typer.main import get_command
 from mindyn import __version__
 from mindyn.cli.exit_codes import IN_HELP, ExitCode
 from mindyn.cli.printing import say
-from mindyn.errors import InputError, MindynError
+from mindyn.errors import InputError, MindynError, shortened
 
 COMMANDS: Mapping[str, str] = {
     "demo": "Simulate a PUMA 560, identify it by three estimators, judge, mend and validate it, and write a report.",
@@ -150,11 +150,17 @@ def options(
 
 
 def run() -> None:
-    """Run a command; an error of ours ends it with a message, a hint and `ExitCode.ERROR`, Ctrl-C with one line."""
+    """Run a command; an error ends it with a message, a hint where we have one, and `ExitCode.ERROR`; Ctrl-C too."""
     try:
         app()
     except MindynError as error:
         say(f"error: {error}")
+        sys.exit(ExitCode.ERROR)
+    except BrokenPipeError:
+        raise
+    except OSError as error:  # of the system, where no reader or writer said it in words of its own
+        where = "" if error.filename is None else f": {shortened(str(error.filename), 200)!r}"
+        say(f"error: {error.strerror or error}{where}")
         sys.exit(ExitCode.ERROR)
     except (KeyboardInterrupt, SystemExit) as end:
         if isinstance(end, SystemExit) and end.code != ExitCode.INTERRUPTED:

@@ -149,7 +149,8 @@ def _open_hdf5(path: Path) -> Mapping[str, Any]:
         raise MissingExtraError(f"{path.name} is an HDF5 file", hint="pip install 'mindyn[hdf5]'") from error
     arrays: dict[str, Any] = {}
 
-    def see(name: str, item: object) -> None:
+    def see(given: str | bytes, item: object) -> None:
+        name = given if isinstance(given, str) else given.decode(errors="replace")  # bytes where it is no UTF-8
         if not isinstance(item, h5py.Dataset) or item.shape is None or item.dtype.kind not in "iufb":
             return
         if item.external or item.is_virtual:

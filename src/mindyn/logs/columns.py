@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.errors import shortened
@@ -37,20 +38,27 @@ class Pick:
     def take(self, chunk: Chunk) -> Array:
         """(rows, n) in the robot's order."""
         if self.order is None:
-            return np.column_stack([_one_column(chunk, name) for name in self.names])
+            return np.column_stack([one_column(chunk, name) for name in self.names]).astype(np.float64, copy=False)
         array = chunk[self.names[0]]
+        if array.ndim == 1 and self.count == 1:  # a robot of one joint
+            array = array[:, None]
         if array.ndim != 2 or array.shape[1] != self.count:
             raise LogError(
-                f"array {self.names[0]!r} has shape {array.shape}, but `joints` names {self.count} columns",
+                f"array {self.names[0]!r} has shape {array.shape}, but `joints` names {self.count} "
+                f"column{'s' * (self.count != 1)}",
                 hint="is this the log of another robot?",
             )
         return np.asarray(array[:, self.order], dtype=np.float64)
 
 
-def _one_column(chunk: Chunk, name: str) -> Array:
-    if chunk[name].ndim != 1:
-        raise LogError(f"column {name!r} is an array of shape {chunk[name].shape}; one number in each row is needed")
-    return np.asarray(chunk[name], dtype=np.float64)
+def one_column(chunk: Chunk, name: str) -> NDArray[Any]:
+    """(rows,) one number in each row, of an array of one column too; integers stay integers."""
+    values = chunk[name]
+    if values.ndim == 2 and values.shape[1] == 1:
+        return values[:, 0]
+    if values.ndim != 1:
+        raise LogError(f"column {name!r} is an array of shape {values.shape}; one number in each row is needed")
+    return values
 
 
 def pick_signal(signal: str, statement: Statement, robot: Robot, table: Table) -> Pick:

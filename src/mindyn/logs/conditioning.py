@@ -146,6 +146,12 @@ def edge_rows(c: Conditioning) -> int:
     return ceil(number(c.edge_s, "edge_s") * number(c.rate_hz, "rate_hz") - 1e-9)
 
 
+def fewest_rows(c: Conditioning) -> int:
+    """Rows of a stretch below which no sample comes of it: cut away at both ends, or too few to differentiate."""
+    to_differentiate = {"spline": 6, "savitzky-golay": c.window}.get(c.differentiation, 2)
+    return max(2 * edge_rows(c) + 1, to_differentiate)
+
+
 def rest_rows(c: Conditioning) -> int:
     """Rows that every joint must rest before they are left out; 0: rest is kept."""
     return 0 if c.rest_s is None else max(1, ceil(c.rest_s * number(c.rate_hz, "rate_hz")))

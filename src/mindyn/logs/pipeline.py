@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
-from mindyn.logs.conditioning import Conditioning, edge_rows, number, reach_rows, rest_rows
+from mindyn.logs.conditioning import Conditioning, edge_rows, fewest_rows, number, reach_rows, rest_rows
 from mindyn.logs.cutoffs import CutoffRule, noise_floor_cutoff
 from mindyn.logs.delay import step_notes
 from mindyn.logs.findings import LogError
@@ -98,7 +98,11 @@ class SampleStream:
             follower.begin_log()
             chunks: Iterable[Log] = [log] if isinstance(log, Log) else log
             last: tuple[int, int] | None = None
+            short: list[Log] = []
             for window in windows(self._uniform(chunks), self._block, reach_rows(c)):
+                if len(window.rows) < fewest_rows(c):
+                    short.append(window.rows)
+                    continue
                 motion = conditioned_motion(window.rows, c)
                 kept = _kept_rows(window, motion, c)
                 index = window.index + kept
@@ -109,7 +113,8 @@ class SampleStream:
                     rows = window.rows.rows[kept]
                     yield follower.followed(self._samples(motion, kept, segments), rows), rows, number_of_log
                 elif window.is_last and window.index == 0:
-                    self.notes.append(_too_short_note(window, c))
+                    short.append(window.rows)
+            self.notes.extend(_short_note(short, c))
             self.notes.extend(log.notes)
         self.notes.extend([follower.note()] if follower.note() else [])
         require_rows(self._total, self.notes, self._fewest)
@@ -181,12 +186,19 @@ def long_rest(qd: Array, speed: float, rows: int) -> NDArray[np.bool_]:
     return long
 
 
-def _too_short_note(window: Window, c: Conditioning) -> str:
-    rows = window.rows.rows
-    where = f"rows {rows[0]} to {rows[-1]}" if len(rows) else "an empty stretch"
-    return (
-        f"{where} ({len(rows)} rows) left out: nothing remains after {edge_rows(c)} rows are cut at both ends and rest"
-    )
+def _short_note(short: Sequence[Log], c: Conditioning) -> list[str]:
+    """Which uninterrupted stretches of a log gave no sample; empty where all did."""
+    if not short:
+        return []
+    rows = short[0].rows
+    count = sum(map(len, short))
+    where = f"rows {rows[0]} to {rows[-1]}" if len(rows) > 1 else f"row {rows[0]}" if len(rows) else "an empty stretch"
+    if len(short) > 1:
+        where = f"{len(short)} stretches between gaps, the first of them {where},"
+    return [
+        f"{where} ({count} row{'s' * (count != 1)}) left out: nothing remains after {edge_rows(c)} rows are cut at "
+        "both ends and rest"
+    ]
 
 
 def condition_stream(

@@ -12,7 +12,7 @@ import numpy as np
 from mindyn.algebra.values import Array
 from mindyn.logs.checks import unit_notes
 from mindyn.logs.cleaning import Cleaner
-from mindyn.logs.columns import Pick, both_lists, further_columns, further_joints, pick_signal
+from mindyn.logs.columns import Pick, both_lists, further_columns, further_joints, one_column, pick_signal
 from mindyn.logs.conversion import Conversion, conversion_of
 from mindyn.logs.faults import Faults
 from mindyn.logs.findings import LogError
@@ -128,7 +128,7 @@ class LogScan:
             if not self.time_columns:
                 time: Array = rows / float(self.statement.rate_hz or np.nan)
             else:
-                stamps = [chunks[id(self.main)][name] for name in self.time_columns]
+                stamps = [one_column(chunks[id(self.main)], name) for name in self.time_columns]
                 start = [column[0] for column in stamps] if start is None else start
                 time = self._seconds([column - first for column, first in zip(stamps, start, strict=True)])
             yield self._log(time, rows, values)

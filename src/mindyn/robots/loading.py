@@ -171,12 +171,20 @@ def _meant(given: str) -> str:
     return did_you_mean(given, bundled_robots(), f"a robot of your own is a file: {', '.join(FORMATS)}")
 
 
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # a name longer than the system takes, a folder that may not be looked into
+        return False
+
+
 def _read_file(path: Path, snapper: Snapper) -> Description:
     if path.suffix.lower() not in FORMATS:
-        if not path.exists():
+        if not _is_there(path):
+            given = shortened(str(path), 200)
             raise UnknownNameError(
-                f"{str(path)!r} is neither a bundled robot nor a file; bundled: {', '.join(bundled_robots())}",
-                hint=_meant(str(path)),
+                f"{given!r} is neither a bundled robot nor a file; bundled: {', '.join(bundled_robots())}",
+                hint=_meant(given),
             )
         if path.suffix.lower() == ".xacro":
             raise RobotFileError(f"{path.name} is xacro, not URDF", hint=XACRO)

@@ -1,0 +1,87 @@
+"""Stretches of a few rows between gaps, robots of one joint, names that are no text."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import mindyn
+from mindyn import Conditioning
+from mindyn.logs.findings import LogError
+
+ARM = mindyn.load_robot("planar2")
+STATED = {
+    "joints": ["joint1", "joint2"],
+    "side": "joint",
+    "columns": {"time": "t", "position": "q", "torque": "tau"},
+    "units": {"time": "s", "position": "rad", "torque": "N m"},
+}
+
+
+def with_rows_between_gaps(count):
+    """A log of 1200 rows; rows 600 to 600 + count lie between two gaps of 1 s."""
+    t = np.arange(1200) / 200
+    q = np.column_stack([np.sin(t), np.cos(3 * t)])
+    stamps = t + (np.arange(1200) >= 600) + (np.arange(1200) >= 600 + count)
+    return mindyn.log_of_arrays(ARM.primary_names, stamps, q, np.cos(q), np.gradient(q, 1 / 200, axis=0))
+
+
+@pytest.mark.parametrize("differentiation", ["central", "savitzky-golay", "spline"])
+@pytest.mark.parametrize("velocity", ["differentiated", "measured"])
+@pytest.mark.parametrize("cutoff", [None, 20.0])
+@pytest.mark.parametrize("edge", [0.0, 0.02])
+def test_a_few_rows_between_gaps_are_left_out_and_named(differentiation, velocity, cutoff, edge):
+    settings = Conditioning(
+        differentiation=differentiation,
+        velocity=velocity,
+        position_cutoff_hz=cutoff,
+        torque_cutoff_hz=None,
+        edge_s=edge,
+    )
+    samples = {
+        count: mindyn.condition(with_rows_between_gaps(count), ARM, settings, judged=False) for count in (1, 5, 20)
+    }
+    assert any(note.startswith("row 600 (1 row) left out") for note in samples[1].notes)
+    assert 600 not in samples[1].rows
+    assert (599 in samples[1].rows) == (edge == 0.0)
+    assert not any("left out" in note for note in samples[20].notes)
+    assert np.isin(np.arange(604, 616), samples[20].rows).all()
+    for one in samples.values():
+        assert all(np.isfinite(array).all() for array in (one.samples.qd, one.samples.qdd, one.samples.tau))
+
+
+def test_many_short_stretches_are_told_in_one_note():
+    log = with_rows_between_gaps(1)
+    stamps = log.time + np.where(np.arange(1200) < 700, 0.0, np.arange(1200) - 700.0)
+    lone = mindyn.log_of_arrays(ARM.primary_names, stamps, log.q, log.tau)
+    notes = mindyn.condition(lone, ARM, Conditioning(rate_hz=200.0), judged=False).notes
+    told = [note for note in notes if "left out" in note]
+    assert len(told) == 1
+    assert told[0].startswith("500 stretches between gaps, the first of them row 600, (500 rows) left out")
+
+
+@pytest.mark.parametrize("shape", [(-1,), (-1, 1), (1, -1)])
+def test_a_robot_of_one_joint_is_logged_in_arrays(tmp_path, shape):
+    t = np.arange(400) / 200
+    np.savez(tmp_path / "log.npz", t=t, q=np.sin(t).reshape(shape), tau=np.cos(t).reshape(shape))
+    arm = mindyn.load_robot("scara", lock={"joint2": 0.0, "joint3": 0.0, "joint4": 0.0})
+    log = mindyn.read_log(tmp_path / "log.npz", arm, stated={**STATED, "joints": ["joint1"]})
+    assert np.array_equal(log.q, np.sin(t)[:, None])
+    assert np.array_equal(log.tau, np.cos(t)[:, None])
+
+
+def test_time_of_two_columns_is_refused(tmp_path):
+    t = np.arange(400) / 200
+    both = np.column_stack([np.sin(t), np.cos(t)])
+    np.savez(tmp_path / "log.npz", t=both, q=both, tau=both)
+    with pytest.raises(LogError, match=r"column 't' is an array of shape \(400, 2\)"):
+        mindyn.read_log(tmp_path / "log.npz", ARM, stated=STATED)
+
+
+def test_a_name_that_is_no_text_is_listed_as_far_as_it_is(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "log.h5", "w") as file:
+        file.create_dataset(b"t\xff", data=np.arange(400) / 200)
+        file.create_dataset("q", data=np.zeros((400, 2)))
+    with pytest.raises(LogError, match="The file has: q, t\N{REPLACEMENT CHARACTER}"):
+        mindyn.read_log(tmp_path / "log.h5", ARM, stated=STATED)
