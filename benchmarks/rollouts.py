@@ -20,6 +20,7 @@ from timing import best_of, this_machine
 
 import mindyn
 from mindyn.export.mjcf_writer import robot_to_mjcf
+from mindyn.robots import Limits
 from mindyn.simulation.rollouts import compiled_rollout
 
 ROLLOUTS, STEPS, DT = 1000, 1000, 1e-3
@@ -29,7 +30,7 @@ TARGETS = {"Pinocchio aba in Python": 20, "mujoco.rollout": 3}
 
 def bare(robot):
     """The chain alone, without limits: what all three then simulate."""
-    joints = tuple(replace(joint, limits=mindyn.Limits()) for joint in robot.joints)
+    joints = tuple(replace(joint, limits=Limits()) for joint in robot.joints)
     return replace(robot, joints=joints, drives=())
 
 

@@ -5,8 +5,9 @@ from dataclasses import replace
 import numpy as np
 
 import mindyn
+from mindyn.regression import with_estimated_drives
 
-robot = mindyn.with_estimated_drives(mindyn.load_robot("puma560"))
+robot = with_estimated_drives(mindyn.load_robot("puma560"))
 robot = replace(robot, drives=tuple(replace(drive, viscous=2.0) for drive in robot.drives))
 model = mindyn.compile_model(robot, drives=True)
 

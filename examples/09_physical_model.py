@@ -5,8 +5,10 @@ from dataclasses import replace
 import numpy as np
 
 import mindyn
+from mindyn.feasibility import constrained_intervals
+from mindyn.regression import with_estimated_drives
 
-cad = mindyn.with_estimated_drives(mindyn.load_robot("ur10"))
+cad = with_estimated_drives(mindyn.load_robot("ur10"))
 drives = tuple(replace(drive, rotor_inertia=0.3, viscous=8.0, coulomb=5.0) for drive in cad.drives)
 arm = replace(cad, drives=drives).with_payload(2.0, np.array([0.0, 0.0, 0.06]), 0.004 * np.eye(3))
 
@@ -23,7 +25,7 @@ found = mindyn.PhysicallyConsistent(prior=cad).fit(rows)  # the CAD model knows 
 print("\nconsistent fit:", found.status)
 print(mindyn.check_feasible(found))
 
-intervals = mindyn.constrained_intervals(found)
+intervals = constrained_intervals(found)
 print("\nparameter   true      found     95 % interval that respects physics")
 truth = dict(zip(found.base.names, mindyn.base_parameters(arm, drives=True).values, strict=True))
 for name in ("mcy3", "Izz2R", "fv2", "fc2"):

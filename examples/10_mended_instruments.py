@@ -7,7 +7,8 @@ such a model expects no accelerations. The nearest possible model does [Yoshida 
 import numpy as np
 
 import mindyn
-from mindyn.papers.yoshida_values import yoshida_puma
+from mindyn.feasibility import judge_possible, mend_possible
+from mindyn.papers import yoshida_puma
 
 robot = yoshida_puma("table3")
 rate, rows = 200.0, 4000
@@ -34,9 +35,9 @@ def recording(seed: int) -> mindyn.Samples:
 samples = recording(0)
 rows = mindyn.rows_of(robot, samples)
 plain = mindyn.LeastSquares(weights="ordinary").fit(rows)
-print(mindyn.judge_possible(plain).sentence, end="\n\n")
+print(judge_possible(plain).sentence, end="\n\n")
 
-mended = mindyn.mend_possible(plain)
+mended = mend_possible(plain)
 print(mended.status, end="\n\n")
 
 found = mindyn.InstrumentalVariables(mended, weights="ordinary").fit(rows)

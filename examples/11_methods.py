@@ -9,9 +9,8 @@ from pathlib import Path
 import numpy as np
 
 import mindyn
-from mindyn.estimators.closed_loop_instruments import ClosedLoopInstruments
-from mindyn.validation.bench_setting import BenchSetting
-from mindyn.validation.trajectories import simulated_against_measured
+from mindyn.estimators import ClosedLoopInstruments
+from mindyn.validation import BenchSetting, simulated_against_measured
 
 robot = mindyn.load_robot("puma560_yoshida")
 bench = BenchSetting(seconds=10.0, torque_noise=0.01).bench(robot)

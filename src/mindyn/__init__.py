@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from mindyn.estimators.loads import drive_gains
     from mindyn.estimators.output_error import OutputError
     from mindyn.estimators.recursive import RecursiveLeastSquares
-    from mindyn.estimators.recursive_instruments import RecursiveInstruments
     from mindyn.estimators.step_by_step import StepByStep
     from mindyn.estimators.total_least_squares import TotalLeastSquares
     from mindyn.excitation.capsules import Capsule
@@ -38,13 +37,9 @@ if TYPE_CHECKING:
     from mindyn.feasibility.bounds import Bounds
     from mindyn.feasibility.check import check_feasible, make_feasible
     from mindyn.feasibility.full_model import full_model
-    from mindyn.feasibility.intervals import constrained_intervals
-    from mindyn.feasibility.mending import mend_possible
     from mindyn.feasibility.payload import payload
     from mindyn.feasibility.physically_consistent import PhysicallyConsistent
-    from mindyn.feasibility.possible import judge_possible
     from mindyn.identifiability.base_sets import base_parameters
-    from mindyn.identifiability.reduction import reduce_model
     from mindyn.identification.choosing import choose
     from mindyn.identification.identify import identify
     from mindyn.kernels.model import Model, compile_model
@@ -55,13 +50,11 @@ if TYPE_CHECKING:
     from mindyn.logs.samples import Samples
     from mindyn.parameters.base import BaseParameters
     from mindyn.regression.friction import Friction
-    from mindyn.regression.regressor import with_estimated_drives
     from mindyn.regression.rows import rows_of
     from mindyn.regression.treatment import Treatment
     from mindyn.report.writing import write_report
     from mindyn.robots.loading import bundled_robots, load_robot
-    from mindyn.robots.meshes import Meshes, read_meshes
-    from mindyn.robots.parts import Drive, ExtraTorque, Joint, Limits, Link, Loop, Mimic
+    from mindyn.robots.parts import Drive, ExtraTorque, Joint, Link
     from mindyn.robots.robot import Robot
     from mindyn.simulation.controllers import ComputedTorque, SineMotion
     from mindyn.simulation.rollouts import rollout
@@ -73,12 +66,10 @@ __version__ = "0.2.0"
 
 _HOMES: dict[str, tuple[str, ...]] = {
     "mindyn.robots.loading": ("load_robot", "bundled_robots"),
-    "mindyn.robots.meshes": ("Meshes", "read_meshes"),
     "mindyn.robots.robot": ("Robot",),
-    "mindyn.robots.parts": ("Link", "Joint", "Limits", "Drive", "Loop", "Mimic", "ExtraTorque"),
+    "mindyn.robots.parts": ("Link", "Joint", "Drive", "ExtraTorque"),
     "mindyn.identifiability.base_sets": ("base_parameters",),
     "mindyn.parameters.base": ("BaseParameters",),
-    "mindyn.identifiability.reduction": ("reduce_model",),
     "mindyn.kernels.model": ("compile_model", "Model"),
     "mindyn.equations.catalogue": ("equation",),
     "mindyn.logs.reading": ("read_log", "scan_log"),
@@ -89,7 +80,6 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "mindyn.identification.identify": ("identify",),
     "mindyn.identification.choosing": ("choose",),
     "mindyn.regression.rows": ("rows_of",),
-    "mindyn.regression.regressor": ("with_estimated_drives",),
     "mindyn.regression.treatment": ("Treatment",),
     "mindyn.regression.friction": ("Friction",),
     "mindyn.estimators.estimate": ("Estimate", "load_estimate"),
@@ -102,13 +92,9 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "mindyn.estimators.output_error": ("OutputError",),
     "mindyn.estimators.last_link_first": ("LastLinkFirst",),
     "mindyn.estimators.recursive": ("RecursiveLeastSquares",),
-    "mindyn.estimators.recursive_instruments": ("RecursiveInstruments",),
     "mindyn.estimators.step_by_step": ("StepByStep",),
     "mindyn.validation.validate": ("validate",),
     "mindyn.estimators.essential": ("essential",),
-    "mindyn.feasibility.intervals": ("constrained_intervals",),
-    "mindyn.feasibility.possible": ("judge_possible",),
-    "mindyn.feasibility.mending": ("mend_possible",),
     "mindyn.feasibility.check": ("check_feasible", "make_feasible"),
     "mindyn.feasibility.full_model": ("full_model",),
     "mindyn.feasibility.bounds": ("Bounds",),
@@ -137,43 +123,66 @@ _HOMES: dict[str, tuple[str, ...]] = {
 """Where the public names are defined, in the order of the work."""
 
 _MOVED: dict[str, tuple[str, ...]] = {
-    "mindyn.robots.parts": ("Frame", "Shape"),
-    "mindyn.robots.friction_laws": ("stribeck", "asymmetric_coulomb", "asymmetric_viscous"),
-    "mindyn.identifiability.essential_space": ("constraint_matrix",),
-    "mindyn.identifiability.design_questions": ("added_body", "added_point_mass"),
-    "mindyn.identifiability.placed_mass": ("place_point_mass",),
-    "mindyn.kernels.observer": ("MomentumObserver",),
-    "mindyn.equations.loop_dynamics": ("LoopDynamics", "loop_dynamics"),
-    "mindyn.simulation.rollouts": ("compiled_rollout",),
-    "mindyn.simulation.controllers": ("ProportionalDerivative",),
-    "mindyn.simulation.control_laws": ("ControlLaw",),
-    "mindyn.simulation.results": ("TorqueLog",),
-    "mindyn.simulation.sensors": ("measure",),
-    "mindyn.excitation.motion_design": ("MotionDesign",),
-    "mindyn.excitation.capsules": ("capsules_of",),
-    "mindyn.logs.conditioning": ("AS_LOGGED",),
-    "mindyn.logs.pipeline": ("condition_stream",),
-    "mindyn.identification.choosing": ("Choice",),
-    "mindyn.regression.rows": ("Rows",),
-    "mindyn.parameters.parameter": ("Parameter",),
+    "mindyn.robots": (
+        "Frame",
+        "Shape",
+        "Limits",
+        "Loop",
+        "Mimic",
+        "stribeck",
+        "asymmetric_coulomb",
+        "asymmetric_viscous",
+        "Meshes",
+        "read_meshes",
+    ),
+    "mindyn.parameters": ("Parameter",),
+    "mindyn.equations": ("LoopDynamics", "loop_dynamics"),
+    "mindyn.identifiability": (
+        "reduce_model",
+        "constraint_matrix",
+        "added_body",
+        "added_point_mass",
+        "place_point_mass",
+    ),
+    "mindyn.kernels": ("MomentumObserver",),
+    "mindyn.logs": ("AS_LOGGED", "condition_stream"),
+    "mindyn.simulation": ("compiled_rollout", "ProportionalDerivative", "ControlLaw", "TorqueLog", "measure"),
+    "mindyn.regression": ("Rows", "with_estimated_drives"),
+    "mindyn.excitation": (
+        "MotionDesign",
+        "capsules_of",
+        "StepPlan",
+        "load_plan",
+        "write_motions",
+        "write_test_logs",
+        "read_test_logs",
+        "simulate_tests",
+    ),
+    "mindyn.estimators": ("RecursiveInstruments", "ClosedLoopInstruments", "MeasurementNoise", "reduce_estimate"),
+    "mindyn.feasibility": (
+        "Feasibility",
+        "Intervals",
+        "constrained_intervals",
+        "torque_bands",
+        "judge_possible",
+        "mend_possible",
+        "bounds_of_shapes",
+        "consistent_drive_gains",
+    ),
+    "mindyn.validation": (
+        "compare",
+        "Verdict",
+        "simulated_against_measured",
+        "Trajectories",
+        "compare_methods",
+        "Comparison",
+        "BenchSetting",
+    ),
+    "mindyn.identification": ("Choice",),
+    "mindyn.report": ("MotionComparison",),
     "mindyn.notes": ("Note",),
-    "mindyn.estimators.closed_loop_instruments": ("ClosedLoopInstruments",),
-    "mindyn.estimators.measurement_noise": ("MeasurementNoise",),
-    "mindyn.excitation.step_plan": ("StepPlan", "load_plan"),
-    "mindyn.excitation.step_files": ("write_motions", "write_test_logs", "read_test_logs"),
-    "mindyn.excitation.step_simulation": ("simulate_tests",),
-    "mindyn.estimators.reduction": ("reduce_estimate",),
-    "mindyn.feasibility.consistent_gains": ("consistent_drive_gains",),
-    "mindyn.feasibility.bounds": ("bounds_of_shapes",),
-    "mindyn.feasibility.check": ("Feasibility",),
-    "mindyn.feasibility.intervals": ("torque_bands", "Intervals"),
-    "mindyn.validation.validate": ("compare", "Verdict"),
-    "mindyn.validation.trajectories": ("simulated_against_measured", "Trajectories"),
-    "mindyn.validation.method_bench": ("compare_methods", "Comparison"),
-    "mindyn.validation.bench_setting": ("BenchSetting",),
-    "mindyn.report.inputs": ("MotionComparison",),
 }
-"""Names that `mindyn` had at its top in version 0.1, where they are now: results and rarer needs."""
+"""Names that `mindyn` had at its top, and the packages that have them now: types of results and rarer needs."""
 
 _GONE: dict[str, str] = {
     "identify_by": "identify(robot, logs, estimator), such as LastLinkFirst(), chooses the same settings",
@@ -190,15 +199,11 @@ __all__ = [  # noqa: RUF022 - in the order of the work
     "Robot",
     "Link",
     "Joint",
-    "Limits",
     "Drive",
-    "Loop",
-    "Mimic",
     "ExtraTorque",
     # base parameters
     "base_parameters",
     "BaseParameters",
-    "reduce_model",
     # model
     "compile_model",
     "Model",
@@ -215,7 +220,6 @@ __all__ = [  # noqa: RUF022 - in the order of the work
     "identify",
     "choose",
     "rows_of",
-    "with_estimated_drives",
     "Treatment",
     "Friction",
     "Estimate",
@@ -230,14 +234,10 @@ __all__ = [  # noqa: RUF022 - in the order of the work
     "OutputError",
     "LastLinkFirst",
     "RecursiveLeastSquares",
-    "RecursiveInstruments",
     "StepByStep",
     # judgement
     "validate",
     "essential",
-    "constrained_intervals",
-    "judge_possible",
-    "mend_possible",
     "check_feasible",
     "make_feasible",
     "full_model",
@@ -267,8 +267,6 @@ __all__ = [  # noqa: RUF022 - in the order of the work
     "to_pinocchio",
     # report
     "write_report",
-    "read_meshes",
-    "Meshes",
     # errors
     "MindynError",
     "__version__",

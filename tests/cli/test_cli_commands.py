@@ -24,6 +24,7 @@ from mindyn.cli.exit_codes import MEANINGS, ExitCode
 from mindyn.cli.main import COMMANDS
 from mindyn.kernels import cache
 from mindyn.regression.treatment import Treatment
+from mindyn.robots import Limits
 
 ROOT = Path(__file__).parents[2]
 HEAVY = ("casadi", "llvmlite", "polars", "scipy", "cvxpy", "numpy", "pinocchio", "mujoco")
@@ -243,7 +244,7 @@ def test_simulate_takes_a_urdf_with_friction_on_some_joints_only(tmp_path):
 @pytest.mark.parametrize("ends", [{"lower": 2.0}, {"upper": -3.0}, {"lower": 0.5, "upper": 0.7}, {}])
 def test_simulated_motions_stay_within_ends_that_are_stated(ends):
     robot = mindyn.load_robot("planar2")
-    joints = tuple(replace(joint, limits=mindyn.Limits(**ends)) for joint in robot.joints)
+    joints = tuple(replace(joint, limits=Limits(**ends)) for joint in robot.joints)
     motion = simulate.sine_reference(replace(robot, joints=joints), 0)
     q = np.array([motion(t)[0] for t in np.linspace(0, 10, 500)])
     assert q.min() >= ends.get("lower", -np.inf)

@@ -12,6 +12,7 @@ import pytest
 SOURCE = Path(__file__).parents[2] / "src" / "mindyn"
 LAYERS = (
     *(
+        "lazy_names",
         "notation",
         "errors",
         "notes",

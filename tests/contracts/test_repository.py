@@ -55,17 +55,17 @@ def programs(path: Path) -> str:
     [
         *EXAMPLES,
         *sorted((ROOT / "examples" / "notebooks").glob("*.ipynb")),
-        *(path for path in DOCUMENTS if path.name != "architecture.md"),  # which tells where things are inside
+        *DOCUMENTS,
     ],
     ids=lambda path: str(path.relative_to(ROOT)),
 )
 def test_users_are_shown_public_names_alone(path):
-    """`mindyn` itself, what the API page lists by its module, and `mindyn.papers` for what reproduces a paper."""
+    """`mindyn` itself, and what the API page lists by its package."""
     listed = set(re.findall(r"^::: (mindyn\.\S+)$", (ROOT / "docs" / "api.md").read_text(), re.MULTILINE))
     nodes = [node for node in ast.walk(ast.parse(programs(path))) if isinstance(node, ast.ImportFrom | ast.Import)]
     named = [f"{node.module}.{one.name}" for node in nodes if isinstance(node, ast.ImportFrom) for one in node.names]
     named += [one.name for node in nodes if isinstance(node, ast.Import) for one in node.names if one.name != "mindyn"]
-    ours = [name for name in named if name.startswith("mindyn.") and not name.startswith("mindyn.papers.")]
+    ours = [name for name in named if name.startswith("mindyn.")]
     assert set(ours) <= listed
 
 
@@ -96,10 +96,39 @@ def test_the_version_is_said_once_in_each_place():
 
 
 def test_every_public_name_exists():
+    assert len(mindyn.__all__) <= 66, "the top has what most programs name; rarer names go to their package"
     for name in mindyn.__all__:
         assert getattr(mindyn, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = mindyn.nonsense
+
+
+ROOMS = sorted(
+    path.parent.name for path in (ROOT / "src" / "mindyn").glob("*/__init__.py") if "_HOMES" in path.read_text()
+)
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_package_offers_what_it_lists(room):
+    """The same names for the type checker, for programs and for the API page; none hidden by a module of its name."""
+    path = ROOT / "src" / "mindyn" / room / "__init__.py"
+    package = import_module(f"mindyn.{room}")
+    typed = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom)]
+    homes = {
+        (node.module, one.name)
+        for node in typed
+        for one in node.names
+        if (node.module or "").startswith(f"mindyn.{room}.")
+    }
+    assert homes == {(f"mindyn.{room}.{home}", name) for home, names in package._HOMES.items() for name in names}
+    assert set(package.__all__) == {name for _, name in homes}
+    assert all(getattr(package, name) is getattr(import_module(home), name) for home, name in homes)
+    assert not [name for name in package.__all__ if (path.parent / f"{name}.py").exists()]
+    assert not set(package.__all__) & set(mindyn.__all__)
+    listed = re.findall(rf"^::: mindyn\.{room}\.(\w+)$", (ROOT / "docs" / "api.md").read_text(), re.MULTILINE)
+    assert listed == package.__all__
+    with pytest.raises(AttributeError, match=rf"'mindyn.{room}' has no attribute 'nonsense'; it offers: "):
+        _ = package.nonsense
 
 
 def test_names_that_went_say_the_new_way_in_one_line():

@@ -9,8 +9,8 @@ from equations import equations
 from recovered import exact_samples
 from robots import random_robot
 
-from mindyn import RecursiveInstruments
 from mindyn.errors import InputError
+from mindyn.estimators import RecursiveInstruments
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.estimators.model_acceleration import model_acceleration
 from mindyn.estimators.recursive import SIGNALS

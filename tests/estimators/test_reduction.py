@@ -12,6 +12,7 @@ from equations import equations
 import mindyn
 from mindyn.errors import InputError
 from mindyn.estimators.reduction import reduce_estimate
+from mindyn.identifiability import reduce_model
 from mindyn.logs.samples import Samples
 
 
@@ -33,7 +34,7 @@ def test_reducing_an_estimate_is_reducing_the_robot_it_found():
     samples = exciting(robot)
     found = mindyn.LeastSquares().fit(equations(robot, samples))
     reduced = reduce_estimate(found, samples, tolerance=0.05)
-    expected = mindyn.reduce_model(robot, samples.q, samples.qd, samples.qdd, tolerance=0.05)
+    expected = reduce_model(robot, samples.q, samples.qd, samples.qdd, tolerance=0.05)
     assert reduced.kept == expected.kept < len(reduced.energies)
     assert_close(np.abs(reduced.energies[:5]), np.abs(expected.energies[:5]), 1e-6)
     full = reduce_estimate(found, samples, keep=len(reduced.energies))
@@ -45,4 +46,4 @@ def test_impossible_wishes_are_refused(wrong):
     robot = mindyn.load_robot("planar2")
     motion = np.random.default_rng(0).normal(size=(3, 20, 2))
     with pytest.raises(InputError, match="tolerance must be|keep must be"):
-        mindyn.reduce_model(robot, *motion, **wrong)
+        reduce_model(robot, *motion, **wrong)

@@ -11,7 +11,7 @@ from closeness import ORACLE, assert_close, assert_negligible
 from identifiability.parallelogram_arms import REFERENCE
 
 from mindyn import ExtraTorque, equation, load_robot
-from mindyn.equations.loop_dynamics import loop_dynamics
+from mindyn.equations.projected_dynamics import loop_dynamics
 from mindyn.errors import InputError, MissingPhysicsError, RobotError, UnknownNameError
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.identifiability.design_questions import added_body, added_point_mass

@@ -10,7 +10,7 @@ from parameters.oracle import sampled_rows as oracle_rows
 from robots import NONE, random_motion, random_robot, with_random_drives
 
 from mindyn import equation, load_robot
-from mindyn.equations.loop_dynamics import loop_dynamics
+from mindyn.equations.projected_dynamics import loop_dynamics
 from mindyn.errors import InputError, MindynError, RobotError, UnknownNameError
 from mindyn.identifiability.essential_space import constraint_matrix, essential_space, space_of_rows
 from mindyn.identifiability.numeric import numeric_base

@@ -7,10 +7,11 @@ from itertools import product
 import numpy as np
 import pytest
 
-from mindyn import base_parameters, load_robot, reduce_model
+from mindyn import base_parameters, load_robot
 from mindyn.algebra.inertia import phi_about_origin
 from mindyn.equations.catalogue import equation
 from mindyn.errors import InputError
+from mindyn.identifiability import reduce_model
 from mindyn.identifiability.placed_mass import place_point_mass
 
 

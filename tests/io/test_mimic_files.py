@@ -13,9 +13,10 @@ import pytest
 from closeness import ORACLE, ROUND_TRIP, assert_close
 from robots import UP, random_robot
 
-from mindyn import Mimic, compile_model, load_robot, write_mjcf, write_toml, write_urdf
+from mindyn import compile_model, load_robot, write_mjcf, write_toml, write_urdf
 from mindyn.equations.loop_closure import affine_closure
 from mindyn.errors import RobotError, RobotFileError
+from mindyn.robots import Mimic
 
 PUBLISHED = Path(os.environ.get("MINDYN_ROBOT_FILES", ""))
 OF_FIXED_JOINTS = {"eve_r3.urdf"}

@@ -12,7 +12,7 @@ from laws.closed_linkages import linkage
 
 import mindyn
 from mindyn.equations.loop_closure import closure_of
-from mindyn.equations.loop_dynamics import loop_dynamics
+from mindyn.equations.projected_dynamics import loop_dynamics
 from mindyn.errors import RobotError, RobotFileError
 from mindyn.robots.parts import Mimic
 

@@ -12,10 +12,11 @@ import pytest
 from closeness import ORACLE, ROUND_TRIP, assert_close, assert_negligible
 from robots import random_motion, random_pose, random_robot, with_random_drives
 
-from mindyn import Loop, bundled_robots, load_robot, write_mjcf, write_toml, write_urdf
+from mindyn import bundled_robots, load_robot, write_mjcf, write_toml, write_urdf
 from mindyn.equations.catalogue import equation
 from mindyn.estimators.earlier_formats import earlier_robot
 from mindyn.estimators.robot_record import robot_from_record, robot_record
+from mindyn.robots import Loop
 from mindyn.robots.description import Selection
 from mindyn.robots.parts import ExtraTorque, Frame, Limits, Link, Shape
 from mindyn.robots.table import robot_table

@@ -19,8 +19,8 @@ from mindyn.equations.closed_motion import POLISHED
 from mindyn.equations.loop_batches import evaluated
 from mindyn.equations.loop_closure import closure_of
 from mindyn.equations.loop_constraints import open_tree
-from mindyn.equations.loop_dynamics import loop_dynamics
 from mindyn.equations.loop_equations import loop_equation
+from mindyn.equations.projected_dynamics import loop_dynamics
 from mindyn.errors import RobotError
 from mindyn.kernels.observer import MomentumObserver
 

@@ -14,8 +14,8 @@ from mindyn import base_parameters, compile_model, load_robot, write_toml
 from mindyn.algebra.poses import Pose
 from mindyn.algebra.rotations import rot_x, rot_z
 from mindyn.equations.loop_closure import affine_closure, loop_closure
-from mindyn.equations.loop_dynamics import loop_dynamics
 from mindyn.equations.loop_equations import loop_equation
+from mindyn.equations.projected_dynamics import loop_dynamics
 from mindyn.errors import InputError, RobotError, UnknownNameError
 from mindyn.robots.parts import Drive, Joint, Link, Loop
 from mindyn.robots.robot import Robot

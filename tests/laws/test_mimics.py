@@ -12,12 +12,13 @@ from oracles.pinocchio_oracle import pinocchio_model
 from robots import random_robot, with_random_drives
 
 import mindyn
-from mindyn import Mimic, base_parameters, compile_model
+from mindyn import base_parameters, compile_model
 from mindyn.algebra.poses import Pose
 from mindyn.equations.loop_closure import affine_closure, loop_closure
 from mindyn.equations.loop_constraints import open_tree
-from mindyn.equations.loop_dynamics import loop_dynamics
+from mindyn.equations.projected_dynamics import loop_dynamics
 from mindyn.errors import RobotError
+from mindyn.robots import Mimic
 from mindyn.robots.parts import Drive, Joint, Link, Loop
 
 SEEDS = range(8)

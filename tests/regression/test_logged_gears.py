@@ -10,6 +10,7 @@ import pytest
 import mindyn
 from mindyn.logs.statement import Statement
 from mindyn.regression.logged_gears import with_logged_gears
+from mindyn.robots import Mimic
 
 ROBOT = replace(mindyn.load_robot("planar2"), drives=())
 COUPLED = Statement(gears=((50.0, 0.0), (10.0, 40.0)))
@@ -38,6 +39,6 @@ def test_different_gears_are_told_and_none_is_taken(other, turned):
 
 
 def test_a_robot_whose_joints_depend_on_each_other_keeps_its_drives():
-    robot = replace(ROBOT, mimics=(mindyn.Mimic(ROBOT.joint_names[1], ROBOT.joint_names[0]),))
+    robot = replace(ROBOT, mimics=(Mimic(ROBOT.joint_names[1], ROBOT.joint_names[0]),))
     statement = Statement(gears=((50.0,),))
     assert with_logged_gears(robot, [statement]) == (robot, [])

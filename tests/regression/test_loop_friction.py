@@ -10,7 +10,7 @@ from closeness import ORACLE, assert_close
 
 import mindyn
 from mindyn.equations.loop_constraints import open_tree
-from mindyn.equations.loop_dynamics import loop_dynamics
+from mindyn.equations.projected_dynamics import loop_dynamics
 from mindyn.logs.samples import Samples
 from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import Regressor

@@ -11,7 +11,7 @@ from closeness import SAME_ALGEBRA, assert_close, assert_negligible
 
 import mindyn
 from mindyn.equations.loop_constraints import open_tree
-from mindyn.equations.loop_dynamics import loop_dynamics
+from mindyn.equations.projected_dynamics import loop_dynamics
 from mindyn.errors import RobotError
 from mindyn.robots.drive_matrices import friction_matrix
 from mindyn.robots.parts import Drive, ExtraTorque

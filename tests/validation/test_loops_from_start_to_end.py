@@ -15,7 +15,7 @@ from scipy.linalg import null_space
 from scipy.stats import chi2
 
 import mindyn
-from mindyn.equations.loop_dynamics import loop_dynamics
+from mindyn.equations.projected_dynamics import loop_dynamics
 from mindyn.feasibility.intervals import constrained_intervals
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.samples import Samples

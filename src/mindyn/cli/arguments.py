@@ -14,7 +14,7 @@ import typer
 from mindyn.errors import InputError
 from mindyn.robots.description import Selection
 from mindyn.robots.edits import MOUNTS
-from mindyn.robots.loading import FORMATS, RobotOptions, bundled_robots
+from mindyn.robots.loading import ROBOT_FORMATS, RobotOptions, bundled_robots
 
 
 def complete_robot(incomplete: str) -> Iterator[str]:
@@ -27,7 +27,7 @@ def complete_robot(incomplete: str) -> Iterator[str]:
         if entry.name.startswith(start) and (start or not entry.name.startswith(".")):
             if entry.is_dir():
                 yield f"{lead}{entry.name}/"
-            elif entry.suffix.lower() in FORMATS:
+            elif entry.suffix.lower() in ROBOT_FORMATS:
                 yield f"{lead}{entry.name}"
 
 

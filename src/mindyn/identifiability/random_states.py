@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from mindyn.algebra.values import Array
 from mindyn.equations.catalogue import equation
 from mindyn.equations.loop_batches import evaluated
-from mindyn.equations.loop_dynamics import LoopDynamics, loop_dynamics
+from mindyn.equations.projected_dynamics import LoopDynamics, loop_dynamics
 from mindyn.errors import InputError, RobotError, require_choice
 from mindyn.robots.mimics import mimic_map
 from mindyn.robots.robot import Robot

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from mindyn.logs.array_table import ArrayTable, open_arrays
 from mindyn.logs.findings import LogError
-from mindyn.logs.formats import FORMATS, open_table
+from mindyn.logs.formats import LOG_FORMATS, open_table
 from mindyn.logs.statement import Statement
 from mindyn.logs.tables import Table
 from mindyn.logs.text_table import TextTable
@@ -52,7 +52,7 @@ def head_of(path: Path, robot: Robot | None) -> Head:
         if robot is None:
             raise LogError(f"{path.name} is a bag: its joints are known by name", hint="give the robot after the log")
         return _of_table(open_table(path, robot, Statement()))
-    if suffix not in FORMATS or suffix in _ARRAYS:
+    if suffix not in LOG_FORMATS or suffix in _ARRAYS:
         require_file(path, "log", LogError)
     if suffix in _ARRAYS:
         return _of_arrays(open_arrays(path, 0))

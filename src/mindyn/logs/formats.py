@@ -1,7 +1,7 @@
 """Formats of log files: for each suffix the function that opens a file as a `Table`.
 
-A new format is one function and one entry of `FORMATS`, also of a program that uses mindyn:
-`FORMATS[".dat"] = open_dat`. Readers are imported when a file of their format is opened.
+A new format is one function and one entry of `LOG_FORMATS`, also of a program that uses mindyn:
+`LOG_FORMATS[".dat"] = open_dat`. Readers are imported when a file of their format is opened.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _bag(path: Path, robot: Robot, said: Statement) -> Table:
     return BagTable(path, robot, said.topic)
 
 
-FORMATS: Final[dict[str, Opener]] = {
+LOG_FORMATS: Final[dict[str, Opener]] = {
     **dict.fromkeys((".csv", ".txt"), _text),
     ".parquet": _parquet,
     **dict.fromkeys((".h5", ".hdf5", ".npz", ".mat"), _arrays),
@@ -60,9 +60,9 @@ def open_table(path: Place, robot: Robot, said: Statement) -> Table:
     if not folder and require_file(path, "log", LogError) == 0:
         raise LogError(f"{path.name} is empty (0 bytes)", hint="did the recording or the copy fail?")
     suffix = path.suffix.lower()
-    opener = _bag if folder else FORMATS.get(suffix)
+    opener = _bag if folder else LOG_FORMATS.get(suffix)
     if opener is None:
-        raise LogError(f"{path.name}: mindyn reads {', '.join(FORMATS)}, and rosbag2 folders")
+        raise LogError(f"{path.name}: mindyn reads {', '.join(LOG_FORMATS)}, and rosbag2 folders")
     form = "rosbag2" if folder else f"{suffix} file"
     with damaged_as(form, path.name):
         return Guarded(opener(path, robot, said), form)

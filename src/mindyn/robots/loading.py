@@ -160,7 +160,7 @@ def _read_xml_file(path: Path, snapper: Snapper) -> Description:
     )
 
 
-FORMATS: Final[dict[str, Callable[[Path, Snapper], Description]]] = {
+ROBOT_FORMATS: Final[dict[str, Callable[[Path, Snapper], Description]]] = {
     ".toml": _read_toml_file,
     **dict.fromkeys((".urdf", ".xml", ".mjcf"), _read_xml_file),
 }
@@ -168,7 +168,7 @@ FORMATS: Final[dict[str, Callable[[Path, Snapper], Description]]] = {
 
 
 def _meant(given: str) -> str:
-    return did_you_mean(given, bundled_robots(), f"a robot of your own is a file: {', '.join(FORMATS)}")
+    return did_you_mean(given, bundled_robots(), f"a robot of your own is a file: {', '.join(ROBOT_FORMATS)}")
 
 
 def _is_there(path: Path) -> bool:
@@ -179,7 +179,7 @@ def _is_there(path: Path) -> bool:
 
 
 def _read_file(path: Path, snapper: Snapper) -> Description:
-    if path.suffix.lower() not in FORMATS:
+    if path.suffix.lower() not in ROBOT_FORMATS:
         if not _is_there(path):
             given = shortened(str(path), 200)
             raise UnknownNameError(
@@ -189,6 +189,6 @@ def _read_file(path: Path, snapper: Snapper) -> Description:
         if path.suffix.lower() == ".xacro":
             raise RobotFileError(f"{path.name} is xacro, not URDF", hint=XACRO)
         raise RobotFileError(
-            f"{path.name}: mindyn reads {', '.join(FORMATS)}", hint="was a log given in place of the robot?"
+            f"{path.name}: mindyn reads {', '.join(ROBOT_FORMATS)}", hint="was a log given in place of the robot?"
         )
-    return FORMATS[path.suffix.lower()](path, snapper)
+    return ROBOT_FORMATS[path.suffix.lower()](path, snapper)

@@ -1,1 +1,38 @@
 """How good an estimate is on rows it has not seen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mindyn.lazy_names import named_lazily
+
+if TYPE_CHECKING:
+    from mindyn.validation.bench_setting import BenchSetting
+    from mindyn.validation.method_bench import Comparison, compare_methods
+    from mindyn.validation.step_checks import StepCheck, StepChecks, check_steps
+    from mindyn.validation.trajectories import Trajectories, simulated_against_measured
+    from mindyn.validation.validate import Verdict, compare
+
+_HOMES = {
+    "validate": ("compare", "Verdict"),
+    "trajectories": ("simulated_against_measured", "Trajectories"),
+    "step_checks": ("check_steps", "StepChecks", "StepCheck"),
+    "method_bench": ("compare_methods", "Comparison"),
+    "bench_setting": ("BenchSetting",),
+}
+"""Where the names are defined that a user's code may import from this package."""
+
+__all__ = [  # noqa: RUF022 - in the order of the work
+    "compare",
+    "Verdict",
+    "simulated_against_measured",
+    "Trajectories",
+    "check_steps",
+    "StepChecks",
+    "StepCheck",
+    "compare_methods",
+    "Comparison",
+    "BenchSetting",
+]
+
+__getattr__ = named_lazily(__name__, _HOMES)
