@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import casadi
 import cvxpy
 import numpy as np
 import pytest
@@ -12,14 +13,17 @@ from closeness import SAME_ALGEBRA, assert_close, assert_negligible
 import mindyn
 from mindyn.equations.loop_constraints import open_tree
 from mindyn.equations.projected_dynamics import loop_dynamics
-from mindyn.errors import RobotError
+from mindyn.errors import InputError
 from mindyn.robots.drive_matrices import friction_matrix
 from mindyn.robots.parts import Drive, ExtraTorque
 from mindyn.simulation.control_laws import law_of
 from mindyn.simulation.controllers import ComputedTorque, SineMotion
+from mindyn.simulation.rollouts import rollout
 
 CONVEX = 1e-6
 """Of an interior-point solver."""
+ALIKE = 1e-9
+"""One step's arithmetic in two orders, under feedback."""
 STEPS = 3e-4
 """Fixed steps of 0.2 ms against events."""
 
@@ -105,14 +109,18 @@ def test_computed_torque_compensates_friction_of_passive_joints():
     assert np.abs(motion.q - wanted.rows(motion.t)[0]).max() < 2e-4
 
 
-def test_controllers_of_loops_are_called_not_traced_and_output_error_says_what_serves():
-    wanted = SineMotion([0, 0.1, -1.2], [[0.3, 0.3, 0.2]], [[0.5, 0.7, 0.9]], [[0.3, 1, 2]])
-    controller = ComputedTorque(EVERYWHERE, wanted, 400.0, 40.0, drives=True)
-    with pytest.raises(RobotError, match="computed torque is no function of the primary joints alone"):
-        law_of(controller)
-    t = np.arange(300) / 100
-    q = wanted.rows(t)[0]
-    log = mindyn.log_of_arrays(EVERYWHERE.primary_names, t, q, np.ones_like(q))
-    with pytest.raises(RobotError, match="candidates are simulated of open chains") as refused:
-        mindyn.identify(EVERYWHERE, [log], mindyn.OutputError(controller))
-    assert "InstrumentalVariables" in refused.value.hint
+def test_a_law_of_rollouts_reads_all_joints_or_the_primary_ones():
+    """Computed torque is a function of all joints where loops are solved for: the step knows them."""
+    press = mindyn.load_robot("slider_crank")
+    wanted = SineMotion([0.5], [[0.8]], [[0.7]], [[1.0]])
+    controller = ComputedTorque(press, wanted, 400.0, 40.0, drives=True)
+    law = law_of(controller)
+    q, qd, _ = wanted(0.0)
+    called = mindyn.simulate(press, controller, seconds=0.1, q0=q, qd0=qd, drives=True, method="fixed")
+    signals = law.signals(called.t[:-1])
+    found = rollout(press, q, qd, law.function, dt=1e-3, steps=100, drives=True, signals=signals)
+    assert_close(found.q[0], called.q, ALIKE)
+    assert_close(found.tau[0], called.tau[:-1], ALIKE)
+    stranger = casadi.SX.sym("q", 4)
+    with pytest.raises(InputError, match="input 'q' has shape"):
+        rollout(press, q, qd, casadi.Function("f", [stranger], [stranger[:1]], ["q"], ["tau"]), dt=1e-3, steps=2)

@@ -14,10 +14,9 @@ from simulation.plants import CONSERVED, INTEGRATED, WEAK, constant, nothing, sw
 
 import mindyn
 from mindyn.equations.loop_closure import affine_closure, primary_friction, primary_gears
-from mindyn.errors import InputError, MissingPhysicsError, RobotError
+from mindyn.errors import InputError, MissingPhysicsError
 from mindyn.robots.drive_matrices import drive_parameters, motors_of_joints
 from mindyn.robots.parts import Drive, Limits
-from mindyn.simulation.candidates import CandidatePlant
 from mindyn.simulation.controllers import ComputedTorque, SineMotion
 from mindyn.simulation.rollouts import rollout
 from mindyn.simulation.sensors import Sensors
@@ -111,12 +110,6 @@ def test_primary_and_passive_joints_of_a_parallelogram_share_what_they_hold():
     assert motion.stuck.any()
     fixed = simulate(robot, push, **start, method="fixed", longest_step_s=1e-4)
     assert_negligible(fixed.q - motion.q, np.abs(motion.q).max(), 1e-4)
-
-
-def test_candidates_of_robots_with_loops_are_refused():
-    robot = mindyn.load_robot("palletiser")
-    with pytest.raises(RobotError, match="closed loops .parallelogram.; candidates are simulated of open chains"):
-        CandidatePlant.of(robot, mindyn.base_parameters(robot))
 
 
 def test_rollouts_end_where_fixed_steps_end():

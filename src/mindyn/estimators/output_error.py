@@ -196,7 +196,7 @@ class _Search:
         ]
         counts = tuple(int(count) for count in usable.sum(axis=0))
         columns = (everything,) * len(factors)
-        return Information(regressor.robot.joint_names, regressor.names, columns, tuple(factors), counts)
+        return Information(regressor.robot.primary_names, regressor.names, columns, tuple(factors), counts)
 
     @property
     def _measured(self) -> Array:

@@ -8,9 +8,11 @@ from typing import Final, Literal, get_args
 import numpy as np
 
 from mindyn.algebra.values import Array
+from mindyn.equations.loop_closure import closure_of
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.model_acceleration import inertia_matrices
+from mindyn.logs.followed_loops import with_closure
 from mindyn.logs.samples import Samples
 from mindyn.notation import DRIVE_PARAMETERS, LINK_PARAMETERS, PARAMETERS_PER_LINK
 from mindyn.regression.regressor import Regressor
@@ -73,14 +75,15 @@ def regular_values(plain: Estimate, samples: Samples) -> Array:
     robot, base = plain.robot, plain.base
     values = np.zeros(base.matrix.shape[1])
     driven = {drive.joint: (k, drive.ratio) for k, drive in enumerate(robot.drives)} if base.drives else {}
-    for i, joint in enumerate(robot.joints):
+    for joint, size in zip(robot.primary_joints, sizes, strict=True):
         if joint.name in driven:
             k, ratio = driven[joint.name]
             first = PARAMETERS_PER_LINK * robot.joint_count + len(DRIVE_PARAMETERS) * k
-            values[first + DRIVE_PARAMETERS.index("rotor_inertia")] = sizes[i] / ratio**2
+            values[first + DRIVE_PARAMETERS.index("rotor_inertia")] = size / ratio**2
         else:
+            first = PARAMETERS_PER_LINK * robot.joint_index(joint.name)
             names = ("Ixx", "Iyy", "Izz") if joint.kind == "revolute" else ("m",)
-            values[[PARAMETERS_PER_LINK * i + LINK_PARAMETERS.index(name) for name in names]] = sizes[i]
+            values[[first + LINK_PARAMETERS.index(name) for name in names]] = size
     return np.asarray(base.matrix @ values)
 
 
@@ -94,7 +97,7 @@ class LoopReplay:
                 f"the log has {len(np.unique(samples.segments))} segments, but a loop is simulated without a gap",
                 hint="fit one uninterrupted stretch of the log, with start_s its time on the controller's clock",
             )
-        self._samples = samples
+        self._samples, self._robot, first = samples, regressor.robot, samples.dependent_q
         self.loop = ClosedLoop(
             regressor.robot,
             regressor.base,
@@ -105,7 +108,8 @@ class LoopReplay:
             control_rate_hz=settings.control_rate_hz,
             longest_step_s=settings.longest_step_s,
         )
-        measured = np.ascontiguousarray(samples.q[0]), np.ascontiguousarray(samples.qd[0])
+        whole = with_closure(regressor.robot, samples.q[:1], None if first is None else first[:1])
+        measured = np.ascontiguousarray(whole[0]), np.ascontiguousarray(samples.qd[0])
         self.start = measured if settings.initial == "measured" else self.loop.wanted_start()
 
     def run(self, betas: Array) -> CandidateMotions:
@@ -130,7 +134,9 @@ class LoopReplay:
         """One of the motions at the rows of the log, with the torque that its controller asked for."""
         arrays = (motions.q, motions.qd, motions.qdd, motions.tau)
         q, qd, qdd, tau = (np.ascontiguousarray(array[number]) for array in arrays)
-        return replace(self._samples, q=q, qd=qd, qdd=qdd, tau=tau)
+        solved = motions.positions.shape[-1] > motions.q.shape[-1]
+        dependent = motions.positions[number][:, list(closure_of(self._robot).dependent)] if solved else None
+        return replace(self._samples, q=q, qd=qd, qdd=qdd, tau=tau, dependent_q=dependent, closure=None)
 
 
 def _require_simulable(regressor: Regressor) -> None:

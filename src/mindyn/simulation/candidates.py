@@ -18,41 +18,35 @@ import numpy as np
 from mindyn.algebra.values import Array
 from mindyn.equations.catalogue import Function, equation
 from mindyn.equations.chain import SX, constant
+from mindyn.equations.closed_motion import is_affine
+from mindyn.equations.loop_closure import primary_friction
+from mindyn.equations.loop_equations import loop_equation
 from mindyn.errors import RobotError
 from mindyn.kernels.kernel import Kernel
 from mindyn.notation import DRIVE_PARAMETERS, PARAMETERS_PER_LINK
 from mindyn.parameters.base import BaseParameters
 from mindyn.robots.drive_matrices import friction_matrix, gear_matrix
 from mindyn.robots.robot import Robot
-from mindyn.simulation.plant import KEPT, coupled_joints, plant_of, response
-from mindyn.simulation.runge_kutta import State, advance, slope
+from mindyn.simulation.plant import KEPT, Plant, coupled_joints, plant_of, response
+from mindyn.simulation.runge_kutta import State, advance, law_inputs, slope
 from mindyn.simulation.time_loop import TimeLoop
 
 STATES = ("q", "qd", "lam", "held")
 """What a step hands to the next: positions, velocities, friction torques, and the torque held between samples."""
 
 
-def require_open(robot: Robot) -> None:
-    """Refuse a robot with dependent joints: a candidate's whole motion is simulated with its parameters as symbols."""
-    if robot.has_dependents:
-        raise RobotError(
-            f"robot {robot.name!r} has {robot.dependence}; candidates are simulated of open chains and trees",
-            hint="LeastSquares, InstrumentalVariables, EnergyDifference and PhysicallyConsistent take such robots",
-        )
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class CandidatePlant:
     """A plant whose base values are the symbols `beta` (p, 1); every drive may have Coulomb friction.
 
+    shape   the plant whose joints, loops and friction speeds it has; values of this one are not looked at
     levels  (m, 1) Coulomb torques. A negative one, which noise may make of a small one, cannot hold anything: it is
             zero here, and its torque c sign(speed) is part of the bias
     """
 
-    robot: Robot
+    shape: Plant
     base: BaseParameters
     beta: SX
-    rows: Array
     levels: SX
     _smooth: SX
     _traced: dict[str, Function] = field(default_factory=dict)
@@ -60,11 +54,7 @@ class CandidatePlant:
     @staticmethod
     def of(robot: Robot, base: BaseParameters) -> CandidatePlant:
         """The plant of symbols; refuses friction that does not determine its torques."""
-        require_open(robot)
-        plant_of(robot, drives=base.drives)  # refuses jumping extra torques, by name
-        rows = friction_matrix(robot) if base.drives else np.zeros((0, robot.joint_count))
-        if np.linalg.matrix_rank(rows) < len(rows):
-            raise RobotError(f"the friction speeds of robot {robot.name!r} depend on each other: gears are singular")
+        shape = candidate_shape(robot, drives=base.drives)
         beta = casadi.SX.sym("beta", base.count)
         coulomb = _coulomb_labels(robot) if base.drives else []
         everything = casadi.densify(constant(base.embedding) @ beta)
@@ -73,7 +63,17 @@ class CandidatePlant:
         smooth = casadi.SX(beta)
         for k in dry:
             smooth[k] = casadi.fmin(beta[k], 0)
-        return CandidatePlant(robot, base, beta, rows, levels, smooth)
+        return CandidatePlant(shape, base, beta, levels, smooth)
+
+    @property
+    def robot(self) -> Robot:
+        """With its structure alone."""
+        return self.shape.smooth
+
+    @property
+    def rows(self) -> Array:
+        """As in `Plant`."""
+        return self.shape.rows
 
     @property
     def has_friction(self) -> bool:
@@ -86,19 +86,32 @@ class CandidatePlant:
         G = gear_matrix(self.robot) if self.base.drives else np.zeros((0, self.robot.joint_count))
         return coupled_joints(self.robot, coupled=bool((np.count_nonzero(G, axis=1) > 1).any()))
 
-    def friction(self, q: SX, qd: SX) -> tuple[SX, SX]:  # noqa: ARG002 - the gears of open trees do not vary
-        """See `Mechanism`."""
-        return constant(self.rows), casadi.SX(len(self.rows), 1)
+    def friction(self, q: SX, qd: SX) -> tuple[SX, SX]:
+        """As in `Plant`."""
+        return self.shape.friction(q, qd)
 
-    def rates(self, q: SX, qd: SX) -> SX:  # noqa: ARG002 - an open tree's positions change by their rates alone
-        """See `Mechanism`."""
-        return qd
+    def rates(self, q: SX, qd: SX) -> SX:
+        """As in `Plant`."""
+        return self.shape.rates(q, qd)
 
     def equation(self, name: str) -> Callable[..., SX]:
         """An equation without Coulomb friction that holds, of the symbols."""
         if name not in self._traced:
-            self._traced[name] = equation(self.robot, name, drives=self.base.drives, parameters="base", base=self.base)
-        return lambda *motion: self._traced[name](*motion, self._smooth)
+            traced = loop_equation if self.robot.has_dependents else equation
+            self._traced[name] = traced(self.robot, name, drives=self.base.drives, parameters="base", base=self.base)
+        return lambda *motion: self._traced[name].call([*motion, self._smooth])[0]
+
+
+@lru_cache(maxsize=KEPT)
+def candidate_shape(robot: Robot, *, drives: bool) -> Plant:
+    """A plant in which every drive may have Coulomb friction; refuses friction that does not determine its torques."""
+    plant_of(robot, drives=drives)  # refuses jumping extra torques, by name
+    turns = friction_matrix(robot) if drives else np.zeros((0, robot.joint_count))
+    rows = primary_friction(robot)[: len(turns)]
+    if not robot.has_dependents and np.linalg.matrix_rank(rows) < len(rows):
+        raise RobotError(f"the friction speeds of robot {robot.name!r} depend on each other: gears are singular")
+    varies = not is_affine(robot) and not rows.any(axis=1).all()
+    return Plant(robot, drives, rows, np.zeros(len(rows)), turns=turns if varies else None)
 
 
 def _coulomb_labels(robot: Robot) -> list[int]:
@@ -112,15 +125,15 @@ def closed_loop_step(plant: CandidatePlant, law: Function) -> Function:
 
     Where refresh is 1 the law is asked for a torque; where it is 0 the one held goes on.
     """
-    n = plant.robot.joint_count
-    sizes = {"q": n, "qd": n, "lam": len(plant.rows), "held": n}
+    n = plant.shape.joint_count
+    sizes = {"q": plant.shape.position_count, "qd": n, "lam": len(plant.rows), "held": n}
     given: dict[str, SX] = {name: casadi.SX.sym(name, size) for name, size in sizes.items() if size}
     given |= {"beta": plant.beta, "refresh": casadi.SX.sym("refresh")}
     for k, name in enumerate(law.name_in()):
         if name not in given:
             given[name] = casadi.SX.sym(name, *law.size_in(k))
     dt = given["dt"] = casadi.SX.sym("dt")
-    asked = law(*(given[name] for name in law.name_in()))
+    asked = law(*law_inputs(law, given, plant.shape.primary))
     tau = casadi.if_else(given["refresh"], asked, given["held"])
     state = State(given["q"], given["qd"], given.get("lam", casadi.SX(0, 1)))
     (_, qdd), _ = slope(plant, state, tau, dt)

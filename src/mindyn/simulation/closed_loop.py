@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from math import ceil
 from typing import Final
 
@@ -14,7 +14,7 @@ from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.parameters.base import BaseParameters
 from mindyn.robots.robot import Robot
-from mindyn.simulation.candidates import CompiledStep, compiled_steps, require_open
+from mindyn.simulation.candidates import CompiledStep, candidate_shape, compiled_steps
 from mindyn.simulation.control_laws import ControlLaw, law_of, require_law, signal_rows
 from mindyn.simulation.controllers import ComputedTorque, ProportionalDerivative
 from mindyn.simulation.inputs import require_positive
@@ -33,7 +33,8 @@ LOST: Final = 1e4
 class CandidateMotions:
     """Motions of B candidates at N rows.
 
-    q, qd, qdd, tau  (B, N, n); not finite from where a motion ran away
+    q, qd, qdd, tau  (B, N, n), of the primary joints; not finite from where a motion ran away
+    positions        (B, N, positions) of all joints where loops are solved for, q else
     pivots           (B,) the least pivot of the inertia matrix met; not positive: it was indefinite somewhere
     stable           (B,) whether the motion stayed bounded
     """
@@ -42,14 +43,14 @@ class CandidateMotions:
     qd: Array
     qdd: Array
     tau: Array
+    positions: Array
     pivots: Array
     stable: NDArray[np.bool_]
 
     def only(self, number: int) -> CandidateMotions:
         """One of them."""
         one = slice(number, number + 1)
-        q, qd, qdd, tau = self.q[one], self.qd[one], self.qdd[one], self.tau[one]
-        return CandidateMotions(q, qd, qdd, tau, self.pivots[one], self.stable[one])
+        return CandidateMotions(**{name.name: getattr(self, name.name)[one] for name in fields(self)})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,9 +80,8 @@ class ClosedLoop:
         control_rate_hz: float | None = None,
         longest_step_s: float = LONGEST_STEP_S,
     ) -> None:
-        require_open(robot)
-        law = law_of(controller)
-        require_law(law.function, robot.joint_count, reserved=("lam", "held", "beta", "refresh", "dt"))
+        law, self._shape = law_of(controller), candidate_shape(robot, drives=base.drives)
+        require_law(law.function, self._shape, reserved=("lam", "held", "beta", "refresh", "dt"))
         self.base, self.rows = base, rows
         periods = _whole_multiple(rate_hz if control_rate_hz is None else control_rate_hz, rate_hz)
         steps = max(1, ceil(1 / (rate_hz * periods * require_positive(longest_step_s, "longest_step_s")) - 1e-9))
@@ -104,12 +104,12 @@ class ClosedLoop:
         return self._signals["q_r"][0], self._signals["qd_r"][0]
 
     def run(self, betas: Array, q0: Array, qd0: Array) -> CandidateMotions:
-        """The motions of candidates betas (B, p) from q0, qd0 (n,)."""
+        """The motions of candidates betas (B, p) from q0, qd0 (n,), or q0 of all joints."""
         step: CompiledStep = self._plain()
-        count, n = len(betas), len(q0)
-        found = {name: np.full((count, self.rows, n), np.nan) for name in ("q", "qd", "qdd", "tau")}
+        start = {"q": self._shape.start(q0), "qd": qd0}
+        count, sizes = len(betas), {"q": len(start["q"])} | dict.fromkeys(("qd", "qdd", "tau"), len(qd0))
+        found = {name: np.full((count, self.rows, size), np.nan) for name, size in sizes.items()}
         pivots = np.full(count, np.inf)
-        start = {"q": q0, "qd": qd0}
         for rows, arrays in self._march(step, start, {"beta": betas}, count):
             kept = slice(0, None, self._steps_per_row)
             for name, array in (("q", "q"), ("qd", "qd"), ("qdd", "qdd")):
@@ -118,16 +118,19 @@ class ClosedLoop:
             pivots = np.fmin(pivots, np.nanmin(arrays["pivot"][..., 0], axis=1, initial=np.inf))
         stable = np.isfinite(found["qd"]).all(axis=(1, 2)) & np.isfinite(found["tau"]).all(axis=(1, 2))
         stable &= (np.abs(np.nan_to_num(found["qd"], nan=np.inf)) < LOST).all(axis=(1, 2))
+        found["positions"] = found["q"]
+        found["q"] = np.ascontiguousarray(found["q"][..., self._shape.primary])
         return CandidateMotions(**found, pivots=pivots, stable=stable)
 
     def sensitivities(self, beta: Array, q0: Array, qd0: Array) -> Sensitivities:
         """How position and torque of the candidate beta (p,) change with every base value."""
         step: CompiledStep = self._tangent()
-        p, n = len(beta), len(q0)
+        p, n, primary = len(beta), len(qd0), self._shape.primary
         dq, dtau = np.full((self.rows, n, p), np.nan), np.full((self.rows, n, p), np.nan)
         constants = {"beta": np.tile(beta, (p, 1)), "d_beta": np.eye(p)}
-        for rows, arrays in self._march(step, {"q": q0, "qd": qd0}, constants, p):
-            dq[rows] = arrays["d_q"][:, :: self._steps_per_row][:, : rows.stop - rows.start].transpose(1, 2, 0)
+        for rows, arrays in self._march(step, {"q": self._shape.start(q0), "qd": qd0}, constants, p):
+            kept = arrays["d_q"][:, :: self._steps_per_row][:, : rows.stop - rows.start]
+            dq[rows] = kept[..., primary].transpose(1, 2, 0)
             dtau[rows] = arrays["d_held"][:, 1 :: self._steps_per_row].transpose(1, 2, 0)
         return Sensitivities(dq, dtau)
 

@@ -11,10 +11,10 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.equations.catalogue import Function
-from mindyn.errors import InputError, RobotError
+from mindyn.errors import InputError
 from mindyn.simulation.controllers import ComputedTorque, ProportionalDerivative, Reference, SineMotion
 from mindyn.simulation.inputs import real_numbers
-from mindyn.simulation.plant import KEPT
+from mindyn.simulation.plant import KEPT, Plant
 
 Signals = Callable[[Array], Mapping[str, Array]]
 """Times (N,) s -> values (N, size) of every signal."""
@@ -24,7 +24,8 @@ Signals = Callable[[Array], Mapping[str, Array]]
 class ControlLaw:
     """tau = function(q, qd, signals of t).
 
-    function  `casadi.Function` of inputs named q, qd (n, 1) and one for each signal, with one output tau (n, 1)
+    function  `casadi.Function` of inputs named q, qd (n, 1) and one for each signal, with one output tau (n, 1); of a
+              robot whose loops are solved for n are the primary joints, and q may have the positions of all joints
     signals   what else it reads over time; q_r and qd_r are where the motion should be
     """
 
@@ -46,8 +47,9 @@ def law_of(controller: ControlLaw | ProportionalDerivative | ComputedTorque) -> 
     )
 
 
-def require_law(law: Function, n: int, reserved: Collection[str]) -> None:
-    """Refuses a function that is no law of n joints, or reads what is called like a part of the step around it."""
+def require_law(law: Function, plant: Plant, reserved: Collection[str]) -> None:
+    """Refuses a function that is no law of a plant, or reads what is called like a part of the step around it."""
+    n = plant.joint_count
     if law.n_out() != 1 or law.size_out(0) != (n, 1):
         raise InputError(
             f"a law has one output ({n}, 1), torques of the robot's {n} joints; {law.name()!r} gives {law.n_out()} "
@@ -56,7 +58,8 @@ def require_law(law: Function, n: int, reserved: Collection[str]) -> None:
     for k, name in enumerate(law.name_in()):
         if name in reserved:
             raise InputError(f"the law's input {name!r} has a name that steps use themselves; call it otherwise")
-        if name in ("q", "qd") and law.size_in(k) != (n, 1):
+        whole = name == "q" and law.size_in(k) == (plant.position_count, 1)
+        if name in ("q", "qd") and law.size_in(k) != (n, 1) and not whole:
             raise InputError(f"the law's input {name!r} has shape {law.size_in(k)}, but ({n}, 1) is needed")
         if law.size_in(k)[1] != 1:
             raise InputError(f"the law's input {name!r} has shape {law.size_in(k)}, but signals are columns")
@@ -105,17 +108,12 @@ def _proportional_derivative(controller: ProportionalDerivative) -> ControlLaw:
 @lru_cache(maxsize=KEPT)
 def _computed_torque(controller: ComputedTorque) -> ControlLaw:
     plant = controller.plant
-    if plant.is_solved:
-        raise RobotError(
-            f"robot {plant.smooth.name!r} has {plant.smooth.dependence}, solved for from where they were before: "
-            "computed torque is no function of the primary joints alone there",
-            hint="simulate(robot, controller) takes it as it is; a law of rollouts may be ProportionalDerivative",
-        )
     names = ["q", "qd", "q_r", "qd_r", "qdd_r", "friction"]
-    q, qd, q_r, qd_r, qdd_r, friction = (casadi.SX.sym(name, len(controller.stiffness)) for name in names)
+    q = casadi.SX.sym("q", plant.position_count)
+    qd, q_r, qd_r, qdd_r, friction = (casadi.SX.sym(name, plant.joint_count) for name in names[1:])
     stiffness, damping = casadi.DM(controller.stiffness), casadi.DM(controller.damping)
-    wanted = qdd_r + stiffness * (q_r - q) + damping * (qd_r - qd)
-    tau = controller.plant.equation("inverse_dynamics")(q, qd, wanted) + friction
+    wanted = qdd_r + stiffness * (q_r - q[plant.primary]) + damping * (qd_r - qd)
+    tau = plant.equation("inverse_dynamics")(q, qd, wanted) + friction
     function = casadi.Function("law", [q, qd, q_r, qd_r, qdd_r, friction], [tau], names, ["tau"])
 
     def signals(times: Array) -> dict[str, Array]:

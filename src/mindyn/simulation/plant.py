@@ -109,8 +109,8 @@ class Plant:
         return whole if self.is_solved else list(range(self.joint_count))
 
     def start(self, q: Array) -> Array:
-        """Positions (..., positions) of the state of primary ones (..., n)."""
-        if not self.is_solved:
+        """Positions (..., positions) of the state of primary ones (..., n), or of those themselves."""
+        if not self.is_solved or np.shape(q)[-1] == self.position_count:
             return q
         rows = np.asarray(q, dtype=np.float64).reshape(-1, self.joint_count)
         return closure_of(self.smooth).positions(rows).reshape(*np.shape(q)[:-1], -1)
@@ -147,8 +147,9 @@ class Plant:
         if not self.is_solved:
             return qd
         motion = closed_motion(self.smooth, q, qd)
-        left, regular = motion.closure[0], motion.closure[1]
-        return motion.qd + UNSEEN * (casadi.sqrt(self.closed_within - left) + casadi.sqrt(regular - IRREGULAR))
+        # Comparisons have no slope: that of |c| is none where a loop closes exactly, and sensitivities ask for it.
+        closed = (motion.closure[0] < self.closed_within) * (motion.closure[1] > IRREGULAR)
+        return motion.qd + UNSEEN * casadi.sqrt(closed - 0.5)
 
 
 SHARED = 1e-10

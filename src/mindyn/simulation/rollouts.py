@@ -63,7 +63,7 @@ class CompiledRollout:
     def __init__(self, plant: Plant, law: Function | None, dtype: Precision) -> None:
         self.plant, self.dtype = plant, np.dtype(dtype)
         if law is not None:
-            require_law(law, plant.joint_count, reserved=("lam", "dt", "tau"))
+            require_law(law, plant, reserved=("lam", "dt", "tau"))
         kernel = Kernel(step_function(plant, law), dtype=dtype, shared=["dt"])
         self._shapes = {one.name: one.size for one in kernel.program.arguments}
         self._inputs = [one.name for one in kernel.program.inputs]

@@ -87,7 +87,16 @@ def _torque(law: Function, symbols: dict[str, SX], primary: list[int]) -> SX:
     for k, name in enumerate(law.name_in()):
         if name not in symbols:
             symbols[name] = casadi.SX.sym(name, *law.size_in(k))
-    return law(*(symbols[name][primary] if name == "q" else symbols[name] for name in law.name_in()))
+    return law(*law_inputs(law, symbols, primary))
+
+
+def law_inputs(law: Function, symbols: dict[str, SX], primary: list[int]) -> list[SX]:
+    """What a law reads; positions of the primary joints, or of all joints where it is made of these."""
+    whole = symbols["q"].shape
+    return [
+        symbols[name][primary] if name == "q" and law.size_in(k) != whole else symbols[name]
+        for k, name in enumerate(law.name_in())
+    ]
 
 
 def advance(plant: Mechanism, state: State, tau: SX, dt: SX) -> State:

@@ -1,0 +1,117 @@
+"""Candidates of robots with loops, simulated under a controller: the motion is the simulator's, and fits recover."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from closed_loops import CONTROL_HZ, tracked, tracking
+from closeness import DERIVATIVE, assert_close
+from equations import equations
+
+import mindyn
+from mindyn.estimators.closed_loop_instruments import ClosedLoopInstruments
+from mindyn.estimators.output_error import OutputError
+from mindyn.regression.regressor import Regressor
+from mindyn.robots.parts import Drive
+from mindyn.simulation.closed_loop import ClosedLoop
+from mindyn.simulation.controllers import SineMotion
+
+RECOVERY = 1e-6
+REPLAYED = 1e-8
+"""By base values of a numerical set, over 500 steps under feedback."""
+LOOP = {"control_rate_hz": CONTROL_HZ, "initial": "reference"}
+SWING = SineMotion([0.4], [[1.5], [0.8]], [[0.5], [1.3]], [[0.0], [1.0]])
+
+
+def press() -> mindyn.Robot:
+    """A slider-crank with friction at the crank and at the ram, which is a passive joint of the loop."""
+    robot = mindyn.load_robot("slider_crank")
+    crank, *_ = robot.primary_names
+    driven = Drive(crank, 10.0, viscous=0.02, coulomb=0.05, rotor_inertia=2e-3)
+    return replace(robot, drives=(driven, Drive("ram", viscous=3.0, coulomb=8.0)))
+
+
+def palletiser() -> mindyn.Robot:
+    """A parallelogram, whose closure is affine, with friction that a dependent joint shares with a primary one."""
+    robot = mindyn.load_robot("palletiser")
+    drives = [Drive(name, viscous=2.0, coulomb=1.0, rotor_inertia=0.05) for name in robot.primary_names]
+    return replace(robot, drives=(*drives, Drive("joint3", coulomb=0.5)))
+
+
+def reference(robot):
+    n = len(robot.primary_names)
+    return (
+        SWING if n == 1 else SineMotion(np.full(n, 0.2), np.full(n, 0.3), np.linspace(0.5, 1.2, n), np.arange(float(n)))
+    )
+
+
+@pytest.mark.parametrize("robot", [press(), palletiser()], ids=lambda robot: robot.name)
+def test_the_loop_is_that_of_simulate(robot):
+    controller = tracking(robot, reference(robot))
+    motion = tracked(robot, controller, method="fixed", seconds=1.0)
+    base = Regressor(robot).base
+    loop = ClosedLoop(robot, base, controller, rate_hz=100.0, rows=len(motion.t), control_rate_hz=CONTROL_HZ)
+    found = loop.run(base.values[None], motion.q[0], motion.qd[0])
+    for name in ("q", "qd", "qdd", "tau"):
+        assert_close(getattr(found, name)[0], getattr(motion, name), REPLAYED)
+    rough = loop.run(1.1 * base.values[None], motion.q[0], motion.qd[0])
+    assert np.abs(rough.tau - found.tau).max() > 0.01 * np.abs(found.tau).max()
+
+
+def test_sensitivities_are_the_derivatives_of_the_simulation():
+    robot = press()
+    controller = tracking(robot, SWING)
+    base = Regressor(robot).base
+    loop = ClosedLoop(robot, base, controller, rate_hz=100.0, rows=100, control_rate_hz=CONTROL_HZ)
+    start = loop.wanted_start()
+    found = loop.sensitivities(base.values, *start)
+    for k in range(base.count):
+        step = np.zeros(base.count)
+        step[k] = 1e-5 * max(1e-2, abs(base.values[k]))
+        ends = loop.run(np.stack([base.values + step, base.values - step]), *start)
+        assert_close(found.q[..., k], (ends.q[0] - ends.q[1]) / (2 * step[k]), 20 * DERIVATIVE)
+        assert_close(found.tau[..., k], (ends.tau[0] - ends.tau[1]) / (2 * step[k]), 20 * DERIVATIVE)
+
+
+@pytest.fixture(scope="module")
+def recorded():
+    """The controller of the press, and the rows of its motion."""
+    robot = press()
+    controller = tracking(robot, SWING)
+    return controller, equations(robot, tracked(robot, controller, method="fixed").samples())
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        lambda controller, start: OutputError(controller, "torque", "exact", start=start, **LOOP),
+        lambda controller, start: OutputError(controller, "position", start=start, **LOOP),
+    ],
+    ids=["torque", "position"],
+)
+def test_recovers_a_press_without_noise(recorded, method):
+    controller, rows = recorded
+    plain = mindyn.LeastSquares().fit(rows)
+    wrong = 1 + 0.1 * np.random.default_rng(0).uniform(-1, 1, len(plain.beta))
+    found = method(controller, replace(plain, beta=wrong * plain.base.values)).fit(rows)
+    assert found.provenance["settled"]
+    assert_close(found.beta, found.base.values, RECOVERY)
+
+
+def test_instruments_of_the_simulated_motion_bear_noise_that_least_squares_does_not(recorded):
+    """Positions as encoders read them, differentiated: least squares shrinks what multiplies accelerations."""
+    controller, rows = recorded
+    robot, clean = rows.robot, rows.whole("a test")
+    log = mindyn.log_of_arrays(clean.joint_names, np.arange(len(clean)) / 100.0, noisy(clean.q), clean.tau)
+    raw = mindyn.Conditioning(position_cutoff_hz=None, edge_s=0.0, stamps="uniform")
+    read = equations(robot, mindyn.condition(log, robot, raw).samples)
+    plain, found = mindyn.LeastSquares().fit(read), ClosedLoopInstruments(controller, **LOOP).fit(read)
+    assert found.provenance["settled"]
+    wrong = [np.median(np.abs(one.predict(clean) - clean.tau)) for one in (plain, found)]
+    assert wrong[1] < 0.5 * wrong[0]
+
+
+def noisy(q):
+    return q + 1e-3 * np.random.default_rng(1).standard_normal(q.shape)
