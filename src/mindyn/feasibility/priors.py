@@ -75,7 +75,7 @@ class Prior:
                 continue
             P, P0 = pseudo_inertia(x[space.link(i)]), pseudo_inertia(phi)
             if self.divergence == "entropic":
-                if np.linalg.eigvalsh(P)[0] <= 0:
+                if not np.isfinite(P).all() or np.linalg.eigvalsh(P)[0] <= 0:
                     return float("inf")
                 found += float(np.trace(np.linalg.solve(P0, P)) - np.linalg.slogdet(P)[1])
             else:

@@ -53,6 +53,8 @@ def with_block_spread(found: Estimate, blocks: Sequence[Block], *, repeated: boo
     if len(found.joint_weights) != len(parts[0].factors):
         return found
     kept = np.array([name not in found.left_out and name not in found.untold for name in found.names])
+    if not kept.any():
+        return found
     deviations, telling = np.zeros(len(kept)), np.zeros(len(kept))
     deviations[kept], telling[kept] = jackknife(parts, found.joint_weights, kept)
     judged = kept & (telling >= FEWEST_BLOCKS) & (found.deviations > 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from math import isinf
 from typing import Final
 
 import numpy as np
@@ -36,6 +37,10 @@ TUNING_SCANS: Final = 16
 """Of more logs that stream, so many are read to choose settings: reading all would cost as much as the fit."""
 START_WIDTH: Final = 0.05
 """rad/s over which the direction turns in the friction that trials start from."""
+TOO_SHORT: Final = (
+    "the logs are too short to choose filters and friction by rows that are held out: the usual ones were taken; "
+    "record a longer motion"
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,8 +97,11 @@ def choose(
     if freedom.anything:
         setting = tuned(trials, setting, freedom, say)
         found = trials.score(setting)
-        score = CrossValidated(found.mean, found.total, trials.count)
-        notes = _with_choices(notes, setting.conditioning, freedom)
+        if isinf(found.criterion):
+            notes = (*notes, Note("doubt", TOO_SHORT))
+        else:
+            score = CrossValidated(found.mean, found.total, trials.count)
+            notes = _with_choices(notes, setting.conditioning, freedom)
         left_out = trials.left_out(setting) if freedom.rotors else ()
         common = number(setting.conditioning.delay_s, "delay_s")
         apart = joint_delay_notes(trials.delays(setting), common)

@@ -94,9 +94,13 @@ class Score:
 
     @staticmethod
     def of(left: Array, power: Array) -> Score:
-        """From squared residuals and squared torques of every joint; infinite where a joint has no torque."""
-        if not (power > 0).all():
+        """From squared residuals and squared torques of every joint; joints without torque do not count.
+
+        Infinite where no joint has torque.
+        """
+        if not (power > 0).any():
             return Score(float("inf"), float("inf"))
+        left, power = left[power > 0], power[power > 0]
         return Score(float(np.mean(np.sqrt(left / power))), float(np.sqrt(left.sum() / power.sum())))
 
     def __post_init__(self) -> None:

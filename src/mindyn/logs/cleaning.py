@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.logs.findings import LogError, refuse_unless_accepted
-from mindyn.logs.log import Log
+
+if TYPE_CHECKING:
+    from mindyn.logs.log import Log
 
 LARGEST_SHARE: Final = 0.1
 """Share of rows that may be left out before the log is refused."""
@@ -74,10 +76,14 @@ class Cleaner:
         """What was left out; refuses a log that lost too much."""
         if self.row_count == 0:
             raise LogError(f"{self.name} has no rows", hint="did the recording fail?")
-        found = self._not_number_notes() + self._repeat_notes(accepted)
+        found = self.left_out_notes(accepted)
         if self.kept < 2:
             raise LogError(f"{self.name} has too few rows: {self.kept} of {self.row_count} can be used")
         return (*found, *self._still_notes(joint_names))
+
+    def left_out_notes(self, accepted: tuple[str, ...] = ()) -> list[str]:
+        """How many rows were left out and why; refuses a log of which they are too large a share."""
+        return self._not_number_notes() + self._repeat_notes(accepted)
 
     def _not_number_notes(self) -> list[str]:
         if not self.not_number_rows:

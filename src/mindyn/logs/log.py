@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array, require_unmasked
 from mindyn.errors import InputError
+from mindyn.logs.cleaning import Cleaner
 from mindyn.logs.places import Place, RemoteFile
 from mindyn.logs.statement import Statement
 from mindyn.pages.showing import Page, Shown, drawn
@@ -107,10 +108,15 @@ def log_of_arrays(
 ) -> Log:
     """A log of joint-side SI arrays that come from no file (a simulation, a test).
 
+    Rows that cannot be used are treated as those of a file: repeated stamps and what is no number are left out with a
+    note, stamps that go back are refused.
+
     name  what reports call it
     """
     rows = np.arange(len(time), dtype=np.int64)
-    return Log(tuple(joint_names), time, q, tau, rows, qd, qdd, name=name)
+    cleaner = Cleaner(name or "the log")
+    cleaned = cleaner.clean(Log(tuple(joint_names), time, q, tau, rows, qd, qdd, name=name))
+    return replace(cleaned, notes=tuple(cleaner.left_out_notes()))
 
 
 def joined(logs: Sequence[Log]) -> Log:

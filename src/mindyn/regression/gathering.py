@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from mindyn.algebra.blas import on_one_blas_thread
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError
+from mindyn.errors import InputError, listed
 from mindyn.logs.filters import edge_s, lowpass, settling_rows
 from mindyn.logs.pipeline import SampleStream, joined_samples
 from mindyn.logs.samples import Samples
@@ -245,9 +245,14 @@ def require_enough(regressor: Regressor, counts: tuple[int, ...], reach: Array |
         raise InputError("no samples were given")
     still = [name for name, moved in zip(names, reach[1] - reach[0], strict=True) if moved < MOVES]
     if still:
+        which, their = (
+            (f"joint {still[0]} never moves", "its")
+            if len(still) == 1
+            else (f"joints {listed(still)} never move", "their")
+        )
         raise InputError(
-            f"joint {', '.join(still)} never moves: its friction and inertia cannot be told",
-            hint=f"record a motion of it, or lock it: --lock {still[0]}=..., in code robot.lock({{{still[0]!r}: ...}})",
+            f"{which}: {their} friction and inertia cannot be told",
+            hint=f"record a motion there, or lock: --lock {still[0]}=..., in code robot.lock({{{still[0]!r}: ...}})",
         )
     short = [
         f"{name} ({count} rows for {regressor.width(i)} parameters)"
