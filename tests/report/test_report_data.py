@@ -301,3 +301,16 @@ def test_notes_on_the_geometry_are_told(robot):
     told = gather(ReportInputs(estimate_of(tilted))).made.notes
     assert any("rad off being parallel to gravity" in note for note in told)
     assert len(set(told)) == len(told)
+
+
+def test_held_out_logs_that_were_judged_are_not_predicted_again(robot, estimate, monkeypatch):
+    """A report that is given the verdict is the report without it; the training log alone is left to predict."""
+    other, training = log_of(robot, 2), log_of(robot, 1)
+    verdict = mindyn.validate(estimate, other)
+    expected = page(gather(ReportInputs(estimate, [other], [training])))
+    asked, predict = [], type(estimate).predict
+    monkeypatch.setattr(type(estimate), "predict", lambda *given: asked.append(given[0]) or predict(*given))
+    assert page(gather(ReportInputs(estimate, [other], [training], validation=verdict))) == expected
+    assert sum(one is estimate for one in asked) == 1
+    with pytest.raises(InputError, match="the verdict is on 1 logs, but 2 are given"):
+        ReportInputs(estimate, [other, other], validation=verdict)

@@ -79,7 +79,7 @@ def _demonstrate(truth: Robot, out: Path, talk: Spoken, start: float, *, as_json
     say("4 of 4: judging it on the second log, and writing report, URDF and C code")
     judged = {name: validate(one, other) for name, one in estimates.items()}
     with replacing(out, FILES) as folder:
-        write_all(folder, out, found, estimates, training, other)
+        write_all(folder, out, found, estimates, training, other, judged["physically consistent"])
     if as_json:
         errors = {name: verdict.to_dict() for name, verdict in judged.items()}
         said = {"files": [str(out / name) for name in FILES], "status": found.status, "second_motion": errors}
@@ -170,12 +170,18 @@ def parameter_table(truth: Robot, estimates: dict[str, Estimate]) -> str:
 
 
 def write_all(
-    out: Path, home: Path, found: Estimate, estimates: dict[str, Estimate], training: Log, other: Log
+    out: Path,
+    home: Path,
+    found: Estimate,
+    estimates: dict[str, Estimate],
+    training: Log,
+    other: Log,
+    verdict: Verdict,
 ) -> None:
     """Report, estimate, URDF and C code: `FILES`, into `out`, which then becomes the folder `home`."""
     others = {name: one for name, one in estimates.items() if one is not found}
     run = {"command": ["mindyn", "demo"], "robot": {"given": "puma560"}, "folder": str(home)}
-    judged_report(out / "report.html", found, check_feasible(found), [other], [training], run, others)
+    judged_report(out / "report.html", found, check_feasible(found), [other], [training], run, verdict, others)
     found.save(out / "estimate.json")
     write_urdf(found, out / "puma560.urdf")
     compile_model(full_model(found, friction="fitted"), drives=True).write_c(out / "puma560.c", CONTROL)

@@ -144,7 +144,7 @@ def identify(
             with replacing(out, FILES) as folder:
                 _write(folder, found, verdict, record)
                 if report:
-                    judged_report(folder / "report.html", found, feasibility, others, whole, record)
+                    judged_report(folder / "report.html", found, feasibility, others, whole, record, verdict)
     if feasibility.refuted:
         say(f"note: {NOT_AN_ARM}")
     said = {note for log in whole for note in log.notes}

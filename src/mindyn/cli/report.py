@@ -54,11 +54,12 @@ def report(
     earlier = None if judged_on else _validation(run)
     record = {**_read(run / "run.json", "record"), "validation": earlier, "folder": str(run)}
     drawn = _meshes(record, prior, estimate.robot) if meshes else None
-    judged_report(out, estimate, feasibility, judged_on, trained_on, record, others, before, drawn)
+    verdict = validate(estimate, judged_on) if judged_on else None
+    judged_report(out, estimate, feasibility, judged_on, trained_on, record, verdict, others, before, drawn)
     say(f"written to {out}")
     if as_json:
-        verdict = validate(estimate, judged_on).to_dict() if judged_on else earlier
-        said = {"report": str(out), "feasibility": feasibility.to_dict(), "validation": verdict}
+        told = earlier if verdict is None else verdict.to_dict()
+        said = {"report": str(out), "feasibility": feasibility.to_dict(), "validation": told}
         typer.echo(json.dumps(said, indent=1))
 
 

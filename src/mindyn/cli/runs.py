@@ -23,7 +23,7 @@ from mindyn.report.writing import write_report
 from mindyn.robots.meshes import Meshes
 from mindyn.robots.robot import Robot
 from mindyn.validation.trajectories import simulated_against_measured
-from mindyn.validation.validate import Grade
+from mindyn.validation.validate import Grade, Verdict
 
 RUN: Final = typer.Argument(help="A folder that `mindyn identify --out` wrote, or its estimate.json.")
 """For `Annotated[Path, RUN]`."""
@@ -90,6 +90,7 @@ def judged_report(
     held_out: Sequence[Log],
     training: Sequence[Log],
     run: Mapping[str, Any],
+    verdict: Verdict | None,
     comparison: Mapping[str, Estimate] | None = None,
     prior: Robot | None = None,
     meshes: Meshes | None = None,
@@ -99,6 +100,7 @@ def judged_report(
         path,
         found,
         validation_logs=held_out,
+        validation=verdict,
         training_logs=training,
         feasibility=feasibility,
         motion=motion_of(found, held_out or training),

@@ -16,7 +16,7 @@ from mindyn.pages.decimation import bucket_rows, bucket_times, extremes, packed_
 from mindyn.report.data import ExcitationData, JointMotion, JointTrace, MotionData, Numbers, ResidualData, TorqueTrace
 from mindyn.report.inputs import MotionComparison
 from mindyn.robots.parts import Limits
-from mindyn.validation.prediction import Prediction, prediction_of
+from mindyn.validation.prediction import Prediction
 from mindyn.validation.residual_spectra import spectrum
 
 Role = Literal["held out", "training"]
@@ -43,9 +43,10 @@ class Evidence:
     prediction: Prediction
 
 
-def evidence_of(estimate: Estimate, logs: Sequence[Log], role: Role) -> list[Evidence]:
+def evidence_of(logs: Sequence[Log], role: Role, predictions: Sequence[Prediction]) -> list[Evidence]:
     """Every log with its prediction."""
-    return [Evidence(_name(log, k, role), role, prediction_of(estimate, log)) for k, log in enumerate(logs, 1)]
+    pairs = enumerate(zip(logs, predictions, strict=True), 1)
+    return [Evidence(_name(log, k, role), role, made) for k, (log, made) in pairs]
 
 
 def _name(log: Log, number: int, role: Role) -> str:

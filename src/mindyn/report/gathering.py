@@ -12,17 +12,19 @@ from mindyn.report.findings import comparison_data, friction_data, parameter_row
 from mindyn.report.inputs import ReportInputs
 from mindyn.report.making import made_data
 from mindyn.report.skeleton import skeleton
+from mindyn.validation.prediction import prediction_of
 from mindyn.validation.prior import prior_estimate
 from mindyn.validation.residual_causes import causes_of
-from mindyn.validation.validate import fit_verdict, verdict_on
+from mindyn.validation.validate import Verdict, fit_verdict, validate
 
 
 def gather(inputs: ReportInputs) -> ReportData:
     """All that the report shows."""
     estimate = inputs.estimate
-    held_out = evidence_of(estimate, inputs.validation_logs, "held out")
-    evidence = [*held_out, *evidence_of(estimate, inputs.training_logs, "training")]
-    verdict = verdict_on(estimate, [one.prediction for one in held_out]) if held_out else fit_verdict(estimate)
+    verdict = _verdict(inputs) if inputs.validation is None else inputs.validation
+    held_out = evidence_of(inputs.validation_logs, "held out", verdict.predictions)
+    fitted = [prediction_of(estimate, log) for log in inputs.training_logs]
+    evidence = [*held_out, *evidence_of(inputs.training_logs, "training", fitted)]
     prior = prior_estimate(estimate, inputs.prior)
     moved = excitation(estimate, evidence)
     return ReportData(
@@ -56,6 +58,12 @@ def gather(inputs: ReportInputs) -> ReportData:
         folder=str(inputs.run.get("folder") or ""),
         file_format=fitting_format(estimate.robot),
     )
+
+
+def _verdict(inputs: ReportInputs) -> Verdict:
+    """On other logs, or on the fit itself where there are none."""
+    logs = inputs.validation_logs
+    return validate(inputs.estimate, logs) if logs else fit_verdict(inputs.estimate)
 
 
 def _of_same_joints(inputs: ReportInputs) -> dict[str, Estimate]:

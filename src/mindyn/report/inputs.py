@@ -13,6 +13,7 @@ from mindyn.feasibility.answer import Answer
 from mindyn.logs.log import Log
 from mindyn.robots.meshes import Meshes
 from mindyn.robots.robot import Robot
+from mindyn.validation.validate import Verdict
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,8 +50,14 @@ class ReportInputs:
     prior: Robot | None = None
     run: Mapping[str, Any] = field(default_factory=dict)
     meshes: Meshes | None = None
+    validation: Verdict | None = None
 
     def __post_init__(self) -> None:
         joints = len(self.estimate.robot.primary_names)
         if self.motion is not None and self.motion.measured.shape[1] != joints:
             raise InputError(f"the motion has {self.motion.measured.shape[1]} joints, the robot {joints}")
+        if self.validation is not None and len(self.validation.predictions) != len(self.validation_logs):
+            raise InputError(
+                f"the verdict is on {len(self.validation.predictions)} logs, but {len(self.validation_logs)} are given",
+                hint="give the logs that `validate` was asked about, or leave the verdict out",
+            )

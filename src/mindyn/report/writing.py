@@ -16,6 +16,7 @@ from mindyn.report.inputs import MotionComparison, ReportInputs
 from mindyn.report.page import page
 from mindyn.robots.meshes import Meshes
 from mindyn.robots.robot import Robot
+from mindyn.validation.validate import Verdict
 
 
 def write_report(
@@ -23,6 +24,7 @@ def write_report(
     estimate: Estimate,
     *,
     validation_logs: Log | Sequence[Log] = (),
+    validation: Verdict | None = None,
     training_logs: Log | Sequence[Log] = (),
     feasibility: Feasibility | Sequence[Answer] = (),
     motion: MotionComparison | None = None,
@@ -34,6 +36,7 @@ def write_report(
     """Write one file that opens from disk and loads nothing: the verdict, and all that bears on it.
 
     validation_logs  not used in the fit: the verdict is on them; on the fit itself where there are none
+    validation       what `validate` said of them, where it was asked already: then nothing is predicted twice
     training_logs    used in the fit: their torques and motion are shown too
     feasibility      whether such a robot can exist: what `check_feasible` says
     motion           simulated beside measured positions
@@ -53,6 +56,7 @@ def write_report(
         prior,
         run or {},
         meshes,
+        validation,
     )
     write_whole(path, page(gather(inputs)))
 

@@ -45,12 +45,14 @@ OVERFIT: Final = 2.0
 class Verdict(Shown):
     """What held-out logs say of an estimate: the error, and a sentence for each joint.
 
-    floor  (n,) rms, N m or N, of the flat noise in what is missed (`noise_floor`); NaN where that is not known
+    floor        (n,) rms, N m or N, of the flat noise in what is missed (`noise_floor`); NaN where that is not known
+    predictions  of each log that it is on, in their order; none where it is on the rows of the fit
     """
 
     error: TorqueError
     sentences: tuple[str, ...]
     floor: Array
+    predictions: tuple[Prediction, ...] = ()
 
     def __repr__(self) -> str:
         return f"Verdict({100 * self.error.total:.3g} % of the torque missed, {len(self.sentences)} joints)"
@@ -97,7 +99,7 @@ def validate(
 
 def verdict_on(estimate: Estimate, made: Sequence[Prediction]) -> Verdict:
     """The verdict that predictions of held-out logs give."""
-    return _judged(estimate, pooled([one.error for one in made]), pooled_floor(made))
+    return replace(_judged(estimate, pooled([one.error for one in made]), pooled_floor(made)), predictions=tuple(made))
 
 
 def _judged(estimate: Estimate, error: TorqueError, floor: Array | None = None) -> Verdict:
