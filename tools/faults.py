@@ -9,7 +9,7 @@ import hashlib
 import importlib.abc
 import importlib.util
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, FunctionType
@@ -125,8 +125,9 @@ class _Places(ast.NodeTransformer):
         chosen = None
         for fault in faults_of(node):
             line = getattr(node, "lineno", 0)
-            self.found.append((self.seen, line, self.depth > 0, _shown(node), _shown(fault)))
-            if self.seen == self.wanted:
+            if self.wanted < 0:
+                self.found.append((self.seen, line, self.depth > 0, _shown(node), _shown(fault)))
+            elif self.seen == self.wanted:
                 chosen = ast.copy_location(fault, node)
             self.seen += 1
         return self.generic_visit(node) if chosen is None else chosen
@@ -183,7 +184,16 @@ class BrokenModule(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         return self.code
 
 
-def replace_code(path: Path, code: CodeType) -> None:
+def functions_by_file() -> dict[str, list[FunctionType]]:
+    """Every function of this process by the file of its code."""
+    found: dict[str, list[FunctionType]] = {}
+    for one in gc.get_objects():
+        if type(one) is FunctionType:
+            found.setdefault(one.__code__.co_filename, []).append(one)
+    return found
+
+
+def replace_code(functions: Iterable[FunctionType], code: CodeType) -> None:
     """Gives the functions of an imported module the code that they have in another compilation of its file."""
     new = {}
     waiting = [code]
@@ -191,8 +201,7 @@ def replace_code(path: Path, code: CodeType) -> None:
         one = waiting.pop()
         new[one.co_qualname, one.co_firstlineno] = one
         waiting += [inner for inner in one.co_consts if isinstance(inner, CodeType)]
-    for function in gc.get_objects():
-        if type(function) is FunctionType and function.__code__.co_filename == str(path):
-            old = function.__code__
-            if (old.co_qualname, old.co_firstlineno) in new:
-                function.__code__ = new[old.co_qualname, old.co_firstlineno]
+    for function in functions:
+        old = function.__code__
+        if (old.co_qualname, old.co_firstlineno) in new:
+            function.__code__ = new[old.co_qualname, old.co_firstlineno]

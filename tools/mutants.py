@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import gc
 import hashlib
 import importlib.abc
 import importlib.util
@@ -34,7 +35,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from faults import ROOT, BrokenModule, Mutant, broken, mutants_of, replace_code, sample_of
+from faults import ROOT, BrokenModule, Mutant, broken, functions_by_file, mutants_of, replace_code, sample_of
 
 SOURCE = ROOT / "src"
 BUILD = ROOT / "build" / "mutants"
@@ -254,6 +255,8 @@ class Collected:
     def pytest_runtestloop(self, session: Any) -> bool:
         """In place of running all tests."""
         self.items = {item.nodeid: item for item in session.items}
+        self.functions = functions_by_file()
+        gc.freeze()  # what forked processes share is not copied by their collections
         self.work(self)
         return True
 
@@ -275,7 +278,7 @@ def outcome(mutant: Mutant, tests: list[str], processor_s: float, collected: Col
     def meet() -> int:
         code = broken(mutant)
         if collected is not None:
-            replace_code(path, code)
+            replace_code(collected.functions[str(path)], code)
             return collected.run(tests)
         import pytest
 

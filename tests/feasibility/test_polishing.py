@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from closeness import assert_close
+from closeness import ORACLE, SAME_ALGEBRA, assert_close
 from scipy.optimize import minimize
 
 from mindyn.feasibility.polishing import SmoothFit
@@ -54,3 +54,102 @@ def test_what_begins_outside_stays_as_it_is():
     smooth = problem(0)
     outside = np.full(10, -1.0)
     assert np.array_equal(smooth.polished(outside), outside)
+
+
+def quadratic(weight=0.3):
+    """Five unknowns, a quadratic prior on the first two, one equality, three rows."""
+    rng = np.random.default_rng(4)
+    A, b = rng.normal(size=(7, 5)), rng.normal(size=7)
+    H = np.zeros((5, 5))
+    H[:2, :2] = weight * np.array([[2.0, 0.5], [0.5, 1.0]])
+    pull = np.array([0.4, -0.7, 0.0, 0.0, 0.0])
+
+    def prior(v):
+        return float(pull @ v + v @ H @ v / 2), pull + H @ v, H
+
+    least = np.array([[0.0, 0, 1, 0, 0], [0.0, 0, 0, 2, 0], [0.0, 0, 0, 0, 1]]), np.array([0.5, -0.2, 0.1])
+    return SmoothFit(A, b, prior, (np.array([[1.0, 1, 0, 0, 1]]), np.array([-0.3])), least)
+
+
+@pytest.mark.parametrize("binding", [[False] * 3, [True, False, False], [False, True, True]])
+def test_a_step_solves_the_equations_of_the_minimum_with_the_rows_that_bind(binding):
+    """Against the Karush-Kuhn-Tucker equations in one matrix: from any point one step ends at the minimum."""
+    fit, v = quadratic(), np.array([0.3, -0.4, 0.8, 0.6, -0.2])
+    binding = np.array(binding)
+    C = np.vstack([fit.equal[0], fit.least[0][binding]])
+    c = np.concatenate([fit.equal[1], fit.least[1][binding]])
+    _, gradient, H = fit.prior(v)
+    whole = np.block([[fit.A.T @ fit.A + H, -C.T], [C, np.zeros((len(C), len(C)))]])
+    right = np.concatenate([fit.A.T @ (fit.b - fit.A @ v) - gradient, -(C @ v + c)])
+    expected = np.linalg.solve(whole, right)
+    step, multipliers = fit._step(v, binding)
+    assert_close(step, expected[:5], ORACLE)
+    assert_close(multipliers, expected[5:], ORACLE)
+
+
+def test_a_step_without_any_rows_is_plain_least_squares():
+    fit = quadratic()
+    free = SmoothFit(fit.A, fit.b, fit.prior, (np.zeros((0, 5)), np.zeros(0)), (np.zeros((0, 5)), np.zeros(0)))
+    v = np.arange(5.0)
+    _, gradient, H = fit.prior(v)
+    step, multipliers = free._step(v, np.zeros(0, dtype=bool))
+    assert_close(step, np.linalg.solve(fit.A.T @ fit.A + H, fit.A.T @ (fit.b - fit.A @ v) - gradient), ORACLE)
+    assert multipliers.shape == (0,)
+    assert_close(free.polished(v), v + step, ORACLE)
+    assert_close(free.cost(v), 0.5 * ((fit.A @ v - fit.b) ** 2).sum() + fit.prior(v)[0], SAME_ALGEBRA)
+
+
+def test_a_step_ends_at_the_first_row_that_it_would_pass():
+    fit, v = quadratic(), np.array([0.0, 0.0, 0.5, 0.6, 0.4])  # slacks 1, 1 and 0.5
+    none = np.zeros(3, dtype=bool)
+    assert fit._share(v, np.array([9.0, 9.0, -0.5, -0.25, -0.4]), none) == 1.0
+    assert fit._share(v, np.array([0.0, 0.0, -2.0, -1.0, 0.0]), none) == 0.5
+    assert fit._share(v, np.array([0.0, 0.0, -4.0, -1.0, 0.0]), none) == 0.25
+    assert fit._share(v, np.array([0.0, 0.0, -4.0, -1.0, 0.0]), np.array([True, False, False])) == 0.5
+    assert fit._share(v, np.array([0.0, 0.0, -1.0, -0.5, 0.0]), none) == 1.0  # as far as the row is not past it
+    outside = v - [0, 0, 1.2, 0, 0]
+    assert fit._share(outside, np.array([0.0, 0.0, -1.0, 0.0, 0.0]), none) == 0.0
+
+
+def test_a_step_is_halved_while_the_prior_has_no_value():
+    def prior(v):
+        return (np.inf if v[0] <= 0 else -np.log(v[0])), np.array([-1 / v[0]]), np.array([[v[0] ** -2]])
+
+    none = np.zeros((0, 1)), np.zeros(0)
+    fit = SmoothFit(np.zeros((1, 1)), np.zeros(1), prior, none, none)
+    assert fit._share(np.array([1.0]), np.array([-3.0]), np.zeros(0, dtype=bool)) == 0.25
+    assert fit._share(np.array([1.0]), np.array([-0.5]), np.zeros(0, dtype=bool)) == 1.0
+    assert 0 < fit._share(np.array([-1.0]), np.array([1e-3]), np.zeros(0, dtype=bool)) <= 1e-6
+
+
+def test_the_row_that_pulls_hardest_is_set_free_first():
+    fit = quadratic()
+    binding = np.array([True, False, True])
+    assert fit._freed(binding, np.array([-9.0, 0.5, 0.2])) is None  # the equality's multiplier may have any sign
+    assert fit._freed(binding, np.array([0.0, 0.5, -0.2])).tolist() == [True, False, False]
+    assert fit._freed(binding, np.array([0.0, -0.5, -0.2])).tolist() == [False, False, True]
+    assert fit._freed(binding, np.array([0.0, 1.0, -0.5e-9])) is None  # rounding of the others
+    assert fit._freed(np.zeros(3, dtype=bool), np.array([-1.0])) is None
+    assert binding.tolist() == [True, False, True]
+
+
+def bounded(target):
+    """|v - target|^2 / 2 over v >= 0, without a prior."""
+    n = len(target)
+    none = np.zeros((0, n)), np.zeros(0)
+    return SmoothFit(
+        np.eye(n), np.array(target), lambda _: (0.0, np.zeros(n), np.zeros((n, n))), none, (np.eye(n), np.zeros(n))
+    )
+
+
+def test_rows_join_and_leave_those_that_bind():
+    fit = bounded([1.0, -2.0, 3.0])
+    for start in ([1.0, 1.0, 1.0], [0.0, 0.0, 0.0], [1e-7, 5.0, 0.0], [0.0, 1.0, 3.0], [2.0, -1e-9, 3.0]):
+        assert_close(fit.polished(np.array(start)), [1.0, 0.0, 3.0], SAME_ALGEBRA)
+
+
+def test_where_a_solver_ends_outside_the_cost_may_rise_by_the_multipliers_part():
+    fit = bounded([1.0, -2.0])
+    for far in ([1.0, -1.0], [1.0, -1e-7]):
+        assert fit.cost(np.array(far)) < fit.cost(np.array([1.0, 0.0]))
+        assert_close(fit.polished(np.array(far)), [1.0, 0.0], SAME_ALGEBRA)

@@ -23,6 +23,8 @@ ROUGHLY: Final = 1e-6
 """Tolerance of values that are read to three digits."""
 REGULARISATIONS: Final = (1e-8, 1e-6, 1e-10)
 """Of Clarabel's factorisations, tried in turn where it ends without an answer; the first is its default."""
+DIAGONAL: Final = [0, 2, 5, 9]
+"""Places of a 4 x 4 matrix's diagonal in its upper triangle, column by column."""
 ACCEPTED: Final = ("Solved", "AlmostSolved")
 CONTRADICTED: Final = ("PrimalInfeasible", "AlmostPrimalInfeasible")
 

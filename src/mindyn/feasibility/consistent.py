@@ -15,7 +15,7 @@ from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.feasibility.answer import Answer
-from mindyn.feasibility.conic import ConeRows, ConicError, Program
+from mindyn.feasibility.conic import DIAGONAL, ConeRows, ConicError, Program
 from mindyn.feasibility.nearest import (
     CERTIFICATE_HEAVINESS,
     HEAVINESS,
@@ -120,22 +120,22 @@ def arm_witness(space: PhysicalSpace, x: Array) -> dict[str, dict[str, float]]:
 
 
 def _roomiest(space: PhysicalSpace, beta: Array, found: Nearest) -> tuple[Array, float]:
-    """Of all x with these values the one furthest inside, and how far: the smallest eigenvalue, kg at unit length."""
+    """Of all x with these values the one furthest inside, links and drives each by their least, and `worst` there."""
     units = space.units
     program = Program(space.size)
     program.cost[space.masses] = HEAVINESS
-    margin = program.add_variables(1)
-    program.cost[margin] = -1.0
+    margins = program.add_variables(2)
+    program.cost[margins] = -1.0
     program.add_rows(ConeRows("zero", space.matrix * units, -beta))
     for rows in space.cone_rows(units):
         inner = np.zeros((rows.count, program.size))
         inner[:, : space.size] = rows.matrix
         if rows.kind == "semidefinite":
-            inner[[0, 2, 5, 9], margin.start] = -1.0  # the diagonal
+            inner[DIAGONAL, margins.start] = -1.0
+        else:
+            inner[:, margins.start + 1] = -1.0
         program.add_rows(ConeRows(rows.kind, inner, rows.offset, rows.order))
-    cap = np.zeros((1, program.size))
-    cap[0, margin.start] = -1.0
-    program.add_rows(ConeRows("nonnegative", cap, np.ones(1)))
+    program.add_rows(ConeRows("nonnegative", -np.eye(program.size)[margins], np.ones(2)))
     try:
         x = with_values(space, units * program.solve().x[: space.size], beta)
     except ConicError:  # values at the edge leave the equations no room

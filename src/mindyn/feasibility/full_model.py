@@ -13,7 +13,7 @@ from mindyn.algebra.inertia import phi_about_origin
 from mindyn.algebra.values import Array
 from mindyn.errors import ExportError, InputError
 from mindyn.estimators.estimate import Estimate
-from mindyn.feasibility.conic import ConeRows, ConicError, Program, matrix_of_triangle
+from mindyn.feasibility.conic import DIAGONAL, ConeRows, ConicError, Program, matrix_of_triangle
 from mindyn.feasibility.consistent import SAME, judge_consistent
 from mindyn.feasibility.friction_torques import friction_torques
 from mindyn.feasibility.nearest import relative_metric, with_values
@@ -31,8 +31,6 @@ EDGE: Final = 1e-6
 """A link whose smallest eigenvalue is a smaller part of the largest is at the edge of what is physical."""
 ROOM: Final = 1e-2
 """Least eigenvalue that a link should have, as part of the mean mass, lengths in units of the robot's."""
-DIAGONAL: Final = [0, 2, 5, 9]
-"""Places of a 4 x 4 matrix's diagonal in its upper triangle, column by column."""
 WIDTHS: Final = (1.0, 2.0, None)
 """Radii of gyration about the joint that a link may have, tried in turn, as multiples of its length."""
 SPANNED: Final = 1e-10

@@ -93,14 +93,14 @@ class SmoothFit:
         kept = values > CURVED * max(float(values[-1]), 1e-300)
         root = np.sqrt(values[kept])[:, None] * vectors[:, kept].T
         pull = -(vectors[:, kept].T @ gradient) / np.sqrt(values[kept])
-        within = -np.linalg.pinv(C) @ (C @ v + c) if len(C) else np.zeros_like(v)
+        within = -np.linalg.pinv(C) @ (C @ v + c)
         Z = null_space(C) if len(C) else np.eye(len(v))
         rows, right = np.vstack([self.A, root]), np.concatenate([self.b - self.A @ v, pull])
         scale = np.maximum(np.linalg.norm(rows @ Z, axis=0), 1e-300)
         y = np.linalg.lstsq(rows @ Z / scale, right - rows @ within, rcond=1e-15)[0] / scale
         step = within + Z @ y
         slope = self.A.T @ (self.A @ (v + step) - self.b) + gradient + H @ step
-        return step, np.linalg.lstsq(C.T, slope, rcond=None)[0] if len(C) else np.zeros(0)
+        return step, np.linalg.lstsq(C.T, slope, rcond=None)[0]
 
     def _share(self, v: Array, step: Array, binding: Binding) -> float:
         """The part of a step up to the first row that it would pass, or while the prior has a value."""

@@ -16,7 +16,7 @@ import numpy as np
 from mindyn.algebra.inertia import consistency_of, mass_com_inertia, pseudo_inertia
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
-from mindyn.feasibility.conic import ConeRows, Program, triangle
+from mindyn.feasibility.conic import DIAGONAL, ConeRows, Program, triangle
 from mindyn.feasibility.physical_space import PhysicalSpace
 from mindyn.notation import LINK_PARAMETERS, PARAMETERS_PER_LINK
 from mindyn.parameters.base import same_mechanism
@@ -235,10 +235,9 @@ def _add_entropic(program: Program, space: PhysicalSpace, i: int, phi: Array, un
     matrix[:, factor] = triangle(corners)
     program.add_rows(ConeRows("semidefinite", matrix, np.zeros(36), 8))
     exponentials, offset = np.zeros((12, program.size)), np.tile([0.0, 1.0, 0.0], 4)
-    diagonal = [0, 2, 5, 9]
     for k in range(4):
         exponentials[3 * k, logs.start + k] = 1.0
-        exponentials[3 * k + 2, factor.start + diagonal[k]] = 1.0
+        exponentials[3 * k + 2, factor.start + DIAGONAL[k]] = 1.0
     program.add_rows(ConeRows("exponential", exponentials, offset))
 
 
