@@ -1,4 +1,4 @@
-"""`mindyn.torch`, `mindyn.jax`, `GpuModel` and `rows_on_gpu` on a GPU: the CPU's numbers, no copies, how fast.
+"""`mindyn.torch`, `mindyn.jax`, `GpuModel` and `rows_of(gpu=True)` on a GPU: the CPU's numbers, no copies, how fast.
 
 `python benchmarks/gpu_bridges.py [--record]` on a machine with mindyn, CuPy and those of PyTorch and JAX that are
 there; what is not there is said.
@@ -18,7 +18,6 @@ import numpy as np
 from sections import Section, arguments, publish, spaced
 
 import mindyn
-from mindyn.regression.device_job import rows_on_gpu
 from mindyn.regression.rows import rows_of
 
 SAMPLES = 1 << 22
@@ -147,7 +146,7 @@ def rows(robot) -> float:
     tau = mindyn.compile_model(robot, drives=True).inverse_dynamics(q, qd, qdd) + rng.normal(0, 0.1, q.shape)
     samples = mindyn.Samples(robot.joint_names, q, qd, qdd, tau, 100.0, np.zeros(len(q), int))
     treatment = mindyn.Treatment()
-    found = mindyn.LeastSquares().fit(rows_on_gpu(robot, samples, treatment))
+    found = mindyn.LeastSquares().fit(mindyn.rows_of(robot, samples, treatment, gpu=True))
     host = mindyn.LeastSquares().fit(rows_of(robot, samples, treatment))
     deviations = np.sqrt(np.diag(host.covariance))
     told = deviations > 0

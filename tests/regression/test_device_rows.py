@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
+import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -13,18 +16,15 @@ from closeness import PUBLISHED_FILE, SAME_ALGEBRA, assert_close
 import mindyn
 from mindyn.errors import InputError, MissingExtraError, RobotError
 from mindyn.kernels.kernel import Kernel
-from mindyn.regression import device
-from mindyn.regression.device_job import (
-    gather_on_gpu,
-    gather_on_host,
-    information_of_factors,
-    rows_of_factors,
-    rows_program,
-    write_device_job,
-)
+from mindyn.logs.filters import lowpass, mirrored_rows, second_order_sections
+from mindyn.regression import device, gathering, rows
+from mindyn.regression.block_gathering import blocks_of
+from mindyn.regression.device_gathering import information_of_factors, stand_in_factors
+from mindyn.regression.device_job import rows_of_factors, write_device_job
+from mindyn.regression.device_rows import rows_program
 from mindyn.regression.friction import Friction
 from mindyn.regression.gathering import gather
-from mindyn.regression.information import solve
+from mindyn.regression.information import combined, solve
 from mindyn.regression.regressor import Regressor, with_estimated_drives
 
 FRICTIONS = (
@@ -32,6 +32,8 @@ FRICTIONS = (
     Friction("tanh", 0.1),
     Friction("tanh", 0.1, ("stribeck", "cubic"), ("joint6",)),
     Friction("sign", 0.0, ("asymmetric",)),
+    Friction("stop", 0.02, ("root",), ("joint2",)),
+    Friction("tanh", 0.1, ("load", "driving"), (), tuple(np.linspace(0.5, 2.0, 58))),
 )
 
 
@@ -49,7 +51,10 @@ def made(friction=FRICTIONS[0], count=3000, seed=0):
 @pytest.mark.parametrize("friction", FRICTIONS)
 def test_the_kernel_has_the_rows_of_the_regressor(friction):
     regressor, samples, parts = made(friction, 40)
-    rows = Kernel(rows_program(regressor))(samples.q, samples.qd, samples.qdd, samples.tau)
+    given = [samples.q, samples.qd, samples.qdd, samples.tau]
+    if friction.direction == "stop":
+        given.append(regressor.directions(samples.q, samples.qd, samples.segments, samples.rate_hz))
+    rows = Kernel(rows_program(regressor))(*given)
     for joint, (row, arrays) in enumerate(zip(rows, parts, strict=True)):
         assert_close(row, np.hstack([*arrays, samples.tau[:, joint : joint + 1]]), SAME_ALGEBRA)
 
@@ -59,11 +64,17 @@ def solutions(information):
     return solve(*information.stacked(weights))
 
 
+def gathered(regressor, samples, chunk=device.CHUNK_ROWS):
+    rows_of, arrays = stand_in_factors().rows_of(regressor), [samples.q, samples.qd, samples.qdd, samples.tau]
+    factors = device.gather_on_device(np, rows_of, arrays, chunk)
+    return information_of_factors(regressor, factors, len(samples))
+
+
 @pytest.mark.parametrize("chunk", [200, 1 << 20])
 def test_the_factors_solve_as_those_of_qr_do(chunk):
     """Rank-deficient blocks among them: joint 1 sees some parameters only together."""
     regressor, samples, _ = made()
-    theirs, ours = gather(regressor, samples), gather_on_host(regressor, samples, chunk)
+    theirs, ours = gather(regressor, samples), gathered(regressor, samples, chunk)
     ranks = [np.linalg.matrix_rank(factor) for factor in theirs.factors]
     assert any(rank < len(factor) for rank, factor in zip(ranks, theirs.factors, strict=True))
     expected, found = solutions(theirs), solutions(ours)
@@ -89,32 +100,108 @@ def test_rows_far_from_all_others_lose_nothing(guarded, monkeypatch):
     strange = replace(samples, qd=qd, qdd=qdd)
     if not guarded:
         monkeypatch.setattr(device, "REACH", np.inf)
-    theirs, ours = gather(regressor, strange), gather_on_host(regressor, strange, 1 << 14)
+    theirs, ours = gather(regressor, strange), gathered(regressor, strange, 1 << 14)
     expected, found = solutions(theirs), solutions(ours)
     near = np.abs(found.beta - expected.beta) <= 1e-9 * np.abs(expected.beta).max()
     assert (found.rank == expected.rank and bool(near.all())) is guarded
 
 
-def test_what_a_gpu_cannot_gather_is_refused():
+def wavy(friction, count=2400, seed=4):
+    """Two stretches of a smooth motion, slow rows masked."""
+    regressor, rng = made(friction, 60)[0], np.random.default_rng(seed)
+    t, w = np.arange(count)[:, None] / 100.0, rng.uniform(2, 9, 6)
+    q, qd, qdd = np.sin(t * w), w * np.cos(t * w), -(w**2) * np.sin(t * w)
+    segments = (np.arange(count) > 900).astype(np.int64)
+    Y = regressor.dense(regressor.parts(q, qd, qdd, regressor.directions(q, qd, segments, 100.0)))
+    tau = Y @ rng.uniform(0.5, 2, regressor.count) + rng.normal(0, 0.1, (count, 6))
+    return regressor, mindyn.Samples(regressor.joint_names, q, qd, qdd, tau, 100.0, segments, np.abs(qd) > 0.3)
+
+
+@pytest.mark.parametrize(("cutoff", "step"), [(None, 1), (None, 3), (6.0, 2), (20.0, 1)])
+@pytest.mark.parametrize("friction", FRICTIONS[-2:], ids=["stop", "load"])
+def test_blocks_are_those_of_the_cpu(friction, cutoff, step, monkeypatch):
+    """Filtered, decimated, in segments, slow rows left out, friction with a memory and with a load."""
+    monkeypatch.setattr(gathering, "FILTERED_ROWS", 300)
+    regressor, samples = wavy(friction)
+    treatment = mindyn.Treatment(filter_hz=cutoff, decimation=step, friction=friction)
+    theirs = blocks_of(regressor, samples, treatment, 5)
+    ours = blocks_of(regressor, samples, treatment, 5, factors_of=stand_in_factors())
+    for one, other in zip(ours, theirs, strict=True):
+        assert one.span == other.span
+        assert one.information.counts == other.information.counts
+        for R, expected in zip(one.information.factors, other.information.factors, strict=True):
+            assert_close(R.T @ R, expected.T @ expected, SAME_ALGEBRA)
+    expected, found = (solutions(combined([one.information for one in blocks])) for blocks in (theirs, ours))
+    assert found.rank == expected.rank
+    assert (np.abs(found.beta - expected.beta) <= 1e-6 * 0.1 * np.sqrt(np.diag(expected.inverse))).all()
+
+
+def test_a_block_without_a_row_is_empty():
+    regressor, samples = wavy(FRICTIONS[0], 240)
+    treatment = mindyn.Treatment(filter_hz=6.0)
+    ours = blocks_of(regressor, samples, treatment, 24, factors_of=stand_in_factors())
+    assert [one.information.counts for one in ours] == [
+        one.information.counts for one in blocks_of(regressor, samples, treatment, 24)
+    ]
+    assert ours[0].information.counts == (0,) * 6
+    assert not np.any([R.any() for R in ours[0].information.factors])
+
+
+RUNNER = """
+#define __device__
+#define __global__
+#define __forceinline__ inline
+struct Index { long long x; };
+static Index threadIdx, blockIdx, blockDim;
+%s
+extern "C" void run(double *rows, const long long *windows, double *room, const double *table, long long width,
+                    long long count, long long extension)
+{
+  blockDim.x = 32;
+  for (blockIdx.x = 0; blockIdx.x * 32 < count * width; ++blockIdx.x)
+    for (threadIdx.x = 0; threadIdx.x < 32; ++threadIdx.x)
+      smooth_f64(rows, windows, room, table, width, count, extension);
+}
+"""
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="no g++ on this machine")
+def test_the_filter_s_cuda_is_the_low_pass(tmp_path):
+    """A C++ compiler builds the kernel, one thread after the other runs it: windows of any length, ends mirrored."""
+    (tmp_path / "smooth.cpp").write_text(RUNNER % device.smoothing_source(2))
+    command = ["g++", "-O1", "-w", "-shared", "-fPIC", "-o", "smooth.so", "smooth.cpp"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    run = ctypes.CDLL(str(tmp_path / "smooth.so")).run
+    table, extension = device.smoothing_table(*second_order_sections(7.0, 100.0)), mirrored_rows(7.0, 100.0)
+    x = np.random.default_rng(2).normal(size=(523, 5)).cumsum(axis=0)
+    ends = np.array([[0, 211], [211, 212], [212, 221], [221, 523]])
+    found, room = x.copy(), np.empty((len(ends), extension, 5))
+    pointers = [ctypes.c_void_p(one.ctypes.data) for one in (found, ends, room, table)]
+    run(*pointers, *map(ctypes.c_longlong, (5, len(ends), extension)))
+    for first, last in ends:
+        assert_close(found[first:last], lowpass(x[first:last], 7.0, 100.0), SAME_ALGEBRA)
+
+
+def test_what_a_gpu_cannot_gather_is_refused(monkeypatch):
     regressor, samples, _ = made(count=60)
-    with pytest.raises(InputError, match="stop operator has a memory"):
-        rows_program(regressor.with_friction(Friction("stop", 0.1)))
     with pytest.raises(RobotError, match="rows on a GPU are of open trees"):
         rows_program(Regressor(mindyn.load_robot("palletiser")))
-    masked = replace(samples, usable=np.arange(360).reshape(60, 6) % 7 > 0)
-    with pytest.raises(InputError, match="not usable for some joints"):
-        gather_on_host(regressor, masked)
     with pytest.raises(InputError, match="factor of joint 'joint1' has shape"):
         information_of_factors(regressor, [np.eye(2)] * 6, 10)
     if subprocess.run([sys.executable, "-c", "import cupy"], capture_output=True).returncode:
         with pytest.raises(MissingExtraError, match="needs CuPy"):
-            gather_on_gpu(regressor, samples)
+            mindyn.rows_of(regressor.robot, samples, gpu=True)
+    monkeypatch.setattr(rows, "gpu_factors", stand_in_factors)
+    with pytest.raises(InputError, match="by a stream, not both"):
+        mindyn.rows_of(regressor.robot, [samples], gpu=True)
+    with ThreadPoolExecutor(1) as threads, pytest.raises(InputError, match="by an executor, not both"):
+        mindyn.rows_of(regressor.robot, samples, gpu=True, executor=threads)
 
 
 def test_factors_come_back_as_rows(tmp_path):
     robot = mindyn.load_robot("puma560")
     regressor, samples, _ = made(count=400)
-    information = gather_on_host(regressor, samples)
+    information = gathered(regressor, samples)
     factors = {f"R{k}": R for k, R in enumerate(information.factors)}
     np.savez(tmp_path / "factors.npz", rows=len(samples), **factors)
     found = mindyn.LeastSquares().fit(rows_of_factors(robot, tmp_path / "factors.npz"))
@@ -123,8 +210,10 @@ def test_factors_come_back_as_rows(tmp_path):
     np.savez(tmp_path / "other.npz", rows=3, R0=np.eye(3))
     with pytest.raises(InputError, match="holds no factors of a device job"):
         rows_of_factors(robot, tmp_path / "other.npz")
-    with pytest.raises(InputError, match="not made on a GPU"):
+    with pytest.raises(InputError, match="no part of a device job"):
         write_device_job(robot, tmp_path / "job", mindyn.Treatment(decimation=2))
+    with pytest.raises(InputError, match="stop operator has a memory"):
+        write_device_job(robot, tmp_path / "job", mindyn.Treatment(friction=Friction("stop", 0.1)))
 
 
 def test_the_job_needs_numpy_alone_until_it_runs(tmp_path):

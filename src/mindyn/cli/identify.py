@@ -31,6 +31,7 @@ from mindyn.feasibility.physically_consistent import PhysicallyConsistent
 from mindyn.files import folder_for, replacing, write_whole
 from mindyn.identification.identify import identify as identify_logs
 from mindyn.identification.methods import METHODS
+from mindyn.kernels.gpu import require_cuda_device
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.log import Log, source_of
 from mindyn.logs.mounting import mounted_as_logged
@@ -79,6 +80,9 @@ def identify(
     stream: Annotated[
         bool, typer.Option("--stream", help="Read the training logs block by block: for logs larger than memory.")
     ] = False,
+    gpu: Annotated[
+        bool, typer.Option("--gpu", help="Turn rows into equations on a GPU, through CuPy: the same estimate.")
+    ] = False,
     report: Annotated[bool, typer.Option("--report/--no-report", help="Write report.html into the folder.")] = True,
     consistent: Annotated[bool, typer.Option("--consistent", help="Only values that a physical arm can have.")] = False,
     method: Annotated[
@@ -110,6 +114,9 @@ def identify(
         _require_apart(f"--method {method}", {"--consistent": consistent, "--stream": stream})
     if hold_out:
         _require_apart("--hold-out", {"--validate": bool(held_out), "--stream": stream})
+    if gpu:
+        _require_apart("--gpu", {"--stream": stream})
+        require_cuda_device()  # before any log is read
     places, apart = given_places(logs), given_places(held_out or ())
     resolved = [one.resolve() if isinstance(one, Path) else one for one in places]
     if twice := [str(path) for k, path in enumerate(places) if resolved[k] in resolved[:k]]:
@@ -131,7 +138,7 @@ def identify(
         estimator = PhysicallyConsistent(prior=believed, covariance="correlated", left_out=left_out)
     with nullcontext() if out is None else folder_for(out):
         with spoken_progress("identifying", STEPS, verbose=verbose) as talk:
-            found = identify_logs(arm, training, estimator, Treatment.automatic(settings), progress=talk)
+            found = identify_logs(arm, training, estimator, Treatment.automatic(settings), gpu=gpu, progress=talk)
         verdict, feasibility = validate(found, others) if others else None, check_feasible(found)
         inputs = [
             *places,

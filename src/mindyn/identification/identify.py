@@ -24,7 +24,7 @@ from mindyn.identification.stated_inertials import suspicions
 from mindyn.identification.systematic_errors import with_systematic_errors
 from mindyn.logs.pipeline import condition
 from mindyn.notes import Note
-from mindyn.regression.rows import Logs, Rows, rows_of
+from mindyn.regression.rows import Logs, Rows, factors_on_gpu, rows_of
 from mindyn.regression.treatment import Treatment
 from mindyn.robots.robot import Robot
 
@@ -42,6 +42,7 @@ def identify(
     treatment: Treatment | None = None,
     *,
     executor: Executor | None = None,
+    gpu: bool = False,
     progress: Progress | None = None,
 ) -> Estimate:
     """The parameters that explain the logs' torque best; what is given is not chosen.
@@ -53,20 +54,24 @@ def identify(
     executor   any `concurrent.futures.Executor`: its workers turn one log each into R factors, the same bits on any
                number of workers; settings are chosen here, once. Of `scan_log` no row travels. Only estimators that
                need R factors alone; a "correlated" covariance, where it was not asked for, becomes "white"
+    gpu        rows become R factors on a GPU, through CuPy: the CPU's estimate to rounding. Of logs in memory,
+               of robots without loops; settings, intervals and doubts are found on the CPU
     progress   called with a line now and then
     """
+    if gpu:
+        factors_on_gpu(robot, logs, executor)  # refuses what it cannot do before anything is chosen
     say = progress or (lambda line: None)  # noqa: ARG005
     choice = choose(robot, logs, estimator, treatment, progress=progress)
     if executor is not None:
         choice = replace(choice, estimator=of_factors(choice.estimator, asked=estimator is not None))
-    rows = rows_of(robot, logs, choice.treatment, executor=executor)
+    rows = rows_of(robot, logs, choice.treatment, executor=executor, gpu=gpu)
     say("fitting all training rows")
-    found, rows = _with_settled_load(robot, logs, choice.estimator, rows, executor)
+    found, rows = _with_settled_load(robot, logs, choice.estimator, rows, executor, gpu=gpu)
     return judged(robot, found, rows, choice, logs)
 
 
 def _with_settled_load(
-    robot: Robot, logs: Logs, estimator: Estimator, rows: Rows, executor: Executor | None
+    robot: Robot, logs: Logs, estimator: Estimator, rows: Rows, executor: Executor | None, *, gpu: bool
 ) -> tuple[Estimate, Rows]:
     """The fit, repeated with its own values as the reference of load-dependent friction until the load settles.
 
@@ -78,7 +83,7 @@ def _with_settled_load(
         own = found.with_own_load()
         if _load_change(rows, found) < SETTLED:
             return own, rows
-        rows = rows_of(robot, logs, own.treatment, executor=executor)
+        rows = rows_of(robot, logs, own.treatment, executor=executor, gpu=gpu)
         found = estimator.fit(rows)
     return found.with_own_load(), rows
 

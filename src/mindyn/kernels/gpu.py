@@ -24,6 +24,18 @@ def import_cupy() -> Any:
     return cupy
 
 
+def require_cuda_device() -> Any:
+    """CuPy with a device that it can compute on; an error that says which of them is missing."""
+    cupy = import_cupy()
+    try:
+        found = cupy.cuda.runtime.getDeviceCount()
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        raise MissingExtraError(f"CuPy finds no CUDA device: {error}", hint="look at nvidia-smi") from error
+    if not found:
+        raise MissingExtraError("CuPy finds no CUDA device", hint="look at nvidia-smi")
+    return cupy
+
+
 class GpuModel:
     """The equations of a model on a GPU: `gpu("inverse_dynamics", q, qd, qdd)` on arrays (..., n) of the device.
 

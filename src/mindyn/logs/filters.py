@@ -22,18 +22,23 @@ FORGOTTEN: Final = 1e-13
 def lowpass(x: Array, cutoff_hz: float | None, rate_hz: float, order: int = 4, out: Array | None = None) -> Array:
     """The rows of x (N, ...) without what varies faster than the cut-off; no delay.
 
-    The ends are continued by ceil(fs/fc) rows, mirrored through the end point. None: x as it is.
+    The ends are continued by `mirrored_rows`, mirrored through the end point. None: x as it is.
 
     out  where the rows are written, which may be x itself; None: a new array. With a cut-off alone
     """
     if cutoff_hz is None or len(x) < 2:
         return x
     _require_below_nyquist(cutoff_hz, rate_hz)
-    extension = min(len(x) - 1, ceil(rate_hz / cutoff_hz))
+    extension = min(len(x) - 1, mirrored_rows(cutoff_hz, rate_hz))
     rows = _as_rows(np.asarray(x, dtype=np.float64))
     smooth = np.empty(rows.shape) if out is None else out
-    _forward_and_back(_sections(order, cutoff_hz, rate_hz), rows, smooth, extension)
+    _forward_and_back(second_order_sections(cutoff_hz, rate_hz, order), rows, smooth, extension)
     return smooth if out is not None else smooth.reshape(np.shape(x))
+
+
+def mirrored_rows(cutoff_hz: float, rate_hz: float) -> int:
+    """Rows by which the ends of a stretch are continued: a period of the cut-off."""
+    return ceil(rate_hz / cutoff_hz)
 
 
 def _as_rows(x: Array) -> Array:
@@ -55,7 +60,7 @@ def _forward_and_back(design: tuple[Array, Array], x: Array, y: Array, extension
 
 
 @lru_cache
-def _sections(order: int, cutoff_hz: float, rate_hz: float) -> tuple[Array, Array]:
+def second_order_sections(cutoff_hz: float, rate_hz: float, order: int = 4) -> tuple[Array, Array]:
     """Second-order sections, and the states in which they rest at an input of one."""
     # Kept: the choice of settings filters the same short stretches thousands of times, and a design takes 1 ms.
     sections = np.asarray(butter(order, cutoff_hz, fs=rate_hz, output="sos"))
@@ -76,7 +81,7 @@ def settling_rows(cutoff_hz: float | None, rate_hz: float, order: int = 4) -> in
     slowest = float(np.abs(poles).max())
     # Forward and backward passes convolve two decays: n r^n decays as fast as r^n but for the factor n.
     single = log(FORGOTTEN) / log(slowest)
-    return ceil(1.3 * single) + ceil(rate_hz / cutoff_hz)
+    return ceil(1.3 * single) + mirrored_rows(cutoff_hz, rate_hz)
 
 
 def _require_below_nyquist(cutoff_hz: float, rate_hz: float) -> None:

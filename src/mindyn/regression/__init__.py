@@ -7,21 +7,20 @@ from typing import TYPE_CHECKING
 from mindyn.lazy_names import named_lazily
 
 if TYPE_CHECKING:
-    from mindyn.regression.device_job import rows_of_factors, rows_on_gpu, write_device_job
+    from mindyn.regression.device_job import rows_of_factors, write_device_job
     from mindyn.regression.regressor import with_estimated_drives
     from mindyn.regression.rows import Rows
 
 _HOMES = {
     "rows": ("Rows",),
     "regressor": ("with_estimated_drives",),
-    "device_job": ("rows_on_gpu", "write_device_job", "rows_of_factors"),
+    "device_job": ("write_device_job", "rows_of_factors"),
 }
 """Where the names are defined that a user's code may import from this package."""
 
 __all__ = [  # noqa: RUF022 - in the order of the work
     "Rows",
     "with_estimated_drives",
-    "rows_on_gpu",
     "write_device_job",
     "rows_of_factors",
 ]

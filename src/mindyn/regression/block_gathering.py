@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
@@ -65,19 +65,34 @@ def block_counts(rows: Sequence[int]) -> list[int]:
     return [max(1, round(BLOCKS * one / max(1, sum(rows)))) for one in rows]
 
 
+def host_factors(
+    regressor: Regressor, samples: Samples, treatment: Treatment, spans: Sequence[tuple[int, int]]
+) -> list[Information]:
+    """R factors of consecutive parts of the samples: for each the number of its first and of the one after its last."""
+    labels = np.repeat(np.arange(len(spans)), [stop - start for start, stop in spans])
+    return _factors(regressor, Stretch(samples, range(len(samples))), treatment, labels, len(spans))
+
+
+FactorsOf = Callable[[Regressor, Samples, Treatment, Sequence[tuple[int, int]]], list[Information]]
+"""What computes R factors of consecutive parts: `host_factors`, or a device."""
+
+
 def blocks_of(
-    regressor: Regressor, samples: Samples, treatment: Treatment, count: int = BLOCKS, log: int = 0
+    regressor: Regressor,
+    samples: Samples,
+    treatment: Treatment,
+    count: int = BLOCKS,
+    log: int = 0,
+    factors_of: FactorsOf = host_factors,
 ) -> list[Block]:
     """Equal parts of the samples of one log, which has the number `log`; none where there are no samples."""
     require_joints(regressor, samples)
     if not (rows := len(samples)):
         return []
-    labels = np.arange(rows, dtype=np.int64) * count // rows
-    spans = pairwise([-(-rows * k // count) for k in range(count + 1)])
-    factors = _factors(regressor, Stretch(samples, range(rows)), treatment, labels, count)
+    spans = list(pairwise([-(-rows * k // count) for k in range(count + 1)]))
     return [
         Block(log, span, None, information, _reach(samples, slice(*span)))
-        for span, information in zip(spans, factors, strict=True)
+        for span, information in zip(spans, factors_of(regressor, samples, treatment, spans), strict=True)
     ]
 
 

@@ -6,7 +6,7 @@ that a GPU machine runs by itself (`python device.py FOLDER SAMPLES.npz FACTORS.
 For joint i the rows are A = [Y_i | tau_i] (N, k). A^T A squares the condition number, and some columns depend on each
 other in every row, so that no Cholesky factor exists. Therefore rows spread over all samples are factored first,
 T = V diag(1 / max(s, FLOOR s_1)) of their singular values: the columns of A T are near orthonormal or vanish, and
-G = T^T A^T A T loses nothing that a QR of A would keep. R is the triangle of sqrt(L) U^T T^-1, G = U L U^T. Blocks with
+G = T^T A^T A T loses nothing that a QR of A would keep. R is the triangle of sqrt(L) U^T T^-1, G = U L U^T. Chunks with
 rows far outside of what was spread over (diagonal of G beyond REACH) are factored by a QR of their own.
 """
 
@@ -15,8 +15,10 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from math import ceil
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -24,10 +26,12 @@ CHUNK_ROWS: Final = 1 << 20
 """Rows on the device at once: of a 6-joint arm 0.2 GB of samples and 1.5 GB of columns, twice."""
 SPREAD_ROWS: Final = 1 << 15
 """Rows that the columns are scaled by."""
+SPREAD_WINDOWS: Final = 8
+"""Windows whose filtered rows the columns are scaled by."""
 FLOOR: Final = 1e-10
 """Singular values below this part of the largest count as this part: directions that no row shows."""
 REACH: Final = 1e6
-"""Of the mean square of scaled columns: beyond it a block is far from the rows that it was scaled by."""
+"""Of the mean square of scaled columns: beyond it a chunk is far from the rows that it was scaled by."""
 SLICES: Final = 256
 """Parts of a chunk whose Gram matrices are formed side by side."""
 THREADS: Final = 128
@@ -35,45 +39,145 @@ THREADS: Final = 128
 
 Arrays = Sequence[Any]
 RowsOf = Callable[..., list[Any]]
-"""(q, qd, qdd, tau) on the device -> for each joint its rows [Y_i | tau_i] (N, k_i), contiguous."""
+"""(q, qd, qdd, tau, ...) on the device -> for each joint its rows [Y_i | tau_i] (N, k_i), contiguous."""
+Smooth = Callable[[list[Any], Any], None]
+"""Low-passes the rows (N, k_i) of every joint in place, each of the windows [first, last) of an array (W, 2) by itself.
+"""
 
 
-def gather_on_device(xp: Any, rows_of: RowsOf, samples: Arrays, chunk_rows: int = CHUNK_ROWS) -> list[Any]:
+class Window(NamedTuple):
+    """Samples `first` to `last` - 1, filtered by themselves, and which of their rows are kept."""
+
+    first: int
+    last: int
+    kept: range
+
+
+def gather_on_device(
+    xp: Any,
+    rows_of: RowsOf,
+    samples: Arrays,
+    chunk_rows: int = CHUNK_ROWS,
+    *,
+    windows: Sequence[Window] | None = None,
+    smooth: Smooth | None = None,
+    usable: Any = None,
+    spread_rows: int = SPREAD_ROWS,
+) -> list[Any]:
     """For each joint the R factor (k_i, k_i) of all rows, as NumPy arrays.
 
     xp       CuPy; NumPy computes the same on the host
-    samples  q, qd, qdd, tau, each (N, n): of the host (pinned memory moves at the speed of the bus) or of the device
+    samples  q, qd, qdd, tau, and whatever else `rows_of` takes, each (N, .): of the host (pinned memory moves at the
+             speed of the bus) or of the device
+    windows  in the order of the samples, with a row kept in each; None: all rows
+    smooth   filters the rows of a window; None: they are as they are
+    usable   (N, n) booleans: the other rows of a joint are left out
     """
     count = len(samples[0])
-    scalings = _scalings(xp, rows_of, samples)
+    if windows is None:
+        ends = [(start, min(start + chunk_rows, count)) for start in range(0, count, chunk_rows)]
+        windows = [Window(start, stop, range(start, stop)) for start, stop in ends]
+    job = _Job(xp, rows_of, smooth, [*samples, *([] if usable is None else [usable])], usable is not None)
+    scalings = [_scaling(A) for A in job.spread(windows, spread_rows)]
     forward = [xp.asarray(T) for T, _ in scalings]
-    grams: list[list[Any]] = []
-    places = [(start, min(start + chunk_rows, count)) for start in range(0, count, chunk_rows)]
-    for chunk in _moved(xp, samples, places):
-        grams.append([_gram(xp, A, T) for A, T in zip(rows_of(*chunk), forward, strict=True)])
-    host = [[_numpy(one) for one in joint] for joint in zip(*grams, strict=True)]
-    return [
-        _factor(xp, rows_of, samples, joint, host[joint], scaling, places) for joint, scaling in enumerate(scalings)
+    chunks = list(_chunks(windows, chunk_rows))
+    grams = [
+        [_gram(xp, A, T) for A, T in zip(job.rows(chunk, arrays), forward, strict=True)]
+        for chunk, arrays in zip(chunks, job.moved([_span(chunk) for chunk in chunks]), strict=True)
     ]
+    host = [[_numpy(one) for one in joint] for joint in zip(*grams, strict=True)]
+    return [_factor(job, joint, host[joint], scaling, chunks) for joint, scaling in enumerate(scalings)]
 
 
-def _scalings(xp: Any, rows_of: RowsOf, samples: Arrays) -> list[tuple[Any, Any]]:
-    """T (k, k) and its inverse for each joint, from rows spread over all samples."""
-    count = len(samples[0])
-    taken = np.unique(np.linspace(0, count - 1, min(count, SPREAD_ROWS)).astype(np.int64))
-    spread = rows_of(*(xp.asarray(np.ascontiguousarray(_numpy(one[_as(one, xp, taken)]))) for one in samples))
-    found = []
-    for A in spread:
-        R: Any = np.linalg.qr(_numpy(A), mode="r")
-        shown = np.flatnonzero(np.abs(R).max(axis=0) > 0)
-        T, back = np.eye(R.shape[1]), np.eye(R.shape[1])
-        if len(shown):
-            _, s, Vt = np.linalg.svd(R[:, shown], full_matrices=True)
-            s = np.concatenate([s, np.zeros(len(Vt) - len(s))])[: len(Vt)]
-            s = np.maximum(s, FLOOR * s[0]) / np.sqrt(len(taken))
-            T[np.ix_(shown, shown)], back[np.ix_(shown, shown)] = Vt.T / s, s[:, None] * Vt
-        found.append((T, back))
-    return found
+def _chunks(windows: Sequence[Window], chunk_rows: int) -> Iterator[list[Window]]:
+    """Windows that are on the device together."""
+    chunk: list[Window] = []
+    for window in windows:
+        if chunk and window.last - chunk[0].first > chunk_rows:
+            yield chunk
+            chunk = []
+        chunk.append(window)
+    if chunk:
+        yield chunk
+
+
+def _span(chunk: Sequence[Window]) -> tuple[int, int]:
+    return chunk[0].first, max(window.last for window in chunk)
+
+
+class _Job:
+    """What turns windows of samples into rows on the device; where `masked`, the last array says which are usable."""
+
+    def __init__(self, xp: Any, rows_of: RowsOf, smooth: Smooth | None, arrays: Arrays, masked: bool) -> None:
+        self.xp, self._rows_of, self._smooth, self._arrays, self._masked = xp, rows_of, smooth, arrays, masked
+
+    def rows(self, chunk: Sequence[Window], arrays: Arrays) -> list[Any]:
+        """The rows that are kept of a chunk, whose arrays begin with its first sample."""
+        start = chunk[0].first
+        if self._smooth is None:
+            return self._made([self._taken(one, [window.kept for window in chunk], start) for one in arrays])
+        whole = [range(window.first, window.last) for window in chunk]
+        found = self._unmasked([self._taken(one, whole, start) for one in arrays])
+        ends = np.cumsum([0, *map(len, whole)])
+        self._smooth(found, np.stack([ends[:-1], ends[1:]], axis=1).astype(np.int64))
+        shifts = [int(end) - window.first for end, window in zip(ends[:-1], chunk, strict=True)]
+        kept = [range(w.kept.start + by, w.kept.stop + by, w.kept.step) for w, by in zip(chunk, shifts, strict=True)]
+        found = [self._taken(A, kept, 0) for A in found]
+        mask = self._taken(arrays[-1], [window.kept for window in chunk], start) if self._masked else None
+        return self._with_mask(found, mask)
+
+    def spread(self, windows: Sequence[Window], count: int) -> list[Any]:
+        """At most about `count` rows of every joint that stand for all of them."""
+        if self._smooth is None:
+            ends = np.cumsum([0, *(len(window.kept) for window in windows)])
+            places = np.unique(np.linspace(0, ends[-1] - 1, min(int(ends[-1]), count)).astype(np.int64))
+            owners = np.searchsorted(ends, places, side="right") - 1
+            first, step = (np.array([getattr(window.kept, name) for window in windows]) for name in ("start", "step"))
+            numbers = first[owners] + (places - ends[owners]) * step[owners]
+            chosen = [one[numbers if isinstance(one, np.ndarray) else self.xp.asarray(numbers)] for one in self._arrays]
+            return [_numpy(A) for A in self._made([self.xp.asarray(np.ascontiguousarray(_numpy(x))) for x in chosen])]
+        taken = np.unique(np.linspace(0, len(windows) - 1, min(len(windows), SPREAD_WINDOWS)).astype(int))
+        found = []
+        for window in (windows[k] for k in taken):
+            A = self.rows([window], next(self.moved([window[:2]])))
+            every = ceil(len(A[0]) * len(taken) / count)
+            found.append([_numpy(one[::every]) for one in A])
+        return [np.concatenate(parts) for parts in zip(*found, strict=True)]
+
+    def moved(self, places: Sequence[tuple[int, int]]) -> Iterator[list[Any]]:
+        """Samples of these places on the device."""
+        return _moved(self.xp, self._arrays, places)
+
+    def _made(self, arrays: Arrays) -> list[Any]:
+        return self._with_mask(self._unmasked(arrays), arrays[-1] if self._masked else None)
+
+    def _unmasked(self, arrays: Arrays) -> list[Any]:
+        return self._rows_of(*(arrays[:-1] if self._masked else arrays))
+
+    def _with_mask(self, rows: list[Any], mask: Any) -> list[Any]:
+        return rows if mask is None else [A * mask[:, k : k + 1] for k, A in enumerate(rows)]
+
+    def _taken(self, array: Any, numbers: Sequence[range], start: int) -> Any:
+        """Rows of an array that begins with row `start`, without a copy where they follow each other."""
+        together = all(one.step == 1 for one in numbers)
+        together &= all(a.stop == b.start for a, b in pairwise(numbers))
+        if together:
+            return array[numbers[0].start - start : numbers[-1].stop - start]
+        wanted = np.concatenate([np.arange(one.start, one.stop, one.step) for one in numbers]) - start
+        return array[self.xp.asarray(wanted)]
+
+
+def _scaling(A: Any) -> tuple[Any, Any]:
+    """T (k, k) and its inverse, from rows spread over all samples."""
+    R: Any = np.linalg.qr(A, mode="r")
+    shown = np.flatnonzero(np.abs(R).max(axis=0, initial=0.0) > 0)
+    T, back = np.eye(A.shape[1]), np.eye(A.shape[1])
+    if len(shown):
+        _, s, Vt = np.linalg.svd(R[:, shown], full_matrices=True)
+        s = np.concatenate([s, np.zeros(len(Vt) - len(s))])[: len(Vt)]
+        s = np.maximum(s, FLOOR * s[0]) / np.sqrt(len(A))
+        T[np.ix_(shown, shown)], back[np.ix_(shown, shown)] = Vt.T / s, s[:, None] * Vt
+    return T, back
 
 
 def _moved(xp: Any, samples: Arrays, places: Sequence[tuple[int, int]]) -> Iterator[list[Any]]:
@@ -86,6 +190,7 @@ def _moved(xp: Any, samples: Arrays, places: Sequence[tuple[int, int]]) -> Itera
     buffers = [[xp.empty((rows, one.shape[1]), one.dtype) for one in samples] for _ in range(2)]
     mover, worker = xp.cuda.Stream(non_blocking=True), xp.cuda.get_current_stream()
     arrived, freed = [xp.cuda.Event(disable_timing=True) for _ in range(2)], [None, None]
+    mover.wait_event(worker.record())  # the buffers' memory may have been another's until now
 
     def move(k: int) -> None:
         start, stop = places[k]
@@ -139,23 +244,18 @@ def _gram(xp: Any, A: Any, T: Any) -> Any:
 
 
 def _factor(
-    xp: Any,
-    rows_of: RowsOf,
-    samples: Arrays,
-    joint: int,
-    grams: Sequence[Any],
-    scaling: tuple[Any, Any],
-    places: Sequence[tuple[int, int]],
+    job: _Job, joint: int, grams: Sequence[Any], scaling: tuple[Any, Any], chunks: Sequence[Sequence[Window]]
 ) -> Any:
     """R of all chunks; of those far from what was scaled by, by a QR of their own rows."""
     _, back = scaling
     total, own = np.zeros_like(grams[0]), []
-    for G, (start, stop) in zip(grams, places, strict=True):
-        if np.isfinite(G).all() and np.diag(G).max(initial=0.0) <= REACH * (stop - start):
+    for G, chunk in zip(grams, chunks, strict=True):
+        count = sum(len(window.kept) for window in chunk)
+        if np.isfinite(G).all() and np.diag(G).max(initial=0.0) <= REACH * count:
             total += G
         else:
-            A = rows_of(*(xp.asarray(one[start:stop]) for one in samples))[joint]
-            own.append(_numpy(xp.linalg.qr(A, mode="r")))
+            A = job.rows(chunk, next(job.moved([_span(chunk)])))[joint]
+            own.append(_numpy(job.xp.linalg.qr(A, mode="r")))
     L, U = np.linalg.eigh((total + total.T) / 2)
     scaled = np.sqrt(np.maximum(L, 0.0))[:, None] * U.T
     stacked = np.vstack([scaled @ back, *own])
@@ -171,10 +271,6 @@ def _numpy(array: Any) -> Any:
     return array.get() if hasattr(array, "get") else np.asarray(array)
 
 
-def _as(array: Any, xp: Any, taken: Any) -> Any:
-    return taken if isinstance(array, np.ndarray) else xp.asarray(taken)
-
-
 def kernel_rows(cupy: Any, source: str, widths: Sequence[int]) -> RowsOf:
     """The rows by the CUDA kernel `rows_f64` of the source, one output for each joint."""
     kernel = cupy.RawModule(code=source).get_function("rows_f64")
@@ -186,6 +282,96 @@ def kernel_rows(cupy: Any, source: str, widths: Sequence[int]) -> RowsOf:
         return outputs
 
     return rows_of
+
+
+_SMOOTH: Final = """
+/* A Butterworth filter forward and backward, in place; one thread takes a column down a window and up again. */
+const int SECTIONS = %(sections)d, AHEAD = 8;
+struct Sections {
+  double b0[SECTIONS], b1[SECTIONS], b2[SECTIONS], a1[SECTIONS], a2[SECTIONS], s0[SECTIONS], s1[SECTIONS];
+  double z0[SECTIONS], z1[SECTIONS];
+  __device__ __forceinline__ void rest(double x)
+  {
+    for (int k = 0; k < SECTIONS; ++k) { z0[k] = s0[k] * x; z1[k] = s1[k] * x; }
+  }
+  __device__ __forceinline__ double operator()(double x)
+  {
+    for (int k = 0; k < SECTIONS; ++k) {
+      const double y = b0[k] * x + z0[k];
+      z0[k] = b1[k] * x - a1[k] * y + z1[k];
+      z1[k] = b2[k] * x - a2[k] * y;
+      x = y;
+    }
+    return x;
+  }
+};
+/* `count` numbers `step` apart; several are read before the first is needed. */
+__device__ __forceinline__ void along(Sections &filter, double *at, long long count, long long step)
+{
+  long long n = 0;
+  for (; n + AHEAD <= count; n += AHEAD, at += AHEAD * step) {
+    double x[AHEAD];
+#pragma unroll
+    for (int k = 0; k < AHEAD; ++k) x[k] = at[k * step];
+#pragma unroll
+    for (int k = 0; k < AHEAD; ++k) at[k * step] = filter(x[k]);
+  }
+  for (; n < count; ++n, at += step) *at = filter(*at);
+}
+extern "C" __global__ void smooth_f64(double *rows, const long long *windows, double *room, const double *table,
+                                      long long width, long long count, long long extension)
+{
+  const long long number = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+  if (number >= count * width) return;
+  const long long window = number / width, column = number %% width;
+  const long long length = windows[2 * window + 1] - windows[2 * window];
+  if (length < 2) return;
+  const long long beyond = extension < length - 1 ? extension : length - 1;
+  double *x = rows + windows[2 * window] * width + column, *last = x + (length - 1) * width;
+  double *after = room + window * extension * width + column;
+  Sections filter;
+  for (int k = 0; k < SECTIONS; ++k) {
+    const double *own = table + 7 * k;
+    filter.b0[k] = own[0]; filter.b1[k] = own[1]; filter.b2[k] = own[2];
+    filter.a1[k] = own[3]; filter.a2[k] = own[4];
+    filter.s0[k] = own[5]; filter.s1[k] = own[6];
+  }
+  for (long long k = 0; k < beyond; ++k) after[k * width] = 2 * *last - *(last - (k + 1) * width);
+  const double first = *x;
+  filter.rest(2 * first - x[beyond * width]);
+  for (long long k = beyond; k > 0; --k) filter(2 * first - x[k * width]);
+  along(filter, x, length, width);
+  along(filter, after, beyond, width);
+  filter.rest(after[(beyond - 1) * width]);
+  along(filter, after + (beyond - 1) * width, beyond, -width);
+  along(filter, last, length, -width);
+}
+"""
+
+
+def smoothing_source(sections: int) -> str:
+    """CUDA with the kernel smooth_f64, for filters of so many second-order sections."""
+    return _SMOOTH % {"sections": sections}
+
+
+def smoothing_table(sections: Any, settled: Any) -> Any:
+    """(s, 7) numbers of sections for the kernel: b0 b1 b2 a1 a2, and the states (s, 2) that rest at an input of 1."""
+    return np.ascontiguousarray(np.hstack([np.asarray(sections)[:, [0, 1, 2, 4, 5]], settled]), dtype=np.float64)
+
+
+def kernel_smooth(cupy: Any, table: Any, extension: int) -> Smooth:
+    """The zero-phase filter of a table by the CUDA kernel, the ends mirrored over `extension` rows."""
+    kernel = cupy.RawModule(code=smoothing_source(len(table))).get_function("smooth_f64")
+    there = cupy.asarray(table)
+
+    def smooth(rows: list[Any], windows: Any) -> None:
+        ends, count = cupy.asarray(windows), len(windows)
+        for A in rows:
+            width = A.shape[1]
+            room, grid = cupy.empty((count, extension, width)), (count * width + THREADS - 1) // THREADS
+            kernel((grid,), (THREADS,), (A, ends, room, there, *map(np.int64, (width, count, extension))))
+
+    return smooth
 
 
 def run_job(folder: Path, samples: Arrays, chunk_rows: int = CHUNK_ROWS) -> list[Any]:

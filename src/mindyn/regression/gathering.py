@@ -16,6 +16,7 @@ from mindyn.errors import InputError, listed
 from mindyn.logs.filters import edge_s, lowpass, settling_rows
 from mindyn.logs.pipeline import SampleStream, joined_samples
 from mindyn.logs.samples import Samples
+from mindyn.regression.device import Window
 from mindyn.regression.information import Information
 from mindyn.regression.regressor import Parts, Regressor
 from mindyn.regression.triangles import Triangle
@@ -163,21 +164,46 @@ def _filtered_blocks(
     cutoff_hz: float,
     decimation: int,
 ) -> Iterator[tuple[Parts, NDArray[np.intp]]]:
-    samples, meant = stretch.samples, stretch.inner
-    reach = settling_rows(cutoff_hz, samples.rate_hz)
-    size = max(FILTERED_ROWS, 2 * reach)
-    edge = _edge_rows(cutoff_hz, samples.rate_hz)
-    begin, end = max(segment[0] + edge, meant.start), min(segment[1] - edge, meant.stop)
-    room = np.empty((min(segment[1] - segment[0], size + 2 * reach), *regressor.kernel.output_shapes[0]))
-    for start in range(begin, end, size):
-        first, last = max(segment[0], start - reach), min(segment[1], start + size + reach)
+    samples = stretch.samples
+    longest = min(segment[1] - segment[0], sum(_filtered_at_once(cutoff_hz, samples.rate_hz)))
+    room = np.empty((longest, *regressor.kernel.output_shapes[0]))
+    for first, last, kept in _filtered_windows(stretch, segment, cutoff_hz, decimation):
         smooth = _smooth_parts(regressor, samples, directions, slice(first, last), cutoff_hz, room[: last - first])
-        after = (-_since_start(stretch, segment[0], start)) % decimation
-        kept = range(start + after, min(start + size, end), decimation)
         for at in range(0, len(kept), BLOCK_ROWS):
             rows = kept[at : at + BLOCK_ROWS]
             taken = slice(rows.start - first, rows.stop - first, decimation)
             yield [[array[taken] for array in arrays] for arrays in smooth], np.arange(*taken.indices(last)) + first
+
+
+def windows(stretch: Stretch, cutoff_hz: float | None, decimation: int) -> Iterator[Window]:
+    """The rows that `blocks` takes, as windows that are filtered each by itself; none without a row."""
+    if cutoff_hz is None:
+        size = FILTERED_ROWS * decimation
+        for first, last in _runs(stretch, decimation):
+            for start in range(first, last, size):
+                stop = min(start + size, last)
+                yield Window(start, stop, range(start, stop, decimation))
+        return
+    for segment in segment_ends(stretch.samples.segments):
+        yield from (one for one in _filtered_windows(stretch, segment, cutoff_hz, decimation) if len(one.kept))
+
+
+def _filtered_at_once(cutoff_hz: float, rate_hz: float) -> tuple[int, int]:
+    """Rows of a window, and of its two overlaps with others together."""
+    reach = settling_rows(cutoff_hz, rate_hz)
+    return max(FILTERED_ROWS, 2 * reach), 2 * reach
+
+
+def _filtered_windows(
+    stretch: Stretch, segment: tuple[int, int], cutoff_hz: float, decimation: int
+) -> Iterator[Window]:
+    size, overlap = _filtered_at_once(cutoff_hz, stretch.samples.rate_hz)
+    edge = _edge_rows(cutoff_hz, stretch.samples.rate_hz)
+    begin, end = max(segment[0] + edge, stretch.inner.start), min(segment[1] - edge, stretch.inner.stop)
+    for start in range(begin, end, size):
+        first, last = max(segment[0], start - overlap // 2), min(segment[1], start + size + overlap // 2)
+        after = (-_since_start(stretch, segment[0], start)) % decimation
+        yield Window(first, last, range(start + after, min(start + size, end), decimation))
 
 
 def _smooth_parts(

@@ -269,7 +269,7 @@ class Regressor:
         return ""
 
     def _load_weights(self) -> tuple[list[Array], Array]:
-        """For each joint the weights of its columns that make its load; and L (n, drives), loads of drives load @ L."""
+        """See `load_weights`."""
         if obstacle := self.load_obstacle():
             raise InputError(f"friction cannot depend on the load: {obstacle}", hint="leave out those shapes")
         reference = np.asarray(self.friction.reference, dtype=np.float64)
@@ -282,6 +282,14 @@ class Regressor:
         weights = np.where(self.rigid[: self.base.count], reference, 0.0)
         own = [weights[columns[columns < self.base.count]] for columns in self.columns]
         return own, load_shares(self.robot)
+
+    @property
+    def load_weights(self) -> tuple[list[Array], Array] | None:
+        """For each joint the weights of its columns that make its load; and L (n, drives), loads of drives load @ L.
+
+        None where no friction depends on the load.
+        """
+        return self._loads
 
     def _load(self, compact: Array, q: Array, qd: Array, qdd: Array) -> Array:
         """(N, drives) load of every drive, joint side."""

@@ -30,11 +30,15 @@ from mindyn.parameters.base import BaseParameters
 from mindyn.regression.block_gathering import (
     BLOCKS,
     Block,
+    FactorsOf,
     block_counts,
     blocks_by_label,
     blocks_of,
     blocks_of_stream,
+    host_factors,
 )
+from mindyn.regression.device_gathering import gpu_factors
+from mindyn.regression.device_rows import require_open_tree
 from mindyn.regression.gathering import require_enough, require_joints
 from mindyn.regression.information import Information, combined
 from mindyn.regression.log_gathering import GatheredLog, gathered_log, sources_of
@@ -68,12 +72,14 @@ class Rows:
         blocks: tuple[Block, ...] | None = None,
         notes: Sequence[Note] = (),
         quantity: Quantity = "torque",
+        factors_of: FactorsOf = host_factors,
     ) -> None:
         self.regressor = regressor
         self.treatment = treatment
         self._data = data
         self._given = blocks
         self._notes = tuple(notes)
+        self._factors_of = factors_of
         self.quantity = quantity
         self._of_logs: list[GatheredLog] | None = None
 
@@ -228,7 +234,7 @@ class Rows:
     def _gathered(self, treatment: Treatment) -> tuple[Block, ...]:
         data, regressor = self._require_data(), self.regressor
         if isinstance(data, Samples):
-            return tuple(blocks_of(regressor, data, treatment))
+            return tuple(blocks_of(regressor, data, treatment, factors_of=self._factors_of))
         if not isinstance(data, _OfLogs):
             return tuple(blocks_of_stream(regressor, data, treatment))
         if data.executor is None and not data.streamed:
@@ -242,7 +248,8 @@ class Rows:
         for number, count in enumerate(data.block_counts):
             assert count is not None
             first, after = np.searchsorted(data.whole.logs, [number, number + 1])
-            yield blocks_of(self.regressor, data.whole.samples.take(slice(first, after)), self.treatment, count, number)
+            own = data.whole.samples.take(slice(first, after))
+            yield blocks_of(self.regressor, own, self.treatment, count, number, self._factors_of)
 
 
 class _OfLogs:
@@ -293,6 +300,7 @@ def rows_of(
     *,
     base: BaseParameters | None = None,
     executor: Executor | None = None,
+    gpu: bool = False,
 ) -> Rows:
     """The equations of logs, or of samples, as the treatment says; lazily.
 
@@ -300,18 +308,37 @@ def rows_of(
     base      a base set in place of the one that the treatment names
     executor  any `concurrent.futures.Executor`, whose workers make the blocks of one log each. Of `scan_log` no row
               travels: a worker opens the file itself. The blocks have the same bits on any number of workers
+    gpu       the blocks are computed on a GPU through CuPy: of logs and samples in memory, of open trees
     """
     asked = treatment or Treatment()
     logs = listed_logs(data)
+    factors_of = factors_on_gpu(robot, data, executor) if gpu else host_factors
     complete, notes = completed_robot(robot, asked, logs or ())
     regressor = regressor_of(complete, asked, base)
     if base is not None:
         asked = replace(asked, base_form=base.form)
     if logs is None:
-        return Rows(regressor, asked, data, notes=notes)  # type: ignore[arg-type]  # what is left are samples
+        samples: SampleBlocks = data  # type: ignore[assignment]  # what is left are samples
+        return Rows(regressor, asked, samples, notes=notes, factors_of=factors_of)
     resolved, chosen = resolve(asked.conditioning or Conditioning(), logs, noise_floor_cutoff)
     asked = replace(asked, conditioning=resolved)
-    return Rows(regressor, asked, _OfLogs(logs, complete, asked, base, executor), notes=(*notes, *chosen))
+    of_logs = _OfLogs(logs, complete, asked, base, executor)
+    return Rows(regressor, asked, of_logs, notes=(*notes, *chosen), factors_of=factors_of)
+
+
+def factors_on_gpu(robot: Robot, data: object, executor: Executor | None) -> FactorsOf:
+    """What gathers on a GPU; refused where there is none, of robots with loops, and of rows that are not in memory."""
+    made = gpu_factors()
+    require_open_tree(robot)
+    logs = listed_logs(data)
+    in_memory = isinstance(data, Samples) if logs is None else all(isinstance(log, Log) for log in logs)
+    if executor is not None or not in_memory:
+        what = "an executor" if executor is not None else "a stream"
+        raise InputError(
+            f"rows are gathered on a GPU or by {what}, not both",
+            hint="read_log has the rows in memory; of a stream, reading and filtering take longer than gathering",
+        )
+    return made
 
 
 def completed_robot(
