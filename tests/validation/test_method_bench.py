@@ -182,8 +182,6 @@ def test_bad_settings_are_refused_by_name():
         compare_methods(robot, SMALL, ["least squares"], workers=-2)
     with pytest.raises(MindynError, match="no method 'magic'; there are: least squares"):
         compare_methods(robot, SMALL, ["magic"])
-    with pytest.raises(InputError, match="'five_bar' has closed loops"):
-        compare_methods(load_robot("five_bar"), SMALL)
     with pytest.raises(InputError, match="states none"):
         compare_methods(robot, BenchSetting(friction_error=0.1), ["least squares"])
 

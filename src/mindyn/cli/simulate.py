@@ -15,7 +15,6 @@ from mindyn.algebra.values import Array
 from mindyn.cli.arguments import JSON, ROBOT, takes_robot
 from mindyn.cli.next_step import option_words, say_next
 from mindyn.cli.printing import say
-from mindyn.equations.loop_closure import affine_closure
 from mindyn.errors import ExportError, InputError, listed, unknown_name
 from mindyn.excitation.run import run_of
 from mindyn.logs.writing import write_log
@@ -25,6 +24,7 @@ from mindyn.robots.loading import RobotOptions
 from mindyn.robots.parts import Limits
 from mindyn.robots.robot import Robot
 from mindyn.robots.toml_reader import read_drives
+from mindyn.simulation.closing_sines import closing_share, middle
 from mindyn.simulation.controllers import ComputedTorque, Reference, SineMotion
 from mindyn.simulation.results import Measurement
 from mindyn.simulation.sensors import Sensors
@@ -175,8 +175,8 @@ def sine_reference(robot: Robot, seed: int) -> SineMotion:
     rng = np.random.default_rng(seed)
     joints = robot.primary_joints
     lower, upper = np.array([_range(joint.limits) for joint in joints]).T
-    centre, reach = (lower + upper) / 2, np.minimum((upper - lower) / 4, 0.8)
-    reach = _share_of_reach(robot, centre, reach) * reach
+    centre, reach = middle(robot, lower, upper), np.minimum((upper - lower) / 4, 0.8)
+    reach = closing_share(robot, centre, reach) * reach
     frequency = 0.15 + 0.25 * rng.random(len(joints))
     return SineMotion(centre, reach, frequency, np.zeros(len(joints)))
 
@@ -186,25 +186,6 @@ def _range(limits: Limits) -> tuple[float, float]:
     if limits.lower is None:
         return (-1.0, 1.0) if limits.upper is None else (limits.upper - 2.0, limits.upper)
     return limits.lower, limits.lower + 2.0 if limits.upper is None else limits.upper
-
-
-def _share_of_reach(robot: Robot, centre: Array, reach: Array) -> float:
-    """How much of the sines keeps the dependent joints within their ranges too."""
-    affine, share = affine_closure(robot), 1.0
-    middles, reaches = affine.matrix @ centre + affine.offset, np.abs(affine.matrix) @ reach
-    for joint, middle, wanted in zip(robot.joints, middles, reaches, strict=True):
-        if joint.name in robot.primary_names:
-            continue
-        lower, upper = joint.limits.lower, joint.limits.upper
-        room = min(np.inf if lower is None else middle - lower, np.inf if upper is None else upper - middle)
-        if room <= 0:
-            raise InputError(
-                f"the dependent joint {joint.name!r} would be at {middle:g}, outside its range, with the others in the "
-                "middle of theirs",
-                hint="mindyn.simulate, in Python, takes any motion",
-            )
-        share = min(share, room / wanted)
-    return float(share)
 
 
 def write_measurement(measured: Measurement, robot: Robot, path: Path) -> None:

@@ -173,6 +173,16 @@ class LoopClosure:
         q, reached = self.newton.glance(p)
         return self.mimics.filled(q), reached
 
+    def regularity(self, q: Array) -> Array:
+        """(N,) how far closed configurations q (N, n) are from singular: 1 / |J_d^-1|; infinite of an affine closure."""
+        if self.affine is not None:
+            return np.full(len(q), np.inf)
+        assert self.constraints is not None
+        units = self.constraints.units[list(self.dependent)]
+        J_d = evaluated(self.constraints.jacobian, q)[:, :, list(self.dependent)] * units
+        sizes = np.linalg.svd(J_d, compute_uv=False)
+        return np.asarray(1 / np.sqrt((1 / np.maximum(sizes, SINGULAR) ** 2).sum(axis=1)))
+
     def velocity_matrix(self, q: Array) -> Array:
         """W (N, n, k) with qd = W pd, at closed configurations q (N, n)."""
         if self.affine is not None:

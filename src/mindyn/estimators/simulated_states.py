@@ -97,7 +97,7 @@ class LoopReplay:
                 f"the log has {len(np.unique(samples.segments))} segments, but a loop is simulated without a gap",
                 hint="fit one uninterrupted stretch of the log, with start_s its time on the controller's clock",
             )
-        self._samples, self._robot, first = samples, regressor.robot, samples.dependent_q
+        self._samples, self._robot = samples, regressor.robot
         self.loop = ClosedLoop(
             regressor.robot,
             regressor.base,
@@ -108,7 +108,7 @@ class LoopReplay:
             control_rate_hz=settings.control_rate_hz,
             longest_step_s=settings.longest_step_s,
         )
-        whole = with_closure(regressor.robot, samples.q[:1], None if first is None else first[:1])
+        whole = with_closure(regressor.robot, samples.q[:1], samples.take(slice(1)).dependent_q)
         measured = np.ascontiguousarray(whole[0]), np.ascontiguousarray(samples.qd[0])
         self.start = measured if settings.initial == "measured" else self.loop.wanted_start()
 

@@ -23,7 +23,7 @@ from mindyn.excitation.step_simulation import simulate_tests
 from mindyn.regression.rows import rows_of
 from mindyn.regression.treatment import Treatment
 from mindyn.robots.robot import Robot
-from mindyn.validation.bench_setting import Trial, encoders
+from mindyn.validation.bench_setting import Trial, closing_ranges, encoders
 
 BREAKAWAY_DEVIATIONS: Final = 6.0
 """Standard deviations of the torque by which noise may exchange two breakaways where there is no friction."""
@@ -62,7 +62,7 @@ def _in_loop(estimator: Callable[..., Estimator]) -> Callable[[Trial], Estimator
 
 @lru_cache(maxsize=4)
 def _plan(robot: Robot) -> StepPlan:
-    return plan_tests(robot)
+    return plan_tests(robot, ranges=closing_ranges(robot))
 
 
 def _step_by_step(trial: Trial) -> Estimate:

@@ -9,6 +9,7 @@ from typing import Final, Literal, get_args
 import numpy as np
 
 from mindyn.algebra.values import Array
+from mindyn.equations.loop_closure import primary_gears
 from mindyn.errors import InputError
 from mindyn.estimators.measurement_noise import MeasurementNoise
 from mindyn.kernels.model import compile_model
@@ -17,10 +18,11 @@ from mindyn.logs.log import Log, log_of_arrays
 from mindyn.logs.pipeline import condition
 from mindyn.logs.samples import Samples
 from mindyn.notation import DRIVE_PARAMETERS, PARAMETERS_PER_LINK
-from mindyn.robots.drive_matrices import friction_matrix, joints_of_motors
+from mindyn.robots.drive_matrices import friction_matrix
 from mindyn.robots.friction_laws import FRICTION_LAWS
 from mindyn.robots.parts import ExtraTorque
 from mindyn.robots.robot import Robot
+from mindyn.simulation.closing_sines import closing_share, middle, motion_share
 from mindyn.simulation.controllers import ComputedTorque, SineMotion
 from mindyn.simulation.inputs import require_count, require_positive
 from mindyn.simulation.results import Simulation
@@ -42,6 +44,8 @@ GEAR_WITHOUT_DRIVES: Final = 100.0
 """Motor turns for each turn of a joint whose robot states no drives; for slides, rad for each m."""
 STRIBECK_SPEED: Final = 0.1
 CLEAN_S: Final = 5.0
+LOOKED_AT_S: Final = 0.02
+"""Between two looks at whether a motion closes the loops."""
 TORQUE_DRAWS: Final = 1
 """Last of the seeds of torque noise, so that its draws are not those of position noise."""
 
@@ -128,7 +132,7 @@ class Bench:
         setting, robot = self.setting, self.robot
         seed = 1_000 * setting.seed + number
         read = measure(robot, self.motion, encoders(robot, setting, seed))
-        log = self.with_torque_noise(log_of_arrays(robot.joint_names, read.t, read.position, read.torque), seed)
+        log = self.with_torque_noise(log_of_arrays(robot.primary_names, read.t, read.position, read.torque), seed)
         samples = condition(log, robot, setting.conditioning).samples
         edge = round(EDGE_S * setting.rate_hz)
         usable = np.zeros(samples.q.shape, dtype=np.bool_)
@@ -149,10 +153,15 @@ class Bench:
         """Deviations of what regressors are made of, from the resolution of the encoders through the conditioning."""
         rng = np.random.default_rng(self.setting.seed)
         white = rng.standard_normal(self.motion.q.shape) * _position_spread(self.robot, self.setting)
-        log = log_of_arrays(self.robot.joint_names, self.motion.t, white, np.zeros_like(white))
-        spread = condition(log, self.robot, self.setting.conditioning).samples
-        position, velocity, acceleration = (tuple(array.std(axis=0)) for array in (spread.q, spread.qd, spread.qdd))
+        noisy, clean = (self._conditioned(self.motion.q + part) for part in (white, np.zeros_like(white)))
+        position, velocity, acceleration = (
+            tuple((getattr(noisy, name) - getattr(clean, name)).std(axis=0)) for name in ("q", "qd", "qdd")
+        )
         return MeasurementNoise(position, velocity, acceleration, tuple(self.torque_spread))
+
+    def _conditioned(self, q: Array) -> Samples:
+        log = log_of_arrays(self.robot.primary_names, self.motion.t, q, np.zeros_like(q))
+        return condition(log, self.robot, self.setting.conditioning).samples
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -167,8 +176,6 @@ class Trial:
 
 def make_bench(robot: Robot, setting: BenchSetting) -> Bench:
     """The bench of a robot whose values are known."""
-    if robot.has_dependents:
-        raise InputError(f"robot {robot.name!r} has {robot.dependence}; methods are compared on open chains and trees")
     truth = _with_friction_error(robot, setting.friction_error)
     reference = _sines(robot, setting, 0)
     q0, qd0, _ = reference(0.0)
@@ -191,20 +198,41 @@ def _clean(truth: Robot, setting: BenchSetting) -> Samples:
     times = np.arange(round(CLEAN_S * setting.rate_hz)) / setting.rate_hz
     q, qd, qdd = _sines(truth, setting, 1).rows(times)
     tau = compile_model(truth, drives=bool(truth.drives)).inverse_dynamics(q, qd, qdd)
-    return Samples(truth.joint_names, q, qd, qdd, tau, setting.rate_hz, np.zeros(len(times), dtype=np.int64))
+    return Samples(truth.primary_names, q, qd, qdd, tau, setting.rate_hz, np.zeros(len(times), dtype=np.int64))
 
 
 def _sines(robot: Robot, setting: BenchSetting, number: int) -> SineMotion:
-    """Every joint about the middle of its range by sines of its own."""
+    """Every primary joint about the middle of its range by sines of its own, as far as loops stay well closed."""
     rng = np.random.default_rng([setting.seed, number, 7])
-    reach = np.array([REACH[joint.kind] for joint in robot.joints])
-    ends = np.array([(j.limits.lower, j.limits.upper) for j in robot.joints], dtype=np.float64)  # None becomes NaN
-    reach = np.fmin(reach, (ends[:, 1] - ends[:, 0]) / 4)
-    centre = np.nan_to_num(ends.mean(axis=1))
-    shape = (SINES, robot.joint_count)
+    centre, reach = _centre_and_reach(robot)
+    shape = (SINES, len(centre))
     frequency = rng.uniform(SLOWEST_HZ, setting.top_hz, shape)
     amplitude = rng.uniform(0.5, 1.0, shape) * reach / np.sqrt(SINES)
-    return SineMotion(centre, amplitude, frequency, rng.uniform(0, 2 * np.pi, shape))
+    motion = SineMotion(centre, amplitude, frequency, rng.uniform(0, 2 * np.pi, shape))
+    if not robot.has_dependents:
+        return motion
+    times = np.arange(0.0, max(setting.seconds, CLEAN_S), LOOKED_AT_S)
+    share = motion_share(robot, centre, motion.rows(times)[0] - centre)
+    return replace(motion, amplitude=share * amplitude)
+
+
+def _centre_and_reach(robot: Robot) -> tuple[Array, Array]:
+    """(k,) of the primary joints: the middle of their ranges, and how far from it they go."""
+    joints = robot.primary_joints
+    reach = np.array([REACH[joint.kind] for joint in joints])
+    ends = np.array([(j.limits.lower, j.limits.upper) for j in joints], dtype=np.float64)  # None becomes NaN
+    reach = np.fmin(reach, (ends[:, 1] - ends[:, 0]) / 4)
+    ends = np.where(np.isnan(ends).any(axis=1)[:, None], 0.0, ends)
+    return middle(robot, ends[:, 0], ends[:, 1]), reach
+
+
+def closing_ranges(robot: Robot) -> dict[str, tuple[float, float]] | None:
+    """Ranges of the primary joints within which loops close; None for a robot without dependent joints."""
+    if not robot.has_dependents:
+        return None
+    centre, reach = _centre_and_reach(robot)
+    reach = closing_share(robot, centre, reach) * reach
+    return {name: (float(c - r), float(c + r)) for name, c, r in zip(robot.primary_names, centre, reach, strict=True)}
 
 
 @lru_cache(maxsize=4)
@@ -254,8 +282,8 @@ def _position_spread(robot: Robot, setting: BenchSetting) -> Array:
     """(n,) deviations of joint positions: of rounding to counts, and of as much noise before it."""
     count = 2 * np.pi / setting.counts_per_revolution * np.sqrt(2 / 12)
     if not robot.drives:
-        return np.full(robot.joint_count, count / GEAR_WITHOUT_DRIVES)
-    return np.asarray(count * np.linalg.norm(joints_of_motors(robot, np.eye(robot.joint_count)), axis=0))
+        return np.full(len(robot.primary_names), count / GEAR_WITHOUT_DRIVES)
+    return np.asarray(count * np.linalg.norm(np.linalg.inv(primary_gears(robot)), axis=1))
 
 
 def _rms(values: Array) -> Array:

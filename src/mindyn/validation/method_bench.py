@@ -151,7 +151,7 @@ def compare_methods(
             progress(done, setting.repetitions)
     regressor = Regressor(robot)
     results = tuple(_judged(name, fits, bench, regressor) for name, fits in found.items())
-    return Comparison(robot.name, robot.joint_names, setting, results, perf_counter() - start)
+    return Comparison(robot.name, robot.primary_names, setting, results, perf_counter() - start)
 
 
 def _repetitions(
@@ -223,7 +223,7 @@ def _judged(name: str, fits: list[Repetition], bench: Bench, regressor: Regresso
     betas = np.array([one.beta for one in fits if one.beta is not None])
     reason = next((one.reason for one in fits if one.beta is None), "")
     seconds = float(np.median([one.seconds for one in fits]))
-    n, failed, tests = len(bench.robot.joints), len(fits) - len(betas), METHODS[name].tests(bench.robot)
+    n, failed, tests = len(bench.robot.primary_names), len(fits) - len(betas), METHODS[name].tests(bench.robot)
     if not len(betas):
         nothing = np.full(n, np.nan)
         return MethodResult(name, nothing, nothing, np.nan, seconds, tests, failed, reason)

@@ -16,6 +16,7 @@ from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate, unfiltered_prediction
 from mindyn.estimators.model_acceleration import inertia_matrices
 from mindyn.logs.conditioning import Conditioning
+from mindyn.logs.followed_loops import with_closure
 from mindyn.logs.log import Log
 from mindyn.logs.pipeline import condition
 from mindyn.logs.samples import Samples
@@ -107,7 +108,8 @@ def simulated_against_measured(
         start_s=start,
         control_rate_hz=control_rate_hz,
     )
-    found = loop.run(np.ascontiguousarray(estimate.base_values)[None], samples.q[0].copy(), samples.qd[0].copy())
+    start_q = with_closure(estimate.robot, samples.q[:1], samples.take(slice(1)).dependent_q)[0].copy()
+    found = loop.run(np.ascontiguousarray(estimate.base_values)[None], start_q, samples.qd[0].copy())
     if not found.stable[0]:
         reason = "its inertia matrix is indefinite" if found.pivots[0] <= 0 else "it is unstable under this torque"
         raise InputError(
@@ -166,11 +168,6 @@ def _require_simulable(estimate: Estimate, samples: Samples) -> None:
         raise InputError(
             f"the log is of joints {', '.join(samples.joint_names)}; "
             f"the estimate of {', '.join(estimate.robot.primary_names)}"
-        )
-    if estimate.robot.has_dependents:
-        raise InputError(
-            f"the robot has {estimate.robot.dependence}: these are not simulated along a log",
-            hint="validate(estimate, logs) compares torques; simulate(robot, ...) simulates closed loops",
         )
     if (np.diff(samples.segments) != 0).any():
         raise InputError("the log has gaps: simulate one uninterrupted stretch of it")
