@@ -11,7 +11,6 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from mindyn.algebra.values import Array
 from mindyn.cli.arguments import JSON, ROBOT, takes_robot
 from mindyn.cli.next_step import option_words, say_next
 from mindyn.cli.printing import say

@@ -174,7 +174,7 @@ class LoopClosure:
         return self.mimics.filled(q), reached
 
     def regularity(self, q: Array) -> Array:
-        """(N,) how far closed configurations q (N, n) are from singular: 1 / |J_d^-1|; infinite of an affine closure."""
+        """(N,) how far closed configurations q (N, n) are from singular: 1 / |J_d^-1|; infinite of affine ones."""
         if self.affine is not None:
             return np.full(len(q), np.inf)
         assert self.constraints is not None

@@ -222,7 +222,7 @@ def _centre_and_reach(robot: Robot) -> tuple[Array, Array]:
     reach = np.array([REACH[joint.kind] for joint in joints])
     ends = np.array([(j.limits.lower, j.limits.upper) for j in joints], dtype=np.float64)  # None becomes NaN
     reach = np.fmin(reach, (ends[:, 1] - ends[:, 0]) / 4)
-    ends = np.where(np.isnan(ends).any(axis=1)[:, None], 0.0, ends)
+    ends[np.isnan(ends).any(axis=1)] = 0.0
     return middle(robot, ends[:, 0], ends[:, 1]), reach
 
 
