@@ -1,6 +1,7 @@
 """The exported CUDA file on one GPU: correct, and how near to the device's own copy bandwidth.
 
-`python benchmarks/gpu.py FOLDER [--record]`, with the files that `gpu_prepare.py` wrote; needs CuPy alone.
+`python benchmarks/gpu.py FOLDER [--record]`, with the files that `gpu_prepare.py` wrote; needs CuPy alone. `--blocks`
+tries, for forward dynamics, how many blocks a multiprocessor should have room for.
 """
 
 from __future__ import annotations
@@ -81,11 +82,31 @@ def measure(module, peak: float, worst: dict[str, float]) -> list[tuple[str, ...
     return lines
 
 
+def tried_blocks(source: str, peak: float) -> None:
+    """Forward dynamics with registers bounded so that so many blocks are resident at once: share of the copy."""
+    plain = f"__launch_bounds__({THREADS})"
+    assert plain in source
+    for suffix, dtype in (("f32", cupy.float32), ("f64", cupy.float64)):
+        cupy.get_default_memory_pool().free_all_blocks()
+        arrays = [cupy.random.uniform(-2, 2, (SAMPLES, 6)).astype(dtype) for _ in range(3)]
+        out = cupy.empty_like(arrays[0])
+        for blocks in (1, 3, 4, 5, 6, 7, 8, 10, 12):
+            code = source.replace(plain, f"__launch_bounds__({THREADS}, {blocks})")
+            kernel = cupy.RawModule(code=code, options=("-std=c++17",)).get_function(f"forward_dynamics_{suffix}")
+            share = 4 * out.nbytes / seconds(launch(kernel, [*arrays, out], SAMPLES), 8) / peak
+            about = f"{kernel.num_regs} registers, {kernel.local_size_bytes} B spilled"
+            print(f"forward dynamics {suffix}, {blocks:2} blocks: {share:.1%} of the copy, {about}")
+
+
 def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("folder", type=Path)
+    parser.add_argument("--blocks", action="store_true", help="try several numbers of resident blocks instead")
     options = parser.parse_args()
     device = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
+    if options.blocks:
+        tried_blocks((options.folder / "forward_dynamics.cu").read_text(), copy_bandwidth())
+        return
     module = cupy.RawModule(code=(options.folder / "puma560.cu").read_text(), options=("-std=c++17",))
     worst = worst_errors(module, np.load(options.folder / "puma560.npz"))
     peak = copy_bandwidth()
