@@ -13,6 +13,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import mindyn
@@ -41,18 +42,24 @@ def files(robot: mindyn.Robot) -> dict[str, str]:
     return {"cell.toml": cell, "drives.toml": drives, "sensors.toml": SENSORS}
 
 
-def run(robot: str, quick: bool, folder: Path) -> int:
+def started(words: list[str], folder: Path) -> tuple[int, str]:
+    """Exit code and stderr of `mindyn words...` in a folder."""
+    program = [sys.executable, "-c", "from mindyn.cli.main import run; run()", *words]
+    done = subprocess.run(program, cwd=folder, capture_output=True, text=True, check=False)
+    return done.returncode, done.stderr
+
+
+def run(robot: str, quick: bool, folder: Path, start: Callable[[list[str], Path], tuple[int, str]] = started) -> int:
     """Run the chain in a folder; how many of its commands failed."""
     for name, text in files(mindyn.load_robot(robot)).items():
         (folder / name).write_text(text)
     failed = 0
     for line in commands(robot, quick):
-        program = [sys.executable, "-c", "from mindyn.cli.main import run; run()", *line[1:]]
-        done = subprocess.run(program, cwd=folder, capture_output=True, text=True, check=False)
+        code, said = start(line[1:], folder)
         allowed = (0, CHECKED_NO) if line[1] == "check" else (0,)
-        if done.returncode not in allowed:
+        if code not in allowed:
             failed += 1
-            print(f"{shlex.join(line)} ended with {done.returncode}:\n{done.stderr}")
+            print(f"{shlex.join(line)} ended with {code}:\n{said}")
     return failed
 
 

@@ -6,6 +6,8 @@ import importlib.util
 import os
 from pathlib import Path
 
+from cli.program import mindyn_program
+
 ROOT = Path(__file__).parents[2]
 spec = importlib.util.spec_from_file_location("whole_chain", ROOT / "benchmarks" / "whole_chain.py")
 whole_chain = importlib.util.module_from_spec(spec)
@@ -26,9 +28,17 @@ WRITTEN = (
 )
 
 
-def test_every_command_of_the_chain_works(tmp_path, capsys):
-    """For the UR5 where its file is there, else for the Panda: each takes most of a minute; `make chain` runs both."""
+def in_this_process(words, folder):
+    """As a person in that folder would start it, without loading everything anew for each command."""
+    assert Path.cwd() == folder
+    ended = mindyn_program(*words)
+    return ended.code, ended.err
+
+
+def test_every_command_of_the_chain_works(tmp_path, monkeypatch, capsys):
+    """For the UR5 where its file is there, else for the Panda; `make chain` runs both, each command in a process."""
+    monkeypatch.chdir(tmp_path)
     robot = str(UR5) if UR5.is_file() else "panda"
     assert len(commands(robot, quick=True)) <= 12
-    assert run(robot, quick=True, folder=tmp_path) == 0, capsys.readouterr().out
+    assert run(robot, quick=True, folder=tmp_path, start=in_this_process) == 0, capsys.readouterr().out
     assert not [name for name in WRITTEN if not (tmp_path / name).exists()]

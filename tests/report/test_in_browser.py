@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from reported_arms import arm, estimate_of, log_of
 
 import mindyn
-from mindyn.cli.demo import demo
 
 axe_api = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
 PHONE, DESKTOP = (390, 844), (1280, 900)
@@ -267,25 +264,3 @@ def _zeroed(values, rows):
     made = values.copy()
     made[rows] = 0.0
     return made
-
-
-def test_the_report_of_the_demonstration(open_page, tmp_path, capsys):
-    """What `make demo` writes: tabs turn, plots zoom, the robot rotates, and axe finds nothing at either width."""
-    demo(tmp_path, as_json=True)
-    said = json.loads(capsys.readouterr().out)
-    assert all(Path(name).is_file() for name in said["files"])
-    assert said["second_motion"]["physically consistent"]["total"] < 0.05
-    for size in (DESKTOP, PHONE):
-        page = open_page(size, path=tmp_path / "report.html")
-        page.locator("#torque [role=tab]").nth(3).click()
-        drawn_curves(page, "#torque-panel-3")
-        whole = times(page)
-        page.get_by_role("button", name="Zoom in").first.click()
-        assert times(page) != whole
-        robot = page.locator("#robot svg").first
-        robot.scroll_into_view_if_needed()
-        before = robot.inner_html()
-        page.locator("#robot").get_by_role("button").first.click()
-        assert robot.inner_html() != before
-        found = axe_api.Axe().run(page)
-        assert found.violations_count == 0, found.generate_report()

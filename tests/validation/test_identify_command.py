@@ -1,4 +1,4 @@
-"""`mindyn identify`: a simulated PUMA's log with noise and friction, from files to files."""
+"""`mindyn identify`: the simulated log of a PUMA's first three joints with noise and friction, from files to files."""
 
 from __future__ import annotations
 
@@ -32,14 +32,20 @@ torque = "N m"
 """
 
 
+def shoulder():
+    """The PUMA with its wrist locked: a third of the work of all six."""
+    return mindyn.load_robot("puma560").lock({"joint4": 0.0, "joint5": 0.0, "joint6": 0.0})
+
+
 @pytest.fixture
 def logs(tmp_path):
-    robot = with_estimated_drives(mindyn.load_robot("puma560"))
+    robot = with_estimated_drives(shoulder())
+    mindyn.write_toml(shoulder(), tmp_path / "whole.toml")
     for seed in (1, 2):
         samples = smooth_samples(robot, 2400, seed)
         noise = 0.05 * np.random.default_rng(seed).standard_normal(samples.tau.shape)
-        columns = {f"q{j + 1}": samples.q[:, j] for j in range(6)}
-        columns |= {f"tau{j + 1}": (samples.tau + noise)[:, j] for j in range(6)}
+        columns = {f"q{j + 1}": samples.q[:, j] for j in range(3)}
+        columns |= {f"tau{j + 1}": (samples.tau + noise)[:, j] for j in range(3)}
         pl.DataFrame(columns).write_parquet(tmp_path / f"run{seed}.parquet")
         (tmp_path / f"run{seed}.parquet.toml").write_text(SIDECAR)
     return tmp_path
@@ -97,16 +103,21 @@ def test_a_log_that_is_trained_on_is_not_held_out(logs):
     for seen in (same, copy):
         for stream in (False, True):
             with pytest.raises(InputError, match=rf"{seen.name} is a training log.*\nhint: give --validate"):
-                identify("puma560", [logs / "run1.parquet"], held_out=[logs / "run2.parquet", seen], stream=stream)
+                identify(
+                    str(logs / "whole.toml"),
+                    [logs / "run1.parquet"],
+                    held_out=[logs / "run2.parquet", seen],
+                    stream=stream,
+                )
 
 
 def test_values_that_no_arm_can_have_are_called_so(logs):
     """Torques of the wrong sign are explained as well as the right ones; the answer must not be that all is well."""
     table = pl.read_parquet(logs / "run1.parquet")
-    table.with_columns(-pl.col(f"tau{j}") for j in range(1, 7)).write_parquet(logs / "run1.parquet")
+    table.with_columns(-pl.col(f"tau{j}") for j in range(1, 4)).write_parquet(logs / "run1.parquet")
     app = typer.Typer()
     app.command()(identify)
-    result = CliRunner().invoke(app, ["puma560", str(logs / "run1.parquet")], catch_exceptions=False)
+    result = CliRunner().invoke(app, [str(logs / "whole.toml"), str(logs / "run1.parquet")], catch_exceptions=False)
     assert result.exit_code == 0
     assert "No arm can have these values." in result.stdout
     assert "no arm can have these values" in result.stderr
@@ -115,9 +126,9 @@ def test_values_that_no_arm_can_have_are_called_so(logs):
 
 DRIVES = """
 [[drive]]
-joint = "joint6"
+joint = "joint3"
 ratio = 50.0
-coupling = { joint5 = 20.0 }
+coupling = { joint2 = 20.0 }
 side = "motor"
 """
 
@@ -130,8 +141,8 @@ def invoked(*given):
 
 @pytest.fixture
 def arm(tmp_path):
-    """The PUMA's file without inertials: least squares, which nothing but the data decides, is chosen."""
-    robot = mindyn.load_robot("puma560")
+    """The robot's file without inertials: least squares, which nothing but the data decides, is chosen."""
+    robot = shoulder()
     bare = replace(robot, links=tuple(replace(link, phi=None) for link in robot.links), drives=())
     mindyn.write_toml(bare, tmp_path / "arm.toml")
     return str(tmp_path / "arm.toml")
@@ -144,24 +155,24 @@ def fixed(logs):
     return logs / "conditioning.toml"
 
 
-def test_drives_come_from_a_file(logs, fixed):
+def test_drives_come_from_a_file(logs, arm, fixed):
     (logs / "drives.toml").write_text(DRIVES)
-    given = ("puma560_fgl", logs / "run1.parquet", "--conditioning", fixed, "--drives", logs / "drives.toml")
+    given = (arm, logs / "run1.parquet", "--conditioning", fixed, "--drives", logs / "drives.toml")
     result = invoked(*given, "--out", logs / "out", "--no-report")
-    assert "fvj6" in json.loads(result.stdout)["parameters"]["name"]  # friction behind the coupling
-    drive = {one.joint: one for one in load_estimate(logs / "out" / "estimate.json").robot.drives}["joint6"]
-    assert (drive.ratio, dict(drive.coupling), drive.side) == (50.0, {"joint5": 20.0}, "motor")
+    assert "fvj3" in json.loads(result.stdout)["parameters"]["name"]  # friction behind the coupling
+    drive = {one.joint: one for one in load_estimate(logs / "out" / "estimate.json").robot.drives}["joint3"]
+    assert (drive.ratio, dict(drive.coupling), drive.side) == (50.0, {"joint2": 20.0}, "motor")
     run = json.loads((logs / "out" / "run.json").read_text())
     assert any(one["path"].endswith("drives.toml") for one in run["inputs"])
     (logs / "drives.toml").write_text(DRIVES.replace("ratio", "ration"))
     with pytest.raises(RobotFileError, match="a drive has unknown keys ration"):
         invoked(*given)
     (logs / "drives.toml").write_text(f"{DRIVES}{DRIVES}")
-    with pytest.raises(RobotFileError, match="a joint has one drive; repeated: joint6"):
+    with pytest.raises(RobotFileError, match="a joint has one drive; repeated: joint3"):
         invoked(*given)
 
 
-def test_an_earlier_run_stays_whole_until_the_new_one_is(logs, fixed, monkeypatch):
+def test_an_earlier_run_stays_whole_until_the_new_one_is(logs, arm, fixed, monkeypatch):
     (logs / "out").mkdir()
     earlier = {"estimate.json": "earlier", "validation.json": "earlier", "report.html": "earlier"}
     for name, text in earlier.items():
@@ -171,7 +182,7 @@ def test_an_earlier_run_stays_whole_until_the_new_one_is(logs, fixed, monkeypatc
         raise ExportError("no space left")
 
     monkeypatch.setattr("mindyn.cli.identify.judged_report", no_space)
-    given = ("puma560", logs / "run1.parquet", "--conditioning", fixed, "--out", logs / "out")
+    given = (arm, logs / "run1.parquet", "--conditioning", fixed, "--out", logs / "out")
     with pytest.raises(ExportError, match="no space left"):
         invoked(*given)
     assert {one.name: one.read_text() for one in (logs / "out").iterdir()} == earlier
@@ -179,37 +190,37 @@ def test_an_earlier_run_stays_whole_until_the_new_one_is(logs, fixed, monkeypatc
     assert {one.name for one in (logs / "out").iterdir()} == {"estimate.json", "parameters.parquet", "run.json"}
 
 
-def test_unlogged_joints_are_locked(logs, fixed):
-    table = pl.read_parquet(logs / "run1.parquet").drop("q6", "tau6")
-    table.write_parquet(logs / "five.parquet")
-    (logs / "five.parquet.toml").write_text(SIDECAR)
-    given = ("puma560_fgl", logs / "five.parquet", "--conditioning", fixed)
-    with pytest.raises(LogError, match=r"no position column q6 \(of joint6\).*\n.*--lock JOINT=VALUE"):
+def test_unlogged_joints_are_locked(logs, arm, fixed):
+    table = pl.read_parquet(logs / "run1.parquet").drop("q3", "tau3")
+    table.write_parquet(logs / "two.parquet")
+    (logs / "two.parquet.toml").write_text(SIDECAR)
+    given = (arm, logs / "two.parquet", "--conditioning", fixed)
+    with pytest.raises(LogError, match=r"no position column q3 \(of joint3\).*\n.*--lock JOINT=VALUE"):
         invoked(*given)
-    names = json.loads(invoked(*given, "--lock", "joint6=0.5").stdout)["parameters"]["name"]
-    assert "fv5" in names
-    assert "fv6" not in names
-    with pytest.raises(InputError, match="--lock 'joint6' is not JOINT=VALUE"):
-        invoked(*given, "--lock", "joint6")
+    names = json.loads(invoked(*given, "--lock", "joint3=0.5").stdout)["parameters"]["name"]
+    assert "fv2" in names
+    assert "fv3" not in names
+    with pytest.raises(InputError, match="--lock 'joint3' is not JOINT=VALUE"):
+        invoked(*given, "--lock", "joint3")
 
 
-def test_notes_of_the_fit_are_said_once(logs, fixed):
+def test_notes_of_the_fit_are_said_once(logs, arm, fixed):
     table = pl.read_parquet(logs / "run1.parquet")
     (logs / "odd.parquet.toml").write_text(SIDECAR)
     for spoiled, note in (
-        (pl.lit(2.0).alias("tau4"), "the torque of joint joint4 never changes"),
+        (pl.lit(2.0).alias("tau3"), "the torque of joint joint3 never changes"),
         (-pl.col("tau1"), "the torque of joint joint1 may have the wrong sign"),
     ):
         table.with_columns(spoiled).write_parquet(logs / "odd.parquet")
-        said = invoked("puma560", logs / "odd.parquet", "--conditioning", fixed).stderr.splitlines()
+        said = invoked(arm, logs / "odd.parquet", "--conditioning", fixed).stderr.splitlines()
         assert len([line for line in said if line.startswith(f"note: {note}")]) == 1
 
 
-def test_the_end_of_a_log_is_held_out(logs, fixed):
+def test_the_end_of_a_log_is_held_out(logs, arm, fixed):
     """As good as two logs: trained on the first rows alone, judged by the others."""
-    given = ("puma560", logs / "run1.parquet", "--conditioning", fixed)
+    given = (arm, logs / "run1.parquet", "--conditioning", fixed)
     said = json.loads(invoked(*given, "--hold-out", 0.25).stdout)
-    robot = mindyn.load_robot("puma560")
+    robot = mindyn.load_robot(arm)
     log = mindyn.read_log(logs / "run1.parquet", robot)
     settings = mindyn.Conditioning(position_cutoff_hz=20.0, delay_s=0.0)
     alone = mindyn.identify(robot, log.between(0, 1800), treatment=Treatment.automatic(settings))
@@ -226,4 +237,4 @@ def test_the_end_of_a_log_is_held_out(logs, fixed):
 
 def test_a_log_counts_once(logs):
     with pytest.raises(InputError, match="given more than once: .*run1.parquet"):
-        invoked("puma560", logs / "run1.parquet", logs / ".." / logs.name / "run1.parquet")
+        invoked(logs / "whole.toml", logs / "run1.parquet", logs / ".." / logs.name / "run1.parquet")

@@ -34,7 +34,7 @@ from mindyn.robots.loading import load_robot
 from mindyn.robots.parts import Drive
 from mindyn.robots.robot import Robot
 from mindyn.robots.table import text_table
-from mindyn.simulation.controllers import ComputedTorque, Reference, SineMotion
+from mindyn.simulation.controllers import ComputedTorque, ReferenceRows, SineMotion, Tabulated
 from mindyn.simulation.sensors import Sensors
 from mindyn.simulation.simulate import simulate
 from mindyn.validation.validate import Verdict, comparison_table, validate
@@ -71,7 +71,7 @@ def _demonstrate(truth: Robot, out: Path, talk: Spoken, start: float, *, as_json
         truth, seconds=SECONDS, criterion="condition", speed=1.0, acceleration=1.0, floor=None, starts=1, progress=talk
     )
     say("2 of 4: simulating it and another motion, with friction and sensor noise")
-    training = recorded(truth, design.reference, "the designed motion", seed=1)
+    training = recorded(truth, design.motion, "the designed motion", seed=1)
     other = recorded(truth, sines(truth), "another motion", seed=2)
     say("3 of 4: identifying the arm from the first log, by three methods")
     estimates = identified(without_parameters(truth), training, talk)
@@ -132,8 +132,9 @@ def sines(robot: Robot, harmonics: int = 4) -> SineMotion:
     return SineMotion((lower + upper) / 2, amplitude, frequency, phase)
 
 
-def recorded(robot: Robot, reference: Reference, name: str, seed: int) -> Log:
+def recorded(robot: Robot, motion: ReferenceRows, name: str, seed: int) -> Log:
     """What encoders and torque sensors log while the robot follows a reference."""
+    reference = Tabulated(motion, SECONDS)
     q0, qd0, _ = reference(0.0)
     sensors = Sensors(rate_hz=RATE_HZ, counts_per_revolution=COUNTS, torque_noise=TORQUE_NOISE, seed=seed)
     controller = ComputedTorque(robot, reference, 400.0, 40.0, drives=True)

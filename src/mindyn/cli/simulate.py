@@ -24,7 +24,7 @@ from mindyn.robots.parts import Limits
 from mindyn.robots.robot import Robot
 from mindyn.robots.toml_reader import read_drives
 from mindyn.simulation.closing_sines import closing_share, middle
-from mindyn.simulation.controllers import ComputedTorque, Reference, SineMotion
+from mindyn.simulation.controllers import ComputedTorque, ReferenceRows, SineMotion, Tabulated
 from mindyn.simulation.results import Measurement
 from mindyn.simulation.sensors import Sensors
 from mindyn.simulation.simulate import simulate as run_simulation
@@ -95,14 +95,16 @@ def simulate(
     fitted = _sensors(sensors, {name: value for name, value in stated.items() if value is not None}, seed)
     _require_noise_side(loaded, fitted)
     reference, whole_s = _reference(loaded, motion, seed)
-    start = reference(0.0)
-    controller = ComputedTorque(loaded, reference, 100.0, 20.0, drives=with_drives)
+    lasts = whole_s if seconds is None else seconds
+    start = reference.rows(np.zeros(1))
+    followed = Tabulated(reference, min(lasts, whole_s))
+    controller = ComputedTorque(loaded, followed, 100.0, 20.0, drives=with_drives)
     run = run_simulation(
         loaded,
         controller,
-        seconds=whole_s if seconds is None else seconds,
-        q0=start[0],
-        qd0=start[1],
+        seconds=lasts,
+        q0=start[0][0],
+        qd0=start[1][0],
         drives=with_drives,
         sensors=fitted,
     )
@@ -150,7 +152,7 @@ def _require_noise_side(robot: Robot, sensors: Sensors) -> None:
         )
 
 
-def _reference(robot: Robot, motion: Path | None, seed: int) -> tuple[Reference, float]:
+def _reference(robot: Robot, motion: Path | None, seed: int) -> tuple[ReferenceRows, float]:
     """What the controller follows, and how long it lasts."""
     if motion is None:
         return sine_reference(robot, seed), 10.0

@@ -10,7 +10,7 @@ import numpy as np
 from mindyn.algebra.values import Array
 from mindyn.errors import ExportError
 from mindyn.escaping import c_comment
-from mindyn.excitation.fourier import RAMP, Fourier
+from mindyn.excitation.fourier import RAMPS, Fourier
 from mindyn.excitation.motions import Motion
 from mindyn.excitation.splines import DEGREE, BSpline
 from mindyn.robots.robot import Robot
@@ -92,7 +92,7 @@ def _ramp(family: Fourier) -> str:
     if not family.ramp_s:
         return "static void motion_ramp(double t, double *r) { (void)t; r[0] = 1; r[1] = 0; r[2] = 0; }\n"
     r = family.ramp_s
-    shapes = [_polynomial(RAMP.deriv(order).coef, "u") if order else _polynomial(RAMP.coef, "u") for order in range(3)]
+    shapes = [_polynomial(coefficients, "u") for coefficients in RAMPS[:3]]
     return f"""static void motion_ramp(double t, double *r)
 {{
     const double last = (MOTION_SECONDS - t) / {r!r}, first = t / {r!r};

@@ -8,6 +8,7 @@ from math import comb
 from typing import Any, Final
 
 import numpy as np
+from numpy.polynomial.polynomial import polyval
 from scipy.linalg import null_space
 
 from mindyn.algebra.values import Array
@@ -15,6 +16,8 @@ from mindyn.errors import InputError
 
 RAMP: Final = np.polynomial.Polynomial([0, 0, 0, 0, 35, -84, 70, -20])
 """From 0 at 0 to 1 at 1, its first three derivatives zero at both."""
+RAMPS: Final = tuple(RAMP.deriv(order).coef for order in range(len(RAMP.coef)))
+"""Coefficients of the ramp and its derivatives, lowest power first."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +68,9 @@ class Fourier:
         """(N, m); see `Family`."""
         if self.ramp_s:
             # Leibniz: (r f)^(d) = sum_k binomial(d, k) r^(k) f^(d - k)
-            terms = (comb(order, k) * self._ramp(t, seconds, k)[:, None] * self._waves(t, seconds, order - k)
-                     for k in range(order + 1))  # fmt: skip
+            ramps = (self._ramp(t, seconds, k) for k in range(order + 1))
+            terms = (comb(order, k) * ramp[:, None] * self._waves(t, seconds, order - k)
+                     for k, ramp in enumerate(ramps) if k == 0 or ramp.any())  # fmt: skip
             return np.asarray(sum(terms))
         waves = self._waves(t, seconds, order)
         if order == 0:
@@ -89,11 +93,12 @@ class Fourier:
         return np.asarray(np.concatenate([np.sin(angle), np.cos(angle)], axis=1) * np.tile(w, 2) ** order)
 
     def _ramp(self, t: Array, seconds: float, order: int) -> Array:
-        shape = RAMP.deriv(order)
         rising, falling = t / self.ramp_s, (seconds - t) / self.ramp_s
-        flat = 1.0 if order == 0 else 0.0
-        middle = np.where(falling < 1, (-1) ** order * shape(falling), flat * self.ramp_s**order)
-        return np.asarray(np.where(rising < 1, shape(rising), middle) / self.ramp_s**order)
+        made = np.full(t.shape, 1.0 if order == 0 else 0.0)
+        for side, sign in ((falling, (-1) ** order), (rising, 1)):
+            if (at := side < 1).any():
+                made[at] = sign * polyval(side[at], RAMPS[order]) / self.ramp_s**order
+        return made
 
     @cached_property
     def _at_rest(self) -> Array:

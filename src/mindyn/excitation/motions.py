@@ -53,10 +53,15 @@ class Motion:
         found[(times < 0) | (times > self.seconds)] = 0.0
         return np.asarray(found)
 
-    def __call__(self, t: float) -> tuple[Array, Array, Array]:
-        """q, qd, qdd (n,) at time t, the reference of a controller."""
-        q, qd, qdd = (self.derivative(t, order)[0] for order in range(3))
+    def rows(self, times: Array) -> tuple[Array, Array, Array]:
+        """q, qd, qdd (N, n) at times (N,)."""
+        q, qd, qdd = (self.derivative(times, order) for order in range(3))
         return q, qd, qdd
+
+    def __call__(self, t: float) -> tuple[Array, Array, Array]:
+        """q, qd, qdd (n,) at time t: the reference of a controller."""
+        q, qd, qdd = self.rows(np.array([t]))
+        return q[0], qd[0], qdd[0]
 
     def scaled(self, factor: float) -> Motion:
         """The same motion with all excursions from the start scaled."""

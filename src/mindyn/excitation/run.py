@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+from numpy.polynomial.polynomial import polyval
 from numpy.typing import ArrayLike
 
 from mindyn.algebra.values import Array, frozen_array
 from mindyn.errors import InputError
 from mindyn.excitation.constraints import Constraint, worst
-from mindyn.excitation.fourier import RAMP, Fourier
+from mindyn.excitation.fourier import RAMPS, Fourier
 from mindyn.excitation.instants import State
 from mindyn.excitation.limits import MotionLimits
 from mindyn.excitation.motions import Family, Motion
@@ -47,7 +48,7 @@ class Approach:
         leg = np.minimum(np.searchsorted(ends, t, side="right"), len(ends) - 1)
         T = self.seconds[leg]
         u = np.clip((t - (ends[leg] - T)) / T, 0.0, 1.0)
-        shape = (RAMP if order == 0 else RAMP.deriv(order))(u) / T**order
+        shape = polyval(u, RAMPS[order]) / T**order
         step = self.places[leg + 1] - self.places[leg]
         return np.asarray(shape[:, None] * step + (self.places[leg] if order == 0 else 0.0))
 
@@ -91,10 +92,15 @@ class Run:
             found[going] = (-1) ** order * self.approach.derivative(back, order)
         return np.asarray(found * self.speed**order)
 
+    def rows(self, times: Array) -> tuple[Array, Array, Array]:
+        """q, qd, qdd (N, n) at times (N,)."""
+        q, qd, qdd = (self.derivative(times, order) for order in range(3))
+        return q, qd, qdd
+
     def __call__(self, t: float) -> tuple[Array, Array, Array]:
         """q, qd, qdd (n,) at time t: the reference of a controller."""
-        q, qd, qdd = (self.derivative(t, order)[0] for order in range(3))
-        return q, qd, qdd
+        q, qd, qdd = self.rows(np.array([t]))
+        return q[0], qd[0], qdd[0]
 
 
 def approach_from(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,7 +12,7 @@ from numpy.typing import ArrayLike
 from mindyn.algebra.values import Array, frozen_array
 from mindyn.errors import InputError
 from mindyn.robots.robot import Robot
-from mindyn.simulation.inputs import read_only, real_numbers
+from mindyn.simulation.inputs import read_only, real_numbers, require_positive
 from mindyn.simulation.plant import plant_of
 
 Reference = Callable[[float], tuple[Array, Array, Array]]
@@ -52,6 +53,32 @@ class SineMotion:
         sin, cos = np.sin(angle), np.cos(angle)
         q = self.centre + (a * (sin - np.sin(self.phase))).sum(axis=1)
         return q, (a * w * cos).sum(axis=1), -(a * w**2 * sin).sum(axis=1)
+
+
+class ReferenceRows(Protocol):
+    """A reference that is known at many times at once."""
+
+    def rows(self, times: Array) -> tuple[Array, Array, Array]: ...  # noqa: D102
+
+
+class Tabulated:
+    """A reference whose values at 0, 1 / rate_hz ... `seconds` are computed at once; at other times one by one.
+
+    What a controller asks for at every step costs ten times as much when each instant is computed alone.
+    """
+
+    def __init__(self, reference: ReferenceRows, seconds: float, rate_hz: float = 1000.0) -> None:
+        self.reference, self.rate_hz = reference, rate_hz
+        lasts = require_positive(seconds, "seconds", "such as 10.0")
+        self.times = np.arange(int(lasts * rate_hz + 1e-6) + 1) / rate_hz
+        self.table = reference.rows(self.times)
+
+    def __call__(self, t: float) -> tuple[Array, Array, Array]:
+        """q, qd, qdd at time t."""
+        k = round(t * self.rate_hz)
+        known = 0 <= k < len(self.times) and self.times[k] == t
+        (q, qd, qdd), row = (self.table, k) if known else (self.reference.rows(np.array([t])), 0)
+        return q[row], qd[row], qdd[row]
 
 
 class ProportionalDerivative:

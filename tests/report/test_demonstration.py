@@ -1,0 +1,59 @@
+"""What `make demo` runs, once: what it found is what it simulated, and its report opens, answers and is readable."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+MINDYN = Path(sys.executable).parent / "mindyn"
+PHONE, DESKTOP = (390, 844), (1280, 900)
+WRITTEN = {"report.html", "estimate.json", "puma560.urdf", "puma560.c", "puma560.h"}
+
+
+def test_the_demonstration_identifies_what_it_simulated_and_reports_it(tmp_path, request):
+    piped = os.environ | {"COLUMNS": ""}
+    words = [MINDYN, "demo", "--verbose", "--out", tmp_path / "demo"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=600, env=piped)
+    assert done.returncode == 0, done.stderr
+    assert {path.name for path in (tmp_path / "demo").iterdir()} == WRITTEN
+    values_are_the_simulated_ones(done.stdout)
+    second = done.stdout.split("On the second motion")[1]
+    totals = next(line for line in second.splitlines() if line.startswith("total")).split()[1:]
+    assert all(float(total) < 5.0 for total in totals if total != "%")
+    assert len(totals) >= 4
+    report_opens(request, tmp_path / "demo" / "report.html")
+
+
+def values_are_the_simulated_ones(said: str) -> None:
+    lines = [line.split() for line in said.splitlines() if line[:2] in ("fc", "mc", "Iz")]
+    for name in ("fc1", "mcx2R", "Izz2R"):
+        (true, *found, deviation) = next([float(value) for value in line[1:]] for line in lines if line[0] == name)
+        assert len(found) == 4
+        assert abs(found[-1] - true) < 5 * deviation
+        assert max(abs(value - true) for value in found) < 0.02 * true
+
+
+def report_opens(request, path: Path) -> None:
+    """Tabs turn, plots zoom, the robot rotates, and axe finds nothing at either width; skipped without a browser."""
+    axe_api = pytest.importorskip("axe_playwright_python.sync_playwright")
+    open_page = request.getfixturevalue("open_page")
+    ticks = "#torque [role=tabpanel]:not([hidden]) figure:not([hidden]) svg text.tick[text-anchor=middle]"
+    for size in (DESKTOP, PHONE):
+        page = open_page(size, path=path)
+        page.locator("#torque [role=tab]").nth(3).click()
+        page.locator("#torque-panel-3").first.scroll_into_view_if_needed()
+        page.locator("#torque-panel-3 path.curve").nth(2).wait_for(state="attached")
+        whole = page.locator(ticks).all_text_contents()
+        page.get_by_role("button", name="Zoom in").first.click()
+        assert page.locator(ticks).all_text_contents() != whole
+        robot = page.locator("#robot svg").first
+        robot.scroll_into_view_if_needed()
+        before = robot.inner_html()
+        page.locator("#robot").get_by_role("button").first.click()
+        assert robot.inner_html() != before
+        found = axe_api.Axe().run(page)
+        assert found.violations_count == 0, found.generate_report()
