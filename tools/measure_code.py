@@ -23,15 +23,30 @@ def constants(tree: ast.Module) -> list[str]:
 
 
 def importers(trees: dict[str, ast.Module]) -> dict[str, set[str]]:
-    """For each module, the modules that import it; the package's own list of public names does not count."""
+    """For each module, the modules that import it, also by its name in a text; lists of public names do not count."""
     found: dict[str, set[str]] = {name: set() for name in trees}
     for name, tree in trees.items():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ImportFrom) and name != "mindyn":
-                inner = [f"{node.module}.{alias.name}" for alias in node.names]
-                for one in {node.module or "", *inner} & set(trees):
-                    found[one].add(name)
+        for node in [] if name in packages(trees) else ast.walk(tree):
+            named: set[str] = set()
+            if isinstance(node, ast.ImportFrom):
+                inner = {f"{node.module}.{alias.name}" for alias in node.names} & set(trees)
+                named = inner or {node.module or ""}
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                named = {node.value}
+            for one in named & set(trees):
+                found[one].add(name)
     return found
+
+
+def packages(trees: dict[str, ast.Module]) -> set[str]:
+    """Those of the modules that hold others."""
+    return {name.rpartition(".")[0] for name in trees} & set(trees)
+
+
+def with_public_names(trees: dict[str, ast.Module]) -> set[str]:
+    """Modules of which a package offers a name to users: whoever uses mindyn imports them too."""
+    nodes = [node for name in packages(trees) for node in ast.walk(trees[name])]
+    return {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
 
 
 def main() -> None:
@@ -46,7 +61,7 @@ def main() -> None:
     names = {path: ".".join(("mindyn", *path.relative_to(given.source).with_suffix("").parts)) for path in paths}
     trees = {names[path].removesuffix(".__init__"): ast.parse(text) for path, text in texts.items()}
     by = importers(trees)
-    public = {node.module for node in ast.walk(trees["mindyn"]) if isinstance(node, ast.ImportFrom)}
+    public = with_public_names(trees) | packages(trees) | {"mindyn.torch", "mindyn.jax"}
     alone = {name for name, who in by.items() if len(who) == 1 and name not in public and not name.endswith("main")}
     if given.one_importer:
         for name in sorted(alone):

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from mindyn.cli.papers import PAGE, papers
 from mindyn.papers.counting import Counts
 from mindyn.papers.every_paper import PAPERS
-from mindyn.papers.lin_fang_lines import fang_lines, traced_lines
+from mindyn.papers.lin_fang_paper import fang_lines, traced_lines
 from mindyn.papers.reproduction import as_markdown
 from mindyn.papers.yoshida_values import TABLES, yoshida_values
 

@@ -10,15 +10,15 @@ if TYPE_CHECKING:
     from mindyn.comparison.comparing import compare_on_logs
     from mindyn.comparison.log_sets import read_sets
 
-_HOMES = {
-    "log_sets": ("read_sets",),
-    "comparing": ("compare_on_logs",),
-}
-"""Where the names are defined that a user's code may import from this package."""
-
 __all__ = [  # noqa: RUF022 - in the order of the work
     "read_sets",
     "compare_on_logs",
 ]
 
-__getattr__ = named_lazily(__name__, _HOMES)
+__getattr__ = named_lazily(
+    __name__,
+    {
+        "log_sets": ("read_sets",),
+        "comparing": ("compare_on_logs",),
+    },
+)

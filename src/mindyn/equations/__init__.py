@@ -9,14 +9,14 @@ from mindyn.lazy_names import named_lazily
 if TYPE_CHECKING:
     from mindyn.equations.projected_dynamics import LoopDynamics, loop_dynamics
 
-_HOMES = {
-    "projected_dynamics": ("LoopDynamics", "loop_dynamics"),
-}
-"""Where the names are defined that a user's code may import from this package."""
-
 __all__ = [
     "LoopDynamics",
     "loop_dynamics",
 ]
 
-__getattr__ = named_lazily(__name__, _HOMES)
+__getattr__ = named_lazily(
+    __name__,
+    {
+        "projected_dynamics": ("LoopDynamics", "loop_dynamics"),
+    },
+)

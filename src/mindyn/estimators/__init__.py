@@ -13,15 +13,6 @@ if TYPE_CHECKING:
     from mindyn.estimators.reduction import reduce_estimate
     from mindyn.estimators.wording import joint_residuals, told_from
 
-_HOMES = {
-    "recursive_instruments": ("RecursiveInstruments",),
-    "closed_loop_instruments": ("ClosedLoopInstruments",),
-    "measurement_noise": ("MeasurementNoise",),
-    "reduction": ("reduce_estimate",),
-    "wording": ("joint_residuals", "told_from"),
-}
-"""Where the names are defined that a user's code may import from this package."""
-
 __all__ = [  # noqa: RUF022 - in the order of the work
     "RecursiveInstruments",
     "ClosedLoopInstruments",
@@ -31,4 +22,13 @@ __all__ = [  # noqa: RUF022 - in the order of the work
     "told_from",
 ]
 
-__getattr__ = named_lazily(__name__, _HOMES)
+__getattr__ = named_lazily(
+    __name__,
+    {
+        "recursive_instruments": ("RecursiveInstruments",),
+        "closed_loop_instruments": ("ClosedLoopInstruments",),
+        "measurement_noise": ("MeasurementNoise",),
+        "reduction": ("reduce_estimate",),
+        "wording": ("joint_residuals", "told_from"),
+    },
+)

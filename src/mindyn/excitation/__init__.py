@@ -13,15 +13,6 @@ if TYPE_CHECKING:
     from mindyn.excitation.step_plan import StepPlan, load_plan
     from mindyn.excitation.step_simulation import simulate_tests
 
-_HOMES = {
-    "motion_design": ("MotionDesign",),
-    "capsules": ("capsules_of",),
-    "step_plan": ("StepPlan", "load_plan"),
-    "step_files": ("write_motions", "write_test_logs", "read_test_logs"),
-    "step_simulation": ("simulate_tests",),
-}
-"""Where the names are defined that a user's code may import from this package."""
-
 __all__ = [  # noqa: RUF022 - in the order of the work
     "MotionDesign",
     "capsules_of",
@@ -33,4 +24,13 @@ __all__ = [  # noqa: RUF022 - in the order of the work
     "simulate_tests",
 ]
 
-__getattr__ = named_lazily(__name__, _HOMES)
+__getattr__ = named_lazily(
+    __name__,
+    {
+        "motion_design": ("MotionDesign",),
+        "capsules": ("capsules_of",),
+        "step_plan": ("StepPlan", "load_plan"),
+        "step_files": ("write_motions", "write_test_logs", "read_test_logs"),
+        "step_simulation": ("simulate_tests",),
+    },
+)

@@ -9,14 +9,14 @@ from mindyn.lazy_names import named_lazily
 if TYPE_CHECKING:
     from mindyn.export.mujoco_sysid import SysidStart, sysid_start
 
-_HOMES = {
-    "mujoco_sysid": ("sysid_start", "SysidStart"),
-}
-"""Where the names are defined that a user's code may import from this package."""
-
 __all__ = [  # noqa: RUF022 - in the order of the work
     "sysid_start",
     "SysidStart",
 ]
 
-__getattr__ = named_lazily(__name__, _HOMES)
+__getattr__ = named_lazily(
+    __name__,
+    {
+        "mujoco_sysid": ("sysid_start", "SysidStart"),
+    },
+)

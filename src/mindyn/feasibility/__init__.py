@@ -14,16 +14,6 @@ if TYPE_CHECKING:
     from mindyn.feasibility.mending import mend_possible
     from mindyn.feasibility.possible import judge_possible
 
-_HOMES = {
-    "check": ("Feasibility",),
-    "intervals": ("Intervals", "constrained_intervals", "torque_bands"),
-    "possible": ("judge_possible",),
-    "mending": ("mend_possible",),
-    "bounds": ("bounds_of_shapes",),
-    "consistent_gains": ("consistent_drive_gains",),
-}
-"""Where the names are defined that a user's code may import from this package."""
-
 __all__ = [  # noqa: RUF022 - in the order of the work
     "Feasibility",
     "Intervals",
@@ -35,4 +25,14 @@ __all__ = [  # noqa: RUF022 - in the order of the work
     "consistent_drive_gains",
 ]
 
-__getattr__ = named_lazily(__name__, _HOMES)
+__getattr__ = named_lazily(
+    __name__,
+    {
+        "check": ("Feasibility",),
+        "intervals": ("Intervals", "constrained_intervals", "torque_bands"),
+        "possible": ("judge_possible",),
+        "mending": ("mend_possible",),
+        "bounds": ("bounds_of_shapes",),
+        "consistent_gains": ("consistent_drive_gains",),
+    },
+)

@@ -9,13 +9,13 @@ from mindyn.lazy_names import named_lazily
 if TYPE_CHECKING:
     from mindyn.fleet.fleet import study_fleet
 
-_HOMES = {
-    "fleet": ("study_fleet",),
-}
-"""Where the names are defined that a user's code may import from this package."""
-
 __all__ = [
     "study_fleet",
 ]
 
-__getattr__ = named_lazily(__name__, _HOMES)
+__getattr__ = named_lazily(
+    __name__,
+    {
+        "fleet": ("study_fleet",),
+    },
+)

@@ -12,14 +12,6 @@ if TYPE_CHECKING:
     from mindyn.identifiability.placed_mass import place_point_mass
     from mindyn.identifiability.reduction import reduce_model
 
-_HOMES = {
-    "reduction": ("reduce_model",),
-    "essential_space": ("constraint_matrix",),
-    "design_questions": ("added_body", "added_point_mass"),
-    "placed_mass": ("place_point_mass",),
-}
-"""Where the names are defined that a user's code may import from this package."""
-
 __all__ = [  # noqa: RUF022 - in the order of the work
     "reduce_model",
     "constraint_matrix",
@@ -28,4 +20,12 @@ __all__ = [  # noqa: RUF022 - in the order of the work
     "place_point_mass",
 ]
 
-__getattr__ = named_lazily(__name__, _HOMES)
+__getattr__ = named_lazily(
+    __name__,
+    {
+        "reduction": ("reduce_model",),
+        "essential_space": ("constraint_matrix",),
+        "design_questions": ("added_body", "added_point_mass"),
+        "placed_mass": ("place_point_mass",),
+    },
+)

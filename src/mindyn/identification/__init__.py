@@ -10,15 +10,15 @@ if TYPE_CHECKING:
     from mindyn.identification.choosing import Choice
     from mindyn.identification.log_drafts import draft_log
 
-_HOMES = {
-    "choosing": ("Choice",),
-    "log_drafts": ("draft_log",),
-}
-"""Where the names are defined that a user's code may import from this package."""
-
 __all__ = [
     "Choice",
     "draft_log",
 ]
 
-__getattr__ = named_lazily(__name__, _HOMES)
+__getattr__ = named_lazily(
+    __name__,
+    {
+        "choosing": ("Choice",),
+        "log_drafts": ("draft_log",),
+    },
+)

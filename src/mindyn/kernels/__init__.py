@@ -9,13 +9,13 @@ from mindyn.lazy_names import named_lazily
 if TYPE_CHECKING:
     from mindyn.kernels.observer import MomentumObserver
 
-_HOMES = {
-    "observer": ("MomentumObserver",),
-}
-"""Where the names are defined that a user's code may import from this package."""
-
 __all__ = [
     "MomentumObserver",
 ]
 
-__getattr__ = named_lazily(__name__, _HOMES)
+__getattr__ = named_lazily(
+    __name__,
+    {
+        "observer": ("MomentumObserver",),
+    },
+)

@@ -12,14 +12,6 @@ if TYPE_CHECKING:
     from mindyn.logs.formats import LOG_FORMATS
     from mindyn.logs.pipeline import condition_stream
 
-_HOMES = {
-    "conditioning": ("AS_LOGGED",),
-    "pipeline": ("condition_stream",),
-    "array_table": ("ArrayTable",),
-    "formats": ("LOG_FORMATS",),
-}
-"""Where the names are defined that a user's code may import from this package."""
-
 __all__ = [  # noqa: RUF022 - in the order of the work
     "AS_LOGGED",
     "condition_stream",
@@ -27,4 +19,12 @@ __all__ = [  # noqa: RUF022 - in the order of the work
     "LOG_FORMATS",
 ]
 
-__getattr__ = named_lazily(__name__, _HOMES)
+__getattr__ = named_lazily(
+    __name__,
+    {
+        "conditioning": ("AS_LOGGED",),
+        "pipeline": ("condition_stream",),
+        "array_table": ("ArrayTable",),
+        "formats": ("LOG_FORMATS",),
+    },
+)

@@ -9,13 +9,13 @@ from mindyn.lazy_names import named_lazily
 if TYPE_CHECKING:
     from mindyn.papers.yoshida_values import yoshida_puma
 
-_HOMES = {
-    "yoshida_values": ("yoshida_puma",),
-}
-"""Where the names are defined that a user's code may import from this package."""
-
 __all__ = [
     "yoshida_puma",
 ]
 
-__getattr__ = named_lazily(__name__, _HOMES)
+__getattr__ = named_lazily(
+    __name__,
+    {
+        "yoshida_values": ("yoshida_puma",),
+    },
+)

@@ -9,13 +9,13 @@ from mindyn.lazy_names import named_lazily
 if TYPE_CHECKING:
     from mindyn.parameters.parameter import Parameter
 
-_HOMES = {
-    "parameter": ("Parameter",),
-}
-"""Where the names are defined that a user's code may import from this package."""
-
 __all__ = [
     "Parameter",
 ]
 
-__getattr__ = named_lazily(__name__, _HOMES)
+__getattr__ = named_lazily(
+    __name__,
+    {
+        "parameter": ("Parameter",),
+    },
+)

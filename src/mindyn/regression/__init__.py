@@ -11,13 +11,6 @@ if TYPE_CHECKING:
     from mindyn.regression.regressor import with_estimated_drives
     from mindyn.regression.rows import Rows
 
-_HOMES = {
-    "rows": ("Rows",),
-    "regressor": ("with_estimated_drives",),
-    "device_job": ("write_device_job", "rows_of_factors"),
-}
-"""Where the names are defined that a user's code may import from this package."""
-
 __all__ = [  # noqa: RUF022 - in the order of the work
     "Rows",
     "with_estimated_drives",
@@ -25,4 +18,11 @@ __all__ = [  # noqa: RUF022 - in the order of the work
     "rows_of_factors",
 ]
 
-__getattr__ = named_lazily(__name__, _HOMES)
+__getattr__ = named_lazily(
+    __name__,
+    {
+        "rows": ("Rows",),
+        "regressor": ("with_estimated_drives",),
+        "device_job": ("write_device_job", "rows_of_factors"),
+    },
+)

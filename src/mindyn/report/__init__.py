@@ -9,13 +9,13 @@ from mindyn.lazy_names import named_lazily
 if TYPE_CHECKING:
     from mindyn.report.inputs import MotionComparison
 
-_HOMES = {
-    "inputs": ("MotionComparison",),
-}
-"""Where the names are defined that a user's code may import from this package."""
-
 __all__ = [
     "MotionComparison",
 ]
 
-__getattr__ = named_lazily(__name__, _HOMES)
+__getattr__ = named_lazily(
+    __name__,
+    {
+        "inputs": ("MotionComparison",),
+    },
+)

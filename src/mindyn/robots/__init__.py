@@ -13,15 +13,6 @@ if TYPE_CHECKING:
     from mindyn.robots.meshes import Meshes, read_meshes
     from mindyn.robots.parts import Frame, Limits, Loop, Mimic, Shape
 
-_HOMES = {
-    "parts": ("Frame", "Shape", "Limits", "Loop", "Mimic"),
-    "friction_laws": ("FrictionLaw", "stribeck", "asymmetric_coulomb", "asymmetric_viscous"),
-    "meshes": ("Meshes", "read_meshes"),
-    "description": ("Description",),
-    "loading": ("ROBOT_FORMATS",),
-}
-"""Where the names are defined that a user's code may import from this package."""
-
 __all__ = [  # noqa: RUF022 - in the order of the work
     "Frame",
     "Shape",
@@ -38,4 +29,13 @@ __all__ = [  # noqa: RUF022 - in the order of the work
     "ROBOT_FORMATS",
 ]
 
-__getattr__ = named_lazily(__name__, _HOMES)
+__getattr__ = named_lazily(
+    __name__,
+    {
+        "parts": ("Frame", "Shape", "Limits", "Loop", "Mimic"),
+        "friction_laws": ("FrictionLaw", "stribeck", "asymmetric_coulomb", "asymmetric_viscous"),
+        "meshes": ("Meshes", "read_meshes"),
+        "description": ("Description",),
+        "loading": ("ROBOT_FORMATS",),
+    },
+)

@@ -13,15 +13,6 @@ if TYPE_CHECKING:
     from mindyn.simulation.rollouts import compiled_rollout
     from mindyn.simulation.sensors import measure
 
-_HOMES = {
-    "rollouts": ("compiled_rollout",),
-    "controllers": ("ProportionalDerivative",),
-    "control_laws": ("ControlLaw",),
-    "results": ("TorqueLog",),
-    "sensors": ("measure",),
-}
-"""Where the names are defined that a user's code may import from this package."""
-
 __all__ = [  # noqa: RUF022 - in the order of the work
     "compiled_rollout",
     "ProportionalDerivative",
@@ -30,4 +21,13 @@ __all__ = [  # noqa: RUF022 - in the order of the work
     "measure",
 ]
 
-__getattr__ = named_lazily(__name__, _HOMES)
+__getattr__ = named_lazily(
+    __name__,
+    {
+        "rollouts": ("compiled_rollout",),
+        "controllers": ("ProportionalDerivative",),
+        "control_laws": ("ControlLaw",),
+        "results": ("TorqueLog",),
+        "sensors": ("measure",),
+    },
+)

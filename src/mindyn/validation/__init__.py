@@ -13,15 +13,6 @@ if TYPE_CHECKING:
     from mindyn.validation.trajectories import Trajectories, simulated_against_measured
     from mindyn.validation.validate import Verdict, compare
 
-_HOMES = {
-    "validate": ("compare", "Verdict"),
-    "trajectories": ("simulated_against_measured", "Trajectories"),
-    "step_checks": ("check_steps", "StepChecks", "StepCheck"),
-    "method_bench": ("compare_methods", "Comparison"),
-    "bench_setting": ("BenchSetting",),
-}
-"""Where the names are defined that a user's code may import from this package."""
-
 __all__ = [  # noqa: RUF022 - in the order of the work
     "compare",
     "Verdict",
@@ -35,4 +26,13 @@ __all__ = [  # noqa: RUF022 - in the order of the work
     "BenchSetting",
 ]
 
-__getattr__ = named_lazily(__name__, _HOMES)
+__getattr__ = named_lazily(
+    __name__,
+    {
+        "validate": ("compare", "Verdict"),
+        "trajectories": ("simulated_against_measured", "Trajectories"),
+        "step_checks": ("check_steps", "StepChecks", "StepCheck"),
+        "method_bench": ("compare_methods", "Comparison"),
+        "bench_setting": ("BenchSetting",),
+    },
+)
