@@ -6,6 +6,10 @@ import numpy as np
 import pytest
 
 import mindyn
+from mindyn.estimators.covariance import LONGEST_MEMORY, _process, sandwich
+from mindyn.feasibility.conic import ConeRows, ConicError, Program
+from mindyn.feasibility.physically_consistent import PhysicallyConsistent
+from mindyn.identification.choosing import Choice
 from mindyn.identification.trials import Score
 from mindyn.logs.findings import LogError
 
@@ -35,7 +39,7 @@ def test_a_log_too_short_to_choose_settings_is_said_to_be_and_its_estimate_loads
 
 
 def test_settings_are_chosen_by_the_joints_that_have_torque(tmp_path):
-    found = mindyn.identify(ARM, [logged(1500, 100.0, torque=(1.0, 0.0))])
+    found = mindyn.identify(ARM, [logged(500, 100.0, torque=(1.0, 0.0))])
     assert found.cross_validated is not None
     assert 0 < found.cross_validated.mean < 1
     assert np.array_equal(reloaded(found, tmp_path).beta, found.beta)
@@ -66,3 +70,63 @@ def test_rows_of_arrays_that_are_no_numbers_are_left_out():
     assert made.notes == (
         "1 of 400 rows of bench hold NaN, infinity or more than 1e+30: torque of joint2 (1); left out",
     )
+
+
+def test_nothing_rests_on_a_joint_whose_torque_is_zero():
+    dead, sound = (logged(1500, 100.0, torque=(1.0, last)) for last in (0.0, 1.0))
+    rows = [mindyn.rows_of(ARM, [log], mindyn.Treatment(mindyn.Conditioning())) for log in (dead, sound)]
+    found = mindyn.LeastSquares().fit(rows[0])
+    assert found.joint_weights is not None
+    assert found.joint_weights[1] == 0
+    assert "fo2" in found.untold
+    whole = mindyn.LeastSquares().fit(rows[1])
+    first = rows[1].regressor.columns[0]
+    Y = np.vstack([rows[0].information.factors[0][:, :-1]])
+    assert np.linalg.norm(Y @ (found.beta - whole.beta)[first]) < 1e-3 * np.linalg.norm(Y @ whole.beta[first])
+
+
+def test_an_innovation_is_never_below_zero():
+    lags = np.cos(0.01 * np.arange(LONGEST_MEMORY + 1))  # a sine: foreseen without error
+    for scale in (1.0, 1 - 1e-12):
+        _, variance = _process(np.append(1.0, scale * lags[1:]), 1e4)
+        assert variance > 0
+    assert _process(np.ones(LONGEST_MEMORY + 1), 1e4)[1] > 0
+
+
+def test_covariances_have_no_negative_direction_and_keep_small_parameters():
+    rng = np.random.default_rng(3)
+    scales = 10.0 ** np.array([-8, -3, 0, 4, 9])
+    half = rng.normal(size=(5, 5)) * scales[:, None]
+    bread = np.diag(1 / scales)
+    expected = (bread @ half) @ (bread @ half).T
+    assert np.allclose(sandwich(bread, half @ half.T), expected, rtol=1e-9, atol=0)
+    lost = half[:, :1] @ half[:, :1].T
+    assert np.diag(sandwich(np.linalg.pinv(half @ half.T), lost)).min() >= 0
+
+
+def test_a_program_of_huge_residuals_is_solved_with_the_cost_and_duals_of_its_own_scale(monkeypatch):
+    program = Program(2)
+    program.add_squares(np.array([[3.0, 1.0], [0.0, 2.0], [1.0, 1.0]]), np.array([1.0, -2.0, 0.5]))
+    program.add_rows(ConeRows("nonnegative", np.eye(2), np.zeros(2)))
+    plain = program.solve()
+    monkeypatch.setattr("mindyn.feasibility.conic.SHRINKAGES", (30.0,))
+    shrunk = program.solve()
+    assert np.allclose(shrunk.x, plain.x, atol=1e-6)
+    assert shrunk.cost == pytest.approx(plain.cost, rel=1e-6)
+    assert np.allclose(shrunk.duals[0], plain.duals[0], atol=1e-5)
+    assert plain.x[1] == pytest.approx(0.0, abs=1e-6)
+
+
+def test_least_squares_is_taken_where_the_chosen_conic_fit_is_not_solved(monkeypatch):
+    def unsolved(*_):
+        raise ConicError("the conic program was not solved: NumericalError")
+
+    log, treatment = logged(300, 100.0), mindyn.Treatment(mindyn.Conditioning())
+    chosen = Choice(PhysicallyConsistent(), treatment, (), None, ())
+    monkeypatch.setattr("mindyn.identification.identify.choose", lambda *_, **__: chosen)
+    monkeypatch.setattr(PhysicallyConsistent, "fit", unsolved)
+    found = mindyn.identify(ARM, [log])
+    assert found.method == "least squares"
+    assert any("was not solved: NumericalError: least squares was taken" in str(note) for note in found.notes)
+    with pytest.raises(ConicError):
+        mindyn.identify(ARM, [log], PhysicallyConsistent())

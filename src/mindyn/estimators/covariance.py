@@ -80,6 +80,15 @@ def coloured_spread(
     return found
 
 
+def sandwich(bread: Array, meat: Array) -> Array:
+    """bread meat bread^T of a symmetric meat without negative directions, which rounding leaves none of either."""
+    diagonal = np.diag(meat)
+    scales = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+    values, vectors = np.linalg.eigh((meat + meat.T) / 2 / np.outer(scales, scales))
+    half = (bread * scales) @ (vectors * np.sqrt(np.maximum(values, 0.0)))
+    return np.asarray(half @ half.T)
+
+
 def joint_rows(
     regressor: Regressor, samples: Samples | Iterable[Samples], cutoff_hz: float | None, decimation: int
 ) -> Iterator[tuple[int, Array, bool]]:
@@ -106,8 +115,13 @@ def _process(lags: Array, count: float) -> tuple[Array, float]:
     jittered = lags.copy()
     jittered[0] *= 1 + 1e-9  # a low-passed residual has almost no innovation: keeps the equations solvable
     for order in range(LONGEST_MEMORY + 1):
-        a = np.append(1.0, -solve_toeplitz(jittered[:order], jittered[1 : order + 1])) if order else np.ones(1)
+        try:
+            a = np.append(1.0, -solve_toeplitz(jittered[:order], jittered[1 : order + 1])) if order else np.ones(1)
+        except np.linalg.LinAlgError:  # the residual is foreseen without error
+            break
         variance = float(a @ jittered[: order + 1])
+        if not variance > 0:  # by rounding: of more terms none is better
+            break
         criterion = count * np.log(max(variance, 1e-300)) + 2 * order
         if criterion < best:
             best, chosen = criterion, (a, variance)

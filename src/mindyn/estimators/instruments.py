@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
-from mindyn.estimators.covariance import coloured_spread, colouring_of
+from mindyn.estimators.covariance import coloured_spread, colouring_of, sandwich
 from mindyn.estimators.estimate import Estimate
 from mindyn.logs.samples import Samples
 from mindyn.regression.gathering import blocks
@@ -82,7 +82,7 @@ def instrument_step(
     for weight, variance, one in zip(weights, variances, products, strict=True):
         meat[np.ix_(one.columns, one.columns)] += weight**2 * variance * one.omega_omega
     rms = tuple(float(np.sqrt(v)) for v in variances)
-    return InstrumentStep(change, inverse @ meat @ inverse.T, rms, inverse, weights)
+    return InstrumentStep(change, sandwich(inverse, meat), rms, inverse, weights)
 
 
 def coloured_covariance(
@@ -96,7 +96,7 @@ def coloured_covariance(
     """The covariance (p, p) after a step, for residuals that are correlated in time (see `covariance`)."""
     colouring = colouring_of(estimate.regressor, estimate.beta, measured, cutoff_hz, decimation)
     spread = coloured_spread(estimate.regressor, expected, colouring, step.weights, cutoff_hz, decimation)
-    return np.asarray(step.inverse @ sum(spread) @ step.inverse.T)
+    return sandwich(step.inverse, np.asarray(sum(spread)))
 
 
 @dataclass(slots=True, eq=False)

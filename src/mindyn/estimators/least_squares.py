@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
-from mindyn.estimators.covariance import Colouring, coloured_spread, colouring_of
+from mindyn.estimators.covariance import Colouring, coloured_spread, colouring_of, sandwich
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.estimator import Estimator, Needs
 from mindyn.estimators.untold import infinite_variances
@@ -80,14 +80,15 @@ class LeastSquares(Estimator):
         weights = np.ones(n) if isinstance(self.weights, str) else np.array(self.weights, dtype=np.float64)
         if weights.shape != (n,):
             raise InputError(f"{len(weights)} weights given for {n} joints")
+        torques = information.torques()
+        alive = torques > 0  # of a joint whose torque is zero in every row the sensor is dead: nothing rests on it
         if self.weights == "joint":  # begun by the joints' torques: beside 1e4 Nm a joint of 1e-4 Nm is rounding
-            torques = information.torques()
-            weights = np.array(information.counts) / np.where(torques > 0, torques, torques.max() or 1.0)
+            weights = np.where(alive, np.array(information.counts) / np.where(alive, torques, 1.0), 0.0)
         fitted = _solved(information, weights, kept)
         for _ in range(REWEIGHTINGS if self.weights == "joint" else 0):
-            before, weights = weights, 1 / fitted.variances
+            before, weights = weights, np.where(alive, 1 / fitted.variances, 0.0)
             fitted = _solved(information, weights, kept)
-            if np.abs(weights / before - 1).max() < WEIGHTS_FINAL:
+            if (np.abs(weights - before) <= WEIGHTS_FINAL * before).all():
                 break
         return fitted
 
@@ -117,7 +118,7 @@ class LeastSquares(Estimator):
         spread = coloured_spread(rows.regressor, samples, colouring, fitted.weights, cutoff, step)
         inflation = fitted.variances * np.array(information.counts) / information.residuals(fitted.beta)
         total = sum(scale * meat for scale, meat in zip(inflation, spread, strict=True))
-        covariance = fitted.inverse @ total @ fitted.inverse
+        covariance = sandwich(fitted.inverse, np.asarray(total))
         return replace(fitted, covariance=covariance, correlations=colouring.neighbours)
 
 
@@ -148,13 +149,14 @@ def _solved(information: Information, weights: Array, kept: NDArray[np.bool_]) -
         information.columns, information.factors, weights, variances, strict=True
     ):
         meat[np.ix_(columns, columns)] += weight**2 * variance * (factor[:, :-1].T @ factor[:, :-1])
-    return Fitted(beta, inverse @ meat @ inverse, inverse, part.rank, variances, weights, kept)
+    return Fitted(beta, sandwich(inverse, meat), inverse, part.rank, variances, weights, kept)
 
 
 def _variances(information: Information, beta: Array, inverse: Array, weights: Array) -> Array:
     """(n,) residual variance of each joint over its rows less the parameters that it pays for (its leverage)."""
     residuals, found = information.residuals(beta), []
-    floor = 1e-30 * np.maximum(information.torques(), 1e-300)
+    torques = information.torques()
+    floor = 1e-30 * np.where(torques > 0, torques, torques.max() or 1.0)
     for i, (columns, factor) in enumerate(zip(information.columns, information.factors, strict=True)):
         Y = factor[:, :-1]
         leverage = weights[i] * float(np.einsum("ij,jk,ik->", Y, inverse[np.ix_(columns, columns)], Y))

@@ -15,6 +15,7 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
+from mindyn.estimators.covariance import sandwich
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.estimator import Estimator, Needs
 from mindyn.estimators.least_squares import LeastSquares, Weights
@@ -136,7 +137,7 @@ def _estimate(
         information.columns, information.factors, weights, squares / counts, strict=True
     ):
         meat[np.ix_(columns, columns)] += weight**2 * variance * (factor[:, :-1].T @ factor[:, :-1])
-    covariance = solution.inverse @ meat @ solution.inverse
+    covariance = sandwich(solution.inverse, meat)
     rms = np.sqrt(squares / counts)
     moved = np.abs(solution.beta - plain.beta).max() / max(float(np.abs(plain.beta).max()), 1e-300)
     status = (

@@ -25,6 +25,8 @@ REGULARISATIONS: Final = (1e-8, 1e-6, 1e-10)
 """Of Clarabel's factorisations, tried in turn where it ends without an answer; the first is its default."""
 DIAGONAL: Final = [0, 2, 5, 9]
 """Places of a 4 x 4 matrix's diagonal in its upper triangle, column by column."""
+SHRINKAGES: Final = (1.0, 1e2, 1e3)
+"""Residuals are divided by these in turn: of a log with hardly any noise they are so large that factorisations fail."""
 ACCEPTED: Final = ("Solved", "AlmostSolved")
 CONTRADICTED: Final = ("PrimalInfeasible", "AlmostPrimalInfeasible")
 
@@ -104,19 +106,21 @@ class Program:
         blocks, right, cones = self._stacked(residuals, clarabel)
         P = sparse.block_diag([sparse.csc_matrix((self.size, self.size)), sparse.eye(residuals)], format="csc")
         q = np.concatenate([self.cost, np.zeros(residuals)])
-        for regularisation, tolerance in product(REGULARISATIONS, TOLERANCES):
+        for k, regularisation, tolerance in product(SHRINKAGES, REGULARISATIONS, TOLERANCES):
             settings = _settings(clarabel, tolerance, regularisation)
-            found = clarabel.DefaultSolver(P, q, blocks, right, cones, settings).solve()
+            # Variables r / k for the residuals r = A x - b, and the whole cost divided by k^2.
+            columns = sparse.diags(np.repeat([1.0, k], [self.size, residuals]))
+            found = clarabel.DefaultSolver(P, q / k**2, (blocks @ columns).tocsc(), right, cones, settings).solve()
             if str(found.status) in ACCEPTED:
                 break
             if str(found.status) in CONTRADICTED and tolerance == TOLERANCES[-1]:
                 raise ContradictionError("no values satisfy all rows of the conic program")
         else:
             raise ConicError(f"the conic program was not solved: {found.status}")
-        duals = np.split(np.array(found.z), np.cumsum([residuals, *(rows.count for rows in self.rows)])[:-1])
+        duals = np.split(k**2 * np.array(found.z), np.cumsum([residuals, *(rows.count for rows in self.rows)])[:-1])
         return Minimum(
             np.array(found.x)[: self.size],
-            float(found.obj_val),
+            k**2 * float(found.obj_val),
             tuple(duals[1:]),
             str(found.status),
             float(found.solve_time),

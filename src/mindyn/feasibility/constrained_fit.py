@@ -154,7 +154,7 @@ class FitProblem:
         for _ in range(REWEIGHTINGS):
             before, weights = weights, joint_weights(information, self.space.matrix @ x)
             x = self.solve(information, weights, prior_weight)
-            if np.abs(weights / before - 1).max() < WEIGHTS_FINAL:
+            if (np.abs(weights - before) <= WEIGHTS_FINAL * before).all():
                 break
         return x, weights
 
@@ -167,7 +167,7 @@ def _stacked(rows: Sequence[ConeRows], kind: ConeKind, size: int) -> tuple[Array
 
 
 def joint_weights(information: Information, beta: Array) -> Array:
-    """(n,) 1 / mean squared residual of each joint."""
-    counts = np.array(information.counts)
-    variances = information.residuals(beta) / counts
-    return np.asarray(1 / np.maximum(variances, np.maximum(FINEST**2 * information.torques() / counts, 1e-300)))
+    """(n,) 1 / mean squared residual of each joint; zero of one whose torque is zero in every row."""
+    counts, torques = np.array(information.counts), information.torques()
+    variances = np.maximum(information.residuals(beta), FINEST**2 * torques) / counts
+    return np.where(torques > 0, 1 / np.where(torques > 0, variances, 1.0), 0.0)

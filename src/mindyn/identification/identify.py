@@ -13,6 +13,7 @@ from mindyn.errors import InputError, MindynError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.estimator import Estimator
 from mindyn.estimators.least_squares import LeastSquares
+from mindyn.feasibility.conic import ConicError
 from mindyn.feasibility.intervals import with_physical_intervals
 from mindyn.feasibility.physically_consistent import PhysicallyConsistent
 from mindyn.identification.block_spread import with_blocks
@@ -66,7 +67,15 @@ def identify(
         choice = replace(choice, estimator=of_factors(choice.estimator, asked=estimator is not None))
     rows = rows_of(robot, logs, choice.treatment, executor=executor, gpu=gpu)
     say("fitting all training rows")
-    found, rows = _with_settled_load(robot, logs, choice.estimator, rows, executor, gpu=gpu)
+    try:
+        found, rows = _with_settled_load(robot, logs, choice.estimator, rows, executor, gpu=gpu)
+    except ConicError as error:
+        if estimator is not None:
+            raise
+        plain = LeastSquares(covariance="white" if executor else "correlated", left_out=choice.left_out)
+        unsolved = Note("fit", f"a physically consistent fit was chosen, but {error}: least squares was taken")
+        choice = replace(choice, estimator=plain, notes=(*choice.notes, unsolved))
+        found, rows = _with_settled_load(robot, logs, plain, rows, executor, gpu=gpu)
     return judged(robot, found, rows, choice, logs)
 
 
