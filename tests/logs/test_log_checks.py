@@ -8,10 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mindyn.logs.checks import unit_notes
+from mindyn.logs.checks import Oddities, unit_notes
 from mindyn.logs.findings import LogError
 from mindyn.logs.log import log_of_arrays
-from mindyn.logs.oddities import Oddities
 from mindyn.logs.units import factor
 from mindyn.robots.loading import load_robot
 from mindyn.robots.parts import Limits

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 from closeness import SAME_ALGEBRA, assert_close
 
-from mindyn.logs.bag_table import _parts
-from mindyn.logs.cdr import decode_joint_state
+from mindyn.logs.bag_table import _parts, decode_joint_state
 from mindyn.logs.cleaning import Cleaner
 from mindyn.logs.columns import _column_names
 from mindyn.logs.conditioning import Conditioning, edge_rows, motion_cutoff, torque_cutoff

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from closeness import EXACT, SAME_ALGEBRA, assert_close
 
+from mindyn.logs.checks import Oddities
 from mindyn.logs.columns import Pick, both_lists, further_joints, pick_signal
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.conversion import conversion_of, motor_gears, per_joint
@@ -16,7 +17,6 @@ from mindyn.logs.faults import Faults
 from mindyn.logs.findings import LogError
 from mindyn.logs.log import log_of_arrays
 from mindyn.logs.motion import conditioned_motion
-from mindyn.logs.oddities import Oddities
 from mindyn.logs.parquet_table import USUAL_GROUP, _fetched
 from mindyn.logs.reading import read_log
 from mindyn.logs.statement import Statement, sidecar_path

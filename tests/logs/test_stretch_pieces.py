@@ -18,9 +18,9 @@ from mindyn.logs.interpolation import _weights, between_stamps, delayed, delayed
 from mindyn.logs.log import log_of_arrays
 from mindyn.logs.periods import Timeline, _even, _folded, _grown, _joined, _period, _shared, motion_timeline
 from mindyn.logs.reading import sparse
-from mindyn.logs.row_blocks import exact_blocks, in_step
 from mindyn.logs.samples import Samples
 from mindyn.logs.stretches import Piece, _at_times, uniform_pieces
+from mindyn.logs.tables import exact_blocks, in_step
 from mindyn.robots.loading import load_robot
 
 CUBIC = Polynomial([0.3, -1.0, 0.5, 0.25])

@@ -8,10 +8,10 @@ from closeness import EXACT, SAME_ALGEBRA, assert_close
 
 import mindyn
 from mindyn.logs.array_table import ArrayTable, open_arrays
+from mindyn.logs.checks import Oddities
 from mindyn.logs.findings import LogError
 from mindyn.logs.interpolation import delayed
 from mindyn.logs.log import joined, log_of_arrays
-from mindyn.logs.oddities import Oddities
 from mindyn.logs.reading import sparse
 from mindyn.logs.statement import Statement
 from mindyn.logs.stretches import pieces, uniform_pieces

@@ -9,13 +9,12 @@ import pytest
 from closeness import EXACT, SAME_ALGEBRA, assert_close
 
 from mindyn.errors import InputError
-from mindyn.logs.checks import reach_of, unit_notes
+from mindyn.logs.checks import Oddities, reach_of, unit_notes
 from mindyn.logs.cleaning import Cleaner
 from mindyn.logs.columns import Pick
 from mindyn.logs.cutoffs import _density, _joint_cutoff, noise_floor_cutoff
 from mindyn.logs.findings import FINDINGS, LogError
 from mindyn.logs.log import Log, Source, joined, log_of_arrays
-from mindyn.logs.oddities import Oddities
 from mindyn.logs.statement import Statement
 from mindyn.logs.units import UNITS, factor, is_current
 from mindyn.robots.loading import load_robot

@@ -12,10 +12,9 @@ from mindyn.equations.certificate import ANSWERS, Witness, equation_deviation, r
 from mindyn.equations.chain import SX
 from mindyn.equations.control import momentum_drift, observer_step, slotine_li_torques
 from mindyn.equations.drives import load_refusal, loaded_extras, rotor_energy
-from mindyn.equations.energy import energy
 from mindyn.equations.formulations import INERTIA_MATRIX, INVERSE_DYNAMICS, accelerations, formulated
 from mindyn.equations.forward_dynamics import forward_dynamics
-from mindyn.equations.inertia_matrix import coriolis_matrix, inertia_matrix
+from mindyn.equations.inertia_matrix import coriolis_matrix, energy, inertia_matrix
 from mindyn.equations.kinematics import forward_kinematics, geometric_jacobian
 from mindyn.equations.newton_euler import inverse_dynamics
 from mindyn.equations.traces import BEYOND_BASE, Needs, Parameters, Request, Trace, start_trace

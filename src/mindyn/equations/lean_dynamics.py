@@ -4,29 +4,41 @@ Symbols: w angular velocity; Omega = [wd] + [w][w]; Sigma second moments about t
 inertia forces is the vector of Omega Sigma - (Omega Sigma)^T. The third column of Omega obeys
 Omega_i e3 = R_i^T Omega_p z_i, without the joint's own motion [Lin 1995, eq. 30], which replaces the rotation of wd
 where the next axis is parallel or perpendicular.
+
+The tensor diag(1, 1, 0) about a revolute axis is the same for every joint angle, so any multiple of it may move from a
+link's inertia tensor to the link that carries it. In the second moments Sigma = tr(J)/2 E - J this is Sigma_33, which
+is zero in the constants of a link. Last frames are turned, and a length is the unit.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from math import atan2
 from typing import Literal
 
 import casadi
 import numpy as np
 
+from mindyn.algebra.inertia import moved_phi, tensor_from_entries
+from mindyn.algebra.poses import Pose
+from mindyn.algebra.rotations import NOISE, rot_z
+from mindyn.algebra.values import Array
 from mindyn.equations.chain import SX, Chain, Moved, constant, cross_matrix
-from mindyn.equations.lean_parameters import LeanLink, lean_links, with_last_frames_turned, with_length_unit
 from mindyn.equations.motion import of_root
 from mindyn.equations.newton_euler import Wrench, along_axis, without_external
 from mindyn.equations.outside import NOTHING_OUTSIDE, Outside
 from mindyn.parameters.reduced import reduced_parameters, reduced_parameters_on_moving_root
-from mindyn.robots.joint_frames import WorkingFrames, working_frames
+from mindyn.robots.joint_frames import Step, WorkingFrames, working_frames
 from mindyn.robots.robot import Robot
+
+PRODUCT_ROUNDING = 64 * float(np.finfo(float).eps)
+SPIN = np.diag([1.0, 1.0, 0.0])
 
 
 @dataclass(frozen=True, slots=True)
-class Swing:
+class FrameMotion:
     """Motion of a frame, in its own components.
 
     w, wd     (3, 1) angular velocity and acceleration
@@ -98,8 +110,8 @@ def lean_inverse_dynamics(lean: LeanChain, q: SX, qd: SX, qdd: SX, outside: Outs
     chain = lean.chain
     joints = chain.at(q)
     first = of_root(chain, outside.root)
-    swings = lean_motion(chain, joints, q, qd, qdd, Swing(first.w, first.wd, first.omega, first.a, None))
-    loads = [lean_wrench(link, swing) for link, swing in zip(lean.links, swings, strict=True)]
+    motions = lean_motion(chain, joints, q, qd, qdd, FrameMotion(first.w, first.wd, first.omega, first.a, None))
+    loads = [lean_wrench(link, motion) for link, motion in zip(lean.links, motions, strict=True)]
     if (wrenches := outside.wrenches(chain.joint_count)) is not None:
         loads = without_external(chain, loads, wrenches, lean.length)
     for i in reversed(range(chain.joint_count)):
@@ -124,21 +136,23 @@ def _to_parent(joint: Moved, wrench: Wrench) -> Wrench:
     return Wrench(joint.to_parent(moment) + cross_matrix(across) @ force, force)
 
 
-def lean_motion(chain: Chain, joints: tuple[Moved, ...], q: SX, qd: SX, qdd: SX, root: Swing) -> list[Swing]:
+def lean_motion(
+    chain: Chain, joints: tuple[Moved, ...], q: SX, qd: SX, qdd: SX, root: FrameMotion
+) -> list[FrameMotion]:
     """Motion of every frame, from the root outwards."""
-    swings: list[Swing] = []
+    motions: list[FrameMotion] = []
     for i, joint in enumerate(joints):
-        before = root if chain.parents[i] < 0 else swings[chain.parents[i]]
+        before = root if chain.parents[i] < 0 else motions[chain.parents[i]]
         across, d = _offsets(joint)
         a = joint.to_child(before.a + before.omega @ across)
         if joint.step.kind == "prismatic":
-            swing = _slide(joint, before, a, qd[i], qdd[i])
+            motion = _slide(joint, before, a, qd[i], qdd[i])
         elif _permutes(joint.step.rotation):
-            swing = _turn(joint, before, a, q[i] + joint.step.offset, qd[i], qdd[i])
+            motion = _turn(joint, before, a, q[i] + joint.step.offset, qd[i], qdd[i])
         else:
-            swing = _general_turn(joint, before, a, qd[i], qdd[i])
-        swings.append(replace(swing, a=swing.a + swing.omega[:, 2] * d))
-    return swings
+            motion = _general_turn(joint, before, a, qd[i], qdd[i])
+        motions.append(replace(motion, a=motion.a + motion.omega[:, 2] * d))
+    return motions
 
 
 def _permutes(R: np.ndarray) -> bool:
@@ -146,12 +160,12 @@ def _permutes(R: np.ndarray) -> bool:
     return bool(np.isin(np.abs(R), (0.0, 1.0)).all())
 
 
-def _slide(joint: Moved, before: Swing, a: SX, qd: SX, qdd: SX) -> Swing:
+def _slide(joint: Moved, before: FrameMotion, a: SX, qd: SX, qdd: SX) -> FrameMotion:
     R = constant(joint.step.rotation)
     w = casadi.densify(R.T @ before.w)
     twice = 2 * qd
     along = casadi.vertcat(twice * w[1], -(twice * w[0]), qdd)
-    return Swing(w, R.T @ before.wd, R.T @ before.omega @ R, a + along, None)
+    return FrameMotion(w, R.T @ before.wd, R.T @ before.omega @ R, a + along, None)
 
 
 def _turned(c: SX, s: SX, v: SX) -> SX:
@@ -160,7 +174,7 @@ def _turned(c: SX, s: SX, v: SX) -> SX:
     return casadi.vertcat(c * v[0] + s * v[1], c * v[1] - s * v[0], v[2])
 
 
-def _turn(joint: Moved, before: Swing, a: SX, angle: SX, qd: SX, qdd: SX) -> Swing:
+def _turn(joint: Moved, before: FrameMotion, a: SX, angle: SX, qd: SX, qdd: SX) -> FrameMotion:
     """A revolute joint with its axis along or across the parent's axes."""
     R = joint.step.rotation
     if before.anchor is not None and (np.eye(3) == R).all():
@@ -180,10 +194,10 @@ def _turn(joint: Moved, before: Swing, a: SX, angle: SX, qd: SX, qdd: SX) -> Swi
         casadi.horzcat(2 * xz - P, 2 * yz - Q, third),
     )
     wd = casadi.vertcat(yz - Q, P - xz, wd_z)
-    return Swing(casadi.vertcat(x, y, z), wd, omega, a, anchor)
+    return FrameMotion(casadi.vertcat(x, y, z), wd, omega, a, anchor)
 
 
-def _general_turn(joint: Moved, before: Swing, a: SX, qd: SX, qdd: SX) -> Swing:
+def _general_turn(joint: Moved, before: FrameMotion, a: SX, qd: SX, qdd: SX) -> FrameMotion:
     """A revolute joint at any twist: w and wd are turned, Omega is built from them."""
     w_p, wd_p = joint.to_child(before.w), joint.to_child(before.wd)
     x, y, z = w_p[0], w_p[1], w_p[2] + qd
@@ -194,12 +208,12 @@ def _general_turn(joint: Moved, before: Swing, a: SX, qd: SX, qdd: SX) -> Swing:
         casadi.horzcat(xy + wd[2], -(xx + zz), yz - wd[0]),
         casadi.horzcat(xz - wd[1], yz + wd[0], -(xx + yy)),
     )
-    return Swing(casadi.vertcat(x, y, z), wd, omega, a, None)
+    return FrameMotion(casadi.vertcat(x, y, z), wd, omega, a, None)
 
 
-def lean_wrench(link: LeanLink, swing: Swing) -> Wrench:
+def lean_wrench(link: LeanLink, motion: FrameMotion) -> Wrench:
     """Force m a + Omega mc; moment mc x a + the vector of Omega Sigma - (Omega Sigma)^T."""
-    O = swing.omega  # noqa: E741
+    O = motion.omega  # noqa: E741
     moment = constant(link.moment)
     s11, s22, s33 = (float(x) for x in np.diag(link.second))
     s12, s13, s23 = float(link.second[0, 1]), float(link.second[0, 2]), float(link.second[1, 2])
@@ -208,5 +222,92 @@ def lean_wrench(link: LeanLink, swing: Swing) -> Wrench:
         (O[0, 0] - O[2, 2]) * s13 + O[0, 1] * s23 - O[2, 0] * s11 - O[2, 1] * s12 + O[0, 2] * s33,
         O[1, 0] * s11 - O[0, 1] * s22 + (O[1, 1] - O[0, 0]) * s12 + O[1, 2] * s13 - O[0, 2] * s23,
     )
-    force = link.mass * swing.a + O @ moment
-    return Wrench(cross_matrix(moment) @ swing.a + turning, force)
+    force = link.mass * motion.a + O @ moment
+    return Wrench(cross_matrix(moment) @ motion.a + turning, force)
+
+
+@dataclass(frozen=True, slots=True)
+class LeanLink:
+    """Constants of a link in its working frame: mass, first moment (3,), second moments Sigma (3, 3)."""
+
+    mass: float
+    moment: Array
+    second: Array
+
+
+def lean_links(phis: Array, steps: tuple[Step, ...]) -> tuple[LeanLink, ...]:
+    """Links of parameters (n, 10) that give the same torques, with Sigma_33 = 0 for every revolute joint."""
+    tensors = [tensor_from_entries(phi[4:]) for phi in phis]
+    sizes = [float(np.abs(J).max()) for J in tensors]  # of what is summed in each link, and of its rounding
+    for i in reversed(range(len(steps))):
+        if steps[i].kind == "revolute":
+            excess = (tensors[i][2, 2] - tensors[i][0, 0] - tensors[i][1, 1]) / 2
+            tensors[i] = tensors[i] + excess * SPIN
+            _move_to_revolute(tensors, sizes, steps, i, -excess * SPIN)
+    return tuple(_link(phi, J, size) for phi, J, size in zip(phis, tensors, sizes, strict=True))
+
+
+def _move_to_revolute(tensors: list[Array], sizes: list[float], steps: tuple[Step, ...], i: int, tensor: Array) -> None:
+    """Add a tensor without mass to the nearest revolute link inwards; translations do not change it."""
+    while True:
+        tensor = steps[i].rotation @ tensor @ steps[i].rotation.T
+        i = steps[i].parent
+        if i < 0:
+            return
+        if steps[i].kind == "revolute":
+            tensors[i] = tensors[i] + tensor
+            sizes[i] = max(sizes[i], float(np.abs(tensor).max()))
+            return
+
+
+def _link(phi: Array, J: Array, size: float) -> LeanLink:
+    second = J.trace() / 2 * np.eye(3) - J
+    return LeanLink(float(phi[0]), phi[1:4], _without_noise(second, size))
+
+
+def _without_noise(values: Array, size: float) -> Array:
+    return np.where(np.abs(values) <= PRODUCT_ROUNDING * size, 0.0, values)
+
+
+def with_last_frames_turned(frames: WorkingFrames, phis: Array) -> tuple[WorkingFrames, Array]:
+    """Frames and parameters with last revolute frames turned until their first moment lies on x, where that leaves
+    no more numbers than before.
+    """
+    parents = {step.parent for step in frames.steps}
+    steps, turned = list(frames.steps), phis.copy()
+    for i, step in enumerate(frames.steps):
+        if i in parents or step.kind == "prismatic" or phis[i, 1] == 0 or phis[i, 2] == 0:
+            continue
+        angle = atan2(phis[i, 2], phis[i, 1])
+        turn = Pose(rot_z(np.cos(angle), np.sin(angle)))
+        phi = moved_phi(turn.inverse(), phis[i])
+        phi[2] = 0.0
+        # A turn mixes first moments among themselves, and tensor entries.
+        for kind in (slice(1, 4), slice(4, 10)):
+            phi[kind] = _without_noise(phi[kind], float(np.abs(phi[kind]).max()))
+        if np.count_nonzero(phi) <= np.count_nonzero(phis[i]):
+            turned[i] = phi
+            steps[i] = replace(step, offset=step.offset + angle, link=turn.inverse() @ step.link)
+    return replace(frames, steps=tuple(steps)), turned
+
+
+def with_length_unit(frames: WorkingFrames, phis: Array) -> tuple[WorkingFrames, Array, float]:
+    """Frames and parameters of a robot without slides in a unit of length L, of mass 1/L^2: torques keep their numbers.
+
+    The third value is L in m; forces count in N / L.
+
+    L is the length that occurs most often, so that products with it vanish.
+    """
+    lengths = np.array([abs(float(x)) for step in frames.steps for x in step.translation if x != 0])
+    if not lengths.size or any(step.kind == "prismatic" for step in frames.steps):
+        return frames, phis, 1.0
+    # Equal lengths may differ by rounding; one unit in the last digits must not make two of them.
+    unit = Counter(float(f"{x:.12g}") for x in lengths).most_common(1)[0][0]
+    steps = tuple(replace(step, translation=_in_unit(step.translation, unit)) for step in frames.steps)
+    scale = np.array([unit**2, *[unit] * 3, *[1.0] * 6])
+    return replace(frames, gravity=frames.gravity / unit, steps=steps), phis * scale, unit
+
+
+def _in_unit(translation: Array, unit: float) -> Array:
+    scaled = translation / unit
+    return np.where(np.abs(np.abs(scaled) - 1) < NOISE * 10, np.sign(scaled), scaled)

@@ -1,26 +1,32 @@
-"""rosbag2 (.db3, .mcap, or a folder of them) with sensor_msgs/JointState as a `Table`; no ROS needed."""
+"""rosbag2 (.db3, .mcap, or a folder of them) with sensor_msgs/JointState as a `Table`; no ROS needed.
+
+Messages are decoded from CDR bytes [OMG DDS-RTPS 2.5, 10.2; ROS 2 uses XCDR1]. Compressed chunks of an MCAP file are
+looked at before a reader unpacks them: a record is its kind (a byte), its length (eight), and its content; that of a
+chunk begins with two stamps, the length of its records unpacked, a checksum and the name of the compression [MCAP
+specification, "Chunk (op=0x06)"].
+"""
 
 from __future__ import annotations
 
+import os
 import re
 import sqlite3
 import struct
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.errors import MissingExtraError
-from mindyn.logs.cdr import JointState, decode_joint_state
 from mindyn.logs.findings import LogError
-from mindyn.logs.mcap_chunks import require_plausible_chunks
 from mindyn.logs.tables import Chunk
-from mindyn.reading import require_file
+from mindyn.reading import LIFT, limited, require_file, require_plausible
 from mindyn.robots.robot import Robot
 
 TYPES: Final = ("sensor_msgs/msg/JointState", "sensor_msgs/JointState")
@@ -28,6 +34,11 @@ LARGEST_MESSAGE: Final = 2**24
 """Bytes of a message in a bag: a JointState of a thousand joints has 50 kB."""
 _FIRST_MESSAGES: Final = 200
 """Several publishers may share a topic; the joints are those named in this many messages."""
+LARGEST_CHUNK: Final = 2**28
+"""Bytes of a chunk, unpacked; recorders make chunks of 1 to 16 MiB."""
+_MAGIC, _CHUNK, _FOOTER = 8, 0x06, 0x02
+_EXPANSION: Final = {"lz4": 255}
+"""What a compression packs into a byte at most, where its own head need not say how long it becomes."""
 
 
 class BagTable:
@@ -205,3 +216,108 @@ def _field_table(messages: Sequence[JointState], joints: Sequence[str], field: s
             )
         row[:] = values[places]
     return table
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JointState:
+    """One message: stamp in ns, joint names, and arrays that are empty when the publisher does not fill them."""
+
+    stamp_ns: int
+    names: tuple[str, ...]
+    position: Array
+    velocity: Array
+    effort: Array
+
+
+class _Reader:
+    """Walks CDR bytes; alignment counts from the end of the 4-byte encapsulation header."""
+
+    def __init__(self, data: bytes) -> None:
+        if len(data) < 4 or data[0] != 0 or data[1] not in (0, 1):
+            raise LogError(f"a JointState message starts with {data[:4].hex()}; plain CDR starts with 0000 or 0001")
+        self.data = data
+        self.order = "<" if data[1] else ">"
+        self.at = 4
+
+    def align(self, size: int) -> None:
+        self.at += -(self.at - 4) % size
+
+    def integer(self, code: str = "I") -> int:
+        self.align(4)
+        (value,) = struct.unpack_from(self.order + code, self.data, self.at)
+        self.at += 4
+        return int(value)
+
+    def text(self) -> str:
+        length = self.integer()
+        self.at += length
+        if self.at > len(self.data):
+            raise struct.error("text runs past the end")
+        return self.data[self.at - length : self.at - 1].decode()
+
+    def doubles(self) -> Array:
+        length = self.integer()
+        if length == 0:
+            return np.empty(0)
+        self.align(8)
+        values = np.frombuffer(self.data, self.order + "f8", length, self.at)
+        self.at += 8 * length
+        return values
+
+
+def decode_joint_state(data: bytes) -> JointState:
+    """The JointState of a serialized message: header (stamp, frame), name[], position[], velocity[], effort[]."""
+    reader = _Reader(data)
+    try:
+        stamp = reader.integer("i") * 10**9 + reader.integer()
+        reader.text()
+        names = tuple(reader.text() for _ in range(reader.integer()))
+        return JointState(stamp, names, reader.doubles(), reader.doubles(), reader.doubles())
+    except (struct.error, ValueError, UnicodeDecodeError) as error:
+        raise LogError(f"a JointState message of {len(data)} bytes breaks off: {error}") from error
+
+
+def require_plausible_chunks(stream: IO[bytes], name: str) -> None:
+    """Refuse chunks, one or all together, that become larger than recordings do; the stream is back at its start."""
+    if not limited():
+        return
+    size, total = os.fstat(stream.fileno()).st_size, 0
+    stream.seek(_MAGIC)
+    while len(head := stream.read(9)) == 9:
+        kind, length = struct.unpack("<BQ", head)
+        start = stream.tell()
+        if kind == _CHUNK:
+            unpacked = _unpacked(stream)
+            total += unpacked
+            if unpacked > LARGEST_CHUNK:
+                raise LogError(
+                    f"a chunk of {name} becomes {unpacked / 2**20:.3g} MiB; {LARGEST_CHUNK // 2**20} are the most",
+                    hint=f"the file is damaged, or made to fill the memory; {LIFT}",
+                )
+            require_plausible(total // 8, size, name, LogError)
+        if kind == _FOOTER or length > size - start:
+            break
+        stream.seek(start + length)
+    stream.seek(0)
+
+
+def _unpacked(stream: IO[bytes]) -> int:
+    """The length that a chunk's own head says, or that its packed data says or allows, if more."""
+    head = stream.read(32)
+    if len(head) < 32:
+        return 0
+    _, _, stated, _, letters = struct.unpack("<QQQII", head)
+    compression = stream.read(min(letters, 16)).decode("latin-1")
+    packed = int.from_bytes(stream.read(8), "little")
+    return max(int(stated), _said_by_frame(compression, stream.read(32)), packed * _EXPANSION.get(compression, 0))
+
+
+def _said_by_frame(compression: str, data: bytes) -> int:
+    if compression != "zstd":
+        return 0
+    import zstandard
+
+    try:
+        return max(0, int(zstandard.frame_content_size(data)))
+    except zstandard.ZstdError:
+        return 0

@@ -1,14 +1,19 @@
-"""Unit mix-ups told from the numbers: degrees for radians, mN m for N m, velocity that is not the derivative."""
+"""What the numbers of a log give away: units mixed up, positions that jump, columns that hold one value.
+
+Units: degrees for radians, mN m for N m, velocity that is not the derivative.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 from math import pi
 from typing import Final
 
 import numpy as np
 
 from mindyn.algebra.values import Array
+from mindyn.logs.columns import Pick
 from mindyn.logs.findings import refuse_unless_accepted
 from mindyn.logs.log import Log
 from mindyn.logs.units import UNITS
@@ -26,6 +31,14 @@ RATES_HZ: Final = (5.0, 40_000.0)
 HARDLY: Final = 0.02
 """rad or m: joints that move less show the encoder's steps rather than a motion."""
 VELOCITY_FACTORS: Final = {57.29578: "deg/s", 1 / 57.29578: "rad/s for deg/s", 1000.0: "ms for s", 1e-3: "s for ms"}
+FASTEST: Final = 10.0
+"""Speed (rad/s or m/s) that a joint without a stated speed limit hardly exceeds: wrists of industrial arms reach it."""
+USUAL: Final = 0.9
+JUMP: Final = 5.0
+"""A step is a jump when it is faster than the speed limit, and than this multiple of the speed that the share `USUAL`
+of the joint's steps keep: of a smooth motion the fastest step is below 2 of it, of noise below 3."""
+SAME: Final = 1e-12
+"""Values that vary by less, relative, are one value."""
 
 
 def unit_notes(log: Log, robot: Robot, accepted: Collection[str]) -> tuple[str, ...]:
@@ -134,3 +147,89 @@ def _rate_note(log: Log, accepted: Collection[str]) -> str:
 
 def _is_usual(rate_hz: float) -> bool:
     return RATES_HZ[0] < rate_hz < RATES_HZ[1]
+
+
+@dataclass(frozen=True, slots=True)
+class _Jump:
+    size: float
+    time: float
+    row: int
+
+
+class Oddities:
+    """Watches the chunks of one log in order, and reports at the end."""
+
+    def __init__(self, robot: Robot) -> None:
+        self.joints = robot.primary_joints
+        self.limits = np.array([joint.limits.velocity or FASTEST for joint in self.joints])
+        self.largest: list[_Jump | None] = [None] * len(self.joints)
+        self.counts = np.zeros(len(self.joints), dtype=int)
+        self.last: Log | None = None
+        self.ends: dict[str, tuple[Pick, Array, Array]] = {}
+
+    def see_columns(self, pick: Pick, values: Array) -> None:
+        """The next rows of a signal as logged, (rows, n)."""
+        low, high = np.fmin.reduce(values), np.fmax.reduce(values)
+        if pick.signal in self.ends:
+            _, lowest, highest = self.ends[pick.signal]
+            low, high = np.fmin(low, lowest), np.fmax(high, highest)
+        self.ends[pick.signal] = (pick, low, high)
+
+    def see(self, chunk: Log) -> None:
+        """The next usable rows."""
+        before = chunk if self.last is None else self.last
+        time, q = np.append(before.time[-1], chunk.time), np.vstack([before.q[-1], chunk.q])
+        first = 1 if self.last is None else 0  # the first row of all has none before it
+        steps, speeds = np.diff(q, axis=0)[first:], np.abs(np.diff(q, axis=0)[first:])
+        speeds = speeds / np.diff(time)[first:, None]
+        if len(steps):
+            usual = np.quantile(speeds, USUAL, axis=0)
+            self._count(chunk, first, steps, speeds > np.maximum(self.limits, JUMP * usual))
+        self.last = chunk.take(slice(len(chunk) - 1, None))
+
+    def _count(
+        self, chunk: Log, first: int, steps: Array, jumps: np.ndarray[tuple[int, int], np.dtype[np.bool_]]
+    ) -> None:
+        self.counts += jumps.sum(axis=0)
+        for joint in np.flatnonzero(jumps.any(axis=0)):
+            at = int(np.argmax(np.abs(steps[:, joint]) * jumps[:, joint]))
+            known = self.largest[joint]
+            if known is None or abs(steps[at, joint]) > abs(known.size):
+                row = at + first
+                self.largest[joint] = _Jump(float(steps[at, joint]), float(chunk.time[row]), int(chunk.rows[row]))
+
+    def notes(self) -> tuple[str, ...]:
+        """A sentence on each joint that jumps and each torque or velocity that never changes."""
+        return (*self._jump_notes(), *self._constant_notes())
+
+    def _jump_notes(self) -> list[str]:
+        notes = []
+        for joint, jump, count in zip(self.joints, self.largest, self.counts, strict=True):
+            if jump is not None:
+                unit = "m" if joint.kind == "prismatic" else "rad"
+                rest = f", the largest of {count} such steps" if count > 1 else ""
+                notes.append(
+                    f"joint {joint.name} jumps by {jump.size:.4g} {unit} at {jump.time:.6g} s (row {jump.row}){rest}: "
+                    "bad samples, or an angle that wraps around? they are used as they are"
+                )
+        return notes
+
+    def _constant_notes(self) -> list[str]:
+        notes = []
+        still = self._constant("position")
+        for signal in ("velocity", "torque"):
+            for joint in np.flatnonzero(self._constant(signal) & ~(still & (signal == "velocity"))):
+                pick, low, _ = self.ends[signal]
+                column = pick.names[joint] if pick.order is None else f"{pick.names[0]}[{pick.order[joint]}]"
+                notes.append(
+                    f"the {signal} of joint {self.joints[joint].name} never changes: column {column!r} holds "
+                    f"{low[joint]:.4g} in every row; is its sensor dead, or was another column meant?"
+                )
+        return notes
+
+    def _constant(self, signal: str) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        """(n,) whether the column of each joint holds one value."""
+        if signal not in self.ends:
+            return np.zeros(len(self.joints), dtype=bool)
+        _, low, high = self.ends[signal]
+        return np.asarray(high - low <= SAME * np.maximum(np.abs(low), np.abs(high)))

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from mindyn.algebra.values import Array
-from mindyn.logs.checks import unit_notes
+from mindyn.logs.checks import Oddities, unit_notes
 from mindyn.logs.cleaning import Cleaner
 from mindyn.logs.columns import Pick, both_lists, further_columns, further_joints, one_column, pick_signal
 from mindyn.logs.conversion import Conversion, conversion_of
@@ -19,11 +19,9 @@ from mindyn.logs.findings import LogError
 from mindyn.logs.formats import open_table
 from mindyn.logs.log import Log, Source, joined, source_of
 from mindyn.logs.mounting import require_mount
-from mindyn.logs.oddities import Oddities
 from mindyn.logs.places import Place, place_of
-from mindyn.logs.row_blocks import in_step
 from mindyn.logs.statement import SIGNALS, ColumnNames, Statement, read_sidecar, sidecar_path
-from mindyn.logs.tables import Table, row_count
+from mindyn.logs.tables import Table, in_step, row_count
 from mindyn.logs.units import factor
 from mindyn.robots.robot import Robot
 
