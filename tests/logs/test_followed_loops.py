@@ -10,12 +10,14 @@ from closeness import ORACLE, assert_close
 
 import mindyn
 from mindyn.equations.loop_closure import closure_of
+from mindyn.errors import InputError, RobotError
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.findings import LogError
 from mindyn.logs.followed_loops import LoopFollower
 from mindyn.logs.pipeline import condition
 from mindyn.logs.samples import Samples
 from mindyn.regression.regressor import Regressor
+from mindyn.regression.rows import rows_of
 
 RATE_HZ = 100.0
 RAW = Conditioning(position_cutoff_hz=None, edge_s=0.05, stamps="uniform")
@@ -100,3 +102,35 @@ def test_the_rows_are_those_of_loops_solved_from_home():
     regressor = Regressor(robot)
     followed = regressor.dense(regressor.parts(regressor.positions(samples), samples.qd, samples.qdd))
     assert_close(followed, regressor.dense(regressor.parts(samples.q, samples.qd, samples.qdd)), ORACLE)
+
+
+def by_hand(p, rate_hz=RATE_HZ):
+    pd = np.gradient(p, 1 / rate_hz, axis=0)
+    return Samples(("ram",), p, pd, np.gradient(pd, 1 / rate_hz, axis=0), 1 + p, rate_hz, np.zeros(len(p), np.int64))
+
+
+def test_samples_made_by_hand_are_followed_as_logs_are():
+    robot, q = press(IN_LINE + 0.02 * (np.arange(-80, 70) + 0.5))
+    over = by_hand(q[:, 2:])
+    true = mindyn.LeastSquares().fit(rows_of(robot, by_hand(q[:60, 2:])))
+    for use in (lambda: rows_of(robot, over), lambda: true.predict(over)):
+        with pytest.raises(LogError, match="(dead point|only through a singular configuration)"):
+            use()
+    before = over.take(slice(0, 70))
+    followed = rows_of(robot, before).whole("a test")
+    assert_close(followed.dependent_q, q[:70, :2], ORACLE)
+    assert followed.closure[:, 0].max() < 1e-14
+    # Rows in no order are no motion: each stands in the assembly that home reaches.
+    order = np.random.default_rng(0).permutation(70)
+    mixed = rows_of(robot, before.take(order)).whole("a test")
+    assert_close(mixed.dependent_q, q[order, :2], ORACLE)
+
+
+def test_dependent_positions_that_do_not_close_are_refused():
+    robot, q = press(IN_LINE - 0.35 + 0.3 * np.sin(np.arange(60) / 10))
+    samples, regressor = by_hand(q[:, 2:]), Regressor(robot)
+    wrong = replace(samples, dependent_q=q[:, :2] + 0.3)
+    with pytest.raises(RobotError, match=r"do not close at row \[0\]"):
+        regressor.parts(regressor.positions(wrong), wrong.qd, wrong.qdd)
+    with pytest.raises(InputError, match="one column for each of crank, rod"):
+        regressor.positions(replace(samples, dependent_q=q[:, :1]))

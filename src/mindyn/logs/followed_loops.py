@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from mindyn.algebra.values import Array
 from mindyn.equations.closed_motion import CLOSURE, closed_motion, is_affine
 from mindyn.equations.loop_closure import LoopClosure, closure_of
+from mindyn.errors import InputError
 from mindyn.kernels.closed_kernel import ClosedKernel
 from mindyn.logs.findings import LogError
 from mindyn.logs.samples import Samples
@@ -28,6 +29,9 @@ from mindyn.robots.robot import Robot
 
 KEPT = 16
 """Robots whose compiled measure of singularity is kept."""
+
+AS_SPEEDS_SAY = 0.5
+"""Part of the change between two rows that the speeds of a motion may miss."""
 
 THROUGH_IT = (
     "name the joint that moves the loop through its dead point as the primary one and log that (the others stand in "
@@ -43,10 +47,41 @@ def with_closure(robot: Robot, q: Array, dependent_q: Array | None) -> Array:
     if dependent_q is None:
         return q
     closure = closure_of(robot)
+    if dependent_q.shape[1:] != (len(closure.dependent),):
+        names = ", ".join(robot.joint_names[i] for i in closure.dependent)
+        raise InputError(f"dependent_q has shape {dependent_q.shape}, but one column for each of {names} is needed")
     whole = np.zeros((len(q), robot.joint_count))
     whole[:, list(closure.primary)] = q
     whole[:, list(closure.dependent)] = dependent_q
     return closure.mimics.filled(whole)
+
+
+def followed_samples(robot: Robot, samples: Samples) -> Samples:
+    """Samples with their closure, as those of logs have it; the same where they have it, or nothing is solved for.
+
+    Rows that are a motion are followed in its order, and refused over a dead point. Others stand each by itself, in the
+    assembly that the robot's home reaches.
+    """
+    if samples.dependent_q is not None or not len(samples) or not robot.loops or is_affine(robot):
+        return samples
+    if samples.joint_names != robot.primary_names:
+        return samples  # refused by name where columns are made of them
+    if _is_motion(samples):
+        return LoopFollower(robot).followed(samples, np.arange(len(samples)))
+    closure = closure_of(robot)
+    q = closure.positions(samples.q)
+    known, _ = _measure(robot).flagged(q, samples.qd)
+    return replace(samples, dependent_q=q[:, list(closure.dependent)], closure=known[:, :2])
+
+
+def _is_motion(samples: Samples) -> bool:
+    """Whether positions mostly change from row to row as the speeds say."""
+    together = samples.segments[1:] == samples.segments[:-1]
+    steps = np.diff(samples.q, axis=0)[together] * samples.rate_hz
+    speeds = ((samples.qd[1:] + samples.qd[:-1]) / 2)[together]
+    if not len(steps):
+        return False
+    return bool(np.median(np.abs(steps - speeds).sum(axis=1)) <= AS_SPEEDS_SAY * np.median(np.abs(steps).sum(axis=1)))
 
 
 class LoopFollower:

@@ -19,6 +19,7 @@ from mindyn.errors import InputError
 from mindyn.executors import spread
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.cutoffs import noise_floor_cutoff
+from mindyn.logs.followed_loops import followed_samples
 from mindyn.logs.log import Log, Source
 from mindyn.logs.periods import Timeline, motion_timeline
 from mindyn.logs.pipeline import Conditioned, SampleStream, condition, condition_stream, require_rows
@@ -319,6 +320,7 @@ def rows_of(
         asked = replace(asked, base_form=base.form)
     if logs is None:
         samples: SampleBlocks = data  # type: ignore[assignment]  # what is left are samples
+        samples = followed_samples(complete, samples) if isinstance(samples, Samples) else samples
         return Rows(regressor, asked, samples, notes=notes, factors_of=factors_of)
     resolved, chosen = resolve(asked.conditioning or Conditioning(), logs, noise_floor_cutoff)
     asked = replace(asked, conditioning=resolved)
