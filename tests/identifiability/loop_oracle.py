@@ -64,6 +64,9 @@ class LoopOracle:
                 continue
             rows += [*(J2 - J1)[:3]]
             biases += [*(a2 - a1)[:3]]
+            if loop.kind == "weld":
+                rows += [*(J2 - J1)[3:]]
+                biases += [*(a2 - a1)[3:]]
             if loop.kind == "pin":
                 rows += [axis @ (J2 - J1)[3:] for axis in (x, y)]
                 biases += [axis @ (a2 - a1)[3:] + (w2 - w1) @ np.cross(w1, axis) for axis in (x, y)]

@@ -1,4 +1,4 @@
-"""Random closed linkages from a seed: planar ones on the base or on a turret, a spatial one with a ball."""
+"""Random closed linkages from a seed: planar ones on the base or on a turret, spatial ones with a ball or a weld."""
 
 from __future__ import annotations
 
@@ -35,6 +35,22 @@ TOPOLOGIES = {
         (("crank", "", "R"), ("coupler", "crank", "R"), ("rocker", "", "R"), ("arm", "rocker", "R"), ("leg", "", "R")),
         (("coupler", "rocker", "pin"), ("arm", "leg", "pin")),
     ),
+    "weld": (
+        (("crank", "", "R"), ("coupler", "crank", "R"), ("end", "coupler", "R"), ("rocker", "", "R")),
+        (("end", "rocker", "weld"),),
+    ),
+    "welded ring": (
+        (
+            ("a", "", "R"),
+            ("b", "a", "R"),
+            ("c", "b", "R"),
+            ("d", "c", "R"),
+            ("e", "d", "P"),
+            ("f", "e", "R"),
+            ("g", "f", "R"),
+        ),
+        (("g", "carrier", "weld"),),
+    ),
     "ball": (
         (("crank", "", "R"), ("u", "crank", "R"), ("v", "u", "R"), ("rocker", "", "R")),
         (("v", "rocker", "ball"),),
@@ -49,6 +65,8 @@ DEPENDENT = {
     "slide": [("b", "c")],
     "two loops": [("coupler", "rocker"), ("arm", "leg")],
     "ball": [("u", "v", "rocker")],
+    "weld": [("coupler", "end", "rocker")],
+    "welded ring": [("b", "c", "d", "e", "f", "g")],
 }
 
 
@@ -61,7 +79,7 @@ def linkage(topology: str, seed: int) -> Robot:
     mount = Pose(random_rotation(rng), rng.uniform(-0.3, 0.3, 3))
     for name, parent, kind in stated:
         origin = mount @ in_plane(rng) if parent == "" else in_plane(rng)
-        if topology == "ball":
+        if topology in ("ball", "welded ring"):
             origin = origin @ Pose(random_rotation(rng))
         axis = Z if kind == "R" else np.array([np.cos(seed), np.sin(seed), 0.0])
         on = carrier if parent == "" else f"{parent}_link"
@@ -76,9 +94,8 @@ def linkage(topology: str, seed: int) -> Robot:
         if kind == "slide":  # along an axis in the plane
             first_pose = first_pose @ Pose(np.array([[0, 0, 1.0], [1, 0, 0], [0, 1, 0]]))
         slid = Pose(None, (0, 0, rng.uniform(-0.2, 0.2) if kind == "slide" else 0.0))
+        other = carrier if second == "carrier" else f"{second}_link"
         closing = poses[f"{first}_link"] @ first_pose @ slid
-        second_pose = poses[f"{second}_link"].inverse() @ closing
-        made.append(
-            Loop(f"loop{k}", f"{first}_link", f"{second}_link", first_pose, second_pose, DEPENDENT[topology][k], kind)
-        )
+        second_pose = poses[other].inverse() @ closing
+        made.append(Loop(f"loop{k}", f"{first}_link", other, first_pose, second_pose, DEPENDENT[topology][k], kind))
     return replace(tree, loops=tuple(made), home=home)

@@ -5,6 +5,7 @@ With R = R1^T R2 and d = R1^T (p2 - p1) over the loop's length, of the two poses
     pin    d, and x and y of the second z axis in the first pose       5 equations
     slide  x and y of d, and the axial vector of R                     5
     ball   d                                                           3
+    weld   d, and the axial vector of R                                6
 
 A planar loop makes some of them redundant. Positions of mimic joints are not asked for: c is a function of the joints
 that they follow.
@@ -27,11 +28,14 @@ from mindyn.equations.loop_batches import evaluated
 from mindyn.errors import RobotError
 from mindyn.parameters.parallelogram import branches
 from mindyn.robots.mimics import MimicMap, mimic_map
-from mindyn.robots.parts import Loop
+from mindyn.robots.parts import Loop, LoopKind
 from mindyn.robots.robot import Robot
 
-EQUATIONS_OF: Final = {"pin": 5, "slide": 5, "ball": 3}
+EQUATIONS_OF: Final = {"pin": 5, "slide": 5, "ball": 3, "weld": 6}
 """Equations of a loop by what closes it."""
+
+TURNS_HELD: Final = ("slide", "weld")
+"""Kinds whose two poses have parallel axes."""
 
 
 def open_tree(robot: Robot) -> Robot:
@@ -65,6 +69,7 @@ class ClosingEquations:
     jacobian  q -> J (m, n), dc/dq; zero columns of mimic joints, which count with those they follow
     bias      q, qd -> (dJ/dt) qd
     lengths   (loops,) the length by which each loop's distances are divided, m
+    facing    q -> (loops,) 1 + trace R where c asks for R = 1: zero at half turns, where c vanishes too; else 1
     units     (n,) what one unit of each joint is: 1 rad, or the length of the loops of a sliding joint, m
     """
 
@@ -72,6 +77,7 @@ class ClosingEquations:
     residual: Any
     jacobian: Any
     bias: Any
+    facing: Any
     lengths: Array
     units: Array
 
@@ -115,6 +121,7 @@ def closing_equations(robot: Robot) -> ClosingEquations:
         casadi.Function("residual", [q], [casadi.densify(casadi.cse(c))]),
         casadi.Function("jacobian", [q], [casadi.densify(casadi.cse(J))]),
         casadi.Function("bias", [q, qd], [casadi.densify(casadi.cse(bias))]),
+        casadi.Function("facing", [q], [casadi.densify(_facing(robot, mimics, q))]),
         lengths,
         np.array([1.0 if joint.kind == "revolute" else lengths.max() for joint in robot.joints]),
     )
@@ -122,11 +129,28 @@ def closing_equations(robot: Robot) -> ClosingEquations:
 
 def closing_residual(robot: Robot, mimics: MimicMap, q: SX, lengths: Array) -> SX:
     """c (m,) at q (n,), of which the entries of mimic joints are not read."""
+    ends = _loop_ends(robot, mimics, q)
+    pairs = zip(robot.loops, ends, lengths, strict=True)
+    return casadi.vertcat(*(_residual(loop.kind, *poses, float(length)) for loop, poses, length in pairs))
+
+
+def _facing(robot: Robot, mimics: MimicMap, q: SX) -> SX:
+    turned = [1 + casadi.trace(first[0].T @ second[0]) for first, second in _loop_ends(robot, mimics, q)]
+    kinds = [loop.kind for loop in robot.loops]
+    return casadi.vertcat(*(one if kind in TURNS_HELD else 1 for one, kind in zip(turned, kinds, strict=True)))
+
+
+def _loop_ends(robot: Robot, mimics: MimicMap, q: SX) -> list[tuple[tuple[SX, SX], tuple[SX, SX]]]:
+    """Rotation and origin of the two poses of every loop."""
     chain = kinematic_chain(open_tree(robot))
     free = casadi.vertcat(*(q[i] for i in mimics.free))
     joints = chain.at(constant(mimics.matrix) @ free + constant(mimics.offset))
-    pairs = zip(robot.loops, lengths, strict=True)
-    return casadi.vertcat(*(_residual(robot, chain, joints, loop, float(length)) for loop, length in pairs))
+    ends = []
+    for loop in robot.loops:
+        first, second = branches(robot, loop)
+        of_first = _end(chain, joints, first, loop.first, loop.first_pose)
+        ends.append((of_first, _end(chain, joints, second, loop.second, loop.second_pose)))
+    return ends
 
 
 def _movers(robot: Robot, mimics: MimicMap, loop: Loop) -> tuple[int, ...]:
@@ -151,17 +175,16 @@ def _length(robot: Robot, loop: Loop) -> float:
     return float(max(np.linalg.norm(X.translation) for X in ends)) or 1.0
 
 
-def _residual(robot: Robot, chain: Chain, joints: tuple[Moved, ...], loop: Loop, length: float) -> SX:
-    first, second = branches(robot, loop)
-    R1, p1 = _end(chain, joints, first, loop.first, loop.first_pose)
-    R2, p2 = _end(chain, joints, second, loop.second, loop.second_pose)
+def _residual(kind: LoopKind, first: tuple[SX, SX], second: tuple[SX, SX], length: float) -> SX:
+    (R1, p1), (R2, p2) = first, second
     d = R1.T @ (p2 - p1) / length
-    if loop.kind == "ball":
+    if kind == "ball":
         return d
-    if loop.kind == "pin":
+    if kind == "pin":
         return casadi.vertcat(d, R1[:, :2].T @ R2[:, 2])
     R = R1.T @ R2
-    return casadi.vertcat(d[:2], *((R[i, j] - R[j, i]) / 2 for i, j in ((2, 1), (0, 2), (1, 0))))
+    axial = [(R[i, j] - R[j, i]) / 2 for i, j in ((2, 1), (0, 2), (1, 0))]
+    return casadi.vertcat(d if kind == "weld" else d[:2], *axial)
 
 
 def _end(chain: Chain, joints: tuple[Moved, ...], branch: tuple[int, ...], link: str, pose: Pose) -> tuple[SX, SX]:

@@ -37,6 +37,9 @@ STEPS: Final = (0.2, 0.02, 0.002)
 LARGEST_CORRECTION: Final = 0.5
 """Of the step: a correction beyond this share of a prediction means that the prediction cannot be trusted."""
 
+FACING: Final = 0.5
+"""Below it a loop that holds its turn is nearer to a half turn than to none."""
+
 ITERATIONS: Final = 12
 DESCENTS: Final = 60
 
@@ -90,12 +93,15 @@ def _starts(start: Array, dependent: list[int], units: Array) -> list[Array]:
 
 def home_configuration(constraints: ClosingEquations, dependent: tuple[int, ...], start: Array) -> Array:
     """The closed configuration nearest to `start` with its primary joints; a RobotError where the loop stays open."""
-    if np.abs(evaluated(constraints.residual, start[None])).max() < CLOSED:
+    facing = evaluated(constraints.facing, start[None]).min()
+    if np.abs(evaluated(constraints.residual, start[None])).max() < CLOSED and facing > FACING:
         return start
     found = [
         _least_open(constraints, one, list(dependent)) for one in _starts(start, list(dependent), constraints.units)
     ]
     q, residual, smallest = _newton_steps(constraints, np.array(found), list(dependent))
+    facing = evaluated(constraints.facing, q)[:, :, 0].min(axis=1)
+    residual = np.where(facing > FACING, residual, np.inf)  # at half turns c vanishes, but the loops are not closed
     closed = np.flatnonzero((residual < CLOSED) & (smallest > SINGULAR))
     if closed.size:
         nearest = np.argmin((np.abs(q[closed] - start) / constraints.units).max(axis=1))

@@ -17,7 +17,7 @@ from mindyn.export.mjcf_editing import edited_mjcf, inertial_attributes
 from mindyn.export.models import Prior, left_out_notes, model_of
 from mindyn.export.writing import CLOSING, comment_text, joint_side, losses, require_exportable, written
 from mindyn.files import write_whole
-from mindyn.robots.mjcf_loops import DEPENDENT
+from mindyn.robots.mjcf_loops import DEPENDENT, read_from
 from mindyn.robots.parts import Joint, Link, Loop
 from mindyn.robots.robot import Robot
 
@@ -84,7 +84,8 @@ def write_mjcf(
             is always left out (couplings, offsets, extra torques; sliding loops only by force), and a comment in the
             file says so, with numbers
 
-    Loops are closed by <connect> of sites, at one point of a ball and at two of a pin; the keyframe "home" is closed.
+    Loops are closed by <connect> of sites, at one point of a ball and at two of a pin, or by <weld>; at the keyframe
+    "home" they are closed.
     """
     robot = model_of(model, prior, force=force)
     lost = losses(robot, armature=True, closing=CLOSING)
@@ -100,14 +101,14 @@ def write_mjcf(
 
 
 def _closed(equality: Element, bodies: dict[str, Element], loop: Loop) -> None:
-    """Sites at the ends of a loop, held together: at its origin, and along its axis where it is a pin."""
+    """Sites at the ends of a loop, held together: at its origin, along its axis where it is a pin, or welded."""
     ends = ((loop.first, loop.first_pose), (loop.second, loop.second_pose))
-    for k in range({"ball": 1, "pin": 2}.get(loop.kind, 0)):
+    for k in range({"ball": 1, "weld": 1, "pin": 2}.get(loop.kind, 0)):
         names = [f"{loop.name}/{k}{side}" for side in ("a", "b")]
         for name, (link, pose) in zip(names, ends, strict=True):
             SubElement(bodies[link], "site", _pose(pose @ Pose(None, (0, 0, k * ALONG))), name=name)
         held = {"name": f"{loop.name}/{k}", "site1": names[0], "site2": names[1]}
-        SubElement(equality, "connect", held, solref=STIFF[0], solimp=STIFF[1])
+        SubElement(equality, read_from(loop), held, solref=STIFF[0], solimp=STIFF[1])
 
 
 def _pose(pose: Pose) -> dict[str, str]:

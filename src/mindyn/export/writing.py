@@ -21,8 +21,8 @@ RobotFormat = Literal["urdf", "mjcf", "toml"]
 ROBOT_FILES: Final[Mapping[RobotFormat, str]] = {"urdf": "model.urdf", "mjcf": "model.xml", "toml": "model.toml"}
 """What a file of each format is called in commands that are proposed."""
 
-CLOSING: Final[tuple[LoopKind, ...]] = ("pin", "ball")
-"""Loops that <connect> of MJCF can close."""
+CLOSING: Final[tuple[LoopKind, ...]] = ("pin", "ball", "weld")
+"""Loops that <connect> and <weld> of MJCF can close."""
 
 SAME_PLACE = 1e-4
 """rad or m by which joints of robot and source may differ: snapping moves rotations by 1e-5."""

@@ -78,7 +78,7 @@ def branches(robot: Robot, loop: Loop) -> tuple[tuple[int, ...], tuple[int, ...]
 
 def polygon_of(robot: Robot, loop: Loop, home: Array) -> Polygon | None:
     """The loop as a polygon at the closed configuration `home`; None where it is not planar with revolute joints."""
-    if loop.kind == "slide":
+    if loop.kind in ("slide", "weld"):
         return None
     first, second = branches(robot, loop)
     poses = link_poses(robot, home)

@@ -1,4 +1,4 @@
-"""<connect> of an MJCF as closed loops: one point is a ball, two points of the same two bodies are a pin.
+"""<connect> and <weld> of an MJCF as closed loops: one point is a ball, two of the same two bodies are a pin.
 
 Which joints depend is stated by files that mindyn wrote. Of others, joints without actuators depend before those with
 one, and joints far from the root before near ones: as many of them as the loop takes degrees of freedom away, by the
@@ -31,13 +31,24 @@ DEPENDENT: Final = "dependent joints of loop "
 
 @dataclass(frozen=True, slots=True)
 class _Point:
-    """One <connect>: its number, name, the two bodies and the pose of its point on each."""
+    """One <connect> or <weld>: its number, name, the two bodies and the pose of its point on each."""
 
     number: int
     name: str
     bodies: tuple[int, int]
     poses: tuple[Pose, Pose]
     sites: tuple[int, ...]
+    is_weld: bool
+
+    @property
+    def called(self) -> str:
+        """As messages name it."""
+        return f"<{'weld' if self.is_weld else 'connect'}> {self.name!r}"
+
+
+def read_from(loop: Loop) -> str:
+    """The element that a loop is read from and written as."""
+    return "weld" if loop.kind == "weld" else "connect"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +72,7 @@ NO_LOOPS: Final = ReadLoops((), {}, frozenset(), (), ())
 
 
 class LoopReader:
-    """Reads the <connect>s of a compiled model.
+    """Reads the <connect>s and <weld>s of a compiled model.
 
     names     of bodies and joints, by kind and number
     movable   names of the joints that mindyn moves
@@ -84,7 +95,7 @@ class LoopReader:
         self.following = {mimic.joint: mimic for mimic in mimics}
 
     def read(self, numbers: Sequence[int]) -> ReadLoops:
-        """The loops of the equalities with these numbers, which are active <connect>s."""
+        """The loops of the equalities with these numbers, which are active <connect>s and <weld>s."""
         points = [self._point(k) for k in numbers]
         groups: dict[tuple[int, int], list[_Point]] = {}
         for point in points:
@@ -96,7 +107,7 @@ class LoopReader:
         dependent: list[str] = []
         left_out: list[tuple[str, str]] = []
         for group in groups.values():
-            named = f"<connect> {group[0].name!r}"
+            named = group[0].called
             if why := self._obstacle(group):
                 left_out.append((named, why))
                 continue
@@ -121,12 +132,17 @@ class LoopReader:
     def _point(self, k: int) -> _Point:
         model = self.model
         ends = int(model.eq_obj1id[k]), int(model.eq_obj2id[k])
+        is_weld, data = int(model.eq_type[k]) == int(self.mujoco.mjtEq.mjEQ_WELD), model.eq_data[k]
+        name = self.name("equality", k)
         if int(model.eq_objtype[k]) == int(self.mujoco.mjtObj.mjOBJ_SITE):
             poses = [Pose(from_quaternion(*model.site_quat[i]), model.site_pos[i]) for i in ends]
             bodies = tuple(int(model.site_bodyid[i]) for i in ends)
-            return _Point(k, self.name("equality", k), (bodies[0], bodies[1]), (poses[0], poses[1]), ends)
-        anchors = model.eq_data[k][:3], model.eq_data[k][3:6]
-        return _Point(k, self.name("equality", k), ends, (Pose(None, anchors[0]), Pose(None, anchors[1])), ())
+            return _Point(k, name, (bodies[0], bodies[1]), (poses[0], poses[1]), ends, is_weld)
+        if is_weld:  # the anchor is of the second body, the pose of the first
+            return _Point(
+                k, name, ends, (Pose(from_quaternion(*data[6:10]), data[3:6]), Pose(None, data[:3])), (), True
+            )
+        return _Point(k, name, ends, (Pose(None, data[:3]), Pose(None, data[3:6])), (), False)
 
     def _home(self) -> Array:
         """(nq,) of the keyframe "home", else of the first one, else where the file draws the robot."""
@@ -172,8 +188,11 @@ class LoopReader:
 
     def _obstacle(self, group: list[_Point]) -> str:
         """Why a group of points is no loop that mindyn knows; empty where it is one."""
-        if len(group) > 2:
-            return f"{len(group)} points hold the same two bodies together; mindyn knows balls (one) and pins (two)"
+        if len(group) > 1 and (len(group) > 2 or any(point.is_weld for point in group)):
+            return (
+                f"{len(group)} equalities hold the same two bodies together; mindyn knows balls (one <connect>), pins "
+                "(two) and welds (one <weld>)"
+            )
         joints = self._joints(group[0].bodies)
         free = int(self.mujoco.mjtJoint.mjJNT_FREE)
         strange = [j for j in joints if self.name("joint", j) not in self.movable and self.model.jnt_type[j] != free]
@@ -226,7 +245,7 @@ class LoopReader:
         return list(self.stated[loop])
 
     def _loop(self, name: str, group: list[_Point], dependent: list[str]) -> Loop:
-        kind: LoopKind = "ball" if len(group) == 1 else "pin"
+        kind: LoopKind = "pin" if len(group) == 2 else "weld" if group[0].is_weld else "ball"
         poses = list(group[0].poses)
         if kind == "pin":
             poses = [_on_axis(group[0].poses[end], group[1].poses[end], name) for end in (0, 1)]

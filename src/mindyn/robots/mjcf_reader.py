@@ -20,7 +20,7 @@ from mindyn.notes import Note, grouped
 from mindyn.robots.description import AnyJoint, Description, FixedJoint, RefusedJoint
 from mindyn.robots.files import LARGEST_NUMBER
 from mindyn.robots.limits import SUMMARIES, sensible_limits
-from mindyn.robots.mjcf_loops import DEPENDENT, NO_LOOPS, LoopReader, ReadLoops
+from mindyn.robots.mjcf_loops import DEPENDENT, NO_LOOPS, LoopReader, ReadLoops, read_from
 from mindyn.robots.mjcf_source import MOST_COPIES, MjcfSource, mjcf_source
 from mindyn.robots.parts import Drive, Frame, Joint, JointKind, Limits, Link, Mimic
 from mindyn.robots.snapping import Snapper
@@ -90,7 +90,7 @@ class _MjcfReader:
         ]
         notes += [Note("left out", f"{what} of the MJCF was left out: {why}") for what, why in closed.left_out]
         notes += [
-            Note("loops", f"loop {loop.name!r} is read from <connect>; {listed(loop.dependent)} depend by it")
+            Note("loops", f"loop {loop.name!r} is read from <{read_from(loop)}>; {listed(loop.dependent)} depend by it")
             for loop in closed.loops
             if loop.name not in self.stated_dependents
         ]
@@ -120,9 +120,9 @@ class _MjcfReader:
         return {name.removeprefix(DEPENDENT): _names(text) for name, text in texts if name.startswith(DEPENDENT)}
 
     def loops(self, mimics: list[Mimic], equalities: list[int]) -> ReadLoops:
-        """The loops of active <connect>s."""
-        connects = [k for k in equalities if int(self.model.eq_type[k]) == int(self.mujoco.mjtEq.mjEQ_CONNECT)]
-        active = [k for k in connects if self.model.eq_active0[k]]
+        """The loops of active <connect>s and <weld>s."""
+        kinds = int(self.mujoco.mjtEq.mjEQ_CONNECT), int(self.mujoco.mjtEq.mjEQ_WELD)
+        active = [k for k in equalities if int(self.model.eq_type[k]) in kinds and self.model.eq_active0[k]]
         if not active:
             return NO_LOOPS
         movable = [joint.name for joint in self.joints if isinstance(joint, Joint)]

@@ -84,7 +84,7 @@ class _Preparer:
         texts = {
             one.get("name", ""): one.get("data", "") for part in root.findall("custom") for one in part.iter("text")
         }
-        closed = any(True for part in root.findall("equality") for one in part.iter("connect"))
+        closed = any(True for part in root.findall("equality") for one in part if one.tag in ("connect", "weld"))
         for section in [element for element in root if element.tag in _UNUSED]:
             if not (closed and section.tag == "keyframe"):
                 root.remove(section)

@@ -22,7 +22,7 @@ from mindyn.robots.expressions import parse_formula
 JointKind = Literal["revolute", "prismatic"]
 ShapeKind = Literal["box", "sphere", "cylinder", "capsule", "mesh"]
 Side = Literal["motor", "joint"]
-LoopKind = Literal["pin", "slide", "ball"]
+LoopKind = Literal["pin", "slide", "ball", "weld"]
 
 SHAPE_DIMENSIONS = {"box": 3, "sphere": 1, "cylinder": 2, "capsule": 2, "mesh": 3}
 """box: x y z; sphere: radius; cylinder, capsule: radius, length along z; mesh: scale x y z. In m."""
@@ -249,7 +249,7 @@ class Loop(Value):
     first_pose, second_pose    the joint in either link frame
     dependent                  joints whose motion follows from the others by this loop
     kind                       pin: origins and z axes coincide; slide: the second origin lies on the first z axis and
-                               all axes are parallel; ball: origins coincide
+                               all axes are parallel; ball: origins coincide; weld: origins and all axes coincide
     """
 
     name: str

@@ -41,7 +41,9 @@ def robot_table(robot: Robot, *, details: bool = False) -> str:
     if robot.drives:
         parts.append(text_table([_DRIVE_HEADER, *(_drive_row(drive) for drive in robot.drives)]))
     for loop in robot.loops:
-        closed = {"pin": "pinned to", "slide": "sliding on", "ball": "held by a ball to"}[loop.kind]
+        closed = {"pin": "pinned to", "slide": "sliding on", "ball": "held by a ball to", "weld": "welded to"}[
+            loop.kind
+        ]
         parts.append(f"loop {loop.name}: {loop.first} {closed} {loop.second}; dependent: {', '.join(loop.dependent)}")
     for mimic in robot.mimics:
         parts.append(f"{mimic.joint} mimics {mimic.of}: {mimic.multiplier:g} * q {mimic.offset:+g}")
