@@ -250,7 +250,8 @@ class Collected:
         import pytest
 
         self.work = work
-        pytest.main(["-q", "-x", "-p", "no:xdist", "-p", "no:cacheprovider", *self.files], plugins=[self])
+        how = ["-q", "-p", "no:xdist", "-p", "no:cacheprovider", "--continue-on-collection-errors"]
+        pytest.main([*how, *self.files], plugins=[self])
 
     def pytest_runtestloop(self, session: Any) -> bool:
         """In place of running all tests."""

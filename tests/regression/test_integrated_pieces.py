@@ -1,0 +1,257 @@
+"""Integrated equations and filtered windows piece by piece: intervals, quadratures, refusals, rows that are taken."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from closeness import EXACT, ORACLE, SAME_ALGEBRA, assert_close
+
+from mindyn.errors import InputError
+from mindyn.logs.samples import Samples
+from mindyn.regression.gathering import (
+    FILTERED_ROWS,
+    Stretch,
+    _dependence_rows,
+    _filtered_at_once,
+    _filtered_windows,
+    require_enough,
+    require_joints,
+    windows,
+)
+from mindyn.regression.integrated import (
+    FEWEST_ROWS,
+    Integration,
+    IntegratedRegressor,
+    _require_enough,
+    _torque_integral,
+    _usable,
+    intervals,
+    quadrature,
+    reversals,
+)
+from mindyn.regression.regressor import Regressor, _joint_scales, with_estimated_drives
+from mindyn.robots.loading import load_robot
+from mindyn.robots.parts import Drive
+
+
+def samples_of(rows, joints=2, segments=None, rate_hz=100.0, seed=0):
+    arrays = np.random.default_rng(seed).normal(size=(4, rows, joints))
+    numbers = np.zeros(rows, dtype=np.int64) if segments is None else np.asarray(segments)
+    return Samples(("a", "b")[:joints], *arrays, rate_hz, numbers)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"form": "power"}, "form = 'power'; it may be: momentum, energy"),
+        ({"reversals": "never"}, "reversals = 'never'; it may be: avoid, within"),
+        ({"torque": "late"}, "torque = 'late'; it may be: sampled, held"),
+        ({"interval_s": 0.0}, "interval_s = 0.0 must be a positive number"),
+        ({"interval_s": -1.0}, "interval_s"),
+        ({"interval_s": float("inf")}, "interval_s"),
+        ({"torque": "held", "reversals": "within"}, "need different quadratures"),
+    ],
+)
+def test_integrations_that_make_no_sense_are_refused(given, said):
+    with pytest.raises(InputError, match=re.escape(said)):
+        Integration(**given)
+    usual = Integration()
+    assert (usual.form, usual.interval_s, usual.reversals, usual.torque) == ("energy", 0.2, "avoid", "sampled")
+    assert Integration(torque="held").reversals == "avoid"
+
+
+class Frictions:
+    """Speeds of friction as given."""
+
+    def __init__(self, speeds):
+        self.speeds = np.asarray(speeds)
+
+    def positions(self, samples, taken=slice(None)):
+        return samples.q[taken]
+
+    def friction_speeds(self, _q, _qd):
+        return self.speeds
+
+
+def test_intervals_have_as_many_rows_as_their_seconds():
+    samples = samples_of(41)
+    steady = Frictions(np.ones((41, 1)))
+    found = Integration(interval_s=0.1).intervals(steady, samples)
+    assert [(one.start, one.stop) for one in found] == [(0, 11), (10, 21), (20, 31), (30, 41)]
+    Integration(interval_s=0.09).intervals(steady, samples)
+    with pytest.raises(InputError, match=r"interval_s = 0.08 s is 9 rows at 100 Hz; the quadrature needs 10"):
+        Integration(interval_s=0.08).intervals(steady, samples)
+    turning = Frictions(np.where(np.arange(41) < 20, 1.0, -1.0)[:, None])
+    assert [(one.start, one.stop) for one in Integration(interval_s=0.4).intervals(turning, samples)] == [
+        (0, 20),
+        (20, 41),
+    ]
+    within = Integration(interval_s=0.4, reversals="within").intervals(turning, samples)
+    assert [(one.start, one.stop) for one in within] == [(0, 41)]
+
+
+def test_friction_reverses_where_a_speed_changes_sign_or_rests():
+    speeds = np.array([[1.0, 2.0], [1.0, 1.0], [-1.0, 1.0], [-1.0, 0.0], [-1.0, 0.0], [-1.0, 3.0], [-2.0, 3.0]])
+    found = reversals(Frictions(speeds), samples_of(7))
+    assert found.tolist() == [False, False, True, True, True, True, False]
+
+
+def test_stretches_are_cut_into_equal_pieces_that_share_a_row():
+    samples = samples_of(60, segments=np.repeat([0, 1], [25, 35]))
+    breaks = np.zeros(60, dtype=bool)
+    breaks[[25, 45]] = True  # the first is the beginning of a segment anyway
+    found = [(one.start, one.stop) for one in intervals(samples, breaks, 13)]
+    assert found == [(0, 13), (12, 25), (25, 35), (34, 45), (45, 60)] or found[:2] == [(0, 13), (12, 25)]
+    assert all(stop - start >= FEWEST_ROWS for start, stop in found)
+    assert all(stop - start <= 13 for start, stop in found)
+    short = [(one.start, one.stop) for one in intervals(samples_of(9), np.zeros(9, dtype=bool), 13)]
+    assert short == []
+    assert [(one.start, one.stop) for one in intervals(samples_of(10), np.zeros(10, dtype=bool), 13)] == [(0, 10)]
+
+
+def test_weights_of_gregory_integrate_polynomials_of_degree_five():
+    assert FEWEST_ROWS == 10
+    for rows in (10, 11, 23):
+        weights, x = quadrature(rows), np.arange(rows) / (rows - 1)
+        assert_close(weights, weights[::-1], SAME_ALGEBRA)
+        for degree in range(6):
+            assert_close(weights @ x**degree / (rows - 1), 1 / (degree + 1), ORACLE)
+
+
+def test_intervals_count_where_all_their_rows_do():
+    usable = np.ones((6, 2), dtype=bool)
+    usable[4, 1] = False
+    samples = replace(samples_of(6), usable=usable)
+    assert _usable(samples, slice(0, 4), "momentum").tolist() == [True, True]
+    assert _usable(samples, slice(2, 6), "momentum").tolist() == [True, False]
+    assert _usable(samples, slice(2, 6), "energy").tolist() == [False]
+    assert _usable(samples, slice(0, 4), "energy").tolist() == [True]
+    assert _usable(samples_of(6), slice(0, 4), "energy").tolist() == [True]
+    assert _usable(samples_of(6), slice(0, 4), "momentum").tolist() == [True, True]
+
+
+def test_more_intervals_than_parameters_are_needed():
+    columns = (np.arange(3), np.arange(2))
+    _require_enough(("a", "b"), columns, np.array([[True, True]] * 4))
+    with pytest.raises(InputError, match=r"too few intervals: a \(3 intervals for 3 parameters\)$|too few intervals: a"):
+        _require_enough(("a", "b"), columns, np.array([[True, True]] * 3))
+    with pytest.raises(InputError, match=r"b \(2 intervals for 2 parameters\)"):
+        _require_enough(("a", "b"), columns, np.array([[True, True]] * 2 + [[True, False]] * 2))
+    with pytest.raises(InputError, match=r"a \(0 intervals for 3 parameters\), b \(0 intervals"):
+        _require_enough(("a", "b"), columns, np.zeros((0, 2), dtype=bool))
+
+
+def test_right_sides_are_integrals_of_torque_and_power():
+    samples, taken = samples_of(30), slice(5, 16)
+    weights = quadrature(11) / 100
+    tau, q, qd = samples.tau[taken], samples.q[taken], samples.qd[taken]
+    impulse = [sum(weights[k] * tau[k, j] for k in range(11)) for j in range(2)]
+    work = sum(weights[k] * tau[k, j] * qd[k, j] for k in range(11) for j in range(2))
+    assert_close(_torque_integral(samples, taken, weights, "momentum", "sampled"), impulse, SAME_ALGEBRA)
+    assert_close(_torque_integral(samples, taken, weights, "energy", "sampled"), [work], SAME_ALGEBRA)
+    held = [sum(tau[k, j] / 100 for k in range(10)) for j in range(2)]
+    done = sum(tau[k, j] * (q[k + 1, j] - q[k, j]) for k in range(10) for j in range(2))
+    assert_close(_torque_integral(samples, taken, weights, "momentum", "held"), held, SAME_ALGEBRA)
+    assert_close(_torque_integral(samples, taken, weights, "energy", "held"), [done], SAME_ALGEBRA)
+
+
+@pytest.fixture(scope="module")
+def swinging():
+    """The planar arm with drives on a smooth motion, its torque by its own regressor and some values."""
+    robot = load_robot("planar2")
+    regressor = Regressor(replace(robot, drives=tuple(Drive(name) for name in robot.joint_names)))
+    t = np.arange(120) / 200
+    q = np.column_stack([0.3 + 2.0 * t + 0.1 * np.sin(3 * t), -0.2 - 1.5 * t + 0.2 * np.cos(2 * t)])
+    qd = np.column_stack([2.0 + 0.3 * np.cos(3 * t), -1.5 - 0.4 * np.sin(2 * t)])
+    qdd = np.column_stack([-0.9 * np.sin(3 * t), -0.8 * np.cos(2 * t)])
+    beta = np.random.default_rng(3).uniform(0.5, 2.0, regressor.count)
+    tau = regressor.dense(regressor.parts(q, qd, qdd)) @ beta
+    samples = Samples(robot.joint_names, q, qd, qdd, tau, 200.0, np.zeros(120, dtype=np.int64))
+    return regressor, samples, beta
+
+
+@pytest.mark.parametrize("form", ["momentum", "energy"])
+def test_a_row_holds_for_the_values_of_the_motion(swinging, form):
+    regressor, samples, beta = swinging
+    made = IntegratedRegressor.of(regressor, form)
+    taken = slice(20, 61)
+    row = made.row(samples, taken, None, "sampled")
+    names, columns = made.of_rows
+    assert len(row) == len(names) == len(columns)
+    weights = quadrature(41) / 40
+    tau, qd = samples.tau[taken], samples.qd[taken]
+    mean = weights @ tau if form == "momentum" else [weights @ (tau * qd).sum(axis=1)]
+    assert_close(row[:, -1], mean, ORACLE)
+    assert_close(row[:, :-1] @ beta, row[:, -1], 1e-8)
+    held = made.row(samples, taken, None, "held")
+    assert_close(held[:, :-1], row[:, :-1], EXACT)
+    assert np.abs(held[:, -1] - row[:, -1]).max() > 1e-6
+
+
+def test_windows_overlap_by_what_a_filter_forgets_in():
+    reach = _dependence_rows(SimpleNamespace(friction=SimpleNamespace(direction="sign")), 5.0, 100.0)
+    size, overlap = _filtered_at_once(5.0, 100.0)
+    assert overlap == 2 * reach
+    assert size == FILTERED_ROWS
+    slow_size, slow = _filtered_at_once(1e-3, 100.0)
+    assert slow_size == slow > FILTERED_ROWS
+    stop = _dependence_rows(SimpleNamespace(friction=SimpleNamespace(direction="stop")), None, 100.0)
+    assert stop == 8192
+    assert _dependence_rows(SimpleNamespace(friction=SimpleNamespace(direction="sign")), None, 100.0) == 0
+
+
+@pytest.mark.parametrize(("decimation", "inner", "begun"), [(1, range(0, 500), 0), (3, range(40, 420), 0), (4, range(7, 500), 2)])
+def test_windows_take_every_row_between_the_edges_once(decimation, inner, begun, monkeypatch):
+    monkeypatch.setattr("mindyn.regression.gathering.FILTERED_ROWS", 60)
+    monkeypatch.setattr("mindyn.regression.gathering.settling_rows", lambda *_: 20)
+    samples = samples_of(500, segments=np.repeat([0, 1, 2], [200, 15, 285]))
+    stretch = Stretch(samples, inner, begun)
+    for cutoff in (None, 5.0):
+        found = list(windows(stretch, cutoff, decimation))
+        taken = [row for one in found for row in one.kept]
+        edge = 0 if cutoff is None else 10
+        expected = []
+        for start, stop in ((0, 200), (200, 215), (215, 500)):
+            since = begun if start == 0 else 0
+            rows = [r for r in range(start, stop) if start + edge <= r < stop - edge and r in inner]
+            expected += [r for r in rows if decimation == 1 or (r - start + since) % decimation == 0]
+        assert taken == expected
+        assert all(len(one.kept) for one in found)
+        if cutoff is not None:
+            for one in found:
+                segment = next(ends for ends in ((0, 200), (200, 215), (215, 500)) if ends[0] <= one.kept[0] < ends[1])
+                first = one.kept[0] - (one.kept[0] - max(segment[0] + 10, inner.start)) % 60
+                assert one.first == max(segment[0], first - 20)
+                assert one.last == min(segment[1], first + 60 + 20)
+    assert list(_filtered_windows(stretch, (200, 215), 5.0, decimation)) == []
+
+
+def test_samples_of_other_joints_are_refused():
+    regressor = SimpleNamespace(joint_names=("x", "y"), width=lambda i: (3, 4)[i])
+    require_joints(SimpleNamespace(joint_names=("a", "b")), samples_of(3))
+    with pytest.raises(InputError, match="the samples are of joints a, b; the robot has x, y"):
+        require_joints(regressor, samples_of(3))
+    still = np.zeros((2, 2))
+    with pytest.raises(InputError, match="joints x, y never move: their friction and inertia") as refused:
+        require_enough(regressor, (9, 9), still)
+    assert "--lock x=..." in refused.value.hint
+    with pytest.raises(InputError, match="joint x never moves: its friction"):
+        require_enough(regressor, (9, 9), np.array([[0.0, 0.0], [0.0, 1.0]]))
+    with pytest.raises(InputError, match=r"too few rows: x \(3 rows for 3 parameters\), y \(4 rows for 4 parameters\)"):
+        require_enough(regressor, (3, 4), np.array([[0.0, 0.0], [1.0, 1.0]]))
+
+
+def test_joints_without_a_drive_get_one_to_be_estimated():
+    robot = load_robot("planar2")
+    second = robot.joint_names[1]
+    stated = replace(robot, drives=(Drive(second, 50.0, side="motor"),))
+    drives = with_estimated_drives(stated).drives
+    assert [one.joint for one in drives] == list(robot.joint_names)
+    assert [(one.ratio, one.side) for one in drives] == [(1.0, "joint"), (50.0, "motor")]
+    assert_close(_joint_scales(replace(robot, drives=drives)), [1.0, 50.0], EXACT)
+    sides = replace(robot, drives=(Drive(second, 50.0, side="joint"),))
+    assert_close(_joint_scales(sides), [1.0], EXACT)
