@@ -24,13 +24,20 @@ OPERATORS = {
 IDENTITIES = {"abs", "sqrt", "sign", "square", "log", "exp"}
 """Functions of one argument whose call may be lost."""
 SWAPPED = {"max": "min", "min": "max", "maximum": "minimum", "minimum": "maximum", "any": "all", "all": "any"}
+ON_GPU_ALONE = ("device.py",)
+"""Files whose code runs on a GPU alone."""
+AT_ONCE = ("KEPT", "BLOCK_ROWS", "FILTERED_ROWS", "CHUNK", "CHUNK_ROWS", "_BLOCK_BYTES", "WAITING_ROWS")
+"""Constants that say how much is worked on at once, or kept for the next call: results are the same with any."""
+ROUNDING = 1e-9
+"""Numbers below this keep divisors from zero or tell rounding from data, of which three times as much says the same."""
 
 
 @dataclass(frozen=True)
 class Mutant:
     """One fault: its file, the number of the place in it, its line, whether a function has it, the code and what of it.
 
-    nth  how many faults of the same text come before it in the file
+    nth    how many faults of the same text come before it in the file
+    apart  why no test of results can notice it: it is counted by itself, and not met; else empty
     """
 
     file: str
@@ -40,6 +47,7 @@ class Mutant:
     before: str
     after: str
     nth: int
+    apart: str = ""
 
     @property
     def key(self) -> str:
@@ -102,8 +110,8 @@ class _Places(ast.NodeTransformer):
     """Numbers every fault of a module in order; with `wanted`, makes that one."""
 
     def __init__(self, wanted: int = -1) -> None:
-        self.wanted, self.seen, self.depth = wanted, 0, 0
-        self.found: list[tuple[int, int, bool, str, str]] = []
+        self.wanted, self.seen, self.depth, self.assigned = wanted, 0, 0, ""
+        self.found: list[tuple[int, int, bool, str, str, str]] = []
 
     def visit(self, node: ast.AST) -> ast.AST:
         if isinstance(node, ast.JoinedStr | ast.Raise | ast.arg):
@@ -111,7 +119,9 @@ class _Places(ast.NodeTransformer):
         if isinstance(node, ast.keyword) and node.arg == "strict":
             return node  # of zip: what is checked there changes no result
         if isinstance(node, ast.AnnAssign):
+            self.assigned = node.target.id if isinstance(node.target, ast.Name) and not self.depth else ""
             node.value = None if node.value is None else self.visit(node.value)
+            self.assigned = ""
             return node
         if isinstance(node, ast.ClassDef):  # `frozen=True` of its decorator changes no number
             node.body = [self.visit(one) for one in node.body]
@@ -126,11 +136,18 @@ class _Places(ast.NodeTransformer):
         for fault in faults_of(node):
             line = getattr(node, "lineno", 0)
             if self.wanted < 0:
-                self.found.append((self.seen, line, self.depth > 0, _shown(node), _shown(fault)))
+                self.found.append((self.seen, line, self.depth > 0, _shown(node), _shown(fault), self._apart(node)))
             elif self.seen == self.wanted:
                 chosen = ast.copy_location(fault, node)
             self.seen += 1
         return self.generic_visit(node) if chosen is None else chosen
+
+    def _apart(self, node: ast.AST) -> str:
+        if self.assigned in AT_ONCE:
+            return "how much is worked on at once or kept"
+        if isinstance(node, ast.Constant) and isinstance(node.value, float) and 0 < abs(node.value) < ROUNDING:
+            return "how small rounding is"
+        return ""
 
 
 def _shown(node: ast.AST) -> str:
@@ -144,19 +161,20 @@ def mutants_of(path: Path) -> list[Mutant]:
     places.visit(ast.parse(path.read_text()))
     same: Counter[tuple[str, str]] = Counter()
     made = []
-    for *where, before, after in places.found:
-        made.append(Mutant(str(path.relative_to(ROOT)), *where, before, after, same[before, after]))
+    for *where, before, after, apart in places.found:
+        reason = "code that a GPU alone runs" if path.name in ON_GPU_ALONE else apart
+        made.append(Mutant(str(path.relative_to(ROOT)), *where, before, after, same[before, after], reason))
         same[before, after] += 1
     return made
 
 
 def sample_of(mutants: list[Mutant], count: int, seed: int) -> list[Mutant]:
-    """`count` of them, by a digest of the seed and of each one's own text."""
+    """`count` of those that are not counted apart, by a digest of the seed and of each one's own text."""
 
     def rank(mutant: Mutant) -> str:
         return hashlib.sha256(f"{seed} {mutant.key}".encode()).hexdigest()
 
-    return sorted(mutants, key=rank)[:count]
+    return sorted((one for one in mutants if not one.apart), key=rank)[:count]
 
 
 def broken(mutant: Mutant) -> CodeType:

@@ -300,13 +300,18 @@ def known_outcomes() -> dict[str, dict[str, Any]]:
     return {one["key"]: one for one in read}
 
 
+def every_mutant(layers: Collection[str]) -> list[Mutant]:
+    """Of all files of some layers."""
+    files = [path for layer in layers for path in sorted((SOURCE / "mindyn" / layer).glob("*.py"))]
+    return [mutant for path in files for mutant in mutants_of(path)]
+
+
 def run(count: int, seed: int, layers: list[str], again: bool, passes: int) -> None:
     """Sample mutants and write what became of each; those that survive meet more of the tests that run their line."""
     import_outside()
     os.chdir(ROOT)
     seconds, lines = mapped()
-    files = [path for layer in layers for path in sorted((SOURCE / "mindyn" / layer).glob("*.py"))]
-    chosen = sample_of([mutant for path in files for mutant in mutants_of(path)], count, seed)
+    chosen = sample_of(every_mutant(layers), count, seed)
     (BUILD / "sample.json").write_text(json.dumps([one.key for one in chosen]))
     known = known_outcomes()
     waiting = [one for one in chosen if again or one.key not in known]
@@ -358,6 +363,10 @@ def listed() -> None:
     met = [known[key] for key in json.loads((BUILD / "sample.json").read_text()) if key in known]
     caught = sum(one["outcome"] in ("caught", "late") for one in met)
     print(f"{len(met)} mutants, {caught} caught ({caught / max(1, len(met)):.1%})")
+    every = every_mutant(LAYERS)
+    apart = Counter(one.apart for one in every if one.apart)
+    print(f"of {len(every)} in all, {sum(apart.values())} are counted apart and not drawn:", end=" ")
+    print(", ".join(f"{reason} ({count})" for reason, count in apart.most_common()))
     for one in sorted(met, key=lambda one: (one["file"], one["line"])):
         if one["outcome"] != "caught":
             print(f"{one['outcome']:9} {one['file']}:{one['line']}  {one['before']}  ->  {one['after']}")

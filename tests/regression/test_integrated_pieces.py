@@ -24,8 +24,8 @@ from mindyn.regression.gathering import (
 )
 from mindyn.regression.integrated import (
     FEWEST_ROWS,
-    Integration,
     IntegratedRegressor,
+    Integration,
     _require_enough,
     _torque_integral,
     _usable,
@@ -105,9 +105,7 @@ def test_stretches_are_cut_into_equal_pieces_that_share_a_row():
     breaks = np.zeros(60, dtype=bool)
     breaks[[25, 45]] = True  # the first is the beginning of a segment anyway
     found = [(one.start, one.stop) for one in intervals(samples, breaks, 13)]
-    assert found == [(0, 13), (12, 25), (25, 35), (34, 45), (45, 60)] or found[:2] == [(0, 13), (12, 25)]
-    assert all(stop - start >= FEWEST_ROWS for start, stop in found)
-    assert all(stop - start <= 13 for start, stop in found)
+    assert found == [(0, 13), (12, 25), (25, 35), (34, 45)]  # 15 rows are two pieces of 8: too short
     short = [(one.start, one.stop) for one in intervals(samples_of(9), np.zeros(9, dtype=bool), 13)]
     assert short == []
     assert [(one.start, one.stop) for one in intervals(samples_of(10), np.zeros(10, dtype=bool), 13)] == [(0, 10)]
@@ -137,7 +135,7 @@ def test_intervals_count_where_all_their_rows_do():
 def test_more_intervals_than_parameters_are_needed():
     columns = (np.arange(3), np.arange(2))
     _require_enough(("a", "b"), columns, np.array([[True, True]] * 4))
-    with pytest.raises(InputError, match=r"too few intervals: a \(3 intervals for 3 parameters\)$|too few intervals: a"):
+    with pytest.raises(InputError, match=r"too few intervals: a \(3 intervals for 3 parameters\)\n"):
         _require_enough(("a", "b"), columns, np.array([[True, True]] * 3))
     with pytest.raises(InputError, match=r"b \(2 intervals for 2 parameters\)"):
         _require_enough(("a", "b"), columns, np.array([[True, True]] * 2 + [[True, False]] * 2))
@@ -204,7 +202,9 @@ def test_windows_overlap_by_what_a_filter_forgets_in():
     assert _dependence_rows(SimpleNamespace(friction=SimpleNamespace(direction="sign")), None, 100.0) == 0
 
 
-@pytest.mark.parametrize(("decimation", "inner", "begun"), [(1, range(0, 500), 0), (3, range(40, 420), 0), (4, range(7, 500), 2)])
+@pytest.mark.parametrize(
+    ("decimation", "inner", "begun"), [(1, range(0, 500), 0), (3, range(40, 420), 0), (4, range(7, 500), 2)]
+)
 def test_windows_take_every_row_between_the_edges_once(decimation, inner, begun, monkeypatch):
     monkeypatch.setattr("mindyn.regression.gathering.FILTERED_ROWS", 60)
     monkeypatch.setattr("mindyn.regression.gathering.settling_rows", lambda *_: 20)
