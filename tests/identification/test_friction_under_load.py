@@ -123,12 +123,16 @@ def test_a_mended_estimate_takes_its_own_load(arm, samples):
 
 def test_it_is_chosen_where_it_is(arm):
     """And not where there is none: a setting that adds freedom must predict blocks that it has not seen."""
+    for truth, wanted in ((with_load(arm, driving=(0.0, 0.0)), True), (with_drives(arm), False)):
+        assert ("load" in chosen_load(arm, truth).friction.shapes) is wanted
+
+
+def chosen_load(arm, truth):
     conditioning = Conditioning(position_cutoff_hz=None, delay_s=0.0, edge_s=0.1, rate_hz=100.0)
     start = Setting(conditioning, None, Friction("tanh", WIDTH))
-    for truth, wanted in ((with_load(arm, driving=(0.0, 0.0)), True), (with_drives(arm), False)):
-        treatment = Treatment(conditioning, friction=start.friction)
-        trials = Trials([loaded_log(arm, truth)], regressor_of(with_estimated_drives(arm), treatment))
-        assert ("load" in loaded(trials, start).friction.shapes) is wanted
+    treatment = Treatment(conditioning, friction=start.friction)
+    trials = Trials([loaded_log(arm, truth)], regressor_of(with_estimated_drives(arm), treatment))
+    return loaded(trials, start)
 
 
 def test_an_estimate_stores_its_own_values_as_the_reference(arm):
@@ -146,6 +150,14 @@ def test_a_stated_shape_gets_its_reference(arm):
     stated = Treatment(Conditioning(position_cutoff_hz=None, delay_s=0.0), friction=Friction("tanh", WIDTH, ("load",)))
     found = mindyn.identify(arm, log, mindyn.LeastSquares(), stated)
     assert abs(found.value("f_load1") - TAKEN[0]) < 0.02
+
+
+def test_a_load_that_would_lock_its_gear_is_something_else(arm):
+    """No arm's links turn a gear whose friction is more than its load: what looks like it is left out."""
+    found = chosen_load(arm, with_load(arm, taken=(0.12, 1.4), driving=(0.0, 0.0)))
+    assert found.friction.shapes == ("load",)
+    assert "f_load2" in found.driving
+    assert "f_load1" not in found.driving
 
 
 def with_drives(arm):

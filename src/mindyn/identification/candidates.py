@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from math import prod, sqrt
+from math import sqrt
 from typing import Final
 
 import numpy as np
@@ -25,7 +25,8 @@ from mindyn.estimators.estimator import Estimator
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.feasibility.physically_consistent import PhysicallyConsistent
 from mindyn.feasibility.priors import prior_of
-from mindyn.identification.trials import Score, Setting, Trials
+from mindyn.identification.scores import UNSCORED, Score, error_over
+from mindyn.identification.trials import Setting, Trials
 from mindyn.identification.tuning import MOST_DROPPED
 from mindyn.notes import Note
 from mindyn.regression.block_gathering import Block
@@ -75,13 +76,14 @@ def best_estimator(
     cuts = [rows.blocks_along(line.times, line.length_s), rows.blocks] if line.repeated else [rows.blocks]
     whole = rows.selected(cuts[0])
     candidates = [Candidate("least squares", 1.0, plain, _path(setting)), *_consistent(robot, whole)]
-    errors = [_error(whole, cuts[0], one.beta) for one in candidates]
+    scores = [_scores(whole, cuts[0], one.beta) for one in candidates]
+    errors = [error_over(one) for one in scores]
     good = [k for k, one in enumerate(candidates) if errors[k] <= one.limit * errors[0]]
     # Knowledge first, then the least error.
     taken = min(good, key=lambda k: (candidates[k].limit <= 1.0, errors[k]))
     if line.repeated:
         near = [k for k, error in enumerate(errors) if error <= AS_GOOD * min(errors)]
-        taken = min(near, key=lambda k: _error(whole, cuts[1], candidates[k].beta))
+        taken = min(near, key=lambda k: error_over(_scores(whole, cuts[1], candidates[k].beta)))
     if np.isinf(errors).any():
         taken = min(range(len(errors)), key=errors.__getitem__)
     if np.isinf(errors[taken]):
@@ -123,13 +125,13 @@ def _steps(information: Information, kept: list[int], full: Estimate) -> Array:
 
 def _dropped(groups: Sequence[Sequence[Block]], kept: list[int], full: Estimate) -> int:
     """How many parameters are best dropped, by error on groups of blocks held out in turn."""
-    left, power = np.zeros(()), np.zeros(())
+    left, power = [], []
     for held in groups:
         rest = combined([block.information for group in groups if group is not held for block in group])
         information = combined([block.information for block in held])
-        left = left + np.array([information.residuals(one) for one in _steps(rest, kept, full)])
-        power = power + information.torques()
-    return int(np.argmin([Score.of(one, power).criterion for one in left]))
+        left.append([information.residuals(one) for one in _steps(rest, kept, full)])
+        power.append(information.torques())
+    return int(np.argmin([Score(one, np.array(power)).criterion for one in np.swapaxes(left, 0, 1)]))
 
 
 def _groups(blocks: Sequence[Block], count: int) -> list[list[Block]]:
@@ -160,25 +162,25 @@ def _of_rows(values: Callable[[Information], Array]) -> Callable[[Rows], Array]:
     return lambda rows: values(rows.information)
 
 
-def _error(whole: Rows, blocks: Sequence[Block], beta: Callable[[Rows], Array]) -> float:
-    """Geometric mean over the foldings of the error on blocks held out; infinite where a fit fails."""
-    errors = []
+def _scores(whole: Rows, blocks: Sequence[Block], beta: Callable[[Rows], Array]) -> list[Score]:
+    """Errors on blocks held out, for each of the foldings; infinite where a fit fails."""
+    made = []
     for count in FOLDINGS:
         groups = _groups(blocks, count)
         if len(groups) < 2:
-            return float("inf")
-        left, power = np.zeros(len(whole.robot.primary_names)), np.zeros(len(whole.robot.primary_names))
+            return [UNSCORED] * len(FOLDINGS)
+        left, power = [], []
         for held in groups:
             rest = [block for group in groups if group is not held for block in group]
             try:
                 values = beta(whole.selected(rest))
             except MindynError:
-                return float("inf")
+                return [UNSCORED] * len(FOLDINGS)
             information = combined([block.information for block in held])
-            left += information.residuals(values)
-            power += information.torques()
-        errors.append(Score.of(left, power).criterion)
-    return float(prod(errors) ** (1 / len(errors)))
+            left.append(information.residuals(values))
+            power.append(information.torques())
+        made.append(Score(np.array(left), np.array(power)))
+    return made
 
 
 def _contradiction(whole: Rows, candidates: Sequence[Candidate], errors: Sequence[float]) -> list[Note]:

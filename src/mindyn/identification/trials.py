@@ -8,9 +8,9 @@ matter of the same motion as well (`along_time`); which parameters are needed is
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from math import ceil, sqrt
+from math import ceil
 from typing import Any, Final
 
 import numpy as np
@@ -21,6 +21,7 @@ from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.estimators.essential import elimination
 from mindyn.identification.column_sums import ColumnSums, Part
+from mindyn.identification.scores import UNSCORED, Score
 from mindyn.logs.conditioning import Conditioning, number
 from mindyn.logs.delay import DelayScan
 from mindyn.logs.filters import SHORTEST_EDGE_S, edge_s
@@ -82,30 +83,6 @@ class Setting:
             # The reference of a load is of the structural base set.
             friction=self.friction if asked.base_form == "structural" else self.friction.without_load(),
         )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Score:
-    """Cross-validated error: mean over joints of the relative error, total relative error, and what is minimised."""
-
-    mean: float
-    total: float
-    criterion: float = field(init=False)
-
-    @staticmethod
-    def of(left: Array, power: Array) -> Score:
-        """From squared residuals and squared torques of every joint; joints without torque do not count.
-
-        Infinite where no joint has torque.
-        """
-        if not (power > 0).any():
-            return Score(float("inf"), float("inf"))
-        left, power = left[power > 0], power[power > 0]
-        return Score(float(np.mean(np.sqrt(left / power))), float(np.sqrt(left.sum() / power.sum())))
-
-    def __post_init__(self) -> None:
-        # The mean alone serves small joints, the total large ones; their product serves both.
-        object.__setattr__(self, "criterion", sqrt(self.mean * self.total))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -244,17 +221,18 @@ class Trials:
         kept = setting.kept(regressor.parameters)
         steps = len(kept) if path else 1
         if len(folds) < 2:  # filters so slow that nothing is left to hold out
-            return [Score(float("inf"), float("inf"))] * steps
-        error, power = np.zeros((steps, len(regressor.columns))), np.zeros(len(regressor.columns))
-        for held in folds:
+            return [UNSCORED] * steps
+        n = len(regressor.columns)
+        error, power = np.zeros((steps, len(folds), n)), np.zeros((len(folds), n))
+        for k, held in enumerate(folds):
             matrix, right, beta = _fitted([fold for fold in folds if fold is not held], kept, regressor)
             betas = np.zeros((steps, regressor.count))
             betas[:, kept] = elimination(matrix, right).betas if path else beta[kept]
             for joint, (columns, product) in enumerate(zip(regressor.columns, held.score, strict=True)):
                 v = np.column_stack([betas[:, columns], np.full(steps, -1.0)])
-                error[:, joint] += np.maximum(0.0, ((v @ product) * v).sum(axis=1))
-                power[joint] += product[-1, -1]
-        return [Score.of(e, power) for e in error]
+                error[:, k, joint] = np.maximum(0.0, ((v @ product) * v).sum(axis=1))
+                power[k, joint] = product[-1, -1]
+        return [Score(e, power) for e in error]
 
     def _folds(self, setting: Setting, regressor: Regressor) -> list[_Fold]:
         made = self.samples(setting.conditioning)

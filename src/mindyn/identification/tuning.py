@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from math import isinf, prod
+from math import isinf, log
 from typing import Final
 
+from mindyn.identification.scores import Gain, error_over, gain_of
 from mindyn.identification.trials import Setting, Trials, changed, rate_of
 from mindyn.logs.conditioning import number
 from mindyn.parameters.parameter import Kind
@@ -29,9 +30,13 @@ SLOW_SPEEDS: Final = (None, 0.01, 0.02, 0.05)
 """Rows of a joint that is not faster, rad/s, are left out of the fit: stiction there is no function of the speed."""
 WORTHWHILE: Final = 0.995
 """A setting that adds freedom is taken when it lowers the error to less than this part."""
-WORTHWHILE_LOAD: Final = 0.98
+SHAPE_GAIN: Final = -log(WORTHWHILE)
+"""The same as a gain over several numbers of blocks, which must be sure as well."""
+LOAD_GAIN: Final = -log(0.98)
 """The same of friction that grows with the load, one or two parameters at every joint, which gears either have by much
 or not at all."""
+SELF_LOCKING: Final = 1.0
+"""Part of the load that friction takes in a gear that no load can turn: an arm whose links move its motors has less."""
 MOST_SHAPES: Final = 2
 FOLDINGS: Final = (3, 4, 5, 8)
 MOST_DROPPED: Final = 0.6
@@ -234,32 +239,37 @@ def loaded(trials: Trials, best: Setting) -> Setting:
 
     The reference of the load is what all training rows ask for without such friction, and then with it: the columns
     of blocks that are held out have seen no other torque of theirs than that of the rigid links. At joints where it
-    would drive, f_load < |f_driving|, it is something else, a gain or a spring, and is left out. It is freedom at every
-    joint, so that it is compared over several numbers of blocks, as parameters to be left out are.
+    would drive, f_load < |f_driving|, or lock the gear, it is something else, a gain or a spring, and is left out. It
+    is freedom at every joint, so that it is compared over several numbers of blocks, as parameters to be left out are.
     """
     if trials.regressor.load_obstacle() or isinf(trials.score(best).criterion):
         return best
     foldings = _foldings(trials)
     taken, reference = best.friction.shapes, trials.reference(best)
-    error, found = WORTHWHILE_LOAD ** len(foldings) * _error(foldings, best), best
+    found = best
     for count in range(1, len(LOAD_SHAPES) + 1):
         shapes = (*taken, *LOAD_SHAPES[:count])
         wanted = replace(best, friction=replace(best.friction, shapes=shapes, reference=reference))
         one = _braking(trials, wanted)
-        if one is not None and (now := _error(foldings, one)) < error:
-            error, found = WORTHWHILE_LOAD ** len(foldings) * now, one
+        if one is not None and _gain(foldings, found, one).surely_above(LOAD_GAIN):
+            found = one
     if found is best:
         return best
     return replace(found, friction=replace(found.friction, reference=trials.reference(found)))
 
 
 def _error(foldings: Sequence[Trials], setting: Setting) -> float:
-    """Product of the errors over several numbers of blocks."""
-    return prod(one.score(setting).criterion for one in foldings)
+    """Geometric mean of the errors over several numbers of blocks."""
+    return error_over([one.score(setting) for one in foldings])
+
+
+def _gain(foldings: Sequence[Trials], best: Setting, other: Setting) -> Gain:
+    """By how much the other setting predicts better."""
+    return gain_of(*([one.score(setting) for one in foldings] for setting in (best, other)))
 
 
 def _braking(trials: Trials, setting: Setting) -> Setting | None:
-    """The setting without load-dependent friction at joints where it would drive; None where that is all of it.
+    """The setting without load-dependent friction where it would drive or lock a joint; None where that is all of it.
 
     First the difference of driven and braked loads goes, which is told like a gain, then the rest. What is left
     may change sign when some go: as often as there are such parameters, at most.
@@ -272,7 +282,11 @@ def _braking(trials: Trials, setting: Setting) -> Setting | None:
         for joint in joints:
             own = {shape: values[shape, joint] for shape in LOAD_SHAPES if (shape, joint) in values}
             (_, mean), (_, half) = own["load"], own.get("driving", ("", 0.0))
-            gone += [name for shape, (name, _) in own.items() if mean <= 0 or (shape == "driving" and mean < abs(half))]
+            impossible = {
+                "load": not 0 < mean < SELF_LOCKING,
+                "driving": not abs(half) <= mean < SELF_LOCKING - abs(half),
+            }
+            gone += [name for shape, (name, _) in own.items() if impossible[shape] or impossible["load"]]
         if set(gone) <= set(setting.driving):
             break
         setting = replace(setting, driving=tuple(sorted({*setting.driving, *gone})))
@@ -286,7 +300,6 @@ def _shapes(trials: Trials, best: Setting) -> Setting:
     A law of the speed is freedom at every joint, and one that fits the speeds of its own log may be far off at others.
     """
     foldings = _foldings(trials)
-    worthwhile, error = WORTHWHILE ** len(foldings), _error(foldings, best)
     loaded = len([name for name in best.friction.shapes if name in LOAD_SHAPES])
     for _ in range(MOST_SHAPES - loaded):
         taken = best.friction.shapes
@@ -295,8 +308,8 @@ def _shapes(trials: Trials, best: Setting) -> Setting:
             for name in SHAPES
             if name not in taken
         ]
-        errors = [_error(foldings, one) for one in others]
-        if not min(errors) < worthwhile * error:
+        other = min(others, key=lambda one: _error(foldings, one))
+        if not _gain(foldings, best, other).surely_above(SHAPE_GAIN):
             break
-        error, best = min(errors), others[errors.index(min(errors))]
+        best = other
     return best

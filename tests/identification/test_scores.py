@@ -1,0 +1,66 @@
+"""Errors on held-out blocks: what is compared, and how sure a gain is."""
+
+from __future__ import annotations
+
+from math import inf, isinf, log, sqrt
+
+import numpy as np
+from closeness import SAME_ALGEBRA, assert_close
+
+from mindyn.identification.scores import UNSCORED, Score, error_over, gain_of
+
+POWER = np.array([[4.0, 1.0], [2.0, 1.0], [2.0, 2.0], [8.0, 4.0]])
+LEFT = np.array([[0.4, 0.2], [0.1, 0.1], [0.2, 0.3], [0.9, 0.2]])
+
+
+def test_the_criterion_serves_small_and_large_joints():
+    score = Score(LEFT, POWER)
+    assert_close(score.mean, (sqrt(1.6 / 16) + sqrt(0.8 / 8)) / 2, SAME_ALGEBRA)
+    assert_close(score.total, sqrt(2.4 / 24), SAME_ALGEBRA)
+    assert_close(score.criterion, sqrt(score.mean * score.total), SAME_ALGEBRA)
+    assert_close(error_over([score, Score(4 * LEFT, POWER)]), sqrt(2) * score.criterion, SAME_ALGEBRA)
+
+
+def test_a_gain_of_all_blocks_is_sure_and_one_of_a_single_block_is_not():
+    score = Score(LEFT, POWER)
+    all_alike = gain_of([score], [Score(0.81 * LEFT, POWER)])
+    assert_close(all_alike.mean, -log(0.9), SAME_ALGEBRA)
+    assert all_alike.deviation < 1e-12
+    assert all_alike.surely_above(0.1)
+    assert not all_alike.surely_above(0.11)
+    # One block becomes much better, all others worse: the error falls, and nobody knows where it will next.
+    factors = np.array([1.4, 1.4, 1.4, 0.3])[:, None]
+    lucky = gain_of([score], [Score(factors * LEFT, POWER)])
+    gains = -np.log(factors[:, 0]) / 2
+    assert_close(lucky.deviation, gains.std(ddof=1) / 2, SAME_ALGEBRA)
+    assert lucky.mean > 0.02
+    assert not lucky.surely_above(0.02)
+
+
+def test_the_most_blocks_tell_the_deviation():
+    halves = [Score(np.array([one[:2].sum(axis=0), one[2:].sum(axis=0)]), _halves(POWER)) for one in (LEFT, 0.5 * LEFT)]
+    uneven = Score(np.array([0.3, 0.5, 0.4, 0.9])[:, None] * LEFT, POWER)
+    both = gain_of([halves[0], Score(LEFT, POWER)], [halves[1], uneven])
+    alone = gain_of([Score(LEFT, POWER)], [uneven])
+    assert_close(both.deviation, alone.deviation, SAME_ALGEBRA)
+    assert_close(both.mean, (log(2) / 2 + alone.mean) / 2, SAME_ALGEBRA)
+
+
+def _halves(power):
+    return np.array([power[:2].sum(axis=0), power[2:].sum(axis=0)])
+
+
+def test_joints_and_blocks_without_torque_do_not_count():
+    silent = Score(LEFT, POWER * [1.0, 0.0])
+    alone = Score(LEFT[:, :1], POWER[:, :1])
+    assert_close([silent.mean, silent.total], [alone.mean, alone.total], SAME_ALGEBRA)
+    empty = [Score(np.vstack([one, np.zeros(2)]), np.vstack([POWER, np.zeros(2)])) for one in (LEFT, LEFT**2)]
+    whole = [Score(one, POWER) for one in (LEFT, LEFT**2)]
+    assert_close(gain_of(empty[:1], empty[1:]), gain_of(whole[:1], whole[1:]), SAME_ALGEBRA)
+
+
+def test_where_nothing_is_scored_nothing_is_gained():
+    assert isinf(Score(LEFT, 0 * POWER).criterion)
+    assert isinf(UNSCORED.criterion)
+    assert gain_of([UNSCORED], [Score(LEFT, POWER)]) == (0.0, inf)
+    assert not gain_of([UNSCORED], [Score(LEFT, POWER)]).surely_above(-1.0)
