@@ -10,7 +10,6 @@ from mindyn.estimators.covariance import LONGEST_MEMORY, _process, sandwich
 from mindyn.feasibility.conic import ConeRows, ConicError, Program
 from mindyn.feasibility.physically_consistent import PhysicallyConsistent
 from mindyn.identification.choosing import Choice
-from mindyn.identification.trials import Score
 from mindyn.logs.findings import LogError
 
 ARM = mindyn.load_robot("planar2")
@@ -43,13 +42,6 @@ def test_settings_are_chosen_by_the_joints_that_have_torque(tmp_path):
     assert found.cross_validated is not None
     assert 0 < found.cross_validated.mean < 1
     assert np.array_equal(reloaded(found, tmp_path).beta, found.beta)
-
-
-def test_scores_leave_out_joints_without_torque():
-    score = Score.of(np.array([4.0, 1.0, 9.0]), np.array([16.0, 0.0, 36.0]))
-    assert score.mean == pytest.approx(0.5)
-    assert score.total == pytest.approx(np.sqrt(13 / 52))
-    assert np.isinf(Score.of(np.ones(2), np.zeros(2)).criterion)
 
 
 def test_arrays_are_cleaned_as_files_are():

@@ -136,8 +136,8 @@ def test_joints_need_motion_and_more_rows_than_parameters():
     with pytest.raises(InputError, match=r"too few rows: y \(4 rows for 4 parameters\)$|too few rows: y"):
         require_enough(Fake, (4, 4), moved)
     with pytest.raises(InputError, match="joint y never moves") as refused:
-        require_enough(Fake, (4, 5), np.array([[0.0, 0.0], [1.0, 5e-10]]))
-    assert "--lock y=" in str(refused.value.hint)
+        require_enough(Fake, (4, 5), np.array([[0.0, 0.25], [1.0, 0.25 + 5e-10]]))
+    assert "--lock y=0.25," in str(refused.value.hint)
     with pytest.raises(InputError, match="no samples were given"):
         require_enough(Fake, (4, 5), None)
 

@@ -135,13 +135,13 @@ def identifiability(found: Estimate, samples: Samples, logs: Sequence[Log]) -> I
 
 
 def _still(found: Estimate, samples: Samples) -> Iterator[tuple[str, str]]:
-    moved = np.ptp(samples.q, axis=0)
-    for joint, reach in zip(found.robot.primary_joints, moved, strict=True):
+    moved, places = np.ptp(samples.q, axis=0), np.median(samples.q, axis=0)
+    for joint, reach, place in zip(found.robot.primary_joints, moved, places, strict=True):
         unit = "m" if joint.kind == "prismatic" else "rad"
         if reach < LEAST_RANGE["prismatic" if joint.kind == "prismatic" else "revolute"]:
             yield (
                 f"joint {joint.name} hardly moves ({reach:.2g} {unit})",
-                f"a motion of every joint (mindyn excite designs one), or lock it: --lock {joint.name}=...",
+                f"a motion of every joint (mindyn excite designs one), or lock it: --lock {joint.name}={place:.4g}",
             )
 
 

@@ -269,16 +269,17 @@ def require_enough(regressor: Regressor, counts: tuple[int, ...], reach: Array |
     names = regressor.joint_names
     if reach is None:
         raise InputError("no samples were given")
-    still = [name for name, moved in zip(names, reach[1] - reach[0], strict=True) if moved < MOVES]
+    still = {name: float(f"{low:.4g}") for name, low, high in zip(names, *reach, strict=True) if high - low < MOVES}
     if still:
         which, their = (
-            (f"joint {still[0]} never moves", "its")
+            (f"joint {next(iter(still))} never moves", "its")
             if len(still) == 1
-            else (f"joints {listed(still)} never move", "their")
+            else (f"joints {listed(list(still))} never move", "their")
         )
+        locks = " ".join(f"--lock {name}={place}" for name, place in still.items())
         raise InputError(
             f"{which}: {their} friction and inertia cannot be told",
-            hint=f"record a motion there, or lock: --lock {still[0]}=..., in code robot.lock({{{still[0]!r}: ...}})",
+            hint=f"record a motion there, or lock where it stands: {locks}, in code robot.lock({still})",
         )
     short = [
         f"{name} ({count} rows for {regressor.width(i)} parameters)"
