@@ -274,7 +274,7 @@ def require_enough(regressor: Regressor, counts: tuple[int, ...], reach: Array |
         which, their = (
             (f"joint {next(iter(still))} never moves", "its")
             if len(still) == 1
-            else (f"joints {listed(list(still))} never move", "their")
+            else (f"joints {listed(still)} never move", "their")
         )
         locks = " ".join(f"--lock {name}={place}" for name, place in still.items())
         raise InputError(
