@@ -12,6 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from mindyn.logs.array_table import ArrayTable, open_arrays
+from mindyn.logs.dates import nanoseconds_of_dates
 from mindyn.logs.findings import LogError
 from mindyn.logs.formats import LOG_FORMATS, open_table
 from mindyn.logs.statement import Statement
@@ -71,7 +72,8 @@ def _of_text(table: TextTable) -> Head:
     numbers = cells.select(points.cast(pl.Float64, strict=False))
     columns, words = {}, {}
     for name in frame.columns:
-        values = numbers[name].to_numpy()
+        dated = nanoseconds_of_dates(cells[name])
+        values = (numbers[name] if dated is None else dated).to_numpy()
         filled = int(cells[name].is_not_null().sum())
         if filled and np.isfinite(values).sum() >= NUMBERS * filled:
             columns[name] = values

@@ -52,6 +52,14 @@ LOG_FORMATS: Final[dict[str, Opener]] = {
 }
 
 
+OTHER_FORMATS: Final = {
+    **dict.fromkeys((".gz", ".zip", ".zst", ".xz", ".bz2", ".7z"), "unpack it first"),
+    ".bag": "that is a bag of ROS 1: rosbags-convert (of the package rosbags) makes a rosbag2 of it",
+    ".npy": "numpy.savez puts named arrays into one .npz file: time, positions, torques",
+}
+"""What to do with a log of a format that is not read."""
+
+
 def open_table(path: Place, robot: Robot, said: Statement) -> Table:
     """The table of a log file; the suffix says the format, a folder is a rosbag2; in object stores Parquet alone."""
     if isinstance(path, RemoteFile):
@@ -62,7 +70,10 @@ def open_table(path: Place, robot: Robot, said: Statement) -> Table:
     suffix = path.suffix.lower()
     opener = _bag if folder else LOG_FORMATS.get(suffix)
     if opener is None:
-        raise LogError(f"{path.name}: mindyn reads {', '.join(LOG_FORMATS)}, and rosbag2 folders")
+        raise LogError(
+            f"{path.name}: mindyn reads {', '.join(LOG_FORMATS)}, and rosbag2 folders",
+            hint=OTHER_FORMATS.get(suffix, "write it as CSV or Parquet, with pandas or polars for instance"),
+        )
     form = "rosbag2" if folder else f"{suffix} file"
     with damaged_as(form, path.name):
         return Guarded(opener(path, robot, said), form)

@@ -1,4 +1,4 @@
-"""Parquet as a `Table`: slices of the row groups, read by polars."""
+"""Parquet as a `Table`: slices of the row groups, read by polars; dates and durations become nanoseconds."""
 
 from __future__ import annotations
 
@@ -141,11 +141,10 @@ def _slice(file: Path, dtype: np.dtype[Any], shape: tuple[int, ...], start: int,
 
 
 def _values(series: pl.Series, file: str) -> NDArray[Any]:
-    if isinstance(series.dtype, (pl.Datetime, pl.Duration)):
-        raise LogError(
-            f"column {series.name!r} of {file} holds {series.dtype}; mindyn reads stamps as numbers",
-            hint="write the stamps as seconds (s) or as integers of ns",
-        )
+    if isinstance(series.dtype, pl.Datetime):
+        series = series.dt.epoch("ns")
+    if isinstance(series.dtype, pl.Duration):
+        series = series.dt.total_nanoseconds()
     if isinstance(series.dtype, (pl.List, pl.Array)):
         return np.array(series.to_list(), dtype=np.float64)
     if series.null_count():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 from collections import Counter
@@ -13,6 +14,7 @@ import polars as pl
 from polars.exceptions import PolarsError
 
 from mindyn.errors import listed
+from mindyn.logs.dates import nanoseconds_of_dates
 from mindyn.logs.findings import LogError
 from mindyn.logs.statement import SEPARATORS, WHERE
 from mindyn.logs.tables import Chunk
@@ -20,14 +22,17 @@ from mindyn.logs.tables import Chunk
 _BLOCK_BYTES: Final = 16 * 2**20
 LONGEST_LINE: Final = 2**24
 """Bytes of a line: a hundred thousand columns take less."""
+COMMENTS: Final = (b"#", b"%", b"//")
+"""What begins a line of comment."""
 _MISSING: Final = ("", "nan", "NaN", "NAN", "NA", "null", "-nan", "-nan(ind)")
 
 
 class TextTable:
     """Rows of numbers after a header line; without a header the columns are column_1, column_2, ....
 
-    A `#` before the header is no name, empty lines after it are no rows, and a separator that ends the rows alone
-    divides off a column without a name.
+    Lines of comment (`#`, `%`, `//`) may come first; the last of them is the header where the next line has as many
+    cells. Empty lines after the header are no rows, and a separator that ends the rows alone divides off a column
+    without a name. Dates are read as nanoseconds.
 
     separator  between cells; None: the first of comma, semicolon, tab, space that divides names and numbers alike
     decimal    "." or ","; None: a comma where the first row is numbers only with it
@@ -41,6 +46,8 @@ class TextTable:
         self.name = path.name
         self.stated: Mapping[str, Any] = {}
         with self._open() as file:
+            said = self._before_header(file)
+            file.seek(said)
             lines, blank = [self._line(file) for _ in range(1 + skip_rows)], 0
             while (after := self._line(file)) and not after.strip():
                 blank += len(after)
@@ -57,13 +64,26 @@ class TextTable:
         self.decimal = decimal or _decimal(row, self.separator)
         named = not all(_is_number(word, self.decimal) for word in words)
         self.names = tuple(words) if named else tuple(f"column_{k + 1}" for k in range(len(words)))
-        self.data_start = sum(map(len, lines[: named + skip_rows])) + (blank if named else 0)
+        self.data_start = said + sum(map(len, lines[: named + skip_rows])) + (blank if named else 0)
         count = len(self.names)
         unnamed = f"{path.name} has no line of names: its columns are called column_1 to column_{count}"
         self.notes: tuple[str, ...] = () if named else (unnamed,)
         repeated = sorted(name for name, count in Counter(self.names).items() if count > 1)
         if repeated:
             raise LogError(f"{path.name} has more than one column named {listed(repeated)}")
+
+    def _before_header(self, file: IO[bytes]) -> int:
+        """Bytes of the lines of comment before the header."""
+        start, last = 0, 0
+        while (line := self._line(file)).lstrip(codecs.BOM_UTF8 + b" \t").startswith(COMMENTS):
+            start, last = start + len(line), start
+        if start == 0:
+            return 0
+        file.seek(last)
+        comment, after = self._text(self._line(file)), self._text(line)
+        separator = _separator(comment, after)
+        row = split_line(after, separator)
+        return last if len(_without_mark(split_line(comment, separator), row)) == len(row) > 1 else start
 
     def _open(self) -> IO[bytes]:
         """The bytes of the file; returns that end the lines of old programs are taken as line feeds."""
@@ -88,7 +108,11 @@ class TextTable:
         try:
             return line.decode("utf-8-sig").strip("\r\n")
         except UnicodeDecodeError as error:
-            raise LogError(f"{self.name} is not UTF-8 text (byte {error.start}); is it a binary log?") from error
+            wide = line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+            raise LogError(
+                f"{self.name} is not UTF-8 text (byte {error.start}); is it a binary log?",
+                hint="it begins as UTF-16 does: save it as UTF-8" if wide else "",
+            ) from error
 
     def chunks(self, names: Collection[str], rows: int) -> Iterator[Chunk]:
         """Blocks of whole lines; a block has at most about `rows` rows."""
@@ -146,6 +170,8 @@ class TextTable:
             frame = self._read(block, pl.String, before).select(pl.col(names).str.strip_chars())
         texts = pl.col(names) if self.decimal == "." else pl.col(names).str.replace(",", ".", literal=True)
         numbers = frame.with_columns(texts.cast(pl.Float64, strict=False))
+        dates = [dated for name in names if (dated := nanoseconds_of_dates(frame[name])) is not None]
+        numbers = numbers.with_columns(dates)
         for name in names:
             wrong = (numbers[name].is_null() & frame[name].is_not_null() & ~frame[name].is_in(_MISSING)).arg_true()
             if len(wrong):
@@ -153,7 +179,7 @@ class TextTable:
                 row = before + wrong[0]
                 message = f"column {name!r} of {self.name} holds {text!r} in row {row}, not a number"
                 raise LogError(message, hint=_hint(text, row))
-        return numbers.fill_null(float("nan"))
+        return numbers.with_columns(pl.col(pl.Float64).fill_null(float("nan")))
 
     def _read(self, block: bytes, kind: type[pl.DataType], before: int) -> pl.DataFrame:
         if self.separator == " ":
@@ -228,10 +254,11 @@ def split_line(line: str, separator: str) -> list[str]:
 
 
 def _without_mark(words: list[str], row: list[str]) -> list[str]:
-    """The header's words without the mark of a comment; `#` alone is a name where the row has a cell for it."""
-    if words[0] == "#" and len(words) == len(row) + 1:
+    """The header's words without the mark of a comment, which is a name of its own where the row has a cell for it."""
+    mark = next((one for one in map(bytes.decode, COMMENTS) if words and words[0].startswith(one)), "")
+    if mark and words[0] == mark and len(words) == len(row) + 1:
         return words[1:]
-    return [words[0].removeprefix("#").strip() or words[0], *words[1:]]
+    return [words[0].removeprefix(mark).strip() or words[0], *words[1:]] if words else words
 
 
 def _separator(header: str, first: str) -> str:

@@ -1,0 +1,98 @@
+"""Text logs that begin with comments, and stamps that are dates, in text and in Parquet."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import numpy as np
+import polars as pl
+import pytest
+
+import mindyn
+from mindyn.logs.findings import LogError
+
+ARM = mindyn.load_robot("planar2")
+NAMES = ["t", "q1", "q2", "tau1", "tau2"]
+STATED = {
+    "side": "joint",
+    "columns": {"time": "t", "position": "q{i}", "torque": "tau{i}"},
+    "units": {"time": "s", "position": "rad", "torque": "N m"},
+}
+IN_NS = {**STATED, "units": {**STATED["units"], "time": "ns"}}
+T = np.arange(300) / 200
+VALUES = np.column_stack([np.sin(T), np.cos(3 * T), np.cos(T), np.sin(2 * T)])
+START = datetime(2026, 1, 2, 3, 4, 5)
+
+
+def rows_of_text(stamps=None, separator=","):
+    cells = [map(repr, VALUES[k].tolist()) for k in range(len(T))]
+    first = list(map(repr, T.tolist())) if stamps is None else stamps
+    return "\n".join(separator.join([stamp, *row]) for stamp, row in zip(first, cells, strict=True)) + "\n"
+
+
+@pytest.mark.parametrize(
+    "beginning",
+    [
+        "# rig 7\n# recorded on Monday, by hand\n" + ",".join(NAMES),
+        "% " + ",".join(NAMES),
+        "// rig 7\n//" + ",".join(NAMES),
+        "\ufeff# rig 7\n" + ",".join(NAMES),
+        "# one, two, three, four, five words in a comment\n# rig\n" + ",".join(NAMES),
+    ],
+)
+def test_lines_of_comment_come_before_the_header(tmp_path, beginning):
+    (tmp_path / "log.csv").write_text(beginning + "\n" + rows_of_text(), encoding="utf-8")
+    log = mindyn.read_log(tmp_path / "log.csv", ARM, stated=STATED)
+    assert np.array_equal(log.time, T)
+    assert np.array_equal(np.hstack([log.q, log.tau]), VALUES)
+
+
+def test_what_numpy_writes_is_read(tmp_path):
+    np.savetxt(tmp_path / "log.txt", np.column_stack([T, VALUES]), header=" ".join(NAMES))
+    log = mindyn.read_log(tmp_path / "log.txt", ARM, stated=STATED)
+    assert np.array_equal(np.column_stack([log.time, log.q, log.tau]), np.column_stack([T, VALUES]))
+
+
+@pytest.mark.parametrize(("between", "end"), [("T", ""), (" ", ""), ("T", "Z"), ("T", "+02:00")])
+def test_dates_are_stamps_in_nanoseconds(tmp_path, between, end):
+    stamps = [(START + timedelta(seconds=t)).isoformat(between, "microseconds") + end for t in T]
+    (tmp_path / "log.csv").write_text(",".join(NAMES) + "\n" + rows_of_text(stamps))
+    log = mindyn.read_log(tmp_path / "log.csv", ARM, stated=IN_NS)
+    assert np.allclose(log.time, T, rtol=0, atol=1e-9)
+    assert np.array_equal(log.tau, VALUES[:, 2:])
+
+
+def test_a_date_that_is_none_is_refused_with_its_row(tmp_path):
+    stamps = [(START + timedelta(seconds=t)).isoformat() for t in T]
+    stamps[7] = "yesterday"
+    (tmp_path / "log.csv").write_text(",".join(NAMES) + "\n" + rows_of_text(stamps))
+    with pytest.raises(LogError, match="column 't' of log.csv holds 'yesterday' in row 7"):
+        mindyn.read_log(tmp_path / "log.csv", ARM, stated=IN_NS)
+
+
+@pytest.mark.parametrize("unit", ["ms", "us", "ns"])
+def test_dates_and_durations_of_parquet(tmp_path, unit):
+    since = pl.Series("t", np.round(T * 1e9).astype(np.int64)).cast(pl.Duration("ns")).cast(pl.Duration(unit))
+    dates = pl.Series("t", [START]).cast(pl.Datetime(unit)).extend_constant(START, len(T) - 1) + since
+    for column in (since, dates.rename("t")):
+        table = pl.DataFrame([column, *(pl.Series(n, VALUES[:, k]) for k, n in enumerate(NAMES[1:]))])
+        table.write_parquet(tmp_path / "log.parquet")
+        log = mindyn.read_log(tmp_path / "log.parquet", ARM, stated=IN_NS)
+        assert np.allclose(log.time, T, rtol=0, atol=1e-9)
+
+
+def test_dates_said_to_be_seconds_are_refused(tmp_path):
+    stamps = [(START + timedelta(seconds=t)).isoformat() for t in T]
+    (tmp_path / "log.csv").write_text(",".join(NAMES) + "\n" + rows_of_text(stamps))
+    with pytest.raises(LogError, match='units.time = "ns"'):
+        mindyn.condition(mindyn.read_log(tmp_path / "log.csv", ARM, stated=STATED), ARM)
+
+
+def test_other_formats_are_refused_with_what_to_do(tmp_path):
+    for name, advice in (("log.csv.gz", "unpack"), ("log.bag", "rosbags-convert"), ("log.xlsx", "CSV or Parquet")):
+        (tmp_path / name).write_bytes(b"something")
+        with pytest.raises(LogError, match=advice):
+            mindyn.read_log(tmp_path / name, ARM, stated=STATED)
+    (tmp_path / "log.csv").write_bytes(rows_of_text().encode("utf-16"))
+    with pytest.raises(LogError, match="save it as UTF-8"):
+        mindyn.read_log(tmp_path / "log.csv", ARM, stated=STATED)
