@@ -1,0 +1,266 @@
+"""Fits held to what is physical, their intervals and bounds piece by piece, against sums made here."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from closeness import EXACT, ORACLE, assert_close
+from small_arms import planar_arm
+
+from mindyn.algebra.inertia import phi_about_origin
+from mindyn.errors import InputError
+from mindyn.feasibility.bounds import Bounds, _numbers, read_bounds
+from mindyn.feasibility.conic import ConeRows
+from mindyn.feasibility.constrained_fit import FitProblem, _stacked, joint_weights
+from mindyn.feasibility.intervals import Intervals, _conditions, _root_of_inverse, _wide
+from mindyn.feasibility.nearest import nearest_compact, nearest_consistent
+from mindyn.feasibility.physical_space import space_of
+from mindyn.feasibility.priors import Prior
+from mindyn.regression.information import Information
+from mindyn.regression.regressor import Regressor, with_estimated_drives
+from mindyn.regression.triangles import triangle_of
+
+
+@pytest.fixture(scope="module")
+def space():
+    return space_of(Regressor(with_estimated_drives(planar_arm([0.5]))))
+
+
+def solid(space):
+    x = np.zeros(space.size)
+    for i, mass in enumerate((2.0, 3.0)):
+        x[space.link(i)] = phi_about_origin(mass, np.array([0.2, 0.05, 0.0]), (0.02 + 0.01 * i) * np.eye(3))
+    x[20:] = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8]
+    return x
+
+
+def data(space, x, noise=0.0, rows=60):
+    """Rows of both joints whose torques are those of x."""
+    rng = np.random.default_rng(5)
+    p = len(space.names)
+    tables = []
+    for size in (1.0, 3.0):
+        Y = size * rng.normal(size=(rows, p))
+        tables.append(np.column_stack([Y, Y @ (space.matrix @ x) + noise * rng.normal(size=rows)]))
+    columns = (np.arange(p), np.arange(p))
+    information = Information(("a", "b"), space.names, columns, tuple(map(triangle_of, tables)), (rows, rows))
+    return information, tables
+
+
+def test_weights_of_joints_are_one_over_their_mean_squares(space):
+    information, tables = data(space, solid(space), 0.3)
+    beta = space.matrix @ solid(space) + 0.01
+    means = [np.mean((one[:, :-1] @ beta - one[:, -1]) ** 2) for one in tables]
+    assert_close(joint_weights(information, beta) * means, [1.0, 1.0], ORACLE)
+    exact, tables = data(space, solid(space))
+    least = [1e-8 * np.mean(one[:, -1] ** 2) for one in tables]
+    assert_close(joint_weights(exact, space.matrix @ solid(space)) * least, [1.0, 1.0], ORACLE)
+
+
+def test_data_that_tell_all_are_fitted_and_polished_to_rounding(space):
+    x = solid(space)
+    information, _ = data(space, x)
+    prior = Prior((x[space.link(0)], x[space.link(1)]), "entropic", ())
+    problem = FitProblem(space, prior, compact=False)
+    weights = np.array([1.0, 2.0])
+    rough = problem.solve(information, weights, 1e-4)
+    assert_close(rough, x, 1e-3)
+    fine = problem.polished(information, weights, 1e-4, rough)
+    assert_close(fine, x, 1e-9)
+    assert problem.polished(information, weights, 1e-4, rough) is not rough
+    unknown = FitProblem(space, Prior((None, x[space.link(1)]), "entropic", ()))
+    assert unknown.polished(information, weights, 1e-4, rough) is rough
+
+
+def test_the_mean_of_squares_and_the_prior_balance(space):
+    """At the minimum w grad D + A^T W (A x - b) / N = 0 in every direction, where no condition binds."""
+    x = solid(space)
+    information, tables = data(space, x, 0.2)
+    wanted = solid(space)
+    wanted[space.link(0)] *= 1.3
+    prior = Prior((wanted[space.link(0)], wanted[space.link(1)]), "entropic", ())
+    problem = FitProblem(space, prior, compact=False)
+    weights, weight = np.array([1.0, 2.0]), 0.05
+    found = problem.polished(information, weights, weight, problem.solve(information, weights, weight))
+    slope = weight * prior.gradient(space, found)
+    for table, w in zip(tables, weights, strict=True):
+        A = table[:, :-1] @ space.matrix
+        slope = slope + w * A.T @ (A @ found - table[:, -1]) / 120
+    assert np.abs(slope * space.units).max() < 1e-9 * np.abs(weight * prior.gradient(space, x) * space.units).max()
+
+
+def test_shares_of_the_prior_are_those_of_both_curvatures(space):
+    x = solid(space)
+    information, tables = data(space, x)
+    prior, weight, weights = Prior((x[space.link(0)],) * 2, "euclidean", ()), 0.3, np.array([1.0, 2.0])
+    held = (20, 24)
+    found = FitProblem(space, prior, zero=held, compact=False).prior_shares(information, weights, weight, x)
+    kept = [k for k in range(space.size) if k not in held]
+    A = np.vstack([np.sqrt(w) * table[:, :-1] @ space.matrix for w, table in zip(weights, tables, strict=True)])
+    of_data, of_prior = (A.T @ A / 120)[np.ix_(kept, kept)], weight * prior.curvature(space, x)[np.ix_(kept, kept)]
+    U = space.units[kept]
+    inverse = np.linalg.pinv((of_data + of_prior) * np.outer(U, U), rcond=1e-12, hermitian=True) * np.outer(U, U)
+    rows = space.matrix[:, kept]
+    certain = np.array([r @ inverse @ r for r in rows])
+    brought = np.array([r @ inverse @ of_prior @ inverse @ r for r in rows])
+    told = certain > 0  # what is held at zero is not
+    assert 0 < (~told).sum() < 3
+    assert not found[~told].any()
+    assert_close(found[told], brought[told] / certain[told], 1e-5)
+
+
+def test_parameters_of_a_kind_are_held_at_zero(space):
+    x = solid(space)
+    information, _ = data(space, x)
+    problem = FitProblem(space, Prior((x[space.link(0)], x[space.link(1)]), "entropic", ()), zero=(23,))
+    bare = problem.without(("coulomb",))
+    assert [space.labels[k] for k in bare.zero] == ["fc1", space.labels[23], "fc2"]
+    found = bare.solve(information, np.ones(2), 1e-4)
+    assert not found[list(bare.zero)].any()
+    assert found[21] > 0.1
+
+
+def test_bounds_that_contradict_each_other_are_named(space):
+    x = solid(space)
+    information, _ = data(space, x)
+    prior = Prior((x[space.link(0)], x[space.link(1)]), "entropic", ())
+    bounds = Bounds(masses={"link1": (3.0, 4.0)}, total_mass=(1.0, 2.0))
+    with pytest.raises(InputError, match="the bounds contradict each other"):
+        FitProblem(space, prior, bounds.rows(space)).solve(information, np.ones(2), 1e-4)
+    heavier = FitProblem(space, prior, Bounds(masses={"link1": (2.5, 4.0)}).rows(space), compact=False)
+    assert_close(heavier.solve(information, np.ones(2), 1e-4)[0], 2.5, 1e-3)
+
+
+def test_the_mass_that_torques_suggest_is_their_weight_at_the_arms_length(space):
+    information, tables = data(space, solid(space), 0.3)
+    largest = max(np.sqrt(np.mean(one[:, -1] ** 2)) for one in tables)
+    problem = FitProblem(space, Prior((None, None), "entropic", ()))
+    assert_close(problem._mass(information), largest / (9.80665 * 0.5), 1e-2)
+    nothing = replace(information, factors=tuple(0 * one for one in information.factors))
+    assert problem._mass(nothing) == 1e-6
+
+
+def test_rows_of_one_kind_are_stacked():
+    one = ConeRows("nonnegative", np.ones((2, 3)), np.array([1.0, 2.0]))
+    other = ConeRows("zero", 2 * np.ones((1, 3)), np.array([3.0]))
+    G, h = _stacked([one, other, one], "nonnegative", 3)
+    assert (G.shape, h.tolist()) == ((4, 3), [1.0, 2.0, 1.0, 2.0])
+    G, h = _stacked([one], "zero", 3)
+    assert (G.shape, h.shape) == ((0, 3), (0,))
+
+
+def test_intervals_are_written_with_their_level():
+    text = str(Intervals(("a", "b"), np.array([1.0, np.nan]), np.array([2.0, np.nan]), 0.9))
+    assert "90 % interval" in text
+    assert "1 to 2" in text
+    assert [line.split() for line in text.splitlines() if line.startswith("b")] == [["b", "-"]]
+
+
+def test_misfits_are_measured_in_standard_deviations():
+    rng = np.random.default_rng(0)
+    root = rng.normal(size=(3, 3))
+    C = root @ root.T
+    deviations = np.sqrt(np.diag(C))
+    estimate = SimpleNamespace(correlations=C / np.outer(deviations, deviations), deviations=deviations)
+    told = np.array([True, False, True])
+    W = _root_of_inverse(estimate, told)
+    assert_close(W.T @ W, np.linalg.inv(C[np.ix_(told, told)]), ORACLE)
+    wide = _wide(W, told, 3)
+    assert_close(wide[:, told], W, EXACT)
+    assert not wide[:, 1].any()
+
+
+def test_conditions_of_a_fit_hold_for_its_intervals(space):
+    x = solid(space)
+    narrow = SimpleNamespace(left_out=("fc1", "none"), physical=None, beta=space.matrix @ x)
+    (zero,) = _conditions(narrow, space)
+    assert (zero.kind, zero.matrix.shape) == ("zero", (1, space.size))
+    assert zero.matrix[0, space.labels.index("fc1")] == 1.0
+    held = SimpleNamespace(left_out=(), physical=SimpleNamespace(labels=space.labels, values=x), beta=space.matrix @ x)
+    (compact,) = _conditions(held, space)
+    assert compact.kind == "nonnegative"
+    far = x.copy()
+    far[space.link(0)] = phi_about_origin(2.0, np.zeros(3), 9 * np.eye(3))
+    wide = SimpleNamespace(
+        left_out=(), physical=SimpleNamespace(labels=space.labels, values=far), beta=space.matrix @ far
+    )
+    assert _conditions(wide, space) == ()
+
+
+def test_the_nearest_values_and_their_certificate(space):
+    """A friction below zero is the one contradiction: it goes to zero, and what is asked is y.B x >= 0."""
+    x = solid(space)
+    beta = space.matrix @ x
+    k = space.names.index("fc1")
+    beta[k] = -0.4
+    W = np.diag(1 / np.maximum(np.abs(beta), 0.1))
+    found = nearest_consistent(space, beta, W)
+    assert_close(found.distance, 1.0, 1e-3)
+    moved = beta.copy()
+    moved[k] = 0.0
+    assert_close(found.beta, moved, 1e-4)
+    assert_close(found.certificate, W.T @ W @ (found.beta - beta), ORACLE)
+    assert found.certificate @ beta < 0
+    compact = nearest_compact(space, beta, W)
+    assert_close(compact.beta, moved, 1e-3)
+
+
+def test_links_are_compact_where_that_is_as_near(space):
+    x = solid(space)
+    x[space.link(1)] = phi_about_origin(0.01, np.zeros(3), np.diag([0.1, 0.1, 0.1]))
+    beta = space.matrix @ x
+    W = np.diag(1 / np.maximum(np.abs(beta), 1e-3))
+    found = nearest_compact(space, beta, W)
+    assert (space.compact_rows().matrix @ found.x > -1e-6).all()
+    assert found.distance < 1e-3
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"masses": {"a": (2.0, 1.0)}}, "mass of a: 2.0 to 1.0 kg is no range of masses"),
+        ({"masses": {"a": (-0.1, 1.0)}}, "mass of a"),
+        ({"total_mass": (1.0, np.inf)}, "total mass"),
+        ({"symmetric": {"a": "xx"}}, "link a cannot be symmetric about 'xx'; planes are: yz, xz, xy"),
+    ],
+)
+def test_bounds_that_make_no_sense_are_refused(given, said):
+    with pytest.raises(InputError, match=said):
+        Bounds(**given)
+    Bounds(masses={"a": (0.0, 0.0)}, total_mass=(1.0, 1.0))
+
+
+def test_bounds_come_from_a_file(tmp_path, space):
+    path = tmp_path / "bounds.toml"
+    lines = ["total_mass = [5, 20]", "[masses]", "link1 = [1, 3]", "[centres]", "link2 = [[-1, -2, 0], [1, 2, 3]]"]
+    path.write_text("\n".join([*lines, "[symmetric]", 'link2 = "xy"']))
+    found = read_bounds(path)
+    box = ((-1.0, -2.0, 0.0), (1.0, 2.0, 3.0))
+    assert found == Bounds({"link1": (1.0, 3.0)}, {"link2": box}, (5.0, 20.0), {"link2": "xy"})
+    assert not found.empty
+    assert Bounds().empty
+    assert Bounds().rows(space) == ()
+    path.write_text("weights = [1, 2]\n")
+    with pytest.raises(InputError, match="states weights; bounds are: masses, centres, total_mass, symmetric"):
+        read_bounds(path)
+    lines = ["total_mass = [5, 20]", "[masses]", "link1 = [1, 3]", "[centres]", "link2 = [[-1, -2, 0], [1, 2, 3]]"]
+    path.write_text("\n".join([*lines, "[symmetric]", 'link2 = "xy"']))
+    found = read_bounds(path)
+    box = ((-1.0, -2.0, 0.0), (1.0, 2.0, 3.0))
+    assert found == Bounds({"link1": (1.0, 3.0)}, {"link2": box}, (5.0, 20.0), {"link2": "xy"})
+    assert not found.empty
+    assert Bounds().empty
+    assert Bounds().rows(space) == ()
+    path.write_text("weights = [1, 2]\n")
+    with pytest.raises(InputError, match="states weights; bounds are: masses, centres, total_mass, symmetric"):
+        read_bounds(path)
+    path.write_text('total_mass = ["a", 2]\n')
+    with pytest.raises(InputError, match="does not state bounds as numbers"):
+        read_bounds(path)
+    with pytest.raises(TypeError, match="is no list of numbers"):
+        _numbers((1.0, 2.0))
+    with pytest.raises(InputError, match="the root 'base' does not move"):
+        Bounds(masses={"base": (0.0, 1.0)}).rows(space)

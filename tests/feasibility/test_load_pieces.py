@@ -1,0 +1,213 @@
+"""Loads, descents and cuts piece by piece, against sums made here and valleys whose bottom is known."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from closeness import EXACT, ORACLE, SAME_ALGEBRA, assert_close
+
+from mindyn.algebra.inertia import phi_about_origin, pseudo_inertia
+from mindyn.estimators.loads import Payload
+from mindyn.feasibility.nearest_possible import HeldError, NearestPossible, _Cuts
+from mindyn.feasibility.payload import (
+    _consistent,
+    _gain_shifts,
+    _known_part,
+    _memory,
+    _open_spread,
+    _pseudo_inertia_rows,
+)
+from mindyn.feasibility.worst_configurations import _to_the_end, _together, descended, extremes_at
+from mindyn.feasibility.yoshida_mending import TwoLinks, _angle, _stepped_inside, in_circular_cone, mend_two_links
+from mindyn.regression.information import Information
+from mindyn.regression.triangles import triangle_of
+
+SOLVED = 1e-5
+
+
+def test_memory_of_residuals_is_that_of_a_first_order_process():
+    found = SimpleNamespace(residuals=[SimpleNamespace(correlation=c) for c in (0.5, None, -0.3, 0.999)])
+    assert_close(_memory(found), [3.0, 1.0, 1.0, 199.0], ORACLE)
+
+
+def test_a_load_starts_from_what_the_estimate_knows():
+    kinds = ["link", "link", "rotor", "coulomb", "link"]
+    names = ["a", "b", "c", "d", "e"]
+    parameters = [SimpleNamespace(name=n, kind=k) for n, k in zip(names, kinds, strict=True)]
+    root = np.diag([0.1, 0.2, 0.3, 0.4, 0.5]) + 0.02
+    C = root @ root.T
+    found = SimpleNamespace(beta=np.arange(5.0), covariance=C, parameters=parameters, left_out=("b",), untold=("e",))
+    information, start, free = _known_part(found, 5)
+    assert start.tolist() == [0, 1, 2, 3, 4, *[0] * 10]
+    assert free.tolist() == [0, 2, 3, 4, *range(5, 15)]
+    own = np.linalg.inv(C[np.ix_([0, 2], [0, 2])])
+    assert_close(information[:2, :2], own, ORACLE)
+    assert not information[2:].any()
+
+
+def test_directions_of_a_load_that_a_run_does_not_see_are_wide():
+    rng = np.random.default_rng(1)
+    Y = rng.normal(size=(40, 6))
+    Y[:, 5] = Y[:, 0]  # of the three of the load (3, 4, 5), the last is one with a column of the arm
+    A = Y.T @ Y
+    spread = _open_spread(A, np.array([3, 4, 5]))
+    assert_close(spread, 1e6 * np.diag([0.0, 0.0, 1.0]), 1e-6)
+    assert not _open_spread(np.eye(6), np.array([3, 4, 5])).any()
+
+
+def test_scales_of_torques_shift_a_load():
+    rng = np.random.default_rng(2)
+    tables = [rng.normal(size=(30, 14)) for _ in range(2)]
+    columns = (np.arange(13), np.arange(13))
+    whole = Information(("a", "b"), tuple("abcdefghijklm"), columns, tuple(map(triangle_of, tables)), (30, 30))
+    weights, free, ten = np.array([2.0, 0.5]), np.arange(13), np.arange(3, 13)
+    A = sum(w * t[:, :13].T @ t[:, :13] for w, t in zip(weights, tables, strict=True))
+    theta = rng.normal(size=13)
+    shifts = _gain_shifts(whole, weights, free, np.linalg.inv(A), theta, ten)
+    load = theta[ten]
+    assert_close(shifts[0], load, EXACT)
+    for joint in range(2):
+        Y = tables[joint][:, :13]
+        own = (np.linalg.inv(A) @ (weights[joint] * Y.T @ (Y[:, ten] @ load)))[ten]
+        assert_close(shifts[1 + joint], own - load * own[0] / load[0], ORACLE)
+    massless = theta.copy()
+    massless[3] = 0.0
+    assert np.isfinite(_gain_shifts(whole, weights, free, np.linalg.inv(A), massless, ten)).all()
+
+
+def test_a_load_that_can_exist_stays_and_another_moves_by_its_spread():
+    rows = _pseudo_inertia_rows()
+    phi = phi_about_origin(2.0, np.array([0.1, 0.2, -0.1]), np.diag([0.02, 0.03, 0.04]))
+    P = pseudo_inertia(phi)
+    entries = [P[i, j] * (1 if i == j else np.sqrt(2)) for j in range(4) for i in range(j + 1)]
+    assert_close(rows @ phi, entries, SAME_ALGEBRA)
+    C = np.diag([0.1, *[0.01] * 3, *[1e-3] * 6])
+    kept = _consistent(Payload("hand", phi, C, ()))
+    assert_close(kept.phi, phi, SOLVED)
+    assert_close(kept.unconstrained, phi, EXACT)
+    light = _consistent(Payload("hand", np.array([-1.0, *[0.0] * 9]), C, ()))
+    assert np.abs(light.phi).max() < 1e-3
+
+
+class Valley:
+    """M(q) = 2 + sin(q1) + (q2 - 0.3)^2 on the diagonal's first entry, 5 on the second."""
+
+    joints = (SimpleNamespace(kind="revolute", name="a"), SimpleNamespace(kind="prismatic", name="b"))
+
+    def matrices(self, q, _beta):
+        q = np.asarray(q)
+        M = np.zeros((*q.shape[:-1], 2, 2))
+        M[..., 0, 0] = 2 + np.sin(q[..., 0]) + (q[..., 1] - 0.3) ** 2
+        M[..., 1, 1] = 5.0
+        return M
+
+    def slopes(self, q, _beta, u):
+        first = np.column_stack([np.cos(q[:, 0]), 2 * (q[:, 1] - 0.3)])
+        return first * (u[:, :1] ** 2)
+
+
+TURN = np.array([[-np.pi, np.pi], [-1.0, 1.0]])
+
+
+def test_descents_end_in_the_valley():
+    q = np.random.default_rng(0).uniform(TURN[:, 0], TURN[:, 1], (50, 2))
+    family = Valley()
+    together = _together(family, None, TURN, q[:8])
+    before, after = (family.matrices(one, None)[:, 0, 0] for one in (q[:8], together))
+    assert (after <= before).all()
+    assert after.max() < 1.01
+    end = _to_the_end(family, None, TURN, np.array([-1.0, 0.9]))
+    assert_close(end, [-np.pi / 2, 0.3], 1e-5)
+    walled = np.array([[-0.5, 1.0], [0.5, 1.0]])
+    assert_close(_to_the_end(family, None, walled, np.array([0.2, 0.8])), [-0.5, 0.5], 1e-6)
+    still = np.array([[0.2, 0.2], [0.8, 0.8]])
+    assert _to_the_end(family, None, still, np.array([0.2, 0.8])).tolist() == [0.2, 0.8]
+    least = family.matrices(q, None)[:, 0, 0]
+    found = descended(family, None, TURN, q, least)
+    assert len(found.values) == 32
+    assert_close(found.values[0], 1.0, 1e-9)
+    assert (np.diff(found.values) >= 0).all()
+    assert_close(np.abs(found.u[0]), [1.0, 0.0], 1e-6)
+    few = descended(family, None, TURN, q[:2], least[:2])
+    assert len(few.q) == 2
+
+
+def test_extremes_come_in_order_with_their_directions():
+    q = np.array([[0.0, 0.3], [-np.pi / 2, 0.3], [np.pi / 2, 9.0]])
+    found = extremes_at(Valley(), None, q)
+    assert_close(found.values, [1.0, 2.0, 5.0], ORACLE)
+    assert found.q.tolist() == q[[1, 0, 2]].tolist()
+    assert np.abs(found.u[2]).round(9).tolist() == [0.0, 1.0]
+
+
+def cuts(spread=None, eps=1.0):
+    """M(q; beta) = diag(beta) whatever q; one coordinate moves each value."""
+
+    class Diagonal:
+        joints = Valley.joints
+
+        def matrices(self, q, beta):
+            return np.tile(np.diag(beta), (len(q), 1, 1))
+
+        def rows(self, _q, u):
+            return u**2
+
+    member = SimpleNamespace(family=Diagonal(), chart=np.eye(2))
+    return _Cuts(member, np.array([0.2, -0.6]), np.diag([0.5, 2.0]) if spread is None else spread, eps)
+
+
+def test_cuts_are_half_spaces_of_unit_normals_that_the_nearest_keeps_to():
+    made = cuts()
+    q = np.zeros((1, 2))
+    made._add(np.array([0.2, -0.6]), q)
+    assert_close(np.linalg.norm(made.rows, axis=1), [1.0, 1.0], ORACLE)
+    y = made.nearest()
+    # 0.2 + 0.5 y1 >= 1 and -0.6 + 2 y2 >= 1
+    assert_close(y, [1.6, 0.8], 1e-5)
+    assert len(made.rows) == 2
+    more = cuts()
+    more._add(np.array([2.0, 3.0]), q)
+    assert len(more.rows) == 0
+    stuck = cuts(np.diag([0.5, 0.0]))
+    with pytest.raises(HeldError, match="in a direction that no free parameter changes"):
+        stuck._add(np.array([0.2, -0.6]), q)
+    assert NearestPossible(np.zeros(2), np.array([3.0, 4.0]), 0.0, 0.0, 1, 1).distance == 5.0
+
+
+def test_inactive_cuts_are_dropped_but_for_the_newest():
+    made = cuts()
+    made.rows, made.sides = np.tile([1.0, 0.0], (310, 1)), np.arange(310.0)
+    multipliers = np.zeros(310)
+    multipliers[[2, 5]] = 1.0
+    multipliers[3] = 0.9e-7
+    multipliers[4] = 1.1e-7
+    made._drop_inactive(multipliers)
+    assert made.sides.tolist() == [2.0, 4.0, 5.0, *range(10, 310)]
+
+
+def test_a_point_is_moved_inside_along_the_constant_function():
+    facets = np.array([[1.0, 0.0, 1.0], [-1.0, 0.0, 1.0]])
+    assert_close(_stepped_inside(np.array([3.0, 4.0, 3.0]), facets, 0.1), [3.0, 4.0, 3.0 + 0.1 * np.sqrt(34)], ORACLE)
+    deep = np.array([0.0, 0.0, 5.0])
+    assert _stepped_inside(deep, facets, 0.1).tolist() == deep.tolist()
+
+
+@pytest.mark.parametrize("R", [(0.3, 0.4), (-0.3, 0.4), (-0.3, -0.4), (0.3, -0.4), (-0.5, 0.0)])
+def test_the_way_of_a_centre_is_told_from_its_double_angle(R):
+    arm = TwoLinks(1.0, 1.0, *R, 0.7)
+    angle = _angle(arm, arm.second_minor)
+    assert_close([np.cos(angle), np.sin(angle)], np.array(R) / 0.5, ORACLE)
+
+
+def test_arms_at_the_bounds_of_what_is_possible():
+    assert TwoLinks(1.0, 1.0, 0.6, 0.79, 1.0).is_possible
+    assert not TwoLinks(1.0, 1.0, 0.6, 0.81, 1.0).is_possible
+    assert not TwoLinks(-1.0, -1.0, 0.0, 0.0, 1.0).is_possible
+    assert not TwoLinks(1.0, 0.0, 0.0, 0.0, 1.0).is_possible
+    assert in_circular_cone(np.array([3.0, 4.0, 5.0])).tolist() == [3.0, 4.0, 5.0]
+    assert in_circular_cone(np.array([3.0, 4.0, -5.0])).tolist() == [0.0, 0.0, 0.0]
+    assert_close(in_circular_cone(np.array([3.0, 4.0, 0.0])), [1.5, 2.0, 2.5], ORACLE)
+    wide = mend_two_links(TwoLinks(2.0, 1.0, 1.5, 0.0, 1.0), inside=0.1)
+    assert_close(wide.J1 * wide.J2, 1.1 * (wide.Rx**2 + wide.Ry**2), ORACLE)
