@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +81,7 @@ def changed_json(text: bytes, rng: np.random.Generator) -> bytes:
                 continue
             match rng.integers(0, 4):
                 case 0:
-                    holder[key] = _one(ODD_VALUES, rng)
+                    holder[key] = deepcopy(_one(ODD_VALUES, rng))
                 case 1:
                     del holder[key]
                 case 2 if isinstance(value, float):

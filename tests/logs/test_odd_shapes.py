@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import mindyn
 from mindyn import Conditioning
+from mindyn.errors import RobotFileError
 from mindyn.logs.findings import LogError
+from mindyn.logs.statement import sidecar_path
 
 ARM = mindyn.load_robot("planar2")
 STATED = {
@@ -85,3 +89,24 @@ def test_a_name_that_is_no_text_is_listed_as_far_as_it_is(tmp_path):
         file.create_dataset("q", data=np.zeros((400, 2)))
     with pytest.raises(LogError, match="The file has: q, t\N{REPLACEMENT CHARACTER}"):
         mindyn.read_log(tmp_path / "log.h5", ARM, stated=STATED)
+
+
+def test_stamps_that_no_clock_can_tell_apart_are_the_same():
+    log = with_rows_between_gaps(1)
+    stamps = np.array(log.time)
+    stamps[5] = stamps[4] + 1e-12
+    made = mindyn.log_of_arrays(ARM.primary_names, stamps, log.q, log.tau)
+    assert 5 not in made.rows
+    assert len(made) == len(log) - 1
+
+
+def test_a_folder_is_no_robot(tmp_path):
+    with pytest.raises(RobotFileError, match="is a folder"):
+        mindyn.load_robot(tmp_path)
+
+
+def test_the_sidecar_of_the_folder_one_stands_in_lies_beside_it(tmp_path, monkeypatch):
+    (tmp_path / "bag").mkdir()
+    (tmp_path / "bag.toml").write_text("")
+    monkeypatch.chdir(tmp_path / "bag")
+    assert sidecar_path(Path()) == tmp_path / "bag.toml"

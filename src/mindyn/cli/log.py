@@ -48,6 +48,7 @@ def log(
 ) -> None:
     """Look at a log: what its columns seem to mean, with the evidence, and the draft of its sidecar file."""
     arm = None if robot is None else options.load(robot)
+    file = file if file.name else file.absolute()
     beside = sidecar_path(file)
     if isinstance(beside, Path) and not read_sidecar(file).get("draft", False):
         if write or confirm or state:

@@ -16,6 +16,8 @@ LARGEST_SHARE: Final = 0.1
 """Share of rows that may be left out before the log is refused."""
 LARGEST: Final = 1e30
 """Numbers beyond stand for missing values (the largest float, 1e300, ...), and their squares for infinity."""
+SAME_STAMP_S: Final = 5e-10
+"""Stamps no farther apart are the same: clocks count nanoseconds, and what lies between two of them has no rate."""
 STILL: Final = 1e-3
 """A joint whose position stays within this range (rad or m) never moves."""
 
@@ -68,7 +70,7 @@ class Cleaner:
                 f"time goes back by {-steps[at]:.6g} s at row {chunk.rows[at]} of {self.name}",
                 hint="are two recordings in one file, or rows out of order? split or sort them",
             )
-        again = steps == 0
+        again = steps < SAME_STAMP_S
         self.repeated += int(again.sum())
         return chunk.take(~again) if again.any() else chunk
 

@@ -261,6 +261,8 @@ SHARED_SIDECAR: Final = "logs.toml"
 
 def sidecar_path(path: Place) -> Place | None:
     """`run1.parquet.toml` or `run1.log.toml` beside `run1.parquet`, else `logs.toml`; None when there is none."""
+    if isinstance(path, Path) and not path.name:  # the folder one stands in, a bag
+        path = path.absolute()
     candidates: list[Place] = [path.with_name(path.name + ".toml"), path.with_name(path.stem + ".log.toml")]
     try:
         found = [candidate for candidate in candidates if candidate.exists()]

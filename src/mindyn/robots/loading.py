@@ -186,6 +186,10 @@ def _read_file(path: Path, snapper: Snapper) -> Description:
                 f"{given!r} is neither a bundled robot nor a file; bundled: {', '.join(bundled_robots())}",
                 hint=_meant(given),
             )
+        if path.is_dir():
+            raise RobotFileError(
+                f"{str(path)!r} is a folder", hint=f"name the robot's file in it: {', '.join(ROBOT_FORMATS)}"
+            )
         if path.suffix.lower() == ".xacro":
             raise RobotFileError(f"{path.name} is xacro, not URDF", hint=XACRO)
         raise RobotFileError(
