@@ -71,6 +71,8 @@ def test_nothing_rests_on_a_joint_whose_torque_is_zero():
     assert found.joint_weights is not None
     assert found.joint_weights[1] == 0
     assert "fo2" in found.untold
+    physical = PhysicallyConsistent(prior_weight=1e-3, kinds="all").fit(rows[0])
+    assert physical.beta[physical.names.index("fo2")] == 0
     whole = mindyn.LeastSquares().fit(rows[1])
     first = rows[1].regressor.columns[0]
     Y = np.vstack([rows[0].information.factors[0][:, :-1]])

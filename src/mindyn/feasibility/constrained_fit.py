@@ -75,11 +75,14 @@ class FitProblem:
         T = triangle_of(np.column_stack([R, z])) / np.sqrt(sum(information.counts))
         units = self.space.units
         program = Program(self.space.size)
-        program.add_squares(T[:, :-1] @ self.space.matrix * units, T[:, -1])
+        A = T[:, :-1] @ self.space.matrix * units
+        program.add_squares(A, T[:, -1])
         program.add_rows(*self.space.cone_rows(units))
         program.add_rows(*self._bounds(units))
-        if self.zero:
-            program.add_rows(ConeRows("zero", np.eye(self.space.size)[list(self.zero)], np.zeros(len(self.zero))))
+        # Friction of a joint without torque: no row and no prior holds it.
+        unseen = [k for k, one in enumerate(self.space.behind) if one.kind != "link" and not A[:, k].any()]
+        if zero := sorted({*self.zero, *unseen}):
+            program.add_rows(ConeRows("zero", np.eye(self.space.size)[zero], np.zeros(len(zero))))
         heaviness = LEAST_MASS / self._mass(information)
         self.prior.add_to(program, self.space, units, max(prior_weight, LIGHTEST), heaviness)
         try:
@@ -89,7 +92,7 @@ class FitProblem:
                 "the bounds contradict each other: no links keep to all of them",
                 hint="compare the masses with the total mass, and the boxes of centres with planes of symmetry",
             ) from error
-        x[list(self.zero)] = 0.0
+        x[zero] = 0.0
         return np.asarray(x)
 
     def polished(self, information: Information, weights: Array, prior_weight: float, x: Array) -> Array:
