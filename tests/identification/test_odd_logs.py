@@ -71,12 +71,24 @@ def test_nothing_rests_on_a_joint_whose_torque_is_zero():
     assert found.joint_weights is not None
     assert found.joint_weights[1] == 0
     assert "fo2" in found.untold
-    physical = PhysicallyConsistent(prior_weight=1e-3, kinds="all").fit(rows[0])
-    assert physical.beta[physical.names.index("fo2")] == 0
     whole = mindyn.LeastSquares().fit(rows[1])
     first = rows[1].regressor.columns[0]
     Y = np.vstack([rows[0].information.factors[0][:, :-1]])
     assert np.linalg.norm(Y @ (found.beta - whole.beta)[first]) < 1e-3 * np.linalg.norm(Y @ whole.beta[first])
+
+
+def test_friction_that_no_row_sees_is_zero_in_a_physical_fit():
+    arm, dead = mindyn.load_robot("scara", lock={"joint3": 0.0, "joint4": 0.0}), logged(300, 100.0, torque=(1.0, 0.0))
+    log = mindyn.log_of_arrays(arm.primary_names, dead.time, dead.q, dead.tau)
+    rows = mindyn.rows_of(arm, [log], mindyn.Treatment(mindyn.Conditioning()))
+    found = PhysicallyConsistent(prior_weight=1e-3, kinds="all").fit(rows)
+    assert {
+        name: value for name, value in zip(found.names, found.beta, strict=True) if name in ("fv2", "fc2", "fo2")
+    } == {
+        "fv2": 0.0,
+        "fc2": 0.0,
+        "fo2": 0.0,
+    }
 
 
 def test_an_innovation_is_never_below_zero():
