@@ -11,10 +11,10 @@ from closeness import ORACLE, SAME_ALGEBRA, assert_close, assert_negligible
 from mindyn.errors import InputError
 from mindyn.estimators.essential import elimination
 from mindyn.estimators.estimate_parts import Physical
+from mindyn.estimators.instrumental_variables import _passed
 from mindyn.estimators.instruments import _inverse, _Products
 from mindyn.estimators.step_noise import TestRows, noises_of
 from mindyn.estimators.told_directions import told_directions
-from mindyn.estimators.torque_noise import _passed
 from mindyn.logs.filters import lowpass
 from mindyn.regression.information import null_space
 

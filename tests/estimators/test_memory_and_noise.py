@@ -12,12 +12,12 @@ from scipy.stats import t as student
 from mindyn.errors import InputError
 from mindyn.estimators.covariance import LONGEST_MEMORY, _process
 from mindyn.estimators.essential import _effective_shares
+from mindyn.estimators.estimate_files import violations
 from mindyn.estimators.estimate_parts import BlockSpread, Identifiability
-from mindyn.estimators.estimate_schema import violations
+from mindyn.estimators.instrumental_variables import torque_noise
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.estimators.measurement_noise import MeasurementNoise, _for_joints
 from mindyn.estimators.recursive import RecursiveLeastSquares
-from mindyn.estimators.torque_noise import torque_noise
 from mindyn.logs.samples import Samples
 from mindyn.robots.loading import load_robot
 

@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 
 from mindyn.errors import InputError, MindynError
-from mindyn.estimators.earlier_formats import brought_up
 from mindyn.estimators.estimate import load_estimate
-from mindyn.estimators.estimate_schema import schema, violations
+from mindyn.estimators.estimate_files import brought_up, schema, violations
 
 EARLIER = Path(__file__).with_name("estimate_of_format_1.json")
 

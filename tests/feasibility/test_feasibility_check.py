@@ -22,10 +22,10 @@ from mindyn.cli.export import export
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import load_estimate
 from mindyn.feasibility.bounds import bounds_of_shapes, read_bounds
+from mindyn.feasibility.check import judge_plausible
 from mindyn.feasibility.conic import ConicError, Program
 from mindyn.feasibility.consistent import judge_consistent
 from mindyn.feasibility.make_consistent import mend_consistent
-from mindyn.feasibility.plausible import judge_plausible
 from mindyn.regression.regressor import Regressor, with_estimated_drives
 from mindyn.robots.parts import Limits
 

@@ -14,7 +14,7 @@ from mindyn.feasibility.consistent import judge_values
 from mindyn.feasibility.mending import MARGIN, _default_eps
 from mindyn.feasibility.nearest import relative_metric
 from mindyn.feasibility.physical_space import INSIDE, ROOMY, space_of
-from mindyn.feasibility.prior_weight import _distinct, _plainest, choose_prior
+from mindyn.feasibility.physically_consistent import _distinct, _plainest, choose_prior
 from mindyn.regression.regressor import Regressor, with_estimated_drives
 
 
@@ -138,7 +138,7 @@ class Fold:
 
 
 def test_the_plainest_model_within_the_spread_is_taken(monkeypatch):
-    monkeypatch.setattr("mindyn.feasibility.prior_weight.combined", lambda parts: parts[0])
+    monkeypatch.setattr("mindyn.feasibility.physically_consistent.combined", lambda parts: parts[0])
     folds, weights = [Fold(0.0), Fold(0.1)], np.ones(1)
     assert _distinct(Model()) == [("rotor", "friction"), ("friction",), ("rotor",), ()]
     tried = []

@@ -9,7 +9,7 @@ import pytest
 from closeness import SAME_ALGEBRA, assert_close, assert_negligible
 
 from mindyn.algebra.inertia import phi_about_origin, pseudo_inertia
-from mindyn.feasibility.prior_weight import WEIGHTS
+from mindyn.feasibility.physically_consistent import WEIGHTS
 from mindyn.feasibility.priors import SMALLEST_RADIUS, prior_of
 from mindyn.robots.loading import load_robot
 

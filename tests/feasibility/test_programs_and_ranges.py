@@ -11,7 +11,7 @@ from closeness import EXACT, ORACLE, SAME_ALGEBRA, assert_close
 
 from mindyn.errors import InputError, MissingPhysicsError, UnknownNameError
 from mindyn.estimators.loads import Payload
-from mindyn.feasibility import prior_weight
+from mindyn.feasibility import physically_consistent
 from mindyn.feasibility.configurations import joint_ranges, named_configuration, spread_configurations
 from mindyn.feasibility.conic import ConeRows, ConicError, ContradictionError, Program, matrix_of_triangle, triangle
 from mindyn.feasibility.payload import _first_weights, _is_free, _jackknife, _normal, _notes, _untold, payload
@@ -162,16 +162,18 @@ def test_values_are_judged_at_one_configuration_or_more():
 @pytest.mark.parametrize(("errors", "taken"), [([3.0, 1.2, 1.0], 1), ([1.1, 1.0, 2.0], 0), ([3.0, 2.0, 1.0], 2)])
 def test_the_plainest_candidate_within_a_standard_error_is_taken(monkeypatch, errors, taken):
     told = {float(k): (error, 0.2) for k, error in enumerate(errors)}
-    monkeypatch.setattr(prior_weight, "_error", lambda _problem, _folds, _weights, weight: told[weight])
+    monkeypatch.setattr(physically_consistent, "_error", lambda _problem, _folds, _weights, weight: told[weight])
     problem = SimpleNamespace(without=lambda _kinds: None)
     tried: list = []
-    assert prior_weight._plainest(problem, [], None, [((), w) for w in told], tried) == taken
+    assert physically_consistent._plainest(problem, [], None, [((), w) for w in told], tried) == taken
     assert [(one["weight"], one["error"], one["spread"]) for one in tried] == [(w, *told[w]) for w in told]
-    monkeypatch.setattr(prior_weight, "_error", lambda *_: (float("inf"), 0.0))
+    monkeypatch.setattr(physically_consistent, "_error", lambda *_: (float("inf"), 0.0))
     with pytest.raises(ConicError, match="none of the conic programs"):
-        prior_weight._plainest(problem, [], None, [((), 1.0)], tried)
+        physically_consistent._plainest(problem, [], None, [((), 1.0)], tried)
     assert_close(
-        [prior_weight.WEIGHTS[0], prior_weight.WEIGHTS[-1], len(prior_weight.WEIGHTS)], [1e-5, 10.0, 13], ORACLE
+        [physically_consistent.WEIGHTS[0], physically_consistent.WEIGHTS[-1], len(physically_consistent.WEIGHTS)],
+        [1e-5, 10.0, 13],
+        ORACLE,
     )
 
 

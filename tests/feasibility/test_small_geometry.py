@@ -18,7 +18,7 @@ from mindyn.feasibility.configurations import spread_configurations
 from mindyn.feasibility.conic import matrix_of_triangle, triangle
 from mindyn.feasibility.consistent import MOST_OF, NAMED, _most_weighty
 from mindyn.feasibility.make_consistent import covariance_metric
-from mindyn.feasibility.move_costs import covariance_moves
+from mindyn.feasibility.mending import covariance_moves
 from mindyn.feasibility.payload import WIDE, _gain_shifts, _memory, _open_spread, payload
 from mindyn.feasibility.physical_space import space_of
 from mindyn.robots.loading import load_robot

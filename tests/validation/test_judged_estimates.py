@@ -18,9 +18,8 @@ from mindyn.logs.log import log_of_arrays
 from mindyn.regression.treatment import Treatment
 from mindyn.validation.friction_curves import friction_curve
 from mindyn.validation.prediction import prediction_of
-from mindyn.validation.prior import prior_estimate
 from mindyn.validation.residual_spectra import spectrum
-from mindyn.validation.validate import fit_error
+from mindyn.validation.validate import fit_error, prior_estimate
 
 
 def log_of(robot, seed, noise):

@@ -14,10 +14,9 @@ from numpy.typing import ArrayLike
 from mindyn.algebra.spread import NORMAL_95
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError, shortened
-from mindyn.estimators.earlier_formats import EARLIER_FORMATS, brought_up
 from mindyn.estimators.estimate_columns import columns_of, table_of
+from mindyn.estimators.estimate_files import EARLIER_FORMATS, brought_up, require_valid
 from mindyn.estimators.estimate_parts import BlockSpread, CrossValidated, Identifiability, JointResidual, Physical
-from mindyn.estimators.estimate_schema import require_valid
 from mindyn.estimators.robot_record import robot_from_record, robot_record
 from mindyn.estimators.untold import read_covariance, saved_covariance
 from mindyn.files import write_whole

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 from mindyn.lazy_names import named_lazily
 
 if TYPE_CHECKING:
-    from mindyn.identifiability.design_questions import added_body, added_point_mass
+    from mindyn.identifiability.design_questions import added_body, added_point_mass, place_point_mass
     from mindyn.identifiability.essential_space import constraint_matrix
-    from mindyn.identifiability.placed_mass import place_point_mass
     from mindyn.identifiability.reduction import reduce_model
 
 __all__ = [  # noqa: RUF022 - in the order of the work

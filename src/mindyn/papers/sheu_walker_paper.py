@@ -15,9 +15,9 @@ from mindyn.algebra.rotations import rot_x
 from mindyn.algebra.values import Array
 from mindyn.equations.catalogue import equation
 from mindyn.equations.loop_batches import evaluated
+from mindyn.identifiability.design_questions import place_point_mass
 from mindyn.identifiability.essential_space import essential_space
 from mindyn.identifiability.numeric import default_priority, numeric_base
-from mindyn.identifiability.placed_mass import place_point_mass
 from mindyn.identifiability.random_states import regressors_of
 from mindyn.identifiability.reduction import Reduction, reduce_model
 from mindyn.papers.drawing import line_drawing
@@ -316,5 +316,5 @@ def _placed(robot: Robot, motion: tuple[Array, Array, Array]) -> Table:
         "Section 6: the best place of an added mass",
         "no numbers are printed",
         rows,
-        "`identifiability/placed_mass.py`.",
+        "`identifiability/design_questions.py`.",
     )

@@ -13,9 +13,8 @@ from mindyn.report.inputs import ReportInputs
 from mindyn.report.making import made_data
 from mindyn.report.skeleton import skeleton
 from mindyn.validation.prediction import prediction_of
-from mindyn.validation.prior import prior_estimate
 from mindyn.validation.residual_causes import causes_of
-from mindyn.validation.validate import Verdict, fit_verdict, validate
+from mindyn.validation.validate import Verdict, fit_verdict, prior_estimate, validate
 
 
 def gather(inputs: ReportInputs) -> ReportData:
