@@ -1,0 +1,304 @@
+"""Bytes of MATLAB, NumPy, Parquet and bag files beside SciPy's writer and bytes laid out by hand."""
+
+from __future__ import annotations
+
+import io
+import struct
+import zipfile
+import zlib
+
+import numpy as np
+import pytest
+from closeness import EXACT, assert_close
+from scipy.io import savemat
+
+from mindyn.logs.array_table import ArrayTable, NpzArrays
+from mindyn.logs.bag_table import JointState, _said_by_frame, _unpacked, decode_joint_state, message_columns
+from mindyn.logs.findings import LogError
+from mindyn.logs.mat_file import DamagedError, _Part, read_mat
+from mindyn.logs.parquet_table import _Footer
+
+KINDS = ["f8", "f4", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"]
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_arrays_of_every_type_are_read_as_scipy_wrote_them(tmp_path, packed):
+    rng = np.random.default_rng(0)
+    arrays = {f"x_{kind}": rng.integers(0, 100, (4, 3)).astype(kind) for kind in KINDS}
+    inner = {"tau": rng.normal(size=(5, 2)), "deep": {"q": rng.normal(size=(3, 4))}, "word": "text"}
+    rest = {
+        "row": np.arange(6.0)[None],
+        "one": np.ones((1, 1)),
+        "z": np.ones((2, 2)) * 1j,
+        "cell": np.array([1, "a"], dtype=object),
+    }
+    several = np.array([(1.0,), (2.0,)], dtype=[("a", "f8")])
+    savemat(tmp_path / "a.mat", {**arrays, "s": inner, "many": several, **rest}, do_compression=packed)
+    found = read_mat(tmp_path / "a.mat")
+    assert set(found) == {*arrays, "s.tau", "s.deep.q", "row"}
+    for name, array in arrays.items():
+        assert found[name].dtype == array.dtype
+        assert_close(found[name], array, EXACT)
+    assert_close(found["s.tau"], inner["tau"], EXACT)
+    assert_close(found["s.deep.q"], inner["deep"]["q"], EXACT)
+    assert found["row"].shape == (6,)
+
+
+def test_arrays_of_the_fourth_version_are_read(tmp_path):
+    arrays = {kind: np.arange(1, 7).reshape(2, 3).astype(kind) for kind in ("f8", "f4", "i4", "i2", "u2", "u1")}
+    rest = {"z": np.ones((2, 2)) * 1j, "last": np.arange(4.0)[:, None], "one": np.ones((1, 1)), "word": "abc"}
+    savemat(tmp_path / "a.mat", {**arrays, **rest}, format="4")
+    found = read_mat(tmp_path / "a.mat")
+    assert set(found) == {*arrays, "last"}
+    for name, array in arrays.items():
+        assert_close(found[name], array, EXACT)
+    assert found["last"].shape == (4,)
+
+
+def old_matrix(form, rows, columns, name, content, mark="<", imaginary=0):
+    return struct.pack(f"{mark}5i", form, rows, columns, imaginary, len(name)) + name + content
+
+
+def test_bytes_of_the_fourth_version_in_either_order(tmp_path):
+    for mark, form in (("<", 0), (">", 1000)):
+        content = old_matrix(form, 3, 1, b"q\0", struct.pack(f"{mark}3d", 1.0, 2.0, 3.0), mark)
+        (tmp_path / "a.mat").write_bytes(content)
+        assert read_mat(tmp_path / "a.mat")["q"].tolist() == [1.0, 2.0, 3.0]
+    for wrong in (
+        old_matrix(60, 3, 1, b"q\0", b"0" * 24),
+        old_matrix(3, 3, 1, b"q\0", b"0" * 24),
+        old_matrix(0, -3, 1, b"q\0", b""),
+    ):
+        (tmp_path / "a.mat").write_bytes(wrong)
+        with pytest.raises(LogError, match="cannot be read as MATLAB file"):
+            read_mat(tmp_path / "a.mat")
+    (tmp_path / "a.mat").write_bytes(old_matrix(0, 3, 1, b"q\0", b"0" * 23))
+    with pytest.raises(LogError, match="24 bytes are declared where 23 are left"):
+        read_mat(tmp_path / "a.mat")
+    (tmp_path / "a.mat").write_bytes(old_matrix(0, 0, 5, b"q\0", b""))
+    assert read_mat(tmp_path / "a.mat") == {}
+
+
+def element(kind, content, mark="<"):
+    return struct.pack(f"{mark}II", kind, len(content)) + content + b"\0" * (-len(content) % 8)
+
+
+def matrix(name, values, mark="<", flags=6, shape=None):
+    shape = values.shape if shape is None else shape
+    code = {"<": "<f8", ">": ">f8"}[mark]
+    inner = element(6, struct.pack(f"{mark}II", flags, 0), mark)
+    inner += element(5, struct.pack(f"{mark}{len(shape)}i", *shape), mark) + element(1, name, mark)
+    return element(14, inner + element(9, values.astype(code).tobytes(order="F"), mark), mark)
+
+
+def whole(*parts, mark="<"):
+    return b"MATLAB 5.0".ljust(124) + b"\0\1" + (b"IM" if mark == "<" else b"MI") + b"".join(parts)
+
+
+@pytest.mark.parametrize("mark", ["<", ">"])
+def test_elements_in_either_byte_order(tmp_path, mark):
+    values = np.arange(6.0).reshape(2, 3)
+    packed = zlib.compress(matrix(b"second", 2 * values, mark))
+    content = whole(
+        matrix(b"first", values, mark),
+        struct.pack(f"{mark}II", 15, len(packed)) + packed,
+        element(2, b"x", mark),
+        matrix(b"third", 3 * values, mark),
+        mark=mark,
+    )
+    (tmp_path / "a.mat").write_bytes(content)
+    found = read_mat(tmp_path / "a.mat")
+    assert list(found) == ["first", "second", "third"]
+    for k, name in enumerate(found):
+        assert_close(found[name], (k + 1) * values, EXACT)
+
+
+def test_matrices_that_contradict_themselves_are_refused(tmp_path):
+    values = np.arange(6.0).reshape(2, 3)
+    for content, said in (
+        (whole(matrix(b"q", values, shape=(2, 4))), "has 6 numbers, its shape is"),
+        (whole(matrix(b"q", values, shape=(-2, -3))), "has shape"),
+        (b"MATLAB".ljust(126) + b"XX", "no header of a MATLAB file"),
+        (b"MATLAB", "no header of a MATLAB file"),
+        (whole(struct.pack("<II", 14, 99)), "99 bytes are declared where 0 are left"),
+    ):
+        (tmp_path / "a.mat").write_bytes(content)
+        with pytest.raises(LogError, match=said):
+            read_mat(tmp_path / "a.mat")
+    (tmp_path / "a.mat").write_bytes(
+        whole(matrix(b"q", values, flags=6 | 0x800), matrix(b"", values), matrix(b"c", values, flags=4))
+    )
+    assert read_mat(tmp_path / "a.mat") == {}  # complex, without a name, of characters
+
+
+def test_small_elements_keep_type_and_content_in_one_word():
+    part = _Part(memoryview(struct.pack("<HHBBxx", 2, 2, 7, 9) + element(4, struct.pack("<H", 5))), "<")
+    assert part.numbers().tolist() == [7, 9]
+    assert part.more
+    assert part.numbers().tolist() == [5]
+    assert not part.more
+    with pytest.raises(DamagedError, match="1 bytes are declared where 0 are left"):
+        part.take(1)
+    with pytest.raises(DamagedError):
+        _Part(memoryview(b"abc"), "<").take(-1)
+    with pytest.raises(DamagedError, match="more than four bytes"):
+        _Part(memoryview(struct.pack("<HHI", 2, 5, 0)), "<").element()
+    four = _Part(memoryview(struct.pack("<HHI", 6, 4, 77)), "<")
+    assert four.numbers().tolist() == [77]
+    with pytest.raises(DamagedError, match="numbers of an unknown type 16"):
+        _Part(memoryview(element(16, b"abc")), "<").numbers()
+    assert _Part(memoryview(element(1, b"name\0\0")), "<").text() == "name"
+
+
+def npz(path, **entries):
+    with zipfile.ZipFile(path, "w") as file:
+        for name, content in entries.items():
+            file.writestr(f"{name}.npy", content)
+    return path
+
+
+def npy(array, version=None):
+    stream = io.BytesIO()
+    np.lib.format.write_array(stream, array, version)
+    return stream.getvalue()
+
+
+def test_arrays_of_numpy_are_read_by_rows_or_columns_and_whole(tmp_path):
+    values = np.arange(6.0).reshape(2, 3)
+    made = NpzArrays(
+        npz(
+            tmp_path / "a.npz",
+            rows=npy(values),
+            columns=npy(np.asfortranarray(values)),
+            cube=npy(np.ones((2, 2, 2))),
+            new=npy(values[0], (2, 0)),
+            point=npy(np.array(1.0)),
+        )
+    )
+    assert list(made) == ["rows", "columns", "new"]
+    assert len(made) == 3
+    for name, expected in (("rows", values), ("columns", values), ("new", values[0])):
+        assert_close(made[name], expected, EXACT)
+    assert made["rows"] is made["rows"]
+    short = NpzArrays(npz(tmp_path / "b.npz", q=npy(values)[:-1]))
+    with pytest.raises(LogError, match="array 'q' is cut off"):
+        short["q"]
+    objects = NpzArrays(npz(tmp_path / "c.npz", q=npy(np.array([None, 1], dtype=object))))
+    with pytest.raises(LogError, match="array 'q' of c.npz holds Python objects"):
+        objects["q"]
+
+
+def test_arrays_of_different_lengths_and_shapes_are_refused():
+    table = ArrayTable(
+        "run.npz",
+        {
+            "q": np.ones((9, 2)),
+            "tau": np.ones((2, 8)),
+            "t": np.arange(9.0),
+            "odd": np.ones((9, 3)),
+            "square": np.ones((2, 2)),
+        },
+        2,
+    )
+    with pytest.raises(LogError, match=r"arrays of run.npz have different lengths: q 9, tau 8"):
+        list(table.chunks(["q", "tau"], 4))
+    assert [len(one["q"]) for one in table.chunks(["q", "t"], 4)] == [4, 4, 1]
+    with pytest.raises(
+        LogError, match=r"array 'odd' of run.npz has shape \(9, 3\); the robot's 2 joints need \(N, 2\)"
+    ) as refused:
+        list(table.chunks(["odd"], 4))
+    assert refused.value.hint == "is it the log of another robot?"
+    with pytest.raises(LogError) as refused:
+        list(table.chunks(["square"], 4))
+    assert refused.value.hint == "there are as many rows as joints"
+    columns = ArrayTable("run", {"a": np.arange(5.0)[:, None], "b": np.arange(5.0)[None]}, 2)
+    (chunk,) = columns.chunks(["a", "b"], 9)
+    assert (chunk["a"].tolist(), chunk["b"].tolist()) == ([0, 1, 2, 3, 4], [0, 1, 2, 3, 4])
+
+
+def test_numbers_of_a_footer():
+    def footer(*data):
+        return _Footer(bytes(data))
+
+    assert [footer(one)._integer() for one in (0, 1, 2, 3)] == [0, -1, 1, -2]
+    assert footer(0x80 | 44, 2)._varint() == 44 + 2 * 128
+    # 1: true; 3 (two on): 300; 20 (by number): a list of three bytes; 21: a text; 22: a double; 23: false
+    made = footer(0x11, 0x25, 0xD8, 0x04, 0x09, 40, 0x33, 7, 8, 9, 0x18, 2, 65, 66, 0x17, *[0] * 8, 0x12, 0)
+    assert made.struct() == {1: True, 3: 300, 20: [7, 8, 9], 21: None, 22: None, 23: False}
+    nested = footer(0x1C, 0x16, 4, 0, 0x19, 0xF5, 16, *[2] * 16, 0)
+    assert nested.struct() == {1: {1: 2}, 2: [1] * 16}
+
+
+def joint_state(names, fields, order="<", stamp=(3, 5)):
+    data = bytearray([0, 1 if order == "<" else 0, 0, 0])
+
+    def align(size):
+        data.extend(b"\0" * (-(len(data) - 4) % size))
+
+    def integer(value):
+        align(4)
+        data.extend(struct.pack(f"{order}I", value))
+
+    def text(word):
+        integer(len(word) + 1)
+        data.extend(word.encode() + b"\0")
+
+    data.extend(struct.pack(f"{order}iI", *stamp))
+    text("base")
+    integer(len(names))
+    for name in names:
+        text(name)
+    for values in fields:
+        integer(len(values))
+        if values:
+            align(8)
+            data.extend(struct.pack(f"{order}{len(values)}d", *values))
+    return bytes(data)
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_messages_are_decoded_field_by_field(order):
+    data = joint_state(["a", "elbow"], [[1.0, 2.0], [], [3.0, -4.0]], order)
+    found = decode_joint_state(data)
+    assert found.stamp_ns == 3_000_000_005
+    assert found.names == ("a", "elbow")
+    assert (found.position.tolist(), found.velocity.tolist(), found.effort.tolist()) == ([1, 2], [], [3, -4])
+    with pytest.raises(LogError, match=rf"of {len(data) - 1} bytes breaks off"):
+        decode_joint_state(data[:-1])
+    for wrong in (b"\1\1\0\0" + data[4:], b"\0\2\0\0" + data[4:], b"\0\1\0"):
+        with pytest.raises(LogError, match="plain CDR starts with 0000 or 0001"):
+            decode_joint_state(wrong)
+    early = decode_joint_state(joint_state(["a"], [[1.0], [], []], order, (-2, 5)))
+    assert early.stamp_ns == -2_000_000_000 + 5
+
+
+def test_columns_follow_the_joints_of_each_message():
+    empty = np.empty(0)
+    one = JointState(1, ("a", "b"), np.array([1.0, 2.0]), empty, np.array([5.0, 6.0]))
+    other = JointState(2, ("b", "c", "a"), np.array([20.0, 30.0, 10.0]), empty, np.array([60.0, 0.0, 50.0]))
+    found = message_columns([one, other, one], ["stamp", "b.position", "a.effort"], "bag")
+    assert {name: values.tolist() for name, values in found.items()} == {
+        "stamp": [1, 2, 1],
+        "b.position": [2.0, 20.0, 2.0],
+        "a.effort": [5.0, 50.0, 5.0],
+    }
+    with pytest.raises(LogError, match="of bag at stamp 1 ns names 2 joints but holds 0 values of velocity"):
+        message_columns([one], ["a.velocity"], "bag")
+
+
+def test_a_chunk_is_as_long_as_its_head_or_its_compression_says():
+    def chunk(stated, compression, packed):
+        head = struct.pack("<QQQII", 0, 0, stated, 0, len(compression)) + compression + struct.pack("<Q", packed)
+        return io.BytesIO(head + b"\0" * 40)
+
+    assert _unpacked(chunk(1000, b"", 3)) == 1000
+    assert _unpacked(chunk(100, b"lz4", 3)) == 765
+    assert _unpacked(io.BytesIO(b"\0" * 31)) == 0
+    assert _said_by_frame("lz4", b"") == 0
+
+
+def test_a_frame_of_zstandard_says_how_long_it_becomes():
+    zstandard = pytest.importorskip("zstandard")
+    frame = zstandard.ZstdCompressor().compress(b"x" * 12345)
+    assert _said_by_frame("zstd", frame) == 12345
+    assert _said_by_frame("zstd", b"no frame") == 0
