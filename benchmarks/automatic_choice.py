@@ -84,16 +84,23 @@ def scored(found, part):
 
 def fits(robot, logs, chosen):
     """The fits that are chosen among, with the settings that were chosen."""
-    rows = rows_of(robot, logs, chosen.treatment)
     wanted = {"plain": mindyn.LeastSquares(left_out=chosen.left_out), "consistent": PhysicallyConsistent(prior=None)}
     if any(link.phi is not None for link in robot.links):
         wanted["near the file"] = PhysicallyConsistent(prior="robot")
     found = {}
     for words, estimator in wanted.items():
         try:
-            found[words] = estimator.fit(rows).with_own_load()
+            found[words] = settled(estimator, robot, logs, chosen.treatment)
         except MindynError as error:
             print(f"  {words}: {error.message}", file=sys.stderr)
+    return found
+
+
+def settled(estimator, robot, logs, treatment):
+    """The fit, with its own values as the reference of friction that grows with the load."""
+    found = estimator.fit(rows_of(robot, logs, treatment)).with_own_load()
+    for _ in range(2 if found.regressor.friction.needs_load else 0):
+        found = estimator.fit(rows_of(robot, logs, found.treatment)).with_own_load()
     return found
 
 

@@ -7,7 +7,7 @@ from math import inf, isinf, log, sqrt
 import numpy as np
 from closeness import SAME_ALGEBRA, assert_close
 
-from mindyn.identification.scores import UNSCORED, Score, error_over, gain_of
+from mindyn.identification.scores import UNSCORED, Score, as_good_as_best, error_over, gain_of
 
 POWER = np.array([[4.0, 1.0], [2.0, 1.0], [2.0, 2.0], [8.0, 4.0]])
 LEFT = np.array([[0.4, 0.2], [0.1, 0.1], [0.2, 0.3], [0.9, 0.2]])
@@ -48,6 +48,16 @@ def test_the_most_blocks_tell_the_deviation():
 
 def _halves(power):
     return np.array([power[:2].sum(axis=0), power[2:].sum(axis=0)])
+
+
+def test_candidates_that_blocks_do_not_tell_apart_are_as_good():
+    """A little worse on the whole, better on half of the blocks: as good; a little worse on all of them: not."""
+    best = Score(LEFT, POWER)
+    mixed = Score(np.array([1.3, 0.8, 1.25, 0.85])[:, None] * LEFT, POWER)
+    worse = Score(1.02 * LEFT, POWER)
+    assert gain_of([mixed], [best]).mean > gain_of([worse], [best]).mean > 0
+    assert as_good_as_best([[best], [mixed], [worse]]) == [0, 1]
+    assert as_good_as_best([[worse], [mixed], [best]]) == [1, 2]
 
 
 def test_joints_and_blocks_without_torque_do_not_count():

@@ -1,11 +1,12 @@
 """Which kind of fit predicts motion that it has not seen: plain least squares, or values that an arm can have.
 
 Blocks of the training rows are held out in turn. Few large blocks hold out motion unlike the rest, many small ones
-motion like it: errors are compared by their geometric mean over several numbers of blocks. Of a motion that repeats,
-all rows of one phase are held out together, since another period would tell what they hold; where phases do not tell
-fits apart, the error on contiguous blocks does: that motion will be asked for again. What each
-fit chose on the way is chosen again without the block, as far as it decides the error: the parameters that least
-squares leaves out.
+motion like it: errors are compared by their geometric mean over several numbers of blocks. Fits that the blocks do not
+tell from the best one are as good on the log, and knowledge decides for motions that the log does not make: values near
+the file's inertials before any that an arm can have, those before free ones. Of a motion that repeats, all rows of one
+phase are held out together, since another period would tell what they hold; where phases do not tell fits apart, the
+error on contiguous blocks does: that motion will be asked for again. What each fit chose on the way is chosen again
+without the block, as far as it decides the error: the parameters that least squares leaves out.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from mindyn.estimators.estimator import Estimator
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.feasibility.physically_consistent import PhysicallyConsistent
 from mindyn.feasibility.priors import prior_of
-from mindyn.identification.scores import UNSCORED, Score, error_over
+from mindyn.identification.scores import UNSCORED, Score, as_good_as_best, error_over
 from mindyn.identification.trials import Setting, Trials
 from mindyn.identification.tuning import MOST_DROPPED
 from mindyn.notes import Note
@@ -38,11 +39,6 @@ from mindyn.robots.robot import Robot
 FOLDINGS: Final = (4, 5, 8)
 INNER: Final = 5
 """Groups of the blocks that are left, by which least squares chooses what to drop."""
-WORTHWHILE: Final = 0.98
-"""Least squares says what the data say and nothing else; a fit that adds no knowledge must lower its error to less."""
-AS_GOOD: Final = 1.05
-"""The file's inertials are knowledge of motions that the log does not make: a fit near them is taken with an error up
-to this multiple, which blocks of one log do not tell from the least [as Breiman et al. 1984 take the plainest]."""
 CONTRADICTION: Final = 1.25
 """Error of a constrained fit, as a multiple of that without the constraint, above which the two contradict each other:
 on its own rows and on held-out blocks. What free values gain on their own rows alone is noise that they fit: 1.5 in a
@@ -54,13 +50,11 @@ class Candidate:
     """A way to fit.
 
     words      what it is called
-    limit      error, as a multiple of that of least squares, up to which it is preferred
     estimator  fits all rows
     beta       its values from some rows, with everything chosen that those rows must choose
     """
 
     words: str
-    limit: float
     estimator: Estimator
     beta: Callable[[Rows], Array]
 
@@ -75,21 +69,20 @@ def best_estimator(
     # Of a motion that repeats: its phases are other motions, its times the same motion once more.
     cuts = [rows.blocks_along(line.times, line.length_s), rows.blocks] if line.repeated else [rows.blocks]
     whole = rows.selected(cuts[0])
-    candidates = [Candidate("least squares", 1.0, plain, _path(setting)), *_consistent(robot, whole)]
+    candidates = [Candidate("least squares", plain, _path(setting)), *_consistent(robot, whole)]
     scores = [_scores(whole, cuts[0], one.beta) for one in candidates]
     errors = [error_over(one) for one in scores]
-    good = [k for k, one in enumerate(candidates) if errors[k] <= one.limit * errors[0]]
-    # Knowledge first, then the least error.
-    taken = min(good, key=lambda k: (candidates[k].limit <= 1.0, errors[k]))
+    best = errors.index(min(errors))
+    as_good = as_good_as_best(scores) if np.isfinite(errors).all() else [best]
+    taken, why = max(as_good), "which is nearest to what is known of an arm"  # they come in the order of what they know
     if line.repeated:
-        near = [k for k, error in enumerate(errors) if error <= AS_GOOD * min(errors)]
-        taken = min(near, key=lambda k: error_over(_scores(whole, cuts[1], candidates[k].beta)))
-    if np.isinf(errors).any():
-        taken = min(range(len(errors)), key=errors.__getitem__)
+        taken = min(as_good, key=lambda k: error_over(_scores(whole, cuts[1], candidates[k].beta)))
+        why = "which is best on the motion itself"
     if np.isinf(errors[taken]):
         return plain, ()  # nothing can be held out
     told = "; ".join(f"{one.words} {100 * error:.3g} %" for one, error in zip(candidates, errors, strict=True))
-    notes = [Note("fit", f"{candidates[taken].words} was chosen by its error on held-out blocks ({told})")]
+    reason = "" if taken == best else f", among those that the blocks do not tell from the best, {why}"
+    notes = [Note("fit", f"{candidates[taken].words} was chosen by its error on held-out blocks ({told}){reason}")]
     return candidates[taken].estimator, (*notes, *_contradiction(whole, candidates, errors))
 
 
@@ -144,17 +137,17 @@ def _groups(blocks: Sequence[Block], count: int) -> list[list[Block]]:
 
 def _consistent(robot: Robot, whole: Rows) -> list[Candidate]:
     """Physical fits, without a prior and near the file's own inertials where it states any; none that fails."""
-    wanted = [(PhysicallyConsistent(prior=None), WORTHWHILE, "a physically consistent fit")]
+    wanted = [(PhysicallyConsistent(prior=None), "a physically consistent fit")]
     if prior_of(robot, "robot").believed:
         near = "a physically consistent fit near the file's inertials"
-        wanted.append((PhysicallyConsistent(prior="robot"), AS_GOOD, near))
+        wanted.append((PhysicallyConsistent(prior="robot"), near))
     made = []
-    for estimator, limit, words in wanted:
+    for estimator, words in wanted:
         try:
             settled, values = estimator.settled_for(whole)
         except MindynError:
             continue
-        made.append(Candidate(words, limit, replace(settled, covariance="correlated"), _of_rows(values)))
+        made.append(Candidate(words, replace(settled, covariance="correlated"), _of_rows(values)))
     return made
 
 

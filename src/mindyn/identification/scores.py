@@ -87,6 +87,13 @@ def gain_of(others: Sequence[Score], scores: Sequence[Score]) -> Gain:
     return Gain(mean, float(gains.std(ddof=1) / np.sqrt(len(gains))) if len(gains) > 1 else float("inf"))
 
 
+def as_good_as_best(candidates: Sequence[Sequence[Score]]) -> list[int]:
+    """Numbers of the candidates that held-out blocks do not tell from the best one, which is among them."""
+    errors = [error_over(one) for one in candidates]
+    best = candidates[errors.index(min(errors))]
+    return [k for k, one in enumerate(candidates) if one is best or not gain_of(one, best).surely_above(0.0)]
+
+
 def _errors(left: Array, power: Array) -> tuple[Array, Array]:
     """(...,) mean over joints of the relative error and the total one, of (..., n); infinite without any torque."""
     told = power > 0
