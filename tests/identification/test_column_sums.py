@@ -93,3 +93,22 @@ def test_room_is_used_again(regressor):
     pairs = zip(again.normal_matrices(regressor, PARTS[:1]), fresh.normal_matrices(regressor, PARTS[:1]), strict=True)
     assert all(np.array_equal(one, other) for ours, theirs in pairs for one, other in zip(ours, theirs, strict=True))
     assert column_sums.ROWS_AT_ONCE < 1400  # several blocks of the kernel were made
+
+
+@pytest.mark.parametrize("cutoff_hz", [None, 8.0])
+def test_squared_errors_are_those_of_the_normal_matrices(regressor, cutoff_hz):
+    """Friction first other than the one the columns were made for, then parts whose matrices are kept."""
+    samples, beta_of = samples_of(regressor), np.random.default_rng(3)
+    sums = ColumnSums(regressor, samples, cutoff_hz, None)
+    for friction in FRICTIONS:
+        own = regressor.with_friction(friction)
+        beta = beta_of.normal(size=own.count)
+        for part, squares in zip(PARTS, sums.squared_errors(own, [(part, beta) for part in PARTS]), strict=True):
+            assert not sums.has(part)
+            matrices = expected(own, samples, cutoff_hz, part)
+            for joint, (columns, M) in enumerate(zip(own.columns, matrices, strict=True)):
+                v = np.concatenate([beta[columns], [0.0, -1.0]])
+                assert_close(squares[joint], [v @ M @ v, M[-1, -1]], SAME_ALGEBRA)
+        first, again = (sums.normal_matrices(own, PARTS) for _ in range(2))
+        assert all(sums.has(part) for part in PARTS)
+        assert all(one is other for one, other in zip(first, again, strict=True))

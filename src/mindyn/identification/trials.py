@@ -87,11 +87,11 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Fold:
-    """Normal matrices [Y | tau]^T [Y | tau] for each joint: of the rows to fit (with their number), and to score."""
+    """Normal matrices [Y | tau]^T [Y | tau] for each joint of the rows to fit, with their number; the rows to score."""
 
     fit: list[Array]
     rows: list[int]
-    score: list[Array]
+    scored: list[Part]
 
 
 class _Shared:
@@ -218,20 +218,16 @@ class Trials:
         """The score of the setting; with `path` also of dropping 1, 2, ... parameters."""
         regressor = self._shared.with_friction(setting.friction)
         folds = self._folds(setting, regressor)
+        sums = self._shared.columns(setting, regressor, self.samples(setting.conditioning).samples)
         kept = setting.kept(regressor.parameters)
         steps = len(kept) if path else 1
         if len(folds) < 2:  # filters so slow that nothing is left to hold out
             return [UNSCORED] * steps
-        n = len(regressor.columns)
-        error, power = np.zeros((steps, len(folds), n)), np.zeros((len(folds), n))
+        betas = np.zeros((len(folds), steps, regressor.count))
         for k, held in enumerate(folds):
             matrix, right, beta = _fitted([fold for fold in folds if fold is not held], kept, regressor)
-            betas = np.zeros((steps, regressor.count))
-            betas[:, kept] = elimination(matrix, right).betas if path else beta[kept]
-            for joint, (columns, product) in enumerate(zip(regressor.columns, held.score, strict=True)):
-                v = np.column_stack([betas[:, columns], np.full(steps, -1.0)])
-                error[:, k, joint] = np.maximum(0.0, ((v @ product) * v).sum(axis=1))
-                power[k, joint] = product[-1, -1]
+            betas[k][:, kept] = elimination(matrix, right).betas if path else beta[kept]
+        error, power = _errors(sums, regressor, folds, betas)
         return [Score(e, power) for e in error]
 
     def _folds(self, setting: Setting, regressor: Regressor) -> list[_Fold]:
@@ -250,14 +246,11 @@ class Trials:
                 score = range(start + max(first, edge), start + min(last, stop - start - edge))
                 if fit.first < fit.last and len(score):
                     found.append((label, fit, _scored(fit, score)))
-        wanted = list(dict.fromkeys(part for _, fit, scored in found for part in (fit, *scored)))
-        made_of = dict(zip(wanted, sums.normal_matrices(regressor, wanted), strict=True))
         folds: dict[int, list[_Fold]] = {}
-        for label, fit, scored in found:
+        made_of = sums.normal_matrices(regressor, [fit for _, fit, _ in found])
+        for (label, fit, scored), matrices in zip(found, made_of, strict=True):
             counts = [max(1, sums.count(fit, joint)) for joint in range(len(regressor.columns))]
-            score_sums = (sum(one) for one in zip(*(made_of[part] for part in scored), strict=True))
-            one = _Fold([_without(M, -1) for M in made_of[fit]], counts, [_without(M, -2) for M in score_sums])
-            folds.setdefault(label, []).append(one)
+            folds.setdefault(label, []).append(_Fold([_without(M, -1) for M in matrices], counts, scored))
         return [_summed(parts) for _, parts in sorted(folds.items())]
 
     def _labels(self, made: Conditioned) -> NDArray[np.int64]:
@@ -291,8 +284,27 @@ def _summed(folds: Sequence[_Fold]) -> _Fold:
     if len(folds) == 1:
         return folds[0]
     fit = [np.asarray(sum(one)) for one in zip(*(fold.fit for fold in folds), strict=True)]
-    score = [np.asarray(sum(one)) for one in zip(*(fold.score for fold in folds), strict=True)]
-    return _Fold(fit, [sum(one) for one in zip(*(fold.rows for fold in folds), strict=True)], score)
+    rows = [sum(one) for one in zip(*(fold.rows for fold in folds), strict=True)]
+    return _Fold(fit, rows, [part for fold in folds for part in fold.scored])
+
+
+def _errors(sums: ColumnSums, regressor: Regressor, folds: Sequence[_Fold], betas: Array) -> tuple[Array, Array]:
+    """Squared residuals (steps, folds, n) of the betas (folds, steps, p) of every fold on its rows; squared torques."""
+    steps, n = betas.shape[1], len(regressor.columns)
+    error, power = np.zeros((steps, len(folds), n)), np.zeros((len(folds), n))
+    parts = [(k, part) for k, fold in enumerate(folds) for part in fold.scored]
+    alone = [(k, part) for k, part in parts if steps == 1 and not sums.has(part)]
+    found = sums.squared_errors(regressor, [(part, betas[k, 0]) for k, part in alone])
+    for (k, _), squares in zip(alone, found, strict=True):
+        error[0, k] += squares[:, 0]
+        power[k] += squares[:, 1]
+    summed = [one for one in parts if steps > 1 or sums.has(one[1])]
+    for (k, _), matrices in zip(summed, sums.normal_matrices(regressor, [part for _, part in summed]), strict=True):
+        for joint, (columns, matrix) in enumerate(zip(regressor.columns, matrices, strict=True)):
+            product, v = _without(matrix, -2), np.column_stack([betas[k][:, columns], np.full(steps, -1.0)])
+            error[:, k, joint] += np.maximum(0.0, ((v @ product) * v).sum(axis=1))
+            power[k, joint] += product[-1, -1]
+    return error, power
 
 
 def _scored(fit: Part, score: range) -> list[Part]:

@@ -150,7 +150,9 @@ class SampleStream:
 
     def _samples(self, motion: ConditionedMotion, kept: NDArray[np.int64], segments: NDArray[np.int64]) -> Samples:
         c = self.conditioning
-        q, qd, qdd, tau = (array[kept] for array in motion)
+        whole = len(kept) == kept[-1] - kept[0] + 1
+        taken = slice(int(kept[0]), int(kept[-1]) + 1) if whole else kept  # most often: without copies
+        q, qd, qdd, tau = (array[taken] for array in motion)
         usable = None if c.slow_speed is None else np.abs(qd) > np.asarray(c.slow_speed)
         return Samples(self.robot.primary_names, q, qd, qdd, tau, self.rate_hz, segments, usable)
 
