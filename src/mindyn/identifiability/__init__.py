@@ -24,7 +24,6 @@ __getattr__ = named_lazily(
     {
         "reduction": ("reduce_model",),
         "essential_space": ("constraint_matrix",),
-        "design_questions": ("added_body", "added_point_mass"),
-        "placed_mass": ("place_point_mass",),
+        "design_questions": ("added_body", "added_point_mass", "place_point_mass"),
     },
 )
