@@ -3,9 +3,9 @@
 Every setting is chosen by `identify` inside the training rows; the only statements are the robots' own: gears and the
 wrist coupling of the TX40, the gas spring of the KR300 (both from the logs' NOTE.md). Physically consistent fits take
 the settings that were chosen; the weight of their prior and the kinds of drive parameters are chosen inside the
-training rows by the rule of `feasibility/physically_consistent.py`. LWR4+: the prior is the masses and boxes of its own URDF
-(rounded values of single links, no placeholder by the rule of `feasibility/priors.py`). KR300: its file's inertials are
-one placeholder for all links. One test for each set: its settings are chosen once.
+training rows by the rule of `feasibility/physically_consistent.py`. LWR4+: the prior is the masses and boxes of its own
+URDF (rounded values of single links, no placeholder by the rule of `feasibility/priors.py`). KR300: its file's inertials
+are one placeholder for all links. One test for each set: its settings are chosen once.
 """
 
 from __future__ import annotations
