@@ -4,7 +4,7 @@ Every setting is chosen by `identify` inside the training rows; the only stateme
 wrist coupling of the TX40, the gas spring of the KR300 (both from the logs' NOTE.md). Physically consistent fits take
 the settings that were chosen; the weight of their prior and the kinds of drive parameters are chosen inside the
 training rows by the rule of `feasibility/physically_consistent.py`. LWR4+: the prior is the masses and boxes of its own
-URDF (rounded values of single links, no placeholder by the rule of `feasibility/priors.py`). KR300: its file's inertials
+URDF (rounded values of single links, no placeholder by the rule of `feasibility/priors.py`). KR300: its inertials
 are one placeholder for all links. One test for each set: its settings are chosen once.
 """
 
