@@ -124,8 +124,9 @@ def main() -> None:
                 f"The exported CUDA file of the PUMA 560 on {spaced(SAMPLES)} samples (base regressor: "
                 f"{spaced(SAMPLES // 8)}). The device's own copy moves {peak / 1e12:.2f} TB/s. "
                 "Errors are relative to the largest number.",
-                "Forward dynamics in float32 are bound by arithmetic, much of it sines: compiled with `-use_fast_math`, "
-                f"which takes those of the hardware, they reach {fast[4]} of the copy with an error of {fast[6]}.",
+                "Forward dynamics in float32 are bound by arithmetic, much of it sines: compiled with "
+                "`-use_fast_math`, which takes those of the hardware, they reach "
+                f"{fast[4]} of the copy with an error of {fast[6]}.",
             ],
             lines,
         ),

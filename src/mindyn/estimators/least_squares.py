@@ -116,7 +116,8 @@ class LeastSquares(Estimator):
     ) -> Fitted:
         cutoff, step = rows.treatment.cutoff_hz, rows.treatment.step
         spread = coloured_spread(rows.regressor, samples, colouring, fitted.weights, cutoff, step)
-        inflation = fitted.variances * np.array(information.counts) / information.residuals(fitted.beta)
+        residuals = information.residuals(fitted.beta)  # none at a joint without torque
+        inflation = fitted.variances * np.array(information.counts) / np.where(residuals > 0, residuals, np.inf)
         total = sum(scale * meat for scale, meat in zip(inflation, spread, strict=True))
         covariance = sandwich(fitted.inverse, np.asarray(total))
         return replace(fitted, covariance=covariance, correlations=colouring.neighbours)
