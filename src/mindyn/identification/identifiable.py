@@ -87,11 +87,10 @@ class SmoothRows:
 
     def left(self, tau: Array) -> Fitted:
         """What a fit to other torques leaves, weighted by that."""
-        weights = self.weights
+        weights, rows = self.weights, self.Y.reshape(-1, self.Y.shape[2])
         for _ in range(REWEIGHTINGS):
-            weighted = self.Y * weights[:, None]
-            normal = np.einsum("ijk,ijl->kl", weighted, self.Y)
-            beta = _inverse(normal) @ np.einsum("ijk,ij->k", weighted, tau)
+            weighted = (self.Y * weights[:, None]).reshape(rows.shape)
+            beta = _inverse(weighted.T @ rows) @ (weighted.T @ tau.ravel())
             squares = (tau - self.Y @ beta) ** 2
             left = squares.mean(axis=0)
             weights = 1 / np.maximum(left, LEAST_NOISE**2 * (tau**2).mean(axis=0) + 1e-300)
@@ -111,7 +110,8 @@ class SmoothRows:
     @property
     def normal(self) -> Array:
         """(p, p) weighted."""
-        return np.asarray(np.einsum("ijk,j,ijl->kl", self.Y, self.weights, self.Y))
+        rows = (self.Y * np.sqrt(self.weights)[:, None]).reshape(-1, self.Y.shape[2])
+        return np.asarray(rows.T @ rows)
 
 
 def identifiability(found: Estimate, samples: Samples, logs: Sequence[Log]) -> Identifiability:

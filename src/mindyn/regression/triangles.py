@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
-from scipy.linalg import solve_triangular
 from scipy.linalg.blas import dgemm
-from scipy.linalg.lapack import dgeqrf, dpotrf, dtrtri
+from scipy.linalg.lapack import dgeqrf, dpotrf, dtrtri, dtrtrs
 
 from mindyn.algebra.values import Array
 
@@ -103,7 +102,7 @@ def _basis(R: Array) -> _Basis | None:
     alone = np.flatnonzero(pivots < SMALLEST_PIVOT * norms).tolist()
     T, P = np.eye(len(R)), R.copy()
     for j in alone:
-        T[:j, j], T[j, j] = solve_triangular(P[:j, :j], R[:j, j], check_finite=False), R[j, j]
+        T[:j, j], T[j, j] = dtrtrs(P[:j, :j], R[:j, j])[0] if j else 0.0, R[j, j]
         P[:j, j], P[j, j] = 0.0, 1.0
     scaled = P / np.linalg.norm(P, axis=0)
     inverse, info = dtrtri(scaled)
