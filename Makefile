@@ -81,7 +81,7 @@ benchmarks: setup
 	for one in $(BENCHMARKS); do $(ONE_BLAS_THREAD) $(BIN)/python $$one --record || exit 1; done
 
 mutants: setup
-	$(ONE_BLAS_THREAD) $(BIN)/python tools/mutants.py map tests/logs tests/regression tests/estimators tests/feasibility tests/identification tests/validation
+	$(ONE_BLAS_THREAD) $(BIN)/python tools/mutants.py map tests/logs tests/regression tests/estimators tests/feasibility tests/identification tests/validation tests/cli tests/real
 	$(ONE_BLAS_THREAD) $(BIN)/python tools/mutants.py run
 	$(BIN)/python tools/mutants.py list
 # Goes on after the last seed of earlier runs (build/fuzz.json), until 20 000 cases are counted.

@@ -46,6 +46,8 @@ MOST_TESTS = 10
 MOST_SECONDS = 3.0
 """Of tests, by their time when all is well, that a mutant meets; at most `MOST_OF_FILE` of one file at first."""
 MOST_OF_FILE = 4
+LONGEST_WAIT_S = 900
+"""Of a test file that is mapped, or of a mutant's tests."""
 PASSES = 3
 MORE = 4
 """Times as many tests, and seconds of them, that the survivors of one pass meet in the next."""
@@ -54,13 +56,17 @@ NEAR = 8
 
 
 def in_fork(work: Callable[[], int], processor_s: float | None = None) -> int:
-    """What a forked process returns whose output goes nowhere; negative: the signal that ended it."""
+    """What a forked process returns whose output goes nowhere; negative: the signal that ended it.
+
+    Processes that wait without end, as for a lock that a test's end left closed, are ended too.
+    """
     child = os.fork()
     if child == 0:
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, 1)
         os.dup2(null, 2)
         code = 99
+        signal.alarm(LONGEST_WAIT_S)
         try:
             if processor_s is not None:
                 resource.setrlimit(resource.RLIMIT_CPU, (int(processor_s) + 1, int(processor_s) + 2))
@@ -209,7 +215,8 @@ def quickest_for(
 ) -> list[str]:
     """The quickest tests that run the line: of test files that import the module or are named like it, then of others.
 
-    Of lines that run on import: tests that run any line of the file, or whose file imports it.
+    Of lines that run on import: tests that run any line of the file, or whose file imports it. The latter too where no
+    test is known to run a line: those of files that were moved are not known before they are mapped again.
 
     tried  tests that it has survived
     more   times as many tests, and as many seconds of them, as in the first pass
@@ -217,7 +224,7 @@ def quickest_for(
     told = lines.get(mutant.file, {})
     module = ".".join(Path(mutant.file).with_suffix("").parts[1:])
     tests = nearest(told, mutant.line) if mutant.in_function else set().union(*told.values())
-    if not mutant.in_function:
+    if not (mutant.in_function and tests):
         tests = tests | {test for test in seconds if module in imported_by(test.partition("::")[0])}
 
     def of_module(test: str) -> bool:
@@ -288,7 +295,7 @@ def outcome(mutant: Mutant, tests: list[str], processor_s: float, collected: Col
         return int(pytest.main(["-q", "-x", "-p", "no:xdist", "-p", "no:cacheprovider", *tests]))
 
     code = in_fork(meet, processor_s)
-    if code in (-signal.SIGXCPU, -signal.SIGKILL):
+    if code in (-signal.SIGXCPU, -signal.SIGKILL, -signal.SIGALRM):
         return "late"
     return "survived" if code == 0 else "caught"
 

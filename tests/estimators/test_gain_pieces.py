@@ -1,0 +1,305 @@
+"""Gains, sequences of tests, noise of steps and recursive instruments piece by piece, on rows made here."""
+
+from __future__ import annotations
+
+import re
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from closeness import EXACT, ORACLE, SAME_ALGEBRA, assert_close
+from scipy.linalg import block_diag
+
+from mindyn.errors import InputError
+from mindyn.estimators import recursive_instruments
+from mindyn.estimators.instrumental_variables import _expected, _require_definite, torque_noise
+from mindyn.estimators.instruments import InstrumentStep, _Products
+from mindyn.estimators.loads import _linear_gains, _output_gains
+from mindyn.estimators.measurement_noise import MeasurementNoise
+from mindyn.estimators.recursive_instruments import RecursiveInstruments
+from mindyn.estimators.step_by_step import StepByStep, _Sequence, _status
+from mindyn.estimators.step_noise import TestRows, noises_of
+from mindyn.logs.samples import Samples
+from mindyn.regression.triangles import triangle_of
+
+ARM = SimpleNamespace(joint_names=("a", "b"))
+GAINS = np.array([4.0, 0.5])
+
+
+def factors(noise=0.0, load=1.0, rows=60):
+    """[Y | known torque | signal] of two runs of two joints: the signal times the gain is Y x + known."""
+    rng = np.random.default_rng(7)
+    x = np.array([1.0, -2.0, 0.5])
+    made, tables = [], []
+    for size in (0.0, load):
+        for joint in range(2):
+            Y, known = rng.normal(size=(rows, 3)), size * rng.normal(size=rows)
+            signal = (Y @ x + known) / GAINS[joint] + noise * rng.normal(size=rows) / GAINS[joint]
+            tables.append((joint, np.column_stack([Y, known, signal])))
+            made.append((joint, triangle_of(tables[-1][1])))
+    return made, tables, x
+
+
+def test_linear_equations_tell_gains_and_values():
+    made, _, x = factors()
+    found, h = _linear_gains(ARM, made, 2)
+    assert_close(found, x, ORACLE)
+    assert_close(h, 1 / GAINS, ORACLE)
+    with pytest.raises(InputError, match="the runs do not tell the gain of joint a, b"):
+        _linear_gains(ARM, factors(load=0.0)[0], 2)
+
+
+def test_gains_minimise_what_is_left_of_the_signals():
+    made, tables, x = factors(noise=0.2)
+    start = _linear_gains(ARM, made, 2)
+    found = _output_gains(ARM, made, *start, 120)
+    assert found.joint_names == ("a", "b")
+
+    def residuals(x, h):
+        parts = [table[:, -1] - h[joint] * (table[:, :3] @ x + table[:, 3]) for joint, table in tables]
+        return [np.concatenate([parts[0], parts[2]]), np.concatenate([parts[1], parts[3]])]
+
+    h = 1 / found.values
+    # At the minimum, with each joint weighed by its own mean square, no gain has a slope.
+    best = np.linalg.lstsq(
+        np.vstack([h[j] * t[:, :3] / np.std(residuals(x, h)[j]) for j, t in tables]),
+        np.concatenate([(t[:, -1] - h[j] * t[:, 3]) / np.std(residuals(x, h)[j]) for j, t in tables]),
+        rcond=None,
+    )[0]
+    weights = [1 / np.mean(one**2) for one in residuals(best, h)]
+    for joint in range(2):
+        torque = np.concatenate([t[:, :3] @ best + t[:, 3] for j, t in tables if j == joint])
+        left = residuals(best, h)[joint]
+        assert abs(left @ torque) < 0.02 * np.linalg.norm(left) * np.linalg.norm(torque)
+    J = []
+    for joint, table in tables:
+        block = np.zeros((len(table), 5))
+        block[:, :3], block[:, 3 + joint] = h[joint] * table[:, :3], table[:, :3] @ best + table[:, 3]
+        J.append(np.sqrt(weights[joint]) * block)
+    spread = np.sqrt(np.diag(np.linalg.inv(np.vstack(J).T @ np.vstack(J)))[3:]) * found.values**2
+    assert_close(found.deviations, spread, 0.02)
+    assert_close(found.values, GAINS, 0.2)
+
+
+def test_gains_begin_above_zero_and_must_settle():
+    made, _, x = factors(noise=0.05)
+    turned = _output_gains(ARM, made, x, np.array([0.25, -2.0]), 120)
+    assert_close(turned.values, GAINS, 0.1)
+    both = _output_gains(ARM, made, x, np.array([-0.25, -2.0]), 120)
+    assert_close(both.values, GAINS, 0.1)
+
+
+def rows(joint="a", m=12, moving=False, seed=0, p=3, noise=0.1):
+    rng = np.random.default_rng(seed)
+    A = rng.normal(size=(m, p))
+    z = A @ np.array([1.0, -2.0, 0.5])[:p] + noise * rng.normal(size=m)
+    D = np.diff(np.eye(m + 1), axis=0) if moving else np.zeros((m, 0))
+    return TestRows(joint, A, z, A, z, D, ())
+
+
+def test_noise_of_quiet_tests_is_their_mean_square_over_freedom():
+    quiet, other = rows(seed=1), rows("b", seed=2)
+    found = noises_of([quiet, other])
+    for test, noise in zip((quiet, other), found, strict=True):
+        left = test.z - test.A @ np.linalg.lstsq(test.A, test.z, rcond=None)[0]
+        assert_close(noise.reading, np.sqrt(left @ left / 9), ORACLE)
+        assert noise.momentum == 0.0
+        assert_close(noise.covariance, noise.reading**2 * np.eye(12), ORACLE)
+    with pytest.raises(InputError, match="no test of the torque of joint 'a' has more rows than unknowns"):
+        noises_of([rows(m=3)])
+
+
+def test_noise_of_moving_tests_has_two_parts_where_quiet_ones_suffice():
+    quiet, moving = rows(m=12, seed=1, noise=0.1), rows(m=20, seed=3, moving=True, noise=1.0)
+    first, second = noises_of([quiet, moving])
+    reading = first.reading**2
+    U = np.linalg.qr(moving.A)[0]
+    left = moving.z - U @ (U.T @ moving.z)
+    ends = moving.white_D - U @ (U.T @ moving.white_D)
+    momentum = (left @ left - reading * 17) / (ends**2).sum()
+    assert_close(second.momentum**2, momentum, ORACLE)
+    assert_close(second.covariance, reading * np.eye(20) + momentum * moving.white_D @ moving.white_D.T, ORACLE)
+    few = rows(m=10, seed=1, noise=0.1)  # seven degrees of freedom say too little
+    pooled = noises_of([few, moving])
+    assert pooled[0].momentum == 0.0
+    assert_close(pooled[0].reading, pooled[1].reading, EXACT)
+
+
+def test_tests_one_after_the_other_tell_what_is_new_in_each():
+    beta = np.array([1.0, -2.0, 0.5])
+    rng = np.random.default_rng(4)
+    one, two = rng.normal(size=(6, 3)), rng.normal(size=(8, 3))
+    one[:, 1:] = 0.0
+    groups = [TestRows("a", A, A @ beta, A, A @ beta, np.zeros((len(A), 0)), ()) for A in (one, two)]
+    found = _Sequence.of(groups, np.zeros(3, dtype=bool))
+    assert found.yields == (1, 2)
+    assert_close(found.beta, beta, ORACLE)
+    noises = noises_of([rows(m=6, seed=8, p=3), rows(m=8, seed=9, p=3)])
+    assert_close(found.covariance(noises), found.T @ block_diag(*(n.covariance for n in noises)) @ found.T.T, ORACLE)
+    together = found.together(noises)
+    W = np.linalg.inv(block_diag(*(n.covariance for n in noises)))
+    A = np.vstack([one, two])
+    assert_close(together.T, np.linalg.inv(A.T @ W @ A) @ A.T @ W, 1e-8)
+    fixed = _Sequence.of(groups, np.array([True, False, False]))
+    assert fixed.yields == (0, 2)
+    assert abs(fixed.beta[0]) < 1e-12
+
+
+def test_the_status_of_tests_counts_what_they_tell():
+    group = TestRows("a", np.eye(2), np.array([3.0, 4.0]), np.eye(2), np.zeros(2), np.zeros((2, 0)), ())
+    sequence = SimpleNamespace(beta=np.array([3.0, 3.0]), yields=(1,))
+    push = SimpleNamespace(name="push", yields=2)
+    plan = SimpleNamespace(names=("x", "y", "z"), left_out=("z",), tests=(push,), motions=(1, 2))
+    said = _status(plan, [group], sequence, ("y",))
+    assert said == (
+        "1 tests in 2 motions tell 1 parameters and leave 20 % of the mean torques unexplained; "
+        "combinations fewer than planned came from push (1 of 2); they cannot tell: y."
+    )
+    whole = SimpleNamespace(**{**vars(plan), "tests": (SimpleNamespace(name="push", yields=1),)})
+    assert _status(whole, [group], sequence, ()).endswith("of the mean torques unexplained.")
+    for given in ({"rule": "simpson"}, {"solution": "once"}):
+        with pytest.raises(InputError, match=re.escape(f"{next(iter(given))} = ")):
+            StepByStep(**given)
+
+
+def test_noise_of_a_torque_is_the_median_of_its_bends():
+    tau = np.cumsum(np.cumsum([0, 1, -1, 2, -3, 1, 1]))[:, None] * 1.0
+    segments = np.array([0, 0, 0, 0, 1, 1, 1])
+    blank = np.zeros((7, 1))
+    samples = Samples(("a",), blank, blank, blank, tau, 1.0, segments)
+    bends = [abs(tau[k + 2, 0] - 2 * tau[k + 1, 0] + tau[k, 0]) for k in (0, 1, 4)]
+    assert_close(torque_noise(samples), [np.median(bends) / (0.6744897501960817 * np.sqrt(6))], SAME_ALGEBRA)
+    alone = Samples(("a",), blank[:4], blank[:4], blank[:4], tau[:4], 1.0, np.array([0, 0, 1, 1]))
+    assert torque_noise(alone).tolist() == [0.0]
+
+
+def test_a_step_of_instruments_matters_beside_deviations_or_the_largest_value():
+    def step(change, deviation):
+        change = np.array(change)
+        return InstrumentStep(change, deviation**2 * np.eye(2), (), np.eye(2), np.ones(2))
+
+    beta = np.array([100.0, 1.0])
+    assert not step([0.0, 0.0099], 1.0).matters(beta)
+    assert step([0.0, -0.0101], 1.0).matters(beta)
+    assert not step([0.0, 0.9e-8], 0.0).matters(beta)
+    assert step([0.0, 1.1e-8], 0.0).matters(beta)
+
+
+def test_products_of_instruments_are_sums_over_rows():
+    rng = np.random.default_rng(0)
+    Omega, Y, e = rng.normal(size=(9, 2)), rng.normal(size=(9, 2)), rng.normal(size=9)
+    made = _Products(np.array([0, 3]), np.zeros((5, 5)))
+    made.add(Omega[:4], Y[:4], e[:4])
+    made.add(Omega[4:], Y[4:], e[4:])
+    assert made.rows == 9
+    assert_close(made.omega_y, Omega.T @ Y, SAME_ALGEBRA)
+    assert_close(made.omega_omega, Omega.T @ Omega, SAME_ALGEBRA)
+    assert_close(made.omega_e, Omega.T @ e, SAME_ALGEBRA)
+    step = np.array([0.3, -0.2])
+    assert_close(made.variance(step), np.mean((e - Y @ step) ** 2), ORACLE)
+    assert _Products(np.arange(2), np.zeros((5, 5))).variance(step) == 0.0
+
+
+def test_rows_without_a_usable_inertia_matrix_are_not_expected():
+    blank = np.zeros((4, 2))
+    usable = np.array([[True, True], [True, False], [True, True], [False, True]])
+    samples = Samples(("a", "b"), blank, blank, blank, blank, 1.0, np.zeros(4, dtype=int), usable=usable)
+    instrument = SimpleNamespace(definite=np.array([True, True, False, True]), qdd=blank + 7, indefinite_part=0.25)
+    found = _expected(samples, instrument)
+    assert found.usable.tolist() == [[True, True], [True, False], [False, False], [False, True]]
+    assert (found.qdd == 7).all()
+    _require_definite(SimpleNamespace(indefinite_part=0.5), 1)
+    with pytest.raises(InputError, match=r"of pass 3 is indefinite at 51 % of the samples"):
+        _require_definite(SimpleNamespace(indefinite_part=0.51), 3)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"position": -1e-9, "torque": 1.0}, "position"),
+        ({"torque": (1.0, 0.0)}, "torque"),
+        ({"velocity": np.nan, "torque": 1.0}, "velocity"),
+        ({}, "torque = 0"),
+    ],
+)
+def test_noise_is_a_number_and_the_torque_has_some(given, said):
+    with pytest.raises(InputError, match=f"noise: {said}"):
+        MeasurementNoise(**given)
+    assert MeasurementNoise(torque=1e-9).position == 0.0
+
+
+class Rough:
+    """A model of one joint with Y = [qdd, qd, 0] and instruments at the acceleration that it expects."""
+
+    joint_names, joint_count = ("a",), 1
+    friction = SimpleNamespace(direction="sign")
+
+    def directions(self, *_):
+        return None
+
+    def parts(self, _q, qd, qdd, _directions):
+        return np.stack([qdd, qd, 0 * qd], axis=2)
+
+    def dense(self, parts):
+        return parts
+
+
+@pytest.fixture
+def online(monkeypatch):
+    """Instruments of the first column are half the torque; every fifth sample has none."""
+
+    def expected(_regressor, _beta, samples):
+        definite = np.round(samples.q[:, 0]).astype(int) % 5 != 4
+        return SimpleNamespace(qdd=0.5 * samples.tau, definite=definite)
+
+    monkeypatch.setattr(recursive_instruments, "model_acceleration", expected)
+    model = SimpleNamespace(regressor=Rough(), beta=np.array([1.0, 1.0, 9.0]), joint_weights=None)
+    rng = np.random.default_rng(2)
+    motion = rng.normal(size=(200, 2))
+    tau = 2.0 * motion[:, 0] - 3.0 * motion[:, 1] + 0.1 * rng.normal(size=200)
+    return model, np.column_stack([np.arange(200.0), motion[:, 1], motion[:, 0], tau])
+
+
+@pytest.mark.parametrize("forgetting", [1.0, 0.97])
+def test_recursive_instruments_are_weighted_sums(online, forgetting):
+    model, data = online
+    made = RecursiveInstruments(model, forgetting=forgetting)
+    for row in data:
+        made.update(*row[:, None])
+    kept = np.arange(200) % 5 != 4
+    ages = forgetting ** np.arange(199, -1, -1.0) * kept
+    Y, Omega, tau = data[:, [2, 1]], np.column_stack([0.5 * data[:, 3], data[:, 1]]), data[:, 3]
+    A, b = (Omega * ages[:, None]).T @ Y, (Omega * ages[:, None]).T @ tau
+    beta = np.linalg.solve(A, b)
+    assert_close(made.beta, [*beta, 9.0], ORACLE)
+    variance = (ages * (tau - Y @ beta) ** 2).sum() / (ages.sum() - 2)
+    spread = np.linalg.inv(A) @ ((Omega * ages[:, None] ** 2).T @ Omega) @ np.linalg.inv(A).T
+    assert_close(made.covariance[:2, :2], variance * spread, ORACLE)
+    assert made.covariance[2, 2] == np.inf
+    assert (made.count, made.left_out) == (200, 40)
+
+
+def test_recursive_instruments_refuse_what_they_cannot_use(online):
+    model, data = online
+    for forgetting in (0.0, 1.01, -1.0):
+        with pytest.raises(InputError, match="must lie in"):
+            RecursiveInstruments(model, forgetting=forgetting)
+    stop = SimpleNamespace(**vars(model))
+    stop.regressor = Rough()
+    stop.regressor.friction = SimpleNamespace(direction="stop")
+    with pytest.raises(InputError, match="remembers the motion"):
+        RecursiveInstruments(stop)
+    made = RecursiveInstruments(model)
+    with pytest.raises(InputError, match="too few rows: 0 samples so far for 3 parameters"):
+        _ = made.beta
+    made.update(*data[0][:, None])
+    with pytest.raises(InputError, match="too few rows: 1 samples"):
+        _ = made.beta
+    made.update(*data[0][:, None])
+    with pytest.raises(InputError, match="2 samples so far do not tell all 2 parameters"):
+        _ = made.beta
+    exact = RecursiveInstruments(model)
+    for row in data[:2]:
+        exact.update(*row[:, None])
+    with pytest.raises(InputError, match="2 rows that are not forgotten leave no residual of 2 parameters"):
+        _ = exact.covariance
