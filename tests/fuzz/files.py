@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from polars.exceptions import PanicException
 from scipy.io import savemat
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "attacks"))
@@ -137,7 +138,7 @@ class Cases:
             return changed_bytes(data, rng)
         try:
             WRITERS[name](path, changed_arrays(columns(ROWS) if name == "log.parquet" else arrays(ROWS), rng))
-        except Exception:  # what the format cannot hold
+        except (Exception, PanicException):  # what the format cannot hold
             return changed_bytes(data, rng)
         return path.read_bytes()
 
@@ -229,7 +230,9 @@ def counted(cases: Cases, path: Path, start: int, seconds: float) -> int:
         record["cases"] += 1
         try:
             ends[cases.run(seed)] += 1
-        except Exception as error:
+        except BaseException as error:  # a panic of polars is no Exception
+            if isinstance(error, KeyboardInterrupt):
+                raise
             where = traceback.extract_tb(error.__traceback__)[-1]
             record["escaped"].append(seed)
             if (fault := f"{type(error).__name__} {where.filename}:{where.lineno}") not in seen:
