@@ -18,7 +18,7 @@ from logs.real_sets import needs_real_data, real_log, real_robot
 
 import mindyn
 from mindyn.errors import ExportError
-from mindyn.export.solver_plugin import solver_terms
+from mindyn.export.ros2_package import solver_terms
 from mindyn.robots.parts import Drive, ExtraTorque
 
 INTERFACE = Path(__file__).with_name("solver_interface")

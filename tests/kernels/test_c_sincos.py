@@ -9,7 +9,7 @@ import subprocess
 import numpy as np
 import pytest
 
-from mindyn.kernels.c_sincos import packs, routine, routine_name
+from mindyn.kernels.c_source import packs, routine_name, sincos_routine
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc on this machine")
 FLAGS = {
@@ -35,7 +35,7 @@ def angles() -> np.ndarray:
 @pytest.mark.parametrize("name", FLAGS)
 @pytest.mark.parametrize("width", [2, 4, 8])
 def test_packs_are_within_two_units_in_the_last_place(tmp_path, name, width):
-    text = f"#include <math.h>\n#include <string.h>\n{routine(width)}\n" + (
+    text = f"#include <math.h>\n#include <string.h>\n{sincos_routine(width)}\n" + (
         "void many(const double *x, double *s, double *c, long count)\n"
         f"{{ for (long k = 0; k < count; k += {width}) {routine_name(width)}(x + k, s + k, c + k); }}\n"
     )
@@ -56,7 +56,7 @@ def test_packs_are_within_two_units_in_the_last_place(tmp_path, name, width):
 
 def test_what_is_not_finite_gives_nan(tmp_path):
     (tmp_path / "pack.c").write_text(
-        f"#include <math.h>\n#include <string.h>\n{routine(2)}\n"
+        f"#include <math.h>\n#include <string.h>\n{sincos_routine(2)}\n"
         f"void pair(const double *x, double *s, double *c) {{ {routine_name(2)}(x, s, c); }}\n"
     )
     subprocess.run(

@@ -27,7 +27,7 @@ from mindyn.report.evidence import Evidence, traces
 from mindyn.report.excitation_and_friction import friction_section
 from mindyn.report.gathering import gather
 from mindyn.report.inputs import MotionComparison, ReportInputs
-from mindyn.report.page import page
+from mindyn.report.writing import page
 from mindyn.validation.prediction import Prediction
 
 MEBIBYTE = 2**20

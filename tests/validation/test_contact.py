@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import mindyn
 from mindyn.cli.main import app
 from mindyn.errors import InputError
-from mindyn.export.contact_code import write_contact_c
+from mindyn.export.controller_code import write_contact_c
 from mindyn.kernels.model import compile_model
 from mindyn.logs.writing import write_log
 from mindyn.regression.friction import Friction

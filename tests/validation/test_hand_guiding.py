@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import mindyn
 from mindyn.cli.main import app
-from mindyn.export.hand_guiding_code import write_hand_guiding_c
+from mindyn.export.controller_code import write_hand_guiding_c
 from mindyn.feasibility.full_model import full_model
 from mindyn.kernels.model import compile_model
 from mindyn.regression.friction import Friction

@@ -15,7 +15,7 @@ from mindyn.cli.printing import say, say_notes
 from mindyn.cli.runs import RUN, estimate_of, read_logs
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
-from mindyn.export.contact_code import write_contact_c
+from mindyn.export.controller_code import write_contact_c
 from mindyn.feasibility.full_model import full_model
 from mindyn.files import write_whole
 from mindyn.kernels.model import compile_model

@@ -17,7 +17,7 @@ from mindyn.cli.printing import say, say_as_it_is
 from mindyn.cli.runs import RUN, estimate_of
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
-from mindyn.export.hand_guiding_code import write_hand_guiding_c
+from mindyn.export.controller_code import write_hand_guiding_c
 from mindyn.export.mat_writer import write_mat
 from mindyn.export.mjcf_writer import write_mjcf
 from mindyn.export.models import Prior, model_notes

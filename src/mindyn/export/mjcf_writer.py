@@ -1,31 +1,66 @@
-"""Writing MJCF: bodies at their link frames, joints with anchor and axis, armature, damping and dry friction."""
+"""Writing MJCF: bodies at their link frames, joints with anchor and axis, armature, damping and dry friction.
+
+In a file that is edited these are set, and meshes, actuators, sensors, comments stay. Bodies without joints are parts
+of the body that carries them, whose inertial is their sum: their own becomes zero. Bodies on joints that the robot
+holds still move in the file, so they keep the file's inertial, and their carrier has the rest of the sum. The edited
+text is read again, and has to give the values that were to be written.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import os
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 from xml.etree.ElementTree import Comment, Element, SubElement
 
+import numpy as np
+
+from mindyn.algebra.inertia import mass_com_inertia
 from mindyn.algebra.poses import Pose
 from mindyn.algebra.rotations import to_quaternion
+from mindyn.algebra.values import Array
 from mindyn.equations.loop_closure import closure_of
+from mindyn.errors import ExportError, RobotError, listed
 from mindyn.escaping import xml_document
 from mindyn.estimators.estimate import Estimate
-from mindyn.export.mjcf_editing import edited_mjcf, inertial_attributes
+from mindyn.export.held_bodies import less_held, on_held_joints
 from mindyn.export.models import Prior, left_out_notes, model_of
-from mindyn.export.writing import CLOSING, comment_text, joint_side, losses, require_exportable, written
+from mindyn.export.writing import (
+    CLOSING,
+    comment_text,
+    held_joints,
+    joint_side,
+    losses,
+    require_exportable,
+    require_same_arm,
+    written,
+)
 from mindyn.files import write_whole
+from mindyn.notation import PARAMETERS_PER_LINK
+from mindyn.robots.assembly import assemble
+from mindyn.robots.files import comments_above, read_text
 from mindyn.robots.mjcf_loops import DEPENDENT, read_from
+from mindyn.robots.mjcf_reader import read_mjcf
+from mindyn.robots.mjcf_source import included_mjcf
 from mindyn.robots.parts import Joint, Link, Loop
 from mindyn.robots.robot import Robot
+from mindyn.robots.snapping import Snapper
 
 ALONG: Final = 0.1
 """Distance of the two points that hold a pin, m."""
-
 STIFF: Final = ("0.002 1", "0.999999 0.999999 0.001")
 """solref and solimp of closed loops: as stiff as MuJoCo makes them."""
+SUMMED: Final = (
+    "Inertials, armature, damping and frictionloss by mindyn; bodies without joints are counted with their carrier."
+)
+OF_JOINTS: Final = ("armature", "damping", "frictionloss")
+"""Attributes of a joint, in the order of `joint_side`."""
+RESCALING: Final = ("settotalmass", "boundmass", "boundinertia", "balanceinertia")
+"""Settings by which MuJoCo's compiler changes stated inertials."""
+READ_BACK: Final = 1e-8
+"""Relative to a link's largest parameter: MuJoCo turns inertias to their principal axes, 1e-15 of it or so."""
 
 
 def robot_to_mjcf(robot: Robot, *, force: bool = False, notes: Sequence[str] = ()) -> str:
@@ -135,3 +170,175 @@ def _joint(body: Element, robot: Robot, joint: Joint) -> None:
         if drive.joint == joint.name:
             for key, value in zip(("armature", "damping", "frictionloss"), joint_side(drive), strict=True):
                 element.set(key, repr(float(value)))
+
+
+def edited_mjcf(
+    robot: Robot, source: str | Path, out: str | Path, notes: Sequence[str] = ()
+) -> tuple[str, tuple[str, ...]]:
+    """The text of the source with the robot's values, for a file at `out`, and what else was changed or remains.
+
+    notes  become part of the comment at the top, with those sentences
+    """
+    path = Path(source)
+    stated = assemble(read_mjcf(path, Snapper(active=True)).selected(robot.selection))
+    require_same_arm(robot, stated, str(source))
+    root, included = included_mjcf(path)
+    said = [f"{included} included files stand in this one."] if included else []
+    said += [*_settings(root), *_gravity(root, robot, stated)]
+    bodies, joints = _named_elements(root)
+    described = read_mjcf(path, Snapper(active=True), xml_document(root, as_it_stands=True))
+    held = on_held_joints(described, robot.selection.lock)
+    wanted = less_held(robot, described, held, path.name)
+    _edit_bodies(bodies, wanted, stated, held)
+    torques = _edit_joints(joints, robot, stated)
+    _require_read_back(robot, path, xml_document(root, as_it_stands=True), wanted, torques)
+    said += _moved_assets(root, path.parent, Path(out).parent)
+    said += [f"Still in the file, and no part of the model: {note}." for note in _remaining(stated)]
+    said += held_joints(robot)
+    root.insert(0, Comment(comment_text([SUMMED, *said, *notes])))
+    root[0].tail = "\n  "
+    return xml_document(root, as_it_stands=True, above=comments_above(read_text(path))), tuple(said)
+
+
+def _named_elements(root: Element) -> tuple[dict[str, Element], dict[str, Element]]:
+    """Bodies and joints of the file by the names that the reader gives them: those without one by their number."""
+    bodies: list[Element] = []
+    joints: list[Element] = []
+
+    def visit(element: Element) -> None:
+        joints.extend(child for child in element if child.tag in ("joint", "freejoint") and element.tag == "body")
+        for child in element:
+            if child.tag == "body":
+                bodies.append(child)
+            if child.tag in ("body", "frame"):
+                visit(child)
+
+    for world in root.findall("worldbody"):
+        visit(world)
+    return (
+        {element.get("name") or f"body{k}": element for k, element in enumerate(bodies, 1)},
+        {element.get("name") or f"joint{k}": element for k, element in enumerate(joints)},
+    )
+
+
+def _edit_bodies(
+    bodies: Mapping[str, Element], wanted: Mapping[str, Array], stated: Robot, held: Collection[str]
+) -> None:
+    for name, phi in wanted.items():
+        if name in bodies:
+            _set_inertial(bodies[name], phi)
+        elif phi.any():
+            raise ExportError(
+                f"the file has no <body> for link {name!r} (several joints on one body, or a copy that MuJoCo makes), "
+                f"but {phi[0]:.4g} kg are to be written on it",
+                hint="give every joint its own <body> in the file",
+            )
+    for frame in stated.frames:
+        # What is fixed to the root does not move: nothing is known of it, so it stays.
+        if frame.link != stated.root.name and frame.name in bodies and frame.name not in held:
+            _set_inertial(bodies[frame.name], np.zeros(PARAMETERS_PER_LINK))
+
+
+def _set_inertial(body: Element, phi: Array) -> None:
+    inertial = body.find("inertial")
+    if inertial is None:
+        inertial = Element("inertial")
+        inertial.tail = body.text or "\n"
+        body.insert(0, inertial)
+    inertial.attrib.clear()
+    inertial.attrib.update(inertial_attributes(phi))
+
+
+def inertial_attributes(phi: Array) -> dict[str, str]:
+    """What MJCF's <inertial> says of link parameters phi (10,)."""
+    mass, com, J = mass_com_inertia(phi)
+    stated = {"pos": written(com), "mass": repr(float(mass))}
+    if not phi.any():
+        return {**stated, "diaginertia": "0 0 0"}  # MuJoCo decomposes a full tensor, and refuses zero
+    # MuJoCo's order: xx yy zz xy xz yz.
+    return {**stated, "fullinertia": written((J[0, 0], J[1, 1], J[2, 2], J[0, 1], J[0, 2], J[1, 2]))}
+
+
+def _edit_joints(joints: Mapping[str, Element], robot: Robot, stated: Robot) -> dict[str, tuple[float, float, float]]:
+    """Set what drives show at their joints; where the robot has no drive, what the file has there becomes zero."""
+    shown = {drive.joint: (0.0, 0.0, 0.0) for drive in stated.drives}
+    shown |= {drive.joint: joint_side(drive) for drive in robot.drives}
+    for name, values in shown.items():
+        if name not in joints:
+            raise ExportError(f"the file has no <joint> {name!r} of its own: MuJoCo makes it as a copy")
+        for key, value in zip(OF_JOINTS, values, strict=True):
+            joints[name].set(key, repr(float(value)))
+    return shown
+
+
+def _settings(root: Element) -> list[str]:
+    """Take out settings of the compiler by which stated inertials would not count."""
+    changed = []
+    for compiler in root.findall("compiler"):
+        changed += [f"{key} {compiler.attrib.pop(key)}" for key in RESCALING if key in compiler.attrib]
+        if compiler.get("inertiafromgeom") == "true":
+            compiler.set("inertiafromgeom", "auto")
+            changed.append("inertiafromgeom true")
+    return (
+        [f"Taken out of <compiler>, since stated inertials would not count: {', '.join(changed)}."] if changed else []
+    )
+
+
+def _gravity(root: Element, robot: Robot, stated: Robot) -> list[str]:
+    if np.allclose(robot.gravity, stated.gravity, rtol=0, atol=1e-12):
+        return []
+    _last(root, "option").set("gravity", written(robot.gravity))
+    return [f"Gravity was {written(stated.gravity)} m/s^2 and is now {written(robot.gravity)}, as in the model."]
+
+
+def _last(root: Element, tag: str) -> Element:
+    """The last section of a name, which overrides the others; a new one where there is none."""
+    found = root.findall(tag)
+    return found[-1] if found else SubElement(root, tag)
+
+
+def _moved_assets(root: Element, before: Path, now: Path) -> list[str]:
+    """Folders of meshes and textures as seen from where the file will stand."""
+    files = [one for asset in root.findall("asset") for one in asset if one.get("file")]
+    if not files or before.resolve() == now.resolve():
+        return []
+    found: dict[str, str] = {}
+    for compiler in root.findall("compiler"):
+        for key in ("assetdir", "meshdir", "texturedir"):
+            if key in compiler.attrib:
+                value = compiler.attrib.pop(key)
+                found |= {"meshdir": value, "texturedir": value} if key == "assetdir" else {key: value}
+    compiler = _last(root, "compiler")
+    for key in ("meshdir", "texturedir"):
+        compiler.set(key, Path(os.path.relpath(before.resolve() / found.get(key, ""), now.resolve())).as_posix())
+    return ["Folders of meshes and textures are given as seen from this file."]
+
+
+def _remaining(stated: Robot) -> list[str]:
+    """What the reader left out and MuJoCo simulates: springs, tendons, gravity compensation, ..."""
+    return [str(note).removesuffix(" were left out") for note in stated.notes if note.kind == "left out"]
+
+
+def _require_read_back(
+    robot: Robot, path: Path, text: str, wanted: Mapping[str, Array], torques: Mapping[str, tuple[float, float, float]]
+) -> None:
+    """Refuse an edit that does not give the values, whatever setting of the file stands in the way."""
+    try:
+        described = read_mjcf(path, Snapper(active=True), text)
+    except RobotError as error:
+        raise ExportError(f"{path.name} with the values of the robot: {error.message}") from error
+    found = {link.name: link.phi for link in described.links}
+    wrong = []
+    for name, phi in wanted.items():
+        again = found.get(name)
+        if again is None or np.abs(again - phi).max() > READ_BACK * np.abs(phi).max(initial=0):
+            wrong.append(f"the inertial of {name!r}")
+    shown = {drive.joint: joint_side(drive) for drive in described.drives}
+    for name, values in torques.items():
+        if not np.allclose(shown.get(name, (0.0, 0.0, 0.0)), values, rtol=READ_BACK, atol=0):
+            wrong.append(f"armature, damping or frictionloss of {name!r}")
+    if wrong:
+        raise ExportError(
+            f"{path.name} of robot {robot.name!r} does not take what is written on it: {listed(wrong)}",
+            hint="write a file of our own instead: leave source (--source) out",
+        )

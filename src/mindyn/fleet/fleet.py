@@ -21,11 +21,10 @@ from mindyn.files import make_folder, write_whole
 from mindyn.fleet.causes import Causes, Evidence, causes_of, evidence_of
 from mindyn.fleet.factors import FactorStore, Generation, earlier_generation
 from mindyn.fleet.judging import FEWEST_LOGS, Difference, differences
-from mindyn.fleet.listing import listed_tasks
 from mindyn.fleet.mapping import Progress, gather_all
 from mindyn.fleet.spread import FEWEST_ROBOTS
 from mindyn.fleet.tally import Entry, Tally, summed, tally_of, unexplained, without_zeros
-from mindyn.fleet.template import Template
+from mindyn.fleet.template import Template, listed_tasks
 from mindyn.fleet.work import Excluded, Task, one_line
 from mindyn.identification.block_spread import jackknife
 from mindyn.identification.choosing import choose, tuning_stretches

@@ -1,4 +1,7 @@
-"""`Template`: paths such as `s3://bucket/{robot_id}/{date}/*.parquet`, what they match, and what they say of a log."""
+"""`Template`: paths such as `s3://bucket/{robot_id}/{date}/*.parquet`, what they match, and what they say of a log.
+
+`listed_tasks` are the logs that one matches, with what their paths and sidecars say, by two listings.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,12 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from mindyn.errors import InputError
+from mindyn.errors import InputError, MindynError
+from mindyn.fleet.work import Excluded, Task, one_line
 from mindyn.logs.places import Listed, Place, matching, place_of
+from mindyn.logs.statement import SHARED_SIDECAR, statement_of
 
 _FIELD: Final = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 DATE: Final = "date"
@@ -113,3 +118,43 @@ CALENDAR: Final = ("year", "month", "week", "day")
 def name_of(place: Place) -> str:
     """What a log is called wherever it is told; the same from every folder."""
     return str(place.resolve()) if isinstance(place, Path) else str(place)
+
+
+def listed_tasks(template: Template, group_by: tuple[str, ...]) -> tuple[list[Task], list[Excluded]]:
+    """Every log that matches, by name; and those that cannot be taken, with the reason."""
+    found = template.logs()
+    if not found:
+        raise InputError(
+            f"no log matches {template.text!r}", hint="{name} and * stand for one part of a path, ** for any folders"
+        )
+    constants = tuple(name for name in group_by if name not in (*template.fields, *CALENDAR))
+    sidecars = _Sidecars(template)
+    tasks: list[Task] = []
+    excluded: list[Excluded] = []
+    for listed, said in found:
+        name = name_of(listed.place)
+        try:
+            day, sidecar = day_of(said, listed), sidecars.of(listed.place)
+            tasks.append(Task(listed.place, name, listed.version, said, day, sidecar, constants))
+        except MindynError as error:
+            excluded.append(Excluded(name, one_line(error)))
+    return tasks, excluded
+
+
+class _Sidecars:
+    """All sidecar files from the template's root on, by one listing."""
+
+    def __init__(self, template: Template) -> None:
+        found = [one.place for one in matching(f"{template.root or './'}**/*.toml")]
+        self._names = {str(place) for place in found}
+        self._shared = {str(one.parent): statement_of(one) for one in found if one.name == SHARED_SIDECAR}
+
+    def of(self, place: Place) -> Mapping[str, Any] | None:
+        """What the nearest shared sidecar of the log's folder, or one above it, states; None where it has its own."""
+        own = (place.with_name(f"{place.name}.toml"), place.with_name(f"{place.stem}.log.toml"))
+        if any(str(one) in self._names for one in own):
+            return None
+        folder: Place = place.parent
+        while str(folder) not in self._shared and folder != folder.parent:
+            folder = folder.parent
+        return self._shared.get(str(folder), {})

@@ -1,11 +1,15 @@
-"""A pass over a Program: sums of products are grouped by common factors, a s + b s = (a + b) s.
+"""Passes over a Program: sums of products grouped by common factors; one division by what divides several times.
 
-Only sums and products that nothing else reads are taken apart, so no shared value is computed twice. Additions stay
-as many; each group of k products becomes one. Rounding changes in the last bits.
+a s + b s = (a + b) s: only sums and products that nothing else reads are taken apart, so no shared value is computed
+twice. Additions stay as many; each group of k products becomes one. Rounding changes in the last bits.
+
+A division takes as long as ten multiplications and more. a / d becomes a r with r = 1 / d, which is computed once; of a
+constant d, at compile time. The result moves by one rounding at most.
 """
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterable
 
@@ -14,7 +18,6 @@ from mindyn.kernels.ordering import stages_of
 from mindyn.kernels.program import Instruction, Op, Output, Program
 
 _ADDITIVE = (Op.ADD, Op.SUB, Op.NEG)
-
 Term = tuple[int, int]
 """Sign and value."""
 Part = tuple[float, int, int]
@@ -135,3 +138,35 @@ class _Factoring:
                 first, second = (total, value) if sign > 0 else (value, total)
                 sign, total = 1, self._builder.apply(Op.SUB, first, second)
         return total if sign > 0 else self._builder.apply(Op.NEG, total)
+
+
+def with_reciprocals(program: Program) -> Program:
+    """The same functions with one division for each divisor."""
+    instructions = program.instructions
+    divisors = Counter(one.operands[1] for one in instructions if one.op is Op.DIV)
+    inverted = {v for v, count in divisors.items() if _is_inverted(instructions[v], count)}
+    if not inverted:
+        return program
+    builder = ProgramBuilder()
+    new: dict[int, int] = {}
+    for value, one in enumerate(instructions):
+        if one.op is Op.CONST:
+            new[value] = builder.constant(one.constant)
+        elif one.op is Op.INPUT:
+            new[value] = builder.input(*one.source)
+        elif one.op in (Op.SIN, Op.COS):
+            new[value] = builder.apply(one.op, new[instructions[one.operands[0]].operands[0]])
+        elif one.op is Op.DIV and one.operands[1] in inverted:
+            numerator, divisor = (new[v] for v in one.operands)
+            reciprocal = builder.apply(Op.DIV, builder.constant(1.0), divisor)
+            new[value] = builder.apply(Op.MUL, numerator, reciprocal)
+        elif one.op is not Op.SINCOS:  # which SIN and COS make again
+            new[value] = builder.apply(one.op, *(new[v] for v in one.operands))
+    outputs = tuple(Output(o.name, o.shape, o.nonzeros, tuple(new[v] for v in o.values)) for o in program.outputs)
+    return builder.finish(program.name, program.inputs, outputs)
+
+
+def _is_inverted(divisor: Instruction, count: int) -> bool:
+    if divisor.op is not Op.CONST:
+        return count > 1
+    return sys.float_info.min < abs(divisor.constant) < 1 / sys.float_info.min

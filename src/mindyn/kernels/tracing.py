@@ -8,9 +8,8 @@ import casadi
 
 from mindyn.errors import InputError
 from mindyn.kernels.building import ProgramBuilder
-from mindyn.kernels.factoring import factored
+from mindyn.kernels.factoring import factored, with_reciprocals
 from mindyn.kernels.program import Input, Op, Output, Program
-from mindyn.kernels.reciprocals import with_reciprocals
 
 _DIRECT: dict[int, Op] = {
     casadi.OP_ADD: Op.ADD,

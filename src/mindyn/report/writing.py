@@ -1,22 +1,39 @@
-"""`write_report`: an estimate, judged and explained, as one HTML file."""
+"""`write_report`: an estimate, judged and explained, as one HTML file; `page` is its text."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from mindyn.estimators.estimate import Estimate
 from mindyn.feasibility.answer import Answer
 from mindyn.feasibility.check import Feasibility
 from mindyn.files import write_whole
 from mindyn.logs.log import Log
+from mindyn.pages.document import document
+from mindyn.pages.markup import plural
+from mindyn.report.data import ReportData
+from mindyn.report.excitation_and_friction import (
+    comparison_section,
+    excitation_section,
+    friction_section,
+)
+from mindyn.report.existence import feasibility_section
 from mindyn.report.gathering import gather
 from mindyn.report.inputs import MotionComparison, ReportInputs
-from mindyn.report.page import page
+from mindyn.report.judgement import torque_section, verdict_section
+from mindyn.report.parameter_table import parameter_section
+from mindyn.report.residuals import making_section, motion_section, residual_section, robot_section
 from mindyn.robots.meshes import Meshes
 from mindyn.robots.robot import Robot
 from mindyn.validation.validate import Verdict
+
+SECTIONS: Final = (
+    *(verdict_section, torque_section, parameter_section, excitation_section, friction_section, residual_section),
+    *(feasibility_section, motion_section, comparison_section, robot_section, making_section),
+)
+"""In the order of the questions that a reader asks."""
 
 
 def write_report(
@@ -63,3 +80,10 @@ def write_report(
 
 def _listed(logs: Log | Sequence[Log]) -> Sequence[Log]:
     return [logs] if isinstance(logs, Log) else logs
+
+
+def page(data: ReportData) -> str:
+    """The whole file."""
+    sections = [made for make in SECTIONS if (made := make(data)) is not None]
+    about = ", ".join(filter(None, ("Identified dynamics", plural(len(data.joints), "joint"), data.estimator)))
+    return document(f"{data.robot}: identified dynamics", about, sections, heading=data.robot)
