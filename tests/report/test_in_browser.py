@@ -142,7 +142,7 @@ def test_the_robot_turns_by_drag_keys_and_buttons_and_moves_in_time(open_page):
     drawn()
     assert len(set(seen)) == 7, "it plays on from the beginning"
     assert page.locator("#robot-view .way").count() == 2
-    page.get_by_label("Way of the tip").uncheck()
+    page.get_by_label("Path of the tip").uncheck()
     assert page.locator("#robot-view .way").count() == 0
 
 

@@ -247,7 +247,9 @@ def test_what_next_follows_the_verdict(good):
 
     run = replace(good, robot_given="arm.urdf", folder="run 1")
     assert advised(run) == [("Use", "mindyn export 'run 1' --to urdf --out model.urdf")]
-    unfit = replace(run, verdict=replace(run.verdict, unfit="this log cannot identify this robot, because it stood"))
+    unfit = replace(run, verdict=replace(run.verdict, unfit="it stood; record it moving"))
+    assert headline(unfit) == ("This log cannot identify this robot.", "not")
+    assert summary(unfit).reason.startswith("It stood; record it moving. On motion that")
     assert advised(unfit) == [("Do", "mindyn excite arm.urdf --seconds 30 --out motion")]
     no = tuple(replace(one, holds=False) for one in FEASIBLE)
     impossible = replace(run, feasibility=tuple(one.to_dict() for one in no))

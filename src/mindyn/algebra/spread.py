@@ -11,6 +11,8 @@ from mindyn.algebra.values import Array
 
 NORMAL_95: Final = 1.959963984540054
 """Half width of a 95 % interval in standard deviations."""
+CLEAR: Final = 0.1
+"""A parameter whose standard deviation is a smaller part of its value is clear."""
 
 
 def relative_deviation(values: ArrayLike, deviations: ArrayLike, ends: ArrayLike | None = None) -> Array:

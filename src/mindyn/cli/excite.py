@@ -21,11 +21,10 @@ from mindyn.excitation.design import design_motion
 from mindyn.excitation.design_inputs import Purpose
 from mindyn.excitation.fourier import Fourier
 from mindyn.excitation.limits import MotionLimits
-from mindyn.excitation.motion_design import SHARED, MotionDesign, Prediction
+from mindyn.excitation.motion_design import MotionDesign, Prediction
 from mindyn.excitation.motion_files import files_at
 from mindyn.excitation.splines import BSpline
 from mindyn.reading import read_toml
-from mindyn.report.findings import CLEAR
 from mindyn.robots.loading import RobotOptions
 from mindyn.robots.meshes import read_meshes
 
@@ -147,20 +146,11 @@ def excite(
 
 
 def _show(design: MotionDesign) -> None:
-    """The motion in a few sentences: how long, how near to its limits, and what a log of it will tell."""
-    show(f"A motion of {design.seconds:g} s for {design.robot.name}, within all limits.")
-    show(f"{design.status[:1].upper()}{design.status[1:]}.")
-    whole = ", ".join(f"{kind} {100 * value:.0f} %" for kind, value in design.shares.items() if kind in SHARED)
-    show(f"It uses at most these parts of the robot's limits: {whole}.")
-    if design.extent is not None:
-        show(f"{str(design.extent)[:1].upper()}{str(design.extent)[1:]}.")
-    relative = design.prediction.relative
-    if relative is not None:
-        clear = int(np.sum(relative <= CLEAR))
-        show(
-            f"A log of it at {design.rate_hz:g} Hz will tell {clear} of {len(relative)} parameters to "
-            f"{100 * CLEAR:g} % or better. Each with its standard deviation: --verbose."
-        )
+    """The motion in a few sentences."""
+    for sentence in design.summary():
+        show(sentence)
+    if design.prediction.relative is not None:
+        show("Every parameter with its standard deviation: --verbose.")
 
 
 def _hardly_told(prediction: Prediction) -> list[str]:

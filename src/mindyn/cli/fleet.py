@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from mindyn import __version__
-from mindyn.cli.arguments import JSON, ROBOT, takes_robot
+from mindyn.cli.arguments import JSON, ROBOT, VERBOSE, takes_robot
 from mindyn.cli.printing import say, say_notes, show, show_table
 from mindyn.cli.progress_bars import progress
 from mindyn.cli.runs import estimate_of
@@ -54,6 +54,7 @@ def fleet(
         list[str] | None, typer.Option(help="A pattern of names of logs that do not count. Repeatable.")
     ] = None,
     as_json: Annotated[bool, JSON] = False,
+    verbose: Annotated[bool, VERBOSE] = False,
     *,
     options: RobotOptions,
 ) -> None:
@@ -78,7 +79,7 @@ def fleet(
                 executor=executor,
                 workers=workers,
                 progress=lambda done, total: advance(1000 * done // max(1, total)),
-                say=say,
+                say=say if verbose else _nothing,
             )
     except KeyboardInterrupt as stop:
         raise KeyboardInterrupt(f"logs that were read have their factors in {out}; the same command goes on") from stop
@@ -98,7 +99,7 @@ def fleet(
         typer.echo(json.dumps(summary_of(found), indent=1))
     else:
         _show(found)
-    say(f"written to {out}: open {out / 'report.html'}")
+    say(f"written to {out}: open {out / 'report.html'} in a browser")
 
 
 @contextmanager
@@ -123,13 +124,17 @@ def _executor(cluster: str | None) -> Iterator[Executor | None]:
         yield client.get_executor(retries=RETRIES)
 
 
+def _nothing(_: str) -> None:
+    """What is done on the way is said with --verbose alone."""
+
+
 def _show(found: FleetStudy) -> None:
     logs, rows = sum(one.logs for one in found.robots), sum(one.rows for one in found.robots)
     show(f"{len(found.robots)} robots, {logs} logs, {rows} rows; {found.gathered} logs were read now")
     if not found.differences:
         show(nobody_differs(found))
         return
-    lines = [("robot", "what", "x deviation", "p")]
+    lines = [("robot", "what", "deviations", "p")]
     for one in found.differences:
         lines.append((one.robot, one.sentence, f"{abs(one.size) / one.deviation:.1f}", f"{one.p:.0e}"))
     show_table(lines, numbers=(2, 3))

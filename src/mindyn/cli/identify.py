@@ -155,7 +155,8 @@ def identify(
     if feasibility.refuted:
         say(f"note: {NOT_AN_ARM}")
     said = {note for log in whole for note in log.notes}
-    said |= set() if as_json else {unfit_for(found)}  # the headline of the answer
+    if not as_json and found.identifiable is not None:
+        said.add(found.identifiable.sentence)  # the answer begins with it
     say_notes([note for note in dict.fromkeys(found.notes) if str(note) not in said], verbose=verbose)
     if as_json:
         typer.echo(json.dumps(_data(found, verdict, feasibility), indent=1))

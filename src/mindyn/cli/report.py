@@ -45,7 +45,8 @@ def report(
 ) -> None:
     """Write a report: is the model good, and why. One file that opens from disk and loads nothing."""
     run, estimate = runs[0], estimate_of(runs[0])
-    others = _beside(runs) | dict(_named(entry) for entry in compare or ())
+    (name, _), *beside = _named_apart(runs)
+    others = {other: estimate_of(path) for other, path in beside} | dict(_named(entry) for entry in compare or ())
     judged_on, trained_on = read_logs(held_out or (), estimate.robot), read_logs(training or (), estimate.robot)
     of_fit = estimate.sources
     require_unseen([*of_fit, *(source for log in trained_on for source in log.sources)], judged_on, _AS_TRAINED)
@@ -53,10 +54,11 @@ def report(
     feasibility = check_feasible(estimate)
     earlier = None if judged_on else _validation(run)
     record = {**_read(run / "run.json", "record"), "validation": earlier, "folder": str(run)}
+    record |= {"name": name} if others else {}
     drawn = _meshes(record, prior, estimate.robot) if meshes else None
     verdict = validate(estimate, judged_on) if judged_on else None
     judged_report(out, estimate, feasibility, judged_on, trained_on, record, verdict, others, before, drawn)
-    say(f"written to {out}")
+    say(f"written to {out}: open it in a browser")
     if as_json:
         told = earlier if verdict is None else verdict.to_dict()
         said = {"report": str(out), "feasibility": feasibility.to_dict(), "validation": told}
@@ -77,14 +79,14 @@ def _meshes(record: Mapping[str, Any], prior: str | None, robot: Robot) -> Meshe
     return found
 
 
-def _beside(runs: Sequence[Path]) -> dict[str, Estimate]:
-    """The estimates after the first, by the shortest names that tell them apart."""
+def _named_apart(runs: Sequence[Path]) -> list[tuple[str, Path]]:
+    """Estimates by the shortest names that tell them apart."""
     short = [(path.parent if path.name == "estimate.json" else path).absolute().name for path in runs]
     if len(set(short)) < len(short):
         short = [str(path) for path in runs]
     if len(set(short)) < len(short):
         raise InputError("an estimate is given more than once", hint="give each once")
-    return {name: estimate_of(path) for name, path in zip(short[1:], runs[1:], strict=True)}
+    return list(zip(short, runs, strict=True))
 
 
 def _read(path: Path, what: str) -> dict[str, Any]:

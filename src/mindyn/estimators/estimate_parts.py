@@ -127,11 +127,12 @@ class Identifiability:
     @property
     def sentence(self) -> str:
         """The verdict for people; empty where the logs can."""
-        if self.holds:
-            return ""
-        return (
-            f"this log cannot identify this robot, because {'; '.join(self.because)}; record {'; '.join(self.record)}"
-        )
+        return "" if self.holds else f"this log cannot identify this robot, because {self.reason}"
+
+    @property
+    def reason(self) -> str:
+        """What stands against it and what would do; empty where nothing does."""
+        return "" if self.holds else f"{'; '.join(self.because)}; record {'; '.join(self.record)}"
 
     @staticmethod
     def from_dict(saved: Mapping[str, Any]) -> Identifiability:

@@ -19,6 +19,8 @@ from mindyn.excitation.capsules import Capsule
 from mindyn.kernels.closed_kernel import kernel_for
 from mindyn.robots.robot import Robot
 
+UNMOVED_M: Final = 1e-9
+"""What changes by less over all positions that are tried, no joint moves."""
 KEPT_ROWS: Final = 1000
 """Nearest points at more instants are not kept: those of a check, once each."""
 _TINY = 1e-12

@@ -48,6 +48,7 @@ from mindyn.excitation.safety import Surroundings, safety_of
 from mindyn.excitation.sampling import sample_times
 from mindyn.excitation.solving import Search, Stopped
 from mindyn.excitation.starts import good_starts, places_to_stand, random_motion, require_excitable
+from mindyn.parameters.parameter import parameters_of_base
 from mindyn.regression.information import Information
 from mindyn.robots.robot import Robot
 
@@ -272,7 +273,8 @@ def _design(
         f"{ending}: condition number {criteria['condition']:.3g}, {columns.count} parameters, "
         f"{100 * max(used.values()):.1f} % of the nearest limit"
     )
-    prediction = Prediction(columns.base.names, question.beta, deviations, excitation)
+    units = tuple(one.unit for one in parameters_of_base(columns.base))
+    prediction = Prediction(columns.base.names, units, question.beta, deviations, excitation)
     return MotionDesign(
         question.robot,
         motion,

@@ -13,7 +13,7 @@ from mindyn.equations.closed_motion import is_affine
 from mindyn.equations.loop_closure import closure_of
 from mindyn.equations.loop_constraints import open_tree
 from mindyn.excitation.capsules import Capsule
-from mindyn.excitation.clearance import Points
+from mindyn.excitation.clearance import UNMOVED_M, Points
 from mindyn.robots.robot import Robot
 
 
@@ -21,8 +21,8 @@ from mindyn.robots.robot import Robot
 class Extent:
     """Of all capsules of moving links with their radii, or of the links' origins where there are none; root frame.
 
-    lowest_m, highest_m  least and greatest z
-    lowest_link          whose it is, at the time lowest_s
+    lowest_m, highest_m  least and greatest z; the least of what the motion lifts: the rest stands as it is mounted
+    lowest_link          whose the lowest is, at the time lowest_s
     reach_m              greatest horizontal distance from the root's z axis
     flange               the outermost link that moves fastest, or the frame on it
     flange_speed         m/s, its greatest
@@ -61,7 +61,8 @@ def extent_of(robot: Robot, capsules: Sequence[Capsule], t: Array, q: Array, qd:
     links = [robot.link_index(one.link) for one in moving for _ in range(2)]
     ends = np.array([end for one in moving for end in (one.a, one.b)])
     P, radii = Points(robot, links, ends).positions(q), np.repeat([one.radius for one in moving], 2)
-    heights = P[..., 2] - radii
+    lifted = np.ptp(P[..., 2], axis=0) > UNMOVED_M
+    heights = np.where(lifted | ~lifted.any(), P[..., 2] - radii, np.inf)
     row, column = (int(k) for k in np.unravel_index(heights.argmin(), heights.shape))
     names, flanges = _flanges(robot)
     speeds = np.linalg.norm(np.einsum("tkij,tj->tki", flanges.slopes(q), qd), axis=-1).max(axis=0)

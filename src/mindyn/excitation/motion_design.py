@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from mindyn.algebra.spread import relative_deviation
+from mindyn.algebra.spread import CLEAR, relative_deviation
 from mindyn.algebra.values import Array
 from mindyn.excitation.capsules import Capsule
 from mindyn.excitation.extent import Extent
@@ -42,12 +42,14 @@ class Prediction:
     """What identification from a log of the motion will know of every parameter, earlier logs counted in.
 
     names       of the base parameters
+    units       of them
     values      beta (p,) of the prior model; None where there is none
     deviations  (p,) standard deviations
     excitation  (p,) rms torque of one unit of the parameter, in standard deviations of the torque noise
     """
 
     names: tuple[str, ...]
+    units: tuple[str, ...]
     values: Array | None
     deviations: Array
     excitation: Array
@@ -134,18 +136,36 @@ class MotionDesign(Shown):
         q, qd, qdd = (self.motion.derivative(t, order) for order in range(3))
         return q, qd, qdd, t
 
+    def summary(self) -> tuple[str, ...]:
+        """In sentences: how long, what a log of it will tell, how near to its limits, and what came of the search."""
+        said = [f"A motion of {self.seconds:g} s for {self.robot.name}, within all limits."]
+        relative = self.prediction.relative
+        if relative is not None:
+            clear = int(np.sum(relative <= CLEAR))
+            said.append(
+                f"A log of it at {self.rate_hz:g} Hz will tell {clear} of {len(relative)} parameters to "
+                f"{100 * CLEAR:g} % or better."
+            )
+        said.append(f"It uses at most these parts of the robot's limits: {self._whole_limits()}.")
+        if self.extent is not None:
+            said.append(_sentence(str(self.extent)))
+        return (*said, _sentence(self.status))
+
+    def _whole_limits(self) -> str:
+        return ", ".join(f"{kind} {100 * value:.0f} %" for kind, value in self.shares.items() if kind in SHARED)
+
     def table(self) -> str:
         """Parameters with what will be known of them, and the limits that the motion comes near to."""
         found, relative = self.prediction, self.prediction.relative
-        rows: list[tuple[str, ...]] = [("parameter", "prior value", "predicted std. dev.", "relative", "excitation")]
+        rows: list[tuple[str, ...]] = [("parameter", "prior value", "std. dev.", "unit", "relative", "excitation")]
         for k, name in enumerate(found.names):
             value = "-" if found.values is None else f"{found.values[k]:.4g}"
             part = "-" if relative is None or not np.isfinite(relative[k]) else f"{100 * relative[k]:.2g} %"
-            rows.append((name, value, f"{found.deviations[k]:.2g}", part, f"{found.excitation[k]:.3g}"))
+            deviation, excitation = f"{found.deviations[k]:.2g}", f"{found.excitation[k]:.3g}"
+            rows.append((name, value, deviation, found.units[k], part, excitation))
         nearest = sorted(self.used.items(), key=lambda pair: -pair[1])[:8]
         used = ", ".join(f"{label} {100 * value:.1f} %" for label, value in nearest)
-        whole = ", ".join(f"{kind} {100 * value:.0f} %" for kind, value in self.shares.items() if kind in SHARED)
-        said = [f"used of limits: {used}", f"share of the whole limits: {whole}"]
+        said = [f"used of limits: {used}", f"share of the whole limits: {self._whole_limits()}"]
         if self.parts:
             asked = " and ".join(f"{100 * part:g} % of {kind}" for kind, part in self.parts.items())
             said[1] += f" (at most {asked} asked for)"
@@ -202,6 +222,10 @@ class MotionDesign(Shown):
         from mindyn.excitation.motion_files import write_design
 
         return write_design(self, Path(path), self.rate_hz if rate_hz is None else rate_hz, rehearse, meshes)
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."
 
 
 def check_times(seconds: float, cycles: float) -> Array:

@@ -11,12 +11,27 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.excitation.capsules import Capsule
-from mindyn.excitation.clearance import Points
+from mindyn.excitation.clearance import UNMOVED_M, Points
 from mindyn.excitation.constraints import Box
 from mindyn.kernels.model import compile_model
 from mindyn.kernels.skeleton import skeleton_along
 from mindyn.pages.document import document
-from mindyn.pages.markup import Column, Content, Section, classed, figure, markup, number, p, table, tabs, tag
+from mindyn.pages.markup import (
+    SPACE,
+    Column,
+    Content,
+    Section,
+    card,
+    classed,
+    figure,
+    markup,
+    number,
+    p,
+    table,
+    tabs,
+    tag,
+    typeset,
+)
 from mindyn.pages.plots import axis, pane, plot, series
 from mindyn.robots.meshes import Meshes
 
@@ -30,6 +45,11 @@ ALONG: Final = 17
 """Points along the axis of a capsule at which its distance from boxes and posts is taken."""
 SHOWN: Final = 0.01
 """Part of a limit from which on it is shown."""
+NEXT: Final = (
+    "Run the samples of the files beside this page on the arm, slowly first (--rehearse 0.2 writes such files), and "
+    "log position and torque. Then, with the robot that the motion was designed for:"
+)
+IDENTIFY: Final = "mindyn identify ROBOT run1.csv --hold-out 0.3 --out run1"
 UNITS: Final = {"revolute": ("rad", "N m"), "prismatic": ("m", "N")}
 
 
@@ -51,11 +71,17 @@ def html_plot(design: MotionDesign, meshes: Meshes | None = None) -> str:
 
 
 def _summary(design: MotionDesign) -> Section:
-    sentences = [design.status, *([] if design.extent is None else [str(design.extent)])]
-    said: list[Content] = [p(f"{one[:1].upper()}{one[1:]}.") for one in sentences]
-    if design.notes:
-        said.append(tag("ul", {}, [tag("li", {}, f"{note[:1].upper()}{note[1:]}.") for note in design.notes]))
-    return Section("motion", "The motion", markup(said))
+    """The first screen: is it safe and what will it tell, what next, what was taken for granted."""
+    first, *others = map(typeset, design.summary())
+    told, more = (others[0], others[1:]) if design.prediction.relative is not None else ("", others)
+    assumed = [tag("li", {}, typeset(f"{note[:1].upper()}{note[1:]}.")) for note in design.notes]
+    cards = [
+        card("What next", [p(NEXT), classed("code", "command", IDENTIFY)]),
+        card("What it uses", [p(one) for one in more]),
+        *([card("What was taken for granted", [tag("ul", {}, assumed)])] if assumed else []),
+    ]
+    lead = classed("div", "lead", p(tag("strong", {}, first), f" {told}"))
+    return Section("motion", "The motion", markup([lead, classed("div", "cards", cards)]))
 
 
 def _robot(design: MotionDesign, meshes: Meshes | None) -> Section:
@@ -143,18 +169,18 @@ def _clearance(design: MotionDesign, t: Array, q: Array) -> list[Section]:
     moving = [one for one in design.capsules if one.link and design.robot.link_index(one.link) >= 0]
     if around is None or not moving or design.robot.has_dependents:
         return []
-    shares = np.linspace(0, 1, ALONG)[:, None]
+    shares, ends = np.linspace(0, 1, ALONG)[:, None], np.tile(np.isin(np.arange(ALONG), (0, ALONG - 1)), len(moving))
     points = np.concatenate([one.a + shares * (one.b - one.a) for one in moving])
     links = [design.robot.link_index(one.link) for one in moving for _ in shares]
     radii = np.repeat([one.radius for one in moving], ALONG)
     P = Points(design.robot, links, points).positions(q)
     curves, floor = [], _floor(design)
     if floor is not None:
-        free = np.ptp(P[..., 2], axis=0) > 1e-9  # what no joint moves stands on the floor as it is mounted
-        if free.any():
-            curves.append(
-                series("floor", "measured", t.tolist(), (P[..., 2] - floor - radii)[:, free].min(axis=1).tolist())
-            )
+        # As the motion was kept above it: ends of capsules; what no joint lifts stands as it is mounted.
+        lifted = ends & (np.ptp(P[..., 2], axis=0) > UNMOVED_M)
+        if lifted.any():
+            heights = (P[..., 2] - floor - radii)[:, lifted].min(axis=1)
+            curves.append(series("floor", "measured", t.tolist(), heights.tolist()))
     for k, box in enumerate(around.boxes):
         outside = np.maximum(np.maximum(box.lower - P, P - box.upper), 0.0)
         gaps = (np.linalg.norm(outside, axis=-1) - radii).min(axis=1)
@@ -164,7 +190,10 @@ def _clearance(design: MotionDesign, t: Array, q: Array) -> list[Section]:
     if not curves:
         return []
     drawn = plot(axis("time", "s"), [pane(axis("distance", "m"), curves, height=220, zero=True)], group="run")
-    words = f"Least distance of the arm's capsules from what stands around, at {ALONG} points along each of them."
+    words = (
+        "Least distance of the arm from what stands around: of its capsules, at their ends from the floor and at "
+        f"{ALONG} points along each from the rest."
+    )
     body = markup([p(words), figure("clearance", "Clearance over time", "Zero is contact.")])
     return [Section("clearance", "Clearance", body, {"clearance": drawn})]
 
@@ -196,6 +225,7 @@ def _parameters(design: MotionDesign) -> Section:
                 tag("code", {}, name),
                 value,
                 number(float(found.deviations[k]), 2),
+                typeset(found.units[k]).replace(" ", SPACE),
                 part,
                 number(float(found.excitation[k]), 3),
             ]
@@ -205,7 +235,7 @@ def _parameters(design: MotionDesign) -> Section:
         "near zero. Excitation is the root-mean-square torque of one unit of the parameter, in deviations of the "
         "torque noise."
     )
-    titles = ("Prior value", "Deviation", "Relative", "Excitation")
-    heads = [Column("Parameter"), *(Column(title, number=True) for title in titles)]
+    titles = ("Prior value", "Deviation", "Unit", "Relative", "Excitation")
+    heads = [Column("Parameter"), *(Column(title, number=title != "Unit") for title in titles)]
     body = markup([p(words), table(heads, rows, "Predicted standard deviations of the parameters")])
     return Section("parameters", "What will be known", body)

@@ -12,7 +12,7 @@ from mindyn.algebra.values import Array
 from mindyn.equations.closed_motion import is_affine
 from mindyn.errors import InputError
 from mindyn.excitation.capsules import Capsule, CapsuleModel, capsules_of
-from mindyn.excitation.clearance import Pairs, moved_by
+from mindyn.excitation.clearance import UNMOVED_M, Pairs, moved_by
 from mindyn.excitation.columns import Columns, base_of, coulomb_columns
 from mindyn.excitation.constraints import Box, Constraint, Gaps, Rates, Torques, Walls
 from mindyn.excitation.keep_out import kept_out
@@ -29,9 +29,6 @@ PROBES: Final = 500
 
 BASE_PLANE_M: Final = 0.0
 """Height in the root frame of the plane that an arm is mounted on."""
-
-UNMOVED_M: Final = 1e-9
-"""What changes by less over these positions, no joint moves."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

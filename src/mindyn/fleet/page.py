@@ -12,7 +12,22 @@ import numpy as np
 from mindyn.fleet.fleet import FleetStudy, History
 from mindyn.fleet.judging import FAMILY_ERROR, FEWEST_LOGS
 from mindyn.pages.document import document
-from mindyn.pages.markup import Column, Html, Section, classed, count, figure, number, p, plural, table, tag, typeset
+from mindyn.pages.markup import (
+    Column,
+    Content,
+    Html,
+    Section,
+    card,
+    classed,
+    count,
+    figure,
+    number,
+    p,
+    plural,
+    table,
+    tag,
+    typeset,
+)
 from mindyn.pages.plots import axis, pane, plot, series
 
 SHOWN: Final = 24
@@ -20,6 +35,13 @@ SHOWN: Final = 24
 LISTED: Final = 200
 """Excluded logs that are listed; the table has all."""
 PLOT_HEIGHT: Final = 170
+KINDS: Final = {
+    "viscous": "viscous friction",
+    "coulomb": "Coulomb friction",
+    "joint_side": "friction behind the coupling",
+    "offset": "torque offset",
+}
+"""Parameters that are drawn robot by robot, in words."""
 
 
 def fleet_page(found: FleetStudy, record: Mapping[str, Any]) -> str:
@@ -39,23 +61,18 @@ def nobody_differs(found: FleetStudy) -> str:
 
 
 def _differing(found: FleetStudy) -> Section:
-    apart = len({one.robot for one in found.differences})
-    lead = (
-        f"{plural(apart, 'robot')} of {len(found.robots)} differ from the type or drift, beyond what chance explains."
-        if apart
-        else nobody_differs(found)
-    )
+    lead = classed("div", f"lead {'grade-roughly' if found.differences else 'grade-well'}", p(_headline(found)))
     rule = (
         f"Sizes are fitted to each robot's logs; their deviations come from leaving out logs in turn, and hold what "
         f"robots of the type differ by among themselves. All tests of this page together name somebody falsely with a "
-        f"probability of {FAMILY_ERROR:.0%}."
+        f"probability of {100 * FAMILY_ERROR:g} %."
     )
-    body = [p(lead), p(rule)]
+    body = [lead, *_next(found), p(rule)]
     if found.differences:
         columns = [
             Column("robot"),
             Column("what"),
-            Column("times its deviation", number=True),
+            Column("deviations", number=True),
             Column("p", number=True),
         ]
         lines = [
@@ -65,6 +82,26 @@ def _differing(found: FleetStudy) -> Section:
         body.append(table(columns, lines, "Who differs from the type, the surest first"))
     body += [classed("p", "note", note) for note in found.notes]
     return Section("differing", "Who differs", Html("".join(body)))
+
+
+def _headline(found: FleetStudy) -> list[Content]:
+    apart = list(dict.fromkeys(one.robot for one in found.differences))
+    if not apart:
+        return [tag("strong", {}, nobody_differs(found))]
+    verb = "differs" if len(apart) == 1 else "differ"
+    said = f"{plural(len(apart), 'robot')} of {count(len(found.robots))} {verb} from the type."
+    surest = found.differences[0]
+    return [tag("strong", {}, said), typeset(f" The surest, {surest.robot}: {surest.sentence}.")]
+
+
+def _next(found: FleetStudy) -> list[Html]:
+    """What to do about those that differ."""
+    if not found.differences:
+        return []
+    one = found.differences[0].robot
+    words = f"Look at the joint and the load that the table names, the surest first; then identify {one} by itself:"
+    command = classed("code", "command", f"mindyn identify ROBOT LOGS-OF-{one} --hold-out 0.3 --out {one}")
+    return [classed("div", "cards", card("What next", [p(words), command]))]
 
 
 def _over_time(found: FleetStudy) -> Section | None:
@@ -100,7 +137,7 @@ def _beside(found: FleetStudy) -> Section | None:
     plots, figures = {}, []
     places = [float(k + 1) for k in range(len(known))]
     for k, one in enumerate(whole.parameters):
-        if one.kind not in ("viscous", "coulomb", "offset"):
+        if one.kind not in KINDS:
             continue
         values = [float(member.estimate.beta[k]) for member in known if member.estimate is not None]
         low, high = (
@@ -116,11 +153,13 @@ def _beside(found: FleetStudy) -> Section | None:
         plots[key] = plot(
             axis("robot, by name"), [pane(axis(one.name, one.unit), curves, height=PLOT_HEIGHT)], group="robots"
         )
-        figures.append(
-            figure(key, f"{one.name} of every robot", f"{one.name}: {one.kind} of {one.link_or_joint}", shape="small")
-        )
+        caption = f"{one.name}: {KINDS[one.kind]} of {one.link_or_joint}"
+        figures.append(figure(key, f"{one.name} of every robot", caption, shape="small"))
     first, last = known[0].key[0], known[-1].key[0]
-    lead = f"Every robot beside the type (the straight line): robot 1 is {first}, robot {len(known)} is {last}."
+    lead = (
+        "Every robot, with a band of two standard deviations, beside the type (the straight line): "
+        f"robot 1 is {first}, robot {len(known)} is {last}."
+    )
     return Section("robots", "Robots beside the type", Html(p(lead) + classed("div", "grid", figures)), plots)
 
 
@@ -142,7 +181,9 @@ def _type(found: FleetStudy) -> Section | None:
 
 
 def _logs(found: FleetStudy, record: Mapping[str, Any]) -> Section:
-    body = [p(f"{plural(found.gathered, 'log')} were read in this run; of the others, factors were on disk.")]
+    earlier = sum(one.logs for one in found.robots) - found.gathered
+    kept = f" {plural(earlier, 'log')} had been read before." if earlier > 0 else ""
+    body = [p(f"{plural(found.gathered, 'log')} {'was' if found.gathered == 1 else 'were'} read in this run.{kept}")]
     if found.excluded:
         lines = [(one.name, one.reason) for one in found.excluded[:LISTED]]
         body.append(table([Column("log"), Column("reason")], lines, f"{len(found.excluded)} logs do not count"))

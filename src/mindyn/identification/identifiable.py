@@ -300,8 +300,8 @@ def _vague(uncertainty: float) -> list[tuple[str, str]]:
     accelerated = "" if uncertainty < 10 else ", as of joints that do not accelerate, or always together"
     return [
         (
-            f"torque on other motion would be uncertain by {100 * uncertainty:.2g} % of it: the motion tells too little"
-            f"{accelerated}",
+            f"torque on other motion would be uncertain by {float(f'{100 * uncertainty:.2g}'):g} % of it: the motion "
+            f"tells too little{accelerated}",
             "a motion in which every joint accelerates, through wide ranges and not in step: mindyn excite designs one",
         )
     ]

@@ -14,6 +14,8 @@ VOID: Final = ("input", "meta")
 MINUS: Final = "\u2212"
 SPACE: Final = "\u00a0"
 """That does not break a line."""
+THIN: Final = "\u202f"
+"""Between thousands; it does not break a line either."""
 SUPERSCRIPTS: Final = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -51,6 +53,11 @@ def classed(name: str, kind: str, *content: Content) -> Html:
 def p(*content: Content) -> Html:
     """A paragraph."""
     return tag("p", {}, *content)
+
+
+def card(title: str, content: Sequence[Content]) -> Html:
+    """A box with a title of its own."""
+    return classed("div", "card", tag("h3", {}, title), content)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -162,7 +169,7 @@ def number(value: float | None, digits: int = 4) -> str:
         return "0"
     exponent = floor(log10(abs(value)))
     if -4 <= exponent < 6:
-        return f"{value:.{max(0, digits - 1 - exponent)}f}".replace("-", MINUS)
+        return f"{value:,.{max(0, digits - 1 - exponent)}f}".replace(",", THIN).replace("-", MINUS)
     mantissa, power = f"{value:.{digits - 1}e}".split("e")
     return f"{mantissa}·10{_raised(int(power))}".replace("-", MINUS)
 
@@ -173,9 +180,10 @@ def quantity(value: float | None, unit: str, digits: int = 3) -> str:
 
 
 def typeset(text: str) -> str:
-    """Plain text with minus signs, powers and units as they are printed: `-1e-05 kg m^2` is `−1·10⁻⁵ kg m²`."""
+    """Plain text as it is printed, minus signs, powers, units, thousands: `-1e-05 kg m^2` is `−1·10⁻⁵ kg m²`."""
     powers = sub(r"(?<![\w.])(-?\d+(?:\.\d+)?)e([+-]?\d+)\b", lambda m: f"{m[1]}·10{_raised(int(m[2]))}", text)
-    return sub(r"\^(\d)", lambda m: _raised(int(m[1])), sub(r"(?<![^\s(=,])-(?=\d)", MINUS, powers))
+    grouped = sub(r"(?<![\w.])\d{5,}(?![\w.]*\w)", lambda m: count(int(m[0])), powers)
+    return sub(r"\^(\d)", lambda m: _raised(int(m[1])), sub(r"(?<![^\s(=,])-(?=\d)", MINUS, grouped))
 
 
 def _raised(exponent: int) -> str:
@@ -192,7 +200,7 @@ def percent(value: float) -> str:
 
 def count(value: int) -> str:
     """A whole number with thin spaces between thousands."""
-    return f"{value:,}".replace(",", "\u202f")
+    return f"{value:,}".replace(",", THIN)
 
 
 def plural(value: int, word: str) -> str:

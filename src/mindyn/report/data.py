@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from mindyn.export.writing import RobotFormat
 from mindyn.kernels.skeleton import SkeletonData
@@ -12,6 +12,8 @@ from mindyn.pages.decimation import Packed
 from mindyn.validation.validate import Grade
 
 Numbers = tuple[float, ...]
+UNNAMED: Final = "this estimate"
+"""What an estimate is called beside others where its run has no name."""
 State = Literal["clear", "rough", "near zero", "from the prior", "left out", "untold"]
 
 
@@ -215,6 +217,7 @@ class ReportData:
     others               parameters of the estimates that are compared
     robot_given, folder  the robot and the folder of the run as they were typed, for commands to come
     file_format          that says all of the robot
+    name                 of the estimate beside those that are compared
     """
 
     robot: str
@@ -239,6 +242,7 @@ class ReportData:
     robot_given: str = ""
     folder: str = ""
     file_format: RobotFormat = "urdf"
+    name: str = UNNAMED
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON can hold it."""

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from mindyn.algebra.spread import relative_deviation
+from mindyn.algebra.spread import CLEAR, relative_deviation
 from mindyn.estimators.estimate import Estimate
 from mindyn.feasibility.physical_space import space_of
 from mindyn.logs.log import Log
@@ -29,8 +29,6 @@ from mindyn.validation.prediction import Prediction
 from mindyn.validation.residual_causes import Cause
 from mindyn.validation.validate import Verdict, fit_error, grade_of, validate
 
-CLEAR: Final = 0.1
-"""A parameter whose standard deviation is a smaller part of its value is clear."""
 CURVE_POINTS: Final = 25
 """Of one direction, so many closer towards rest and as many evenly spread."""
 
@@ -61,7 +59,7 @@ def verdict_data(
 
 def unfit_for(estimate: Estimate) -> str:
     """Why its logs cannot identify the robot; empty where they can, or where that was not judged."""
-    return "" if estimate.identifiable is None else estimate.identifiable.sentence
+    return "" if estimate.identifiable is None else estimate.identifiable.reason
 
 
 def parameter_rows(estimate: Estimate, prior: Estimate | None) -> tuple[ParameterRow, ...]:
@@ -140,6 +138,7 @@ def _friction(estimate: Estimate, prior: Estimate | None, joint: int, fastest: f
 
 
 def comparison_data(
+    name: str,
     estimate: Estimate,
     error: TorqueError,
     others: Mapping[str, Estimate],
@@ -147,9 +146,9 @@ def comparison_data(
     logs: Sequence[Log],
 ) -> tuple[ErrorColumn, ...]:
     """Errors of this estimate, of others and of the prior on the same logs; of the fits where there are none."""
-    columns = [_column("this estimate", error, _about(estimate))]
-    for name, other in others.items():
-        columns.append(_column(name, _error(other, estimate, logs), _about(other)))
+    columns = [_column(name, error, _about(estimate))]
+    for title, other in others.items():
+        columns.append(_column(title, _error(other, estimate, logs), _about(other)))
     if prior is not None and logs:
         columns.append(_column("prior", _error(prior, estimate, logs), prior.status))
     return tuple(columns) if len(columns) > 1 else ()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from mindyn.estimators.estimate import Estimate
 from mindyn.export.writing import fitting_format
-from mindyn.report.data import JointData, ReportData
+from mindyn.report.data import UNNAMED, JointData, ReportData
 from mindyn.report.evidence import evidence_of, excitation, motion, residuals, traces
 from mindyn.report.findings import comparison_data, friction_data, parameter_rows, unfit_for, verdict_data
 from mindyn.report.inputs import ReportInputs
@@ -26,6 +26,7 @@ def gather(inputs: ReportInputs) -> ReportData:
     evidence = [*held_out, *evidence_of(inputs.training_logs, "training", fitted)]
     prior = prior_estimate(estimate, inputs.prior)
     moved = excitation(estimate, evidence)
+    name, beside = str(inputs.run.get("name") or UNNAMED), _of_same_joints(inputs)
     return ReportData(
         robot=estimate.robot.name,
         estimator=estimate.method,
@@ -49,13 +50,14 @@ def gather(inputs: ReportInputs) -> ReportData:
         residuals=residuals(held_out or evidence),
         feasibility=tuple(answer.to_dict() for answer in inputs.feasibility),
         motion=motion(inputs.motion),
-        comparison=comparison_data(estimate, verdict.error, _of_same_joints(inputs), prior, inputs.validation_logs),
+        comparison=comparison_data(name, estimate, verdict.error, beside, prior, inputs.validation_logs),
         skeleton=skeleton(estimate.robot, evidence, inputs.meshes),
         made=made_data(inputs),
         others=tuple((name, parameter_rows(other, None)) for name, other in inputs.comparison.items()),
         robot_given=_given(inputs.run.get("robot")),
         folder=str(inputs.run.get("folder") or ""),
         file_format=fitting_format(estimate.robot),
+        name=name,
     )
 
 

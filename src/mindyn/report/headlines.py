@@ -15,6 +15,7 @@ HEADLINES: Final[dict[Grade, str]] = {
     "not": "The model does not explain the torque.",
 }
 USEFUL: Final = ("well", "floor", "roughly")
+UNFIT: Final = "This log cannot identify this robot."
 UNEVEN: Final = "The model is good for some joints, not for all."
 UNJUDGED: Final = "Fits its own training data; not yet judged on other motion."
 JUDGED_BEFORE: Final = "Fits its own training data; judged on other motion when it was made."
@@ -40,7 +41,7 @@ def headline_of(found: VerdictData, exists: bool | None) -> tuple[str, Grade]:
     are no surprise where ones that an arm can have are as likely.
     """
     if found.unfit:
-        return f"{found.unfit[0].upper()}{found.unfit[1:]}.", "not"
+        return UNFIT, "not"
     exists = True if found.within and exists is False else exists
     if found.grade not in USEFUL:
         return HEADLINES[found.grade], found.grade

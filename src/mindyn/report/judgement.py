@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 from mindyn.feasibility.answer import can_exist
@@ -10,6 +9,7 @@ from mindyn.pages.markup import (
     Content,
     Html,
     Section,
+    card,
     classed,
     count,
     figure,
@@ -27,7 +27,7 @@ from mindyn.pages.markup import (
 from mindyn.pages.plots import axis, pane, plot, series
 from mindyn.report.data import JointTrace, JointVerdict, ReportData, TorqueTrace, VerdictData
 from mindyn.report.headlines import WORDS, headline_of
-from mindyn.report.summary import WEAK, Advice, Summary, summary_of
+from mindyn.report.summary import WEAK, Advice, Summary, summary_of, unfit_because
 from mindyn.validation.errors import EDGE_S
 from mindyn.validation.validate import BOUNDS, Grade
 
@@ -62,16 +62,17 @@ def verdict_section(data: ReportData) -> Section:
     """The first screen: is the model good and why, what next, can it exist, what the log told; then each joint."""
     found, said = data.verdict, summary(data)
     lead = classed("div", f"lead grade-{said.grade}", p(tag("strong", {}, said.headline), f" {_missed(data)}"))
+    unfit = [classed("p", "note", typeset(sentence)) for sentence in unfit_because(found)]
     warnings = [] if found.held_out else [classed("p", "note", _flattered(found))]
     warnings += _physics(data) + _bettered(data)
     cards = [
-        _card("What next", [_advised(one) for one in said.advice]),
-        _card("Can such a robot exist?", [p(said.physical)]),
-        _card("What the log told", [p(said.data)]),
+        card("What next", [_advised(one) for one in said.advice]),
+        card("Can such a robot exist?", [p(said.physical)]),
+        card("What the log told", [p(said.data)]),
     ]
     rows = [_joint(joint) for joint in found.joints]
     listed = tag("ul", {"class": "verdicts", "aria-label": "Verdict for each joint"}, rows)
-    body = [lead, *warnings, classed("div", "cards", cards), listed, classed("p", "fine", _scale(data))]
+    body = [lead, *unfit, *warnings, classed("div", "cards", cards), listed, classed("p", "fine", _scale(data))]
     return Section("verdict", "Is the model good?", markup(body))
 
 
@@ -81,10 +82,6 @@ def summary(data: ReportData) -> Summary:
     names = [joint.name for joint in data.joints]
     place = (data.robot_given, data.folder, data.file_format)
     return summary_of(data.verdict, names, data.parameters, answers, can_exist(answers), *place)
-
-
-def _card(title: str, content: Sequence[Content]) -> Html:
-    return classed("div", "card", tag("h3", {}, title), content)
 
 
 def _advised(one: Advice) -> Html:

@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import PurePath
 from typing import Any, Final
 
-from mindyn.pages.markup import typeset
+from mindyn.pages.markup import count, typeset
 from mindyn.report.data import MadeData
 from mindyn.report.inputs import ReportInputs
 
@@ -81,4 +81,6 @@ def _text(value: Any) -> str:
         return "none"
     if isinstance(value, float):
         return typeset(f"{value:.6g}")
+    if isinstance(value, int) and not isinstance(value, bool):
+        return count(value)
     return ", ".join(map(_text, value)) if isinstance(value, (list, tuple)) else str(value)

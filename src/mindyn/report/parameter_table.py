@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
+from mindyn.algebra.spread import CLEAR
 from mindyn.pages.markup import (
     MINUS,
     SPACE,
@@ -24,7 +25,6 @@ from mindyn.pages.markup import (
     typeset,
 )
 from mindyn.report.data import ParameterRow, ReportData, State
-from mindyn.report.findings import CLEAR
 from mindyn.report.forest import forest
 
 MEANINGS: Final[dict[State, str]] = {
@@ -64,7 +64,7 @@ def parameter_section(data: ReportData) -> Section:
     rows = [(_parameter(row, prior), row.formula.replace("-", MINUS)) for row in data.parameters]
     shown = annotated_table(columns, rows, "All parameters", "parameter-table")
     told = classed("p", "note", f"The data cannot tell {', '.join(untold)}: a richer motion would.") if untold else ""
-    figures, plots = forest(data.parameters, data.others, "this estimate" if data.others else "found")
+    figures, plots = forest(data.parameters, data.others, data.name if data.others else "found")
     drawn = tag(
         "details", {"open": True}, tag("summary", {}, "Values and intervals, drawn"), classed("div", "forest", figures)
     )

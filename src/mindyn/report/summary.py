@@ -42,7 +42,7 @@ class Summary:
 
     headline  is the model good
     grade     of the headline
-    reason    what it missed, over all joints and at the weakest
+    reason    why the logs are not enough, where they are not; what it missed, over all joints and at the weakest
     physical  whether an arm can have the values
     data      what the log told, and what it could not
     advice    what next, the most important first
@@ -79,7 +79,13 @@ def summary_of(
     if answers and exists is False and verdict.within:
         physical = WITHIN
     advice = _advice(verdict, joints, parameters, exists, _Words(robot, folder, file_format))
-    return Summary(said, grade, missed(verdict, joints), physical, told(parameters), advice)
+    reason = " ".join([*unfit_because(verdict), missed(verdict, joints)])
+    return Summary(said, grade, reason, physical, told(parameters), advice)
+
+
+def unfit_because(verdict: VerdictData) -> list[str]:
+    """A sentence that says why the logs cannot identify the robot and what would do; none where they can."""
+    return [f"{verdict.unfit[:1].upper()}{verdict.unfit[1:]}."] if verdict.unfit else []
 
 
 def missed(verdict: VerdictData, joints: Sequence[str]) -> str:

@@ -77,7 +77,7 @@ class Scale {
     const digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
     const found = [];
     for (let k = Math.ceil(this.low / step - 1e-9); k * step <= this.high + step * 1e-9; k++) {
-      found.push({ value: k * step, text: Scale.text(k * step, digits) });
+      found.push({ value: k * step, text: Scale.text(k * step, digits, step) });
     }
     return found;
   }
@@ -100,12 +100,20 @@ class Scale {
     }
     return ticks;
   }
-  static text(value, digits) {
-    if (Math.abs(value) >= 1e5 || digits > 5) return value === 0 ? "0" : value.toPrecision(3).replace("e+", "e");
+  /* With as many digits as tell ticks that are `step` apart from one another. */
+  static text(value, digits, step) {
+    if (Math.abs(value) < step / 2) return digits > 6 ? "0" : (0).toFixed(digits);
+    if (Math.abs(value) >= 1e5 || digits > 6) {
+      const more = Math.floor(Math.log10(Math.abs(value)) + 1e-9) - Math.floor(Math.log10(step) + 1e-9);
+      const [mantissa, power] = value.toExponential(Math.max(0, more)).replace("-", value < 0 ? "\u2212" : "-").split("e");
+      return `${mantissa}·${Scale.raised(Number(power))}`;
+    }
     return value.toFixed(digits).replace(/^-(0(\.0+)?)$/, "$1").replace("-", "\u2212");
   }
   static power(k) {
-    if (k >= -2 && k <= 3) return String(Number((10 ** k).toPrecision(1)));
+    return k >= -2 && k <= 3 ? String(Number((10 ** k).toPrecision(1))) : Scale.raised(k);
+  }
+  static raised(k) {
     return "10" + [...String(k)].map((letter) => "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"["-0123456789".indexOf(letter)]).join("");
   }
 }

@@ -2,13 +2,12 @@
 /* Plots: panes over a common x axis, drawn when first seen, zoomed by drag, buttons or keys; curves are switched by
    the legend, and the values under the pointer are shown for all plots of a group. */
 const LEFT = 68, RIGHT = 10, TOP = 10, BELOW = 40, BETWEEN = 18;
-const PRINT_WIDTH = 680, PRINT_TALLEST = 720; /* on a sheet of A4, below a heading */
+const CHARACTER = 6, PRINT_WIDTH = 680, PRINT_TALLEST = 720; /* of an axis title; on a sheet of A4, below a heading */
 const ranges = new Map(); /* of groups of plots that are zoomed together */
 
 class Plot {
   constructor(figure, spec) {
     Object.assign(this, { figure, spec, area: figure.querySelector(".area"), hidden: new Set() });
-    this.left = spec.panes.some((pane) => pane.y.names) ? 110 : LEFT;
     this.group = spec.group || figure.dataset.plot;
     this.buildBar();
     this.buildArea();
@@ -50,9 +49,7 @@ class Plot {
     });
     return made;
   }
-  shown(pane) {
-    return pane.series.filter((series) => !this.hidden.has(series));
-  }
+  shown(pane) { return pane.series.filter((series) => !this.hidden.has(series)); }
 
   tools() {
     const made = Page.make("div", "tools");
@@ -132,8 +129,9 @@ class Plot {
     const scaled = width < 420 ? 0.85 : 1;
     const panes = this.spec.panes;
     const glance = this.figure.classList.contains("small") && panes.length > 1 ? 0.42 : 1;
-    const sheet = (pane) => (pane.y.names ? Math.min(0.62, PRINT_TALLEST / pane.height) : panes.length > 1 ? 0.5 : 0.7);
+    const sheet = (pane) => (pane.y.names ? Math.min(0.62, PRINT_TALLEST / pane.height) : panes.length > 1 ? Math.max(0.5, Math.min(1, 76 / pane.height)) : 0.7);
     const heights = panes.map((pane) => Math.round(pane.height * (paper ? sheet(pane) : scaled * glance)));
+    this.left = this.margin(heights);
     const total = TOP + heights.reduce((a, b) => a + b) + BETWEEN * (panes.length - 1) + BELOW;
     this.svg.setAttribute("viewBox", `0 0 ${width} ${total}`);
     this.svg.style.aspectRatio = `${width} / ${total}`;
@@ -148,6 +146,14 @@ class Plot {
     });
     this.line = Svg.add(this.svg, "line", { class: "cursor", y1: TOP, y2: this.bottom, visibility: "hidden" });
     this.box = Svg.add(this.svg, "rect", { class: "box", y: TOP, height: this.bottom - TOP, visibility: "hidden" });
+  }
+
+  /* Left of the panes: names of rows, or the longest number beside the title. */
+  margin(heights) {
+    const panes = this.spec.panes;
+    if (panes.some((pane) => pane.y.names)) return 110;
+    const texts = panes.flatMap((pane, k) => this.yScale(pane, 0, heights[k]).ticks(Math.max(4, heights[k] / 42)));
+    return Math.max(LEFT, 30 + 6.8 * Math.max(...texts.map((tick) => tick.text.length)));
   }
 
   drawPane(pane, top, height, width, last) {
@@ -168,7 +174,8 @@ class Plot {
       if (last) Svg.add(this.svg, "text", { class: "tick", x: at, y: top + height + 17, "text-anchor": at > width - RIGHT - 10 ? "end" : "middle" }, tick.text);
     }
     const title = pane.y.unit ? `${pane.y.label}, ${pane.y.unit}` : pane.y.label;
-    if (!named) Svg.add(this.svg, "text", { class: "axis", transform: `translate(13 ${top + height / 2}) rotate(-90)`, "text-anchor": "middle" }, title);
+    const lines = named ? [] : title.length * CHARACTER > height + BETWEEN && pane.y.unit ? [pane.y.label, pane.y.unit] : [title];
+    lines.forEach((line, k) => Svg.add(this.svg, "text", { class: "axis", transform: `translate(${14 - 3 * lines.length + 13 * k} ${top + height / 2}) rotate(-90)`, "text-anchor": "middle" }, line));
     if (last) Svg.add(this.svg, "text", { class: "axis", x: (LEFT + width - RIGHT) / 2, y: top + height + 35, "text-anchor": "middle" }, this.spec.x.unit ? `${this.spec.x.label}, ${this.spec.x.unit}` : this.spec.x.label);
     const inside = Svg.add(this.svg, "g", { "clip-path": `url(#${clip})` });
     for (const [from, to] of this.spec.shaded) {
@@ -394,7 +401,7 @@ class Plot {
       if (plot.seen && width && width !== plot.width) { plot.width = width; plot.draw(); }
     }));
     for (const area of byArea.keys()) { seen.observe(area); sized.observe(area); }
-    addEventListener("beforeprint", () => Plot.all.forEach((plot) => plot.draw(PRINT_WIDTH / 2, true)));
+    addEventListener("beforeprint", () => Plot.all.forEach((plot) => plot.draw(PRINT_WIDTH / (plot.figure.closest(".tabs, .grid, .pair, .forest") ? 2 : 1), true)));
     addEventListener("afterprint", () => Plot.all.forEach((plot) => plot.refresh()));
   }
 }

@@ -58,7 +58,7 @@ class RobotView {
     for (const value of SPEEDS) speed.append(Object.assign(Page.make("option", "", `${value}×`), { value, selected: value === 1 }));
     speed.addEventListener("change", () => { this.speed = Number(speed.value); });
     label.append(speed);
-    made.append(play, label, this.choice("Way of the tip", (on) => { this.trace = on; this.draw(); }));
+    made.append(play, label, this.choice("Path of the tip", (on) => { this.trace = on; this.draw(); }));
     return made;
   }
   /* A box to tick, ticked at first. */
