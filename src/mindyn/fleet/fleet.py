@@ -72,7 +72,7 @@ class FleetStudy:
     type         of all robots but those that differ
     robots       every robot
     groups       every group; empty where groups are robots
-    differences  who differs or drifts, the surest first
+    differences  who differs or drifts, the most certain first
     excluded     logs that do not count, and why
     gathered     logs that were read in this run; the others' factors were on disk
     notes        what is worth knowing

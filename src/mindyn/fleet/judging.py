@@ -93,7 +93,7 @@ Test = tuple[int, bool]
 
 
 def differences(causes: Causes, evidence: Mapping[str, Sequence[Evidence]]) -> list[Difference]:
-    """What is beyond chance, the surest first.
+    """What is beyond chance, the most certain first.
 
     evidence  of every log of every robot
     """

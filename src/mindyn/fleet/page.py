@@ -79,7 +79,7 @@ def _differing(found: FleetStudy) -> Section:
             (one.robot, typeset(one.sentence), f"{abs(one.size) / one.deviation:.1f}", typeset(f"{one.p:.0e}"))
             for one in found.differences
         ]
-        body.append(table(columns, lines, "Who differs from the type, the surest first"))
+        body.append(table(columns, lines, "Who differs from the type, the most certain first"))
     body += [classed("p", "note", note) for note in found.notes]
     return Section("differing", "Who differs", Html("".join(body)))
 
@@ -91,7 +91,7 @@ def _headline(found: FleetStudy) -> list[Content]:
     verb = "differs" if len(apart) == 1 else "differ"
     said = f"{plural(len(apart), 'robot')} of {count(len(found.robots))} {verb} from the type."
     surest = found.differences[0]
-    return [tag("strong", {}, said), typeset(f" The surest, {surest.robot}: {surest.sentence}.")]
+    return [tag("strong", {}, said), typeset(f" Most certain is {surest.robot}: {surest.sentence}.")]
 
 
 def _next(found: FleetStudy) -> list[Html]:
@@ -99,7 +99,7 @@ def _next(found: FleetStudy) -> list[Html]:
     if not found.differences:
         return []
     one = found.differences[0].robot
-    words = f"Look at the joint and the load that the table names, the surest first; then identify {one} by itself:"
+    words = f"Look at the joint and the load that the table names, the most certain first; then identify {one} by itself:"
     command = classed("code", "command", f"mindyn identify ROBOT LOGS-OF-{one} --hold-out 0.3 --out {one}")
     return [classed("div", "cards", card("What next", [p(words), command]))]
 

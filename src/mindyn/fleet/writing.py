@@ -93,7 +93,7 @@ def day_text(day: float) -> str:
 
 
 def difference_rows(found: FleetStudy) -> dict[str, list[Any]]:
-    """A row for everyone who differs or drifts, the surest first."""
+    """A row for everyone who differs or drifts, the most certain first."""
     return {
         "robot": [one.robot for one in found.differences],
         "what": [one.cause.what for one in found.differences],
