@@ -194,7 +194,7 @@ def test_the_command_writes_the_study(found, logs, out, tmp_path, capsys):
 
     found.type.estimate.save(tmp_path / "type.json")
     pattern = f"{logs}/{{robot_id}}/{{date}}/*.parquet"
-    fleet("planar2", pattern, out, "robot_id,month", settings=tmp_path / "type.json", as_json=True)
+    fleet("planar2", pattern, out, "robot_id,month", settings=tmp_path / "type.json", as_json=True, verbose=True)
     said = capsys.readouterr()
     summary = json.loads(said.out)
     assert (summary["robots"], summary["gathered"]) == (ROBOTS, 0)

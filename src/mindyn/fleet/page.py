@@ -99,7 +99,7 @@ def _next(found: FleetStudy) -> list[Html]:
     if not found.differences:
         return []
     one = found.differences[0].robot
-    words = f"Look at the joint and the load that the table names, the most certain first; then identify {one} by itself:"
+    words = f"Look at what the table names, the most certain first; then identify {one} by itself:"
     command = classed("code", "command", f"mindyn identify ROBOT LOGS-OF-{one} --hold-out 0.3 --out {one}")
     return [classed("div", "cards", card("What next", [p(words), command]))]
 
