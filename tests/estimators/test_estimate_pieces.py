@@ -1,0 +1,317 @@
+"""Intervals, correlations and files of estimates, joints one after the other, instruments: by numbers made here."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from closeness import EXACT, ORACLE, SAME_ALGEBRA, assert_close
+
+from mindyn.errors import InputError
+from mindyn.estimators import model_acceleration as accelerations
+from mindyn.estimators.covariance import sandwich
+from mindyn.estimators.essential import essential
+from mindyn.estimators.estimate import Estimate, load_estimate, unfiltered_prediction
+from mindyn.estimators.estimate_files import _contradictions, earlier_robot
+from mindyn.estimators.estimate_parts import BlockSpread, JointResidual, Physical
+from mindyn.estimators.last_link_first import _condition, _Found, _status
+from mindyn.estimators.least_squares import LeastSquares
+from mindyn.estimators.model_acceleration import _definite, model_acceleration
+from mindyn.logs.samples import Samples
+from mindyn.regression.information import Information
+from mindyn.regression.regressor import Regressor
+from mindyn.regression.rows import Rows
+from mindyn.regression.treatment import Treatment
+from mindyn.regression.triangles import triangle_of
+from mindyn.robots.loading import load_robot
+from mindyn.robots.parts import Drive
+
+
+@pytest.fixture(scope="module")
+def regressor():
+    robot = load_robot("planar2")
+    return Regressor(replace(robot, drives=tuple(Drive(name) for name in robot.joint_names)))
+
+
+def made(regressor, **fields):
+    p = regressor.count
+    root = np.random.default_rng(0).normal(size=(p, p))
+    residuals = tuple(JointResidual(name, 100, 0.1, 2.0) for name in regressor.joint_names)
+    given = {"covariance": root @ root.T, **fields}
+    beta = np.arange(1.0, p + 1)
+    return Estimate(regressor, beta, given.pop("covariance"), "made up.", residuals, Treatment(), **given)
+
+
+def test_deviations_correlations_and_half_widths_follow_the_covariance(regressor):
+    found = made(regressor)
+    C = found.covariance
+    assert_close(found.deviations, np.sqrt(np.diag(C)), EXACT)
+    assert_close(found.correlations, C / np.outer(found.deviations, found.deviations), SAME_ALGEBRA)
+    open_one = C.copy()
+    open_one[1, 1], open_one[2] = np.inf, 0.0
+    open_one[:, 2] = 0.0
+    loose = made(regressor, covariance=open_one, untold=(regressor.names[1],), left_out=(regressor.names[2],))
+    assert not loose.correlations[[1, 2]].any()
+    assert_close(loose.correlations[0, 0], 1.0, SAME_ALGEBRA)
+    rows = np.eye(regressor.count)[[0, 1]] * 2
+    expected = 1.959963984540054 * 2 * np.sqrt(C[0, 0])
+    assert_close(loose.half_widths_of(rows)[0], expected, SAME_ALGEBRA)
+    assert loose.half_widths_of(rows)[1] == np.inf
+    ends = loose.intervals
+    assert np.isnan(ends[:, [1, 2]]).all()
+    assert_close(ends[:, 0], [1 - expected / 2, 1 + expected / 2], SAME_ALGEBRA)
+    both = np.zeros((1, regressor.count))
+    both[0, [0, 3]] = [1.0, -2.0]
+    variance = C[0, 0] + 4 * C[3, 3] - 4 * C[0, 3]
+    assert_close(found.half_widths_of(both), [1.959963984540054 * np.sqrt(variance)], SAME_ALGEBRA)
+
+
+def test_blocks_and_shifts_are_taken_off_where_noise_alone_counts(regressor):
+    p = regressor.count
+    shifts = np.random.default_rng(1).normal(size=(2, p))
+    blocks = BlockSpread(9, False, np.full(p, 9.0), np.full(p, 2.0))
+    plain = made(regressor).covariance
+    whole = made(regressor, covariance=plain * 4 + shifts.T @ shifts, shifts=shifts, block_spread=blocks)
+    alone = whole.by_noise_alone()
+    assert_close(alone.covariance, plain, ORACLE)
+    assert alone.shifts is None
+    assert alone.block_spread is None
+    assert_close(whole.half_widths / whole.deviations, np.full(p, 2.306004135), 1e-8)  # Student's, 8 degrees
+    assert_close(whole.quantile, 2.306004135, 1e-8)
+    few = replace(blocks, telling=np.full(p, 2.9), count=2)
+    assert_close(few.quantiles, np.full(p, 1.959963984540054), ORACLE)
+    assert_close(replace(blocks, telling=np.full(p, 3.0)).quantiles, np.full(p, 4.302652730), 1e-8)
+    assert_close(few.quantile, 12.70620474, 1e-8)
+    assert BlockSpread.from_dict(blocks.to_dict()).to_dict() == blocks.to_dict()
+
+
+def test_ends_of_physical_values_go_before_those_of_the_covariance(regressor):
+    p = regressor.count
+    ends = np.stack([np.zeros(p), np.full(p, 9.0)])
+    ends[0, 3] = np.nan
+    held = Physical((), np.zeros(0), np.zeros(p), ends=ends)
+    found = made(regressor, physical=held)
+    assert found.constrained
+    assert found.intervals[:, 0].tolist() == [0.0, 9.0]
+    assert np.isnan(found.intervals[:, 3]).all()
+    assert found.physical.ends[1, 3] == 9.0  # what it holds is not changed
+    again = Physical.from_dict(held.to_dict())
+    assert np.array_equal(again.ends, ends, equal_nan=True)
+    assert again.prior_shares is None
+
+
+def test_values_by_name_and_states_of_any_shape(regressor):
+    found = made(regressor)
+    assert found.value(regressor.names[2]) == 3.0
+    with pytest.raises(InputError, match="no parameter 'nothing'; there are: "):
+        found.value("nothing")
+    rng = np.random.default_rng(3)
+    q, qd, qdd = rng.normal(size=(3, 4, 3, 2))
+    flat = [one.reshape(-1, 2) for one in (q, qd, qdd)]
+    dense = regressor.dense(regressor.parts(*flat)) @ found.beta
+    assert_close(found.predict(q, qd, qdd), dense.reshape(4, 3, 2), ORACLE)
+    with pytest.raises(InputError, match="predict takes samples, or q, qd and qdd"):
+        found.predict(q, qd)
+    with pytest.raises(InputError, match=r"q has shape \(4, 3, 1\), but \(..., 2\) is needed"):
+        found.predict(q[..., :1], qd[..., :1], qdd[..., :1])
+    with pytest.raises(InputError, match="was made from samples"):
+        found.samples_of(None)
+
+
+def test_predictions_in_blocks_are_those_of_all_rows(regressor, monkeypatch):
+    monkeypatch.setattr("mindyn.estimators.estimate.BLOCK_ROWS", 7)
+    rng = np.random.default_rng(4)
+    q, qd, qdd = rng.normal(size=(3, 23, 2))
+    samples = Samples(regressor.joint_names, q, qd, qdd, 0 * q, 100.0, np.zeros(23, dtype=np.int64))
+    beta = rng.normal(size=regressor.count)
+    whole = regressor.dense(regressor.parts(q, qd, qdd)) @ beta
+    assert_close(unfiltered_prediction(regressor, beta, samples), whole, ORACLE)
+
+
+def test_a_file_of_another_format_says_so(tmp_path):
+    for text, hint in (('{"format": "mindyn estimate 99"}', "a later version"), ('{"format": 4}', ""), ("{}", "")):
+        (tmp_path / "e.json").write_text(text)
+        with pytest.raises(InputError, match="is not an estimate of mindyn: its format is") as refused:
+            load_estimate(tmp_path / "e.json")
+        assert bool(hint) == ("a later version of mindyn wrote it" in str(refused.value))
+
+
+def content(**changes):
+    values = {
+        "names": ["a", "b"],
+        "beta": [1.0, 2.0],
+        "covariance": [[1.0, 0.0], [0.0, 1.0]],
+        "residuals": [{}],
+        "shifts": None,
+        "block_spread": None,
+        "physical": None,
+        "joint_weights": [1.0],
+        "left_out": [],
+        "untold": ["b"],
+    }
+    return list(_contradictions({**values, **changes}))
+
+
+def test_lengths_that_do_not_fit_are_told():
+    assert content() == []
+    assert content(beta=[1.0]) == ["beta has 1 values for 2 names"]
+    assert content(covariance=[[1.0, 0.0]]) == ["covariance must be 2 x 2"]
+    assert content(covariance=[[1.0], [0.0]]) == ["covariance must be 2 x 2"]
+    assert content(covariance=[[1.0, 0.0], [0.0, -1.0]]) == ["the variance of b is negative"]
+    assert content(shifts=[[1.0]]) == ["rows of shifts must have 2 entries"]
+    assert content(shifts=[[1.0, 2.0]]) == []
+    blocks = {"telling": [1.0, 1.0], "widened": [1.0, 1.0]}
+    assert content(block_spread=blocks) == []
+    assert content(block_spread={**blocks, "telling": [1.0]}) == [
+        "telling and widened of block_spread must have 2 entries"
+    ]
+    assert content(block_spread={**blocks, "widened": [1.0, 0.9]}) == ["block_spread.widened must be 1 or more"]
+    physical = {"labels": ["x"], "values": [1.0], "unconstrained": [1.0, 2.0], "ends": [[0, 0], [1, 1]]}
+    assert content(physical=physical) == []
+    assert content(physical={**physical, "ends": [[0, 0]]}) == ["physical.ends must be 2 x 2"]
+    assert content(physical={**physical, "labels": []}) == ["physical has not as many labels as values"]
+    assert content(physical={**physical, "unconstrained": [1.0]}) == ["physical.unconstrained must have 2 entries"]
+    assert content(joint_weights=[1.0, 2.0]) == ["joint_weights has 2 entries for 1 joints"]
+    assert content(joint_weights=None, residuals=[]) == []
+    assert content(untold=["z"], left_out=["y"]) == [
+        "left_out names 'y', which is no parameter",
+        "untold names 'z', which is no parameter",
+    ]
+
+
+def test_robots_of_earlier_files_keep_their_home_and_their_root():
+    pose = {"rotation": np.eye(3).tolist(), "translation": [0.0, 0.0, 0.0]}
+    joint = {"name": "j", "kind": "revolute", "parent": "base", "child": "l", "origin": pose, "tip": pose}
+    joint |= {"axis": [0.0, 0.0, 1.0], "limits": {}}
+    old = {"name": "arm", "root": "base", "gravity": [0, 0, -9.81], "joints": [joint], "drives": []}
+    old["links"] = [{"name": "l", "phi": None, "shapes": []}]
+    found = earlier_robot(old)
+    assert "home" not in found
+    assert (found["root"], found["source"]) == ("base", "")
+    assert [one["name"] for one in found["link"]] == ["base", "l"]
+    moved = earlier_robot({**old, "home": [0.5], "source": "x.urdf", "root": {"name": "floor", "phi": None}})
+    assert (moved["home"], moved["source"], moved["root"]) == ({"j": 0.5}, "x.urdf", "floor")
+
+
+def test_a_sandwich_is_bread_meat_bread():
+    rng = np.random.default_rng(5)
+    bread, root = rng.normal(size=(4, 3)), rng.normal(size=(3, 5)) * np.array([[1.0], [1e3], [1e-3]])
+    assert_close(sandwich(bread, root @ root.T), bread @ root @ root.T @ bread.T, ORACLE)
+    empty = np.zeros((3, 3))
+    empty[:2, :2] = [[2.0, 1.0], [1.0, 2.0]]
+    assert_close(sandwich(np.eye(3), empty), empty, SAME_ALGEBRA)
+    assert (np.linalg.eigvalsh(sandwich(np.eye(2), np.array([[1.0, 1 + 1e-9], [1 + 1e-9, 1.0]]))) >= -1e-15).all()
+
+
+def test_a_joint_is_solved_with_what_later_ones_gave():
+    """Two joints: the last has parameters 1, 2, the first all three; against sums over their rows."""
+    rng = np.random.default_rng(6)
+    beta = np.array([1.0, -2.0, 0.5])
+    first, last = rng.normal(size=(40, 3)), rng.normal(size=(30, 2))
+    taus = [first @ beta + 0.1 * rng.normal(size=40), last @ beta[1:] + 0.1 * rng.normal(size=30)]
+    tables = [np.column_stack([first, taus[0]]), np.column_stack([last, taus[1]])]
+    columns = (np.arange(3), np.array([1, 2]))
+    information = Information(("a", "b"), ("x", "y", "z"), columns, tuple(map(triangle_of, tables)), (40, 30))
+    found = _Found.nothing(3)
+    found.add(information, 1)
+    w = np.linalg.lstsq(last, taus[1], rcond=None)[0]
+    assert_close(found.beta, [0.0, *w], ORACLE)
+    left = taus[1] - last @ w
+    C = left @ left / 28 * np.linalg.inv(last.T @ last)
+    assert_close(found.covariance[1:, 1:], C, ORACLE)
+    found.add(information, 0)
+    A, B = first[:, :1], first[:, 1:]
+    own = np.linalg.lstsq(A, taus[0] - B @ w, rcond=None)[0]
+    assert_close(found.beta, [*own, *w], ORACLE)
+    G = np.linalg.lstsq(A, B, rcond=None)[0]
+    rest = B - A @ G
+    residual = taus[0] - A @ own - B @ w
+    variance = max(0.0, residual @ residual - np.trace(rest @ C @ rest.T)) / 39
+    assert_close(found.covariance[0, 0], variance / (A[:, 0] @ A[:, 0]) + (G @ C @ G.T)[0, 0], ORACLE)
+    assert_close(found.covariance[0, 1:], -(G @ C)[0], ORACLE)
+    assert found.untold == []
+    assert_close(found.conditions, [np.linalg.cond(last / np.linalg.norm(last, axis=0)), 1.0], ORACLE)
+    assert_close(_condition(np.array([[3.0, 0.0], [0.0, 1e-6]])), 1.0, ORACLE)
+    said = _status(information, found, 0.25)
+    assert said.startswith("3 parameters, joint by joint from the last, leave 25 % of the torque unexplained")
+    assert "the worst conditioned joint is 'b'" in said
+    assert said.endswith(").")
+
+
+def test_an_inertia_matrix_is_definite_whatever_its_units():
+    M = np.array(
+        [
+            np.diag([1.0, 1e-9]),
+            np.diag([1.0, -1.0]),
+            [[1.0, 1.1], [1.1, 1.0]],
+            np.diag([0.0, 1.0]),
+            [[4.0, 1.0], [1.0, 1.0]],
+        ]
+    )
+    assert _definite(M).tolist() == [True, False, False, False, True]
+
+
+def test_expected_accelerations_are_cut_off_at_the_largest_measured(regressor, monkeypatch):
+    rng = np.random.default_rng(7)
+    arrays = rng.normal(size=(4, 5, 2))
+    samples = Samples(regressor.joint_names, *arrays, 100.0, np.zeros(5, dtype=np.int64))
+    M = np.tile(np.array([[2.0, 0.5], [0.5, 1.0]]), (5, 1, 1))
+    M[3] = np.diag([1.0, -1.0])
+    coasting = rng.normal(size=(5, 2))
+    monkeypatch.setattr(accelerations, "inertia_matrices", lambda *_: M)
+    monkeypatch.setattr(accelerations, "unfiltered_prediction", lambda *_: coasting)
+    found = model_acceleration(regressor, None, samples)
+    largest = np.abs(samples.qdd).max(axis=0)
+    for k in range(5):
+        expected = (
+            np.zeros(2) if k == 3 else np.clip(np.linalg.solve(M[k], samples.tau[k] - coasting[k]), -largest, largest)
+        )
+        assert_close(found.qdd[k] + 1.0, expected + 1.0, ORACLE)
+    assert found.definite.tolist() == [True, True, True, False, True]
+    assert_close(found.indefinite_part, 0.2, ORACLE)
+
+
+def test_what_the_data_do_not_support_is_left_out_by_an_f_test(regressor):
+    """Few rows: the F quantile counts rows less parameters; against tests of single parameters by sums."""
+    from scipy.stats import f as f_distribution
+
+    p = regressor.count
+    rng = np.random.default_rng(8)
+    beta = np.where(np.arange(p) % 3 == 0, 0.0, 3.0)
+    tables = []
+    for columns in regressor.columns:
+        Y = rng.normal(size=(20, len(columns)))
+        tables.append(np.column_stack([Y, Y @ beta[columns] + 0.5 * rng.normal(size=20)]))
+    information = Information(
+        regressor.joint_names, regressor.names, regressor.columns, tuple(map(triangle_of, tables)), (20, 20)
+    )
+    rows = Rows.of_information(regressor, information)
+    found = essential(LeastSquares(), rows, level=0.05)
+    full = LeastSquares().fit(rows)
+    kept = [k for k, name in enumerate(regressor.names) if name not in found.left_out]
+    assert {k for k in range(p) if beta[k]} <= set(kept)
+    threshold = f_distribution.isf(0.05, 1, 40 - p)
+    weights = np.concatenate([np.full(20, w) for w in full.joint_weights])
+    whole = np.zeros((40, p + 1))
+    for j, (columns, table) in enumerate(zip(regressor.columns, tables, strict=True)):
+        whole[20 * j : 20 * j + 20, [*columns, p]] = table
+    A, z = whole[:, :-1] * np.sqrt(weights)[:, None], whole[:, -1] * np.sqrt(weights)
+
+    def cost(numbers):
+        left = z - A[:, numbers] @ np.linalg.lstsq(A[:, numbers], z, rcond=None)[0]
+        return left @ left
+
+    numbers, highest, dropped = list(range(p)), 0.0, []
+    while len(numbers) > 1:
+        rises = {k: cost([n for n in numbers if n != k]) - cost(numbers) for k in numbers}
+        k = min(rises, key=rises.get)
+        highest = max(highest, rises[k])
+        if highest >= threshold:
+            break
+        dropped.append(k)
+        numbers.remove(k)
+    assert sorted(kept) == numbers
+    for level in (0.0, 1.0):
+        with pytest.raises(InputError, match="must lie between 0 and 1"):
+            essential(LeastSquares(), rows, level=level)
