@@ -47,7 +47,9 @@ def test_kernels_of_random_robots(seed):
     model = mindyn.compile_model(robot, **options)
     rng = np.random.default_rng(seed)
     batch = ((1 + seed % 17,), (3, 2), (), (1,))[seed % 4]
-    for name in made_for(robot):
+    # Of the larger robots half of the functions, the other half of the next such robot: they take the time.
+    names = made_for(robot) if robot.joint_count < 6 else made_for(robot)[seed // 8 % 2 :: 2]
+    for name in names:
         arrays = inputs_of(model, name, rng, batch)
         found, expected = model.kernel(name)(*arrays), by_casadi(model, name, arrays, batch)
         if expected.any():
