@@ -17,7 +17,7 @@ from robots import with_random_drives
 from mindyn import base_parameters, compile_model, load_robot
 from mindyn.equations.closed_motion import POLISHED
 from mindyn.equations.loop_batches import evaluated
-from mindyn.equations.loop_closure import closure_of
+from mindyn.equations.loop_closure import closure_of, loop_closure
 from mindyn.equations.loop_constraints import open_tree
 from mindyn.equations.loop_equations import loop_equation
 from mindyn.equations.projected_dynamics import loop_dynamics
@@ -230,13 +230,13 @@ def test_controllers_move_the_primary_joints(name):
 
 def test_a_slide_turned_by_half_a_turn_is_no_closure():
     """Its equations vanish there too, but its axes point against one another: home is sought on."""
-    robot = linkage("slide", 2)
-    equations = closure_of(robot).constraints
-    rng = np.random.default_rng(0)
-    for _ in range(20):
-        start = robot.home + np.array([0.0, *rng.uniform(-3, 3, robot.joint_count - 1)])
+    robot = linkage("slide", 4)
+    equations, rng, found = closure_of(robot).constraints, np.random.default_rng(0), 0
+    for _ in range(8):
         try:
-            found = closure_of(replace(robot, home=start)).home
+            home = loop_closure(robot, robot.home + rng.uniform(-3, 3, robot.joint_count)).home
         except RobotError:
             continue
-        assert evaluated(equations.facing, found[None]).min() > 3.9
+        found += 1
+        assert evaluated(equations.facing, home[None]).min() > 3.9
+    assert found > 0
