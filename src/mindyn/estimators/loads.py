@@ -155,7 +155,7 @@ def drive_gains(
     known = known_torque(robot, loaded, carrier, stated)
     if phi is None:
         Y = compile_model(robot).standard_regressor(loaded.q, loaded.qd, loaded.qdd)
-        return _solved_gains(robot, unloaded, loaded, known, Y[:, :, _load_columns(robot, carrier)][:, :, 1:])
+        return _solved_gains(robot, unloaded, loaded, known, Y[:, :, load_columns(robot, carrier)][:, :, 1:])
     blind = [name for name, size in zip(robot.joint_names, np.abs(known).max(axis=0), strict=True) if size < 1e-9]
     if blind:
         raise InputError(f"the load puts no torque on joint {', '.join(blind)}: its gain cannot be told")
@@ -244,7 +244,8 @@ def _output_gains(robot: Robot, factors: Sequence[tuple[int, Array]], x: Array, 
     return Gains(robot.joint_names, np.asarray(gains), np.asarray(deviations))
 
 
-def _load_columns(robot: Robot, link: str) -> slice:
+def load_columns(robot: Robot, link: str) -> slice:
+    """Places of a link's ten parameters among all standard ones: those that a load on it changes."""
     first = PARAMETERS_PER_LINK * robot.link_index(link)
     return slice(first, first + PARAMETERS_PER_LINK)
 
@@ -252,7 +253,7 @@ def _load_columns(robot: Robot, link: str) -> slice:
 def known_torque(robot: Robot, samples: Samples, link: str, phi: Array) -> Array:
     """(N, n) torque of the load."""
     Y = compile_model(robot).standard_regressor(samples.q, samples.qd, samples.qdd)
-    return np.asarray(Y[:, :, _load_columns(robot, link)] @ phi)
+    return np.asarray(Y[:, :, load_columns(robot, link)] @ phi)
 
 
 def regressor_with_load(plain: Regressor, link: str, phi: Array | None = None) -> Regressor:
@@ -261,7 +262,7 @@ def regressor_with_load(plain: Regressor, link: str, phi: Array | None = None) -
     phi  (10,) of the load, for friction that grows with what the joints carry; none where it is left out
     """
     robot = plain.robot
-    model, columns = compile_model(robot), _load_columns(robot, link)
+    model, columns = compile_model(robot), load_columns(robot, link)
     return _LoadRegressor(plain, link, phi, lambda q, qd, qdd: model.standard_regressor(q, qd, qdd)[:, :, columns])
 
 

@@ -17,6 +17,7 @@ from mindyn.feasibility.conic import ConicError
 from mindyn.feasibility.intervals import with_physical_intervals
 from mindyn.feasibility.physically_consistent import PhysicallyConsistent
 from mindyn.identification.block_spread import with_blocks
+from mindyn.identification.changed_loads import load_doubts
 from mindyn.identification.choosing import Choice, Progress, choose, required_logs, sample_of, tuning_stretches
 from mindyn.identification.identifiable import identifiability
 from mindyn.identification.joint_zeros import zeros
@@ -138,6 +139,7 @@ def judged(robot: Robot, found: Estimate, rows: Rows, choice: Choice, logs: Logs
         verdict = identifiability(free, samples, stretches)
         wider = replace(wider, identifiable=verdict)
         suspected = [Note("suspicion", one.sentence) for one in suspicions(robot, samples) or zeros(free, samples)]
+        suspected += [Note("suspicion", sentence) for sentence in load_doubts(found, rows)]
         unfit = [] if verdict.holds else [Note("verdict", verdict.sentence)]
         doubted = (sign_doubts(free, samples) if verdict.holds else []) + unexplained_doubts(free, samples)
         doubtful = (*unfit, *suspected, *(Note("doubt", sentence) for sentence in doubted))
