@@ -251,6 +251,10 @@ def test_what_next_follows_the_verdict(good):
     assert headline(unfit) == ("This log cannot identify this robot.", "not")
     assert summary(unfit).reason.startswith("It stood; record it moving. On motion that")
     assert advised(unfit) == [("Do", "mindyn excite arm.urdf --seconds 30 --out motion")]
+    wrong = replace(run, verdict=replace(run.verdict, suspicion="log 2 carries another load; one load at a time"))
+    assert headline(wrong) == ("Something that was stated of the robot or of its logs seems wrong.", "roughly")
+    assert summary(wrong).reason.startswith("Log 2 carries another load; one load at a time. On motion that")
+    assert advised(wrong) == [("Do", "")]
     no = tuple(replace(one, holds=False) for one in FEASIBLE)
     impossible = replace(run, feasibility=tuple(one.to_dict() for one in no))
     assert advised(impossible)[0] == ("Mend", "mindyn export 'run 1' --to urdf --out model.urdf --mend")

@@ -40,7 +40,7 @@ from mindyn.logs.reading import LogScan, scan_log
 from mindyn.reading import read_toml
 from mindyn.regression.log_gathering import sources_of
 from mindyn.regression.treatment import Treatment
-from mindyn.report.findings import parameter_rows, unfit_for, verdict_data
+from mindyn.report.findings import parameter_rows, suspicion_of, unfit_for, verdict_data
 from mindyn.report.making import package_versions
 from mindyn.report.summary import summary_of
 from mindyn.robots.files import read_text
@@ -157,6 +157,7 @@ def identify(
     said = {note for log in whole for note in log.notes}
     if not as_json and found.identifiable is not None:
         said.add(found.identifiable.sentence)  # the answer begins with it
+        said.add(suspicion_of(found))
     say_notes([note for note in dict.fromkeys(found.notes) if str(note) not in said], verbose=verbose)
     if as_json:
         typer.echo(json.dumps(_data(found, verdict, feasibility), indent=1))
@@ -220,6 +221,7 @@ def _show(
         held_out=verdict is not None,
         unfit=unfit_for(found),
         within=feasibility.consistent.as_likely,
+        suspicion=suspicion_of(found),
     )
     joints = found.regressor.joint_names
     summary = summary_of(

@@ -47,7 +47,10 @@ def load_doubts(found: Estimate, rows: Rows) -> list[str]:
     """A sentence where one log asks for another load on the last link than the rest; rows are those of the fit."""
     blocks = [block for block in rows.blocks if sum(block.information.counts)]
     logs = sorted({block.log for block in blocks})
-    if len(logs) < 2 or found.residual_of != "torque" or found.joint_weights is None:
+    weights = found.joint_weights
+    if len(logs) < 2 or found.residual_of != "torque" or weights is None:
+        return []
+    if len(weights) != len(blocks[0].information.factors):
         return []
     changes = [_change(found, blocks, log) for log in logs if sum(one.log == log for one in blocks) >= FEWEST_BLOCKS]
     sure = [one for one in changes if one.gain.mean > max(NOTICEABLE, SURE * one.gain.deviation)]

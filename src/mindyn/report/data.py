@@ -46,9 +46,10 @@ class JointVerdict:
 class VerdictData:
     """The answer to "is the model good?" by torque alone; `held_out`: on samples that it was not fitted to.
 
-    before  where it is not held out: total error on held-out logs by an earlier verdict; None: there is none
-    unfit   why the logs cannot identify the robot; empty where they can
-    within  whether values that an arm can have lie within the uncertainty of these, if no arm has just these
+    before     where it is not held out: total error on held-out logs by an earlier verdict; None: there is none
+    unfit      why the logs cannot identify the robot; empty where they can
+    within     whether values that an arm can have lie within the uncertainty of these, if no arm has just these
+    suspicion  what seems wrong in what was stated of robot and logs, with its cure; empty: nothing
     """
 
     held_out: bool
@@ -59,6 +60,7 @@ class VerdictData:
     before: float | None = None
     unfit: str = ""
     within: bool = False
+    suspicion: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,10 +41,11 @@ def verdict_data(
     causes: Sequence[Cause | None] | None = None,
     unfit: str = "",
     within: bool = False,
+    suspicion: str = "",
 ) -> VerdictData:
     """The verdict, joint by joint and as a whole; `before`: an earlier one on held-out logs, as `Verdict.to_dict`.
 
-    unfit, within  as `VerdictData` has them
+    unfit, within, suspicion  as `VerdictData` has them
     """
     e, why = verdict.error, causes or [None] * len(verdict.sentences)
     floors = [float(one) if np.isfinite(one) else None for one in verdict.floor]
@@ -54,12 +55,17 @@ def verdict_data(
         for grade, sentence, rmse, relative, floor, cause in told
     )
     total = None if held_out or not before else float(before["total"])
-    return VerdictData(held_out, grade_of(e.total), e.total, e.rows, joints, total, unfit, within)
+    return VerdictData(held_out, grade_of(e.total), e.total, e.rows, joints, total, unfit, within, suspicion)
 
 
 def unfit_for(estimate: Estimate) -> str:
     """Why its logs cannot identify the robot; empty where they can, or where that was not judged."""
     return "" if estimate.identifiable is None else estimate.identifiable.reason
+
+
+def suspicion_of(estimate: Estimate) -> str:
+    """What seems wrong in what was stated of the robot and its logs; empty where nothing does."""
+    return next((note.sentence for note in estimate.notes if note.kind == "suspicion"), "")
 
 
 def parameter_rows(estimate: Estimate, prior: Estimate | None) -> tuple[ParameterRow, ...]:

@@ -8,7 +8,7 @@ from mindyn.estimators.estimate import Estimate
 from mindyn.export.writing import fitting_format
 from mindyn.report.data import UNNAMED, JointData, ReportData
 from mindyn.report.evidence import evidence_of, excitation, motion, residuals, traces
-from mindyn.report.findings import comparison_data, friction_data, parameter_rows, unfit_for, verdict_data
+from mindyn.report.findings import comparison_data, friction_data, parameter_rows, suspicion_of, unfit_for, verdict_data
 from mindyn.report.inputs import ReportInputs
 from mindyn.report.making import made_data
 from mindyn.report.skeleton import skeleton
@@ -41,6 +41,7 @@ def gather(inputs: ReportInputs) -> ReportData:
             causes=causes_of([one.prediction for one in held_out or evidence]) if evidence else None,
             unfit=unfit_for(estimate),
             within=any(answer.as_likely for answer in inputs.feasibility),
+            suspicion=suspicion_of(estimate),
         ),
         traces=traces(evidence),
         parameters=parameter_rows(estimate, prior),

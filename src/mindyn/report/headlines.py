@@ -16,6 +16,7 @@ HEADLINES: Final[dict[Grade, str]] = {
 }
 USEFUL: Final = ("well", "floor", "roughly")
 UNFIT: Final = "This log cannot identify this robot."
+SUSPECTED: Final = "Something that was stated of the robot or of its logs seems wrong."
 UNEVEN: Final = "The model is good for some joints, not for all."
 UNJUDGED: Final = "Fits its own training data; not yet judged on other motion."
 JUDGED_BEFORE: Final = "Fits its own training data; judged on other motion when it was made."
@@ -37,11 +38,13 @@ def headline_of(found: VerdictData, exists: bool | None) -> tuple[str, Grade]:
 
     The rule: the grade of the total torque error; but no better than "roughly", with a sentence that says why, where
     (1) no arm can have the values, or that could not be decided, (2) no held-out log was given, (3) some joint is
-    hardly explained or not at all. Logs that cannot identify the robot come before all else, and values that no arm has
-    are no surprise where ones that an arm can have are as likely.
+    hardly explained or not at all. Logs that cannot identify the robot come before all else, then what seems wrong in
+    what was stated; values that no arm has are no surprise where ones that an arm can have are as likely.
     """
     if found.unfit:
         return UNFIT, "not"
+    if found.suspicion:
+        return SUSPECTED, found.grade if found.grade not in USEFUL else "roughly"
     exists = True if found.within and exists is False else exists
     if found.grade not in USEFUL:
         return HEADLINES[found.grade], found.grade

@@ -84,8 +84,9 @@ def summary_of(
 
 
 def unfit_because(verdict: VerdictData) -> list[str]:
-    """A sentence that says why the logs cannot identify the robot and what would do; none where they can."""
-    return [f"{verdict.unfit[:1].upper()}{verdict.unfit[1:]}."] if verdict.unfit else []
+    """A sentence that says why the logs cannot identify the robot, or what seems wrong, and what would do; or none."""
+    why = verdict.unfit or verdict.suspicion
+    return [f"{why[:1].upper()}{why[1:]}."] if why else []
 
 
 def missed(verdict: VerdictData, joints: Sequence[str]) -> str:
@@ -149,6 +150,8 @@ def _advice(
     if verdict.unfit:
         again = words.excite("--seconds", "30", "--out", "motion")
         return (Advice("Do not use it, however well it fits: record another log first.", again),)
+    if verdict.suspicion:
+        return (Advice("Do not use it yet, however well it fits: settle that, and identify again."),)
     weak = [name for name, one in zip(joints, verdict.joints, strict=True) if one.grade in WEAK]
     untold = [row.name for row in parameters if row.state == "untold"]
     found = []
