@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import mindyn
+from mindyn.errors import InputError
 from mindyn.estimators.covariance import LONGEST_MEMORY, _process, sandwich
 from mindyn.feasibility.conic import ConeRows, ConicError, Program
 from mindyn.feasibility.physically_consistent import PhysicallyConsistent
@@ -136,3 +137,32 @@ def test_least_squares_is_taken_where_the_chosen_conic_fit_is_not_solved(monkeyp
     assert any("was not solved: NumericalError: least squares was taken" in str(note) for note in found.notes)
     with pytest.raises(ConicError):
         mindyn.identify(ARM, [log], PhysicallyConsistent())
+
+
+def test_arrays_of_a_log_may_be_lists_and_must_be_numbers():
+    log = logged(50, 100.0)
+    made = mindyn.log_of_arrays(list(ARM.primary_names), log.time.tolist(), log.q.tolist(), log.tau.tolist())
+    assert np.array_equal(made.q, log.q)
+    with pytest.raises(InputError, match="q holds no numbers"):
+        mindyn.log_of_arrays(ARM.primary_names, log.time, [["a", "b"]] * 50, log.tau)
+    with pytest.raises(InputError, match=r"(?s)joint_names is a list of names, got Robot.*primary_names"):
+        mindyn.log_of_arrays(ARM, log.time, log.q, log.tau)
+    with pytest.raises(InputError, match="q is a masked array"):
+        mindyn.log_of_arrays(ARM.primary_names, log.time, np.ma.masked_less(log.q, 0), log.tau)
+
+
+def test_names_of_files_in_place_of_robots_and_logs_are_refused_with_what_reads_them(tmp_path):
+    doors = [
+        lambda robot: mindyn.identify(robot, [logged(50, 100.0)]),
+        lambda robot: mindyn.rows_of(robot, [logged(50, 100.0)], mindyn.Treatment(mindyn.Conditioning())),
+        lambda robot: mindyn.compile_model(robot),
+        lambda robot: mindyn.base_parameters(robot),
+        lambda robot: mindyn.read_log(tmp_path / "log.csv", robot),
+        lambda robot: mindyn.design_motion(robot, seconds=2.0),
+        lambda robot: mindyn.simulate(robot, lambda *_: np.zeros(2), seconds=1.0, q0=np.zeros(2)),
+    ]
+    for door in doors:
+        with pytest.raises(InputError, match=r"(?s)a Robot, got str.*load_robot"):
+            door("arm.urdf")
+    with pytest.raises(InputError, match=r"(?s)str is no log.*read_log"):
+        mindyn.identify(ARM, ["run1.csv"])

@@ -21,7 +21,7 @@ from mindyn.excitation.sampling import sample_times
 from mindyn.notation import DRIVE_PARAMETERS, PARAMETERS_PER_LINK
 from mindyn.regression.information import Information
 from mindyn.regression.regressor import with_estimated_drives
-from mindyn.robots.robot import Robot
+from mindyn.robots.robot import Robot, require_robot
 
 NOISE_PART: Final = 0.01
 """Standard deviation of the torque noise as part of the effort limit, where it is not given."""
@@ -100,8 +100,7 @@ def require_family(family: Family | None) -> Family:
 
 def robot_to_estimate(robot: Robot, drives: bool) -> Robot:
     """The robot, with drives on all joints where their parameters are wanted."""
-    if not isinstance(robot, Robot):
-        raise InputError(f"a motion is designed for a Robot, got {type(robot).__name__}")
+    require_robot(robot, "a motion is designed for")
     return with_estimated_drives(robot) if drives else robot
 
 

@@ -26,7 +26,7 @@ from mindyn.parameters.certificate import (
 )
 from mindyn.parameters.parallelogram import parallelogram_base
 from mindyn.parameters.structural import structural_base
-from mindyn.robots.robot import Robot
+from mindyn.robots.robot import Robot, require_robot
 
 FORMS = ("structural", "lin", "gautier", "mayeda", "general", "numeric")
 """structural: exact for any tree; lin, gautier, mayeda, general: closed forms; numeric: from random states."""
@@ -68,6 +68,7 @@ def base_parameters(
     tolerance    form structural: parameters that show by less than this, in the robot's own units, are dropped too
     home         (n,) of a robot with loops: a closed configuration in the assembly that is meant; near q = 0 without
     """
+    require_robot(robot, "base parameters are those of")
     if form not in FORMS:
         raise UnknownNameError(
             f"no form {form!r} of base parameters; the forms are: {', '.join(FORMS)}",

@@ -33,7 +33,7 @@ from mindyn.kernels.tracing import trace
 from mindyn.pages.showing import Shown
 from mindyn.parameters.base import BaseParameters
 from mindyn.parameters.certificate import standard_set
-from mindyn.robots.robot import Robot
+from mindyn.robots.robot import Robot, require_robot
 
 Precision = Literal["float64", "float32"]
 
@@ -76,10 +76,7 @@ class Model(Shown):
         forward_dynamics: str | None = None,
         home: ArrayLike | None = None,
     ) -> None:
-        if not isinstance(robot, Robot):
-            raise InputError(
-                f"a model is made of a Robot, got {type(robot).__name__}", hint="load_robot(...) gives one"
-            )
+        require_robot(robot, "a model is made of")
         require_choice(parameters, get_args(Parameters), "parameters")
         require_choice(dtype, get_args(Precision), "dtype")
         if home is not None and not robot.loops:

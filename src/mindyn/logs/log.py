@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import PurePath
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from mindyn.algebra.values import Array, require_unmasked
 from mindyn.errors import InputError
@@ -98,11 +98,11 @@ ARRAYS = tuple(entry.name for entry in fields(Log) if entry.name in ("time", "q"
 
 def log_of_arrays(
     joint_names: Sequence[str],
-    time: Array,
-    q: Array,
-    tau: Array,
-    qd: Array | None = None,
-    qdd: Array | None = None,
+    time: ArrayLike,
+    q: ArrayLike,
+    tau: ArrayLike,
+    qd: ArrayLike | None = None,
+    qdd: ArrayLike | None = None,
     *,
     name: str = "",
 ) -> Log:
@@ -113,10 +113,26 @@ def log_of_arrays(
 
     name  what reports call it
     """
-    rows = np.arange(len(time), dtype=np.int64)
+    if isinstance(joint_names, str) or not isinstance(joint_names, Iterable):
+        raise InputError(
+            f"joint_names is a list of names, got {type(joint_names).__name__}", hint="robot.primary_names of a Robot"
+        )
+    stamps, positions, torques = (_numbers(values, what) for values, what in ((time, "time"), (q, "q"), (tau, "tau")))
+    speeds, accelerations = (None if v is None else _numbers(v, what) for v, what in ((qd, "qd"), (qdd, "qdd")))
+    rows = np.arange(len(stamps), dtype=np.int64)
     cleaner = Cleaner(name or "the log")
-    cleaned = cleaner.clean(Log(tuple(joint_names), time, q, tau, rows, qd, qdd, name=name))
+    made = Log(tuple(joint_names), stamps, positions, torques, rows, speeds, accelerations, name=name)
+    cleaned = cleaner.clean(made)
     return replace(cleaned, notes=tuple(cleaner.left_out_notes()))
+
+
+def _numbers(values: ArrayLike, what: str) -> Array:
+    """The values as an array of floats."""
+    require_unmasked(values, what)
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{what} holds no numbers: {error}") from None
 
 
 def joined(logs: Sequence[Log]) -> Log:

@@ -23,7 +23,7 @@ from mindyn.logs.places import Place, place_of
 from mindyn.logs.statement import SIGNALS, ColumnNames, Statement, read_sidecar, sidecar_path
 from mindyn.logs.tables import Table, in_step, row_count
 from mindyn.logs.units import factor
-from mindyn.robots.robot import Robot
+from mindyn.robots.robot import Robot, require_robot
 
 CHUNK_ROWS: Final = 65_536
 NEEDED: Final = ("position", "torque")
@@ -254,6 +254,7 @@ def scan_log(
     columns, units, side   as in `Statement`; above the sidecar's
     stated                 any other key of `Statement`: rate_hz, gears, files, joints, position_offset, ...
     """
+    require_robot(robot, "a log is read for")
     given = {"columns": columns, "units": units, "side": side}
     over = {**(stated or {}), **{key: value for key, value in given.items() if value is not None}}
     return LogScan(place_of(path), robot, over, chunk_rows)

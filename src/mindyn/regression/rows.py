@@ -46,7 +46,7 @@ from mindyn.regression.log_gathering import GatheredLog, gathered_log, sources_o
 from mindyn.regression.logged_gears import with_logged_gears
 from mindyn.regression.regressor import Regressor, regressor_of, with_estimated_drives
 from mindyn.regression.treatment import Treatment
-from mindyn.robots.robot import Robot
+from mindyn.robots.robot import Robot, require_robot
 
 SampleBlocks = Samples | Iterable[Samples]
 Quantity = Literal["torque", "mean torque", "mean power", "position"]
@@ -347,6 +347,7 @@ def completed_robot(
     robot: Robot, treatment: Treatment, logs: Sequence[Log | LogScan]
 ) -> tuple[Robot, tuple[Note, ...]]:
     """The robot with all drives whose parameters the treatment asks for, and notes on the gears of the logs."""
+    require_robot(robot, "parameters are identified of")
     if treatment.drives == "stated":
         return robot, ()
     geared, notes = with_logged_gears(robot, [log.statement for log in logs])
@@ -361,4 +362,6 @@ def listed_logs(data: object) -> list[Log | LogScan] | None:
         return None
     if not data:
         raise InputError("no log was given")
+    if others := [one for one in data if not isinstance(one, (Log, LogScan))]:
+        raise InputError(f"{type(others[0]).__name__} is no log", hint="read_log(path, robot) gives one")
     return list(data)

@@ -14,7 +14,7 @@ import numpy as np
 from mindyn.algebra.inertia import Consistency
 from mindyn.algebra.poses import IDENTITY, Pose
 from mindyn.algebra.values import Array, Value, content, frozen_array
-from mindyn.errors import MissingPhysicsError, RobotError, listed, unknown_name
+from mindyn.errors import InputError, MissingPhysicsError, RobotError, listed, unknown_name
 from mindyn.notation import STANDARD_GRAVITY
 from mindyn.notes import Note
 from mindyn.pages.showing import Shown
@@ -315,3 +315,9 @@ class Robot(Value, Shown):
     def __repr__(self) -> str:
         kinds = "".join("R" if joint.kind == "revolute" else "P" for joint in self.joints)
         return f"Robot({self.name!r}, {kinds})"
+
+
+def require_robot(given: object, what: str) -> None:
+    """Refuse what is no robot, such as the name of its file; `what` is done with it."""
+    if not isinstance(given, Robot):
+        raise InputError(f"{what} a Robot, got {type(given).__name__}", hint="load_robot(...) gives one")

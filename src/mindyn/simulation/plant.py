@@ -32,7 +32,7 @@ from mindyn.kernels.closed_kernel import ClosedKernel, kernel_for
 from mindyn.kernels.kernel import Kernel
 from mindyn.kernels.loop_friction import friction_rows
 from mindyn.robots.drive_matrices import friction_matrix, reflected_inertia
-from mindyn.robots.robot import Robot
+from mindyn.robots.robot import Robot, require_robot
 
 
 class Mechanism(Protocol):
@@ -165,6 +165,7 @@ KEPT = 16
 @lru_cache(maxsize=KEPT)
 def plant_of(robot: Robot, *, drives: bool) -> Plant:
     """The plant of a robot; refuses friction that does not determine its torques."""
+    require_robot(robot, "a simulation moves")
     for extra in robot.extras if drives else ():
         if "sign" in extra.formula:
             raise RobotError(
