@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -31,6 +32,8 @@ from mindyn.robots.parts import Drive
 SECONDS = 8.0
 FAMILY = mindyn.Fourier(3, ramp_s=1.0)
 TOLERANCE = 1e-8
+DIFFERENCES = 1e-6
+"""Of nine points 2 ms apart; the third of them loses nine digits."""
 MARGIN = 0.9
 FAST = {"velocity": 3.0, "acceleration": 20.0, "effort": 150.0}
 BOUNDS = {"lower": -1.5, "upper": 1.5, "velocity": 3.0, "acceleration": 20.0, "effort": 150.0}
@@ -276,10 +279,33 @@ def test_limits_that_a_loop_does_not_have():
     endless = mindyn.MotionLimits.of(mindyn.load_robot("five_bar"), lower=-np.inf, upper=np.inf, **FAST)
     with pytest.raises(InputError, match="primary joints need limits"):
         mindyn.design_motion(mindyn.load_robot("five_bar"), limits=endless)
-    jerky = mindyn.MotionLimits.of(mindyn.load_robot("five_bar"), lower=-0.1, upper=0.1, jerk={"joint3": 9.0}, **FAST)
-    with pytest.raises(InputError, match="the jerk of joint3 is limited"):
-        mindyn.design_motion(mindyn.load_robot("five_bar"), limits=jerky)
     rocking = linkage("five-bar", 0)
     wide = mindyn.MotionLimits.of(rocking, lower=-3.0, upper=3.0, **FAST)
     with pytest.raises(InputError, match="do not close everywhere within the limits of its primary joints"):
         mindyn.design_motion(rocking, limits=wide)
+
+
+@pytest.mark.parametrize("order", range(4))
+def test_rates_of_joints_in_solved_loops_are_derivatives_of_their_positions(order):
+    """By finite differences along a motion, and their slopes by differences of the state: the jerk too."""
+    robot = mindyn.load_robot("slider_crank")
+    stated = dict(zip(("velocity", "acceleration", "jerk"), [{"ram": 9.0}] * 3, strict=True))
+    limits = mindyn.MotionLimits.of(robot, lower=-6.0, upper=6.0, **stated)
+    wide = replace(limits.dependent, lower=np.full(2, -9.0), upper=np.full(2, 9.0))
+    rates = loop_constraints(robot, replace(limits, dependent=wide))[order]
+    number = next(k for k, label in enumerate(rates.labels) if label.endswith("ram"))
+    h, t = 2e-3, np.linspace(0.3, 2.0, 7)
+    w, closure = np.array([1.3, 2.9]), closure_of(robot)
+    p = lambda t, k: (w**k * np.sin(np.add.outer(t, [0.2, 1.0]) * w + k * np.pi / 2)).sum(axis=1)[:, None]  # noqa: E731
+    state = tuple(p(t, k) for k in range(4))
+    ram = np.array([closure.positions(p(t + k * h, 0))[:, robot.joint_index("ram")] for k in range(-4, 5)])
+    weights = np.linalg.solve(
+        np.vander(np.arange(-4.0, 5.0), increasing=True).T, np.eye(9)[order] * math.factorial(order)
+    )
+    assert_close(9.0 * rates.values(state)[:, number] + rates.middle[number], weights @ ram / h**order, DIFFERENCES)
+    slopes = rates.slopes(*state[: order + 1])
+    for k, J in enumerate(slopes if isinstance(slopes, tuple) else (slopes,)):
+        there, here = (
+            rates.kernel(*(x + s * (i == k) for i, x in enumerate(state[: order + 1]))) for s in (1e-5, -1e-5)
+        )
+        assert_close(J[:, number, 0], ((there - here) / 2e-5)[:, number], DIFFERENCES)

@@ -25,6 +25,9 @@ from mindyn.robots.robot import Robot
 LOOKED_AT: Final = 300
 """Positions within the limits at which loops that are solved for must close."""
 
+RATES: Final = ("position", "velocity", "acceleration", "jerk")
+"""By order, as labels name them."""
+
 OPENING: Final = pi / 18
 """A parallelogram keeps this far from flat, where it could fold over, rad."""
 
@@ -44,15 +47,6 @@ def require_closing(robot: Robot, limits: MotionLimits) -> None:
 
     Within limits that pass, every motion closes: they are looked at in corners, on edges and inside.
     """
-    dependent = limits.dependent
-    assert dependent is not None
-    names = robot.dependent_names
-    if stated := [name for name, jerk in zip(names, dependent.jerk, strict=True) if np.isfinite(jerk)]:
-        raise InputError(
-            f"the jerk of {', '.join(stated)} is limited, dependent joints of loops that are solved for: designs hold "
-            "their positions, speeds and accelerations",
-            hint="leave those limits out, or limit the jerk of the primary joints",
-        )
     if not (np.isfinite(limits.lower).all() and np.isfinite(limits.upper).all()):
         raise InputError(
             f"the loops of robot {robot.name!r} close in a part of all positions only: primary joints need limits",
@@ -78,10 +72,10 @@ def require_closing_within(robot: Robot, lower: Array, upper: Array) -> None:
 
 
 def _solved_rates(robot: Robot, limits: MotionLimits) -> list[SolvedRates]:
-    """Positions, speeds and accelerations of dependent joints through loops that are solved for."""
+    """Positions, speeds, accelerations and jerks of dependent joints through loops that are solved for."""
     dependent = limits.dependent
     assert dependent is not None
-    bounds = (dependent.upper - dependent.middle, dependent.velocity, dependent.acceleration)
+    bounds = (dependent.upper - dependent.middle, dependent.velocity, dependent.acceleration, dependent.jerk)
     made = []
     for order, half in enumerate(bounds):
         limited = np.flatnonzero(np.isfinite(half))
@@ -92,19 +86,30 @@ def _solved_rates(robot: Robot, limits: MotionLimits) -> list[SolvedRates]:
         slopes = jacobians(function, function.name_in())
         matrices = slopes.name_out()[:-1]
         middle = dependent.middle[limited] if order == 0 else np.zeros(len(names))
-        labels = tuple(f"{('position', 'velocity', 'acceleration')[order]} of {name}" for name in names)
+        labels = tuple(f"{RATES[order]} of {name}" for name in names)
         kernels = kernel_for(robot, function), kernel_for(robot, slopes, matrices=matrices)
         made.append(SolvedRates(middle, np.maximum(half[limited], STILL), labels, *kernels))
     return made
 
 
 def _rate_function(robot: Robot, order: int, joints: list[int]) -> Any:
-    """(q, qd, ...) of primary joints -> position, speed or acceleration of the dependent ones, and the closure."""
+    """(q, qd, ...) of primary joints -> position, speed, acceleration or jerk of the dependent ones, and the closure.
+
+    A jerk is the change of the acceleration along the motion: through Newton's steps positions of dependent joints
+    change with the primary ones as they do when the loops stay closed.
+    """
     count = len(robot.primary_names)
-    sizes = {"q": robot.joint_count, "qd": count, "qdd": count}
+    sizes = {"q": robot.joint_count, "qd": count, "qdd": count, "jerk": count}
     symbols = {name: casadi.SX.sym(name, size) for name, size in list(sizes.items())[: order + 1]}
     motion = closed_motion(robot, symbols["q"], symbols.get("qd"), symbols.get("qdd"))
-    found = casadi.densify((motion.q, motion.qd, motion.qdd)[order][joints])
+    rates = [motion.q, motion.qd, motion.qdd]
+    if order == len(rates):
+        moved = casadi.SX(robot.joint_count, 1)
+        moved[[robot.joint_index(name) for name in robot.primary_names]] = symbols["qd"]
+        state = casadi.vertcat(*(symbols[name] for name in ("q", "qd", "qdd")))
+        along = casadi.vertcat(moved, symbols["qdd"], symbols["jerk"])
+        rates.append(casadi.jtimes(motion.qdd, state, along))
+    found = casadi.densify(rates[order][joints])
     results: Any = casadi.cse([found, motion.closure])
     return casadi.Function("dependent", [*symbols.values()], results, [*symbols], ["rate", CLOSURE])
 
@@ -122,7 +127,7 @@ def _dependent_rates(robot: Robot, affine: AffineClosure, limits: MotionLimits) 
             continue
         of = [numbers[k] for k in limited]
         middle = dependent.middle[limited] - affine.offset[of] if order == 0 else np.zeros(len(of))
-        labels = tuple(f"{('position', 'velocity', 'acceleration', 'jerk')[order]} of {names[k]}" for k in limited)
+        labels = tuple(f"{RATES[order]} of {names[k]}" for k in limited)
         made.append(LinkedRates(middle, np.maximum(half[limited], STILL), labels, order, affine.matrix[of]))
     return made
 
