@@ -10,11 +10,14 @@ import json
 import re
 import unicodedata
 from collections.abc import Mapping
+from contextvars import ContextVar
 from typing import Final
 from xml.etree.ElementTree import Element, indent, tostring
 
 from mindyn.errors import ExportError
 
+COLUMNS: Final[ContextVar[int | None]] = ContextVar("columns", default=None)
+"""That a table of text may take: the command line sets those of its terminal; None: as many as it needs."""
 _NOT_IN_XML: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 """Characters that no XML 1.0 document can hold, escaped or not."""
 _NOT_IN_ATTRIBUTES: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")

@@ -15,7 +15,9 @@ import pytest
 from cli.program import mindyn_program
 
 import mindyn
+from mindyn import escaping
 from mindyn.cli.main import COMMANDS, EXAMPLES, NOTHING_KEPT
+from mindyn.robots.table import text_table
 
 COLUMNS, MOST_LINES = 80, 25
 
@@ -52,6 +54,36 @@ def test_no_line_wraps_and_no_command_floods_the_screen(arm, monkeypatch):
         assert [line for line in lines if len(line) > COLUMNS and " " in line.strip()] == []
         assert len(lines) <= MOST_LINES, "\n".join(lines)
         assert "\x1b" not in ended.out + ended.err, "colours are for terminals"
+
+
+def test_other_commands_keep_to_the_columns_too(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for words in (
+        ("tests", "plan", "planar2", "plan"),
+        ("compare", "planar2", "--repetitions", 1, "--seconds", 2, "--workers", 1, "--method", "least squares"),
+        ("base", "scara"),
+        ("papers",),
+        ("compare", "--help"),
+        ("--help",),
+    ):
+        for columns in (COLUMNS, 120):
+            ended = mindyn_program(*words, columns=columns)
+            assert ended.code == 0, ended.err
+            assert [line for line in ended.out.splitlines() + ended.err.splitlines() if len(line) > columns] == []
+    assert "<bool>" not in ended.out, "nothing is typed behind a switch"
+
+
+def test_tables_are_folded_between_words_to_the_columns_there_are():
+    rows = [("name", "what it says"), ("constant-velocity-01", "word " * 30), ("x" * 70, "y")]
+    assert max(map(len, text_table(rows).splitlines())) > COLUMNS
+    held = escaping.COLUMNS.set(COLUMNS)
+    try:
+        lines = text_table(rows).splitlines()
+    finally:
+        escaping.COLUMNS.reset(held)
+    assert max(map(len, lines)) <= COLUMNS
+    assert sum(line.count("word") for line in lines) == 30
+    assert any(line.startswith("constant-velocity-01 ") for line in lines)
 
 
 def test_verbose_shows_every_parameter(arm):

@@ -13,6 +13,7 @@ from mindyn.errors import InputError
 from mindyn.identifiability.base_sets import FORMS, base_parameters
 from mindyn.parameters.base import BaseParameters
 from mindyn.parameters.geometry_symbols import in_dh_frames, symbolic_expressions
+from mindyn.parameters.parameter import parameters_of_base
 from mindyn.parameters.reading import Coefficients, latex_expression, latex_symbol
 from mindyn.robots.loading import RobotOptions
 
@@ -51,9 +52,10 @@ def _values(found: BaseParameters) -> list[float | None]:
 
 
 def _show(found: BaseParameters, expressions: tuple[str, ...]) -> None:
-    rows = [("name", "value", "formula")]
-    for name, value, formula in zip(found.names, _values(found), expressions, strict=True):
-        rows.append((name, "" if value is None else f"{value:.6g}", formula))
+    rows = [("name", "value", "unit", "formula")]
+    units = [one.unit for one in parameters_of_base(found)]
+    for name, value, unit, formula in zip(found.names, _values(found), units, expressions, strict=True):
+        rows.append((name, "" if value is None else f"{value:.6g}", unit, formula))
     roles = found.roles()
     groups = {kind: [label for label, role in roles.items() if role == kind] for kind in ("alone", "combined", "none")}
     says = {"alone": "by themselves", "combined": "only in combination", "none": "no effect"}

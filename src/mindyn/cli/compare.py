@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+from math import inf
 from pathlib import Path
-from typing import Annotated, cast
+from typing import Annotated, Final, cast
 
 import typer
 
 from mindyn.cli.arguments import JSON, ROBOT, one_of, takes_robot
-from mindyn.cli.printing import say
+from mindyn.cli.next_step import option_words, say_next
+from mindyn.cli.printing import say, show
 from mindyn.cli.progress_bars import progress
 from mindyn.comparison.methods import LOG_METHODS, named_methods
 from mindyn.errors import InputError
@@ -21,6 +23,17 @@ from mindyn.validation.bench_setting import BenchSetting, Differentiation
 from mindyn.validation.method_bench import compare_methods
 
 PLAIN = BenchSetting()
+
+OF_IDENTIFY: Final = {
+    "least squares": ("--method", "ordinary"),
+    "weighted least squares": (),
+    "robust least squares": ("--method", "robust"),
+    "last link first": ("--method", "last-link-first"),
+    "instrumental variables": ("--method", "instruments"),
+    "momentum difference": ("--method", "momentum"),
+    "total least squares": ("--method", "total"),
+}
+"""Methods that `mindyn identify` has too, and what it takes for them; the others are of Python."""
 
 
 @takes_robot
@@ -104,8 +117,17 @@ def compare(
             f"no method gave a result in any of {repetitions} repetitions:\n{reasons}",
             hint="mend what these reasons say, or take other methods (--method)",
         )
-    typer.echo(json.dumps(found.to_dict(), indent=1) if as_json else found.table())
+    if as_json:
+        typer.echo(json.dumps(found.to_dict(), indent=1))
+    else:
+        show(found.table(), "  ")
     say(f"{repetitions} repetitions of {len(found.results)} methods in {found.seconds:.0f} s")
+    least = min(found.results, key=lambda one: one.total_bias if one.total_bias == one.total_bias else inf)
+    say(f"least bias of the torque: {least.method}, {100 * least.total_bias:.3g} %")
+    known = [one for one in found.results if one.method in OF_IDENTIFY and one.total_bias == one.total_bias]
+    if known:
+        best = min(known, key=lambda one: one.total_bias)
+        say_next("identify", robot, "run1.csv", *option_words(options), *OF_IDENTIFY[best.method], "--out", "run1")
 
 
 def _compare_on_logs(
@@ -126,9 +148,11 @@ def _compare_on_logs(
     found = compare_on_logs(splits, taken, say)
     if out is not None:
         write_whole(out, comparison_page(found))
-    typer.echo(json.dumps(found.to_dict(), indent=1) if as_json else found.table())
-    if out is not None:
-        say(f"page: {out}")
+    if as_json:
+        typer.echo(json.dumps(found.to_dict(), indent=1))
+    else:
+        show(found.table(), "    ")
+    say(f"written to {out}: open it in a browser" if out is not None else "the same as a page: --out compared.html")
 
 
 def _assigned(text: str) -> tuple[str, Path]:

@@ -54,7 +54,10 @@ def count(
         raise InputError("count takes a robot or --papers", hint="mindyn count puma560, or mindyn count --papers")
     if robot is None:
         rows, lines = paper_rows(), table_ii()
-        typer.echo(json.dumps(_papers_data(rows, lines), indent=2) if as_json else _papers_text(rows, lines))
+        if as_json:
+            typer.echo(json.dumps(_papers_data(rows, lines), indent=2))
+        else:
+            show(_papers_text(rows, lines), "      ")
         return
     loaded = options.load(robot)
     counted = list(robot_counts(loaded))

@@ -9,13 +9,14 @@ from importlib import import_module
 from typing import Any, Final
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from mindyn import __version__
 from mindyn.cli.exit_codes import IN_HELP, ExitCode
-from mindyn.cli.printing import say
+from mindyn.cli.printing import columns, say
 from mindyn.errors import InputError, MindynError, shortened
+from mindyn.escaping import COLUMNS
 
 COMMANDS: Mapping[str, str] = {
     "demo": "Simulate a PUMA 560, identify it by three estimators, judge, mend and validate it, and write a report.",
@@ -71,8 +72,28 @@ OTHERS: Final = "More"
 """Where a command stands that `EXAMPLES` leaves out."""
 
 
+class PlainOptions(TyperCommand):
+    """Help in which a switch shows no type: nothing is typed behind it."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Arguments and options."""
+        return without_types(super().get_params(ctx))
+
+
+def without_types(params: list[Any]) -> list[Any]:
+    """The same, switches with an empty name of their value."""
+    for one in params:
+        if getattr(one, "is_flag", False) and one.metavar is None:
+            one.metavar = ""
+    return params
+
+
 class LazyCommands(TyperGroup):
     """Commands that are imported when they are called, so that help and completion of names stay fast."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Arguments and options."""
+        return without_types(super().get_params(ctx))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """The command that `args` begin with, imported."""
@@ -96,7 +117,7 @@ def require_file_of_drives(words: Sequence[str]) -> None:
 def loaded(name: str) -> Any:
     """The command of that name with its options."""
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    alone.command(name, epilog=epilog_of(name))(getattr(import_module(f"mindyn.cli.{name}"), name))
+    alone.command(name, cls=PlainOptions, epilog=epilog_of(name))(getattr(import_module(f"mindyn.cli.{name}"), name))
     return get_command(alone)
 
 
@@ -151,6 +172,7 @@ def options(
 
 def run() -> None:
     """Run a command; an error ends it with a message, a hint where we have one, and `ExitCode.ERROR`; Ctrl-C too."""
+    held = COLUMNS.set(columns(sys.stdout))
     try:
         app()
     except MindynError as error:
@@ -168,6 +190,8 @@ def run() -> None:
         with suppress(KeyboardInterrupt):  # a second one, while this is said
             say(f"interrupted: {kept_of(end)}")
         sys.exit(ExitCode.INTERRUPTED)
+    finally:
+        COLUMNS.reset(held)
 
 
 def kept_of(end: BaseException) -> str:

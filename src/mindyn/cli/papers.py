@@ -10,7 +10,7 @@ import typer
 
 from mindyn.cli.arguments import JSON, one_of
 from mindyn.cli.exit_codes import ExitCode
-from mindyn.cli.printing import say, show_table
+from mindyn.cli.printing import say, show, show_table
 from mindyn.errors import InputError, unknown_name
 from mindyn.files import write_whole
 from mindyn.papers.every_paper import PAPERS
@@ -42,7 +42,10 @@ def papers(
         if name not in PAPERS:
             raise unknown_name("paper", name, PAPERS, has="there are")
     done = [_reproduced(name) for name in chosen]
-    typer.echo(json.dumps([as_data(one) for one in done], indent=2) if as_json else "\n\n\n".join(map(as_text, done)))
+    if as_json:
+        typer.echo(json.dumps([as_data(one) for one in done], indent=2))
+    else:
+        show("\n\n\n".join(map(as_text, done)), "    ")
     if out is not None:
         _write(done, out)
     outside = [row for one in done for row in one.outside]

@@ -11,7 +11,7 @@ import typer
 
 from mindyn.cli.arguments import JSON, ROBOT, one_of, takes_robot
 from mindyn.cli.next_step import option_words, say_next
-from mindyn.cli.printing import say
+from mindyn.cli.printing import say, show
 from mindyn.errors import InputError, require_choice
 from mindyn.estimators.step_by_step import StepByStep
 from mindyn.excitation.step_files import read_test_logs, write_motions, write_test_logs
@@ -50,7 +50,10 @@ def tests(
         plan = plan_tests(loaded, seconds=seconds, seed=seed)
         folder.mkdir(parents=True, exist_ok=True)
         write_motions(folder, plan, rate_hz=rate_hz)
-        typer.echo(json.dumps(plan.to_dict(), indent=1) if as_json else plan.table())
+        if as_json:
+            typer.echo(json.dumps(plan.to_dict(), indent=1))
+        else:
+            show(plan.table(), "  ")
         say(f"wrote {len(plan.motions)} motions and {PLAN} to {folder}: log them on the robot, or simulate them")
         say_next("tests", "simulate", robot, folder, *words)
         return
@@ -77,6 +80,9 @@ def tests(
     found = replace(found, provenance={**found.provenance, "simulated": checked.to_dict()})
     with replacing(folder, ["estimate.json"]) as target:
         found.save(target / "estimate.json")
-    typer.echo(json.dumps(found.to_dict(), indent=1) if as_json else f"{found.table()}\n\n{checked.table()}")
+    if as_json:
+        typer.echo(json.dumps(found.to_dict(), indent=1))
+    else:
+        show(f"{found.table()}\n\n{checked.table()}", "  ")
     say(f"wrote {folder / 'estimate.json'}")
     say_next("check", folder)

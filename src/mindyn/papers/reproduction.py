@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from textwrap import wrap
 from typing import Literal
 
+from mindyn.escaping import COLUMNS
 from mindyn.papers.counting import Counts
-from mindyn.robots.table import text_table
+from mindyn.robots.table import table_rows
 
 Verdict = Literal["within", "OUTSIDE", "as printed", "not told", "erratum", "ours"]
 """Within the stated tolerance; outside it; a competitor's row, as the paper gives it; not reproducible, for the reason
@@ -136,17 +137,19 @@ def as_text(reproduction: Reproduction) -> str:
     parts = [reproduction.citation]
     for table in reproduction.tables:
         rows = [HEADER, *((r.name, r.printed, r.ours, r.difference, r.verdict) for r in table.rows)]
-        head, rule, *lines = text_table(rows).splitlines()
-        parts += ["", table.title, f"  tolerance: {table.tolerance}", f"  {head}".rstrip(), f"  {rule}"]
-        for row, line in zip(table.rows, lines, strict=True):
-            parts += [f"  {line}".rstrip(), *_wrapped(row.note, "      ")]
+        head, *lines = table_rows(rows, indent=2)
+        rule = "-" * max(len(line) for block in (head, *lines) for line in block)
+        parts += ["", table.title, *_wrapped(f"tolerance: {table.tolerance}", "  ")]
+        parts += [*(f"  {line}".rstrip() for line in head), f"  {rule}"]
+        for row, block in zip(table.rows, lines, strict=True):
+            parts += [*(f"  {line}".rstrip() for line in block), *_wrapped(row.note, "      ")]
         parts += _wrapped(table.note, "  ")
     figures = [f"  {one.name}.svg: {one.title}" for one in reproduction.figures]
     return "\n".join([*parts, *(["", "Figures (written with --out)", *figures] if figures else [])])
 
 
 def _wrapped(text: str, indent: str) -> list[str]:
-    return wrap(text, 110, initial_indent=indent, subsequent_indent=indent)
+    return wrap(text, COLUMNS.get() or 110, initial_indent=indent, subsequent_indent=indent)
 
 
 def as_markdown(reproductions: Sequence[Reproduction], figures: str) -> str:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
 from math import degrees
+from textwrap import wrap
+from typing import Final
 
 import numpy as np
 
@@ -11,7 +14,7 @@ from mindyn.algebra.inertia import mass_com_inertia
 from mindyn.algebra.poses import Pose
 from mindyn.algebra.rotations import to_rpy
 from mindyn.algebra.values import Array
-from mindyn.escaping import printable
+from mindyn.escaping import COLUMNS, printable
 from mindyn.robots.parts import Drive, Joint, Link
 from mindyn.robots.robot import Robot
 
@@ -19,12 +22,41 @@ _HEADER = ("", "joint", "type", "moves", "on", "axis", "origin xyz [m]", "rpy [d
 _TIP_HEADER = ("link frame xyz [m]", "rpy [deg]")
 
 
+NARROWEST: Final = 8
+"""A column of a table that is too wide is not made narrower."""
+
+
 def text_table(rows: Sequence[Sequence[str]]) -> str:
     """Rows of equal length as aligned columns; the first row is underlined."""
+    head, *others = table_rows(rows)
+    rule = "-" * max(len(line) for lines in (head, *others) for line in lines)
+    return "\n".join([*head, rule, *(line for lines in others for line in lines)])
+
+
+def table_rows(rows: Sequence[Sequence[str]], indent: int = 0) -> list[list[str]]:
+    """The lines of every row: one, or several where its cells are folded to the `COLUMNS` less `indent`."""
     rows = [[printable(cell) for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    return "\n".join([lines[0], "-" * max(map(len, lines)), *lines[1:]])
+    widths = _fitting(list(zip(*rows, strict=True)), indent)
+    made = []
+    for row in rows:
+        pairs = zip(row, widths, strict=True)
+        cells = [wrap(cell, width, break_on_hyphens=False) if len(cell) > width else [cell] for cell, width in pairs]
+        lines = zip_longest(*cells, fillvalue="")
+        made.append(["  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in lines])
+    return made
+
+
+def _fitting(columns: Sequence[Sequence[str]], indent: int) -> list[int]:
+    """Widths that fit: the widest is taken from first, within words only where folding between them is not enough."""
+    widths, room = [max(map(len, column)) for column in columns], COLUMNS.get()
+    words = [max((len(word) for cell in column for word in cell.split()), default=0) for column in columns]
+    for least in (words, [NARROWEST] * len(words)):
+        while room is not None and sum(widths) + 2 * (len(widths) - 1) > room - indent:
+            spare = [width if width > end else 0 for width, end in zip(widths, least, strict=True)]
+            if not any(spare):
+                break
+            widths[spare.index(max(spare))] -= 1
+    return widths
 
 
 def robot_table(robot: Robot, *, details: bool = False) -> str:

@@ -90,9 +90,9 @@ class Comparison:
 
     def table(self) -> str:
         """A line for each method, then the biases joint by joint."""
-        head = ("method", "bias [%]", "spread [%]", "parameter bias [%]", "time [s]", "tests", "failed")
+        head = ("method", "bias %", "spread %", "param. bias %", "time s", "tests", "failed")
         lines = [head, *(_line(one, self.setting.repetitions) for one in self.results)]
-        joints = [("bias of the torque [%]", *self.joint_names)]
+        joints = [("bias of the torque, %", *self.joint_names)]
         joints += [(one.method, *(_percent(value) for value in one.bias)) for one in self.results]
         notes = [f"{one.method}: {one.reason}" for one in self.results if one.reason]
         return "\n".join([text_table(lines), "", text_table(joints), *(["", *notes] if notes else [])])
