@@ -91,19 +91,27 @@ class Friction:
 def _stop_operator(steps: Array, segments: NDArray[np.int64]) -> Array:
     """z_k = clip(z_(k-1) + steps_k, -1, 1), from 0 at the first row of every segment.
 
-    Steps and clips compose: the map of any run of rows is x -> clip(x + a, low, high). Composing runs of doubling
-    length takes log2(N) array operations in place of N.
+    Steps and clips compose: the map of any run of rows is x -> clip(x + a, low, high). Runs go side by side, first for
+    their maps, which tell where each begins, then for their values.
     """
-    a, low, high = steps.copy(), np.full(steps.shape, -1.0), np.full(steps.shape, 1.0)
-    first = np.flatnonzero(np.diff(segments, prepend=segments[:1] - 1))
-    a[first] = 0.0
-    low[first] = high[first] = 0.0  # whatever came before, a segment starts at zero
-    length = 1
-    while length < len(steps):
-        a1, low1, high1 = a[:-length].copy(), low[:-length].copy(), high[:-length].copy()
-        a2, low2, high2 = a[length:].copy(), low[length:].copy(), high[length:].copy()
-        a[length:] = a1 + a2
-        low[length:] = np.clip(low1 + a2, low2, high2)
-        high[length:] = np.clip(high1 + a2, low2, high2)
-        length *= 2
-    return np.clip(a, low, high)
+    count, width = steps.shape
+    length = max(1, round(count**0.5))
+    runs = -(-count // length)
+    first = np.zeros(runs * length, dtype=bool)
+    first[np.flatnonzero(np.diff(segments, prepend=segments[:1] - 1))] = True
+    padded = np.zeros((runs * length, width))
+    padded[:count] = steps
+    rows = np.ascontiguousarray(padded.reshape(runs, length, width).transpose(1, 0, 2))
+    new = np.ascontiguousarray(first.reshape(runs, length).T)[:, :, None]
+    a, low, high = np.zeros((runs, width)), np.full((runs, width), -np.inf), np.full((runs, width), np.inf)
+    for step, begins in zip(rows, new, strict=True):
+        a, low, high = a + step, np.clip(low + step, -1.0, 1.0), np.clip(high + step, -1.0, 1.0)
+        if begins.any():  # whatever came before, a segment starts at zero
+            a, low, high = (np.where(begins, 0.0, one) for one in (a, low, high))
+    z = np.zeros((runs, width))
+    for k in range(runs - 1):
+        z[k + 1] = np.clip(z[k] + a[k], low[k], high[k])
+    for step, begins in zip(rows, new, strict=True):
+        z = np.clip(z + step, -1.0, 1.0)
+        step[:] = z = np.where(begins, 0.0, z) if begins.any() else z
+    return np.ascontiguousarray(rows.transpose(1, 0, 2)).reshape(-1, width)[:count]
