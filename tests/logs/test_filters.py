@@ -9,6 +9,8 @@ import pytest
 from closeness import SAME_ALGEBRA, assert_close
 from scipy.signal import butter, sosfiltfilt
 
+from mindyn.kernels import threads
+from mindyn.logs import filters
 from mindyn.logs.filters import lowpass
 
 RATE_HZ = 1000.0
@@ -41,3 +43,12 @@ def test_in_place_and_beside_it():
     assert np.array_equal(x, given)
     lowpass(x, 10.0, RATE_HZ, out=x)
     assert np.array_equal(x, smooth)
+
+
+def test_columns_shared_out_among_threads_have_the_same_bits(monkeypatch):
+    x = np.random.default_rng(1).normal(size=(700, 71)).cumsum(axis=0)
+    whole = lowpass(x, 10.0, RATE_HZ)
+    monkeypatch.setattr(filters, "LARGE", 1)
+    for cores in (1, 2, 5):
+        monkeypatch.setattr(threads, "usable_cores", lambda cores=cores: cores)
+        assert np.array_equal(lowpass(x, 10.0, RATE_HZ), whole)

@@ -16,9 +16,11 @@ from robots import random_robot, with_random_drives
 from mindyn.errors import InputError
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.estimators.wording import joint_residuals, told_from
+from mindyn.kernels import threads
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.log import log_of_arrays
 from mindyn.logs.pipeline import condition, condition_stream
+from mindyn.regression import block_gathering
 from mindyn.regression.block_gathering import BLOCKS
 from mindyn.regression.friction import Friction
 from mindyn.regression.gathering import STOP_ROWS, _dependence_rows, gather
@@ -65,6 +67,22 @@ def test_blocks_add_up_to_all_rows(robot, logs, name):
     assert_close(grams(rows.information), grams(every), SAME_ALGEBRA)
     assert_close(grams(combined(rows.folds(3))), grams(every), SAME_ALGEBRA)
     assert len(rows.folds(3)) == 3
+
+
+@pytest.mark.parametrize("name", TREATMENTS)
+def test_blocks_made_by_threads_are_those_of_one_pass(robot, logs, name, monkeypatch):
+    """The same bits on any number of cores, and to rounding those of all parts together."""
+    made = []
+    for apart, cores in ((0, 1), (0, 2), (0, 5), (10**6, 2)):
+        monkeypatch.setattr(block_gathering, "APART", apart)
+        monkeypatch.setattr(threads, "usable_cores", lambda cores=cores: cores)
+        made.append([block.information for block in rows_of(robot, logs, TREATMENTS[name]).blocks])
+    for one, two, five, together in zip(*made, strict=True):
+        assert one.counts == together.counts
+        for R, *same, other in zip(*(each.factors for each in (one, two, five, together)), strict=True):
+            assert all(np.array_equal(R, again) for again in same)
+            if other.any():
+                assert_close(R.T @ R, other.T @ other, SAME_ALGEBRA)
 
 
 @pytest.mark.parametrize("name", TREATMENTS)

@@ -44,11 +44,16 @@ def split_range(work: Callable[[int, int], int], count: int, threads: int, multi
     return status
 
 
+def threads_help() -> bool:
+    """Whether `of_each` would use threads here: there is more than one core, and this is no thread of its own."""
+    return usable_cores() > 1 and not threading.current_thread().name.startswith(_NAME)
+
+
 def of_each(function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
     """function(task) of every task, in their order, on as many threads as there are cores: what each gives, and so what
     is summed from them, does not depend on how many there are. Tasks must spend their time outside the interpreter.
     """
-    if len(tasks) < 2 or usable_cores() == 1 or threading.current_thread().name.startswith(_NAME):
+    if len(tasks) < 2 or not threads_help():
         return [function(task) for task in tasks]
     gate = threading.Semaphore(usable_cores())
 

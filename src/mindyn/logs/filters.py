@@ -12,9 +12,14 @@ from scipy.signal import butter, sosfilt_zi
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.kernels.sections import filter_rows
+from mindyn.kernels.threads import of_each, threads_help
 
 SHORTEST_EDGE_S: Final = 0.1
 """s; nearer to the ends of a stretch a filter has one side alone, whatever its cut-off."""
+LARGE: Final = 2**20
+"""Numbers from which on the columns of an array are shared out among threads."""
+ABREAST: Final = 32
+"""Columns that a thread takes at a time."""
 FORGOTTEN: Final = 1e-13
 """What is left of a disturbance, relative to it, when its effect counts as over."""
 
@@ -48,7 +53,17 @@ def _as_rows(x: Array) -> Array:
 
 
 def _forward_and_back(design: tuple[Array, Array], x: Array, y: Array, extension: int) -> None:
-    """What `scipy.signal.sosfiltfilt` gives, to the last bit, with the ends mirrored over `extension` rows."""
+    """What `scipy.signal.sosfiltfilt` gives, to the last bit, with the ends mirrored over `extension` rows.
+
+    Columns are filtered each by itself: of a large array some at a time, on threads.
+    """
+    width = x.shape[1]
+    size = ABREAST if x.size >= LARGE and threads_help() else width
+    taken = [slice(first, first + size) for first in range(0, width, size)]
+    of_each(lambda columns: _of_columns(design, x[:, columns], y[:, columns], extension), taken)
+
+
+def _of_columns(design: tuple[Array, Array], x: Array, y: Array, extension: int) -> None:
     sections, settled = design
     before = 2 * x[0] - x[extension:0:-1]
     after = 2 * x[-1] - x[-2 : -extension - 2 : -1]

@@ -10,10 +10,20 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from mindyn.algebra.blas import on_one_blas_thread
 from mindyn.algebra.values import Array
+from mindyn.kernels.threads import of_each
+from mindyn.logs.filters import settling_rows
 from mindyn.logs.pipeline import SampleStream
 from mindyn.logs.samples import Samples
-from mindyn.regression.gathering import Stretch, blocks, require_joints, with_neighbours
+from mindyn.regression.gathering import (
+    Stretch,
+    blocks_along,
+    directions_of,
+    require_joints,
+    segment_ends,
+    with_neighbours,
+)
 from mindyn.regression.information import Information, combined
 from mindyn.regression.regressor import Regressor
 from mindyn.regression.treatment import Treatment
@@ -21,6 +31,9 @@ from mindyn.regression.triangles import Triangle
 
 BLOCKS: Final = 24
 """Parts of all logs together: divides into 2, 3, 4, 6, 8 or 12 folds. A block of a 6-joint arm takes about 0.1 MB."""
+APART: Final = 16
+"""Parts as long as this multiple of what a filter reaches are gathered each by itself, on threads: the rows around them
+are then filtered twice."""
 FIRST_LENGTH: Final = 4096
 """Samples of a block of a stream, whose length is not known; doubled while it has more than twice `BLOCKS`."""
 
@@ -65,12 +78,19 @@ def block_counts(rows: Sequence[int]) -> list[int]:
     return [max(1, round(BLOCKS * one / max(1, sum(rows)))) for one in rows]
 
 
+@on_one_blas_thread
 def host_factors(
     regressor: Regressor, samples: Samples, treatment: Treatment, spans: Sequence[tuple[int, int]]
 ) -> list[Information]:
     """R factors of consecutive parts of the samples: for each the number of its first and of the one after its last."""
+    directions = directions_of(regressor, samples)
+    shortest = min(stop - start for start, stop in spans)
+    if shortest >= APART * settling_rows(treatment.cutoff_hz, samples.rate_hz):
+        ends = segment_ends(samples.segments)
+        alone = [Stretch(samples, range(*span), 0, ends) for span in spans]
+        return of_each(lambda one: _factors(regressor, one, treatment, None, 1, directions)[0], alone)
     labels = np.repeat(np.arange(len(spans)), [stop - start for start, stop in spans])
-    return _factors(regressor, Stretch(samples, range(len(samples))), treatment, labels, len(spans))
+    return _factors(regressor, Stretch(samples, range(len(samples))), treatment, labels, len(spans), directions)
 
 
 FactorsOf = Callable[[Regressor, Samples, Treatment, Sequence[tuple[int, int]]], list[Information]]
@@ -101,7 +121,8 @@ def blocks_by_label(
 ) -> tuple[Block, ...]:
     """A block for each of the labels 0 to `count` - 1, whichever logs their samples come from."""
     require_joints(regressor, samples)
-    factors = _factors(regressor, Stretch(samples, range(len(samples))), treatment, labels, count)
+    directions = directions_of(regressor, samples)
+    factors = _factors(regressor, Stretch(samples, range(len(samples))), treatment, labels, count, directions)
     return tuple(
         Block(-1, (0, int((labels == k).sum())), (k + 0.5) / count, information, _reach(samples, labels == k))
         for k, information in enumerate(factors)
@@ -132,7 +153,8 @@ def _parts(regressor: Regressor, stretch: Stretch, treatment: Treatment, log: in
     labels = np.full(len(samples), -1, dtype=np.int64)
     labels[inner.start : inner.stop] = np.arange(len(inner)) // FIRST_LENGTH
     count = int(labels.max()) + 1
-    for k, information in enumerate(_factors(regressor, stretch, treatment, labels, count)):
+    directions = directions_of(regressor, samples)
+    for k, information in enumerate(_factors(regressor, stretch, treatment, labels, count, directions)):
         begin, end = k * FIRST_LENGTH, min((k + 1) * FIRST_LENGTH, len(inner))
         reach = _reach(samples, slice(inner.start + begin, inner.start + end))
         yield Block(log, (first + begin, first + end), None, information, reach)
@@ -153,13 +175,18 @@ def _log_of(stream: Iterable[Samples], stretch: Stretch) -> int:
 
 
 def _factors(
-    regressor: Regressor, stretch: Stretch, treatment: Treatment, labels: NDArray[np.int64], count: int
+    regressor: Regressor,
+    stretch: Stretch,
+    treatment: Treatment,
+    labels: NDArray[np.int64] | None,
+    count: int,
+    directions: Array | None,
 ) -> list[Information]:
-    """R factors of the rows of every label; one pass over the samples."""
+    """R factors of the rows of every label, None: of all; one pass over the samples."""
     growing = [_Growing(regressor) for _ in range(count)]
     usable = stretch.samples.usable
-    for parts, numbers in blocks(regressor, stretch, treatment.cutoff_hz, treatment.step):
-        own = labels[numbers]
+    for parts, numbers in blocks_along(regressor, stretch, directions, treatment.cutoff_hz, treatment.step):
+        own = np.zeros(len(numbers), dtype=np.int64) if labels is None else labels[numbers]
         present = np.unique(own)
         for joint, arrays in enumerate(parts):
             if usable is None and len(present) == 1:

@@ -64,11 +64,20 @@ def gather(
 
 
 class Stretch(NamedTuple):
-    """Samples; which of their rows are meant; how many rows of the first one's segment came before it."""
+    """Samples; which of their rows are meant; how many rows of the first one's segment came before it.
+
+    found_ends  `segment_ends` of the samples, where they are known
+    """
 
     samples: Samples
     inner: range
     begun: int = 0
+    found_ends: list[tuple[int, int]] | None = None
+
+    @property
+    def ends(self) -> list[tuple[int, int]]:
+        """First row and row after the last of every segment."""
+        return segment_ends(self.samples.segments) if self.found_ends is None else self.found_ends
 
 
 def with_neighbours(
@@ -120,12 +129,23 @@ def blocks(
     Of every segment the first row and each `decimation`-th after it are taken, less the ends that a filter spoils.
     """
     stretch = data if isinstance(data, Stretch) else Stretch(data, range(len(data)))
-    samples = stretch.samples
-    directions = regressor.directions(regressor.positions(samples), samples.qd, samples.segments, samples.rate_hz)
+    directions = directions_of(regressor, stretch.samples)
+    yield from blocks_along(regressor, stretch, directions, cutoff_hz, decimation)
+
+
+def directions_of(regressor: Regressor, samples: Samples) -> Array | None:
+    """Which way every friction acts, along the samples."""
+    return regressor.directions(regressor.positions(samples), samples.qd, samples.segments, samples.rate_hz)
+
+
+def blocks_along(
+    regressor: Regressor, stretch: Stretch, directions: Array | None, cutoff_hz: float | None, decimation: int
+) -> Iterator[tuple[Parts, NDArray[np.intp]]]:
+    """The same with the directions of all samples of the stretch at hand."""
     if cutoff_hz is None:
         yield from _plain_blocks(regressor, stretch, directions, decimation)
     else:
-        for start, stop in segment_ends(samples.segments):
+        for start, stop in stretch.ends:
             yield from _filtered_blocks(regressor, stretch, directions, (start, stop), cutoff_hz, decimation)
 
 
@@ -146,7 +166,7 @@ def _runs(stretch: Stretch, decimation: int) -> Iterator[tuple[int, int]]:
     if decimation == 1:
         yield meant.start, meant.stop
         return
-    for start, stop in segment_ends(stretch.samples.segments):
+    for start, stop in stretch.ends:
         first = max(start, meant.start)
         yield first + (-_since_start(stretch, start, first)) % decimation, min(stop, meant.stop)
 
@@ -184,7 +204,7 @@ def windows(stretch: Stretch, cutoff_hz: float | None, decimation: int) -> Itera
                 stop = min(start + size, last)
                 yield Window(start, stop, range(start, stop, decimation))
         return
-    for segment in segment_ends(stretch.samples.segments):
+    for segment in stretch.ends:
         yield from (one for one in _filtered_windows(stretch, segment, cutoff_hz, decimation) if len(one.kept))
 
 
