@@ -6,7 +6,8 @@
 
 All write below `build/mutants` and go on where they were stopped. A mutant is caught when one of the quick tests that
 run its line fails, or takes many times its processor time; what survives a few of them meets more. Which mutants are
-met depends on the seed and on their own text alone, so that a change elsewhere leaves the sample as it was. Tests run
+met depends on the seed and on their own text alone, so that a change elsewhere leaves the sample as it was; those that
+no result can tell are counted apart (`faults.py` says which). The files must not change while it runs. Tests run
 in forked processes that have imported everything: there, functions of the module get their code from the broken source;
 faults outside of functions (numbers with a name, defaults) are met in processes that import the broken module. No file
 of the source is changed.
