@@ -1,0 +1,187 @@
+"""Consistent fits: what may be left out, how a weight is judged, what is said; friction that grows with loads."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from closeness import ORACLE, assert_close
+from small_arms import planar_arm
+
+from mindyn.algebra.inertia import phi_about_origin
+from mindyn.errors import InputError
+from mindyn.feasibility.conic import ConicError
+from mindyn.feasibility.physically_consistent import PhysicallyConsistent, PriorChoice, _error, _status
+from mindyn.logs.followed_loops import _is_motion, followed_samples
+from mindyn.logs.samples import Samples
+from mindyn.regression.information import Information
+from mindyn.regression.regressor import Regressor, with_estimated_drives
+from mindyn.regression.treatment import Treatment
+from mindyn.regression.triangles import triangle_of
+from mindyn.robots.loading import load_robot
+from mindyn.robots.parts import Drive, ExtraTorque
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"prior_weight": -1e-9}, "prior_weight = -1e-09"),
+        ({"prior_weight": np.inf}, "prior_weight = inf"),
+        ({"prior_weight": "most"}, "prior_weight = 'most'"),
+        ({"kinds": "some"}, "kinds = 'some'"),
+        ({"divergence": "plain"}, "divergence = 'plain'"),
+        ({"weights": "none"}, "weights = 'none'"),
+        ({"covariance": "none"}, "covariance = 'none'"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(given, said):
+    with pytest.raises(InputError, match=said):
+        PhysicallyConsistent(**given)
+    assert PhysicallyConsistent(prior_weight=0).needs == "information"
+    assert PhysicallyConsistent(covariance="correlated").needs == "samples"
+
+
+@pytest.fixture(scope="module")
+def arm():
+    robot = with_estimated_drives(planar_arm([0.5]))
+    ball = phi_about_origin(2.0, np.array([0.2, 0.0, 0.0]), 0.02 * np.eye(3))
+    return Regressor(replace(robot, links=tuple(replace(one, phi=k * ball) for k, one in enumerate(robot.links, 1))))
+
+
+def test_parameters_are_left_out_by_name_or_by_kind(arm):
+    def zero(*names):
+        problem = PhysicallyConsistent(left_out=names)._problem(arm)
+        return [problem.space.labels[k] for k in problem.zero]
+
+    assert zero() == []
+    assert zero("fc2") == ["fc2"]
+    assert zero("viscous", "fv1") == ["fv1", "fv2"]
+    assert set(zero("rotor")) == {"Im1", "Im2"}
+    with pytest.raises(InputError, match=r"m1, none cannot be left out of a consistent fit; these can: Im1, fv1"):
+        zero("m1", "fc1", "none")
+
+
+def test_choices_need_folds_or_a_weight(arm):
+    problem = PhysicallyConsistent()._problem(arm)
+    assert problem.prior.believed
+    given = PhysicallyConsistent(prior_weight=0.3, kinds="all")._choice(problem, [1, 2, 3], np.ones(2))
+    assert (given.weight, given.without, given.tried) == (0.3, (), ())
+    assert PhysicallyConsistent(prior_weight=0.3)._choice(problem, [1], np.ones(2)).weight == 0.3
+    nothing = PhysicallyConsistent(prior=None, kinds="all")
+    assert nothing._choice(nothing._problem(arm), [1, 2], np.ones(2)).weight == 0.0
+    lone = SimpleNamespace(blocks=(1,))
+    with pytest.raises(InputError, match="no blocks to hold out"):
+        PhysicallyConsistent().fit(lone)
+
+
+def fold(seed, rows=10):
+    table = np.random.default_rng(seed).normal(size=(rows, 3))
+    return Information(("j",), ("a", "b"), (np.arange(2),), (triangle_of(table),), (rows,)), table
+
+
+def test_errors_are_those_of_each_fold_by_the_rest():
+    folds = [fold(k, 10 + k) for k in range(3)]
+
+    class Problem:
+        space = SimpleNamespace(matrix=2 * np.eye(2))
+
+        def solve(self, information, weights, weight):
+            R, z = information.stacked(weights)
+            return np.linalg.solve(R.T @ R + weight * np.eye(2), R.T @ z) / 2
+
+    weights = np.array([3.0])
+    mean, spread = _error(Problem(), [one for one, _ in folds], weights, 0.5)
+    expected = []
+    for held in range(3):
+        rest = np.vstack([table for k, (_, table) in enumerate(folds) if k != held])
+        A, b = rest[:, :2], rest[:, 2]
+        beta = np.linalg.solve(3 * A.T @ A + 0.5 * np.eye(2), 3 * A.T @ b)
+        own = folds[held][1]
+        expected.append(3.0 * np.mean((own[:, :2] @ beta - own[:, 2]) ** 2))
+    assert_close(mean, np.mean(expected), ORACLE)
+    assert_close(spread, np.std(expected, ddof=1) / np.sqrt(3), ORACLE)
+
+    class Unsolved(Problem):
+        def solve(self, *_):
+            raise ConicError("no")
+
+    assert _error(Unsolved(), [one for one, _ in folds], weights, 0.5) == (np.inf, 0.0)
+
+
+def test_the_status_of_a_consistent_fit():
+    information, table = fold(0)
+    beta, least = np.array([1.0, 2.0]), np.linalg.lstsq(table[:, :2], table[:, 2], rcond=None)[0]
+    size = np.linalg.norm(table[:, 2])
+    errors = [100 * np.linalg.norm(table[:, :2] @ b - table[:, 2]) / size for b in (beta, least)]
+    plain = SimpleNamespace(beta=least, left_out=("x",), treatment=Treatment())
+    prior = SimpleNamespace(believed=True, sentence="the prior", notes=("a note",))
+    problem = SimpleNamespace(prior=prior, compact=False, space=SimpleNamespace(reach=1.25))
+    said = _status(plain, problem, information, beta, PriorChoice(0.125, ("rotor",), ()))
+    assert said.startswith(
+        f"1 physically consistent parameters from 10 equations (10 samples of 1 joint) leave {errors[0]:.3g} % of the "
+        f"torque unexplained ({errors[1]:.3g} % without the constraint); the prior, weight 0.12. Note: "
+    )
+    assert "were left out, since held-out blocks do not miss them." in said
+    assert "Note: links are wider than the robot's known reach of 1.2 m. Note: a note." in said
+    prior.believed, prior.notes, problem.compact = False, (), True
+    bare = _status(plain, problem, information, beta, PriorChoice(0.125, (), ()))
+    assert bare.endswith("without the constraint); the prior.")
+
+
+def test_why_friction_may_not_grow_with_the_load(arm):
+    assert arm.load_obstacle() == ""
+    robot = arm.robot
+    bare = Regressor(replace(robot, drives=robot.drives[:1]))
+    assert bare.load_obstacle() == "a joint has no drive, whose friction it would be"
+    assert Regressor(replace(robot, drives=())).load_obstacle().startswith("a joint has no drive")
+    first, second = robot.joint_names
+    alike = (Drive(first, 2.0, {second: 1.0}, side="motor"), Drive(second, 1.0, {first: 2.0}, side="motor"))
+    assert Regressor(replace(robot, drives=alike)).load_obstacle() == "the gear matrix is singular"
+    sprung = Regressor(replace(robot, extras=(ExtraTorque("spring", second, "q", 3.0),)))
+    assert sprung.load_obstacle() == ""
+    loop = load_robot("slider_crank")
+    assert "carry loads that are not known one by one" in Regressor(loop).load_obstacle()
+    assert arm.rigid.tolist() == [one.kind in ("link", "rotor") for one in arm.parameters]
+
+
+def motion(q, qd, segments=None, rate_hz=100.0, name="ram"):
+    q, qd = (np.asarray(one, dtype=float)[:, None] for one in (q, qd))
+    numbers = np.zeros(len(q), dtype=np.int64) if segments is None else np.asarray(segments)
+    return Samples((name,), q, qd, 0 * q, 0 * q, rate_hz, numbers)
+
+
+def test_rows_are_a_motion_where_they_change_as_their_speeds_say():
+    t = np.arange(50) / 100
+    assert _is_motion(motion(np.sin(3 * t), 3 * np.cos(3 * t)))
+    assert not _is_motion(motion(np.sin(3 * t), -3 * np.cos(3 * t)))
+    assert not _is_motion(motion(np.sin(3 * t), 3 * np.cos(3 * t), rate_hz=30.0))
+    rng = np.random.default_rng(0)
+    assert not _is_motion(motion(rng.normal(size=50), rng.normal(size=50)))
+    assert not _is_motion(motion([0.1], [0.2]))
+    pieces = np.concatenate([np.sin(3 * t), 9 + np.sin(3 * t)])
+    assert _is_motion(motion(pieces, np.tile(3 * np.cos(3 * t), 2), np.repeat([0, 1], 50)))
+
+
+def test_samples_get_their_closure_once_and_only_where_loops_are_solved():
+    plain = load_robot("planar2")
+    arrays = np.zeros((4, 3, 2))
+    flat = Samples(plain.joint_names, *arrays, 100.0, np.zeros(3, dtype=np.int64))
+    assert followed_samples(plain, flat) is flat
+    crank = load_robot("slider_crank")
+    (name,) = crank.primary_names
+    rng = np.random.default_rng(1)
+    p = rng.uniform(0.3, 1.2, 8)
+    apart = motion(p, rng.normal(size=8), name=name)
+    found = followed_samples(crank, apart)
+    assert found.dependent_q.shape == (8, len(crank.dependent_names))
+    assert found.closure.shape == (8, 2)
+    assert found.closure[:, 0].max() < 1e-10
+    assert followed_samples(crank, found) is found
+    other = motion(p, p, name="other")
+    assert followed_samples(crank, other) is other
+    t = np.arange(60) / 100
+    along = followed_samples(crank, motion(0.6 + 0.2 * np.sin(3 * t), 0.6 * np.cos(3 * t), name=name))
+    single = followed_samples(crank, motion(0.6 + 0.2 * np.sin(3 * t), 9 + 0 * t, name=name))
+    assert_close(along.dependent_q, single.dependent_q, 1e-8)
