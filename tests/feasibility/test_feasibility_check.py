@@ -15,12 +15,13 @@ from feasibility.small_arms import long_rod_on_a_slide, planar_arm
 from robots import random_phi, random_robot
 from typer.testing import CliRunner
 
-from mindyn import Bounds, LeastSquares, check_feasible, load_robot, make_feasible, mend_possible
+from mindyn import Bounds, LeastSquares, check_feasible, load_robot, make_feasible
 from mindyn.cli.check import check
 from mindyn.cli.exit_codes import ExitCode
 from mindyn.cli.export import export
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import load_estimate
+from mindyn.feasibility import mend_possible
 from mindyn.feasibility.bounds import bounds_of_shapes, read_bounds
 from mindyn.feasibility.check import judge_plausible
 from mindyn.feasibility.conic import ConicError, Program

@@ -11,10 +11,11 @@ from equations import equations
 from estimators.recovered import exact_samples
 from robots import random_robot, with_random_drives
 
-from mindyn import LeastSquares, PhysicallyConsistent, constrained_intervals
+from mindyn import LeastSquares, PhysicallyConsistent
 from mindyn.algebra.inertia import pseudo_inertia
 from mindyn.algebra.spread import NORMAL_95
 from mindyn.errors import InputError
+from mindyn.feasibility import constrained_intervals
 from mindyn.feasibility.intervals import torque_bands, with_physical_intervals
 from mindyn.feasibility.physical_space import space_of
 

@@ -10,7 +10,7 @@ import pytest
 from robots import random_robot
 
 import mindyn
-from mindyn import Drive, Joint, Limits, Link, MindynError, Robot, equation, load_robot
+from mindyn import Drive, Joint, Link, MindynError, Robot, equation, load_robot
 from mindyn.errors import (
     ExportError,
     InputError,
@@ -19,6 +19,7 @@ from mindyn.errors import (
     RobotFileError,
     UnknownNameError,
 )
+from mindyn.robots import Limits
 from mindyn.robots.parts import Frame, Shape
 
 ARM = """<robot name="arm">

@@ -22,7 +22,7 @@ from mindyn.logs.draft_names import _width, is_measured
 from mindyn.logs.drafting import _lerobot_names, draft_of
 from mindyn.logs.filters import edge_s, lowpass
 from mindyn.logs.findings import LogError
-from mindyn.logs.log import log_of_arrays
+from mindyn.logs.log import Log, log_of_arrays
 from mindyn.logs.mat_file import read_mat
 from mindyn.logs.motion import conditioned_motion
 from mindyn.logs.parquet_table import _Footer
@@ -82,14 +82,14 @@ def test_rows_that_repeat_a_stamp_are_left_out_and_counted():
     time = np.array([0.0, 0.1, 0.1, 0.2, 0.3])
     q = np.arange(5.0)[:, None]
     cleaner = Cleaner("run")
-    first = cleaner.clean(log_of_arrays(("a",), time, q, q))
+    first = cleaner.clean(Log(("a",), time, q, q, np.arange(5)))
     assert first.time.tolist() == [0.0, 0.1, 0.2, 0.3]
     assert first.q[:, 0].tolist() == [0.0, 1.0, 3.0, 4.0]
-    second = cleaner.clean(log_of_arrays(("a",), np.array([0.3, 0.4]), q[:2], q[:2]))
+    second = cleaner.clean(Log(("a",), np.array([0.3, 0.4]), q[:2], q[:2], np.arange(2)))
     assert second.time.tolist() == [0.4]
     assert (cleaner.repeated, cleaner.kept, cleaner.row_count) == (2, 5, 7)
     with pytest.raises(LogError, match="time goes back by 0.2 s"):
-        cleaner.clean(log_of_arrays(("a",), np.array([0.2, 0.5]), q[:2], q[:2]))
+        cleaner.clean(Log(("a",), np.array([0.2, 0.5]), q[:2], q[:2], np.arange(2)))
 
 
 def test_a_joint_that_never_moves_is_named():
