@@ -22,7 +22,10 @@ DOUBLES = ctypes.POINTER(ctypes.c_double)
 def test_compiled_c_gives_the_kernels_torques(robot, tmp_path):
     model, closure = mindyn.compile_model(robot), closure_of(robot)
     model.write_c(tmp_path / "loop.c", ["inverse_dynamics"])
-    subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", "loop.so", "loop.c", "-lm"], cwd=tmp_path, check=True)
+    strict = ["-Wall", "-Wextra", "-Wconversion", "-Werror"]
+    subprocess.run(
+        ["cc", *strict, "-O1", "-shared", "-fPIC", "-o", "loop.so", "loop.c", "-lm"], cwd=tmp_path, check=True
+    )
     function = ctypes.CDLL(str(tmp_path / "loop.so")).loop_inverse_dynamics
     rng, k = np.random.default_rng(0), len(closure.primary)
     p = closure.home[list(closure.primary)] + rng.uniform(-0.05, 0.05, (4, k))

@@ -18,11 +18,11 @@ from mindyn import base_parameters, compile_model, load_robot
 from mindyn.equations.closed_motion import POLISHED
 from mindyn.equations.loop_batches import evaluated
 from mindyn.equations.loop_closure import closure_of, loop_closure
-from mindyn.equations.loop_constraints import open_tree
 from mindyn.equations.loop_equations import loop_equation
 from mindyn.equations.projected_dynamics import loop_dynamics
 from mindyn.errors import RobotError
 from mindyn.kernels.observer import MomentumObserver
+from mindyn.robots.parts import Drive, ExtraTorque
 
 SEEDS = {"weld": [0, 1], "welded ring": [1]}
 CASES = [(topology, seed) for topology in TOPOLOGIES for seed in SEEDS.get(topology, range(7))]
@@ -185,13 +185,34 @@ def four_bar_potential(robot, q):
     return mpmath.mpf("9.81") * height
 
 
-def test_drives_on_any_joint_act_through_loops():
-    robot = with_random_drives(linkage("slider-crank", 1), 5)
+@pytest.mark.parametrize("topology", ["slider-crank", "two loops"])
+def test_drives_gears_and_friction_of_any_joint_act_through_loops(topology):
+    """Gears that couple joints of a loop, and Stribeck's curve on a passive one, added by hand to Pinocchio's tree."""
+    robot, rng = linkage(topology, 50), np.random.default_rng(1)
+    names = robot.joint_names
+    drives = [
+        Drive(name, ratio, {names[k - 1]: ratio / 3}, *rng.uniform(0.1, 1, 4), side=("motor", "joint")[k % 2])
+        for k, (name, ratio) in enumerate(zip(names, rng.uniform(-9, 9, len(names)), strict=True))
+    ]
+    formula = "(1 + 0.5 * exp(-((qd / 0.2) ** 2))) * tanh(qd / 0.01)"
+    robot = replace(robot, drives=tuple(drives), extras=(ExtraTorque("stribeck", names[1], formula, 1.3),))
     q, pd, pdd = states(robot)
-    motion = loop_dynamics(robot).motion(q[:, list(closure_of(robot).primary)], pd, pdd)
-    tree = compile_model(open_tree(robot), drives=True).inverse_dynamics(motion.q, motion.qd, motion.qdd)
-    expected = np.einsum("njk,nj->nk", motion.W, tree)
-    assert_close(values(robot, "inverse_dynamics", q, pd, pdd, drives=True)[:, :, 0], expected, ORACLE)
+    oracle, expected = LoopOracle(robot), []
+    for one in zip(q, pd, pdd, strict=True):
+        W, qd, qdd = oracle.projection(*one)
+        tau = np.zeros(len(names))
+        tau[1] = 1.3 * (1 + 0.5 * np.exp(-((qd[1] / 0.2) ** 2))) * np.tanh(qd[1] / 0.01)
+        for k, drive in enumerate(drives):
+            motor, joint = np.zeros(len(names)), np.eye(len(names))[k]
+            motor[k], motor[k - 1] = drive.ratio, drive.ratio / 3
+            turned = motor if drive.side == "motor" else joint
+            s = turned @ qd
+            tau += turned * (drive.viscous * s + drive.coulomb * np.sign(s) + drive.offset)
+            tau += motor * drive.rotor_inertia * (motor @ qdd)
+        expected.append(oracle.torque_rows(*one) @ robot.phi + W.T @ tau)
+    found = values(robot, "inverse_dynamics", q, pd, pdd, drives=True)[:, :, 0]
+    assert_close(found, expected, PROJECTED)
+    assert_close(values(robot, "forward_dynamics", q, pd, np.array(expected), drives=True)[:, :, 0], pdd, PROJECTED)
 
 
 def test_newtons_steps_end_at_rounding():

@@ -20,6 +20,7 @@ from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.kernels.model import compile_model
+from mindyn.logs.followed_loops import whole_positions
 from mindyn.logs.samples import Samples
 from mindyn.notation import LINK_PARAMETER_UNITS, LINK_PARAMETERS, PARAMETERS_PER_LINK
 from mindyn.notes import Note
@@ -29,6 +30,7 @@ from mindyn.regression.information import null_space, solve
 from mindyn.regression.regressor import Regressor
 from mindyn.regression.rows import Rows
 from mindyn.regression.triangles import triangle_of
+from mindyn.robots.edits import carrier_of
 from mindyn.robots.robot import Robot
 
 GAIN_STEPS: Final = 100
@@ -106,9 +108,9 @@ class Payload:
 def payload_of_runs(robot: Robot, unloaded: Samples, loaded: Samples, *, link: str | None = None) -> Payload:
     """The load that explains the difference between two runs; robot and load are fitted together.
 
-    link  that carries the load; the last one if left out
+    link  that carries the load; the last one if left out (with loops: the one end that no loop holds)
     """
-    carrier = robot.link_names[-1] if link is None else link
+    carrier = carrier_of(robot, link)
     regressor = Regressor(robot)
     extended = regressor_with_load(regressor, carrier)
     without, with_load = gather(regressor, unloaded), gather(extended, loaded)
@@ -140,11 +142,9 @@ def drive_gains(
     Fits s_j = (Y beta + Y_load phi) / gain_j over both runs: the load's torque is the only one known in N m. With the
     mass alone, the other nine parameters of the load are further unknowns.
     """
-    if robot.has_dependents:
-        raise InputError(f"robot {robot.name!r} has {robot.dependence}: drive gains are found of robots without")
     if (phi is None) == (mass is None):
         raise InputError("drive_gains takes the ten parameters phi of the load, or its mass", hint="mass=2.8")
-    carrier = robot.link_names[-1] if link is None else link
+    carrier = carrier_of(robot, link)
     if mass is not None and not (np.isfinite(mass) and mass > 0):
         raise InputError(f"the mass of a load is a positive number of kg, got {mass!r}")
     alone = np.zeros(PARAMETERS_PER_LINK)
@@ -154,9 +154,9 @@ def drive_gains(
         raise InputError(f"phi has shape {stated.shape}, but ({PARAMETERS_PER_LINK},) is needed")
     known = known_torque(robot, loaded, carrier, stated)
     if phi is None:
-        Y = compile_model(robot).standard_regressor(loaded.q, loaded.qd, loaded.qdd)
+        Y = compile_model(robot).standard_regressor(whole_positions(robot, loaded), loaded.qd, loaded.qdd)
         return _solved_gains(robot, unloaded, loaded, known, Y[:, :, load_columns(robot, carrier)][:, :, 1:])
-    blind = [name for name, size in zip(robot.joint_names, np.abs(known).max(axis=0), strict=True) if size < 1e-9]
+    blind = [name for name, size in zip(robot.primary_names, np.abs(known).max(axis=0), strict=True) if size < 1e-9]
     if blind:
         raise InputError(f"the load puts no torque on joint {', '.join(blind)}: its gain cannot be told")
     return _solved_gains(robot, unloaded, loaded, known, np.zeros((*known.shape, 0)))
@@ -171,12 +171,12 @@ def _solved_gains(robot: Robot, unloaded: Samples, loaded: Samples, known: Array
     open_load  L (N, n, k): columns of what is not known of the load
     """
     regressor = Regressor(robot)
-    n, p, k = robot.joint_count, regressor.count, open_load.shape[2]
+    n, p, k = regressor.joint_count, regressor.count, open_load.shape[2]
     factors: list[tuple[int, Array]] = []
     none = np.zeros((len(unloaded), n, k))
     for samples, torque, load in ((unloaded, np.zeros_like(unloaded.tau), none), (loaded, known, open_load)):
         require_joints(regressor, samples)
-        parts = regressor.parts(samples.q, samples.qd, samples.qdd)
+        parts = regressor.parts(regressor.positions(samples), samples.qd, samples.qdd)
         for joint, arrays in enumerate(parts):
             whole = np.zeros((len(samples), p + k + 2))
             whole[:, regressor.columns[joint]] = np.concatenate(arrays, axis=1)
@@ -201,7 +201,7 @@ def _linear_gains(robot: Robot, factors: Sequence[tuple[int, Array]], n: int) ->
     stacked = np.vstack(rows)
     open_gains = np.any(np.abs(null_space(stacked)[width:]) > 1e-6, axis=1)
     if open_gains.any():
-        names = [name for name, one in zip(robot.joint_names, open_gains, strict=True) if one]
+        names = [name for name, one in zip(robot.primary_names, open_gains, strict=True) if one]
         raise InputError(
             f"the runs do not tell the gain of joint {', '.join(names)}",
             hint="a motion in which the load turns about all axes, or all ten parameters of the load",
@@ -241,7 +241,7 @@ def _output_gains(robot: Robot, factors: Sequence[tuple[int, Array]], x: Array, 
         )
     gains = 1 / h
     deviations = np.sqrt(np.maximum(np.diag(step.inverse)[width:], 0.0)) * gains**2
-    return Gains(robot.joint_names, np.asarray(gains), np.asarray(deviations))
+    return Gains(robot.primary_names, np.asarray(gains), np.asarray(deviations))
 
 
 def load_columns(robot: Robot, link: str) -> slice:
@@ -252,7 +252,7 @@ def load_columns(robot: Robot, link: str) -> slice:
 
 def known_torque(robot: Robot, samples: Samples, link: str, phi: Array) -> Array:
     """(N, n) torque of the load."""
-    Y = compile_model(robot).standard_regressor(samples.q, samples.qd, samples.qdd)
+    Y = compile_model(robot).standard_regressor(whole_positions(robot, samples), samples.qd, samples.qdd)
     return np.asarray(Y[:, :, load_columns(robot, link)] @ phi)
 
 

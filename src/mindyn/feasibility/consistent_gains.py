@@ -22,6 +22,7 @@ from mindyn.logs.samples import Samples
 from mindyn.regression.information import Information
 from mindyn.regression.regressor import Regressor
 from mindyn.regression.triangles import triangle_of
+from mindyn.robots.edits import carrier_of
 from mindyn.robots.robot import Robot
 
 TURNS: Final = 30
@@ -59,7 +60,7 @@ def consistent_drive_gains(
     plain = drive_gains(robot, unloaded, loaded, phi, link=link)  # refuses what cannot be told
     regressor = Regressor(robot)
     space = space_of(regressor)
-    carrier = robot.link_names[-1] if link is None else link
+    carrier = carrier_of(robot, link)
     runs = [
         (unloaded, np.zeros_like(unloaded.tau)),
         (loaded, known_torque(robot, loaded, carrier, np.asarray(phi, dtype=np.float64))),
@@ -69,12 +70,12 @@ def consistent_drive_gains(
     for _ in range(TURNS):
         # All joints alike: weights from residuals would favour small gains, which make residuals small.
         information = _information(regressor, factors, gains, beta, len(unloaded) + len(loaded))
-        x = problem.solve(information, np.ones(robot.joint_count), prior_weight)
+        x = problem.solve(information, np.ones(regressor.joint_count), prior_weight)
         beta, before = space.matrix @ x, gains
         gains = np.array([_gain(R, beta[c]) for R, c in zip(factors, regressor.columns, strict=True)])
         if np.abs(gains / before - 1).max() < GAINS_FINAL:
             break
-    return ConsistentGains(Gains(robot.joint_names, gains, plain.deviations), space.labels, x)
+    return ConsistentGains(Gains(robot.primary_names, gains, plain.deviations), space.labels, x)
 
 
 def _gain(R: Array, beta: Array) -> float:
@@ -89,7 +90,7 @@ def _torque(R: Array, beta: Array) -> Array:
 
 def _factors(regressor: Regressor, runs: list[tuple[Samples, Array]]) -> list[Array]:
     """R factors of [Y_j | load torque | s_j] of both runs."""
-    rows: list[list[Array]] = [[] for _ in range(regressor.robot.joint_count)]
+    rows: list[list[Array]] = [[] for _ in range(regressor.joint_count)]
     for samples, torque in runs:
         q = regressor.positions(samples)
         directions = regressor.directions(q, samples.qd, samples.segments, samples.rate_hz)
@@ -108,7 +109,7 @@ def _information(
         torques = [_torque(R, beta[columns]) for R, columns in zip(factors, regressor.columns, strict=True)]
         made = [one - np.outer(T, T @ one) / (T @ T) for one, T in zip(made, torques, strict=True)]
     return Information(
-        regressor.robot.joint_names,
+        regressor.joint_names,
         regressor.names,
         regressor.columns,
         tuple(triangle_of(one) for one in made),

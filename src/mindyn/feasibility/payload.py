@@ -33,6 +33,7 @@ from mindyn.notes import Note
 from mindyn.parameters.parameter import Parameter
 from mindyn.regression.information import Information
 from mindyn.regression.rows import Rows
+from mindyn.robots.edits import carrier_of
 from mindyn.robots.robot import Robot
 
 LENGTH_M: Final = 0.1
@@ -86,8 +87,7 @@ def payload(
 
 def _against(found: Estimate, run: Samples | Log, link: str | None, gain_deviation: float) -> Payload:
     robot = found.robot
-    carrier = robot.link_names[-1] if link is None else link
-    robot.link_index(carrier)
+    carrier = carrier_of(robot, link)
     samples = run if isinstance(run, Samples) else condition([run], robot, found.treatment.of_fit).samples
     made = _fitted(found, samples, carrier, None, gain_deviation)
     for _ in range(REFRESHES if found.regressor.friction.needs_load else 0):

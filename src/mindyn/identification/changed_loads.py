@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from mindyn.algebra.values import Array
+from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.loads import load_columns
 from mindyn.identification.scores import Gain, Score, gain_of
@@ -20,6 +21,7 @@ from mindyn.regression.block_gathering import Block
 from mindyn.regression.information import solve
 from mindyn.regression.rows import Rows
 from mindyn.regression.triangles import triangle_of
+from mindyn.robots.edits import carrier_of
 
 FEWEST_BLOCKS: Final = 4
 """Of a log that is asked for its load."""
@@ -50,7 +52,7 @@ def load_doubts(found: Estimate, rows: Rows) -> list[str]:
     weights = found.joint_weights
     if len(logs) < 2 or found.residual_of != "torque" or weights is None:
         return []
-    if len(weights) != len(blocks[0].information.factors):
+    if len(weights) != len(blocks[0].information.factors) or _carrier(found) is None:
         return []
     changes = [_change(found, blocks, log) for log in logs if sum(one.log == log for one in blocks) >= FEWEST_BLOCKS]
     sure = [one for one in changes if one.gain.mean > max(NOTICEABLE, SURE * one.gain.deviation)]
@@ -59,7 +61,7 @@ def load_doubts(found: Estimate, rows: Rows) -> list[str]:
     # Of two logs each has another load than the other: the one that carries more is named.
     most = max(sure, key=lambda one: one.mass if len(logs) == 2 else one.gain.mean)
     told = abs(most.mass) > SURE * most.deviation and abs(most.mass) >= LEAST_KG
-    mass = f"{most.mass:+.2g} kg on {found.robot.link_names[-1]}" if told else "or the same held otherwise"
+    mass = f"{most.mass:+.2g} kg on {_carrier(found)}" if told else "or the same held otherwise"
     return [
         f"log {most.log + 1} was recorded with another load than the rest ({mass}): identify logs of one load at a "
         "time, and find a load by mindyn payload"
@@ -99,5 +101,15 @@ def _load(found: Estimate) -> Array:
     """(p, 10) by how much a load on the last link changes the values."""
     columns = np.zeros((len(found.beta), 10))
     base = found.regressor.base
-    columns[: base.count] = base.matrix[:, load_columns(found.robot, found.robot.link_names[-1])]
+    carrier = _carrier(found)
+    assert carrier is not None
+    columns[: base.count] = base.matrix[:, load_columns(found.robot, carrier)]
     return columns
+
+
+def _carrier(found: Estimate) -> str | None:
+    """The link that loads are looked for on; None where loops leave open which it is."""
+    try:
+        return carrier_of(found.robot, None)
+    except InputError:
+        return None

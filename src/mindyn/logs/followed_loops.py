@@ -74,6 +74,12 @@ def followed_samples(robot: Robot, samples: Samples) -> Samples:
     return replace(samples, dependent_q=q[:, list(closure.dependent)], closure=known[:, :2])
 
 
+def whole_positions(robot: Robot, samples: Samples) -> Array:
+    """What kernels take as q: positions (N, n) of all joints where loops are solved for, of the primary ones else."""
+    here = followed_samples(robot, samples)
+    return with_closure(robot, here.q, here.dependent_q)
+
+
 def _is_motion(samples: Samples) -> bool:
     """Whether positions mostly change from row to row as the speeds say."""
     together = samples.segments[1:] == samples.segments[:-1]

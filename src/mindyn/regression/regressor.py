@@ -17,7 +17,7 @@ from mindyn.identifiability.base_sets import base_parameters
 from mindyn.kernels.kernel import Kernel
 from mindyn.kernels.loop_friction import varying_friction
 from mindyn.kernels.model import compile_model
-from mindyn.logs.followed_loops import followed_samples, with_closure
+from mindyn.logs.followed_loops import whole_positions
 from mindyn.logs.samples import Samples
 from mindyn.parameters.base import BaseParameters
 from mindyn.parameters.parameter import (
@@ -156,8 +156,7 @@ class Regressor:
 
     def positions(self, samples: Samples, taken: slice = slice(None)) -> Array:
         """What `parts` takes as q: with the dependent joints of loops that are solved for."""
-        here = followed_samples(self.robot, samples.take(taken))
-        return with_closure(self.robot, here.q, here.dependent_q)
+        return whole_positions(self.robot, samples.take(taken))
 
     def directions(self, q: Array, qd: Array, segments: NDArray[np.int64], rate_hz: float) -> Array | None:
         """(N, sources): which way every friction acts; None where the kernel's own sign serves."""

@@ -113,9 +113,32 @@ def with_payload(robot: Robot, mass: float, com: ArrayLike, inertia: ArrayLike, 
 
 
 def _last_link(robot: Robot) -> str:
-    tips = [robot.links[i].name for i in range(robot.joint_count) if not robot.children[i]]
+    tips = _tips(robot)
     if len(tips) != 1:
         raise InputError(f"the robot has several last links ({listed(tips)}); say which with at=")
+    return tips[0]
+
+
+def _tips(robot: Robot) -> list[str]:
+    """Links that no joint leads on from and no loop holds; all that no joint leads on from where loops hold each."""
+    tips = [robot.links[i].name for i in range(robot.joint_count) if not robot.children[i]]
+    held = {end for loop in robot.loops for end in (loop.first, loop.second)}
+    return [name for name in tips if name not in held] or tips
+
+
+def carrier_of(robot: Robot, link: str | None) -> str:
+    """The link that carries a load: `link`, or the last one; of a robot with loops the one end that no loop holds."""
+    if link is not None:
+        robot.link_index(link)
+        return link
+    if not robot.loops:
+        return robot.link_names[-1]
+    tips = _tips(robot)
+    if len(tips) != 1:
+        raise InputError(
+            f"robot {robot.name!r} has {robot.dependence} and several links ({listed(tips)}) that may carry the load",
+            hint=f'link="{tips[0]}" (--link)',
+        )
     return tips[0]
 
 
