@@ -26,7 +26,17 @@ IDENTITIES = {"abs", "sqrt", "sign", "square", "log", "exp"}
 SWAPPED = {"max": "min", "min": "max", "maximum": "minimum", "minimum": "maximum", "any": "all", "all": "any"}
 ON_GPU_ALONE = ("device.py",)
 """Files whose code runs on a GPU alone."""
-AT_ONCE = ("KEPT", "BLOCK_ROWS", "FILTERED_ROWS", "CHUNK", "CHUNK_ROWS", "_BLOCK_BYTES", "WAITING_ROWS")
+AT_ONCE = (
+    "CACHED_ROBOTS",
+    "BLOCK_ROWS",
+    "FACTORED_ROWS",
+    "PRODUCT_ROWS",
+    "FILTERED_ROWS",
+    "CHUNK",
+    "CHUNK_ROWS",
+    "_BLOCK_BYTES",
+    "WAITING_ROWS",
+)
 """Constants that say how much is worked on at once, or kept for the next call: results are the same with any."""
 ROUNDING = 1e-9
 """Numbers below this keep divisors from zero or tell rounding from data, of which three times as much says the same."""

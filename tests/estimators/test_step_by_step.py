@@ -17,7 +17,7 @@ from mindyn.excitation.step_files import read_test_logs, write_test_logs
 from mindyn.excitation.step_planner import plan_tests
 from mindyn.excitation.step_simulation import simulate_tests
 from mindyn.kernels.model import compile_model
-from mindyn.papers.yoshida_values import TABLES, yoshida_puma, yoshida_values
+from mindyn.papers.yoshida_values import VALUE_TABLES, yoshida_puma, yoshida_values
 from mindyn.regression.regressor import with_estimated_drives
 from mindyn.robots.drive_matrices import gear_matrix
 from mindyn.robots.loading import load_robot
@@ -47,7 +47,7 @@ def yoshida_name(name):
     return symbols[symbol].format(number)
 
 
-@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("table", VALUE_TABLES)
 def test_all_52_parameters_of_yoshidas_puma_are_recovered(plan, table):
     robot = yoshida_puma(table)
     logs = simulate_tests(robot, plan, rate_hz=200.0)

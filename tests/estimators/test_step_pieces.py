@@ -13,7 +13,7 @@ from mindyn.errors import InputError
 from mindyn.estimators.estimate_parts import JointResidual
 from mindyn.estimators.loads import Payload, drive_gains
 from mindyn.estimators.step_rows import (
-    STILL,
+    SIGN_SPEED,
     MotionRows,
     RowMaker,
     _differentiated,
@@ -27,7 +27,7 @@ from mindyn.excitation.step_motions import Breakaways
 from mindyn.logs.findings import LogError
 from mindyn.logs.log import log_of_arrays
 from mindyn.regression.information import Information
-from mindyn.regression.integrated import FEWEST_ROWS
+from mindyn.regression.integrated import QUADRATURE_ROWS
 from mindyn.regression.treatment import Treatment
 from mindyn.regression.triangles import triangle_of
 from mindyn.robots.loading import load_robot
@@ -39,9 +39,9 @@ def test_a_still_encoder_has_the_direction_of_the_nearest_motion():
     qd = _differentiated(q, t)[:, 0]
     assert qd[[0, 1, 2, 3]].tolist() == [1.0, 1.0, 1.0, 0.5]
     assert qd[8:].tolist() == [-0.5, -1.0, -1.0, -1.0]
-    assert_close(qd[4:8] / STILL, [1.0, 1.0, -1.0, -1.0], EXACT)
+    assert_close(qd[4:8] / SIGN_SPEED, [1.0, 1.0, -1.0, -1.0], EXACT)
     odd = _differentiated(np.array([0.0, 1, 2, 2, 2, 2, 1, 0])[:, None], np.arange(8.0))[:, 0]
-    assert_close(odd[3:5] / STILL, [1.0, -1.0], EXACT)
+    assert_close(odd[3:5] / SIGN_SPEED, [1.0, -1.0], EXACT)
     middle = _differentiated(np.array([0.0, 1, 1, 1, 1, 1, 0])[:, None], np.arange(7.0))[:, 0]
     assert middle[3] == 0.0  # as near to the way up as to the way down
     assert not _differentiated(np.ones((5, 1)), np.arange(5.0)).any()
@@ -95,7 +95,7 @@ def test_weights_are_integrals_over_intervals(rule):
     assert_close(W @ np.ones(61), np.ones(3), SAME_ALGEBRA)
     assert_close(W @ t, [1.5, 2.5, 3.5], SAME_ALGEBRA)
     assert (W[0, 21:] == 0).all()
-    fewest = FEWEST_ROWS if rule == "gregory" else 3
+    fewest = QUADRATURE_ROWS if rule == "gregory" else 3
     just = np.arange(3 * (fewest - 1) + 1.0)
     assert maker._weights(MOTION, just, np.arange(4) * (fewest - 1)).shape == (3, len(just))
     with pytest.raises(LogError, match=f"too few for 3 intervals of {fewest} rows"):

@@ -9,7 +9,7 @@ import pytest
 from closeness import SAME_ALGEBRA, assert_close
 
 import mindyn
-from mindyn.feasibility.physical_space import SPEEDS, space_of
+from mindyn.feasibility.physical_space import BRAKING_SPEEDS, space_of
 from mindyn.regression.regressor import Regressor
 from mindyn.robots.friction_laws import FITTED_SHAPES
 
@@ -25,7 +25,7 @@ def test_a_braking_row_is_friction_torque_along_the_speed(ratio, side):
     )
     regressor = Regressor(robot, mindyn.Friction("sign", 0.0, FITTED_SHAPES))
     space = space_of(regressor)
-    speeds = np.concatenate([-SPEEDS, SPEEDS])
+    speeds = np.concatenate([-BRAKING_SPEEDS, BRAKING_SPEEDS])
     assert len(space.brakes) == 2 * len(speeds)
     rng = np.random.default_rng(3)
     start = 10 * robot.joint_count

@@ -240,7 +240,7 @@ def test_left_out_parameters_move_where_nothing_is_possible_without_them():
 
 
 def test_few_configurations_in_a_round_are_made_up_for_by_the_fresh_ones_at_the_end(monkeypatch):
-    monkeypatch.setattr("mindyn.feasibility.nearest_possible.SAMPLE", 1)
+    monkeypatch.setattr("mindyn.feasibility.nearest_possible.ROUND_SAMPLE", 1)
     base = base_parameters(yoshida_puma("table1"))
     found = mend_values(base, base.values, 1 / np.maximum(np.abs(base.values), 0.02), eps=1e-3)
     assert judge_possible((base, found.beta), seed=7).witness["smallest_eigenvalue"] > 0.98e-3

@@ -11,9 +11,9 @@ from small_arms import planar_arm
 
 from mindyn.algebra.inertia import phi_about_origin, pseudo_inertia
 from mindyn.feasibility.consistent import judge_values
-from mindyn.feasibility.mending import MARGIN, _default_eps
+from mindyn.feasibility.mending import EPS_SHARE, _default_eps
 from mindyn.feasibility.nearest import relative_metric
-from mindyn.feasibility.physical_space import INSIDE, ROOMY, space_of
+from mindyn.feasibility.physical_space import LEAST_INSIDE, ROOMY, space_of
 from mindyn.feasibility.physically_consistent import _distinct, _plainest, choose_prior
 from mindyn.regression.regressor import Regressor, with_estimated_drives
 
@@ -63,10 +63,10 @@ def test_values_are_brought_inside_and_no_further(space):
     assert space.thinnest(found) > 0
     assert found[space.labels.index("fc1")] == 0.0
     assert_close(found[space.link(0)], rod[space.link(0)], ORACLE)
-    assert_close(found[space.link(1)], rod[space.link(1)], 10 * INSIDE)
+    assert_close(found[space.link(1)], rod[space.link(1)], 10 * LEAST_INSIDE)
     heavy = solid(space)
     heavy[space.link(1)] = phi_about_origin(3000.0, np.zeros(3), np.diag([0.0, 0.1, 0.1]))
-    assert_close(space.thinnest(space.inside(heavy)), 3000 * INSIDE, 1e-3)  # of the largest eigenvalue, its mass
+    assert_close(space.thinnest(space.inside(heavy)), 3000 * LEAST_INSIDE, 1e-3)  # of the largest eigenvalue, its mass
 
 
 @pytest.mark.parametrize("scaled", [False, True])
@@ -104,7 +104,7 @@ def test_a_light_link_has_no_wide_mass(space):
 
 def test_the_usual_margin_is_a_part_of_the_least_inertia_that_there_is():
     M = np.array([np.diag([4.0, 0.5, 0.0]), np.diag([2.0, 0.7, 0.0]), np.diag([3.0, -0.6, 0.0])])
-    assert_close(_default_eps(M), MARGIN * 0.6, SAME_ALGEBRA)
+    assert_close(_default_eps(M), EPS_SHARE * 0.6, SAME_ALGEBRA)
 
 
 class Model:

@@ -9,7 +9,7 @@ import pytest
 from closeness import SAME_ALGEBRA, assert_close, assert_negligible
 
 from mindyn.algebra.inertia import phi_about_origin, pseudo_inertia
-from mindyn.feasibility.physically_consistent import WEIGHTS
+from mindyn.feasibility.physically_consistent import PRIOR_WEIGHTS
 from mindyn.feasibility.priors import SMALLEST_RADIUS, prior_of
 from mindyn.robots.loading import load_robot
 
@@ -45,7 +45,7 @@ def test_links_that_say_nothing_are_no_prior():
     assert [one is None for one in prior_of(robot, None).links] == [True] * 6
 
 
-@pytest.mark.parametrize("number", range(len(WEIGHTS) - 1))
+@pytest.mark.parametrize("number", range(len(PRIOR_WEIGHTS) - 1))
 def test_weights_of_a_prior_are_tried_in_half_decades(number):
-    assert_negligible(np.log10(WEIGHTS[number + 1] / WEIGHTS[number]) - 0.5, 1.0, SAME_ALGEBRA)
-    assert (WEIGHTS[0], WEIGHTS[-1]) == (1e-5, 10.0)
+    assert_negligible(np.log10(PRIOR_WEIGHTS[number + 1] / PRIOR_WEIGHTS[number]) - 0.5, 1.0, SAME_ALGEBRA)
+    assert (PRIOR_WEIGHTS[0], PRIOR_WEIGHTS[-1]) == (1e-5, 10.0)

@@ -15,7 +15,7 @@ from mindyn.algebra.poses import Pose
 from mindyn.errors import InputError
 from mindyn.feasibility.conic import Program, matrix_of_triangle
 from mindyn.feasibility.nearest import _adjoint, _in_units, _moved, certificate_slack, relative_metric, with_values
-from mindyn.feasibility.physical_space import SHORTEST, physical_values, space_of, space_of_base
+from mindyn.feasibility.physical_space import SHORTEST_LENGTH, physical_values, space_of, space_of_base
 from mindyn.feasibility.priors import Prior, _not_used, _same_joints, placeholders, prior_of
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.regression.friction import Friction
@@ -180,9 +180,9 @@ def test_lengths_of_a_robot():
     one = space_of_base(base_parameters(planar_arm([0.5, 0.3], 3)))
     assert_close([one.length, one.reach], [0.4, 0.8], SAME_ALGEBRA)  # the first joint is at the base itself
     short = space_of_base(base_parameters(planar_arm([0.01])))
-    assert (short.length, short.reach) == (SHORTEST, 10 * SHORTEST)
+    assert (short.length, short.reach) == (SHORTEST_LENGTH, 10 * SHORTEST_LENGTH)
     single = space_of_base(base_parameters(planar_arm([], 1)))
-    assert (single.length, single.reach) == (SHORTEST, 10 * SHORTEST)
+    assert (single.length, single.reach) == (SHORTEST_LENGTH, 10 * SHORTEST_LENGTH)
     slide = long_rod_on_a_slide()
     joints = (replace(slide.joints[0], limits=Limits(lower=-0.5, upper=2.0)), slide.joints[1])
     stretched = space_of_base(base_parameters(replace(slide, joints=joints)))

@@ -171,7 +171,11 @@ def test_the_plainest_candidate_within_a_standard_error_is_taken(monkeypatch, er
     with pytest.raises(ConicError, match="none of the conic programs"):
         physically_consistent._plainest(problem, [], None, [((), 1.0)], tried)
     assert_close(
-        [physically_consistent.WEIGHTS[0], physically_consistent.WEIGHTS[-1], len(physically_consistent.WEIGHTS)],
+        [
+            physically_consistent.PRIOR_WEIGHTS[0],
+            physically_consistent.PRIOR_WEIGHTS[-1],
+            len(physically_consistent.PRIOR_WEIGHTS),
+        ],
         [1e-5, 10.0, 13],
         ORACLE,
     )

@@ -16,7 +16,7 @@ from mindyn.errors import InputError, MissingPhysicsError, RobotError, UnknownNa
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.identifiability.design_questions import added_body, added_point_mass
 from mindyn.identifiability.reduction import reduce_model
-from mindyn.papers.yoshida_values import TABLES, yoshida_puma, yoshida_values
+from mindyn.papers.yoshida_values import VALUE_TABLES, yoshida_puma, yoshida_values
 from mindyn.robots.drive_matrices import gear_matrix
 
 YOSHIDA = json.loads((REFERENCE / "yoshida_puma.json").read_text())
@@ -129,7 +129,7 @@ def test_a_mass_on_the_rod_of_a_palletiser():
     assert_close(Y @ change.beta, change.torque, ORACLE)
 
 
-@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("table", VALUE_TABLES)
 def test_yoshidas_tables_are_base_values_of_the_bundled_robot(table):
     robot, values = yoshida_puma(table), yoshida_values(table)
     assert values == YOSHIDA["value_sets_named"][table]

@@ -14,7 +14,7 @@ from mindyn.kernels import cache, native
 from mindyn.kernels import kernel as kernel_module
 from mindyn.kernels.kernel import Kernel
 from mindyn.kernels.machine import Machine, host
-from mindyn.kernels.sincos import EXACT_PARTS, TABLES, TWO_OVER_PI
+from mindyn.kernels.sincos import EXACT_PARTS, SINCOS, TWO_OVER_PI
 from mindyn.kernels.sincos_beyond import TWO_OVER_PI_BITS
 
 ULP_LIMIT = 2.0
@@ -119,7 +119,7 @@ def test_one_lane_out_of_range_leaves_the_others_alone(sincos):
     ("bits", "half_width", "name"), [(64, 0.7855, "sin"), (64, 0.7855, "cos"), (32, 0.789, "sin"), (32, 0.789, "cos")]
 )
 def test_coefficients_are_those_of_the_fit(bits, half_width, name):
-    table = TABLES[bits].sine if name == "sin" else TABLES[bits].cosine
+    table = SINCOS[bits].sine if name == "sin" else SINCOS[bits].cosine
     coefficients, error = fit_sincos.fit(name, len(table), half_width)
     assert [float(c) for c in coefficients] == pytest.approx(list(table), rel=1e-14)
     assert error < 2.0 ** (-53 if bits == 64 else -24)
@@ -129,7 +129,7 @@ def test_coefficients_are_those_of_the_fit(bits, half_width, name):
 def test_half_pi_is_split_without_loss(bits, dtype):
     with mp.workdps(80):
         rest = mp.pi / 2
-        for part in TABLES[bits].half_pi:
+        for part in SINCOS[bits].half_pi:
             assert dtype(part) == part
             assert dtype(float(rest)) == part
             rest -= mp.mpf(part)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from closeness import EXACT, assert_close
 
-from mindyn.logs.draft import QUESTION, Belief, Draft
+from mindyn.logs.draft import UNKNOWN, Belief, Draft
 from mindyn.logs.draft_head import Head
 from mindyn.logs.draft_names import Group, words_of
 from mindyn.logs.draft_numbers import (
@@ -71,7 +71,7 @@ def test_the_group_that_measures_a_signal_most_likely_is_chosen():
 
 def test_lines_on_the_time():
     none = _with_time(EMPTY, Clock())
-    assert none.value("rate_hz") == QUESTION
+    assert none.value("rate_hz") == UNKNOWN
     assert none.beliefs[0].evidence == "no column of the file is a time: how many rows a second?"
     one = _with_time(EMPTY, Clock(("t",), "ms", T, "100 Hz"))
     assert [(b.key, b.value, b.evidence) for b in one.beliefs] == [
@@ -79,7 +79,7 @@ def test_lines_on_the_time():
         ("units.time", "ms", "100 Hz"),
     ]
     open_unit = _with_time(EMPTY, Clock(("t",), None, None, "odd"))
-    assert open_unit.value("units.time") == QUESTION
+    assert open_unit.value("units.time") == UNKNOWN
     assert open_unit.beliefs[-1].evidence == "one of s, ms, us, ns: odd"
     two = _with_time(EMPTY, Clock(("s", "ns"), "s", np.concatenate([T[:20], T]), "x"))
     assert two.value("columns.time") == ["s", "ns"]
@@ -171,7 +171,7 @@ def test_lines_on_velocities():
     assert backwards.value("units.velocity") is None
     for unknown in ({"unit": None}, {"seconds": None}, {"files": ("velocity",)}):
         open_one = velocity_of(1.0, **unknown)
-        assert open_one.value("units.velocity") == QUESTION
+        assert open_one.value("units.velocity") == UNKNOWN
         assert open_one.beliefs[-1].evidence == "rad/s, deg/s, rpm, ...?"
         said = velocity_of(1.0, name="qd_rad_s_", **unknown)
         assert (said.value("units.velocity"), said.beliefs[-1].evidence) == ("rad/s", "the name says so")
@@ -187,7 +187,7 @@ def torque_line(name, peak, known=None, *, here=True):
 
 def test_lines_on_torques():
     plain = torque_line("tau", 30.0)
-    assert plain.value("units.torque") == QUESTION
+    assert plain.value("units.torque") == UNKNOWN
     assert plain.beliefs[0].evidence == "one of N m, mN m, N, mN, A, mA; up to 30"
     assert plain.value("current_gains") is None
     named = torque_line("tau_Nm", 30.0)
@@ -199,9 +199,9 @@ def test_lines_on_torques():
         current = torque_line("motor_current", peak)
         assert current.value("units.torque") == unit
         assert current.beliefs[0].evidence == f"the name says current; up to {peak:g}"
-        assert current.value("current_gains") == QUESTION
+        assert current.value("current_gains") == UNKNOWN
     elsewhere = torque_line("motor_current", 5.0, here=False)
-    assert elsewhere.value("units.torque") == QUESTION
+    assert elsewhere.value("units.torque") == UNKNOWN
 
 
 def side_of(position, torque, q, unit="rad", robot=PLANAR, torque_unit="N m", extra=()):
@@ -216,26 +216,26 @@ def test_lines_on_sides():
     both = side_of("q", "tau", inside, robot=arm, extra=("velocity",))
     assert (both.value("side.position"), both.value("side.velocity")) == ("joint", "joint")
     assert [one.evidence for one in both.beliefs if one.key == "side.velocity"] == ["as the position"]
-    assert both.value("side.torque") == QUESTION
+    assert both.value("side.torque") == UNKNOWN
     assert (both.value("gears") is None) == bool(arm.drives)
     motor = side_of("motor_q", "motor_tau", far, robot=arm)
     assert (motor.value("side.position"), motor.value("side.torque")) == ("motor", "motor")
     (why,) = [one.evidence for one in motor.beliefs if one.key == "side.position"]
     assert why.startswith("the name says so; 40 times")
     assert side_of("motor_q", "tau", inside, robot=arm).value("side.position") == "joint"
-    assert side_of("q", "tau", far, robot=arm).value("side.position") == QUESTION
+    assert side_of("q", "tau", far, robot=arm).value("side.position") == UNKNOWN
     alone = side_of("joint_q", "effort", inside, robot=None)
     assert (alone.value("side.position"), alone.value("side.torque")) == ("joint", "joint")
     assert alone.value("gears") is None
-    assert side_of("joint_q", "tau", far, robot=arm).value("side.position") == QUESTION
+    assert side_of("joint_q", "tau", far, robot=arm).value("side.position") == UNKNOWN
     unknown = side_of("q", "tau", inside, unit=None, robot=arm)
-    assert unknown.value("side.position") == QUESTION
+    assert unknown.value("side.position") == UNKNOWN
     told = [one.evidence for one in unknown.beliefs if one.key == "side.position"]
     assert told == ["motor or joint: the unit is not known"]
     for unit in ("A", "mA"):
         assert side_of("q", "motor_tau", inside, torque_unit=unit, robot=arm).value("side.torque") == "joint"
     bare = replace(arm, drives=())
-    assert side_of("motor_q", "motor_tau", far, robot=bare).value("gears") == QUESTION
+    assert side_of("motor_q", "motor_tau", far, robot=bare).value("gears") == UNKNOWN
     assert side_of("state.q", "state.tau_J", inside, robot=bare).value("gears") is None
 
 
@@ -251,7 +251,7 @@ def test_lines_on_units_of_positions():
     assert (rad.value("units.position"), rad.value("units.acceleration")) == ("rad", "rad/s^2")
     assert rad.beliefs[0].evidence == "up to 1.5, within the limits as rad"
     unsure = of(80.0)
-    assert (unsure.value("units.position"), unsure.value("units.acceleration")) == (QUESTION, QUESTION)
+    assert (unsure.value("units.position"), unsure.value("units.acceleration")) == (UNKNOWN, UNKNOWN)
     assert unsure.beliefs[0].evidence.startswith("one of rad, deg, m, mm: up to 80: deg at the joints")
     assert of(80.0, "deg").value("units.acceleration") == "deg/s^2"
     assert of(1.5, "deg").value("units.position") == "rad"

@@ -15,7 +15,7 @@ from mindyn.papers.counting import Counts
 from mindyn.papers.every_paper import PAPERS
 from mindyn.papers.lin_fang_paper import fang_lines, traced_lines
 from mindyn.papers.reproduction import as_markdown
-from mindyn.papers.yoshida_values import TABLES, yoshida_values
+from mindyn.papers.yoshida_values import VALUE_TABLES, yoshida_values
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE_TEXT = (DOCS / PAGE).read_text()
@@ -89,7 +89,7 @@ def test_tables_and_figures_that_the_overview_claims_are_on_the_page(paper):
 
 
 def test_every_value_of_yoshida_s_tables_is_on_the_page():
-    tables = [yoshida_values(table) for table in TABLES]
+    tables = [yoshida_values(table) for table in VALUE_TABLES]
     assert len(tables[0]) == 52
     for symbol in tables[0]:
         printed = ", ".join(f"{table[symbol]:.3g}" for table in tables)

@@ -23,7 +23,7 @@ from mindyn.regression.gathering import (
     windows,
 )
 from mindyn.regression.integrated import (
-    FEWEST_ROWS,
+    QUADRATURE_ROWS,
     IntegratedRegressor,
     Integration,
     _require_enough,
@@ -112,7 +112,7 @@ def test_stretches_are_cut_into_equal_pieces_that_share_a_row():
 
 
 def test_weights_of_gregory_integrate_polynomials_of_degree_five():
-    assert FEWEST_ROWS == 10
+    assert QUADRATURE_ROWS == 10
     for rows in (10, 11, 23):
         weights, x = quadrature(rows), np.arange(rows) / (rows - 1)
         assert_close(weights, weights[::-1], SAME_ALGEBRA)

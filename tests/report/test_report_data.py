@@ -18,7 +18,7 @@ from mindyn.errors import ExportError, InputError
 from mindyn.logs.conditioning import AS_LOGGED
 from mindyn.logs.log import log_of_arrays
 from mindyn.logs.samples import Samples
-from mindyn.pages.decimation import STEPS, bucket_rows, bucket_times, extremes, packed_exactly, packed_levels
+from mindyn.pages.decimation import LEVELS, bucket_rows, bucket_times, extremes, packed_exactly, packed_levels
 from mindyn.pages.document import plot_numbers
 from mindyn.pages.markup import Html, Section, quantity
 from mindyn.regression.friction import Friction
@@ -53,7 +53,7 @@ def unpacked(packed):
     raw = base64.b64decode(packed.data)
     if packed.kind == "f64":
         return np.frombuffer(raw, "<f8")
-    return packed.low + np.frombuffer(raw, "<u2") * (packed.high - packed.low) / STEPS
+    return packed.low + np.frombuffer(raw, "<u2") * (packed.high - packed.low) / LEVELS
 
 
 @pytest.mark.parametrize(("count", "buckets"), [(10, 100), (200, 100), (1001, 100), (12345, 77), (1999, 1000)])
@@ -85,7 +85,7 @@ def test_packed_values_come_back():
     levels = unpacked(packed_levels(values))
     assert levels.min() == values.min()
     assert levels.max() == pytest.approx(values.max(), rel=1e-15)
-    assert np.abs(levels - values).max() <= 0.501 * np.ptp(values) / STEPS
+    assert np.abs(levels - values).max() <= 0.501 * np.ptp(values) / LEVELS
     assert (unpacked(packed_exactly(values)) == values).all()
     assert (unpacked(packed_levels(np.full(5, 2.5))) == 2.5).all()
 
@@ -121,7 +121,7 @@ def test_every_joint_and_parameter_has_its_place(data, robot, estimate):
 def test_traces_hold_the_torques(data, robot):
     log = log_of(robot, 2)
     for joint, one in enumerate(data.traces[0].joints):
-        assert unpacked(one.measured) == pytest.approx(log.tau[:, joint], abs=np.ptp(log.tau[:, joint]) / STEPS)
+        assert unpacked(one.measured) == pytest.approx(log.tau[:, joint], abs=np.ptp(log.tau[:, joint]) / LEVELS)
         assert (one.low, one.high) == (log.tau[:, joint].min(), log.tau[:, joint].max())
 
 

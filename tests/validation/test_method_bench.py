@@ -16,7 +16,7 @@ from mindyn.errors import InputError, MindynError
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.regression.regressor import Regressor
 from mindyn.robots.loading import load_robot
-from mindyn.validation.bench_methods import METHODS, Method
+from mindyn.validation.bench_methods import BENCH_METHODS, Method
 from mindyn.validation.bench_setting import BenchSetting, make_bench
 from mindyn.validation.method_bench import compare_methods
 
@@ -50,9 +50,9 @@ def test_differentiated_encoders_bias_least_squares_and_not_what_was_made_agains
 
 
 def test_every_method_is_listed_with_its_effort(compared):
-    assert [one.method for one in compared.results] == list(METHODS)
+    assert [one.method for one in compared.results] == list(BENCH_METHODS)
     assert all(one.tests >= 1 and one.seconds > 0 and one.failed == 0 for one in compared.results)
-    for name in METHODS:
+    for name in BENCH_METHODS:
         assert name in compared.table()
     told = json.loads(json.dumps(compared.to_dict()))
     assert told["methods"][0]["bias"][0] == compared.results[0].bias[0]
@@ -118,7 +118,7 @@ def test_a_method_that_fails_is_told_with_its_reason(monkeypatch):
     def fails(_trial):
         raise InputError("no such log")
 
-    monkeypatch.setitem(METHODS, "hopeless", Method(fails, tests=lambda robot: 3 * robot.joint_count))
+    monkeypatch.setitem(BENCH_METHODS, "hopeless", Method(fails, tests=lambda robot: 3 * robot.joint_count))
     found = compare_methods(load_robot("planar2"), BenchSetting(repetitions=2, seconds=2.0), ["hopeless"])
     assert found.results[0].failed == 2
     assert found.results[0].tests == 6
@@ -141,7 +141,7 @@ def test_noise_of_torques_has_no_part_in_noise_of_positions():
 
 def test_steps_are_recorded_with_the_noise_of_the_other_methods():
     """The slightest joint's own noise, not that of the strong ones; and breakaways where there is no friction."""
-    setting, steps = BenchSetting(repetitions=2, seconds=5.0), METHODS["step by step"].fit
+    setting, steps = BenchSetting(repetitions=2, seconds=5.0), BENCH_METHODS["step by step"].fit
     found = steps(make_bench(load_robot("scara"), setting).trial(0))
     true = dict(zip(found.base.names, found.base.values, strict=True))["Izz4"]
     assert abs(found.value("Izz4") - true) < 0.01 * true

@@ -18,7 +18,7 @@ from mindyn.comparison.methods import LOG_METHODS, named_methods
 from mindyn.errors import InputError
 from mindyn.files import write_whole
 from mindyn.robots.loading import RobotOptions
-from mindyn.validation.bench_methods import METHODS
+from mindyn.validation.bench_methods import BENCH_METHODS
 from mindyn.validation.bench_setting import BenchSetting, Differentiation
 from mindyn.validation.method_bench import compare_methods
 
@@ -42,9 +42,9 @@ def compare(
     method: Annotated[
         list[str] | None,
         typer.Option(
-            help=f"One of: {', '.join(METHODS)}; with --logs: {', '.join(LOG_METHODS)}, or a Python file with one. "
-            "May be repeated; all if left out.",
-            autocompletion=one_of({**METHODS, **LOG_METHODS}),
+            help=f"One of: {', '.join(BENCH_METHODS)}; with --logs: {', '.join(LOG_METHODS)}, or a Python file with "
+            "one. May be repeated; all if left out.",
+            autocompletion=one_of({**BENCH_METHODS, **LOG_METHODS}),
         ),
     ] = None,
     logs: Annotated[

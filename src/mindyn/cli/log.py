@@ -17,7 +17,7 @@ from mindyn.cli.printing import say, say_notes, show, show_table
 from mindyn.errors import InputError
 from mindyn.files import write_whole
 from mindyn.identification.log_drafts import draft_log
-from mindyn.logs.draft import TABLES, Belief, Draft
+from mindyn.logs.draft import DRAFT_TABLES, Belief, Draft
 from mindyn.logs.mounting import mounted_as_logged
 from mindyn.logs.reading import CHUNK_ROWS, LogScan, read_log
 from mindyn.logs.statement import read_sidecar, sidecar_path
@@ -92,7 +92,7 @@ def as_edited(draft: Draft, sidecar: Mapping[str, Any]) -> Draft:
     lines: dict[str, Any] = {}
     for key, value in sidecar.items():
         if key != "draft":
-            entries = value.items() if key in TABLES and isinstance(value, Mapping) else [("", value)]
+            entries = value.items() if key in DRAFT_TABLES and isinstance(value, Mapping) else [("", value)]
             lines |= {f"{key}.{entry}" if entry else key: one for entry, one in entries}
     before = {one.key: one for one in draft.beliefs}
     same = {key: before[key] for key, value in lines.items() if key in before and before[key].value == value}

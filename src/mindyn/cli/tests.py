@@ -14,7 +14,7 @@ from mindyn.cli.next_step import option_words, say_next
 from mindyn.cli.printing import say, show
 from mindyn.errors import InputError, require_choice
 from mindyn.estimators.step_by_step import StepByStep
-from mindyn.excitation.step_files import read_test_logs, write_motions, write_test_logs
+from mindyn.excitation.step_files import PLAN, read_test_logs, write_motions, write_test_logs
 from mindyn.excitation.step_plan import load_plan
 from mindyn.excitation.step_planner import plan_tests
 from mindyn.excitation.step_simulation import simulate_tests
@@ -24,7 +24,6 @@ from mindyn.simulation.sensors import Sensors
 from mindyn.validation.step_checks import check_steps
 
 ACTIONS = ("plan", "simulate", "identify")
-PLAN = "plan.json"
 
 
 @takes_robot

@@ -26,13 +26,13 @@ from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.logs.log import Log
 from mindyn.logs.reading import read_log
+from mindyn.logs.units import DEGREE
 from mindyn.reading import read_json
 from mindyn.robots.loading import load_robot
 from mindyn.robots.robot import Robot
 
 SPLITS: Final = "splits.json"
-DEGREE: Final = float(np.pi / 180)
-SAME: Final = 1e-9
+SAME_MATRIX: Final = 1e-9
 """Relative: matrices that differ by less are one and the same, written with other digits."""
 
 
@@ -133,7 +133,7 @@ def _unit(signal: str, scale: float, kind: str) -> str:
     if signal == "torque":
         return "N" if slides else "N m"
     known = {1.0: "m"} if slides else {1.0: "rad", DEGREE: "deg"}
-    unit = next((unit for value, unit in known.items() if abs(scale - value) <= SAME * value), None)
+    unit = next((unit for value, unit in known.items() if abs(scale - value) <= SAME_MATRIX * value), None)
     if unit is None:
         raise InputError(f"{SPLITS}: scale {scale} of {signal} leads to no unit of a {kind} joint")
     return unit if signal == "position" else f"{unit}/s"
@@ -163,7 +163,7 @@ def _gears(signals: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _same(A: Array, B: Array) -> bool:
-    return A.shape == B.shape and bool(np.abs(A - B).max() <= SAME * max(1.0, float(np.abs(B).max())))
+    return A.shape == B.shape and bool(np.abs(A - B).max() <= SAME_MATRIX * max(1.0, float(np.abs(B).max())))
 
 
 def _log(folder: Path, robot: Robot, stated: Mapping[str, Any], part: Mapping[str, Any]) -> Log:

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 CUTOFFS_HZ: Final = (1.5, 3.0, 6.0, 12.0, 25.0, 50.0, 100.0)
-WIDTHS: Final = (0.001, 0.01, 0.1)
-BLOCKS: Final = 4
-EDGE_S: Final = 0.1
+FRICTION_WIDTHS: Final = (0.001, 0.01, 0.1)
+FOLDS: Final = 4
+SCORED_EDGE_S: Final = 0.1
 WEIGHTINGS: Final = 5
 DROPPED: Final = 1e-8
 """Columns whose diagonal entry of R is below this part of the largest are no base columns."""
@@ -47,7 +47,7 @@ def fit_with_pinocchio(robot: Robot, logs: Sequence[Log]) -> Callable[[Log], Arr
         raise InputError("the plain pipeline knows no dependent joints")
     columns = _Columns(pinocchio, robot)
     rates = {_rate_hz(log) for log in logs}
-    settings = [_Setting(f, w) for f, w in product(CUTOFFS_HZ, WIDTHS) if f < 0.4 * min(rates)]
+    settings = [_Setting(f, w) for f, w in product(CUTOFFS_HZ, FRICTION_WIDTHS) if f < 0.4 * min(rates)]
     chosen = min(settings, key=lambda setting: _held_out_error(columns, logs, setting))
     beta = _fitted(np.sum([_grams(*_inner(log, columns(log, chosen), chosen)) for log in logs], axis=0))
     return lambda log: np.asarray(columns(log, chosen) @ beta)
@@ -116,7 +116,7 @@ def _rate_hz(log: Log) -> float:
 
 def _inner(log: Log, columns: Array, setting: _Setting) -> tuple[Array, Array]:
     """Columns and torque without the ends, where a filter has seen one side alone."""
-    edge = min(len(log) // 4, int(np.ceil(max(EDGE_S, 0.5 / setting.cutoff_hz) * _rate_hz(log))))
+    edge = min(len(log) // 4, int(np.ceil(max(SCORED_EDGE_S, 0.5 / setting.cutoff_hz) * _rate_hz(log))))
     return columns[edge : len(log) - edge], log.tau[edge : len(log) - edge]
 
 
@@ -145,11 +145,11 @@ def _fitted(grams: Array) -> Array:
 
 
 def _held_out_error(columns: _Columns, logs: Sequence[Log], setting: _Setting) -> float:
-    """Sum of squared errors of each of `BLOCKS` parts of the logs by a fit to the others."""
+    """Sum of squared errors of each of `FOLDS` parts of the logs by a fit to the others."""
     parts = []
     for log in logs:
         found, tau = _inner(log, columns(log, setting), setting)
-        ends = [len(tau) * k // BLOCKS for k in range(BLOCKS + 1)]
+        ends = [len(tau) * k // FOLDS for k in range(FOLDS + 1)]
         parts.append([_grams(found[a:b], tau[a:b]) for a, b in pairwise(ends)])
     grams = np.sum(parts, axis=0)
     rest = grams.sum(axis=0)

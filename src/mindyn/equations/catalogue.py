@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 import casadi
 
-from mindyn.equations.certificate import ANSWERS, Witness, equation_deviation, refusal
+from mindyn.equations.certificate import COMPARED, Witness, equation_deviation, refusal
 from mindyn.equations.chain import SX
 from mindyn.equations.control import momentum_drift, observer_step, slotine_li_torques
 from mindyn.equations.drives import load_refusal, loaded_extras, rotor_energy
@@ -20,7 +20,7 @@ from mindyn.equations.newton_euler import inverse_dynamics
 from mindyn.equations.traces import BEYOND_BASE, Needs, Parameters, Request, Trace, start_trace
 from mindyn.errors import InputError, MissingPhysicsError, RobotError, require_choice, unknown_name
 from mindyn.parameters.base import BaseParameters, same_mechanism
-from mindyn.parameters.certificate import STATES
+from mindyn.parameters.certificate import COMPARED_STATES
 from mindyn.parameters.structural import structural_base
 from mindyn.robots.robot import Robot
 
@@ -199,7 +199,7 @@ EQUATIONS: dict[str, Equation] = {
 }
 """Every equation by its public name."""
 
-MEANINGS: Mapping[str, str] = {
+SYMBOL_MEANINGS: Mapping[str, str] = {
     "q": "joint positions, rad or m",
     "closure": "how well loops are closed: what is left open, without unit, and how regular they are; see NOTATION",
     "qd": "joint velocities, rad/s or m/s",
@@ -229,7 +229,7 @@ MEANINGS: Mapping[str, str] = {
 PLACED = ("forward_kinematics", "geometric_jacobian")
 """Equations of a link or frame, which `place` names."""
 
-SERIAL = ("inverse_dynamics_with_tip_wrench",)
+SERIAL_EQUATIONS = ("inverse_dynamics_with_tip_wrench",)
 """Equations of serial robots: a tree has no one tip (`inverse_dynamics_with_wrenches` takes every link)."""
 
 WITHOUT_LOAD = (
@@ -241,7 +241,7 @@ WITHOUT_LOAD = (
 """Equations that friction depending on the load of a joint cannot take part in: linear in the parameters, or without
 an acceleration to know the load by."""
 
-DYNAMICS = ("inverse_dynamics", "inverse_dynamics_with_tip_wrench", "inverse_dynamics_on_moving_root")
+FORMULATED = ("inverse_dynamics", "inverse_dynamics_with_tip_wrench", "inverse_dynamics_on_moving_root")
 """Equations that a formulation of inverse dynamics makes."""
 STATES_OF_FORMULATIONS = 32
 """At which a formulation that was asked for is compared: of nearly degenerate arms some lose digits at a few alone."""
@@ -284,8 +284,8 @@ def equation(
     given = {} if entry.regressor_of else trace.parameters
     inputs = {key: trace[key] for key in entry.inputs} | given
     function = casadi.Function(name, [*inputs.values()], [result], [*inputs], [entry.output])
-    if check and name in ANSWERS:
-        _require_right(function, robot, asked, STATES if formulation is None else STATES_OF_FORMULATIONS)
+    if check and name in COMPARED:
+        _require_right(function, robot, asked, COMPARED_STATES if formulation is None else STATES_OF_FORMULATIONS)
     return function
 
 
@@ -306,12 +306,12 @@ def _require_right(function: Function, robot: Robot, asked: Request, states: int
 
 def _formulated(t: Trace, name: str, asked: Request, formulation: str) -> SX:
     """The equation by a formulation that was asked for by name."""
-    if asked.parameters == "standard" or name not in (*DYNAMICS, "inertia_matrix", "forward_dynamics"):
+    if asked.parameters == "standard" or name not in (*FORMULATED, "inertia_matrix", "forward_dynamics"):
         raise InputError(
-            f"formulations are of {', '.join(DYNAMICS)}, inertia_matrix and forward_dynamics, with constant, input or "
-            f"base parameters; not of {name} with {asked.parameters} ones"
+            f"formulations are of {', '.join(FORMULATED)}, inertia_matrix and forward_dynamics, with constant, input "
+            f"or base parameters; not of {name} with {asked.parameters} ones"
         )
-    if name in DYNAMICS:
+    if name in FORMULATED:
         tau = formulated(INVERSE_DYNAMICS, formulation, t.arm, t["q"], t["qd"], t["qdd"], t.outside)
         return t.with_drives(tau, t["qd"], t["qdd"])
     if name == "inertia_matrix":
@@ -343,7 +343,7 @@ def _require_usable(robot: Robot, entry: Equation, asked: Request, name: str) ->
         raise InputError(
             f"the base set is of {asked.base.robot.name!r}, whose joints, gears or gravity differ from {robot.name!r}'s"
         )
-    if name in SERIAL and not robot.is_serial:
+    if name in SERIAL_EQUATIONS and not robot.is_serial:
         raise RobotError(
             f"{name} is of serial robots, and {robot.name!r} branches: it has no one tip",
             hint="inverse_dynamics_with_wrenches takes a wrench on every link",

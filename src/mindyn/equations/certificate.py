@@ -22,7 +22,7 @@ from mindyn.errors import RobotError
 from mindyn.notation import DRIVE_PARAMETERS, PARAMETERS_PER_LINK
 from mindyn.parameters.base import BaseParameters
 from mindyn.parameters.certificate import (
-    STATES,
+    COMPARED_STATES,
     Deviation,
     States,
     own_states,
@@ -34,7 +34,7 @@ from mindyn.parameters.certificate import (
 from mindyn.robots.drive_matrices import drive_parameters
 from mindyn.robots.robot import Robot
 
-SPREAD: Final = 0.2
+HOME_SPREAD: Final = 0.2
 """Around home, in which closed configurations are looked for, rad or loop lengths."""
 
 
@@ -51,7 +51,7 @@ class Witness:
     drives: bool
     parameters: str
     base: BaseParameters | None = None
-    count: int = STATES
+    count: int = COMPARED_STATES
 
     @cached_property
     def states(self) -> States:
@@ -67,7 +67,7 @@ class Witness:
         primary, rng = list(closure.primary), np.random.default_rng(0)
         assert closure.constraints is not None
         units = closure.constraints.units[primary]
-        p = closure.home[primary] + rng.uniform(-SPREAD, SPREAD, (2 * count, len(primary))) * units
+        p = closure.home[primary] + rng.uniform(-HOME_SPREAD, HOME_SPREAD, (2 * count, len(primary))) * units
         q, reached = closure.reachable(p)
         return np.vstack([q[reached], np.repeat(closure.home[None], count, axis=0)])[:count]
 
@@ -199,7 +199,7 @@ def _regressor(arguments: Callable[[States], list[Array]]) -> Answer:
     return answer
 
 
-ANSWERS: dict[str, Answer] = {
+COMPARED: dict[str, Answer] = {
     "inverse_dynamics": _torques(lambda s: [s.q, s.qd, s.qdd]),
     "bias": _torques(lambda s: [s.q, s.qd], _at_rest),
     "gravity": _gravity,
@@ -227,7 +227,7 @@ def equation_deviation(function: Any, witness: Witness) -> Deviation:
         stacked = np.stack(results)
         return stacked[..., 0] if function.name_out(0) in ("tau", "qdd") else stacked
 
-    return ANSWERS[function.name()](witness, call)
+    return COMPARED[function.name()](witness, call)
 
 
 def refusal(robot: Robot, name: str, deviation: Deviation, hint: str) -> RobotError:

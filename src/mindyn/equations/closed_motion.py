@@ -19,7 +19,7 @@ import casadi
 from mindyn.equations.chain import SX, constant
 from mindyn.equations.closing_steps import ClosingSystem
 from mindyn.equations.loop_closure import closure_of
-from mindyn.robots.robot import Robot
+from mindyn.robots.robot import CACHED_ROBOTS, Robot
 
 POLISHED: Final = 2
 """Newton steps of a kernel."""
@@ -36,8 +36,6 @@ IRREGULAR: Final = 5e-4
 torques, beside their own size, by eps / s^2, which is by then 1e-9.
 """
 
-KEPT: Final = 16
-
 
 @dataclass(frozen=True, slots=True)
 class ClosedMotion:
@@ -50,7 +48,7 @@ class ClosedMotion:
     closure: SX
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=CACHED_ROBOTS)
 def _system(robot: Robot) -> ClosingSystem:
     return closure_of(robot).newton.system
 

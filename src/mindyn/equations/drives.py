@@ -22,10 +22,10 @@ from mindyn.robots.expressions import parse_formula
 from mindyn.robots.parts import ExtraTorque
 from mindyn.robots.robot import Robot
 
-WIDEST: Final = 0.8
+LOAD_SHARE: Final = 0.8
 """Part of the load that its friction may take where accelerations are solved for."""
 UNIT_ROUNDOFF: Final = 2.0**-53
-STATES: Final = 16
+LOAD_STATES: Final = 16
 """States of each size of the load in which friction is looked at."""
 _FUNCTIONS: dict[str, Callable[..., SX]] = {
     **{name: getattr(casadi, name) for name in ("sin", "cos", "tan", "sqrt", "exp", "log", "tanh", "sign", "atan2")},
@@ -113,7 +113,7 @@ def load_under(robot: Robot, q: SX, qd: SX, tau: SX, parameters: SX | None = Non
     """The load (n, 1) with load + friction(q, qd, load) = tau: a fixed point, by as many iterations as it needs.
 
     load -> tau - friction(load) contracts by r, the largest row sum of |d friction / d load|: the error after k
-    iterations is r^k of the first. From `WIDEST` on it is refused; at 1 one torque would belong to several motions.
+    iterations is r^k of the first. From `LOAD_SHARE` on it is refused; at 1 one torque would belong to several motions.
     """
     load = casadi.SX.sym("load", robot.joint_count)
     own = constant(drive_parameters(robot)) if parameters is None else parameters
@@ -135,13 +135,13 @@ def _contraction(robot: Robot) -> float:
     rng = np.random.default_rng(0)
     largest = 0.0
     for size in np.geomspace(1e-3, 1e4, 8):
-        for _ in range(STATES):
+        for _ in range(LOAD_STATES):
             signs = rng.choice([-1.0, 1.0], (2, n))
             found = np.abs(np.array(slopes(rng.uniform(-2, 2, n), 10 * signs[0], size * signs[1]))).sum(axis=1)
             largest = max(largest, float(found.max()))
-    if not largest < WIDEST:
+    if not largest < LOAD_SHARE:
         raise load_refusal(
             loaded_extras(robot)[0],
-            f"friction takes {largest:.2g} of it, and from {WIDEST:g} on accelerations are not solved for",
+            f"friction takes {largest:.2g} of it, and from {LOAD_SHARE:g} on accelerations are not solved for",
         )
     return largest

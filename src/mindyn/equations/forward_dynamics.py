@@ -16,7 +16,7 @@ from mindyn.equations.motion import forward_motion
 from mindyn.equations.newton_euler import link_wrenches
 from mindyn.errors import MissingPhysicsError
 
-CONFIGURATIONS: Final = 3
+TRIED_CONFIGURATIONS: Final = 3
 """In which a singular inertia matrix is looked for: a determinant vanishes in all of them or almost nowhere."""
 NO_INERTIA: Final = 64 * 2.0**-52
 """Part of the inertia that a pivot is made of, up to which rounding alone may have left it."""
@@ -102,7 +102,7 @@ def require_inertia(whole: SX, D: SX, q: SX, joint_names: Sequence[str]) -> None
     pivots = casadi.Function("pivots", [q], [D, whole], {"allow_free": True})
     if pivots.has_free():
         return
-    drawn = np.random.default_rng(0).uniform(-2.0, 2.0, (CONFIGURATIONS, q.numel()))
+    drawn = np.random.default_rng(0).uniform(-2.0, 2.0, (TRIED_CONFIGURATIONS, q.numel()))
     found = [tuple(np.asarray(one, dtype=np.float64).ravel() for one in pivots(row)) for row in drawn]
     for k in reversed(range(q.numel())):
         if all(not abs(pivot[k]) > NO_INERTIA * abs(size[k]) for pivot, size in found):

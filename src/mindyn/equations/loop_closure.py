@@ -29,13 +29,11 @@ from mindyn.errors import RobotError
 from mindyn.parameters.parallelogram import parallelogram_relations
 from mindyn.robots.drive_matrices import friction_matrix, gear_matrix
 from mindyn.robots.mimics import MimicMap, mimic_map
-from mindyn.robots.robot import Robot
+from mindyn.robots.robot import CACHED_ROBOTS, Robot
 
 REGULAR: Final = 1e6
 """Condition up to which the relations of parallelograms determine the dependent joints."""
 
-KEPT: Final = 16
-"""Robots whose exact closure is kept: finding it takes 15 ms, an equation asks for it each time it is traced."""
 
 MOTIONS: Final = 64
 """Motions whose closure is kept."""
@@ -245,7 +243,7 @@ def loop_closure(robot: Robot, home: ArrayLike | None = None) -> LoopClosure:
     return closure
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=CACHED_ROBOTS)
 def closure_of(robot: Robot) -> LoopClosure:
     """The closure of a robot in the assembly of its own home; finding it takes some 10 ms."""
     return loop_closure(robot)
@@ -263,7 +261,7 @@ def affine_closure(robot: Robot, home: ArrayLike | None = None) -> AffineClosure
     return _affine(robot, None if home is None else tuple(np.asarray(home, dtype=np.float64).ravel()))
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=CACHED_ROBOTS)
 def _affine(robot: Robot, home: tuple[float, ...] | None) -> AffineClosure:
     affine = closure_of(with_home(robot, home)).affine
     if affine is None:

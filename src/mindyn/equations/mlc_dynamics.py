@@ -20,7 +20,18 @@ from mindyn.equations.mlc_links import MlcLink, first_axis, lin_joints, mlc_link
 from mindyn.equations.outside import NOTHING_OUTSIDE, Outside, RootMotion
 from mindyn.equations.rotation_rates import omega
 from mindyn.equations.tensor_turns import turned
-from mindyn.equations.triples import NOTHING, ZERO, Line, Matrix, Scalar, Symmetric, Triple, as_written, cross, dot
+from mindyn.equations.triples import (
+    NOTHING,
+    ZERO,
+    Line,
+    Matrix,
+    Scalar,
+    Symmetric,
+    Triple,
+    as_written,
+    cross,
+    dot,
+)
 from mindyn.parameters.lin_structure import LinStructure
 
 

@@ -21,7 +21,7 @@ from mindyn.estimators.told_directions import told_directions
 from mindyn.estimators.untold import infinite_variances
 from mindyn.estimators.wording import status_of, unexplained
 from mindyn.regression.rows import Rows
-from mindyn.regression.treatment import PLAIN, Treatment
+from mindyn.regression.treatment import PLAIN_FRICTION, Treatment
 from mindyn.robots.robot import Robot
 from mindyn.simulation.closed_loop import LONGEST_STEP_S, CandidateMotions, Controller
 from mindyn.simulation.inputs import require_count
@@ -58,7 +58,7 @@ class ClosedLoopInstruments(Estimator):
 
     def treatment_for(self, robot: Robot, wanted: Treatment) -> Treatment:  # noqa: ARG002
         """Friction that forward dynamics knows."""
-        return replace(wanted, friction=PLAIN)
+        return replace(wanted, friction=PLAIN_FRICTION)
 
     def fit(self, rows: Rows) -> Estimate:
         """The estimate; its status tells whether the passes settled and whether a model was indefinite."""

@@ -32,7 +32,7 @@ from mindyn.pages.showing import Page, Shown, drawn
 from mindyn.parameters.base import BaseParameters
 from mindyn.parameters.parameter import Parameter
 from mindyn.reading import read_json
-from mindyn.regression.gathering import BLOCK_ROWS, require_joints, segment_ends
+from mindyn.regression.gathering import FACTORED_ROWS, require_joints, segment_ends
 from mindyn.regression.mlc_columns import lin_columns
 from mindyn.regression.regressor import Regressor
 from mindyn.regression.rows import Quantity
@@ -42,7 +42,7 @@ from mindyn.robots.robot import Robot
 if TYPE_CHECKING:
     import polars as pl
 
-FORMAT: Final = "mindyn estimate 4"
+ESTIMATE_FORMAT: Final = "mindyn estimate 4"
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -270,7 +270,7 @@ class Estimate(Shown):
         """All of it as JSON can hold it."""
         physical, base = self.physical, self.base
         return {
-            "format": FORMAT,
+            "format": ESTIMATE_FORMAT,
             "robot": robot_record(self.robot),
             "base": {
                 "form": base.form,
@@ -312,8 +312,8 @@ def unfiltered_prediction(regressor: Regressor, beta: Array, samples: Samples) -
     """Y beta (N, n), block by block."""
     tau, q = np.empty_like(samples.q), regressor.positions(samples)
     directions = regressor.directions(q, samples.qd, samples.segments, samples.rate_hz)
-    for start in range(0, len(samples), BLOCK_ROWS):
-        taken = slice(start, min(start + BLOCK_ROWS, len(samples)))
+    for start in range(0, len(samples), FACTORED_ROWS):
+        taken = slice(start, min(start + FACTORED_ROWS, len(samples)))
         motion = (q[taken], samples.qd[taken], samples.qdd[taken])
         parts = regressor.parts(*motion, None if directions is None else directions[taken])
         for joint, (columns, arrays) in enumerate(zip(regressor.columns, parts, strict=True)):
@@ -325,14 +325,15 @@ def load_estimate(path: str | Path) -> Estimate:
     """The estimate of a JSON file; those of earlier versions too."""
     values = read_json(Path(path), "estimate", InputError, "Estimate.save and mindyn identify --out write them")
     stated = values.get("format")
-    if stated not in (FORMAT, *EARLIER_FORMATS):
+    if stated not in (ESTIMATE_FORMAT, *EARLIER_FORMATS):
         later = isinstance(stated, str) and stated.startswith("mindyn estimate ")
         raise InputError(
-            f"{path} is not an estimate of mindyn: its format is {shortened(repr(stated), 100)}, not {FORMAT!r}",
+            f"{path} is not an estimate of mindyn: its format is {shortened(repr(stated), 100)}, "
+            f"not {ESTIMATE_FORMAT!r}",
             hint="a later version of mindyn wrote it: install that one" if later else "",
         )
     try:
-        present = values if stated == FORMAT else {**brought_up(values), "format": FORMAT}
+        present = values if stated == ESTIMATE_FORMAT else {**brought_up(values), "format": ESTIMATE_FORMAT}
         require_valid(present, str(path))
         return _estimate_of(present, str(path))
     except (KeyError, IndexError, AttributeError, TypeError, ValueError, OverflowError, RecursionError) as error:

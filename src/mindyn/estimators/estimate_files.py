@@ -18,9 +18,9 @@ from typing import Any, Final
 
 from mindyn.errors import InputError, shortened
 from mindyn.estimators.untold import read_covariance
-from mindyn.robots.toml_reader import FORMAT as ROBOT_FORMAT
+from mindyn.robots.toml_reader import ROBOT_FORMAT as ROBOT_FORMAT
 
-_TYPES: Mapping[str, Any] = {"object": dict, "array": list, "string": str, "boolean": bool, "null": type(None)}
+_JSON_TYPES: Mapping[str, Any] = {"object": dict, "array": list, "string": str, "boolean": bool, "null": type(None)}
 EARLIER_FORMATS: Final = ("mindyn estimate 1", "mindyn estimate 2", "mindyn estimate 3")
 _RESIDUALS: Final[Mapping[str, str]] = {
     "energy difference": "mean power",
@@ -75,7 +75,7 @@ def _is(value: Any, kind: str) -> bool:
     if kind in ("number", "integer"):
         plain = isinstance(value, int | float if kind == "number" else int) and not isinstance(value, bool)
         return plain and abs(value) < 1e308 and isfinite(value)
-    return isinstance(value, _TYPES[kind])
+    return isinstance(value, _JSON_TYPES[kind])
 
 
 def _contradictions(values: Mapping[str, Any]) -> Iterator[str]:

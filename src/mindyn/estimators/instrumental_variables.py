@@ -37,7 +37,7 @@ MOST_INDEFINITE: Final = 0.5
 NORMAL_MEDIAN: Final = 0.6744897501960817
 """Median of the size of a normal variable, in standard deviations."""
 IMPULSE_ROWS: Final = 4096
-COMPARED_ROWS: Final = 5000
+AVERAGED_ROWS: Final = 5000
 """Rows, evenly spread, over which dOmega is averaged."""
 
 
@@ -175,7 +175,7 @@ def noise_in_both(estimate: Estimate, expected: Samples, M: Array, cutoff_hz: fl
     M          (N, n, n) inertia matrices of that model
     """
     variances = torque_noise(expected) ** 2 * _passed(cutoff_hz, expected.rate_hz)
-    every = slice(None, None, 1 + len(expected) // COMPARED_ROWS)
+    every = slice(None, None, 1 + len(expected) // AVERAGED_ROWS)
     some, M = expected.take(every), M[every]
     assert some.usable is not None
     found = []

@@ -25,7 +25,7 @@ PASSES_END: Final = 0.01
 """Passes end when no parameter moves by more than this part of its standard deviation ..."""
 PASSES_END_LEAST: Final = 1e-10
 """... or of the largest parameter."""
-WEAKEST: Final = 1e-12
+WEAKEST_INSTRUMENT: Final = 1e-12
 """Reciprocal condition number of the scaled Omega^T Y below which instruments do not determine the parameters."""
 
 
@@ -159,7 +159,7 @@ def _inverse(A: Array, basis: Array) -> Array:
     """The inverse of Omega^T Y over the directions that the data tell."""
     small = basis.T @ A @ basis
     sizes = np.linalg.svd(small, compute_uv=False)
-    if not sizes[-1] > WEAKEST * sizes[0]:
+    if not sizes[-1] > WEAKEST_INSTRUMENT * sizes[0]:
         raise InputError(
             "the instruments do not determine the parameters: expected and measured motion have too little in common",
             hint="give instrument_model= a better model, or record a motion with larger accelerations",

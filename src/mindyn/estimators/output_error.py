@@ -28,7 +28,7 @@ from mindyn.estimators.wording import status_of
 from mindyn.logs.samples import Samples
 from mindyn.regression.information import Information
 from mindyn.regression.rows import Rows, rows_of
-from mindyn.regression.treatment import PLAIN, Treatment
+from mindyn.regression.treatment import PLAIN_FRICTION, Treatment
 from mindyn.regression.triangles import triangle_of
 from mindyn.robots.robot import Robot
 from mindyn.simulation.closed_loop import LONGEST_STEP_S, CandidateMotions, Controller
@@ -89,7 +89,7 @@ class OutputError(Estimator):
 
     def treatment_for(self, robot: Robot, wanted: Treatment) -> Treatment:  # noqa: ARG002
         """Every sample, with friction that forward dynamics knows."""
-        return replace(wanted.unfiltered(), friction=PLAIN)
+        return replace(wanted.unfiltered(), friction=PLAIN_FRICTION)
 
     def fit(self, rows: Rows) -> Estimate:
         """The estimate; its status tells whether it settled, and where a candidate was indefinite or unstable."""

@@ -16,7 +16,7 @@ from mindyn.regression.friction import Friction
 from mindyn.regression.information import Information
 from mindyn.regression.regressor import Regressor
 from mindyn.regression.rows import Rows
-from mindyn.regression.treatment import PLAIN, Treatment
+from mindyn.regression.treatment import PLAIN_FRICTION, Treatment
 from mindyn.regression.triangles import Triangle
 from mindyn.robots.robot import Robot
 
@@ -40,7 +40,7 @@ class RecursiveLeastSquares:
         *,
         forgetting: float = 1.0,
         weights: Weights | tuple[float, ...] = "joint",
-        friction: Friction = PLAIN,
+        friction: Friction = PLAIN_FRICTION,
     ) -> None:
         if not 0 < forgetting <= 1:
             raise InputError(f"forgetting = {forgetting!r} must lie in (0, 1]")

@@ -9,7 +9,6 @@ of A^-1 loses: after the last sample it is the batch solution of eq. 3.22 to rou
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,12 +17,9 @@ from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.model_acceleration import model_acceleration
+from mindyn.estimators.recursive import SIGNALS, WAITING_ROWS
 from mindyn.estimators.untold import among_untold
 from mindyn.logs.samples import Samples
-
-WAITING_ROWS: Final = 128
-"""Samples that wait to be added together, so that the kernels work on a block; what is asked for counts them too."""
-SIGNALS: Final = ("q", "qd", "qdd", "tau")
 
 
 class RecursiveInstruments:

@@ -28,7 +28,7 @@ from mindyn.excitation.step_plan import StepPlan
 from mindyn.excitation.told_subspace import ToldSubspace
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.logs.log import Log
-from mindyn.regression.information import RANK
+from mindyn.regression.information import RANK_TOLERANCE
 from mindyn.regression.integrated import IntegratedRegressor
 from mindyn.regression.regressor import Regressor
 from mindyn.regression.treatment import Treatment
@@ -131,7 +131,7 @@ class _Sequence:
         """The same rows solved at once, each test by the inverse of its covariance, for what the sequence has told."""
         L, roots = self.told.L[self.fixed :], block_diag(*(np.linalg.cholesky(noise.covariance) for noise in noises))
         seen = np.linalg.solve(roots, self.told.scaled(self.A) @ L.T)
-        inverse = np.linalg.pinv(seen, rcond=RANK) @ np.linalg.inv(roots)
+        inverse = np.linalg.pinv(seen, rcond=RANK_TOLERANCE) @ np.linalg.inv(roots)
         return replace(self, T=(L.T @ inverse) / self.told.scales[:, None])
 
     def covariance(self, noises: Sequence[Noise]) -> Array:

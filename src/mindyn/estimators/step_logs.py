@@ -15,7 +15,7 @@ from mindyn.excitation.step_plan import StepPlan
 from mindyn.logs.findings import LogError
 from mindyn.logs.log import Log
 
-COMPARED_ROWS: Final = 101
+PLANNED_ROWS: Final = 101
 """Rows of a planned motion with which the reach of a log is compared."""
 
 
@@ -98,7 +98,7 @@ class LogChecks:
         return None
 
     def _reach_fault(self, joints: tuple[str, ...], motion: StepMotion, low: Array, high: Array) -> str | None:
-        planned = motion.trajectory(COMPARED_ROWS).q
+        planned = motion.trajectory(PLANNED_ROWS).q
         for j in motion.joints:
             ends = planned[:, j].min(), planned[:, j].max()
             if max(abs(low[j] - ends[0]), abs(high[j] - ends[1])) > self.within:

@@ -18,11 +18,11 @@ from mindyn.errors import InputError
 from mindyn.estimators.step_rows import RowMaker
 from mindyn.excitation.step_plan import StepTest
 from mindyn.logs.log import Log
-from mindyn.regression.information import RANK
+from mindyn.regression.information import RANK_TOLERANCE
 
 ENOUGH_FREEDOM: Final = 8
 """Degrees of freedom from which tests of one kind state their own variance: it is then known to a factor of two."""
-TINY: Final = 1e-150
+LEAST_VARIANCE: Final = 1e-150
 """A variance that is zero, of noise-free rows, counts as this, so that rows can be weighed."""
 
 
@@ -98,7 +98,7 @@ def noises_of(tests: Sequence[TestRows]) -> list[Noise]:
     for test in tests:
         reading, momentum = found[test.joint]
         gram = test.white_D @ test.white_D.T
-        covariance = (reading + TINY) * np.eye(len(gram)) + momentum * gram
+        covariance = (reading + LEAST_VARIANCE) * np.eye(len(gram)) + momentum * gram
         noises.append(Noise(float(np.sqrt(reading)), float(np.sqrt(momentum)), covariance))
     return noises
 
@@ -126,7 +126,7 @@ def _joint_noise(tests: Sequence[TestRows]) -> tuple[float, float]:
 def _unexplained(test: TestRows) -> _Unexplained:
     lengths = np.linalg.norm(test.white_A, axis=0)
     U, s, _ = np.linalg.svd(test.white_A[:, lengths > 0] / lengths[lengths > 0], full_matrices=False)
-    U = U[:, s > RANK * s.max(initial=0.0)]
+    U = U[:, s > RANK_TOLERANCE * s.max(initial=0.0)]
     rest = test.white_z - U @ (U.T @ test.white_z)
     ends = test.white_D - U @ (U.T @ test.white_D)
     return _Unexplained(float(rest @ rest), float(len(rest) - U.shape[1]), float((ends**2).sum()))

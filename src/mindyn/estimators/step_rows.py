@@ -20,18 +20,18 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.estimators.step_logs import mean_speed
-from mindyn.excitation.step_drafts import BLOCKS
+from mindyn.excitation.step_drafts import AVERAGED_PARTS
 from mindyn.excitation.step_motions import Breakaways, ConstantSpeed, Sines, StepMotion
 from mindyn.logs.findings import LogError
 from mindyn.logs.log import Log
-from mindyn.regression.integrated import FEWEST_ROWS, IntegratedRegressor, quadrature
+from mindyn.regression.integrated import QUADRATURE_ROWS, IntegratedRegressor, quadrature
 from mindyn.regression.regressor import Regressor
 
 Rule = Literal["trapezoid", "gregory"]
-UNEVEN: Final = 1e-3
+UNEVEN_STAMPS: Final = 1e-3
 """Part of a step by which stamps may be off before Gregory's rule, for equal steps, is refused."""
 
-STILL: Final = 1e-12
+SIGN_SPEED: Final = 1e-12
 """rad/s or m/s: a speed that means its direction alone."""
 
 
@@ -114,15 +114,15 @@ class RowMaker:
         return MotionRows(A, W @ log.tau[:, row], W, np.zeros((len(W), 0)), tuple(friction))
 
     def _steady(self, motion: ConstantSpeed, log: Log, row: int) -> MotionRows:
-        if len(log) < 2 * BLOCKS:
-            raise LogError(f"the log of {motion.name} has {len(log)} rows; {2 * BLOCKS} are needed at least")
+        if len(log) < 2 * AVERAGED_PARTS:
+            raise LogError(f"the log of {motion.name} has {len(log)} rows; {2 * AVERAGED_PARTS} are needed at least")
         qd = np.zeros_like(log.q)
         qd[:, motion.joint] = mean_speed(log, motion.joint)
-        W = np.zeros((BLOCKS, len(log)))
-        for k, (a, b) in enumerate(pairwise(np.linspace(0, len(log), BLOCKS + 1).astype(int))):
+        W = np.zeros((AVERAGED_PARTS, len(log)))
+        for k, (a, b) in enumerate(pairwise(np.linspace(0, len(log), AVERAGED_PARTS + 1).astype(int))):
             W[k, a:b] = 1 / (b - a)
         A = W @ self._row(self.regressor, _held(motion, log.q), qd, row)
-        return MotionRows(A, W @ log.tau[:, row], W, np.zeros((BLOCKS, 0)))
+        return MotionRows(A, W @ log.tau[:, row], W, np.zeros((AVERAGED_PARTS, 0)))
 
     def _accelerated(self, motion: Sines, log: Log, row: int) -> MotionRows:
         q, qd, t, torques = held_motion(motion, log)
@@ -138,13 +138,13 @@ class RowMaker:
 
     def _weights(self, motion: Sines, t: Array, bounds: Array) -> Array:
         """(intervals, N): integrals over intervals, neighbours sharing a row."""
-        fewest = FEWEST_ROWS if self.rule == "gregory" else 3
+        fewest = QUADRATURE_ROWS if self.rule == "gregory" else 3
         if np.diff(bounds).min() + 1 < fewest:
             raise LogError(
                 f"the log of {motion.name} has {len(t)} rows: too few for {self.intervals} intervals of {fewest} rows"
             )
         steps = np.diff(t)
-        if self.rule == "gregory" and np.abs(steps / steps.mean() - 1).max() > UNEVEN:
+        if self.rule == "gregory" and np.abs(steps / steps.mean() - 1).max() > UNEVEN_STAMPS:
             raise LogError(f'the log of {motion.name} is not uniform: use rule="trapezoid", or resample it')
         W = np.zeros((self.intervals, len(t)))
         for k, (a, b) in enumerate(pairwise(bounds)):
@@ -170,7 +170,7 @@ def _differentiated(q: Array, t: Array) -> Array:
         after = moves[np.searchsorted(moves, still).clip(max=len(moves) - 1)]
         before = moves[(np.searchsorted(moves, still) - 1).clip(min=0)]
         pull = np.sign(np.abs(still - before) - np.abs(after - still))  # 1: what comes after is nearer
-        column[still] = STILL * (np.sign(column[after]) * (1 + pull) + np.sign(column[before]) * (1 - pull)) / 2
+        column[still] = SIGN_SPEED * (np.sign(column[after]) * (1 + pull) + np.sign(column[before]) * (1 - pull)) / 2
     return qd
 
 

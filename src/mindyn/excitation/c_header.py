@@ -12,7 +12,7 @@ from mindyn.errors import ExportError
 from mindyn.escaping import c_comment
 from mindyn.excitation.fourier import RAMPS, Fourier
 from mindyn.excitation.motions import Motion
-from mindyn.excitation.splines import DEGREE, BSpline
+from mindyn.excitation.splines import SPLINE_DEGREE, BSpline
 from mindyn.robots.robot import Robot
 
 
@@ -105,12 +105,12 @@ def _ramp(family: Fourier) -> str:
 
 
 def _spline(motion: Motion, family: BSpline) -> str:
-    begins = family.knots(motion.seconds)[DEGREE : DEGREE + family.intervals]
+    begins = family.knots(motion.seconds)[SPLINE_DEGREE : SPLINE_DEGREE + family.intervals]
     spline = family.spline(motion.coefficients, motion.seconds)
-    taylor = [spline.derivative(k)(begins) / factorial(k) if k else spline(begins) for k in range(DEGREE + 1)]
+    taylor = [spline.derivative(k)(begins) / factorial(k) if k else spline(begins) for k in range(SPLINE_DEGREE + 1)]
     c = np.stack(taylor[::-1], axis=-1)
     return f"""/* Powers 5 to 0 of the time since the piece began. */
-static const double motion_pieces[{family.intervals}][{c.shape[1]}][{DEGREE + 1}] = {_braces(c)};
+static const double motion_pieces[{family.intervals}][{c.shape[1]}][{SPLINE_DEGREE + 1}] = {_braces(c)};
 
 /* Position, velocity and acceleration at time t; at rest before and after the motion. */
 static void motion_reference(double t, double *q, double *qd, double *qdd)

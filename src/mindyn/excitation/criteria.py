@@ -17,10 +17,10 @@ from mindyn.errors import InputError
 
 Name = Literal["condition", "D", "A", "E", "joints"]
 
-EXACT: Final = np.inf
+EXTREME: Final = np.inf
 """The power at which norms over eigenvalues are the extreme eigenvalue itself."""
 
-CLEAR: Final = 1e-5
+CLEARLY_REGULAR: Final = 1e-5
 """Pivots of a Cholesky factor, as part of the largest, above which S is clearly not singular."""
 
 
@@ -42,7 +42,7 @@ class Criterion:
 
     name: Name
     scales: Array
-    power: float = EXACT
+    power: float = EXTREME
     owners: NDArray[np.intp] | None = None
 
     def __post_init__(self) -> None:
@@ -118,7 +118,7 @@ def _log_determinant(S: Array) -> tuple[float, Array] | None:
 
     L, failed = dpotrf(S, lower=1, clean=1)
     pivots = np.diag(L)
-    if failed or pivots.min() <= CLEAR * pivots.max():
+    if failed or pivots.min() <= CLEARLY_REGULAR * pivots.max():
         return None
     lower = dpotri(L, lower=1)[0]
     return 2 * float(np.log(pivots).sum()), lower + np.tril(lower, -1).T
@@ -127,7 +127,7 @@ def _log_determinant(S: Array) -> tuple[float, Array] | None:
 def log_norm(values: Array, power: float) -> tuple[float, Array]:
     """Log of (sum of values^power)^(1/power) of positive values, and its derivatives; power EXACT: of the largest."""
     largest = values.max()
-    if power == EXACT:
+    if power == EXTREME:
         slopes = np.zeros_like(values)
         slopes[int(values.argmax())] = 1 / largest
         return float(np.log(largest)), slopes

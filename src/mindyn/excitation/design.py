@@ -17,7 +17,7 @@ from mindyn.errors import InputError
 from mindyn.excitation.capsules import Capsule
 from mindyn.excitation.columns import Columns, OwnColumns
 from mindyn.excitation.constraints import Box, Constraint
-from mindyn.excitation.criteria import EXACT, Criterion, Name
+from mindyn.excitation.criteria import EXTREME, Criterion, Name
 from mindyn.excitation.design_inputs import (
     PriorEstimate,
     Purpose,
@@ -263,11 +263,11 @@ def _design(
     whole = S + problem.earlier
     deviations, excitation = np.sqrt(np.diag(_inverse(whole))), np.sqrt(np.diag(S) / len(log.t))
     of_all = [name for name in get_args(Name) if name != "joints"]
-    criteria = {name: replace(problem.criterion, name=name, power=EXACT).value(whole) for name in of_all}
+    criteria = {name: replace(problem.criterion, name=name, power=EXTREME).value(whole) for name in of_all}
     criteria["condition"] = float(np.exp(criteria["condition"]))
     if isinstance(problem.columns, OwnColumns):
         blocks = problem.columns.information(columns.signed_regressor(*state[:3]), 1 / question.noise**2)
-        criteria["joints"] = float(np.exp(replace(problem.criterion, power=EXACT).value(blocks)))
+        criteria["joints"] = float(np.exp(replace(problem.criterion, power=EXTREME).value(blocks)))
     used = problem.used(motion, search.dense)
     status = (
         f"{ending}: condition number {criteria['condition']:.3g}, {columns.count} parameters, "

@@ -17,7 +17,7 @@ DEFAULT_RANGE: Final = {"revolute": (-np.pi, np.pi), "prismatic": (-0.3, 0.3)}
 """rad or m, of joints that state no limits."""
 DEFAULT_SPEED: Final = {"revolute": 3.0, "prismatic": 0.5}
 """rad/s or m/s: the highest speed of a test where limits allow it."""
-SHARE: Final = 0.8
+USED_SHARE: Final = 0.8
 """Part of a stated speed or acceleration that tests use."""
 
 
@@ -80,4 +80,4 @@ def _range(joint: Joint) -> tuple[float, float]:
 
 
 def _allowed(limit: float | None, default: float) -> float:
-    return default if not limit else min(default, SHARE * limit)
+    return default if not limit else min(default, USED_SHARE * limit)

@@ -15,7 +15,7 @@ from mindyn.excitation.capsules import Capsule
 from mindyn.excitation.extent import Extent
 from mindyn.excitation.limits import MotionLimits
 from mindyn.excitation.motions import Motion
-from mindyn.excitation.run import Approach, Run
+from mindyn.excitation.run import CHECK_HZ, Approach, Run
 from mindyn.excitation.safety import Surroundings
 from mindyn.excitation.sampling import sample_times
 from mindyn.pages.showing import Page, Shown, drawn
@@ -23,8 +23,6 @@ from mindyn.robots.meshes import Meshes
 from mindyn.robots.robot import Robot
 from mindyn.robots.table import text_table
 
-CHECK_HZ: Final = 1000.0
-"""Rate at which a motion is checked against every limit."""
 ENDS_S: Final = 10.0
 """Of a long motion, these seconds at both ends keep that rate: there it is faded in and out."""
 CHECKED: Final = 80_000

@@ -18,7 +18,7 @@ from mindyn.excitation.motions import Family, Motion
 SAMPLES_PER_CYCLE: Final = 40
 KNOTS_PER_CYCLE: Final = 20
 """Instants of the criterion and of the constraints for every cycle of the fastest function."""
-SINGULAR: Final = 1e3
+SINGULAR_CRITERION: Final = 1e3
 """Stands for the criterion where a step of the search leaves parameters untold."""
 
 Derivatives = Callable[[], Array]
@@ -76,7 +76,7 @@ class Problem:
         Y = self.columns.regressor(q, qd, qdd)
         value, G = self.criterion.with_gradient(self.earlier + self.columns.information(Y, self.weights))
         if not np.isfinite(value):
-            return SINGULAR, lambda: np.zeros_like(x)
+            return SINGULAR_CRITERION, lambda: np.zeros_like(x)
 
         def gradient() -> Array:
             V = ((2 * self.weights)[:, None] * Y).reshape(-1, len(G)) @ G

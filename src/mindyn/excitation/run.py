@@ -21,8 +21,9 @@ from mindyn.excitation.splines import BSpline
 
 PEAKS: Final = (2.1875, 7.5132, 52.5)
 """Largest first, second and third derivative of the ramp from 0 to 1 within one second."""
-SHORTEST_S: Final = 0.5
 CHECK_HZ: Final = 1000.0
+"""Rate at which a motion is checked against every limit."""
+SHORTEST_S: Final = 0.5
 DETOURS: Final = 200
 """Places to stand that an approach is led over where the straight one hits something."""
 SLOWER: Final = 1.5

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from mindyn.algebra.blas import on_one_blas_thread
 from mindyn.algebra.values import Array
-from mindyn.excitation.criteria import EXACT
+from mindyn.excitation.criteria import EXTREME
 from mindyn.excitation.instants import Instants
 from mindyn.excitation.motions import Motion
 from mindyn.excitation.problem import Derivatives, Problem
@@ -253,7 +253,7 @@ class _Remembered:
 
 def exact_value(problem: Problem, motion: Motion) -> float:
     """The criterion of a motion, without smoothing."""
-    sharp = problem.with_power(EXACT)
+    sharp = problem.with_power(EXTREME)
     return sharp.criterion.value(sharp.information(sharp.unknowns(motion)))
 
 

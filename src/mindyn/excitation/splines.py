@@ -11,7 +11,7 @@ from scipy.interpolate import BSpline as Spline
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 
-DEGREE: Final = 5
+SPLINE_DEGREE: Final = 5
 """Quintic: accelerations and jerks are smooth."""
 RESTING: Final = 4
 """Control points at either end that stay at the start: position, velocity, acceleration and jerk are then zero."""
@@ -39,12 +39,12 @@ class BSpline:
     @property
     def intervals(self) -> int:
         """Polynomial pieces."""
-        return self.points + 2 * RESTING - DEGREE
+        return self.points + 2 * RESTING - SPLINE_DEGREE
 
     def knots(self, seconds: float) -> Array:
         """(points + 8 + 6,) knots, the outer ones six-fold."""
         inner = np.linspace(0.0, seconds, self.intervals + 1)
-        return np.concatenate([np.zeros(DEGREE), inner, np.full(DEGREE, seconds)])
+        return np.concatenate([np.zeros(SPLINE_DEGREE), inner, np.full(SPLINE_DEGREE, seconds)])
 
     def basis(self, t: Array, seconds: float, order: int) -> Array:
         """(N, m); see `Family`."""
@@ -54,8 +54,8 @@ class BSpline:
     def spline(self, coefficients: Array, seconds: float) -> Spline:
         """The excursions (m, n) as scipy's spline."""
         resting = np.zeros((RESTING, coefficients.shape[1]))
-        return Spline(self.knots(seconds), np.concatenate([resting, coefficients, resting]), DEGREE)
+        return Spline(self.knots(seconds), np.concatenate([resting, coefficients, resting]), SPLINE_DEGREE)
 
     def to_dict(self) -> dict[str, Any]:
         """See `Family`."""
-        return {"kind": "BSpline", "points": self.points, "degree": DEGREE}
+        return {"kind": "BSpline", "points": self.points, "degree": SPLINE_DEGREE}

@@ -16,17 +16,17 @@ from mindyn.regression.regressor import Regressor
 
 VALUES: Final = 3
 """Positions of a held joint that is varied, and of a joint whose breakaway is measured."""
-SLOW: Final = 1 / 3
+LOWER_SPEED: Final = 1 / 3
 """The lower of the two constant speeds, as part of the higher one."""
 STEADY: Final = 0.5
 """Length of a motion at constant speed, as part of an accelerated one."""
-BLOCKS: Final = 8
+AVERAGED_PARTS: Final = 8
 """Parts of a motion at constant speed over each of which the torque is averaged."""
 CYCLES: Final = (1.93, 0.46)
 """Cycles of the first and of the second joint of an accelerated motion. The second one, whose row is used, sweeps far,
 so that functions of its position are told apart from constants. No whole numbers: a reversal that falls on a row of the
 log, where friction has no direction, would leave the noise of the velocity to decide it."""
-STEPS: Final = 8
+ROWS_AN_INTERVAL: Final = 8
 """Rows of a draft in every interval."""
 
 
@@ -91,7 +91,7 @@ class Workshop:
                 made.append(Breakaways(f"{name}-{len(made) + 1}", q, joint, positions))
             elif draft.kind == "constant velocity":
                 top = self.reach.steady_speed(joint, self._steady_s)
-                for speed in (top, -top, SLOW * top, -SLOW * top):
+                for speed in (top, -top, LOWER_SPEED * top, -LOWER_SPEED * top):
                     made.append(ConstantSpeed(f"{name}-{len(made) + 1}", q, joint, speed, self._steady_s))
             else:
                 frequencies = self._frequencies(draft)
@@ -106,9 +106,9 @@ class Workshop:
         The mean of Y(q, qd, qdd) over an interval is the integrated row of the equation of motion: what remains
         of it without accelerations in the estimator is the same integral.
         """
-        rate = STEPS * self.intervals / self.seconds
+        rate = ROWS_AN_INTERVAL * self.intervals / self.seconds
         if draft.kind == "constant velocity":
-            rate = STEPS * BLOCKS / self._steady_s
+            rate = ROWS_AN_INTERVAL * AVERAGED_PARTS / self._steady_s
         trajectories = [motion.trajectory(rate) for motion in self.motions(draft, configurations)]
         q, qd, qdd = (np.concatenate([one[k] for one in trajectories]) for k in (1, 2, 3))
         if draft.kind == "static":
@@ -119,6 +119,6 @@ class Workshop:
         if draft.kind == "static":
             return Y[::2]
         each = Y.reshape(len(trajectories), -1, self.regressor.count)
-        weights = np.array([0.5, *np.ones(STEPS - 1), 0.5]) / STEPS
-        starts = range(0, each.shape[1] - 1, STEPS)
-        return np.concatenate([np.einsum("k,mkp->mp", weights, each[:, a : a + STEPS + 1]) for a in starts])
+        weights = np.array([0.5, *np.ones(ROWS_AN_INTERVAL - 1), 0.5]) / ROWS_AN_INTERVAL
+        starts = range(0, each.shape[1] - 1, ROWS_AN_INTERVAL)
+        return np.concatenate([np.einsum("k,mkp->mp", weights, each[:, a : a + ROWS_AN_INTERVAL + 1]) for a in starts])

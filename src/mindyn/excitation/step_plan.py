@@ -13,15 +13,15 @@ from mindyn.excitation.step_motions import StepMotion, motion_from_dict, motion_
 from mindyn.files import write_whole
 from mindyn.robots.table import text_table
 
-FORMAT: Final = "mindyn step plan 1"
-KINDS: Final = ("static", "constant velocity", "accelerated")
+PLAN_FORMAT: Final = "mindyn step plan 1"
+TEST_KINDS: Final = ("static", "constant velocity", "accelerated")
 
 
 @dataclass(frozen=True, slots=True)
 class StepTest:
     """One test: joints that move, the one row of the equations of motion that is used, and what comes of it.
 
-    kind      one of `KINDS`
+    kind      one of `TEST_KINDS`
     moving    joints that move
     row       joint whose torque is used
     varied    held joints whose positions differ among the motions
@@ -97,7 +97,7 @@ class StepPlan:
 
     def counts(self) -> dict[str, int]:
         """Number of tests of each kind."""
-        return {kind: sum(test.kind == kind for test in self.tests) for kind in KINDS}
+        return {kind: sum(test.kind == kind for test in self.tests) for kind in TEST_KINDS}
 
     def table(self) -> str:
         """The tests, one line each, and what is skipped or stays open."""
@@ -117,7 +117,7 @@ class StepPlan:
     def to_dict(self) -> dict[str, Any]:
         """All of it as JSON can hold it."""
         return {
-            "format": FORMAT,
+            "format": PLAN_FORMAT,
             "robot": self.robot,
             "joints": list(self.joints),
             "form": self.form,
@@ -133,8 +133,8 @@ class StepPlan:
     @staticmethod
     def from_dict(values: Mapping[str, Any]) -> StepPlan:
         """The inverse of `to_dict`."""
-        if not isinstance(values, Mapping) or values.get("format") != FORMAT:
-            raise InputError(f"not a plan of mindyn: its format is not {FORMAT!r}")
+        if not isinstance(values, Mapping) or values.get("format") != PLAN_FORMAT:
+            raise InputError(f"not a plan of mindyn: its format is not {PLAN_FORMAT!r}")
         lists = ("joints", "names", "left_out", "skipped", "untold")
         entries: dict[str, Any] = {name: values[name] for name in ("robot", "form", "drives", "intervals")}
         entries |= {name: tuple(values[name]) for name in lists}

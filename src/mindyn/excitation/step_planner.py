@@ -34,13 +34,13 @@ from mindyn.parameters.labels import parameter_labels
 from mindyn.regression.regressor import Regressor
 from mindyn.robots.robot import Robot
 
-GENERIC: Final = 24
+GENERIC_CONFIGURATIONS: Final = 24
 """Random held configurations that show all that a motion can tell: base sets of one row have a dozen functions."""
 TRIALS: Final = 12
 """Random held configurations of which the one that tells most clearly is taken."""
 MOST_VARIED: Final = 3
 """Held joints that are varied in one test, at most."""
-STATES: Final = 200
+SCALING_STATES: Final = 200
 """Random states over which the columns have unit length."""
 
 
@@ -118,12 +118,12 @@ class _Planner:
 
     def _column_lengths(self) -> Array:
         n, robot = self.regressor.joint_count, self.regressor.robot
-        q, qd, qdd = self.rng.uniform(-1, 1, (3, STATES, n)) * np.array([np.pi, 2.0, 10.0])[:, None, None]
+        q, qd, qdd = self.rng.uniform(-1, 1, (3, SCALING_STATES, n)) * np.array([np.pi, 2.0, 10.0])[:, None, None]
         if robot.loops and not is_affine(robot):  # where they close
             reach = self.shop.reach
             q = (reach.lower + reach.upper) / 2 + q / np.pi * (reach.upper - reach.lower) / 2
         Y = self.regressor.dense(self.regressor.parts(q, qd, qdd))
-        return np.asarray(np.sqrt((Y**2).sum(axis=(0, 1)) / STATES))
+        return np.asarray(np.sqrt((Y**2).sum(axis=(0, 1)) / SCALING_STATES))
 
     def plan(self) -> StepPlan:
         robot = self.regressor.robot
@@ -191,7 +191,7 @@ class _Planner:
 
     def _fewest(self, draft: Draft) -> _Choice:
         """With as few held joints varied as tell all that this draft can tell."""
-        anywhere = [self.shop.configurations(draft, (), self.rng)[0] for _ in range(GENERIC)]
+        anywhere = [self.shop.configurations(draft, (), self.rng)[0] for _ in range(GENERIC_CONFIGURATIONS)]
         most = len(self.told.new(self.shop.rows(draft, anywhere))[2])
         best = self._best(draft, ())
         held = [j for j in range(self.regressor.joint_count) if j not in draft.joints]

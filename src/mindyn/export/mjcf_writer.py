@@ -48,11 +48,11 @@ from mindyn.robots.parts import Joint, Link, Loop
 from mindyn.robots.robot import Robot
 from mindyn.robots.snapping import Snapper
 
-ALONG: Final = 0.1
+PIN_SPAN: Final = 0.1
 """Distance of the two points that hold a pin, m."""
 STIFF: Final = ("0.002 1", "0.999999 0.999999 0.001")
 """solref and solimp of closed loops: as stiff as MuJoCo makes them."""
-SUMMED: Final = (
+MJCF_SUMMED: Final = (
     "Inertials, armature, damping and frictionloss by mindyn; bodies without joints are counted with their carrier."
 )
 OF_JOINTS: Final = ("armature", "damping", "frictionloss")
@@ -141,7 +141,7 @@ def _closed(equality: Element, bodies: dict[str, Element], loop: Loop) -> None:
     for k in range({"ball": 1, "weld": 1, "pin": 2}.get(loop.kind, 0)):
         names = [f"{loop.name}/{k}{side}" for side in ("a", "b")]
         for name, (link, pose) in zip(names, ends, strict=True):
-            SubElement(bodies[link], "site", _pose(pose @ Pose(None, (0, 0, k * ALONG))), name=name)
+            SubElement(bodies[link], "site", _pose(pose @ Pose(None, (0, 0, k * PIN_SPAN))), name=name)
         held = {"name": f"{loop.name}/{k}", "site1": names[0], "site2": names[1]}
         SubElement(equality, read_from(loop), held, solref=STIFF[0], solimp=STIFF[1])
 
@@ -195,7 +195,7 @@ def edited_mjcf(
     said += _moved_assets(root, path.parent, Path(out).parent)
     said += [f"Still in the file, and no part of the model: {note}." for note in _remaining(stated)]
     said += held_joints(robot)
-    root.insert(0, Comment(comment_text([SUMMED, *said, *notes])))
+    root.insert(0, Comment(comment_text([MJCF_SUMMED, *said, *notes])))
     root[0].tail = "\n  "
     return xml_document(root, as_it_stands=True, above=comments_above(read_text(path))), tuple(said)
 

@@ -19,20 +19,20 @@ from mindyn.algebra.spread import NORMAL_95
 from mindyn.algebra.values import Array
 from mindyn.errors import ExportError, InputError, MissingExtraError
 from mindyn.estimators.estimate import Estimate
+from mindyn.export.mjcf_writer import OF_JOINTS
 from mindyn.export.models import Prior
 from mindyn.export.writing import joint_side, losses
 from mindyn.feasibility.full_model import full_model
 from mindyn.parameters.parameter import Kind
 from mindyn.robots.robot import Robot
 
-OF_JOINTS: Final = ("armature", "damping", "frictionloss")
 MASS_RANGE: Final = (0.1, 10.0)
 """Times the start value: bounds of a link's mass, and of its stretches, that the data do not tell."""
 PLACE_RANGE: Final = 0.5
 """m: bounds of a centre of mass, and of shears, about their start."""
-STEP: Final = 1e-30
+COMPLEX_STEP: Final = 1e-30
 """Of a complex number: derivatives without rounding."""
-OPEN: Final = 1e-9
+UNSEEN_DIRECTION: Final = 1e-9
 """A singular value below this part of the largest is a direction that no torque depends on."""
 
 
@@ -169,12 +169,12 @@ def _null_space(found: Estimate, robot: Robot, thetas: list[Array]) -> Array:
     K = found.base.matrix @ moves
     rows = np.linalg.norm(K, axis=1)
     _, s, Vt = np.linalg.svd(K / np.where(rows > 0, rows, 1.0)[:, None], full_matrices=True)
-    return np.asarray(Vt[int((s > OPEN * s[0]).sum()) :].T)
+    return np.asarray(Vt[int((s > UNSEEN_DIRECTION * s[0]).sum()) :].T)
 
 
 def _derivative(theta: Array) -> Array:
     """d phi / d theta (10, 10), by complex steps."""
-    columns = [phi_of_theta(theta + STEP * 1j * unit).imag / STEP for unit in np.eye(len(theta))]
+    columns = [phi_of_theta(theta + COMPLEX_STEP * 1j * unit).imag / COMPLEX_STEP for unit in np.eye(len(theta))]
     return np.stack(columns, axis=1)
 
 

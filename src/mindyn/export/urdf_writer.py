@@ -43,7 +43,7 @@ from mindyn.robots.robot import Robot
 from mindyn.robots.snapping import Snapper
 from mindyn.robots.urdf_reader import read_urdf
 
-SUMMED = "Inertials, damping and friction by mindyn; parts on fixed joints are counted with the link they are on."
+URDF_SUMMED = "Inertials, damping and friction by mindyn; parts on fixed joints are counted with the link they are on."
 
 
 def robot_to_urdf(robot: Robot, *, force: bool = False, notes: Sequence[str] = (), meshes: bool = True) -> str:
@@ -218,7 +218,7 @@ def edited_urdf(robot: Robot, source: str | Path, notes: Sequence[str] = (), *, 
     _edit_joints(root, robot)
     if not meshes:
         _take_out_meshes(root)
-    root.insert(0, Comment(comment_text([SUMMED, *said, *notes])))
+    root.insert(0, Comment(comment_text([URDF_SUMMED, *said, *notes])))
     root[0].tail = "\n  "
     return xml_document(root, declaration=True, as_it_stands=True, above=comments_above(text))
 

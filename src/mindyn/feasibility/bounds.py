@@ -126,16 +126,16 @@ def _corners(shape: Shape) -> Array:
     return np.asarray(signs * half @ shape.pose.rotation.T + shape.pose.translation)
 
 
-TABLES = ("masses", "centres", "total_mass", "symmetric")
+BOUND_TABLES = ("masses", "centres", "total_mass", "symmetric")
 
 
 def read_bounds(path: str | Path) -> Bounds:
     """The bounds of a TOML file: total_mass = [5, 20]; tables masses, centres and symmetric by link name."""
     hint = "a line of it is like: total_mass = [20.0, 30.0]"
     stated = read_toml(Path(path), "file of bounds", InputError, hint)
-    unknown = [name for name in stated if name not in TABLES]
+    unknown = [name for name in stated if name not in BOUND_TABLES]
     if unknown:
-        raise InputError(f"{path} states {', '.join(unknown)}; bounds are: {', '.join(TABLES)}")
+        raise InputError(f"{path} states {', '.join(unknown)}; bounds are: {', '.join(BOUND_TABLES)}")
     try:
         return _bounds(stated)
     except (TypeError, ValueError, AttributeError) as error:

@@ -15,7 +15,7 @@ from mindyn.estimators.estimate import Estimate
 from mindyn.feasibility.answer import Answer, can_exist
 from mindyn.feasibility.bounds import Bounds, bounds_of_shapes
 from mindyn.feasibility.conic import ConicError, ContradictionError
-from mindyn.feasibility.consistent import SAME, arm_witness, judge_consistent
+from mindyn.feasibility.consistent import AS_CONSISTENT, arm_witness, judge_consistent
 from mindyn.feasibility.make_consistent import mend_consistent
 from mindyn.feasibility.mending import mend_possible
 from mindyn.feasibility.nearest import nearest_compact, relative_metric
@@ -24,7 +24,7 @@ from mindyn.feasibility.possible import judge_possible
 
 Level = Literal["possible", "consistent"]
 _WORDS = {True: "yes", False: "NO", None: "?"}
-QUESTION: Final = "plausible"
+PLAUSIBLE: Final = "plausible"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,22 +85,22 @@ def judge_plausible(estimate: Estimate, bounds: Bounds | None = None) -> Answer:
     """Whether links within the bounds have the estimate's values; without bounds, within the links' own shapes."""
     stated = bounds_of_shapes(estimate.robot) if bounds is None else bounds
     if stated.empty:
-        return Answer(QUESTION, None, "no bounds were given, and the links state no shapes with a size.")
+        return Answer(PLAUSIBLE, None, "no bounds were given, and the links state no shapes with a size.")
     space = space_of(estimate.regressor)
     try:
         found = nearest_compact(space, estimate.beta, relative_metric(space, estimate.beta), stated.rows(space))
     except ContradictionError:
-        return Answer(QUESTION, False, "the bounds contradict each other: no links keep to all of them.")
+        return Answer(PLAUSIBLE, False, "the bounds contradict each other: no links keep to all of them.")
     except ConicError as error:
-        return Answer(QUESTION, None, f"{error.message}.")
+        return Answer(PLAUSIBLE, None, f"{error.message}.")
     distance = found.distance / np.sqrt(len(estimate.beta))
-    if distance <= SAME:
+    if distance <= AS_CONSISTENT:
         own = physical_values(estimate, space)
         x = found.x if own is None or not stated.hold(space, own) else own
         arm = arm_witness(space, x)
         listed = ", ".join(f"{name} {mass:.3g} kg" for name, mass in arm["masses"].items())
         return Answer(
-            QUESTION,
+            PLAUSIBLE,
             True,
             f"links within the bounds have these values ({listed}).",
             {"distance": distance, **arm},
@@ -108,7 +108,7 @@ def judge_plausible(estimate: Estimate, bounds: Bounds | None = None) -> Answer:
     moves = np.abs(found.beta - estimate.beta) * np.diag(relative_metric(space, estimate.beta))
     worst = [space.names[k] for k in np.argsort(moves)[::-1][:3]]
     return Answer(
-        QUESTION,
+        PLAUSIBLE,
         False,
         f"no links within the bounds have these values: the nearest differ by {100 * distance:.2g} % (rms), "
         f"most of all in {', '.join(worst)}.",

@@ -28,7 +28,7 @@ DIAGONAL: Final = [0, 2, 5, 9]
 SHRINKAGES: Final = (1.0, 1e2, 1e3)
 """Residuals are divided by these in turn: of a log with hardly any noise they are so large that factorisations fail."""
 ACCEPTED: Final = ("Solved", "AlmostSolved")
-CONTRADICTED: Final = ("PrimalInfeasible", "AlmostPrimalInfeasible")
+INFEASIBLE_STATUSES: Final = ("PrimalInfeasible", "AlmostPrimalInfeasible")
 
 
 class ConicError(MindynError):
@@ -113,7 +113,7 @@ class Program:
             found = clarabel.DefaultSolver(P, q / k**2, (blocks @ columns).tocsc(), right, cones, settings).solve()
             if str(found.status) in ACCEPTED:
                 break
-            if str(found.status) in CONTRADICTED and tolerance == TOLERANCES[-1]:
+            if str(found.status) in INFEASIBLE_STATUSES and tolerance == TOLERANCES[-1]:
                 raise ContradictionError("no values satisfy all rows of the conic program")
         else:
             raise ConicError(f"the conic program was not solved: {found.status}")

@@ -23,14 +23,13 @@ from mindyn.feasibility.nearest import (
     certificate_slack,
     nearest_consistent,
     relative_metric,
+    root_of_inverse,
     with_values,
 )
 from mindyn.feasibility.physical_space import PhysicalSpace, physical_values, space_of, space_of_base
 from mindyn.parameters.base import BaseParameters
 
-SHARPEST: Final = 1e-9
-"""Eigenvalues of the correlations below this count as this much."""
-SAME: Final = 1e-5
+AS_CONSISTENT: Final = 1e-5
 """Relative rms distance from consistent values up to which values count as consistent: what a solver can tell."""
 FURTHER: Final = (CERTIFICATE_HEAVINESS, 1e-6, 1e-5)
 """Weights of masses tried where the solver stops too early to prove its answer. Each proof is checked by itself; at the
@@ -40,7 +39,7 @@ ASTRAY: Final = 1000.0
 NAMED: Final = 5
 MOST_OF: Final = 0.8
 """Parameters of the largest weights are named until this part of the certificate is covered, at most `NAMED`."""
-QUESTION: Final = "consistent"
+CONSISTENT: Final = "consistent"
 
 
 def judge_consistent(estimate: Estimate) -> Answer:
@@ -59,9 +58,8 @@ def _with_likelihood(answer: Answer, estimate: Estimate, space: PhysicalSpace) -
     told = np.isfinite(estimate.deviations) & (estimate.deviations > 0)
     if not told.any():
         return answer
-    values, vectors = np.linalg.eigh(estimate.correlations[np.ix_(told, told)])
     W = np.zeros((int(told.sum()), len(told)))
-    W[:, told] = (vectors / np.sqrt(np.maximum(values, SHARPEST))).T / estimate.deviations[told]
+    W[:, told] = root_of_inverse(estimate.correlations[np.ix_(told, told)], estimate.deviations[told])
     # What has no spread at all stays.
     fixed = np.diag(np.where(told | ~np.isfinite(estimate.deviations), 0.0, 1.0))
     try:
@@ -86,14 +84,14 @@ def judge_values(space: PhysicalSpace, beta: Array) -> Answer:
     if beta.shape != (len(space.names),) or not np.isfinite(beta).all():
         raise InputError(f"{len(space.names)} finite values are needed, got {np.isfinite(beta).sum()} of {beta.shape}")
     W = relative_metric(space, beta)
-    answer = Answer(QUESTION, None, "no nearest consistent values were found.")
+    answer = Answer(CONSISTENT, None, "no nearest consistent values were found.")
     for heaviness in (HEAVINESS, *FURTHER):
         try:
             found = nearest_consistent(space, beta, W, heaviness=heaviness)
         except ConicError:
             continue
         distance = found.distance / np.sqrt(len(beta))
-        if distance <= SAME:
+        if distance <= AS_CONSISTENT:
             return _consistent(space, beta, found, distance)
         answer = _contradiction(space, beta, found, distance, 1 / np.diag(W))
         if answer.holds is False:
@@ -104,11 +102,11 @@ def judge_values(space: PhysicalSpace, beta: Array) -> Answer:
 def _consistent(space: PhysicalSpace, beta: Array, found: Nearest, distance: float) -> Answer:
     x, margin = _roomiest(space, beta, found)
     sentence = "some mass distribution of every link, with drives that brake, has these values"
-    if margin <= SAME:
+    if margin <= AS_CONSISTENT:
         sentence += (
             ", at the edge of what is physical (a link that is flat, a point, or a drive without inertia or friction)"
         )
-    return Answer(QUESTION, True, f"{sentence}.", {"distance": distance, "margin": margin, **arm_witness(space, x)})
+    return Answer(CONSISTENT, True, f"{sentence}.", {"distance": distance, "margin": margin, **arm_witness(space, x)})
 
 
 def arm_witness(space: PhysicalSpace, x: Array) -> dict[str, dict[str, float]]:
@@ -159,12 +157,12 @@ def _contradiction(space: PhysicalSpace, beta: Array, found: Nearest, distance: 
         "nearest": {name: float(v) for name, v in zip(space.names, found.beta, strict=True)},
     }
     if not (value < 0 and excludes > ASTRAY * size):
-        return Answer(QUESTION, None, f"consistent values lie {100 * distance:.2g} % away.", witness)
+        return Answer(CONSISTENT, None, f"consistent values lie {100 * distance:.2g} % away.", witness)
     moved = ", ".join(
         f"{name} = {b:.4g} (nearest {n:.4g})" for name, b, n in _told(space.names, names, beta, found.beta)
     )
     return Answer(
-        QUESTION,
+        CONSISTENT,
         False,
         f"these parameters contradict: {moved}; no mass distribution and friction has them all, "
         f"the nearest that one has differ by {100 * distance:.2g} % (rms).",

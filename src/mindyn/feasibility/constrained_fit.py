@@ -22,12 +22,12 @@ from mindyn.parameters.parameter import Kind
 from mindyn.regression.information import Information
 from mindyn.regression.triangles import triangle_of
 
-REWEIGHTINGS: Final = 6
-WEIGHTS_FINAL: Final = 1e-2
+CONIC_REWEIGHTINGS: Final = 6
+CONIC_WEIGHTS_FINAL: Final = 1e-2
 """Weights that change by less, relative, are final: the fit hardly depends on them."""
-FINEST: Final = 1e-4
+FINEST_RESIDUAL: Final = 1e-4
 """Residuals below this part of a joint's torque count as this much: exact data have no spread to weigh with."""
-FLAT: Final = 1e-13
+FLAT_CURVATURE: Final = 1e-13
 """Curvature below this part of the largest counts as none."""
 COSTLY: Final = 1.1
 """Mean squared residual of compact links, over that of any, from which on the reach is taken to be wrong."""
@@ -137,7 +137,7 @@ class FitProblem:
         of_data, of_prior = (H[np.ix_(kept, kept)] for H in (R.T @ R, of_prior))
         whole = of_data + of_prior
         scales = np.sqrt(np.maximum(np.diag(whole), 1e-300))
-        inverse = np.linalg.pinv(whole / np.outer(scales, scales), rcond=FLAT, hermitian=True) / np.outer(
+        inverse = np.linalg.pinv(whole / np.outer(scales, scales), rcond=FLAT_CURVATURE, hermitian=True) / np.outer(
             scales, scales
         )
         rows = (self.space.matrix * units)[:, kept]
@@ -154,10 +154,10 @@ class FitProblem:
     def reweighted(self, information: Information, weights: Array, prior_weight: float) -> tuple[Array, Array]:
         """x and the joints' weights, 1 / mean squared residual, iterated from the given ones."""
         x = self.solve(information, weights, prior_weight)
-        for _ in range(REWEIGHTINGS):
+        for _ in range(CONIC_REWEIGHTINGS):
             before, weights = weights, joint_weights(information, self.space.matrix @ x)
             x = self.solve(information, weights, prior_weight)
-            if (np.abs(weights - before) <= WEIGHTS_FINAL * before).all():
+            if (np.abs(weights - before) <= CONIC_WEIGHTS_FINAL * before).all():
                 break
         return x, weights
 
@@ -172,5 +172,5 @@ def _stacked(rows: Sequence[ConeRows], kind: ConeKind, size: int) -> tuple[Array
 def joint_weights(information: Information, beta: Array) -> Array:
     """(n,) 1 / mean squared residual of each joint; zero of one whose torque is zero in every row."""
     counts, torques = np.array(information.counts), information.torques()
-    variances = np.maximum(information.residuals(beta), FINEST**2 * torques) / counts
+    variances = np.maximum(information.residuals(beta), FINEST_RESIDUAL**2 * torques) / counts
     return np.where(torques > 0, 1 / np.where(torques > 0, variances, 1.0), 0.0)

@@ -21,9 +21,9 @@ from mindyn.algebra.values import Array
 from mindyn.errors import ExportError, InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.feasibility.conic import DIAGONAL, ConeRows, ConicError, Program, matrix_of_triangle
-from mindyn.feasibility.consistent import SAME, judge_consistent
+from mindyn.feasibility.consistent import AS_CONSISTENT, judge_consistent
 from mindyn.feasibility.nearest import relative_metric, with_values
-from mindyn.feasibility.physical_space import SHORTEST, PhysicalSpace, physical_values, space_of
+from mindyn.feasibility.physical_space import SHORTEST_LENGTH, PhysicalSpace, physical_values, space_of
 from mindyn.feasibility.priors import Prior, prior_of
 from mindyn.notation import DRIVE_PARAMETERS, PARAMETERS_PER_LINK
 from mindyn.notes import Note
@@ -34,15 +34,15 @@ from mindyn.robots.friction_laws import FRICTION_LAWS
 from mindyn.robots.parts import Drive, ExtraTorque, Link
 from mindyn.robots.robot import Robot
 
-MARGIN: Final = 1e-2
+KEPT_ROOM: Final = 1e-2
 """Part of the room that a link has which it keeps when it moves towards the prior: exact values stay physical."""
 EDGE: Final = 1e-6
 """A link whose smallest eigenvalue is a smaller part of the largest is at the edge of what is physical."""
 ROOM: Final = 1e-2
 """Least eigenvalue that a link should have, as part of the mean mass, lengths in units of the robot's."""
-WIDTHS: Final = (1.0, 2.0, None)
+GYRATION_LIMITS: Final = (1.0, 2.0, None)
 """Radii of gyration about the joint that a link may have, tried in turn, as multiples of its length."""
-SPANNED: Final = 1e-10
+NULL_SINGULAR_VALUE: Final = 1e-10
 """Singular values that are a smaller part of the largest are zero."""
 LEAST_FORCED: Final = 1e-3
 """kg; least mass of a link that is written although nothing has its values."""
@@ -123,7 +123,7 @@ def _with_balls(
     masses, made = x[space.masses], list(links)
     for i in unknown:
         middle = np.mean([np.zeros(3), *_ends(space, i)], axis=0)
-        radius = max(SHORTEST, float(np.linalg.norm(middle)))
+        radius = max(SHORTEST_LENGTH, float(np.linalg.norm(middle)))
         mass = max(float(masses[i]), float(masses.mean()))
         made[i] = phi_about_origin(mass, middle, 0.4 * mass * radius**2 * np.eye(3))
     return tuple(made)
@@ -141,7 +141,7 @@ def _with_room(space: PhysicalSpace, x: Array, *, drives_stay: bool) -> Array:
     start, enough = x / units, ROOM * float(x[space.masses].mean())
     program = Program(space.size)
     rooms = program.add_variables(space.link_count)
-    program.cost[space.masses] = MARGIN / enough
+    program.cost[space.masses] = KEPT_ROOM / enough
     program.cost[rooms] = -1.0
     held = np.eye(space.size)[PARAMETERS_PER_LINK * space.link_count :] if drives_stay else np.zeros((0, space.size))
     ties = _independent_rows(np.vstack([space.matrix * units, held]))
@@ -170,7 +170,7 @@ def _nearest_to_prior(
     a solver no room either: where it fails, they stay as they are.
     """
     room = _rooms(space, x)
-    for wide in WIDTHS if unknown else (None,):
+    for wide in GYRATION_LIMITS if unknown else (None,):
         for thin_stay in (False, True):
             held = np.full(space.size, drives_stay)
             for i, thin in enumerate(room):
@@ -198,7 +198,7 @@ def _nearest(
     program.add_rows(ConeRows("zero", ties, -ties @ (x / units)))
     for i, (rows, thin) in enumerate(zip(cones, room, strict=False)):
         if not held[space.link(i)].any():
-            program.add_rows(_further_in(rows, MARGIN * thin))
+            program.add_rows(_further_in(rows, KEPT_ROOM * thin))
     program.add_rows(*slim)
     if not held[PARAMETERS_PER_LINK * space.link_count :].any():
         program.add_rows(*cones[space.link_count :])
@@ -228,7 +228,7 @@ def _room(rows: ConeRows, v: Array) -> float:
 def _independent_rows(rows: Array) -> Array:
     """An orthonormal basis of the space that rows span."""
     _, s, Vt = np.linalg.svd(rows, full_matrices=False)
-    return np.asarray(Vt[s > SPANNED * s[0]])
+    return np.asarray(Vt[s > NULL_SINGULAR_VALUE * s[0]])
 
 
 def _further_in(rows: ConeRows, margin: float) -> ConeRows:
@@ -245,7 +245,7 @@ def _forced(estimate: Estimate, space: PhysicalSpace) -> Array:
     masses[range(space.link_count), range(0, PARAMETERS_PER_LINK * space.link_count, PARAMETERS_PER_LINK)] = 1.0
     program = Program(space.size)
     program.add_squares(W @ space.matrix * units, W @ estimate.beta)
-    program.add_squares(SAME * np.eye(space.size), np.zeros(space.size))
+    program.add_squares(AS_CONSISTENT * np.eye(space.size), np.zeros(space.size))
     program.add_rows(ConeRows("nonnegative", masses, np.full(space.link_count, -LEAST_FORCED)))
     signed = np.eye(space.size)[list(space.signed)]
     if len(signed):

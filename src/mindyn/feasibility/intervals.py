@@ -24,7 +24,7 @@ from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.feasibility.conic import ConeRows, Program
-from mindyn.feasibility.nearest import nearest_consistent
+from mindyn.feasibility.nearest import SHARPEST, nearest_consistent, root_of_inverse
 from mindyn.feasibility.physical_space import PhysicalSpace, physical_values, space_of
 from mindyn.logs.samples import Samples
 from mindyn.robots.table import text_table
@@ -32,8 +32,6 @@ from mindyn.robots.table import text_table
 LEVEL: Final = 0.95
 LEEWAY: Final = 1e-3
 """Standard deviations that intervals are widened by: a solver stops this close to an edge that belongs to them."""
-SHARPEST: Final = 1e-9
-"""Eigenvalues of the correlations below this count as this much."""
 PRIOR_DECIDES: Final = 0.5
 """Part of a value's certainty that comes from the prior, from which on the data give it no interval."""
 
@@ -140,8 +138,7 @@ def _extremes(
 
 def _root_of_inverse(estimate: Estimate, told: NDArray[np.bool_]) -> Array:
     """W with W^T W the inverse covariance of the told parameters, widened as their intervals are."""
-    values, vectors = np.linalg.eigh(estimate.correlations[np.ix_(told, told)])
-    return np.asarray((vectors / np.sqrt(np.maximum(values, SHARPEST))).T / estimate.deviations[told])
+    return root_of_inverse(estimate.correlations[np.ix_(told, told)], estimate.deviations[told])
 
 
 def _wide(W: Array, told: NDArray[np.bool_], p: int) -> Array:

@@ -10,13 +10,11 @@ import numpy as np
 from mindyn.algebra.values import Array
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.estimate_parts import Physical
-from mindyn.feasibility.nearest import nearest_compact, relative_metric
+from mindyn.feasibility.nearest import nearest_compact, relative_metric, root_of_inverse
 from mindyn.feasibility.physical_space import PhysicalSpace, space_of
 
 UNTOLD: Final = 10.0
 """Deviation, in multiples of the value's size, of parameters that the data cannot tell."""
-SHARPEST: Final = 1e-9
-"""Eigenvalues of the correlations below this count as this much."""
 
 
 def covariance_metric(estimate: Estimate, space: PhysicalSpace) -> Array:
@@ -31,8 +29,7 @@ def covariance_metric(estimate: Estimate, space: PhysicalSpace) -> Array:
     deviations = np.where(deviations > 0, deviations, sizes)
     correlations = estimate.correlations.copy()
     np.fill_diagonal(correlations, 1.0)
-    values, vectors = np.linalg.eigh(correlations)
-    return np.asarray((vectors / np.sqrt(np.maximum(values, SHARPEST))).T / deviations)
+    return root_of_inverse(correlations, deviations)
 
 
 def mend_consistent(estimate: Estimate) -> Estimate:

@@ -25,21 +25,21 @@ from mindyn.regression.gathering import gather
 from mindyn.regression.information import Information
 from mindyn.robots.robot import Robot
 
-MARGIN: Final = 0.01
+EPS_SHARE: Final = 0.01
 """eps, where none is given, as part of the smallest of the joints' typical inertias."""
 TYPICAL: Final = 2_000
 """Configurations that typical sizes are taken from."""
 ABSENT: Final = 1e-9
 """Part of the largest typical inertia below which a joint has none."""
-NAMED: Final = 4
+NAMED_MOVES: Final = 4
 """Parameters whose moves the status names."""
-DROPPED: Final = 1e-14
+EXACTLY_KNOWN: Final = 1e-14
 """Part of the largest eigenvalue of the correlation matrix below which a direction counts as exactly known."""
-WEAKEST: Final = 1e-6
+LEAST_COST: Final = 1e-6
 """Part of the largest singular value of scaled data that directions cost at least."""
-STATES: Final = 500
+TORQUE_STATES: Final = 500
 """Random states at which a parameter's torque is looked at."""
-EXACT: Final = 1e-6
+EXACT_FIT: Final = 1e-6
 """Residual, as part of the torque, below which a fit counts as that exact."""
 
 
@@ -127,12 +127,12 @@ def _typical_matrices(member: Member, ranges: Array, seed: int) -> Array:
 
 def _default_eps(M: Array) -> float:
     sizes = np.median(np.abs(np.einsum("kii->ki", M)), axis=0)
-    return _checked_eps(MARGIN * float(sizes[sizes > ABSENT * sizes.max()].min(initial=np.inf)))
+    return _checked_eps(EPS_SHARE * float(sizes[sizes > ABSENT * sizes.max()].min(initial=np.inf)))
 
 
 def _reported(estimate: Estimate, member: Member, found: NearestPossible, eps: float) -> Estimate:
     moves = _moves(estimate, found)
-    largest = sorted(moves.items(), key=lambda one: -abs(one[1]["deviations"] or 0.0))[:NAMED]
+    largest = sorted(moves.items(), key=lambda one: -abs(one[1]["deviations"] or 0.0))[:NAMED_MOVES]
     told = ", ".join(f"{name} {one['from']:.4g} -> {one['to']:.4g}{_by(one)}" for name, one in largest)
     matrix = "inertia matrix with rotors" if member.family.base.drives else "inertia matrix of the chain alone"
     record = {
@@ -191,7 +191,7 @@ def covariance_moves(estimate: Estimate) -> Array:
     told = np.flatnonzero(np.isfinite(deviations) & (deviations > 0))
     correlations = estimate.correlations[np.ix_(told, told)]
     eigenvalues, vectors = np.linalg.eigh((correlations + correlations.T) / 2)
-    kept = eigenvalues > DROPPED * eigenvalues.max(initial=0.0)
+    kept = eigenvalues > EXACTLY_KNOWN * eigenvalues.max(initial=0.0)
     moves = np.zeros((len(deviations), int(kept.sum())))
     moves[told] = deviations[told, None] * vectors[:, kept] * np.sqrt(eigenvalues[kept])
     return moves
@@ -204,13 +204,13 @@ def noticed_moves(estimate: Estimate, q: Array, seed: int) -> Array:
     1 rad/s and 1 rad/s^2: a stand-in where the covariance says nothing of a parameter and the data are not at hand.
     """
     rng = np.random.default_rng(seed)
-    q = q[:STATES]
+    q = q[:TORQUE_STATES]
     qd, qdd = rng.uniform(-1, 1, (2, *q.shape))
     base = estimate.base
     Y = compile_model(base.robot, drives=base.drives, base=base).regressor(q, qd, qdd)
     worth = np.ones(q.shape[1])
     if estimate.residuals:
-        rms = np.array([max(one.rms, EXACT * one.rms_torque, 1e-300) for one in estimate.residuals])
+        rms = np.array([max(one.rms, EXACT_FIT * one.rms_torque, 1e-300) for one in estimate.residuals])
         worth = np.array([one.rows for one in estimate.residuals]) / rms**2
     told = np.einsum("j,kjp->p", worth, Y**2) / len(Y)
     sizes = np.zeros(len(estimate.beta))
@@ -226,12 +226,12 @@ def data_moves(estimate: Estimate, data: Samples | Information) -> Array:
     information = data if isinstance(data, Information) else _information(estimate, data)
     if information.names != estimate.names:
         raise InputError("the data are of other parameters than the estimate's: robot or friction differ")
-    left = np.maximum(information.residuals(estimate.beta), EXACT**2 * information.torques())
+    left = np.maximum(information.residuals(estimate.beta), EXACT_FIT**2 * information.torques())
     R, _ = information.stacked(np.array(information.counts) / np.maximum(left, 1e-300))
     scales = np.linalg.norm(R, axis=0)
     scales = np.where(scales > 0, scales, 1.0)
     _, s, Vt = np.linalg.svd(R / scales, full_matrices=True)
-    s = np.maximum(np.append(s, np.zeros(len(Vt) - len(s))), WEAKEST * s.max())
+    s = np.maximum(np.append(s, np.zeros(len(Vt) - len(s))), LEAST_COST * s.max())
     return np.asarray(Vt.T / s / scales[:, None])
 
 

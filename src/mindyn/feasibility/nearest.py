@@ -22,11 +22,13 @@ CERTIFICATE_HEAVINESS: Final = 1e-7
 """The same beside squared parts of the distance, where a certificate is asked for: the solver holds on to it better."""
 LINK_HEAVINESS: Final = 1e-5
 """The same where x is asked for: the distance may grow by a thousandth to spare a hundred kilograms."""
-FINEST: Final = 1e-8
+SHARPEST: Final = 1e-9
+"""Eigenvalues of the correlations below this count as this much."""
+FINEST_DISTANCE: Final = 1e-8
 """Distances below this part of the values' size count as this much."""
 AS_NEAR: Final = 1e-3
 """Distances that differ by less, relative, count as the same."""
-FLOOR: Final = 1e-2
+LEAST_SIZE: Final = 1e-2
 """Values smaller than this part of their kind's rms are compared with that much."""
 
 
@@ -59,9 +61,15 @@ def nearest_consistent(
     size = float(np.sqrt(np.mean((W @ beta) ** 2))) or 1.0
     found = _from(np.zeros(space.size), space, beta, W, rows, HEAVINESS, size)
     try:
-        return _from(found.x, space, beta, W, rows, heaviness, max(found.distance, FINEST * size))
+        return _from(found.x, space, beta, W, rows, heaviness, max(found.distance, FINEST_DISTANCE * size))
     except ConicError:
         return found
+
+
+def root_of_inverse(correlations: Array, deviations: Array) -> Array:
+    """W (p, p) with W^T W the inverse of the covariance that has these correlations (p, p) and deviations (p,)."""
+    values, vectors = np.linalg.eigh(correlations)
+    return np.asarray((vectors / np.sqrt(np.maximum(values, SHARPEST))).T / deviations)
 
 
 def nearest_compact(space: PhysicalSpace, beta: Array, W: Array, rows: tuple[ConeRows, ...] = ()) -> Nearest:
@@ -75,7 +83,7 @@ def nearest_compact(space: PhysicalSpace, beta: Array, W: Array, rows: tuple[Con
             failed = error
     if not found:
         raise failed
-    as_near = (1 + AS_NEAR) * found[-1].distance + FINEST * float(np.linalg.norm(W @ beta))
+    as_near = (1 + AS_NEAR) * found[-1].distance + FINEST_DISTANCE * float(np.linalg.norm(W @ beta))
     return found[0] if found[0].distance <= as_near else found[-1]
 
 
@@ -105,7 +113,7 @@ def relative_metric(space: PhysicalSpace, beta: Array) -> Array:
         for family in families
     }
     least = max(rms.values()) or 1.0
-    floors = [FLOOR * (rms[family] or least) for family in families]
+    floors = [LEAST_SIZE * (rms[family] or least) for family in families]
     return np.asarray(np.diag(1 / np.maximum(np.abs(beta), floors)))
 
 

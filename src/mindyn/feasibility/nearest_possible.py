@@ -20,15 +20,15 @@ from mindyn.feasibility.conic import ConeRows, ConicError, Program
 from mindyn.feasibility.inertia_family import Member
 from mindyn.feasibility.worst_configurations import descended, smallest_eigenvalues
 
-SAMPLE: Final = 6_000
+ROUND_SAMPLE: Final = 6_000
 """Configurations of one round; each round has its own."""
 FRESH: Final = 60_000
 """Configurations that a solution must pass at the end ..."""
-CHECKS: Final = 2
+CHECKED_SAMPLES: Final = 2
 """... and how many such samples: descents from one of them may all end beside the worst place."""
 SATISFIED: Final = 0.01
 """Part of eps by which the smallest eigenvalue may fall short of it."""
-MOST_ROUNDS: Final = 300
+CUT_ROUNDS: Final = 300
 NEWEST_KEPT: Final = 300
 """Newest cuts, which are kept whatever their multiplier; older ones are dropped when they are not active."""
 ACTIVE: Final = 1e-7
@@ -76,14 +76,14 @@ def nearest_possible(
     """
     family, cuts = member.family, _Cuts(member, centre, spread, eps)
     y, before = np.zeros(spread.shape[1]), np.nan
-    for number in range(MOST_ROUNDS):
+    for number in range(CUT_ROUNDS):
         beta = centre + spread @ y
-        lowest = cuts.add_violated(beta, spread_configurations(ranges, SAMPLE, seed + 2 * number), ranges)
+        lowest = cuts.add_violated(beta, spread_configurations(ranges, ROUND_SAMPLE, seed + 2 * number), ranges)
         before = lowest if number == 0 else before
         after = lowest
         if lowest >= eps * (1 - SATISFIED):
-            for check in range(CHECKS):
-                fresh = spread_configurations(ranges, FRESH, seed + 2 * number + 1 + check * 2 * MOST_ROUNDS)
+            for check in range(CHECKED_SAMPLES):
+                fresh = spread_configurations(ranges, FRESH, seed + 2 * number + 1 + check * 2 * CUT_ROUNDS)
                 after = min(after, cuts.add_violated(beta, fresh, ranges))
                 if after < eps * (1 - SATISFIED):
                     break
@@ -91,7 +91,7 @@ def nearest_possible(
                 return NearestPossible(beta, y, before, after, number, len(cuts.rows))
         y = cuts.nearest()
     raise InputError(
-        f"after {MOST_ROUNDS} rounds the inertia matrix of {family.base.robot.name!r} still falls to {after:.3g} kg m^2"
+        f"after {CUT_ROUNDS} rounds the inertia matrix of {family.base.robot.name!r} still falls to {after:.3g} kg m^2"
     )
 
 

@@ -41,7 +41,7 @@ LENGTH_M: Final = 0.1
 moment, m * LENGTH_M^2 of an inertia, m / 2 of the mass leave it open."""
 RIGID: Final = ("link", "rotor")
 """Kinds of parameters that a load does not change."""
-UNSEEN: Final = 1e-10
+UNSEEN_INFORMATION: Final = 1e-10
 """Part of the largest information below which a direction is not seen; rounding leaves 1e-14."""
 WIDE: Final = 1e3
 """Standard deviation of what is not seen, kg, kg m or kg m^2."""
@@ -49,7 +49,7 @@ LEAST_MASS_KG: Final = 1e-6
 REFRESHES: Final = 5
 MASS_FINAL: Final = 1e-3
 """Change of the mass, as part of it, from which on friction that grows with the load is made anew, so often at most."""
-ROUNDS: Final = 3
+WEIGHTING_ROUNDS: Final = 3
 """Of fit and weights by its residuals."""
 
 
@@ -108,7 +108,7 @@ def _fitted(found: Estimate, samples: Samples, carrier: str, carried: Array | No
         raise InputError(f"the loaded run is too short: {len(samples)} samples make {len(blocks)} blocks")
     whole = rows.information
     weights = _first_weights(found)
-    for _ in range(ROUNDS):
+    for _ in range(WEIGHTING_ROUNDS):
         normal = [_normal(block.stacked(weights), start, free) for block in blocks]
         A, b = sum(one[0] for one in normal) + prior, sum(one[1] for one in normal)
         theta: Array = np.asarray(np.linalg.lstsq(A, b, rcond=None)[0], dtype=np.float64)
@@ -198,7 +198,7 @@ def _open_spread(A: Array, ten: NDArray[np.intp]) -> Array:
     across = A[np.ix_(rest, ten)]
     seen = A[np.ix_(ten, ten)] - across.T @ np.linalg.pinv(A[np.ix_(rest, rest)], hermitian=True) @ across
     values, vectors = np.linalg.eigh(seen)
-    V = vectors[:, values < UNSEEN * values[-1]]
+    V = vectors[:, values < UNSEEN_INFORMATION * values[-1]]
     return np.asarray(WIDE**2 * V @ V.T)
 
 

@@ -25,16 +25,16 @@ from mindyn.regression.friction import SHAPES, Friction
 from mindyn.regression.regressor import Regressor
 from mindyn.robots.robot import Robot
 
-SPEEDS: Final = np.geomspace(1e-3, 10.0, 9)
+BRAKING_SPEEDS: Final = np.geomspace(1e-3, 10.0, 9)
 """rad/s (m/s) at the joint, either way, at which friction with further shapes must not drive."""
-SHORTEST: Final = 0.05
+SHORTEST_LENGTH: Final = 0.05
 """m; the least length that inertias are measured with."""
-INSIDE: Final = 1e-9
+LEAST_INSIDE: Final = 1e-9
 """Least eigenvalue of a pseudo-inertia that is returned, as part of the largest or of 1 kg (simulators refuse less)."""
 ROOMY: Final = 2.0
 """A link may be this many times as wide as it is believed to be."""
-_UNITS = np.stack([pseudo_inertia(unit) for unit in np.eye(PARAMETERS_PER_LINK)])
-PSEUDO_ROWS: Final = triangle(_UNITS)
+_UNIT_TENSORS = np.stack([pseudo_inertia(unit) for unit in np.eye(PARAMETERS_PER_LINK)])
+PSEUDO_ROWS: Final = triangle(_UNIT_TENSORS)
 """(10, 10) with PSEUDO_ROWS @ phi the scaled upper triangle of the pseudo-inertia."""
 _NOT_NEGATIVE: Final[tuple[Kind, ...]] = ("rotor", "viscous", "coulomb", "joint_side")
 
@@ -47,7 +47,7 @@ class PhysicalSpace:
     behind      what x is
     matrix      B (p, size): beta = B x
     signed      numbers of x that may not be negative
-    brakes      (rows, size): brakes @ x >= 0 is friction that brakes at all `SPEEDS`
+    brakes      (rows, size): brakes @ x >= 0 is friction that brakes at all `BRAKING_SPEEDS`
     """
 
     robot: Robot
@@ -90,7 +90,7 @@ class PhysicalSpace:
     @cached_property
     def length(self) -> float:
         """m; mean distance of consecutive joints: what makes kg, kg m and kg m^2 comparable."""
-        return max(SHORTEST, float(np.mean([s for s in self._steps() if s > 0] or [SHORTEST])))
+        return max(SHORTEST_LENGTH, float(np.mean([s for s in self._steps() if s > 0] or [SHORTEST_LENGTH])))
 
     @cached_property
     def reach(self) -> float:
@@ -99,7 +99,7 @@ class PhysicalSpace:
             (j.limits.upper or 0.0) - (j.limits.lower or 0.0) for j in self.robot.joints if j.kind == "prismatic"
         ]
         frames = [float(np.linalg.norm(frame.pose.translation)) for frame in self.robot.frames]
-        return max(10 * SHORTEST, sum(self._steps()) + sum(strokes), *frames)
+        return max(10 * SHORTEST_LENGTH, sum(self._steps()) + sum(strokes), *frames)
 
     def _steps(self) -> list[float]:
         """m; distances of consecutive joints."""
@@ -153,7 +153,7 @@ class PhysicalSpace:
         for i in range(self.link_count):
             P = np.linalg.solve(D, np.linalg.solve(D, pseudo_inertia(x[self.link(i)])).T)
             values, vectors = np.linalg.eigh(P)
-            least = INSIDE * max(float(values[-1]), 1.0)
+            least = LEAST_INSIDE * max(float(values[-1]), 1.0)
             if values[0] < least:
                 P = vectors @ np.diag(np.maximum(values, least)) @ vectors.T
                 moved[self.link(i)] = phi_of_pseudo_inertia(D @ P @ D)
@@ -225,7 +225,7 @@ def _brakes(base: BaseParameters, friction: Friction, behind: tuple[Parameter, .
                     row[k] = share
             rows.append(row)
         ratio = drive.ratio if drive.side == "motor" else 1.0
-        for u in np.concatenate([-SPEEDS, SPEEDS]) if shapes else ():
+        for u in np.concatenate([-BRAKING_SPEEDS, BRAKING_SPEEDS]) if shapes else ():
             row = np.zeros(len(behind))
             row[place["viscous", drive.joint, "fv"]] = ratio**2 * abs(u)
             row[place["coulomb", drive.joint, "fc"]] = abs(ratio)

@@ -35,10 +35,10 @@ from mindyn.robots.robot import Robot
 
 NO_BOUNDS: Final = Bounds()
 KIND_WORDS: Final[Mapping[Kind, str]] = {"rotor": "rotor inertias", "friction": "friction shapes"}
-WEIGHTS: Final = tuple(float(10.0**k) for k in np.arange(-5.0, 1.1, 0.5))
+PRIOR_WEIGHTS: Final = tuple(float(10.0**k) for k in np.arange(-5.0, 1.1, 0.5))
 MIDDLE: Final = 1e-3
 """Weight of the prior while kinds of parameters are compared."""
-KINDS: Final[tuple[tuple[Kind, ...], ...]] = (("rotor", "friction"), ("friction",), ("rotor",), ())
+DROPPABLE_KINDS: Final[tuple[tuple[Kind, ...], ...]] = (("rotor", "friction"), ("friction",), ("rotor",), ())
 """Kinds of parameters that may go, the plainest model first: rotor inertias and friction shapes."""
 
 
@@ -223,7 +223,7 @@ def choose_prior(
         without = models[_plainest(problem, folds, weights, [(one, at) for one in models], tried)]
     if weight is not None:
         return PriorChoice(weight, without, tuple(tried))
-    heaviest_first = WEIGHTS[::-1]
+    heaviest_first = PRIOR_WEIGHTS[::-1]
     taken = _plainest(problem, folds, weights, [(without, one) for one in heaviest_first], tried)
     return PriorChoice(heaviest_first[taken], without, tuple(tried))
 
@@ -231,7 +231,7 @@ def choose_prior(
 def _distinct(problem: FitProblem) -> list[tuple[Kind, ...]]:
     """Kinds that leave different models."""
     made: dict[tuple[int, ...], tuple[Kind, ...]] = {}
-    for kind in reversed(KINDS):
+    for kind in reversed(DROPPABLE_KINDS):
         made.setdefault(problem.without(kind).zero, kind)
     return list(reversed(made.values()))
 

@@ -25,7 +25,7 @@ Binding = NDArray[np.bool_]
 
 BINDING: Final = 1e-6
 """A slack below this, in units of v, is taken to bind until its multiplier says otherwise."""
-STEPS: Final = 40
+POLISHING_STEPS: Final = 40
 FINAL: Final = 1e-13
 """A step below this, relative to v, ends it."""
 PULLS: Final = 1e-9
@@ -60,7 +60,7 @@ class SmoothFit:
         G, h = self.least
         binding: Binding = G @ v + h < BINDING
         found, multipliers = v.copy(), np.zeros(0)
-        for _ in range(STEPS):
+        for _ in range(POLISHING_STEPS):
             step, multipliers = self._step(found, binding)
             if step is None:
                 return v

@@ -20,7 +20,7 @@ from mindyn.feasibility.worst_configurations import (
     smallest_eigenvalues,
 )
 
-CONFIGURATIONS: Final = 100_000
+JUDGED_CONFIGURATIONS: Final = 100_000
 CLOSED_LOOPS: Final = 300
 """Configurations that are looked at before the descent."""
 SINGULAR_TO: Final = 1e-12
@@ -35,7 +35,7 @@ def judge_possible(
     drives: bool | None = None,
     ranges: Ranges | None = None,
     within_limits: bool = False,
-    count: int = CONFIGURATIONS,
+    count: int = JUDGED_CONFIGURATIONS,
     seed: int = 0,
 ) -> Answer:
     """Is M(q) of these values positive definite everywhere? The smallest eigenvalue found is the witness.

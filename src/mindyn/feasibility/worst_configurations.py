@@ -17,11 +17,11 @@ CHUNK: Final = 20_000
 """Configurations evaluated at once."""
 STARTS: Final = 32
 """Configurations that descents start from ..."""
-POLISHED: Final = 3
+FOLLOWED: Final = 3
 """... and those of them that are followed to the end."""
-STEPS: Final = 40
+DESCENT_STEPS: Final = 40
 """Gradient steps of all descents together."""
-FIRST_STEP: Final = 0.05
+FIRST_DESCENT_STEP: Final = 0.05
 """Length of their first step, rad or m ..."""
 LONGEST_STEP: Final = 0.5
 """... and of their longest."""
@@ -62,8 +62,8 @@ def descended(family: InertiaFamily, beta: Array, ranges: Array, q: Array, least
     parts = min(STARTS, len(q))
     starts = q[[k + parts * int(np.argmin(least[k::parts])) for k in range(parts)]]
     reached = extremes_at(family, beta, _together(family, beta, ranges, starts))
-    polished = [_to_the_end(family, beta, ranges, one) for one in reached.q[:POLISHED]]
-    return extremes_at(family, beta, np.array([*polished, *reached.q[POLISHED:]]))
+    polished = [_to_the_end(family, beta, ranges, one) for one in reached.q[:FOLLOWED]]
+    return extremes_at(family, beta, np.array([*polished, *reached.q[FOLLOWED:]]))
 
 
 def _free_turns(family: InertiaFamily, ranges: Array) -> Array:
@@ -76,8 +76,8 @@ def _together(family: InertiaFamily, beta: Array, ranges: Array, q: Array) -> Ar
     """Gradient steps of Barzilai and Borwein from all of q (k, n) at once; a step that climbs is shortened."""
     low, high = _free_turns(family, ranges).T
     values, slopes = _values_and_slopes(family, beta, q)
-    steps = FIRST_STEP / np.maximum(np.linalg.norm(slopes, axis=1), 1e-300)
-    for _ in range(STEPS):
+    steps = FIRST_DESCENT_STEP / np.maximum(np.linalg.norm(slopes, axis=1), 1e-300)
+    for _ in range(DESCENT_STEPS):
         trial = np.clip(q - steps[:, None] * slopes, low, high)
         lower, steeper = _values_and_slopes(family, beta, trial)
         better = lower < values

@@ -25,7 +25,7 @@ MOST_ANGLES: Final = 2
 """Angles beyond which the functions are too many to expand."""
 VANISHES: Final = 1e-10
 """Part of the largest coefficient below which a function does not occur."""
-POINTS: Final = 15
+GRID_POINTS: Final = 15
 """Points of the grid for each angle. Odd: functions of 2 theta see half as many points of an even grid."""
 
 
@@ -62,7 +62,7 @@ class Minor:
         waves = [part for w in self.frequencies for part in (2 * c[tuple(w)].real, -2 * c[tuple(w)].imag)]
         return np.array([*waves, c[(0,) * c.ndim].real])
 
-    def facets(self, points: int = POINTS) -> Array:
+    def facets(self, points: int = GRID_POINTS) -> Array:
         """(m', count): the distinct normals of the cone on a grid with `points` values of each angle."""
         axis = 2 * np.pi * np.arange(points) / points
         F = self.functions(np.array(list(product(axis, repeat=self.frequencies.shape[1]))))
@@ -102,7 +102,7 @@ def minors_of(member: Member) -> tuple[Minor, ...]:
     return tuple(_minor(family, order) for order in range(1, len(family.joints) + 1))
 
 
-def judge_by_cones(of: Robot | BaseParameters, values: ArrayLike, *, points: int | None = POINTS) -> Answer:
+def judge_by_cones(of: Robot | BaseParameters, values: ArrayLike, *, points: int | None = GRID_POINTS) -> Answer:
     """Whether the coefficients of every leading minor lie in their cones.
 
     points  of the grid for each angle; None: the exact cones, where they are circular

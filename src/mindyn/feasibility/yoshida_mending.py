@@ -19,13 +19,13 @@ from numpy.typing import ArrayLike
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.feasibility.inertia_family import member_of
-from mindyn.feasibility.yoshida_cones import POINTS, Minor, minors_of
+from mindyn.feasibility.yoshida_cones import GRID_POINTS, Minor, minors_of
 from mindyn.parameters.base import BaseParameters
 from mindyn.robots.robot import Robot
 
-INSIDE: Final = 0.02
+STEP_INSIDE: Final = 0.02
 """Step inside a cone, as part of the height that its axis has there."""
-MOST_ROUNDS: Final = 12
+MENDING_ROUNDS: Final = 12
 PULL: Final = 1e-3
 """Weight of staying near the values, beside that of reaching the point in the cone, where step 4 leaves freedom."""
 
@@ -71,7 +71,7 @@ def in_polyhedral_cone(p: Array, facets: Array) -> Array:
     return np.asarray(p + facets.T @ x)
 
 
-def mend_two_links(arm: TwoLinks, *, inside: float = INSIDE) -> TwoLinks:
+def mend_two_links(arm: TwoLinks, *, inside: float = STEP_INSIDE) -> TwoLinks:
     """Steps 1 to 4 in closed form, by the exact cone of the minor of order 2.
 
     J1 + J2 is kept, and J1 J2 is the part `inside` above the boundary.
@@ -94,7 +94,7 @@ def mend_two_links(arm: TwoLinks, *, inside: float = INSIDE) -> TwoLinks:
 
 
 def mend_by_cones(
-    of: Robot | BaseParameters, values: ArrayLike, *, points: int = POINTS, inside: float = INSIDE
+    of: Robot | BaseParameters, values: ArrayLike, *, points: int = GRID_POINTS, inside: float = STEP_INSIDE
 ) -> Array:
     """Base values inside the polyhedral cones of a grid: steps 1 to 4, repeated until every minor is inside.
 
@@ -106,14 +106,14 @@ def mend_by_cones(
     minors = minors_of(member)
     facets = [minor.facets(points) for minor in minors]
     beta = member.values.copy()
-    for _ in range(MOST_ROUNDS):
+    for _ in range(MENDING_ROUNDS):
         lifted = [minor.coefficients(beta) for minor in minors]
         if all((F @ p > 0).all() for F, p in zip(facets, lifted, strict=True)):
             return beta
         goals = [_stepped_inside(in_polyhedral_cone(p, F), F, inside) for p, F in zip(lifted, facets, strict=True)]
         beta = _back(minors, goals, beta)
     raise InputError(
-        f"{MOST_ROUNDS} rounds of Yoshida's modification found no base values inside the cones",
+        f"{MENDING_ROUNDS} rounds of Yoshida's modification found no base values inside the cones",
         hint="mend_possible is convex and always ends",
     )
 

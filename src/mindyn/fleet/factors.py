@@ -32,7 +32,7 @@ from mindyn.regression.information import Information
 from mindyn.regression.treatment import Treatment
 from mindyn.robots.robot import Robot
 
-FORMAT: Final = 2
+FACTOR_FORMAT: Final = 2
 """Of factor files; a change of what is in them starts new generations."""
 
 
@@ -128,7 +128,9 @@ class Generation:
 
     def name(self, regressor: ZeroRegressor) -> str:
         """The hash of it all."""
-        text = json.dumps([FORMAT, robot_record(self.robot), self.treatment.to_dict(), regressor.names], default=str)
+        text = json.dumps(
+            [FACTOR_FORMAT, robot_record(self.robot), self.treatment.to_dict(), regressor.names], default=str
+        )
         numbers = [self.reference.tobytes(), regressor.base.matrix.tobytes()]
         return hashlib.sha256(b"\0".join([text.encode(), *numbers])).hexdigest()[:20]
 
@@ -144,7 +146,7 @@ class FactorStore:
         about = self.folder / "generation.json"
         if not about.exists():
             record = {
-                "format": FORMAT,
+                "format": FACTOR_FORMAT,
                 "robot": robot_hash(said["robot"]),
                 "completed": robot_record(generation.robot),
                 "treatment": generation.treatment.to_dict(),
@@ -213,7 +215,7 @@ def earlier_generation(out: Path, robot: Robot) -> Generation | None:
     if not name or not about.exists():
         return None
     record = read_json(about, "record of a generation", InputError)
-    if record.get("format") != FORMAT or record.get("robot") != robot_hash(robot):
+    if record.get("format") != FACTOR_FORMAT or record.get("robot") != robot_hash(robot):
         return None
     return Generation(
         robot_from_record(record["completed"]), Treatment.from_dict(record["treatment"]), np.array(record["reference"])

@@ -37,9 +37,9 @@ from mindyn.robots.robot import Robot
 
 MOST_PARTS: Final = 100
 """Parts of the logs that are left out in turn."""
-SAMPLE: Final = 12
+SAMPLED_LOGS: Final = 12
 """Logs that settings are chosen on, evenly spread over their names."""
-ROUNDS: Final = 3
+TYPE_ROUNDS: Final = 3
 """Times that the type is fitted without those that differ from it, at most."""
 FEW: Final = 0.5
 """Part of the robots that may be left out of the type."""
@@ -181,7 +181,7 @@ def _generation(robot: Robot, folder: Path, tasks: Sequence[Task], treatment: Tr
 
 def _sample(robot: Robot, tasks: Sequence[Task]) -> list[LogScan]:
     """Logs spread over all names; those that cannot be opened give their place to the next."""
-    wanted = min(SAMPLE, len(tasks))
+    wanted = min(SAMPLED_LOGS, len(tasks))
     found: list[LogScan] = []
     reason = "no log matches"
     for k in range(wanted):
@@ -231,7 +231,7 @@ def _judged(
 ) -> tuple[Estimate, list[Difference], dict[str, list[Evidence]]]:
     """The type without those that differ from it, and who does."""
     apart: set[str] = set()
-    for _ in range(ROUNDS):
+    for _ in range(TYPE_ROUNDS):
         total = summed(totals[robot] for robot in tally.robots if robot not in apart)
         found = _fit(tally, total)
         if found is None:

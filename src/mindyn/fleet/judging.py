@@ -28,7 +28,7 @@ from mindyn.fleet.spread import FEWEST_ROBOTS, Fleet, Size, fleet_of, variance
 FAMILY_ERROR: Final = 0.01
 """Probability that a run names anything that is not so."""
 FEWEST_LOGS: Final = 3
-SHARE: Final = 0.1
+SECOND_CAUSE: Final = 0.1
 """A second cause explains at least this part of what the first does: a large fault leaves more than directions tell."""
 LEAST_SPREAD: Final = 0.01
 """Least spread between robots, as part of the variance of one robot's fit: less cannot be told from none."""
@@ -151,7 +151,7 @@ def _causes_of_robot(
         misfit, test, made = min(sure, key=lambda one: one[:2])
         explained = _misfit(causes, own, logs, accepted) - misfit
         first = first or explained
-        if explained < SHARE * first:
+        if explained < SECOND_CAUSE * first:
             return
         accepted.append(test)
         near = {number for other, (number, _), _ in sure if other - misfit < UNDECIDED * own.unit} - {test[0]}

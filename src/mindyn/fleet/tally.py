@@ -18,7 +18,7 @@ from mindyn.fleet.work import Excluded
 from mindyn.regression.information import Information, combined
 from mindyn.regression.triangles import triangle_of
 
-SUMMED: Final = 64
+STACKED_FACTORS: Final = 64
 """Factors that are stacked at once; sums of more are trees of such stacks, by order alone."""
 
 
@@ -110,7 +110,7 @@ def _stacks(parts: Iterable[Information]) -> Iterator[Information]:
     held: list[Information] = []
     for part in parts:
         held.append(part)
-        if len(held) == SUMMED:
+        if len(held) == STACKED_FACTORS:
             yield combined(held)
             held = []
     if held:

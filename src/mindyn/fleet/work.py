@@ -26,9 +26,9 @@ from mindyn.reading import reason_of
 from mindyn.regression.block_gathering import blocks_of_stream
 from mindyn.regression.information import combined
 
-BLOCK_ROWS: Final = 2**14
+CONDITIONED_ROWS: Final = 2**14
 """Rows read and conditioned at once: a worker takes 375 MB, with four times as many 491 in the same time."""
-RATE: Final = 0.02
+RATE_TOLERANCE: Final = 0.02
 """Part by which a log's own rate may differ from the treatment's."""
 
 
@@ -87,9 +87,9 @@ def _opened(generation: bytes) -> tuple[Generation, ZeroRegressor]:
 
 def _gathered(task: Task, generation: Generation, regressor: ZeroRegressor) -> Factor:
     treatment = generation.treatment
-    scan = LogScan(task.place, generation.robot, {}, BLOCK_ROWS, task.sidecar)
+    scan = LogScan(task.place, generation.robot, {}, CONDITIONED_ROWS, task.sidecar)
     _require_rate(scan, treatment.conditioning or Conditioning())
-    stream = condition_stream(scan, generation.robot, treatment.of_fit, block_rows=BLOCK_ROWS, fewest=0)
+    stream = condition_stream(scan, generation.robot, treatment.of_fit, block_rows=CONDITIONED_ROWS, fewest=0)
     blocks = blocks_of_stream(regressor, stream, treatment)
     require_rows(stream.count, stream.notes)
     total = combined([block.information for block in blocks])
@@ -107,7 +107,7 @@ def _require_rate(scan: LogScan, conditioning: Conditioning) -> None:
     if conditioning.stamps != "uniform":
         return
     rate, own = number(conditioning.rate_hz, "rate_hz"), 1 / float(np.median(np.diff(first.time)))
-    if abs(own / rate - 1) > RATE:
+    if abs(own / rate - 1) > RATE_TOLERANCE:
         raise LogError(f"its rate is {own:.6g} Hz; the logs that settings were chosen on have {rate:.6g} Hz")
 
 

@@ -14,7 +14,7 @@ from mindyn.regression.regressor import Parts, Regressor
 from mindyn.regression.treatment import Treatment
 from mindyn.robots.robot import Robot
 
-ZERO: Final = "zero of "
+ZERO_OF: Final = "zero of "
 """Before the joint, in the name of a column."""
 
 
@@ -46,7 +46,7 @@ class ZeroRegressor(Regressor):
             )
             for i, own in enumerate(self.columns)
         )
-        self.names = (*self.names, *(f"{ZERO}{joint}" for joint in self.zeros))
+        self.names = (*self.names, *(f"{ZERO_OF}{joint}" for joint in self.zeros))
 
     @property
     def count(self) -> int:

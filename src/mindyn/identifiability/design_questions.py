@@ -26,7 +26,7 @@ from mindyn.parameters.base import BaseParameters
 
 Motion = tuple[ArrayLike, ArrayLike, ArrayLike]
 """q, qd, qdd (N, joints), of the primary joints where the robot has loops."""
-UNSEEN = 1e-12
+UNCHANGED = 1e-12
 """A change of base parameters that is smaller, relative to that of the standard ones, is none."""
 Aim = Literal["lightest", "simplest"]
 """lightest: the least torque along the motion, each joint's in parts of what it takes without the mass; simplest: the
@@ -51,7 +51,7 @@ class DesignChange:
     @property
     def is_seen(self) -> bool:
         """Whether any motion at all shows the body."""
-        return bool(np.abs(self.beta).max(initial=0.0) > UNSEEN * np.abs(self.phi).max(initial=0.0))
+        return bool(np.abs(self.beta).max(initial=0.0) > UNCHANGED * np.abs(self.phi).max(initial=0.0))
 
     @property
     def rms_torque(self) -> Array:
@@ -61,7 +61,7 @@ class DesignChange:
     @property
     def changed(self) -> dict[str, float]:
         """The base parameters that change, by name."""
-        threshold = UNSEEN * float(np.abs(self.phi).max(initial=0.0))
+        threshold = UNCHANGED * float(np.abs(self.phi).max(initial=0.0))
         return {name: float(d) for name, d in zip(self.names, self.beta, strict=True) if abs(d) > threshold}
 
 

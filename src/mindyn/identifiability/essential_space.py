@@ -19,7 +19,7 @@ from mindyn.notation import PARAMETERS_PER_LINK
 from mindyn.parameters.labels import parameter_labels
 from mindyn.robots.robot import Robot
 
-ZERO = float(np.sqrt(np.finfo(float).eps))
+ZERO_SINGULAR_VALUE = float(np.sqrt(np.finfo(float).eps))
 """Singular values below this share of the largest are zero [Klema & Laub 1980, in Sheu & Walker]."""
 
 SCARCE = 0.1
@@ -130,7 +130,7 @@ def space_of_rows(H: Array, sizes: Array) -> EssentialSpace:
     scaled = H / sizes
     scaled = scaled / np.maximum(np.linalg.norm(scaled, axis=1, keepdims=True), 1e-300)
     _, s, Vt = np.linalg.svd(scaled, full_matrices=len(H) < H.shape[1])
-    rank = int((s > ZERO * s[0]).sum())
+    rank = int((s > ZERO_SINGULAR_VALUE * s[0]).sum())
     gap = float(s[rank] / s[rank - 1]) if rank < len(s) else 0.0
     if gap > UNCLEAR_GAP:
         near = ", ".join(f"{value / s[0]:.1e}" for value in s[max(0, rank - 3) : rank + 3])

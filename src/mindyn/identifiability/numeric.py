@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError, unknown_name
-from mindyn.identifiability.essential_space import ZERO, EssentialSpace, essential_space
+from mindyn.identifiability.essential_space import ZERO_SINGULAR_VALUE, EssentialSpace, essential_space
 from mindyn.identifiability.random_states import Source
 from mindyn.notation import DRIVE_PARAMETERS, LINK_PARAMETERS
 from mindyn.parameters.base import BaseParameters, printed
@@ -23,7 +23,7 @@ from mindyn.robots.robot import Robot
 REMOVED_FIRST = ("m", "mcx", "mcy", "mcz", "Ixy", "Ixz", "Iyz", "Ixx", "Iyy", "Izz")
 """The paper's Table 4: what is removed first, over all links, then the next."""
 
-WELL_CONDITIONED = (0.3, 0.1, 0.03, 1e-2, 1e-4, ZERO)
+INDEPENDENCE = (0.3, 0.1, 0.03, 1e-2, 1e-4, ZERO_SINGULAR_VALUE)
 """Independence that a removed parameter must show, tried in turn; the paper's set takes the last alone."""
 
 SAMPLED, SHOWN = 1e-13, 1e-9
@@ -65,7 +65,7 @@ def numeric_base(
     space = essential_space(robot, source, constraints=constraints, drives=drives, seed=seed, home=home)
     labels = parameter_labels(robot, drives=drives)
     order = _order(labels, priority, default_priority(robot, drives=drives))
-    removed = removed_parameters(space, order, WELL_CONDITIONED if priority is None else (ZERO,))
+    removed = removed_parameters(space, order, INDEPENDENCE if priority is None else (ZERO_SINGULAR_VALUE,))
     matrix, condition = independent_matrix(space, removed)
     matrix = printed(robot, matrix, drives=drives, noise=SAMPLED)
     kept = [k for k in range(len(labels)) if k not in removed]

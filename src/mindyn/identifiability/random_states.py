@@ -26,7 +26,7 @@ SPEED = 4.0
 
 ROWS_PER_PARAMETER = 4
 
-WIDEST = 30
+MIMIC_RANGE = 30
 """Times a joint's own range is as far as it moves to show joints that mimic it in full."""
 
 
@@ -125,7 +125,7 @@ def _primary_ranges(robot: Robot) -> Array:
         turning = [0.0, *(m for m, joint in zip(column, robot.joints, strict=True) if joint.kind == "revolute")]
         apart = np.abs(np.subtract.outer(turning, turning))
         needed = [own[i] / abs(m) for i, m in enumerate(column) if m] + [np.pi / d for d in apart[apart > 0]]
-        found.append(min(max(needed), WIDEST * own[of]))
+        found.append(min(max(needed), MIMIC_RANGE * own[of]))
     return np.array(found)
 
 

@@ -26,7 +26,7 @@ from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.estimate_parts import FEWEST_BLOCKS, BlockSpread
 from mindyn.notes import Note
 from mindyn.regression.block_gathering import Block
-from mindyn.regression.information import RANK, Information
+from mindyn.regression.information import RANK_TOLERANCE, Information
 from mindyn.regression.rows import Rows
 
 NAMED: Final = 5
@@ -91,7 +91,7 @@ def jackknife(parts: Sequence[Information], weights: Array, kept: NDArray[np.boo
 def _inverse(matrix: Array) -> Array:
     """Of a symmetric matrix without its negligible directions; RANK is of R, whose square this is."""
     values, vectors = np.linalg.eigh(matrix)
-    large = values > max(RANK**2, 1e-14) * values[-1]
+    large = values > max(RANK_TOLERANCE**2, 1e-14) * values[-1]
     return np.asarray((vectors[:, large] / values[large]) @ vectors[:, large].T)
 
 

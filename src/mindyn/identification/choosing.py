@@ -16,7 +16,7 @@ from mindyn.estimators.estimator import Estimator
 from mindyn.identification.candidates import best_estimator
 from mindyn.identification.trials import Setting, Trials
 from mindyn.identification.tuning import Freedom, tuned
-from mindyn.logs.cleaning import LARGEST, STILL
+from mindyn.logs.cleaning import LARGEST, NEVER_MOVES
 from mindyn.logs.conditioning import Conditioning, number
 from mindyn.logs.cutoffs import noise_floor_cutoff
 from mindyn.logs.delay import joint_delay_notes
@@ -187,7 +187,7 @@ def require_signals(logs: Sequence[Log]) -> None:
             f"positions or torques reach {LARGEST:g}", hint="are missing values written so? leave them out"
         )
     lowest, highest = (end([end(log.q, axis=0) for log in logs], axis=0) for end in (np.min, np.max))
-    if (reach := float((highest - lowest).max())) < STILL:
+    if (reach := float((highest - lowest).max())) < NEVER_MOVES:
         raise InputError(
             f"nothing moves: positions vary by {reach:.2g} rad or m at most, so there is nothing to identify",
             hint="was the right log given, and do columns.position and units.position say what it holds?",

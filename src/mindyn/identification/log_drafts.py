@@ -11,8 +11,8 @@ import numpy as np
 from mindyn.errors import MindynError
 from mindyn.identification.stated_inertials import EXPLAINED, SCALES, THOUSAND, agreement, suspicions
 from mindyn.logs.conditioning import Conditioning
-from mindyn.logs.draft import QUESTION, Belief, Draft
-from mindyn.logs.draft_head import HEAD_ROWS
+from mindyn.logs.draft import UNKNOWN, Belief, Draft
+from mindyn.logs.draft_head import DRAFT_ROWS
 from mindyn.logs.drafting import draft_of
 from mindyn.logs.findings import FINDINGS
 from mindyn.logs.pipeline import condition
@@ -33,7 +33,7 @@ def draft_log(path: str | Path, robot: Robot | None = None) -> Draft:
     draft = draft_of(file, robot)
     if robot is None:
         return draft
-    if draft.value("units.position") == QUESTION:
+    if draft.value("units.position") == UNKNOWN:
         degrees = _compared(file, draft_of(file, robot, "deg"), robot)
         if degrees.value("side.torque") == "joint" and not degrees.questions:
             return degrees
@@ -67,7 +67,7 @@ def _samples(path: Path, robot: Robot, draft: Draft) -> Samples | None:
     units = {"torque": "N m", **stated["units"]}
     side = {"torque": "joint", **stated["side"]}
     said = {**stated, "units": units, "side": side, "accept": FINDINGS}
-    log = next(iter(LogScan(path, robot, said, HEAD_ROWS, sidecar={})), None)
+    log = next(iter(LogScan(path, robot, said, DRAFT_ROWS, sidecar={})), None)
     return None if log is None else condition(log, robot, Conditioning()).samples
 
 
@@ -81,13 +81,13 @@ def _beside_inertials(draft: Draft, robot: Robot, samples: Samples) -> Draft:
     shape = sqrt(misfit) < EXPLAINED
     if shape and SCALES[0] <= slopes.max() and slopes.min() <= SCALES[1]:
         for key, value in (("units.torque", "N m"), ("side.torque", "joint")):
-            if draft.value(key) in (QUESTION, value):
+            if draft.value(key) in (UNKNOWN, value):
                 draft = draft.stating(Belief(key, value, explained))
         sides = [one.value for one in draft.beliefs if one.key.startswith("side.")]
         if set(sides) == {"joint"}:
             draft = draft.without("gears")
         return draft.noting(*(one.sentence for one in suspicions(robot, samples)))
-    if shape and THOUSAND[0] < factor < THOUSAND[1] and draft.value("units.torque") == QUESTION:
+    if shape and THOUSAND[0] < factor < THOUSAND[1] and draft.value("units.torque") == UNKNOWN:
         draft = draft.without("gears").stating(Belief("units.torque", "mN m", explained))
         return draft.stating(Belief("side.torque", "joint", "as the unit"))
     return draft.noting(f"the torque is {explained}", *(one.sentence for one in suspicions(robot, samples)))

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from mindyn.escaping import c_comment, c_include
 from mindyn.kernels.ordering import Compute, Sines, Step, Store, ordered_steps
 from mindyn.kernels.program import Op, Program
-from mindyn.kernels.sincos import RANGE_LIMIT, TABLES, TWO_OVER_PI
+from mindyn.kernels.sincos import RANGE_LIMIT, SINCOS, TWO_OVER_PI
 from mindyn.kernels.source_text import (
     Described,
     Facts,
@@ -30,7 +30,7 @@ from mindyn.kernels.source_text import (
 )
 
 HALF_PI = (1.5707963267923333, 2.5633441515839558e-12, 1.0562999066987428e-23)
-WIDEST = 8
+WIDEST_PACK = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,8 +163,8 @@ def packs(count: int) -> list[int]:
     """Widths (powers of two) of the packs that take `count` angles, filled up in the last; none for a single angle."""
     if count < 2:
         return []
-    widths = [WIDEST] * (count // WIDEST)
-    rest = count % WIDEST
+    widths = [WIDEST_PACK] * (count // WIDEST_PACK)
+    rest = count % WIDEST_PACK
     return [*widths, max(2, 1 << (rest - 1).bit_length())] if rest else widths
 
 
@@ -175,7 +175,7 @@ def routine_name(width: int) -> str:
 
 def sincos_routine(width: int) -> str:
     """The C function `(angles, sines, cosines)` of `width` numbers each."""
-    table = TABLES[64]
+    table = SINCOS[64]
     high, middle, low = map(literal, HALF_PI)
     return f"""\
 static void {routine_name(width)}(const double *angles, double *sines, double *cosines)

@@ -17,10 +17,7 @@ from mindyn.equations.closed_motion import CLOSURE, closed_motion, is_affine
 from mindyn.equations.loop_constraints import dependent_joints
 from mindyn.kernels.closed_kernel import ClosedKernel
 from mindyn.robots.drive_matrices import friction_matrix
-from mindyn.robots.robot import Robot
-
-KEPT = 16
-"""Robots whose compiled rows are kept."""
+from mindyn.robots.robot import CACHED_ROBOTS, Robot
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,7 +48,7 @@ class VaryingFriction:
         return tuple(int(j) for j in np.flatnonzero(self.moved[self.number(source)]))
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=CACHED_ROBOTS)
 def varying_friction(robot: Robot) -> VaryingFriction | None:
     """Those of a robot; None where all friction moves with the primary joints at fixed ratios."""
     if is_affine(robot):

@@ -11,8 +11,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mindyn.algebra.values import Array
-from mindyn.equations.catalogue import DYNAMICS, EQUATIONS, MEANINGS, PLACED, SERIAL, Function, equation
-from mindyn.equations.certificate import ANSWERS, Witness
+from mindyn.equations.catalogue import (
+    EQUATIONS,
+    FORMULATED,
+    PLACED,
+    SERIAL_EQUATIONS,
+    SYMBOL_MEANINGS,
+    Function,
+    equation,
+)
+from mindyn.equations.certificate import COMPARED, Witness
 from mindyn.equations.closed_motion import CLOSURE
 from mindyn.equations.loop_equations import has_projection, loop_equation
 from mindyn.equations.traces import BEYOND_BASE, Parameters
@@ -40,13 +48,13 @@ Precision = Literal["float64", "float32"]
 Exported = str | Sequence[str | tuple[str, str]]
 """Names of equations, or pairs (name, link) of those that belong to a link or frame."""
 
-SHARED = ("phi", "drive_parameters", "beta")
+SHARED_INPUTS = ("phi", "drive_parameters", "beta")
 """Inputs that are the same for every sample of a batch."""
 
 MATRICES = ("M", "C", "X", "J", "Y", "wrenches")
 """Inputs and outputs that are matrices even where they have one column."""
 
-SINGULAR = "the inertia matrix is singular there: some motion of the joints moves no inertia; drives=True adds rotors"
+NO_INERTIA = "the inertia matrix is singular there: some motion of the joints moves no inertia; drives=True adds rotors"
 """Why forward dynamics gives no number."""
 
 CORE = tuple(name for name in EQUATIONS if name not in PLACED)
@@ -83,7 +91,7 @@ class Model(Shown):
             raise InputError(f"robot {robot.name!r} has no loops: home= has no meaning")
         self.robot = robot if home is None else replace(robot, home=np.asarray(home, dtype=np.float64))
         self._formulations = {
-            **dict.fromkeys(DYNAMICS, inverse_dynamics),
+            **dict.fromkeys(FORMULATED, inverse_dynamics),
             **{"inertia_matrix": inertia_matrix, "forward_dynamics": forward_dynamics},
         }
         self._base, self._own_base, self._notes = base, base is None and not robot.has_dependents, tuple[str, ...]()
@@ -191,7 +199,7 @@ class Model(Shown):
         if (name, link) not in self._functions:
             if name not in EQUATIONS:
                 raise unknown_name("equation", name, EQUATIONS)
-            self._functions[name, link] = self._certified(name, link) if name in ANSWERS else self._traced(name, link)
+            self._functions[name, link] = self._certified(name, link) if name in COMPARED else self._traced(name, link)
         return self._functions[name, link]
 
     def _certified(self, name: str, link: str | None) -> Function:
@@ -264,7 +272,7 @@ class Model(Shown):
     def _compiled(self, key: tuple[str, ...], make: Any, compact: bool = False) -> Kernel:
         if key not in self._kernels:
             function = make()
-            shared = [name for name in function.name_in() if name in SHARED]
+            shared = [name for name in function.name_in() if name in SHARED_INPUTS]
             self._kernels[key] = kernel_for(
                 self.robot,
                 function,
@@ -272,7 +280,7 @@ class Model(Shown):
                 shared=shared,
                 compact=function.name_out()[:1] if compact else (),
                 matrices=_matrices(function, key),
-                not_finite_means=SINGULAR if key[1] == "forward_dynamics" else "",
+                not_finite_means=NO_INERTIA if key[1] == "forward_dynamics" else "",
             )
         return self._kernels[key]
 
@@ -311,7 +319,7 @@ class Model(Shown):
 
     def cuda_source(self, functions: Exported = ("inverse_dynamics",)) -> str:
         """The text that `write_cuda` writes."""
-        return cuda_source(self.described(functions), self.title(), SHARED)
+        return cuda_source(self.described(functions), self.title(), SHARED_INPUTS)
 
     def described(self, functions: Exported) -> list[Described]:
         """Programs of equations with what they mean, for sources."""
@@ -323,7 +331,7 @@ class Model(Shown):
         program = trace(self.casadi(name, link), MATRICES)
         called = f"{name}_{link}" if link else name
         about = f"{EQUATIONS[name].meaning}: {link}" if link else EQUATIONS[name].meaning
-        return Described(program, called, about, MEANINGS)
+        return Described(program, called, about, SYMBOL_MEANINGS)
 
     def title(self) -> str:
         """What the model is of, in one line."""
@@ -339,7 +347,7 @@ class Model(Shown):
     @property
     def shared(self) -> tuple[str, ...]:
         """Names of inputs that are one sample for a whole batch."""
-        return SHARED
+        return SHARED_INPUTS
 
     def __repr__(self) -> str:
         return f"Model({self.robot!r}, drives={self.drives}, parameters={self.parameters!r}, dtype={self.dtype})"
@@ -382,7 +390,7 @@ def compile_model(
 
 def made_for(robot: Robot) -> list[str]:
     """Names of the equations without a place that a model of the robot has."""
-    made = [name for name in CORE if robot.is_serial or name not in SERIAL]
+    made = [name for name in CORE if robot.is_serial or name not in SERIAL_EQUATIONS]
     return [name for name in made if not robot.has_dependents or has_projection(name)]
 
 

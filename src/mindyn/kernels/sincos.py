@@ -30,7 +30,7 @@ class SincosTable:
     round_number: float
 
 
-TABLES = {
+SINCOS = {
     64: SincosTable(
         half_pi=(1.5707963267948966, 6.123233995736766e-17, -1.4973849048591698e-33),
         sine=(
@@ -59,14 +59,14 @@ def _head(value: float) -> float:
     return math.ldexp(math.trunc(mantissa * 2.0**36), exponent - 36)
 
 
-_P1, _P2, _P3 = TABLES[64].half_pi
+_P1, _P2, _P3 = SINCOS[64].half_pi
 EXACT_PARTS = _head(_P1), _P1 - _head(_P1), _head(_P2), _P2 - _head(_P2) + _P3
 """pi/2 in parts of at most 36 bits, but for the last."""
 
 
 def emit_sincos(body: Body, x: str) -> tuple[str, str]:
     """sin(x) and cos(x) of a vector whose lanes are all in range; lanes out of range get garbage, never a trap."""
-    table, form = TABLES[body.form.bits], body.form
+    table, form = SINCOS[body.form.bits], body.form
     rounded = body.multiply_add(x, form.splat(TWO_OVER_PI), form.splat(table.round_number))
     k = body.let(f"fsub {form.vector} {rounded}, {form.splat(table.round_number)}")
     r = _emit_remainder(body, x, k)
@@ -78,7 +78,7 @@ def _emit_remainder(body: Body, x: str, k: str) -> str:
     form = body.form
     if form.fused:
         r = x
-        for part in TABLES[form.bits].half_pi:
+        for part in SINCOS[form.bits].half_pi:
             r = body.fma(k, form.splat(-part), r)
         return r
     wide = replace(form, bits=64)
@@ -91,7 +91,7 @@ def _emit_remainder(body: Body, x: str, k: str) -> str:
 
 def emit_reduced(body: Body, r: str, k: str) -> tuple[str, str]:
     """sin and cos of r + k pi/2 for |r| <= pi/4 and integers k."""
-    table, form = TABLES[body.form.bits], body.form
+    table, form = SINCOS[body.form.bits], body.form
     z = body.let(f"fmul {form.vector} {r}, {r}")
     sine = body.multiply_add(body.let(f"fmul {form.vector} {r}, {z}"), _horner(body, table.sine, z), r)
     cosine = body.multiply_add(z, _horner(body, table.cosine, z), form.splat(1.0))

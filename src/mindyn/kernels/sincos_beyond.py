@@ -7,7 +7,7 @@ is right to the last bit for every double.
 
 from __future__ import annotations
 
-from mindyn.kernels.sincos import RANGE_LIMIT, TABLES, emit_reduced
+from mindyn.kernels.sincos import RANGE_LIMIT, SINCOS, emit_reduced
 from mindyn.kernels.vectors import Body, Format
 
 TWO_OVER_PI_BITS = int(
@@ -103,7 +103,8 @@ def _write_results(body: Body, sine: str, cosine: str) -> None:
 def _write_reduction(body: Body) -> None:
     """%r and %k with |x| = r + k pi/2, and %negative, the sign of x; branches to %not_finite."""
     body.lines += _REDUCTION.format(
-        high=Format(64, 1).literal(TABLES[64].half_pi[0]), low=Format(64, 1).literal(TABLES[64].half_pi[1])
+        high=Format(64, 1).literal(SINCOS[64].half_pi[0]),
+        low=Format(64, 1).literal(SINCOS[64].half_pi[1]),
     ).splitlines()
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from mindyn.errors import InputError
 
-TYPES: Final = {11: "float32", 12: "float64"}
+ELEMENT_TYPES: Final = {11: "float32", 12: "float64"}
 """XLA's numbers of the element types that kernels compute in."""
 METADATA: Final = 1
 EXECUTE: Final = 3
@@ -111,10 +111,10 @@ def _places(listed: Any) -> list[Place]:
     found = []
     for k in range(listed.size):
         buffer = _Buffer.from_address(listed.items[k])
-        if buffer.dtype not in TYPES:
+        if buffer.dtype not in ELEMENT_TYPES:
             raise InputError(f"an array of XLA's type {buffer.dtype} was given; kernels compute in float32 and float64")
         shape = tuple(int(buffer.dims[axis]) for axis in range(buffer.rank))
-        found.append(Place(buffer.data or 0, shape, TYPES[buffer.dtype]))
+        found.append(Place(buffer.data or 0, shape, ELEMENT_TYPES[buffer.dtype]))
     return found
 
 

@@ -29,7 +29,7 @@ from mindyn.logs.tables import Chunk
 from mindyn.reading import LIFT, limited, require_file, require_plausible
 from mindyn.robots.robot import Robot
 
-TYPES: Final = ("sensor_msgs/msg/JointState", "sensor_msgs/JointState")
+MESSAGE_TYPES: Final = ("sensor_msgs/msg/JointState", "sensor_msgs/JointState")
 LARGEST_MESSAGE: Final = 2**24
 """Bytes of a message in a bag: a JointState of a thousand joints has 50 kB."""
 _FIRST_MESSAGES: Final = 200
@@ -95,7 +95,7 @@ def _one_topic(path: Path, topic: str | None) -> str:
     topics: dict[str, str] = {}
     for part in _parts(path):
         topics |= _mcap_topics(part) if part.suffix == ".mcap" else _db3_topics(part)
-    found = [name for name, kind in topics.items() if kind in TYPES]
+    found = [name for name, kind in topics.items() if kind in MESSAGE_TYPES]
     listed = ", ".join(f"{name} ({kind})" for name, kind in topics.items()) or "none"
     if topic is not None and topic not in found:
         raise LogError(f"{path.name} has no JointState topic {topic!r}; topics: {listed}")

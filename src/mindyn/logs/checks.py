@@ -37,7 +37,7 @@ USUAL: Final = 0.9
 JUMP: Final = 5.0
 """A step is a jump when it is faster than the speed limit, and than this multiple of the speed that the share `USUAL`
 of the joint's steps keep: of a smooth motion the fastest step is below 2 of it, of noise below 3."""
-SAME: Final = 1e-12
+ONE_VALUE: Final = 1e-12
 """Values that vary by less, relative, are one value."""
 
 
@@ -232,4 +232,4 @@ class Oddities:
         if signal not in self.ends:
             return np.zeros(len(self.joints), dtype=bool)
         _, low, high = self.ends[signal]
-        return np.asarray(high - low <= SAME * np.maximum(np.abs(low), np.abs(high)))
+        return np.asarray(high - low <= ONE_VALUE * np.maximum(np.abs(low), np.abs(high)))

@@ -18,7 +18,7 @@ LARGEST: Final = 1e30
 """Numbers beyond stand for missing values (the largest float, 1e300, ...), and their squares for infinity."""
 SAME_STAMP_S: Final = 5e-10
 """Stamps no farther apart are the same: clocks count nanoseconds, and what lies between two of them has no rate."""
-STILL: Final = 1e-3
+NEVER_MOVES: Final = 1e-3
 """A joint whose position stays within this range (rad or m) never moves."""
 
 
@@ -113,5 +113,5 @@ class Cleaner:
         return [
             f"joint {name} never moves (its position varies by {reach:.2g} rad or m)"
             for name, reach in zip(joint_names, ranges, strict=True)
-            if reach < STILL
+            if reach < NEVER_MOVES
         ]

@@ -14,7 +14,7 @@ from mindyn.logs.faults import Faults
 from mindyn.logs.findings import LogError
 from mindyn.logs.statement import PerJoint, Statement
 from mindyn.logs.units import factor, is_current
-from mindyn.robots.drive_matrices import SINGULAR, gear_condition
+from mindyn.robots.drive_matrices import SINGULAR_GEARS, gear_condition
 from mindyn.robots.robot import Robot
 
 
@@ -73,7 +73,7 @@ def motor_gears(statement: Statement, robot: Robot) -> Array:
         G = frozen_array(np.diag(stated) if stated.shape == (n,) else stated, (n, n), "gears")
     else:
         G = _gears_of_drives(robot)
-    if gear_condition(G) > SINGULAR:
+    if gear_condition(G) > SINGULAR_GEARS:
         raise LogError(
             f"the gear matrix is singular: joint positions do not follow from motor positions: {G.tolist()}",
             hint="check `gears` of the log, or ratios and couplings of the robot's drives",

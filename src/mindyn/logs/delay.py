@@ -27,10 +27,10 @@ COMPARED_ROWS: Final = 2500
 FEWEST_COMPARED: Final = 100
 BINOMIAL: Final = np.array([1, 4, 6, 4, 1]) / 16
 """Weights of neighbouring rows of the torque that is compared: symmetric, so that they delay nothing."""
-NOTICEABLE: Final = 0.5
+REPORTED_BELOW: Final = 0.5
 """A delay is reported when it lowers the unexplained torque to less than this part; without a model, slow motions in
 step are explained to 0.74 by a wrong one."""
-EXPLAINED: Final = 1e-9
+ROUNDING_LEFT: Final = 1e-9
 """Share of the torque that rounding and interpolation may leave: below it no delay explains more."""
 
 SURE_OF_MANY: Final = 4.0
@@ -48,7 +48,7 @@ class Delay:
     @property
     def is_noticeable(self) -> bool:
         """Whether the torque is explained that much better with the delay."""
-        return self.unexplained_without > EXPLAINED and self.unexplained < NOTICEABLE * self.unexplained_without
+        return self.unexplained_without > ROUNDING_LEFT and self.unexplained < REPORTED_BELOW * self.unexplained_without
 
 
 def joint_columns(q: Array, qd: Array, qdd: Array) -> Array:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from mindyn.escaping import printable, toml_key, toml_string
 
-QUESTION: Final = "?"
+UNKNOWN: Final = "?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Belief:
     @property
     def is_question(self) -> bool:
         """Whether only the user can know."""
-        return bool(self.value == QUESTION)
+        return bool(self.value == UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,7 +82,7 @@ class Draft:
             ]
         lines += [f"# note: {_one_line(note)}" for note in self.notes]
         # Tables come last, as TOML wants it.
-        for one in sorted(self.beliefs, key=lambda belief: belief.key.partition(".")[0] in TABLES):
+        for one in sorted(self.beliefs, key=lambda belief: belief.key.partition(".")[0] in DRAFT_TABLES):
             mark = "?  " if one.is_question else ""
             lines.append(f"{one.key} = {toml_value(one.value)}  # {mark}{_one_line(one.evidence)}")
         return "\n".join(lines) + "\n"
@@ -92,7 +92,7 @@ def _one_line(text: str) -> str:
     return printable(" ".join(text.split()))
 
 
-TABLES: Final = ("columns", "units", "side", "files")
+DRAFT_TABLES: Final = ("columns", "units", "side", "files")
 
 
 def toml_value(value: Any) -> str:

@@ -22,7 +22,7 @@ from mindyn.reading import require_file
 from mindyn.robots.parts import Joint, Link
 from mindyn.robots.robot import Robot
 
-HEAD_ROWS: Final = 20_000
+DRAFT_ROWS: Final = 20_000
 """Rows that are looked at."""
 NUMBERS: Final = 0.5
 """Share of the cells of a column of text from which it holds numbers."""
@@ -66,7 +66,7 @@ _NOBODY: Final = Robot("nobody", Link("base"), (Joint("one", "revolute", "base",
 
 
 def _of_text(table: TextTable) -> Head:
-    frame = table.texts(HEAD_ROWS)
+    frame = table.texts(DRAFT_ROWS)
     cells = frame.select(pl.all().str.strip_chars())
     points = pl.all() if table.decimal == "." else pl.all().str.replace(",", ".", literal=True)
     numbers = cells.select(points.cast(pl.Float64, strict=False))
@@ -83,7 +83,7 @@ def _of_text(table: TextTable) -> Head:
 
 
 def _of_arrays(table: ArrayTable) -> Head:
-    columns = table.head(HEAD_ROWS)
+    columns = table.head(DRAFT_ROWS)
     if not columns:
         return Head({}, {}, {}, ())
     # Time runs along the length that most arrays share: others are settings, not recordings.
@@ -97,7 +97,7 @@ def _of_table(table: Table) -> Head:
     words = {}
     for name in table.names:
         try:
-            chunk = next(iter(table.chunks([name], HEAD_ROWS)), None)
+            chunk = next(iter(table.chunks([name], DRAFT_ROWS)), None)
         except LogError as error:
             words[name] = error.message
             continue

@@ -14,7 +14,7 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.errors import listed
-from mindyn.logs.draft import QUESTION, Belief, Draft
+from mindyn.logs.draft import UNKNOWN, Belief, Draft
 from mindyn.logs.draft_head import Head, head_of
 from mindyn.logs.draft_names import (
     JOINT_WORDS,
@@ -115,12 +115,12 @@ def _by_file_names(
 
 def _with_time(draft: Draft, clock: Clock) -> Draft:
     if not clock.columns:
-        return draft.stating(Belief("rate_hz", QUESTION, f"{clock.evidence}: how many rows a second?"))
+        return draft.stating(Belief("rate_hz", UNKNOWN, f"{clock.evidence}: how many rows a second?"))
     column = clock.columns[0] if len(clock.columns) == 1 else list(clock.columns)
     draft = draft.stating(Belief("columns.time", column, clock.evidence))
     if len(clock.columns) == 1:
         options = f"one of {', '.join(UNITS['time'])}: " if clock.unit is None else ""
-        draft = draft.stating(Belief("units.time", clock.unit or QUESTION, options + clock.evidence))
+        draft = draft.stating(Belief("units.time", clock.unit or UNKNOWN, options + clock.evidence))
     if clock.stretch is not None:
         first, end = clock.stretch
         back = f"the time goes back: {end - first} rows of the longest recording in the file"
@@ -203,11 +203,11 @@ def _with_units(
     why = "the name says so" if said else "by definition of the format" if known.get("position") else ""
     options = f"one of {', '.join(UNITS['position'])}: " if unit is None else ""
     draft = draft.stating(
-        Belief("units.position", unit or QUESTION, options + "; ".join(filter(None, [why, seen.evidence])))
+        Belief("units.position", unit or UNKNOWN, options + "; ".join(filter(None, [why, seen.evidence])))
     )
     draft = _with_velocity(draft, chosen, files, head, clock, unit, kinds)
     if "acceleration" in chosen:
-        per_second = f"{unit}/s^2" if unit in ("rad", "deg", "m", "mm") else QUESTION
+        per_second = f"{unit}/s^2" if unit in ("rad", "deg", "m", "mm") else UNKNOWN
         draft = draft.stating(Belief("units.acceleration", per_second, "as the position's"))
     draft = _with_torque(draft, chosen["torque"], known, head if "torque" not in files else None)
     return _with_side(draft, chosen, q, unit, robot)
@@ -240,7 +240,7 @@ def _with_velocity(
         return draft
     said = unit_of("velocity", group.words, group.ending) or _known_units(chosen).get("velocity")
     if "velocity" in files or clock.seconds is None or position is None:
-        unit = said or QUESTION
+        unit = said or UNKNOWN
         return draft.stating(Belief("units.velocity", unit, "the name says so" if said else "rad/s, deg/s, rpm, ...?"))
     q, v = _values(chosen["position"], head), _values(group, head)
     count = min(q.shape[1], v.shape[1])
@@ -268,21 +268,21 @@ def _with_torque(draft: Draft, group: Group, known: Mapping[str, Any], head: Hea
     if unit is None and group.is_current and peak is not None:
         unit, why = ("A" if peak < FEW_AMPERES else "mA"), "the name says current"
     options = f"one of {', '.join(UNITS['torque'])}" if unit is None else ""
-    draft = draft.stating(Belief("units.torque", unit or QUESTION, "; ".join(filter(None, [options, why, size]))))
+    draft = draft.stating(Belief("units.torque", unit or UNKNOWN, "; ".join(filter(None, [options, why, size]))))
     if unit in ("A", "mA"):
         asked = "N m for each ampere at the joint, joint by joint; mindyn.drive_gains finds them with a known load"
-        draft = draft.stating(Belief("current_gains", QUESTION, asked))
+        draft = draft.stating(Belief("current_gains", UNKNOWN, asked))
     return draft
 
 
 def _with_side(draft: Draft, chosen: Mapping[str, Group], q: Array, unit: str | None, robot: Robot | None) -> Draft:
     position = position_side(q, unit, robot) if unit is not None else None
     motion = set(chosen["position"].words)
-    where = QUESTION if position is None or position.value is None else position.value
+    where = UNKNOWN if position is None or position.value is None else position.value
     why = "motor or joint: the unit is not known" if position is None else position.evidence
-    if where == QUESTION and motion & MOTOR_WORDS:
+    if where == UNKNOWN and motion & MOTOR_WORDS:
         where, why = "motor", f"the name says so; {why}"
-    elif where == QUESTION and motion & JOINT_WORDS and robot is None:
+    elif where == UNKNOWN and motion & JOINT_WORDS and robot is None:
         where, why = "joint", "the name says so"
     for signal in chosen:
         if signal != "torque":
@@ -295,11 +295,11 @@ def _with_side(draft: Draft, chosen: Mapping[str, Group], q: Array, unit: str | 
     elif words & MOTOR_WORDS:
         draft = draft.stating(Belief("side.torque", "motor", "the name says so"))
     else:
-        draft = draft.stating(Belief("side.torque", QUESTION, "motor or joint: they differ by the gears"))
-    motors = [one.key for one in draft.beliefs if one.key.startswith("side.") and one.value in ("motor", QUESTION)]
+        draft = draft.stating(Belief("side.torque", UNKNOWN, "motor or joint: they differ by the gears"))
+    motors = [one.key for one in draft.beliefs if one.key.startswith("side.") and one.value in ("motor", UNKNOWN)]
     if motors and (robot is None or not robot.drives):
         needed = "of the motors, where a side is motor: q_motor = G q_joint; delete the line where all are joint"
-        draft = draft.stating(Belief("gears", QUESTION, needed))
+        draft = draft.stating(Belief("gears", UNKNOWN, needed))
     return draft
 
 

@@ -25,10 +25,7 @@ from mindyn.errors import InputError
 from mindyn.kernels.closed_kernel import ClosedKernel
 from mindyn.logs.findings import LogError
 from mindyn.logs.samples import Samples
-from mindyn.robots.robot import Robot
-
-KEPT = 16
-"""Robots whose compiled measure of singularity is kept."""
+from mindyn.robots.robot import CACHED_ROBOTS, Robot
 
 AS_SPEEDS_SAY = 0.5
 """Part of the change between two rows that the speeds of a motion may miss."""
@@ -178,7 +175,7 @@ class LoopFollower:
         )
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=CACHED_ROBOTS)
 def _measure(robot: Robot) -> ClosedKernel:
     """(q, qd) -> |c|, s, ds/dt."""
     closure = closure_of(robot)

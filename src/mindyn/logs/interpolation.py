@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 
-REACH: Final = 2
+NEIGHBOURS: Final = 2
 """Rows on either side that `between_stamps` looks at."""
 SHIFT_REACH: Final = 5
 """Rows on either side that `delayed` looks at, beyond the whole rows of the delay."""
@@ -17,7 +17,7 @@ SHIFT_REACH: Final = 5
 
 def between_stamps(time: Array, values: Array, wanted: Array) -> Array:
     """Values at the wanted times: the cubic through the four nearest stamps (fewer when there are fewer rows)."""
-    count = min(2 * REACH, len(time))
+    count = min(2 * NEIGHBOURS, len(time))
     first = np.clip(np.searchsorted(time, wanted, side="right") - count // 2, 0, len(time) - count)
     near = first[:, None] + np.arange(count)
     stamps = time[near]

@@ -16,7 +16,7 @@ from mindyn.logs.statement import Statement, read_sidecar
 from mindyn.robots.edits import with_gravity
 from mindyn.robots.robot import Robot
 
-SAME: Final = 5e-3
+SAME_GRAVITY: Final = 5e-3
 """Gravities that differ by less of their size are one: 9.78 to 9.83 m/s^2 between equator and pole."""
 
 
@@ -62,7 +62,7 @@ def _of_sidecar(path: Place, robot: Robot) -> Array | None:
 
 
 def _same(one: Array, other: Array) -> bool:
-    return bool(np.linalg.norm(one - other) <= SAME * max(float(np.linalg.norm(other)), 1e-9))
+    return bool(np.linalg.norm(one - other) <= SAME_GRAVITY * max(float(np.linalg.norm(other)), 1e-9))
 
 
 def _vector(gravity: Array) -> str:

@@ -25,7 +25,7 @@ _STDERR_LOCK: Final = Lock()
 _READERS: list[int | None] = []
 USUAL_GROUP: Final = 2**19
 """Rows of a row group up to which it is read whole: writers make groups of 1e5 to 1e6; 13 columns take 55 MB."""
-LARGEST_GROUP: Final = 2_000_000
+LARGEST_ROW_GROUP: Final = 2_000_000
 """Rows of a row group up to which slices of it are decoded as they are asked for."""
 
 
@@ -54,7 +54,7 @@ class ParquetTable:
         size = self.path.stat().st_size if isinstance(self.path, Path) else self.path.info().size
         require_plausible(self.rows * len(names), size, self.name, LogError)
         groups = group_rows(self.path)
-        if max(groups, default=0) > LARGEST_GROUP:
+        if max(groups, default=0) > LARGEST_ROW_GROUP:
             yield from self._spooled(names, rows)
             return
         frame = pl.scan_parquet(self._source, glob=False).select(list(names))

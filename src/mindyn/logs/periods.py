@@ -30,16 +30,16 @@ SAME_MOTION: Final = 0.04
 """Largest rms change, as a part of a joint's range, of a motion that comes again."""
 OTHER_MOTION: Final = 0.08
 """The change must have risen above this before a fall counts: below it a slow motion has hardly moved on."""
-MOVING: Final = 0.1
+MOVING_SPREAD: Final = 0.1
 """Standard deviation that some joint must have, as a part of its range, where two stretches are found to agree:
 poses at rest agree without any motion."""
 STILL_JOINT: Final = 0.02
 """A joint whose range is a smaller part of the largest one says nothing."""
-SHORTEST_S: Final = 0.5
+SHORTEST_PERIOD_S: Final = 0.5
 """s; vibrations are no repeated motions."""
 SEEN_AGAIN: Final = 0.25
 """Part of a period, or of the shorter of two logs, that must agree."""
-ROWS: Final = 8000
+THINNED_ROWS: Final = 8000
 """Rows of all logs after thinning: motions are smooth against their periods."""
 APPROACHES: Final = ((0.0, 0.0), (0.1, 0.0), (0.0, 0.1), (0.1, 0.1), (0.2, 0.1), (0.3, 0.1))
 """Parts of a log that are tried as the way to the motion and back from it."""
@@ -79,7 +79,7 @@ class Timeline:
 def motion_timeline(times: Sequence[Array], positions: Sequence[Array]) -> Timeline:
     """The line of motions of some logs; times (N,) s, positions (N, n)."""
     logged = sum(float(t[-1] - t[0]) for t in times)
-    step = logged / ROWS
+    step = logged / THINNED_ROWS
     joined = np.concatenate(positions)
     ranges = np.ptp(joined, axis=0)
     moving = ranges > STILL_JOINT * ranges.max()
@@ -142,12 +142,12 @@ def _grown(q: Array, first: int, last: int, period: int) -> tuple[int, int]:
 def _period(q: Array, step: float) -> int | None:
     """The smallest lag, in rows, at which all joints repeat."""
     longest = int(len(q) / (1 + SEEN_AGAIN))
-    shortest = int(SHORTEST_S / step) + 1
+    shortest = int(SHORTEST_PERIOD_S / step) + 1
     if longest <= shortest:
         return None
     change, deviation = (values[len(q) - 1 :][: longest + 1] for values in _changes(q, q))
     risen = np.maximum.accumulate(change) > OTHER_MOTION
-    same = np.flatnonzero(risen & (change < SAME_MOTION) & (deviation > MOVING))
+    same = np.flatnonzero(risen & (change < SAME_MOTION) & (deviation > MOVING_SPREAD))
     same = same[same >= shortest]
     if not len(same):
         return None
@@ -187,7 +187,7 @@ def _shared(q: Array, other: Array) -> int | None:
     change, deviation = _changes(q, other)
     lags = np.arange(-(len(q) - 1), len(other))
     overlap = np.minimum(len(q), len(other) - lags) - np.maximum(0, -lags)
-    good = (overlap >= 2 * SEEN_AGAIN * min(len(q), len(other))) & (change < SAME_MOTION) & (deviation > MOVING)
+    good = (overlap >= 2 * SEEN_AGAIN * min(len(q), len(other))) & (change < SAME_MOTION) & (deviation > MOVING_SPREAD)
     if not good.any():
         return None
     return int(lags[good][np.argmin(change[good])])

@@ -24,7 +24,7 @@ from mindyn.logs.stretches import Piece, Window, pieces, uniform_pieces, windows
 from mindyn.robots.robot import Robot
 
 BLOCK_ROWS: Final = 65_536
-FEWEST_ROWS: Final = 10
+FEWEST_SAMPLES: Final = 10
 """Samples fewer than this are no log."""
 
 
@@ -62,7 +62,7 @@ class SampleStream:
         resolved: Conditioning,
         block: int | None,
         choices: Sequence[str],
-        fewest: int = FEWEST_ROWS,
+        fewest: int = FEWEST_SAMPLES,
     ) -> None:
         self.logs = logs
         self.robot = robot
@@ -157,7 +157,7 @@ class SampleStream:
         return Samples(self.robot.primary_names, q, qd, qdd, tau, self.rate_hz, segments, usable)
 
 
-def require_rows(count: int, notes: Sequence[str], fewest: int = FEWEST_ROWS) -> None:
+def require_rows(count: int, notes: Sequence[str], fewest: int = FEWEST_SAMPLES) -> None:
     """Refuses what is too short to be a log."""
     if count < fewest:
         raise LogError(
@@ -210,7 +210,7 @@ def condition_stream(
     *,
     cutoff_rule: CutoffRule = noise_floor_cutoff,
     block_rows: int | None = BLOCK_ROWS,
-    fewest: int = FEWEST_ROWS,
+    fewest: int = FEWEST_SAMPLES,
 ) -> SampleStream:
     """Samples of the logs block by block, in bounded memory; the same numbers as `condition`.
 

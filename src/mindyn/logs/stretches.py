@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mindyn.algebra.values import Array
-from mindyn.logs.interpolation import REACH, between_stamps
+from mindyn.logs.interpolation import NEIGHBOURS, between_stamps
 from mindyn.logs.log import ARRAYS, Log, joined
 
 
@@ -69,7 +69,7 @@ def uniform_pieces(parts: Iterable[Piece], rate_hz: float) -> Iterator[Piece]:
             start, made = float(part.rows.time[0]), 0
         known = part.rows if rest is None else joined([rest, part.rows])
         # The last stamps wait for their right-hand neighbours, unless the segment ends.
-        end = known.time[-1] if part.is_last else known.time[max(0, len(known) - 1 - REACH)]
+        end = known.time[-1] if part.is_last else known.time[max(0, len(known) - 1 - NEIGHBOURS)]
         count = int(np.floor((end - start) * rate_hz + 1e-6)) + 1
         if count > made:
             yield replace(part, rows=_at_times(known, start + np.arange(made, count) / rate_hz))
@@ -82,7 +82,7 @@ def uniform_pieces(parts: Iterable[Piece], rate_hz: float) -> Iterator[Piece]:
 
 
 def _needed_from(time: Array, following: float) -> int:
-    return int(np.searchsorted(time, following)) - 2 * REACH
+    return int(np.searchsorted(time, following)) - 2 * NEIGHBOURS
 
 
 def _at_times(known: Log, wanted: Array) -> Log:

@@ -7,13 +7,13 @@ from typing import Final
 
 from mindyn.logs.findings import LogError
 
-_DEGREE: Final = pi / 180
+DEGREE: Final = pi / 180
 
 UNITS: Final = {
     "time": {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9},
-    "position": {"rad": 1.0, "deg": _DEGREE, "m": 1.0, "mm": 1e-3},
-    "velocity": {"rad/s": 1.0, "deg/s": _DEGREE, "rpm": pi / 30, "m/s": 1.0, "mm/s": 1e-3},
-    "acceleration": {"rad/s^2": 1.0, "deg/s^2": _DEGREE, "m/s^2": 1.0, "mm/s^2": 1e-3},
+    "position": {"rad": 1.0, "deg": DEGREE, "m": 1.0, "mm": 1e-3},
+    "velocity": {"rad/s": 1.0, "deg/s": DEGREE, "rpm": pi / 30, "m/s": 1.0, "mm/s": 1e-3},
+    "acceleration": {"rad/s^2": 1.0, "deg/s^2": DEGREE, "m/s^2": 1.0, "mm/s^2": 1e-3},
     "torque": {"N m": 1.0, "mN m": 1e-3, "N": 1.0, "mN": 1e-3, "A": 1.0, "mA": 1e-3},
 }
 """Factor from each unit to SI, by signal; A and mA are currents and need gains."""

@@ -16,7 +16,7 @@ from mindyn.robots.robot import Robot
 
 _UNITS: Final = {"position": ("rad", "m"), "velocity": ("rad/s", "m/s"), "torque": ("N m", "N")}
 """Of revolute and of prismatic joints."""
-_PLAIN: Final = re.compile(r"[^\W#][\w. ()/:\[\]-]*(?<! )")
+_PLAIN_NAME: Final = re.compile(r"[^\W#][\w. ()/:\[\]-]*(?<! )")
 """Names that stand in the header of a text file as they are: no separators, quotes, braces, marks or outer blanks."""
 
 
@@ -41,7 +41,7 @@ def write_log(
 
     if path.suffix not in (".csv", ".parquet"):
         raise InputError(f"a log is written as .csv or .parquet, not as {path.name!r}")
-    by_name = all(_PLAIN.fullmatch(name) for name in robot.primary_names)
+    by_name = all(_PLAIN_NAME.fullmatch(name) for name in robot.primary_names)
     columns = {"time": time}
     for signal, values in signals.items():
         for k, name in enumerate(robot.primary_names):

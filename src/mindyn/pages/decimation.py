@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 
-STEPS: Final = 65535
+LEVELS: Final = 65535
 """Levels of a packed value between the least and the greatest of its column: finer than any screen."""
 
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """Numbers as base64 of little-endian bytes: "f64" as they are, "u16" as low + k (high - low) / STEPS.
+    """Numbers as base64 of little-endian bytes: "f64" as they are, "u16" as low + k (high - low) / LEVELS.
 
     Whole numbers from 0 on: "index16" and "index32" as they are.
     """
@@ -63,7 +63,7 @@ def packed_levels(values: Array) -> Packed:
     """Two bytes for every value; the least and the greatest come back exactly."""
     low, high = float(values.min()), float(values.max())
     span = high - low if high > low else 1.0
-    levels = np.rint((values - low) / span * STEPS).astype("<u2")
+    levels = np.rint((values - low) / span * LEVELS).astype("<u2")
     return Packed("u16", b64encode(levels.tobytes()).decode(), low, high)
 
 
@@ -74,6 +74,6 @@ def packed_exactly(values: Array) -> Packed:
 
 def packed_places(values: NDArray[np.int64]) -> Packed:
     """Two bytes for every whole number from 0 on, four where one of them needs them."""
-    short = values.max(initial=0) <= STEPS
+    short = values.max(initial=0) <= LEVELS
     text = b64encode(values.astype("<u2" if short else "<u4").tobytes()).decode()
     return Packed("index16" if short else "index32", text)

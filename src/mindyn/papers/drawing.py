@@ -11,7 +11,7 @@ import numpy as np
 from mindyn.algebra.values import Array
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 720, 360, 74, 150, 14, 44
-COLOURS = ("#1f6fb2", "#c5512d", "#2f8f4e", "#7d4fa3", "#b38a00", "#4a4a4a", "#d1478c", "#0f8b8d")
+CURVE_COLOURS = ("#1f6fb2", "#c5512d", "#2f8f4e", "#7d4fa3", "#b38a00", "#4a4a4a", "#d1478c", "#0f8b8d")
 MOST_POINTS = 400
 """Points of a curve: more would not be seen."""
 
@@ -55,7 +55,7 @@ def line_drawing(
         step = max(1, len(x) // MOST_POINTS)
         kept = np.unique(np.append(np.arange(0, len(x), step), len(x) - 1))
         across, down = place(np.asarray(x)[kept], _height(np.asarray(y)[kept], logarithmic))
-        colour = COLOURS[k % len(COLOURS)]
+        colour = CURVE_COLOURS[k % len(CURVE_COLOURS)]
         shown = np.isfinite(down)
         if name in marks:
             parts += [

@@ -9,7 +9,7 @@ import numpy as np
 
 from mindyn.papers.counting import Counts
 from mindyn.papers.drawing import line_drawing
-from mindyn.papers.lin_paper import EXACT, SIZE, explained_row
+from mindyn.papers.lin_paper import BUT_NOTED, SIZE, explained_row
 from mindyn.papers.operation_tables import (
     COLUMN,
     FANG_DENSE,
@@ -30,7 +30,7 @@ CITATION = (
 SIZES = range(3, 13)
 TABLE_VIII_SIZES = (4, 6, 8)
 CONTRADICTED = {(2, 3): "table VI gives formulation 1 60 operations and formulation 2 73 at n = 3"}
-TYPES = {1: "all joints rotational", 2: "joint 3 translational"}
+MANIPULATOR_TYPES = {1: "all joints rotational", 2: "joint 3 translational"}
 Entry = tuple[str, Counts, Callable[[int], int]]
 """A line as printed: what, its operations, and how often it is done at n joints."""
 
@@ -38,7 +38,7 @@ Entry = tuple[str, Counts, Callable[[int], int]]
 def reproduced() -> Reproduction:
     """Every table of the paper, and the choice among the formulations."""
     rows = list(table_vi_rows())
-    figures = [_figure(rows, kind) for kind in TYPES]
+    figures = [_figure(rows, kind) for kind in MANIPULATOR_TYPES]
     return Reproduction(
         "lin-fang", CITATION, (*_line_tables(), _table_vi(rows), _winners(rows), *figures, _table_viii())
     )
@@ -58,13 +58,13 @@ def _line_tables() -> list[Table]:
     titles = {"Table VII": "first moments and inertia tensors"}
     note = f"Lines as printed, with how often they are done at n = {SIZE}; lines without operations are left out."
     return [
-        Table(f"{name}: {titles.get(name, f'formulation {number}')}, line by line", EXACT, tuple(rows), note)
+        Table(f"{name}: {titles.get(name, f'formulation {number}')}, line by line", BUT_NOTED, tuple(rows), note)
         for number, (name, rows) in enumerate(found.items(), start=1)
     ]
 
 
 def _table_vi(rows: list[PaperRow]) -> Table:
-    return Table("Table VI: the five formulations, m^, c^ and J^ on hand", EXACT, tuple(map(explained_row, rows)))
+    return Table("Table VI: the five formulations, m^, c^ and J^ on hand", BUT_NOTED, tuple(map(explained_row, rows)))
 
 
 def _table_viii() -> Table:
@@ -79,7 +79,7 @@ def _table_viii() -> Table:
     }
     rows += [as_printed(name, printed) for name, printed in others.items()]
     note = f"Formulas as printed: {formulas}. Kawasaki's first formula gives 195, not 194, multiplications at n = 4."
-    return Table("Table VIII: first moments and inertia tensors from MLC included", EXACT, tuple(rows), note)
+    return Table("Table VIII: first moments and inertia tensors from MLC included", BUT_NOTED, tuple(rows), note)
 
 
 def _total(counts: Counts) -> int:
@@ -134,7 +134,7 @@ def _figure(rows: list[PaperRow], kind: int) -> Figure:
         for number in range(1, 6)
     }
     drawing = line_drawing(curves, "n", "multiplications and additions a joint")
-    title = f"Operations of the inertia matrix a joint, {TYPES[kind]}"
+    title = f"Operations of the inertia matrix a joint, {MANIPULATOR_TYPES[kind]}"
     return Figure(f"lin-fang-type-{kind}", title, drawing, "Traced equations without dead code, m^, c^ and J^ on hand.")
 
 
@@ -283,7 +283,7 @@ def _table_vii(kind: int, t: int) -> Iterator[Lines]:
     yield Lines("Table VII", kind, "J", tensors)
 
 
-FORMULATIONS = {"Table I": 1, "Table II": 2, "Table III": 3, "Table IV": 4, "Table V": 5}
+FORMULATION_OF_TABLE = {"Table I": 1, "Table II": 2, "Table III": 3, "Table IV": 4, "Table V": 5}
 
 
 def traced_lines(table: str, kind: int, n: int) -> dict[str, Counts]:
@@ -292,5 +292,5 @@ def traced_lines(table: str, kind: int, n: int) -> dict[str, Counts]:
     if table == "Table VII":
         tape = moments_chain(n, slide=slide, dense={"X"}).tape
     else:
-        tape = formulation_chain(FORMULATIONS[table], n, slide=slide, dense=FANG_DENSE).tape
+        tape = formulation_chain(FORMULATION_OF_TABLE[table], n, slide=slide, dense=FANG_DENSE).tape
     return {label: counts for label, counts in tape.by_line("mul").items() if label not in ON_HAND}

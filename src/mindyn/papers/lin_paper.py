@@ -19,12 +19,12 @@ from mindyn.robots.loading import load_robot
 from mindyn.robots.robot import Robot
 
 CITATION = "S.-K. Lin, Minimal linear combinations of the inertia parameters of a manipulator, 1995"
-EXACT = "exact, but for operations that the note names"
-SAME = 1e-12
+BUT_NOTED = "exact, but for operations that the note names"
+SAME_SET = 1e-12
 SIZE = 6
 """n at which formulas in n are compared."""
 SAMPLES, SECONDS, MOTIONS, HARMONICS = 200, 10.0, 4, 3
-NOISE = 1e-3
+TORQUE_NOISE = 1e-3
 """Torque noise of the second experiment, as part of each joint's root mean square torque."""
 CLOSELY = 1e-9
 """Largest relative error that counts as "matched the true values very closely" without noise."""
@@ -44,10 +44,10 @@ def _table_i() -> Table:
     T = one.to(other)
     gap = float(np.abs(T @ one.matrix - other.matrix).max())
     said = f"a map of rank {np.linalg.matrix_rank(T)} between sets of {one.count}, to {gap:.0e}"
-    row = claim_row("the sets differ, their span does not", "formulas", said, gap < SAME)
+    row = claim_row("the sets differ, their span does not", "formulas", said, gap < SAME_SET)
     return Table(
         "Table I: the set beside that of Gautier et al.",
-        f"{SAME:g} between one set and the other mapped to it, on the Stanford arm",
+        f"{SAME_SET:g} between one set and the other mapped to it, on the Stanford arm",
         (row,),
         "The table prints formulas, no numbers; both are implemented (`lin`, `gautier`) and tested on random chains.",
     )
@@ -64,7 +64,7 @@ def _table_ii() -> Table:
         )
         for one in table_ii()
     ]
-    return Table("Table II: operations of one joint, in all seven columns and the footnotes", EXACT, tuple(rows))
+    return Table("Table II: operations of one joint, in all seven columns and the footnotes", BUT_NOTED, tuple(rows))
 
 
 def _table_iii() -> Table:
@@ -74,7 +74,7 @@ def _table_iii() -> Table:
         as_printed("Gautier & Khalil", "92n-127 M, 81n-117 A; Stanford 232M 218A, simplified 142M 99A"),
         *(explained_row(row) for row in lin_rows()),
     ]
-    return Table("Table III: operations of inverse dynamics", EXACT, tuple(rows))
+    return Table("Table III: operations of inverse dynamics", BUT_NOTED, tuple(rows))
 
 
 def explained_row(row: PaperRow) -> Row:
@@ -103,7 +103,7 @@ def _savings() -> Table:
         more = Counts(3 * n - 8, 3 * n - 5)
         why = f"the rule counts products with R; beta = 90 deg also makes s_z = 0 in Omega s, which spares {more} more"
         rows.append(count_row(f"n = {n}: 5(n-1)(4M+2A) + 2M+1A", printed, general - square, Counts() - more, why))
-    return Table("Section III: what axes parallel or perpendicular save", EXACT, tuple(rows))
+    return Table("Section III: what axes parallel or perpendicular save", BUT_NOTED, tuple(rows))
 
 
 def stanford_identification() -> tuple[Table, Figure]:
@@ -113,7 +113,7 @@ def stanford_identification() -> tuple[Table, Figure]:
     for seed in range(MOTIONS):
         motion = sinusoids(robot, seed)
         clean, found = identified(robot, motion, 0.0, seed)
-        noisy, _ = identified(robot, motion, NOISE, seed)
+        noisy, _ = identified(robot, motion, TORQUE_NOISE, seed)
         conditions.append(found)
         errors.append(noisy)
         rows.append(_row(seed, clean, found))
@@ -133,7 +133,8 @@ def stanford_identification() -> tuple[Table, Figure]:
         marks=("joints",),
     )
     note = (
-        f"With torque noise of {100 * NOISE:g} % the error of a joint's MLC grows with cond(A_i), as section IV says."
+        f"With torque noise of {100 * TORQUE_NOISE:g} % the error of a joint's MLC grows with cond(A_i), "
+        "as section IV says."
     )
     return table, Figure(
         "lin-conditions", "Section IV: error of a joint's MLC over the condition of its A_i", drawing, note

@@ -29,7 +29,7 @@ from mindyn.papers.reproduction import (
     number_row,
     of_ours,
 )
-from mindyn.papers.yoshida_values import TABLES, yoshida_puma, yoshida_symbols, yoshida_values
+from mindyn.papers.yoshida_values import VALUE_TABLES, yoshida_puma, yoshida_symbols, yoshida_values
 from mindyn.parameters.structural import structural_base
 from mindyn.regression.rows import rows_of
 from mindyn.regression.treatment import Treatment
@@ -43,11 +43,11 @@ CITATION = "K. Yoshida, Studies on dynamics of robot manipulators, doctoral thes
 INERTIAS = ("J1z", "J2z", "J3z")
 CLOSE = 0.03
 """Part by which the instrumental variables may miss an inertia."""
-FAR = 4.0
+DEVIATIONS = 4.0
 """Deviations by which they may miss any value of 52."""
-CONFIGURATIONS = 20_000
-METHODS = ("step by step", "least squares", "instrumental variables")
-SHORT = dict(zip(METHODS, ("steps", "LS", "IV"), strict=True))
+JUDGED_CONFIGURATIONS = 20_000
+COMPARED_METHODS = ("step by step", "least squares", "instrumental variables")
+SHORT = dict(zip(COMPARED_METHODS, ("steps", "LS", "IV"), strict=True))
 STEP_S = 0.005
 COUNT = 2 * np.pi / 1000
 """Radians of the motor for each count of its encoder."""
@@ -64,7 +64,7 @@ def reproduced() -> Reproduction:
     robot = yoshida_puma("table3")
     found = convergence(robot)
     steps, checked = step_estimate(robot)
-    estimates = dict(zip(METHODS, (steps, found.least_squares, found.instruments), strict=True))
+    estimates = dict(zip(COMPARED_METHODS, (steps, found.least_squares, found.instruments), strict=True))
     return Reproduction(
         "yoshida",
         CITATION,
@@ -105,13 +105,13 @@ def _identified(found: Convergence) -> Table:
     """The tables are of a real arm; what is reproduced is what their difference shows, on an arm with table 3's."""
     symbols = yoshida_symbols(found.least_squares.parameters)
     truth, deviations = found.least_squares.base.values, found.instruments.deviations
-    printed = [yoshida_values(table) for table in TABLES]
+    printed = [yoshida_values(table) for table in VALUE_TABLES]
     rows: list[Row] = []
     for symbol in printed[0]:
         k = symbols[symbol]
         ls, iv = found.least_squares.beta[k], found.instruments.beta[k]
         told = ", ".join(f"{table[symbol]:.3g}" for table in printed)
-        near = abs(iv - truth[k]) <= (CLOSE * abs(truth[k]) if symbol in INERTIAS else FAR * deviations[k])
+        near = abs(iv - truth[k]) <= (CLOSE * abs(truth[k]) if symbol in INERTIAS else DEVIATIONS * deviations[k])
         rows.append(claim_row(symbol, told, f"LS {ls:.3g}, IV {iv:.3g} of {truth[k]:.3g}", near))
     worst = min(found.least_squares.beta[symbols[one]] / truth[symbols[one]] for one in INERTIAS)
     words = f"LS makes inertias too small ({', '.join(INERTIAS)})"
@@ -120,7 +120,7 @@ def _identified(found: Convergence) -> Table:
         "Paper: steps, LS, IV on the arm itself, whose logs are not at hand. Ours: LS and IV on a simulated arm with "
         "table 3's values, encoders of 1000 counts a turn, differences over 5 ms."
     )
-    limits = f"IV within {FAR:g} of its deviations of the simulated arm's value, {', '.join(INERTIAS)} within"
+    limits = f"IV within {DEVIATIONS:g} of its deviations of the simulated arm's value, {', '.join(INERTIAS)} within"
     return Table("Tables 1 to 3: identified values", f"{limits} {100 * CLOSE:g} %, LS below 70 %", tuple(rows), note)
 
 
@@ -193,8 +193,8 @@ def _judged() -> Table:
     """The smallest eigenvalue over random configurations: the thesis applies no judgement to its own tables."""
     rows: list[Row] = []
     rng = np.random.default_rng(0)
-    q = rng.uniform(-np.pi, np.pi, (CONFIGURATIONS, 6))
-    for table in TABLES:
+    q = rng.uniform(-np.pi, np.pi, (JUDGED_CONFIGURATIONS, 6))
+    for table in VALUE_TABLES:
         for drives, what in ((False, "the chain"), (True, "with rotors")):
             member = member_of(yoshida_puma(table), drives=drives)
             least = np.linalg.eigvalsh(member.family.matrices(q, member.values))[:, 0]

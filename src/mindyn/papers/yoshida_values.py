@@ -17,7 +17,7 @@ from mindyn.robots.loading import load_robot
 from mindyn.robots.parts import Drive, Link
 from mindyn.robots.robot import Robot
 
-TABLES = ("table1", "table2", "table3")
+VALUE_TABLES = ("table1", "table2", "table3")
 """Step by step; simultaneous with least squares; simultaneous with instrumental variables."""
 
 _DRIVE_SYMBOLS = dict(zip(DRIVE_PARAMETERS, ("h", "b", "c", ""), strict=True))
@@ -25,8 +25,8 @@ _DRIVE_SYMBOLS = dict(zip(DRIVE_PARAMETERS, ("h", "b", "c", ""), strict=True))
 
 def yoshida_values(table: str = "table1") -> dict[str, float]:
     """The 52 values of a table by Yoshida's names: J1z and J2z contain the rotors of motors 1 and 2."""
-    if table not in TABLES:
-        raise UnknownNameError(f"no table {table!r} of values; there are: {', '.join(TABLES)}")
+    if table not in VALUE_TABLES:
+        raise UnknownNameError(f"no table {table!r} of values; there are: {', '.join(VALUE_TABLES)}")
     path = resources.files("mindyn.robots") / "data" / "puma560_yoshida_values.json"
     values: dict[str, float] = json.loads(path.read_text(encoding="utf-8"))["values"][table]
     return values

@@ -25,10 +25,10 @@ from mindyn.robots.scale import length_unit
 PROMISED: Final = 1e-9
 """Largest error of a joint's torque, as a share of the sum of the sizes of its terms."""
 
-MARGIN: Final = 10.0
+UNDERSTATED: Final = 10.0
 """What a few states may understate: an error passes only where it is this much smaller than promised."""
 
-STATES: Final = 3
+COMPARED_STATES: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +54,10 @@ class Deviation:
     @property
     def is_wrong(self) -> bool:
         """Whether more may come elsewhere than is promised: MARGIN for other states; what is not finite is wrong."""
-        return not self.size <= PROMISED / MARGIN
+        return not self.size <= PROMISED / UNDERSTATED
 
 
-def own_states(robot: Robot, count: int = STATES, seed: int = 0) -> States:
+def own_states(robot: Robot, count: int = COMPARED_STATES, seed: int = 0) -> States:
     """Random states of the robot's own scale: turns anywhere, slides within its length L, speeds near sqrt(g / L)."""
     rng = np.random.default_rng(seed)
     L, g = length_unit(robot), float(np.linalg.norm(robot.gravity))
@@ -69,7 +69,7 @@ def own_states(robot: Robot, count: int = STATES, seed: int = 0) -> States:
     return States(q, rng.normal(size=shape) * unit / time, rng.normal(size=shape) * unit / time**2)
 
 
-def random_links(robot: Robot, count: int = STATES, seed: int = 0) -> Array:
+def random_links(robot: Robot, count: int = COMPARED_STATES, seed: int = 0) -> Array:
     """(count, 10 n): solid bodies from the robot's own size to a thirtieth of it, masses over three decades."""
     rng = np.random.default_rng(seed)
     L, n = length_unit(robot), robot.joint_count

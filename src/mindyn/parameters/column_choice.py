@@ -24,7 +24,7 @@ from mindyn.algebra.values import Array
 BOUND: Final = 20.0
 """Largest factor by which a kept column may stand for one that is left out."""
 
-CLEAR: Final = (0.1, 1e-3, 1e-6, 1e-9, 0.0)
+CLEAR_RESIDUALS: Final = (0.1, 1e-3, 1e-6, 1e-9, 0.0)
 """Residual, as a share of the column, that a preferred column must show to be kept; tried in turn."""
 
 
@@ -115,7 +115,7 @@ def chosen_columns(A: Array, order: Sequence[int], floor: Array) -> list[int]:
 def _preferred(A: Array, order: Sequence[int], floor: Array, count: int) -> list[int]:
     sizes = np.linalg.norm(A, axis=0)
     state = _Deflated(A)
-    for share in CLEAR:
+    for share in CLEAR_RESIDUALS:
         for column in order:
             if len(state.kept) == count:
                 return state.kept

@@ -16,8 +16,8 @@ from mindyn.robots.joint_frames import DhRow, ModifiedDh, modified_dh
 from mindyn.robots.parts import JointKind
 from mindyn.robots.robot import Robot
 
-SPATIAL: Final = ("U11-22", "U33", "U12", "U13", "U23", "kx", "ky")
-SPATIAL_WITHOUT_K: Final = SPATIAL[:5]
+SPATIAL_MLC: Final = ("U11-22", "U33", "U12", "U13", "U23", "kx", "ky")
+SPATIAL_WITHOUT_K: Final = SPATIAL_MLC[:5]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class LinJoint:
                 return ("m", "kx", "ky", "kz")
             return ("m", "kap1", "kap2") if self.sigma else ("m",)
         if self.group == "spatial":
-            return SPATIAL if self.from_centre is None else SPATIAL_WITHOUT_K
+            return SPATIAL_MLC if self.from_centre is None else SPATIAL_WITHOUT_K
         return ("U33", "kx", "ky") if self.delta else ("U33",)
 
 

@@ -35,7 +35,7 @@ _KEPT_FIRST = ("Izz", "Ixx", "Ixy", "Ixz", "Iyz", "mcx", "mcy", "mcz", "Iyy", "m
 PREFERRED = tuple(LINK_PARAMETERS.index(name) for name in _KEPT_FIRST)
 """Standard parameters in the order in which they are kept: Gautier and Khalil's choice where z is the joint axis."""
 
-UNSEEN: Final = 3e-14
+UNSEEN_PART: Final = 3e-14
 """Residual of a column, in scaled units and times the sizes it is summed from, below which it is unseen. Rounding on
 exact trees reaches 3.4e-15 (1500 trees, chains of 40 joints)."""
 
@@ -58,11 +58,11 @@ def structural_base(
     survivors  columns of the link parameters that stay in place, where the choice is not to be mindyn's own
     tolerance  parameters seen by less than this, in the robot's own units, are dropped; at rounding level if left out
     """
-    if tolerance is not None and not UNSEEN <= tolerance < 1:
-        raise InputError(f"tolerance must lie between {UNSEEN:g} (rounding, the default) and 1, got {tolerance!r}")
+    if tolerance is not None and not UNSEEN_PART <= tolerance < 1:
+        raise InputError(f"tolerance must lie between {UNSEEN_PART:g} (rounding, the default) and 1, got {tolerance!r}")
     mechanism = scaled_mechanism(robot, drives=drives)
     seen = seen_by_joints(robot, mechanism)
-    system = _System(robot, mechanism, seen, tolerance or UNSEEN)
+    system = _System(robot, mechanism, seen, tolerance or UNSEEN_PART)
     kept = [system.kept_columns(i, _own(survivors, i)) for i in range(robot.joint_count)]
     found = system.eliminated(kept)
     K = found.matrix * mechanism.units / mechanism.units[found.survivors][:, None]

@@ -21,7 +21,7 @@ from mindyn.regression.information import Information
 from mindyn.regression.regressor import Parts, Regressor
 from mindyn.regression.triangles import Triangle
 
-BLOCK_ROWS: Final = 1024
+FACTORED_ROWS: Final = 1024
 """Rows factored at once: the columns of a 6-joint arm (1.3 MB) stay in the cache. 512 to 4096 differ by 10 %."""
 FILTERED_ROWS: Final = 16_384
 """Rows filtered at once, at least; the overlap with their neighbours comes on top."""
@@ -29,7 +29,7 @@ STOP_ROWS: Final = 8192
 """Rows of the block before from which the state of a stop operator is taken up."""
 Rows = TypeVar("Rows", int, NDArray[np.intp])
 RowWeight = Callable[[int, Array], Array]
-MOVES: Final = 1e-9
+LEAST_MOVE: Final = 1e-9
 """A joint whose position varies by less, rad or m, never moves."""
 
 
@@ -152,10 +152,10 @@ def blocks_along(
 def _plain_blocks(
     regressor: Regressor, stretch: Stretch, directions: Array | None, decimation: int
 ) -> Iterator[tuple[Parts, NDArray[np.intp]]]:
-    out = np.empty((BLOCK_ROWS, *regressor.kernel.output_shapes[0]))
+    out = np.empty((FACTORED_ROWS, *regressor.kernel.output_shapes[0]))
     for first, last in _runs(stretch, decimation):
-        for start in range(first, last, BLOCK_ROWS * decimation):
-            taken = slice(start, min(start + BLOCK_ROWS * decimation, last), decimation)
+        for start in range(first, last, FACTORED_ROWS * decimation):
+            taken = slice(start, min(start + FACTORED_ROWS * decimation, last), decimation)
             rows = np.arange(taken.start, taken.stop, decimation)
             yield _parts(regressor, stretch.samples, directions, taken, out[: len(rows)]), rows
 
@@ -189,8 +189,8 @@ def _filtered_blocks(
     room = np.empty((longest, *regressor.kernel.output_shapes[0]))
     for first, last, kept in _filtered_windows(stretch, segment, cutoff_hz, decimation):
         smooth = _smooth_parts(regressor, samples, directions, slice(first, last), cutoff_hz, room[: last - first])
-        for at in range(0, len(kept), BLOCK_ROWS):
-            rows = kept[at : at + BLOCK_ROWS]
+        for at in range(0, len(kept), FACTORED_ROWS):
+            rows = kept[at : at + FACTORED_ROWS]
             taken = slice(rows.start - first, rows.stop - first, decimation)
             yield [[array[taken] for array in arrays] for arrays in smooth], np.arange(*taken.indices(last)) + first
 
@@ -289,7 +289,9 @@ def require_enough(regressor: Regressor, counts: tuple[int, ...], reach: Array |
     names = regressor.joint_names
     if reach is None:
         raise InputError("no samples were given")
-    still = {name: float(f"{low:.4g}") for name, low, high in zip(names, *reach, strict=True) if high - low < MOVES}
+    still = {
+        name: float(f"{low:.4g}") for name, low, high in zip(names, *reach, strict=True) if high - low < LEAST_MOVE
+    }
     if still:
         which, their = (
             (f"joint {next(iter(still))} never moves", "its")

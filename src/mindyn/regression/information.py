@@ -13,7 +13,7 @@ from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.regression.triangles import triangle_of
 
-RANK: Final = 1e-9
+RANK_TOLERANCE: Final = 1e-9
 """A singular value of the column-scaled stack below this part of the largest is zero: rounding of the QR is 1e-14, the
 structural base set has none that small on exciting data, and a joint that stands still gives exact zeros."""
 
@@ -64,7 +64,7 @@ class Information:
     def condition_number(self, weights: Array | None = None) -> float:
         """Of the stack with columns scaled to unit length; infinite when the data leave parameters open."""
         s = np.linalg.svd(_scaled(self.stacked(weights)[0])[0], compute_uv=False)
-        return float(s[0] / s[-1]) if s[-1] > RANK * s[0] else float("inf")
+        return float(s[0] / s[-1]) if s[-1] > RANK_TOLERANCE * s[0] else float("inf")
 
     def untold(self, weights: Array | None = None) -> dict[str, tuple[str, ...]]:
         """Parameters that the data cannot tell by themselves, each with the others that it is mixed with there."""
@@ -93,7 +93,7 @@ def null_space(R: Array) -> Array:
     """(p, k) directions of scaled parameters that no row of R sees."""
     scaled, _ = _scaled(R)
     _, s, Vt = np.linalg.svd(scaled, full_matrices=True)
-    rank = int((s > RANK * s[0]).sum()) if len(s) and s[0] > 0 else 0
+    rank = int((s > RANK_TOLERANCE * s[0]).sum()) if len(s) and s[0] > 0 else 0
     return np.asarray(Vt[rank:].T)
 
 
@@ -121,6 +121,6 @@ def solve(R: Array, z: Array) -> Solution:
     """The minimiser of |R beta - z|, by the singular values of the column-scaled R."""
     scaled, scales = _scaled(R)
     U, s, Vt = np.linalg.svd(scaled, full_matrices=False)
-    told = s > RANK * s[0]
+    told = s > RANK_TOLERANCE * s[0]
     root = Vt[told].T / s[told] / scales[:, None]
     return Solution(root @ (U[:, told].T @ z), root @ root.T, int(told.sum()))

@@ -44,7 +44,7 @@ WHOLE: Final = "all joints"
 
 GREGORY: Final = (95 / 288, 317 / 240, 23 / 30, 793 / 720, 157 / 160)
 """Weights of the first and last rows of an interval, 1 in between: exact for polynomials of degree 5 [Gregory 1670]."""
-FEWEST_ROWS: Final = 2 * len(GREGORY)
+QUADRATURE_ROWS: Final = 2 * len(GREGORY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +79,10 @@ class Integration:
     def intervals(self, regressor: Regressor, samples: Samples) -> list[slice]:
         """The rows of every interval."""
         rows = round(self.interval_s * samples.rate_hz) + 1
-        if rows < FEWEST_ROWS:
+        if rows < QUADRATURE_ROWS:
             raise InputError(
                 f"interval_s = {self.interval_s:g} s is {rows} rows at {samples.rate_hz:g} Hz; "
-                f"the quadrature needs {FEWEST_ROWS}"
+                f"the quadrature needs {QUADRATURE_ROWS}"
             )
         breaks = np.zeros(len(samples), dtype=np.bool_)
         if self.reversals == "avoid":
@@ -246,7 +246,7 @@ def intervals(samples: Samples, breaks: NDArray[np.bool_], longest_rows: int) ->
         for first, after in pairwise(cuts):
             pieces = max(1, -(-(after - first - 1) // (longest_rows - 1)))
             bounds = np.linspace(first, after - 1, pieces + 1).astype(int)
-            found += [slice(int(a), int(b) + 1) for a, b in pairwise(bounds) if b - a + 1 >= FEWEST_ROWS]
+            found += [slice(int(a), int(b) + 1) for a, b in pairwise(bounds) if b - a + 1 >= QUADRATURE_ROWS]
     return found
 
 

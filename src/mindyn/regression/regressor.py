@@ -31,15 +31,13 @@ from mindyn.parameters.parameter import (
 from mindyn.regression.friction import Friction
 from mindyn.regression.mlc_columns import lin_columns
 from mindyn.regression.treatment import Treatment
-from mindyn.robots.drive_matrices import SINGULAR, gear_condition, gear_matrix, load_shares
+from mindyn.robots.drive_matrices import SINGULAR_GEARS, gear_condition, gear_matrix, load_shares
 from mindyn.robots.friction_laws import FRICTION_LAWS, LOAD_SHAPES
 from mindyn.robots.parts import Drive
-from mindyn.robots.robot import Robot
+from mindyn.robots.robot import CACHED_ROBOTS, Robot
 
 RIGID: Final[tuple[Kind, ...]] = ("link", "rotor")
 """Kinds of parameters whose torque is the load of friction."""
-KEPT: Final = 16
-"""Robots whose base set and compiled regressor are kept."""
 Parts = list[list[Array]]
 """For each joint, arrays (N, k) whose columns side by side are its row of the regressor."""
 
@@ -258,7 +256,7 @@ class Regressor:
             return f"the robot has {self.robot.dependence}, whose joints carry loads that are not known one by one"
         if not self.base.drives or len(self.robot.drives) != self.joint_count:
             return "a joint has no drive, whose friction it would be"
-        if gear_condition(gear_matrix(self.robot)) > SINGULAR:
+        if gear_condition(gear_matrix(self.robot)) > SINGULAR_GEARS:
             return "the gear matrix is singular"
         others = [one.kind not in RIGID for one in standard_parameters(self.robot, drives=True)]
         mixed = self.base.matrix[self.rigid[: self.base.count]][:, others].any(axis=1)
@@ -347,7 +345,7 @@ def _lin_regressor(robot: Robot, friction: Friction) -> Regressor:
     return Regressor(robot, friction, *lin_columns(robot))
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=CACHED_ROBOTS)
 def _own_base(robot: Robot, drives: bool) -> tuple[BaseParameters, Kernel]:
     """The robot's base set and its kernel: tracing a 6R arm takes 0.2 s, a fit to 4000 rows less."""
     base = base_parameters(robot, drives=drives)

@@ -12,7 +12,7 @@ from mindyn.regression.friction import Friction
 
 Auto = Literal["auto"]
 Drives = Literal["stated", "estimated"]
-PLAIN: Final = Friction()
+PLAIN_FRICTION: Final = Friction()
 Chosen = TypeVar("Chosen", float | None, int, Friction)
 
 
@@ -34,7 +34,7 @@ class Treatment:
     conditioning: Conditioning | None = None
     filter_hz: float | Auto | None = None
     decimation: int | Auto = 1
-    friction: Friction | Auto = PLAIN
+    friction: Friction | Auto = PLAIN_FRICTION
     base_form: str = "structural"
     drives: Drives = "estimated"
 

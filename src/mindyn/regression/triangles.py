@@ -15,7 +15,7 @@ FEWEST: Final = 64
 """Rows below which reflections take no longer than products."""
 FEWEST_FOR_BASIS: Final = 512
 """Rows below which reflections take no longer than to find a basis and its products."""
-ROWS_AT_ONCE: Final = 512
+PRODUCT_ROWS: Final = 512
 """Rows of a product: OpenBLAS multiplies fewer than a million terms without packing them."""
 SMALLEST_PIVOT: Final = 1e-2
 """Share of a column that the columns before it leave unexplained, below which it is replaced by what is left."""
@@ -79,8 +79,8 @@ class Triangle:
         if basis is None:
             return False
         added = np.zeros((self.width, self.width))
-        for start in range(0, len(parts[0]), ROWS_AT_ONCE):
-            C = np.concatenate([part[start : start + ROWS_AT_ONCE] for part in parts], axis=1)
+        for start in range(0, len(parts[0]), PRODUCT_ROWS):
+            C = np.concatenate([part[start : start + PRODUCT_ROWS] for part in parts], axis=1)
             for j in basis.alone:
                 C[:, j] = (C[:, j] - C[:, :j] @ basis.T[:j, j]) / basis.T[j, j]
             added += dgemm(1.0, C.T, C.T, trans_b=1)

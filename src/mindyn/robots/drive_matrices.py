@@ -13,7 +13,7 @@ from mindyn.errors import InputError, MissingPhysicsError, RobotError
 from mindyn.notation import DRIVE_PARAMETERS
 from mindyn.robots.robot import Robot
 
-SINGULAR: Final = 1e12
+SINGULAR_GEARS: Final = 1e12
 """`gear_condition` above which motors do not determine joints."""
 
 
@@ -111,7 +111,7 @@ def require_drives(robot: Robot, joints: Sequence[str]) -> None:
 def require_regular(robot: Robot, G: Array) -> Array:
     """G itself, refused where it does not determine the joints from the motors."""
     condition = gear_condition(G)
-    if condition > SINGULAR:
+    if condition > SINGULAR_GEARS:
         raise RobotError(
             f"the gear matrix of robot {robot.name!r} is singular (condition {condition:.1e}): "
             "its motors do not determine its joints",

@@ -21,7 +21,7 @@ from mindyn.errors import RobotError
 
 ARITY = {"sin": 1, "cos": 1, "tan": 1, "sqrt": 1, "exp": 1, "log": 1, "tanh": 1, "abs": 1, "sign": 1, "atan2": 2}
 """Functions of a formula, and how many arguments each takes."""
-LONGEST = 1000
+LONGEST_FORMULA = 1000
 """Characters of a formula."""
 
 NUMPY_FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
@@ -88,8 +88,8 @@ def parse_formula(text: str, variables: Collection[str] | None = None) -> Formul
 
     variables  names that may stand in it; q, qd, q1, qd2, ... where none are given
     """
-    if not isinstance(text, str) or not text.strip() or len(text) > LONGEST:
-        raise RobotError(f"a formula is a text of at most {LONGEST} characters, got {text!r:.60}")
+    if not isinstance(text, str) or not text.strip() or len(text) > LONGEST_FORMULA:
+        raise RobotError(f"a formula is a text of at most {LONGEST_FORMULA} characters, got {text!r:.60}")
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, RecursionError, MemoryError, ValueError) as error:

@@ -17,7 +17,7 @@ from mindyn.reading import reason_of, require_file
 
 LARGEST_FILE: Final = 64 * 2**20
 """A robot description is text; anything larger is the wrong file. Bytes."""
-DEEPEST: Final = 500
+DEEPEST_TAG: Final = 500
 """Elements inside elements; MuJoCo's own reader has this limit too."""
 LARGEST_NUMBER: Final = 1e15
 """Of lengths, masses and inertias, in SI units: products of a few of them stay finite."""
@@ -63,8 +63,8 @@ def parse_xml(text: str, what: str, *, comments: bool = False) -> Element:
     def start(tag: str, attributes: dict[str, str]) -> None:
         nonlocal depth
         depth += 1
-        if depth > DEEPEST:
-            raise RobotFileError(f"{what} has elements nested more than {DEEPEST} deep, which no robot file has")
+        if depth > DEEPEST_TAG:
+            raise RobotFileError(f"{what} has elements nested more than {DEEPEST_TAG} deep, which no robot file has")
         builder.start(tag, attributes)
 
     def end(tag: str) -> None:

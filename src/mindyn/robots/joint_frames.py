@@ -17,7 +17,16 @@ import numpy as np
 
 from mindyn.algebra.inertia import phi_map
 from mindyn.algebra.poses import IDENTITY, Pose
-from mindyn.algebra.rotations import NOISE, PARALLEL, cos_sin, nearest_step, perpendicular_to, rot_x, rot_z, tidy
+from mindyn.algebra.rotations import (
+    PARALLEL,
+    ROTATION_NOISE,
+    cos_sin,
+    nearest_step,
+    perpendicular_to,
+    rot_x,
+    rot_z,
+    tidy,
+)
 from mindyn.algebra.values import Array
 from mindyn.robots.parts import JointKind
 from mindyn.robots.robot import Robot
@@ -28,7 +37,7 @@ NEARLY_PARALLEL: Final = 1e-2
 of the distance, so that 1e-3 rad would leave nine of fifteen."""
 
 
-FAR: Final = 100.0
+FAR_FRAME: Final = 100.0
 """A frame this far from its joint costs digits, in the robot's own unit of length."""
 
 
@@ -95,7 +104,7 @@ def _common_normal(axis: HomeAxis, after: HomeAxis, after_origin: Array, nearly:
         gap = after.point - axis.point
         along = np.cross(gap, after.axis) @ cross / sine**2
         origin = axis.point + along * axis.axis
-        if normal @ _source_x(axis) < -NOISE:
+        if normal @ _source_x(axis) < -ROTATION_NOISE:
             normal = -normal
         return _frame_on(axis, normal, origin)
     if sine > PARALLEL:
@@ -224,7 +233,7 @@ class WorkingFrames:
 
 
 def _without_noise(vector: Array, scale: float = 1.0) -> Array:
-    return np.where(np.abs(vector) < NOISE * scale, 0.0, vector)
+    return np.where(np.abs(vector) < ROTATION_NOISE * scale, 0.0, vector)
 
 
 def _step(X: Pose, kind: JointKind) -> tuple[Array, float]:
@@ -235,12 +244,12 @@ def _step(X: Pose, kind: JointKind) -> tuple[Array, float]:
     # R = A Rz(theta) with A = Rx(alpha) when x of the parent is across z of the joint.
     alpha = atan2(-R[1, 2], R[2, 2])
     A = rot_x(*cos_sin(alpha))
-    if abs(R[0, 2]) > NOISE:
+    if abs(R[0, 2]) > ROTATION_NOISE:
         return R, 0.0
     turned = A.T @ R
     theta = atan2(turned[1, 0], turned[0, 0])
     step, distance = nearest_step(theta)
-    if distance < NOISE and step % 6 == 0:
+    if distance < ROTATION_NOISE and step % 6 == 0:
         return R, 0.0
     return tidy(A), theta
 
@@ -352,7 +361,7 @@ class ModifiedDh:
 def _dh_row(X: Pose) -> DhRow:
     """The six parameters of a step between two frames with z on their joint axes."""
     R, p = X.rotation, X.translation
-    along_x = abs(R[0, 2]) < NOISE  # z of the joint is across x of the parent: no gamma needed
+    along_x = abs(R[0, 2]) < ROTATION_NOISE  # z of the joint is across x of the parent: no gamma needed
     across = float(np.hypot(R[0, 2], R[1, 2]))
     if along_x and abs(p @ np.cross([1.0, 0, 0], R[:, 2])) < PARALLEL and across > PARALLEL:
         gamma = 0.0
@@ -375,7 +384,7 @@ def _dh_row(X: Pose) -> DhRow:
 
 
 def _clean(value: float) -> float:
-    return 0.0 if abs(value) < NOISE else float(value)
+    return 0.0 if abs(value) < ROTATION_NOISE else float(value)
 
 
 def modified_dh(robot: Robot) -> ModifiedDh:
@@ -393,7 +402,7 @@ def modified_dh(robot: Robot) -> ModifiedDh:
     far = tuple(
         joint.name
         for joint, frame, axis in zip(robot.joints, frames, axes, strict=True)
-        if np.linalg.norm(frame.translation - axis.point) > FAR
+        if np.linalg.norm(frame.translation - axis.point) > FAR_FRAME
     )
     links = tuple(in_lengths(X, 1 / L) for X in link_in_frame(scaled, axes, frames))
     return ModifiedDh(in_lengths(base, 1 / L), robot.parents, rows, links, far)

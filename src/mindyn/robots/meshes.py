@@ -30,7 +30,7 @@ LARGEST_BYTES: Final = 5_000_000
 """Of all meshes of a page, as its text has them."""
 MOST_TRIANGLES: Final = 150_000
 """Of a robot, beyond which corners that are near each other become one; a browser draws so many at once."""
-FINEST: Final = 4000
+FINEST_CELLS: Final = 4000
 """Cells along the robot's largest extent that corners are gathered in at first: a few tenths of a millimetre."""
 ROUND: Final = 24
 """Sides of what is round."""
@@ -169,7 +169,7 @@ def _small(parts: Mapping[int, Triangles]) -> tuple[tuple[LinkMesh, ...], list[s
     if not parts:
         return (), []
     extent = max(float(np.ptp(part.corners, axis=0).max()) for part in parts.values()) or 1.0
-    cell, before = extent / FINEST, sum(len(part.faces) for part in parts.values())
+    cell, before = extent / FINEST_CELLS, sum(len(part.faces) for part in parts.values())
     while True:
         found = {k: _gathered(part, cell) for k, part in parts.items()}
         count = sum(len(part.faces) for part in found.values())

@@ -17,10 +17,10 @@ from mindyn.robots.parts import Joint
 
 NEARLY_DEGENERATE: Final = "nearly degenerate"
 
-NEARLY: Final = 1e-3
+NEARLY_PARALLEL: Final = 1e-3
 """Axes within this angle of each other are nearly parallel, rad."""
 
-EXACT: Final = 1e-13
+PARALLEL: Final = 1e-13
 """Axes within this angle are parallel: frames put together round by as much, rad."""
 
 SUMMARIES: Final = {
@@ -40,7 +40,7 @@ def near_notes(joints: Sequence[Joint], gravity: Array) -> tuple[Note, ...]:
     angles = np.linalg.norm(np.cross(in_parent, against), axis=1)
     notes = []
     for joint, other, angle in zip(joints, before.tolist(), angles.tolist(), strict=True):
-        if not EXACT < angle < NEARLY or (other < 0 and joint.kind == "prismatic"):
+        if not PARALLEL < angle < NEARLY_PARALLEL or (other < 0 and joint.kind == "prismatic"):
             continue
         what = f"that of {joints[other].name!r}" if other >= 0 else "gravity"
         said = f"the axis of {joint.name!r} is {angle:.1e} rad off being parallel to {what}"

@@ -10,7 +10,7 @@ import numpy as np
 from mindyn.algebra.poses import Pose
 from mindyn.robots.robot import Robot
 
-SHORTEST: Final = 1e-6
+LEAST_REACH: Final = 1e-6
 """A reach below this is rounding of a file, not a length of the robot, m."""
 
 
@@ -26,7 +26,7 @@ def reach(robot: Robot) -> float:
 def length_unit(robot: Robot) -> float:
     """The power of two nearest to the reach, m: division by it makes no rounding; 1 m where nothing has a length."""
     longest = reach(robot)
-    return power_of_two(longest) if longest >= SHORTEST else 1.0
+    return power_of_two(longest) if longest >= LEAST_REACH else 1.0
 
 
 def power_of_two(size: float) -> float:

@@ -22,7 +22,7 @@ from mindyn.robots.parts import Drive, ExtraTorque, Frame, Joint, Limits, Link, 
 from mindyn.robots.robot import duplicates
 from mindyn.robots.snapping import GROUPED, Snapper
 
-FORMAT = "mindyn-robot-1"
+ROBOT_FORMAT = "mindyn-robot-1"
 CONVENTIONS = ("axes", "modified_dh", "standard_dh")
 
 _POSE = {"xyz", "rpy", "quaternion", "rotation"}
@@ -50,8 +50,8 @@ def read_table(table: Mapping[str, Any], snap: Snapper) -> Description:
     _require_keys(table, _TOP, "the robot file")
     for key in _REQUIRED:
         _need(table, key, "the robot file")
-    if table["format"] != FORMAT:
-        raise RobotFileError(f"format is {table['format']!r}; this version reads {FORMAT!r}")
+    if table["format"] != ROBOT_FORMAT:
+        raise RobotFileError(f"format is {table['format']!r}; this version reads {ROBOT_FORMAT!r}")
     return _TomlReader(table, snap).description()
 
 

@@ -13,13 +13,13 @@ from mindyn.robots.assembly import assemble
 from mindyn.robots.parts import Drive, Frame, Joint, Limits, Link, Loop, Mimic, Shape
 from mindyn.robots.robot import Robot
 from mindyn.robots.snapping import Snapper
-from mindyn.robots.toml_reader import FORMAT, read_table
+from mindyn.robots.toml_reader import ROBOT_FORMAT, read_table
 
 
 def toml_table(robot: Robot) -> dict[str, Any]:
     """All of a robot but its notes and selection, as texts, numbers, lists and tables."""
     head = {
-        "format": FORMAT,
+        "format": ROBOT_FORMAT,
         "name": robot.name,
         **({"source": robot.source} if robot.source else {}),
         "convention": "axes",

@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from mindyn.algebra.values import Array
 from mindyn.equations.closed_motion import IRREGULAR, OPEN
 from mindyn.kernels.kernel import Kernel
+from mindyn.robots.robot import CACHED_ROBOTS
 from mindyn.simulation.dormand_prince import Tolerance, error_ratio, next_size, step
 from mindyn.simulation.friction import Modes, modes_at_rest
-from mindyn.simulation.plant import KEPT, SHARED, Plant, acceleration
+from mindyn.simulation.plant import SHARED, Plant, acceleration
 from mindyn.simulation.results import SimulationError
 
 Indices = NDArray[np.intp]
@@ -193,7 +194,7 @@ class AdaptiveMotion:
         self._acceleration["stuck"][:] = stuck
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=CACHED_ROBOTS)
 def _kernels(plant: Plant) -> tuple[Kernel, Kernel]:
     """Accelerations, and the inertia matrix."""
     return Kernel(acceleration(plant)), plant.kernel("inertia_matrix", matrices=["M"])

@@ -26,8 +26,8 @@ from mindyn.kernels.kernel import Kernel
 from mindyn.notation import DRIVE_PARAMETERS, PARAMETERS_PER_LINK
 from mindyn.parameters.base import BaseParameters
 from mindyn.robots.drive_matrices import friction_matrix, gear_matrix
-from mindyn.robots.robot import Robot
-from mindyn.simulation.plant import KEPT, Plant, coupled_joints, plant_of, response
+from mindyn.robots.robot import CACHED_ROBOTS, Robot
+from mindyn.simulation.plant import Plant, coupled_joints, plant_of, response
 from mindyn.simulation.runge_kutta import State, advance, law_inputs, slope
 from mindyn.simulation.time_loop import TimeLoop
 
@@ -102,7 +102,7 @@ class CandidatePlant:
         return lambda *motion: self._traced[name].call([*motion, self._smooth])[0]
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=CACHED_ROBOTS)
 def candidate_shape(robot: Robot, *, drives: bool) -> Plant:
     """A plant in which every drive may have Coulomb friction; refuses friction that does not determine its torques."""
     plant_of(robot, drives=drives)  # refuses jumping extra torques, by name
@@ -189,7 +189,7 @@ class CompiledStep:
         )
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=CACHED_ROBOTS)
 def compiled_steps(robot: Robot, base: BaseParameters, law: str) -> Any:
     """() -> the step, and () -> the step with sensitivities, each compiled when first asked for; `law` serialised."""
     function = closed_loop_step(CandidatePlant.of(robot, base), casadi.Function.deserialize(law))

@@ -12,9 +12,10 @@ import numpy as np
 from mindyn.algebra.values import Array
 from mindyn.equations.catalogue import Function
 from mindyn.errors import InputError
+from mindyn.robots.robot import CACHED_ROBOTS
 from mindyn.simulation.controllers import ComputedTorque, ProportionalDerivative, Reference, SineMotion
 from mindyn.simulation.inputs import real_numbers
-from mindyn.simulation.plant import KEPT, Plant
+from mindyn.simulation.plant import Plant
 
 Signals = Callable[[Array], Mapping[str, Array]]
 """Times (N,) s -> values (N, size) of every signal."""
@@ -92,7 +93,7 @@ def reference_rows(reference: Reference, times: Array) -> tuple[Array, Array, Ar
     return q, qd, qdd
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=CACHED_ROBOTS)
 def _proportional_derivative(controller: ProportionalDerivative) -> ControlLaw:
     q, qd, q_r, qd_r = (casadi.SX.sym(name, len(controller.stiffness)) for name in ("q", "qd", "q_r", "qd_r"))
     tau = casadi.DM(controller.stiffness) * (q_r - q) + casadi.DM(controller.damping) * (qd_r - qd)
@@ -105,7 +106,7 @@ def _proportional_derivative(controller: ProportionalDerivative) -> ControlLaw:
     return ControlLaw(function, signals)
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=CACHED_ROBOTS)
 def _computed_torque(controller: ComputedTorque) -> ControlLaw:
     plant = controller.plant
     names = ["q", "qd", "q_r", "qd_r", "qdd_r", "friction"]

@@ -32,7 +32,7 @@ from mindyn.kernels.closed_kernel import ClosedKernel, kernel_for
 from mindyn.kernels.kernel import Kernel
 from mindyn.kernels.loop_friction import friction_rows
 from mindyn.robots.drive_matrices import friction_matrix, reflected_inertia
-from mindyn.robots.robot import Robot, require_robot
+from mindyn.robots.robot import CACHED_ROBOTS, Robot, require_robot
 
 
 class Mechanism(Protocol):
@@ -158,11 +158,8 @@ SHARED = 1e-10
 UNSEEN = 1e-30
 """By which a root is multiplied whose value does not matter: that of a negative number stops a motion."""
 
-KEPT = 16
-"""Robots whose plant and compiled kernels are kept: tracing a 6R arm takes 0.3 s, a simulation often less."""
 
-
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=CACHED_ROBOTS)
 def plant_of(robot: Robot, *, drives: bool) -> Plant:
     """The plant of a robot; refuses friction that does not determine its torques."""
     require_robot(robot, "a simulation moves")
@@ -201,7 +198,7 @@ def plant_of(robot: Robot, *, drives: bool) -> Plant:
     return Plant(smooth, True, rows, levels, redundant=redundant)
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=CACHED_ROBOTS)
 def _rows_kernel(plant: Plant) -> ClosedKernel:
     assert plant.turns is not None
     return friction_rows(plant.smooth, plant.turns)[0]

@@ -17,10 +17,10 @@ from mindyn.kernels.arrays import real_array
 from mindyn.kernels.closed_kernel import OPEN_SINGLE
 from mindyn.kernels.kernel import Kernel
 from mindyn.kernels.model import Precision
-from mindyn.robots.robot import Robot
+from mindyn.robots.robot import CACHED_ROBOTS, Robot
 from mindyn.simulation.control_laws import require_law
 from mindyn.simulation.inputs import read_only, require_count, require_positive
-from mindyn.simulation.plant import KEPT, Plant, plant_of
+from mindyn.simulation.plant import Plant, plant_of
 from mindyn.simulation.results import Rollouts, SimulationError
 from mindyn.simulation.runge_kutta import step_function
 from mindyn.simulation.time_loop import Series, TimeLoop
@@ -160,7 +160,7 @@ def compiled_rollout(
     return _compiled(robot, None if law is None else law.serialize(), drives, dtype)
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=CACHED_ROBOTS)
 def _compiled(robot: Robot, law: str | None, drives: bool, dtype: Precision) -> CompiledRollout:
     plant = plant_of(robot, drives=drives)
     if dtype == "float32":

@@ -16,11 +16,11 @@ from numpy.typing import ArrayLike, NDArray
 from mindyn.algebra.values import Array, frozen_array
 from mindyn.errors import InputError, require_choice
 from mindyn.kernels.kernel import Kernel
-from mindyn.robots.robot import Robot
+from mindyn.robots.robot import CACHED_ROBOTS, Robot
 from mindyn.simulation.adaptive import AdaptiveMotion
 from mindyn.simulation.dormand_prince import Tolerance
 from mindyn.simulation.inputs import read_only, require_positive
-from mindyn.simulation.plant import KEPT, Plant, plant_of
+from mindyn.simulation.plant import Plant, plant_of
 from mindyn.simulation.results import Simulation, SimulationError, TorqueLog
 from mindyn.simulation.runge_kutta import slope_function, step_function
 from mindyn.simulation.sensors import Sensors, measure
@@ -227,7 +227,7 @@ class FixedMotion:
             )
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=CACHED_ROBOTS)
 def _kernels(plant: Plant) -> tuple[Kernel, Kernel]:
     """The step, and what its first stage sees."""
     look = slope_function(plant) if plant.has_friction else plant.function("forward_dynamics")

@@ -1,4 +1,4 @@
-"""The methods that a comparison knows: a line for each in `METHODS`."""
+"""The methods that a comparison knows: a line for each in `BENCH_METHODS`."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _step_by_step(trial: Trial) -> Estimate:
     return StepByStep(slack=slack).fit(bench.robot, plan, logs)
 
 
-METHODS: Final[dict[str, Method]] = {
+BENCH_METHODS: Final[dict[str, Method]] = {
     "least squares": Method(_on_samples(lambda _: LeastSquares(weights="ordinary"))),
     "weighted least squares": Method(_on_samples(lambda _: LeastSquares())),
     "robust least squares": Method(_on_samples(lambda _: LeastSquares(robust=True))),

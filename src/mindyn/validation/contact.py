@@ -29,7 +29,7 @@ from mindyn.kernels.observer import MomentumObserver
 from mindyn.logs.log import Log
 from mindyn.logs.pipeline import condition
 from mindyn.logs.samples import Samples
-from mindyn.regression.gathering import BLOCK_ROWS, segment_ends
+from mindyn.regression.gathering import FACTORED_ROWS, segment_ends
 from mindyn.robots.robot import Robot
 
 GAIN: Final = 20.0
@@ -153,8 +153,8 @@ def _residual(estimate: Estimate, samples: Samples, gain: float) -> tuple[Array,
 def _sliding_friction(estimate: Estimate, samples: Samples, friction: Array) -> Array:
     """(N, n) half the difference of friction at `REST_SPEED` forwards and backwards, where the joints stand."""
     found, regressor = np.zeros_like(samples.q), estimate.regressor
-    for start in range(0, len(samples), BLOCK_ROWS):
-        taken = slice(start, min(start + BLOCK_ROWS, len(samples)))
+    for start in range(0, len(samples), FACTORED_ROWS):
+        taken = slice(start, min(start + FACTORED_ROWS, len(samples)))
         for sign in (1.0, -1.0):
             qd = np.full_like(samples.q[taken], sign * REST_SPEED)
             q = regressor.positions(samples, taken)

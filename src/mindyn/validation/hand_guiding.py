@@ -22,8 +22,8 @@ from mindyn.estimators.estimate import Estimate
 from mindyn.kernels.model import Model
 from mindyn.notes import Note
 
-POSES: Final = 100
-SPEEDS: Final = 20
+CHECKED_POSES: Final = 100
+CHECKED_SPEEDS: Final = 20
 SLOWEST: Final = 0.02
 """rad/s or m/s, of the speeds at which friction is looked at."""
 USUAL_SPEED: Final = 2.0
@@ -68,7 +68,7 @@ def hand_guiding(estimate: Estimate, *, seed: int = 0) -> HandGuiding:
     fastest = np.array([joint.limits.velocity or USUAL_SPEED for joint in robot.joints])
     doubt = _holding_doubt(estimate, q)
     least = _least_friction(estimate, q, fastest)
-    steps = np.linspace(0.0, 1.0, SPEEDS)[:, None] ** 2 * (fastest - SLOWEST) + SLOWEST
+    steps = np.linspace(0.0, 1.0, CHECKED_SPEEDS)[:, None] ** 2 * (fastest - SLOWEST) + SLOWEST
     spare = np.where(np.isfinite(doubt), least - np.where(np.isfinite(doubt), doubt, 0.0), 0.0)
     coulomb = np.clip(spare.min(axis=0), 0.0, None)
     viscous = np.where(coulomb > 0, np.clip(((spare - coulomb) / steps).min(axis=0), 0.0, None), 0.0)
@@ -100,7 +100,7 @@ def _poses(estimate: Estimate, rng: np.random.Generator) -> Array:
             )
         )
     low, high = np.array(ends).T
-    return np.asarray(rng.uniform(low, high, (POSES, len(low))))
+    return np.asarray(rng.uniform(low, high, (CHECKED_POSES, len(low))))
 
 
 def _rows(estimate: Estimate, q: Array, qd: Array, sign: float) -> Array:
@@ -120,8 +120,8 @@ def _holding_doubt(estimate: Estimate, q: Array) -> Array:
 def _least_friction(estimate: Estimate, q: Array, fastest: Array) -> Array:
     """(speeds, n) lower end of friction's 95 % interval, the least of both directions and all poses."""
     brakes = np.array([one.brakes for one in estimate.parameters])
-    found = np.full((SPEEDS, len(fastest)), np.inf)
-    for k, part in enumerate(np.linspace(0.0, 1.0, SPEEDS) ** 2):
+    found = np.full((CHECKED_SPEEDS, len(fastest)), np.inf)
+    for k, part in enumerate(np.linspace(0.0, 1.0, CHECKED_SPEEDS) ** 2):
         for sign in (1.0, -1.0):
             qd = np.broadcast_to(sign * (part * (fastest - SLOWEST) + SLOWEST), q.shape)
             Y = np.where(brakes, _rows(estimate, q, np.ascontiguousarray(qd), sign), 0.0)

@@ -25,7 +25,7 @@ from mindyn.regression.regressor import Regressor
 from mindyn.robots.robot import Robot
 from mindyn.robots.table import text_table
 from mindyn.simulation.inputs import require_count
-from mindyn.validation.bench_methods import METHODS
+from mindyn.validation.bench_methods import BENCH_METHODS
 from mindyn.validation.bench_setting import Bench, BenchSetting, make_bench
 
 Progress = Callable[[int, int], None]
@@ -131,15 +131,15 @@ def compare_methods(
     executor: Executor | None = None,
     progress: Progress | None = None,
 ) -> Comparison:
-    """The comparison of methods (names of `METHODS`; all if left out) on a robot whose values are known.
+    """The comparison of methods (names of `BENCH_METHODS`; all if left out) on a robot whose values are known.
 
     workers   processes that share the repetitions; the numbers do not depend on how many
     executor  any `concurrent.futures.Executor` in their place
     """
-    setting, names = setting or BenchSetting(), tuple(METHODS if methods is None else methods)
+    setting, names = setting or BenchSetting(), tuple(BENCH_METHODS if methods is None else methods)
     for name in names:
-        if name not in METHODS:
-            raise unknown_name("method", name, METHODS, "there are")
+        if name not in BENCH_METHODS:
+            raise unknown_name("method", name, BENCH_METHODS, "there are")
     require_count(workers, "workers")
     start = perf_counter()
     bench = make_bench(robot, setting)
@@ -190,16 +190,16 @@ def _deaf_to_interrupts() -> Iterator[None]:
         pthread_sigmask(SIG_SETMASK, before)
 
 
-_KEPT: list[tuple[Bench, tuple[str, ...]]] = []
+_WORKER_BENCH: list[tuple[Bench, tuple[str, ...]]] = []
 """What a worker process works on."""
 
 
 def _keep(bench: Bench, names: tuple[str, ...]) -> None:
-    _KEPT.append((bench, names))
+    _WORKER_BENCH.append((bench, names))
 
 
 def _fit_kept(number: int) -> dict[str, Repetition]:
-    bench, names = _KEPT[-1]
+    bench, names = _WORKER_BENCH[-1]
     return fit_all(bench, number, names)
 
 
@@ -211,7 +211,7 @@ def fit_all(bench: Bench, number: int, names: Iterable[str]) -> dict[str, Repeti
     for name in names:
         start = process_time()
         try:
-            estimate = METHODS[name].fit(trial)
+            estimate = BENCH_METHODS[name].fit(trial)
             beta = estimate.base.to(base) @ estimate.base_values
             found[name] = Repetition(beta, process_time() - start)
         except MindynError as error:
@@ -223,7 +223,7 @@ def _judged(name: str, fits: list[Repetition], bench: Bench, regressor: Regresso
     betas = np.array([one.beta for one in fits if one.beta is not None])
     reason = next((one.reason for one in fits if one.beta is None), "")
     seconds = float(np.median([one.seconds for one in fits]))
-    n, failed, tests = len(bench.robot.primary_names), len(fits) - len(betas), METHODS[name].tests(bench.robot)
+    n, failed, tests = len(bench.robot.primary_names), len(fits) - len(betas), BENCH_METHODS[name].tests(bench.robot)
     if not len(betas):
         nothing = np.full(n, np.nan)
         return MethodResult(name, nothing, nothing, np.nan, seconds, tests, failed, reason)

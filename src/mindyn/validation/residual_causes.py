@@ -22,10 +22,10 @@ from mindyn.validation.residual_spectra import spectrum
 Kind = Literal["noise", "delay", "load", "speed", "reversals", "position", "acceleration", "offset", "vibration"]
 EVIDENT: Final = 0.25
 """A cause is named from this share of the residual's power on."""
-FEWEST_ROWS: Final = 200
+FEWEST_SCORED_ROWS: Final = 200
 NEAR_REVERSAL_S: Final = 0.05
 """About a change of direction: presliding and backlash last that long."""
-CROWDED: Final = 3.0
+REVERSAL_POWER: Final = 3.0
 """Residual power near reversals, in multiples of their share of the time, from which on they stand out."""
 FAST: Final = 0.5
 """Share of the residual's power above the motion's band from which on it is vibration."""
@@ -63,7 +63,7 @@ def causes_of(predictions: Sequence[Prediction]) -> tuple[Cause | None, ...]:
     """The likeliest cause of each joint's residual in the longest log; None where no signature is evident."""
     made = max(predictions, key=lambda one: len(one.scored))
     joints: int = made.measured.shape[1]
-    if len(made.scored) < FEWEST_ROWS:
+    if len(made.scored) < FEWEST_SCORED_ROWS:
         return (None,) * joints
     floor = noise_floor(made)
     return tuple(_cause(made, joint, float(floor[joint])) for joint in range(joints))
@@ -126,7 +126,7 @@ def _near_reversals(made: Prediction, joint: int) -> float:
         near[max(0, turn - reach) : turn + reach + 1] = True
     at, left = near[made.scored], made.residual[made.scored, joint] ** 2
     share = float(left[at].sum() / left.sum())
-    return share if at.mean() and share > CROWDED * at.mean() else 0.0
+    return share if at.mean() and share > REVERSAL_POWER * at.mean() else 0.0
 
 
 def _above_the_motion(made: Prediction, joint: int) -> float:

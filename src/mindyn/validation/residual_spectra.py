@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from mindyn.algebra.values import Array
 from mindyn.regression.gathering import segment_ends
 
-LONGEST: Final = 4096
-SHORTEST: Final = 64
+LONGEST_WINDOW: Final = 4096
+SHORTEST_WINDOW: Final = 64
 """Rows of one window, at most and at least; four windows or more fit into the longest segment where it allows."""
 
 
@@ -24,7 +24,7 @@ def spectrum(values: Array, segments: NDArray[np.int64], rate_hz: float) -> tupl
 
     ends = segment_ends(segments)
     longest = max(stop - start for start, stop in ends)
-    window = int(2 ** np.floor(np.log2(np.clip(longest / 4, SHORTEST, LONGEST))))
+    window = int(2 ** np.floor(np.log2(np.clip(longest / 4, SHORTEST_WINDOW, LONGEST_WINDOW))))
     total, weight, frequency = np.zeros(()), 0, np.zeros(0)
     for start, stop in ends:
         if stop - start >= window:

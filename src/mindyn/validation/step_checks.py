@@ -33,7 +33,7 @@ from mindyn.logs.log import Log
 from mindyn.regression.integrated import IntegratedRegressor
 from mindyn.robots.table import text_table
 
-DRAWS: Final = 12
+COVARIANCE_DRAWS: Final = 12
 """Sets of values drawn from the estimate's covariance: their misses are what uncertainty explains."""
 BEYOND: Final = 3.0
 """Times what uncertainty explains from which a test is doubted, where it is a notable part of the motion too."""
@@ -41,7 +41,7 @@ NOTABLE: Final = 0.02
 """Part of the measured motion or torque that a miss is at least before a test is doubted."""
 NUDGE: Final = 1e-4
 """Part of a motion's size by which its start is moved to see how the end depends on it."""
-FAR: Final = 100.0
+RUN_AWAY: Final = 100.0
 """Times the farthest position of a motion from which a simulated one counts as run away."""
 Compared = Literal["position", "torque"]
 
@@ -161,7 +161,7 @@ def _draws(estimate: Estimate, rng: np.random.Generator) -> Array:
     told = np.isfinite(np.diag(estimate.covariance))
     covariance = np.where(np.outer(told, told), np.nan_to_num(estimate.covariance, posinf=0.0, neginf=0.0), 0.0)
     w, V = np.linalg.eigh(covariance)
-    return np.asarray(rng.normal(size=(DRAWS, len(w))) * np.sqrt(np.maximum(w, 0.0)) @ V.T)
+    return np.asarray(rng.normal(size=(COVARIANCE_DRAWS, len(w))) * np.sqrt(np.maximum(w, 0.0)) @ V.T)
 
 
 def _of_torque(test: StepTest, group: TestRows, beta: Array, draws: Array, reading: float) -> StepCheck:
@@ -333,7 +333,7 @@ class _Driven:
         self.each = np.arange(len(joints))
         self.lost = np.zeros(len(joints), dtype=np.bool_)
         self.last = np.tile(batch.whole[0], (copies, 1))
-        self.far = FAR * np.tile([max(run.size, float(np.abs(run.q).max())) for run in batch.runs], copies)
+        self.far = RUN_AWAY * np.tile([max(run.size, float(np.abs(run.q).max())) for run in batch.runs], copies)
 
     def state(self, k: int, q: Array, speed: Array | float) -> tuple[Array, Array]:
         """Positions and speeds (N, n) at a row, the simulated joint's own in place of the measured ones.
