@@ -12,7 +12,7 @@ from closeness import EXACT, ORACLE, assert_close
 from mindyn.errors import InputError
 from mindyn.feasibility.mending import _by, _checked_eps, _moves, covariance_moves, data_moves, mend_values
 from mindyn.logs.derivatives import central, savitzky_golay, smoothed, spline_settling_rows
-from mindyn.logs.draft import QUESTION, Belief, Draft, toml_value
+from mindyn.logs.draft import UNKNOWN, Belief, Draft, toml_value
 from mindyn.logs.log import log_of_arrays
 from mindyn.logs.periods import motion_timeline
 from mindyn.logs.resolving import _period, _rounded, cutoff_note, delay_note
@@ -214,7 +214,7 @@ def test_logs_whose_stamps_begin_late_have_the_same_line():
 
 def test_a_draft_marks_what_it_asks_and_puts_tables_last():
     draft = Draft(
-        "run.csv", (Belief("units.torque", QUESTION, "one of\nmany"), Belief("rows", [0, 9], "why")), ("a\nnote",)
+        "run.csv", (Belief("units.torque", UNKNOWN, "one of\nmany"), Belief("rows", [0, 9], "why")), ("a\nnote",)
     )
     assert draft.questions == ("units.torque",)
     lines = draft.toml().splitlines()
