@@ -93,7 +93,7 @@ def compare(
     if robot is None:
         raise InputError("no robot was given", hint="mindyn compare ROBOT, or mindyn compare --logs DIR")
     if set_ or model or out:
-        raise InputError("--set, --model and --out belong to --logs DIR")
+        raise InputError("--set, --model and --out belong to --logs DIR", hint="mindyn compare --logs DIR")
     setting = BenchSetting(
         repetitions=repetitions,
         seconds=seconds,
@@ -115,7 +115,7 @@ def compare(
         reasons = "\n".join(f"  {one.method}: {one.reason}" for one in found.results)
         raise InputError(
             f"no method gave a result in any of {repetitions} repetitions:\n{reasons}",
-            hint="mend what these reasons say, or take other methods (--method)",
+            hint="put right what these reasons name, or take other methods (--method)",
         )
     if as_json:
         typer.echo(json.dumps(found.to_dict(), indent=1))

@@ -11,7 +11,7 @@ import typer
 
 from mindyn.algebra.values import Array
 from mindyn.cli.arguments import JSON
-from mindyn.cli.printing import say, say_notes
+from mindyn.cli.printing import say, say_notes, show
 from mindyn.cli.runs import RUN, estimate_of, read_logs
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
@@ -72,10 +72,14 @@ def contact(
     if c is not None:
         model = compile_model(full_model(found, friction="fitted", force=True), drives=True)
         say(f"written: {', '.join(map(str, write_contact_c(model, bounds, c)))}")
-    typer.echo(json.dumps(_data(bounds, seen), indent=1) if as_json else _text(bounds, seen))
-    for path in (save, plot_to):
-        if path is not None:
-            say(f"written: {path}")
+    if as_json:
+        typer.echo(json.dumps(_data(bounds, seen), indent=1))
+    else:
+        show(_text(bounds, seen), "  ")
+    if save is not None:
+        say(f"written: {save}, to be taken with --thresholds")
+    if plot_to is not None:
+        say(f"written: {plot_to}, to be opened in a browser")
 
 
 def _thresholds(found: Estimate, free: Sequence[Path] | None, rate: float, gain: float) -> ContactThresholds:
@@ -106,11 +110,11 @@ def _contacts(seen: Sequence[Contact]) -> str:
 
 
 def _text(bounds: ContactThresholds, seen: Sequence[Contact]) -> str:
-    rows: list[tuple[str, ...]] = [("joint", "moving", "standing still", "N m or N")]
+    rows: list[tuple[str, ...]] = [("joint", "moving", "standing still", "unit")]
     both = zip(bounds.joint_names, bounds.moving, bounds.moving + bounds.standstill, strict=True)
-    rows += [(name, f"{moving:.3g}", f"{still:.3g}", "") for name, moving, still in both]
+    rows += [(name, f"{moving:.3g}", f"{still:.3g}", "N m or N") for name, moving, still in both]
     head = f"{_contacts(seen)} (false alarms to expect: {bounds.alarms_per_hour:g} an hour)"
-    lines: list[tuple[str, ...]] = [("from s", "to s", "link", "joints: direction, largest torque")]
+    lines: list[tuple[str, ...]] = [("from, s", "to, s", "link", "joints: direction and largest torque, N m or N")]
     for one in seen:
         felt = ", ".join(
             f"{name} {'+' if sign > 0 else '-'}{one.torque[name]:.3g}" for name, sign in one.joints.items()

@@ -144,7 +144,7 @@ def export(
 ) -> None:
     """Write a full robot model that has the estimate's dynamics, its code, or its numbers."""
     if to not in WRITERS:
-        raise InputError(f"--to {to}: it may be {', '.join(WRITERS)}", hint="--to urdf")
+        raise InputError(f"--to {to!r} is not known; it may be {', '.join(WRITERS)}", hint="--to urdf")
     if source is not None and to not in ("urdf", "mjcf"):
         raise InputError("--source is edited only with --to urdf and --to mjcf", hint="leave --source out")
     if check is not None and to != "mjcf":
@@ -152,7 +152,7 @@ def export(
     if source is not None and source.resolve() == out.resolve():
         raise InputError(f"--out {out} would replace the --source it is made from", hint="give --out another name")
     if strip_meshes and to != "urdf":
-        raise InputError("--strip-meshes is of URDF, with --to urdf", hint="leave --strip-meshes out")
+        raise InputError("--strip-meshes goes with --to urdf alone", hint="leave --strip-meshes out")
     if prefix is not None and to not in ("c", "cpp"):
         raise InputError("--prefix is of C functions, with --to c and --to cpp", hint="leave --prefix out")
     if prefix and not (prefix.isascii() and prefix.isidentifier()):

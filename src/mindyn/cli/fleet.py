@@ -94,7 +94,7 @@ def fleet(
     say_notes(found.notes)
     say_notes([f"{one.name} does not count: {one.reason}" for one in found.excluded[:20]])
     if len(found.excluded) > 20:
-        say(f"{len(found.excluded) - 20} more logs do not count: excluded.parquet")
+        say(f"{len(found.excluded) - 20} more logs do not count: {out / 'excluded.parquet'} has them all")
     if as_json:
         typer.echo(json.dumps(summary_of(found), indent=1))
     else:

@@ -35,7 +35,8 @@ def payload(
     """The load that a run carried, from an estimate of the arm without it."""
     found = estimate_of(run)
     logs = read_logs([log], found.robot)
-    require_unseen(found.sources, logs, "give a run with the load; the estimate is of the arm without it")
+    hint = "give a run with the load; the estimate is of the arm without it"
+    require_unseen(found.sources, logs, hint, "what the arm carried in it is part of the estimate")
     load = payload_of(found, logs[0], link=link, gain_deviation=gain_deviation)
     there = _in_frame(found.robot, load, frame)
     say_notes([str(note) for note in load.notes])

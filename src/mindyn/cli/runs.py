@@ -53,14 +53,15 @@ def read_logs(paths: Sequence[Place], robot: Robot) -> list[Log]:
     return made
 
 
-def require_unseen(trained: Sequence[Source], held_out: Sequence[Log], hint: str) -> None:
+FLATTERS: Final = "how well it is predicted says nothing about other motions"
+
+
+def require_unseen(trained: Sequence[Source], held_out: Sequence[Log], hint: str, because: str = FLATTERS) -> None:
     """Refuse to judge by a log that was trained on, under whatever name: its files' bytes are compared."""
     seen = {source.sha256 for source in trained}
     both = [log.sources[0].path for log in held_out if log.sources and {s.sha256 for s in log.sources} <= seen]
     if both:
-        raise InputError(
-            f"{', '.join(both)} is a training log: how well it is predicted says nothing about other motions", hint=hint
-        )
+        raise InputError(f"{', '.join(both)} is a training log: {because}", hint=hint)
 
 
 COLOURS: Final[Mapping[Grade, str]] = {

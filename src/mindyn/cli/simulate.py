@@ -136,7 +136,9 @@ def _sensors(path: Path | None, stated: dict[str, Any], seed: int) -> Sensors:
     given: dict[str, Any] = {"rate_hz": 200.0, "seed": seed} | table | stated
     for name, value in given.items():
         if not isinstance(value, str if name.endswith("side") else (int, float)) or isinstance(value, bool):
-            raise InputError(f"{name} = {value!r} of the sensors is no {'side' if name.endswith('side') else 'number'}")
+            raise InputError(
+                f"{name} = {value!r} of the sensors must be a {'side' if name.endswith('side') else 'number'}"
+            )
     return Sensors(**given)
 
 

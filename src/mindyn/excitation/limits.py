@@ -156,7 +156,7 @@ class MotionLimits:
         if not unstated or acceleration >= 1:
             return ()
         return (
-            f"no acceleration limit is stated for {', '.join(unstated)}: taken as a guess is {acceleration:g} of what "
+            f"no acceleration limit is stated for {', '.join(unstated)}: guessed as {acceleration:g} of what "
             f"brings a joint to its full speed in {TO_FULL_SPEED_S:g} s",
         )
 

@@ -230,7 +230,8 @@ def _room_notes(around: Surroundings, made: Sequence[Constraint]) -> list[str]:
         return ["no height of the arm depends on its joints, or no link has a size: the floor is not checked"]
     if around.floor == "base plane" and (around.workspace is None or not np.isfinite(around.workspace.lower[2])):
         return [
-            f"the floor is taken to be the base plane, z = {BASE_PLANE_M:g} m in the root frame; say if it is elsewhere"
+            f"the floor is taken to be the base plane, z = {BASE_PLANE_M:g} m in the root frame; "
+            "floor (--floor) states another"
         ]
     return []
 

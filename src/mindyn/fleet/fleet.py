@@ -322,7 +322,7 @@ def _limits(tally: Tally) -> list[str]:
     """What this fleet is too small for."""
     made = []
     if len(tally.robots) < FEWEST_ROBOTS:
-        made.append(f"of {len(tally.robots)} robots drift alone is judged: who differs is told from {FEWEST_ROBOTS} on")
+        made.append(f"with {len(tally.robots)} robots only drift is judged; who differs, from {FEWEST_ROBOTS} on")
     few = [robot for robot in tally.robots if len(tally.of_robot(robot)) < FEWEST_LOGS]
     if few:
         made.append(f"not judged for fewer than {FEWEST_LOGS} logs: {', '.join(few[:20])}")

@@ -108,7 +108,7 @@ def _with_values(H: Array, robot: Robot) -> Array:
         told = int((kept[:, column] != 0).sum())
         if lost[:, column].any() and told < SCARCE * (told + lost[:, column].sum()):
             raise RobotError(
-                f"the extra torque {extra.name!r} = {extra.formula} has hardly ever a value: at {told} of "
+                f"the extra torque {extra.name!r} = {extra.formula} hardly ever has a value: at {told} of "
                 f"{told + lost[:, column].sum()} random poses",
                 hint="write it so that it has a value wherever its joint can be",
             )

@@ -120,7 +120,9 @@ def _column_names(signal: str, stated: ColumnNames, joints: Sequence[str] | None
     if isinstance(stated, Mapping):
         _require_joints(f"columns.{signal}", list(stated), robot)
         if more := [name for name in stated if name not in robot.primary_names]:
-            raise LogError(f"columns.{signal} names {', '.join(more)}, which the robot has not", hint="leave them out")
+            raise LogError(
+                f"columns.{signal} names {', '.join(more)}, which the robot does not have", hint="leave them out"
+            )
         return tuple(stated[name] for name in robot.primary_names)
     if len(stated) != len(robot.primary_names):
         raise LogError(

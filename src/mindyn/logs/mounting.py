@@ -35,7 +35,7 @@ def require_mount(statement: Statement, robot: Robot) -> None:
         raise LogError(
             f"the log was made under a gravity of {_vector(stated)} m/s^2 in the root's frame, the robot has "
             f"{_vector(robot.gravity)}",
-            hint="give the robot --gravity or --mount as the log says, or mend gravity and mount in the sidecar file",
+            hint="give the robot --gravity or --mount as the log says, or correct them in the sidecar file",
         )
 
 

@@ -138,7 +138,7 @@ class Robot(Value, Shown):
                 raise RobotError(
                     f"joint {mimic.joint!r} mimics {mimic.of!r}, which is no joint of the robot; its joints are: "
                     f"{', '.join(self.joint_names)}",
-                    hint=f"mend the name in the file, or hold the joint: --lock {mimic.joint}=0",
+                    hint=f"correct the name in the file, or hold the joint: --lock {mimic.joint}=0",
                 )
         if repeated := duplicates(mimic.joint for mimic in self.mimics):
             raise RobotError(f"a joint mimics one other; {repeated[0]!r} is stated to mimic several")

@@ -58,7 +58,7 @@ def require_law(law: Function, plant: Plant, reserved: Collection[str]) -> None:
         )
     for k, name in enumerate(law.name_in()):
         if name in reserved:
-            raise InputError(f"the law's input {name!r} has a name that steps use themselves; call it otherwise")
+            raise InputError(f"the law's input {name!r} has a name that steps use themselves; give it another")
         whole = name == "q" and law.size_in(k) == (plant.position_count, 1)
         if name in ("q", "qd") and law.size_in(k) != (n, 1) and not whole:
             raise InputError(f"the law's input {name!r} has shape {law.size_in(k)}, but ({n}, 1) is needed")

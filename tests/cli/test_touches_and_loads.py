@@ -1,0 +1,75 @@
+"""What `mindyn contact` and `mindyn payload` say at a terminal of 80 columns."""
+
+from __future__ import annotations
+
+import json
+
+import polars as pl
+import pytest
+from cli.program import mindyn_program
+
+import mindyn
+
+COLUMNS = 80
+MASS = 3.0
+SENSORS = ("--torque-noise", 0.5, "--noise-at", "joint", "--rate-hz", 100)
+
+
+def done(*words: object) -> tuple[str, str]:
+    ended = mindyn_program(*words, columns=COLUMNS)
+    assert ended.code == 0, ended.err
+    lines = [*ended.out.splitlines(), *ended.err.splitlines()]
+    assert [line for line in lines if len(line) > COLUMNS and not line.startswith(CODE)] == []
+    return " ".join(ended.out.split()), ended.err
+
+
+CODE = ("UR ", "Franka ", "KUKA ", "URDF ", "MJCF ", "C  ", "In frame ")
+"""Lines to be copied, which are not broken."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """An estimate of a two-joint arm, and logs: free, pushed in its second second, and with a load."""
+    folder = tmp_path_factory.mktemp("arm")
+    arm = mindyn.load_robot("planar2")
+    mindyn.write_toml(arm.with_payload(mass=MASS, com=(0.1, 0, 0), inertia=[[0.01, 0, 0], [0, 0.01, 0], [0, 0, 0.01]]),
+                      folder / "loaded.toml")  # fmt: skip
+    (folder / "fixed.toml").write_text("position_cutoff_hz = 10.0\ndelay_s = 0.0\n")
+    for name, robot, seed in (("run1", "planar2", 1), ("free", "planar2", 2), ("loaded", folder / "loaded.toml", 3)):
+        seconds = 11 if name == "free" else 5
+        done("simulate", robot, *SENSORS, "--seconds", seconds, "--seed", seed, "--out", folder / f"{name}.csv")
+    fixed = ("--conditioning", folder / "fixed.toml", "--method", "ordinary", "--no-report")
+    mindyn_program("identify", "planar2", folder / "run1.csv", *fixed, "--out", folder / "run1")
+    table = pl.read_csv(folder / "free.csv")
+    torque = [name for name in table.columns if "torque" in name][-1]
+    push = pl.when(pl.int_range(pl.len()).is_between(200, 260)).then(60.0).otherwise(0.0)
+    table.with_columns(pl.col(torque) + push).write_csv(folder / "pushed.csv")
+    (folder / "pushed.csv.toml").write_text((folder / "free.csv.toml").read_text())
+    return folder
+
+
+def test_contact_says_when_and_where_first(folder):
+    said, talk = done("contact", folder / "run1", folder / "pushed.csv", "--free", folder / "free.csv",
+                      "--save", folder / "bounds.json")  # fmt: skip
+    assert said.startswith("1 contact (false alarms to expect: 1 an hour)")
+    assert "joint2" in said
+    assert "thresholds from" in said
+    assert "bounds.json, to be taken with --thresholds" in " ".join(talk.split())
+    with_saved = ("--thresholds", folder / "bounds.json")
+    said, _ = done("contact", folder / "run1", folder / "free.csv", *with_saved)
+    assert said.startswith("No contact")
+
+
+def test_payload_says_mass_and_centre_first(folder):
+    said, _ = done("payload", folder / "run1", folder / "loaded.csv")
+    assert said.startswith("The load has a mass of ")
+    assert "UR set_target_payload(" in said
+    assert "not identifiable" in said, "out of its plane a planar arm tells nothing"
+    found = mindyn_program("payload", folder / "run1", folder / "loaded.csv", "--json")
+    low, high = json.loads(found.out)["mass_interval"]
+    assert low < MASS < high
+    ended = mindyn_program("payload", folder / "run1", folder / "run1.csv", columns=COLUMNS)
+    assert ended.code == 1
+    assert "run1.csv is a training log: what the arm carried in it is part of the estimate" in " ".join(
+        ended.err.split()
+    )
