@@ -289,6 +289,9 @@ def test_joints_out_of_step_with_each_other_are_told_with_their_delays():
     assert joint_delay_notes(DelayScan(together, own_accelerations(together)), 0.0) == []
     row = in_steps(0.0, 0.004)  # less than a row of 5 ms
     assert joint_delay_notes(DelayScan(row, own_accelerations(row)), 0.0) == []
+    scan = DelayScan(samples, own_accelerations(samples), 0.02)  # the end of the scan is no delay
+    assert abs(scan.best_of(2).seconds) > 0.019
+    assert joint_delay_notes(scan, 0.0) == []
     short = together.take(slice(0, 100))
     assert joint_delay_notes(DelayScan(short, own_accelerations(short)), 0.0) == []
 

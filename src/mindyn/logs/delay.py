@@ -147,8 +147,10 @@ def joint_delay_notes(scan: DelayScan, common_s: float) -> list[str]:
     """
     names = scan.samples.joint_names
     found = [scan.best_of(joint) for joint in range(len(names))] if scan.is_enough else []
+    # What is best at the end of the scan is no delay: torque of something else, which no shift explains.
+    last = scan.longest_s * (1 - 1 / SCAN_STEPS)
     apart = [
-        one.is_noticeable and abs(one.seconds) * scan.samples.rate_hz > 1 and scan.surely(joint, one.seconds)
+        one.is_noticeable and 1 / scan.samples.rate_hz < abs(one.seconds) < last and scan.surely(joint, one.seconds)
         for joint, one in enumerate(found)
     ]
     if not any(apart):

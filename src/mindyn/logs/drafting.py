@@ -193,8 +193,8 @@ def _with_units(
     assumed: str | None,
 ) -> Draft:
     kinds = [] if robot is None else [joint.kind for joint in robot.primary_joints]
-    if len(set(kinds)) > 1:
-        draft = draft.noting("the robot has joints that turn and joints that slide: state units joint by joint")
+    if robot is not None and len({kind == "prismatic" for kind in kinds}) > 1:
+        draft = draft.noting(f"the robot has joints that turn and joints that slide: state {_of_each_joint(robot)}")
     known = _known_units(chosen)
     position = chosen["position"]
     q = _ordered(_values(position, head), draft, robot)
@@ -211,6 +211,15 @@ def _with_units(
         draft = draft.stating(Belief("units.acceleration", per_second, "as the position's"))
     draft = _with_torque(draft, chosen["torque"], known, head if "torque" not in files else None)
     return _with_side(draft, chosen, q, unit, robot)
+
+
+def _of_each_joint(robot: Robot) -> str:
+    """How units of both kinds of joint are stated: rad or deg and N m where it turns, m or mm and N where it slides."""
+    stated = []
+    for signal, turning, sliding in (("position", "rad", "m"), ("torque", "N m", "N")):
+        each = (f'{one.name} = "{sliding if one.kind == "prismatic" else turning}"' for one in robot.primary_joints)
+        stated.append(f"units.{signal} = {{{', '.join(each)}}}")
+    return f"units joint by joint, as in {' and '.join(stated)}"
 
 
 def _known_units(chosen: Mapping[str, Group]) -> dict[str, str]:
