@@ -261,7 +261,7 @@ def test_lines_on_units_of_positions():
     assert of(1.5, chosen=states).beliefs[0].evidence.startswith("by definition of the format; up to 1.5")
     mixed = load_robot("scara")
     four = {"position": group("q", 4), "torque": group("tau", 4)}
-    (note,) = (one for one in of(0.1, robot=mixed, chosen=four).notes if "joints that turn and joints that slide" in one)
+    (note,) = (one for one in of(0.1, robot=mixed, chosen=four).notes if "that turn and joints that slide" in one)
     assert 'units.torque = {joint1 = "N m", joint2 = "N m", joint3 = "N", joint4 = "N m"}' in note
     assert rad.notes == ()
 
