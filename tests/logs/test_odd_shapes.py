@@ -110,3 +110,44 @@ def test_the_sidecar_of_the_folder_one_stands_in_lies_beside_it(tmp_path, monkey
     (tmp_path / "bag.toml").write_text("")
     monkeypatch.chdir(tmp_path / "bag")
     assert sidecar_path(Path()) == tmp_path / "bag.toml"
+
+
+def evenly_sampled(stamps):
+    t = np.arange(3000) / 500
+    q = np.column_stack([np.sin(t) + 0.3 * np.sin(4 * t), np.cos(3 * t)])
+    noise = np.random.default_rng(2).normal(scale=1e-6, size=q.shape)
+    log = mindyn.log_of_arrays(ARM.primary_names, stamps(t), q + noise, np.cos(q))
+    return mindyn.condition(log, ARM, Conditioning(position_cutoff_hz=20.0), judged=False)
+
+
+BURSTS = {
+    "pairs": lambda t: np.where(np.arange(len(t)) % 2, t - 1 / 500 + 1e-4, t),
+    "eight at once": lambda t: np.repeat(t[7::8], 8) + np.tile(np.arange(8) * 1e-6, len(t) // 8),
+}
+
+
+@pytest.mark.parametrize("kind", BURSTS)
+def test_rows_that_come_in_bursts_are_even(kind):
+    clean, found = evenly_sampled(lambda t: t), evenly_sampled(BURSTS[kind])
+    assert found.conditioning.rate_hz == 500.0
+    assert found.conditioning.stamps == "uniform"
+    assert any("in bursts" in note for note in found.notes)
+    assert np.array_equal(found.rows, clean.rows)
+    for name in ("q", "qd", "qdd"):
+        one, other = (getattr(made.samples, name) for made in (found, clean))
+        assert np.abs(one - other).max() < 0.01 * np.abs(other).max()
+
+
+def test_a_gap_among_bursts_divides_the_log():
+    found = evenly_sampled(lambda t: BURSTS["eight at once"](t) + 2.0 * (np.arange(len(t)) >= 1600))
+    assert len(np.unique(found.samples.segments)) == 2
+    assert found.conditioning.rate_hz == pytest.approx(500.0, rel=1e-4)
+
+
+def test_rows_sampled_in_bursts_are_taken_at_their_stamps():
+    t = BURSTS["pairs"](np.arange(3000) / 500)
+    q = np.column_stack([np.sin(t) + 0.3 * np.sin(4 * t), np.cos(3 * t)])
+    log = mindyn.log_of_arrays(ARM.primary_names, t, q, np.cos(q))
+    found = mindyn.condition(log, ARM, Conditioning(position_cutoff_hz=None, rate_hz=500.0), judged=False)
+    assert found.conditioning.stamps == "measured"
+    assert not any("in bursts" in note for note in found.notes)

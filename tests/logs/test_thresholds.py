@@ -15,7 +15,7 @@ from mindyn.logs.cleaning import LARGEST, Cleaner
 from mindyn.logs.conditioning import AS_LOGGED, Conditioning, edge_rows, reach_rows, rest_rows
 from mindyn.logs.filters import edge_s, lowpass, settling_rows
 from mindyn.logs.findings import LogError
-from mindyn.logs.log import log_of_arrays
+from mindyn.logs.log import Log, log_of_arrays
 from mindyn.logs.pipeline import SampleStream, condition, condition_stream, long_rest, require_rows
 from mindyn.logs.resolving import _period, _rounded, head, resolve, uniform_stretches
 from mindyn.logs.statement import Statement
@@ -33,7 +33,7 @@ def log_at(time, names=ROBOT.joint_names):
 def cleaned(*chunks, names=("a", "b")):
     cleaner = Cleaner("run")
     for time, q in chunks:
-        cleaner.clean(log_of_arrays(names, time, q, q))
+        cleaner.clean(Log(names, time, q, q, np.arange(len(time))))
     return cleaner
 
 

@@ -16,6 +16,7 @@ from mindyn.algebra.values import Array
 from mindyn.logs.columns import Pick
 from mindyn.logs.findings import refuse_unless_accepted
 from mindyn.logs.log import Log
+from mindyn.logs.stamps import usual_step
 from mindyn.logs.units import UNITS
 from mindyn.robots.robot import Robot
 
@@ -135,7 +136,7 @@ def _rate_note(log: Log, accepted: Collection[str]) -> str:
     stated = log.statement.units.get("time")
     if log.statement.rate_hz is not None or not isinstance(stated, str) or len(log) < 2:
         return ""
-    rate = 1 / float(np.median(np.diff(log.time)))
+    rate = 1 / usual_step(np.diff(log.time))
     if _is_usual(rate):
         return ""
     known = UNITS["time"]

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from mindyn.algebra.values import Array
 from mindyn.logs.checks import UNLIMITED_TURN, reach_of
 from mindyn.logs.draft_names import unit_of, words_of
+from mindyn.logs.stamps import usual_step
 from mindyn.logs.units import UNITS
 from mindyn.robots.robot import Robot
 
@@ -64,7 +65,7 @@ def clock_of(columns: Mapping[str, NDArray[Any]]) -> Clock:
         steps = np.diff(stamps)
         if len(steps) < 2 or not np.isfinite(stamps).all() or (steps > 0).mean() < AGREES:
             continue
-        step = float(np.median(steps[steps > 0]))
+        step = usual_step(steps[steps > 0])
         said = unit_of("time", words_of(name), words_of(name)[-1:])
         fitting = [unit for unit, size in UNITS["time"].items() if _usual(1 / (step * size))]
         unit = said if said is not None and (said in fitting or not fitting) else fitting[0] if fitting else None
@@ -98,7 +99,7 @@ def _usual(rate_hz: float) -> bool:
 
 def _rate_text(seconds: Array) -> str:
     steps = np.diff(seconds)
-    step = float(np.median(steps[steps > 0])) if (steps > 0).any() else np.nan
+    step = usual_step(steps[steps > 0]) if (steps > 0).any() else np.nan
     off = float((np.abs(steps / step - 1) > UNIFORM).mean())
     rest = f", {100 * off:.0f} % of the steps differ from it" if off > 0.01 else ""
     return f"{1 / step:.5g} Hz{rest}"

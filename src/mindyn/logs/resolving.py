@@ -16,6 +16,7 @@ from mindyn.logs.filters import edge_s
 from mindyn.logs.findings import LogError
 from mindyn.logs.log import Log, joined
 from mindyn.logs.reading import LogScan
+from mindyn.logs.stamps import even_step, in_bursts
 from mindyn.logs.stretches import Piece, pieces, uniform_pieces
 from mindyn.notes import Note
 
@@ -25,6 +26,10 @@ JITTER: Final = 0.05
 """Stamps whose steps vary by less than this part of the period are uniform."""
 NEARLY_ALL: Final = 0.95
 GAP: Final = 2.5
+ALL_BUT_GAPS: Final = 0.995
+"""Share of the steps between stamps that are no gaps, where stamps come in bursts."""
+EVEN: Final = 0.7
+"""Error of positions foreseen from evenly spaced rows, over that by stamps, below which rows are even."""
 
 
 def resolve(
@@ -78,7 +83,8 @@ def _with_time_base(c: Conditioning, heads: Sequence[Log]) -> tuple[Conditioning
     if any(len(log) < 2 for log in heads):
         raise LogError("too few rows: a log with fewer than 2 rows has no rate")
     steps = [np.diff(log.time) for log in heads]
-    periods = [_period(step) for step in steps]
+    bursts = _bursts(heads, steps) if c.stamps == "auto" else None
+    periods = [_period(step) if bursts is None else even_step(step) for step in steps]
     if max(periods) > 1.02 * min(periods) and c.rate_hz == "auto":
         rates = ", ".join(f"{1 / period:.6g}" for period in periods)
         raise LogError(f"the logs have different rates ({rates} Hz)", hint="state rate_hz to resample them")
@@ -87,6 +93,13 @@ def _with_time_base(c: Conditioning, heads: Sequence[Log]) -> tuple[Conditioning
     if c.rate_hz == "auto":
         c = replace(c, rate_hz=_rounded(own))
     rate = number(c.rate_hz, "rate_hz")
+    if bursts is not None:
+        c = replace(c, stamps="uniform", longest_gap_rows=max(c.longest_gap_rows, bursts * rate))
+        found = (
+            "stamps come in bursts, as of rows that wait for a network, while the positions are even: rows are taken "
+            f"to be 1 / {rate:.6g} s apart"
+        )
+        notes.append(Note("stamps", found))
     if c.stamps == "auto":
         within = [s[s <= c.longest_gap_rows * p] for s, p in zip(steps, periods, strict=True)]
         uniform = all((np.abs(s * rate - 1) <= JITTER).all() for s in within)
@@ -95,6 +108,25 @@ def _with_time_base(c: Conditioning, heads: Sequence[Log]) -> tuple[Conditioning
             found = f"stamps jitter or differ from {rate:.6g} Hz: rows are interpolated to uniform times"
             notes.append(Note("stamps", found))
     return c, notes
+
+
+def _bursts(heads: Sequence[Log], steps: Sequence[Array]) -> float | None:
+    """The longest step (s) between stamps that come in bursts of rows that are even; None where they do not.
+
+    Each position is foreseen by the two beside it, by their stamps and as if all were evenly apart.
+    """
+    if not all(map(in_bursts, steps)):
+        return None
+    by_stamps = evenly = 0.0
+    for log, step in zip(heads, steps, strict=True):
+        good = np.maximum(step[:-1], step[1:]) < 3 * np.quantile(step, ALL_BUT_GAPS)
+        share = (step[:-1] / np.maximum(step[:-1] + step[1:], 1e-300))[:, None]
+        before, here, after = log.q[:-2], log.q[1:-1], log.q[2:]
+        by_stamps += float(((here - before - share * (after - before))[good] ** 2).sum())
+        evenly += float(((here - (before + after) / 2)[good] ** 2).sum())
+    if not evenly < EVEN**2 * by_stamps:
+        return None
+    return 1.5 * max(float(np.quantile(step, ALL_BUT_GAPS)) for step in steps)
 
 
 def _period(steps: Array) -> float:
