@@ -22,7 +22,7 @@ def test_nearest_points_of_segments_are_those_of_a_fine_grid():
     ends = rng.normal(size=(4, 80, 1, 3))
     ends[1, :20] = ends[0, :20]  # points
     ends[3, 20:40] = ends[2, 20:40] + 0.7 * (ends[1, 20:40] - ends[0, 20:40])  # parallel segments
-    found = nearest(*ends)
+    found = nearest(np.moveaxis(ends, 0, -2))
     s = np.linspace(0, 1, 201)
     one = ends[0] + s[:, None] * (ends[1] - ends[0])
     other = ends[2] + s[:, None] * (ends[3] - ends[2])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 import casadi
@@ -17,6 +18,7 @@ from mindyn.equations.kinematics import frame_placements
 from mindyn.equations.loop_closure import affine_closure
 from mindyn.excitation.capsules import Capsule
 from mindyn.kernels.closed_kernel import kernel_for
+from mindyn.kernels.kernel import Kernel
 from mindyn.robots.robot import Robot
 
 UNMOVED_M: Final = 1e-9
@@ -88,22 +90,37 @@ class Nearest:
     t: Array
 
 
-def nearest(a1: Array, b1: Array, a2: Array, b2: Array) -> Nearest:
-    """Of segments a1-b1 and a2-b2, (N, c, 3) each; the normal points from the second to the first."""
+def nearest(ends: Array) -> Nearest:
+    """Of segments a1-b1 and a2-b2, whose ends are a1, b1, a2, b2: (N, c, 4, 3); the normal points to the first."""
+    distance, normal, s, t = _nearest_kernel()(ends)
+    return Nearest(distance[..., 0], normal, s[..., 0], t[..., 0])
+
+
+@cache
+def _nearest_kernel() -> Kernel:
+    """Of one pair of segments: compiled, since a search asks for all pairs at all instants thousands of times."""
+    ends = casadi.SX.sym("ends", 4, 3)
+    a1, b1, a2, b2 = (ends[k, :].T for k in range(4))
     d1, d2, r = b1 - a1, b2 - a2, a1 - a2
-    A, E, B = (d1 * d1).sum(-1), (d2 * d2).sum(-1), (d1 * d2).sum(-1)
-    C, F = (d1 * r).sum(-1), (d2 * r).sum(-1)
-    safe_A, safe_E = np.where(A > _TINY, A, 1.0), np.where(E > _TINY, E, 1.0)
+    A, E, B = casadi.dot(d1, d1), casadi.dot(d2, d2), casadi.dot(d1, d2)
+    C, F = casadi.dot(d1, r), casadi.dot(d2, r)
+    where = casadi.if_else
+    safe_A, safe_E = where(A > _TINY, A, 1.0), where(E > _TINY, E, 1.0)
     denominator = A * E - B * B
     crossing = denominator > 1e-9 * A * E
-    s = np.where(crossing, np.clip((B * F - C * E) / np.where(crossing, denominator, 1.0), 0, 1), 0.5)
-    s = np.where(A > _TINY, s, 0.0)
-    t = np.where(E > _TINY, np.clip((B * s + F) / safe_E, 0, 1), 0.0)
-    s = np.where(A > _TINY, np.clip((B * t - C) / safe_A, 0, 1), 0.0)
-    t = np.where(E > _TINY, np.clip((B * s + F) / safe_E, 0, 1), 0.0)
-    gap = r + s[..., None] * d1 - t[..., None] * d2
-    distance = np.sqrt((gap * gap).sum(-1))
-    return Nearest(distance, gap / np.maximum(distance, 1e-9)[..., None], s, t)
+    s = where(crossing, _clip((B * F - C * E) / where(crossing, denominator, 1.0)), 0.5)
+    s = where(A > _TINY, s, 0.0)
+    t = where(E > _TINY, _clip((B * s + F) / safe_E), 0.0)
+    s = where(A > _TINY, _clip((B * t - C) / safe_A), 0.0)
+    t = where(E > _TINY, _clip((B * s + F) / safe_E), 0.0)
+    gap = r + s * d1 - t * d2
+    distance = casadi.sqrt(casadi.dot(gap, gap))
+    outputs = [distance, gap / casadi.fmax(distance, 1e-9), s, t]
+    return Kernel(casadi.Function("nearest", [ends], outputs, ["ends"], ["distance", "normal", "s", "t"]))
+
+
+def _clip(x: SX) -> SX:
+    return casadi.fmin(casadi.fmax(x, 0.0), 1.0)
 
 
 class Pairs:
@@ -116,12 +133,13 @@ class Pairs:
     def __init__(self, robot: Robot, capsules: Sequence[Capsule], pairs: NDArray[np.intp]) -> None:
         self.capsules, self.pairs = tuple(capsules), pairs
         self.points = _end_points(robot, self.capsules)
-        self._radii = np.array([c.radius for c in self.capsules])
+        self._ends = np.stack([2 * pairs[:, 0], 2 * pairs[:, 0] + 1, 2 * pairs[:, 1], 2 * pairs[:, 1] + 1], axis=1)
+        self._reach = np.array([c.radius for c in self.capsules])[pairs].sum(axis=1)
         self._last: tuple[Array, Nearest] | None = None
 
     def gaps(self, q: Array) -> Array:
         """(N, c) between surfaces, m; negative where they overlap."""
-        return np.asarray(self._nearest(q).distance - self._radii[self.pairs].sum(axis=1))
+        return np.asarray(self._nearest(q).distance - self._reach)
 
     def with_slopes(self, q: Array) -> tuple[Array, Array]:
         """Gaps (N, c) and their derivatives (N, c, n) by q."""
@@ -129,7 +147,7 @@ class Pairs:
         first, second = self.pairs.T
         moves = _between(J, first, found.s) - _between(J, second, found.t)
         return (
-            found.distance - self._radii[self.pairs].sum(axis=1),
+            found.distance - self._reach,
             np.einsum("tci,tcij->tcj", found.normal, moves),
         )
 
@@ -138,9 +156,7 @@ class Pairs:
         last = self._last
         if last is not None and np.array_equal(last[0], q):
             return last[1]
-        first, second = self.pairs.T
-        P = self.points.positions(q)
-        found = nearest(P[:, 2 * first], P[:, 2 * first + 1], P[:, 2 * second], P[:, 2 * second + 1])
+        found = nearest(self.points.positions(q).take(self._ends, axis=1))
         if len(q) <= KEPT_ROWS:
             self._last = q.copy(), found
         return found
