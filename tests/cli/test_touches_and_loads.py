@@ -12,7 +12,7 @@ import mindyn
 
 COLUMNS = 80
 MASS = 3.0
-SENSORS = ("--torque-noise", 0.5, "--noise-at", "joint", "--rate-hz", 100)
+SENSORS = ("--torque-noise", 0.5, "--noise-at", "joint", "--rate-hz", 100, "--seconds", 12)
 
 
 def done(*words: object) -> tuple[str, str]:
@@ -36,8 +36,7 @@ def folder(tmp_path_factory):
                       folder / "loaded.toml")  # fmt: skip
     (folder / "fixed.toml").write_text("position_cutoff_hz = 10.0\ndelay_s = 0.0\n")
     for name, robot, seed in (("run1", "planar2", 1), ("free", "planar2", 2), ("loaded", folder / "loaded.toml", 3)):
-        seconds = 11 if name == "free" else 5
-        done("simulate", robot, *SENSORS, "--seconds", seconds, "--seed", seed, "--out", folder / f"{name}.csv")
+        done("simulate", robot, *SENSORS, "--seed", seed, "--out", folder / f"{name}.csv")
     fixed = ("--conditioning", folder / "fixed.toml", "--method", "ordinary", "--no-report")
     mindyn_program("identify", "planar2", folder / "run1.csv", *fixed, "--out", folder / "run1")
     table = pl.read_csv(folder / "free.csv")
@@ -70,6 +69,4 @@ def test_payload_says_mass_and_centre_first(folder):
     assert low < MASS < high
     ended = mindyn_program("payload", folder / "run1", folder / "run1.csv", columns=COLUMNS)
     assert ended.code == 1
-    assert "run1.csv is a training log: what the arm carried in it is part of the estimate" in " ".join(
-        ended.err.split()
-    )
+    assert "a training log: what the arm carried in it is part of the estimate" in " ".join(ended.err.split())
