@@ -40,7 +40,7 @@ class Draft:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Workshop:
+class DraftMaker:
     """Makes motions and rows of drafts.
 
     reach      where joints may go

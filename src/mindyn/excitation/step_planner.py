@@ -25,7 +25,7 @@ from mindyn.equations.closed_motion import is_affine
 from mindyn.errors import InputError
 from mindyn.excitation.joint_reach import JointReach
 from mindyn.excitation.loop_limits import require_closing_within
-from mindyn.excitation.step_drafts import Draft, Workshop
+from mindyn.excitation.step_drafts import Draft, DraftMaker
 from mindyn.excitation.step_plan import StepPlan, StepTest
 from mindyn.excitation.told_subspace import ToldSubspace
 from mindyn.notation import DRIVE_PARAMETERS
@@ -89,8 +89,8 @@ def plan_tests(
     reach = JointReach.of(robot, ranges)
     if robot.loops and not is_affine(robot):
         require_closing_within(robot, reach.lower, reach.upper)
-    shop = Workshop(regressor, reach, seconds, intervals)
-    return _Planner(shop, () if offsets else _offsets(regressor), weakest, seed).plan()
+    drafts = DraftMaker(regressor, reach, seconds, intervals)
+    return _Planner(drafts, () if offsets else _offsets(regressor), weakest, seed).plan()
 
 
 def _offsets(regressor: Regressor) -> tuple[str, ...]:
@@ -107,9 +107,9 @@ def _offsets(regressor: Regressor) -> tuple[str, ...]:
 class _Planner:
     """Adds test after test, each with what it tells beyond those before it."""
 
-    def __init__(self, shop: Workshop, left_out: tuple[str, ...], weakest: float, seed: int) -> None:
-        self.shop, self.left_out, self.weakest = shop, left_out, weakest
-        self.regressor = shop.regressor
+    def __init__(self, drafts: DraftMaker, left_out: tuple[str, ...], weakest: float, seed: int) -> None:
+        self.drafts, self.left_out, self.weakest = drafts, left_out, weakest
+        self.regressor = drafts.regressor
         self.rng = np.random.default_rng(seed)
         known = np.array([name in left_out for name in self.regressor.names])
         self.told = ToldSubspace.of(self._column_lengths(), known)
@@ -120,7 +120,7 @@ class _Planner:
         n, robot = self.regressor.joint_count, self.regressor.robot
         q, qd, qdd = self.rng.uniform(-1, 1, (3, SCALING_STATES, n)) * np.array([np.pi, 2.0, 10.0])[:, None, None]
         if robot.loops and not is_affine(robot):  # where they close
-            reach = self.shop.reach
+            reach = self.drafts.reach
             q = (reach.lower + reach.upper) / 2 + q / np.pi * (reach.upper - reach.lower) / 2
         Y = self.regressor.dense(self.regressor.parts(q, qd, qdd))
         return np.asarray(np.sqrt((Y**2).sum(axis=(0, 1)) / SCALING_STATES))
@@ -148,7 +148,7 @@ class _Planner:
             self.regressor.names,
             self.left_out,
             tuple(self.tests),
-            self.shop.intervals,
+            self.drafts.intervals,
             tuple(self.skipped),
             tuple(untold),
         )
@@ -191,8 +191,8 @@ class _Planner:
 
     def _fewest(self, draft: Draft) -> _Choice:
         """With as few held joints varied as tell all that this draft can tell."""
-        anywhere = [self.shop.configurations(draft, (), self.rng)[0] for _ in range(GENERIC_CONFIGURATIONS)]
-        most = len(self.told.new(self.shop.rows(draft, anywhere))[2])
+        anywhere = [self.drafts.configurations(draft, (), self.rng)[0] for _ in range(GENERIC_CONFIGURATIONS)]
+        most = len(self.told.new(self.drafts.rows(draft, anywhere))[2])
         best = self._best(draft, ())
         held = [j for j in range(self.regressor.joint_count) if j not in draft.joints]
         for count in range(1, MOST_VARIED + 1):
@@ -208,8 +208,8 @@ class _Planner:
         """Of some random configurations the one that tells most, and most clearly."""
         choices = []
         for _ in range(TRIALS):
-            configurations = self.shop.configurations(draft, varied, self.rng)
-            _, s, N = self.told.new(self.shop.rows(draft, configurations))
+            configurations = self.drafts.configurations(draft, varied, self.rng)
+            _, s, N = self.told.new(self.drafts.rows(draft, configurations))
             choices.append(_Choice(varied, configurations, N, float(s.min()) if len(s) else 0.0))
         return max(choices, key=lambda one: one.merit)
 
@@ -231,7 +231,7 @@ class _Planner:
                 tuple(joints[j] for j in draft.joints),
                 joints[draft.row],
                 tuple(joints[j] for j in choice.varied),
-                self.shop.motions(draft, choice.configurations, name),
+                self.drafts.motions(draft, choice.configurations, name),
                 len(choice.directions),
                 tuple(names[after & ~before].tolist()),
                 tuple(names[touched & ~after].tolist()),

@@ -13,7 +13,7 @@ from mindyn.kernels.ordering import Compute, Sines, Store
 from mindyn.kernels.program import Op, Program
 from mindyn.kernels.schedule import Part, Schedule
 from mindyn.kernels.transpose import chunks, load_columns, store_columns
-from mindyn.kernels.vectors import Body, Format
+from mindyn.kernels.vectors import CodeLines, Format
 
 INVARIANT = "!invariant.load !0"
 """Memory that no kernel writes while it runs: loads from it may move freely."""
@@ -26,7 +26,7 @@ class PartWriter:
 
     def __init__(self, program: Program, layout: Layout, plan: Schedule, watched: set[tuple[int, int]]) -> None:
         self._program, self._layout, self._plan, self._watched = program, layout, plan, watched
-        self._body = Body(layout.form)
+        self._body = CodeLines(layout.form)
         self._names: dict[int, str] = {}
         self._columns: dict[tuple[int, int], str] = {}
         self._rows: dict[int, list[str]] = {}
@@ -166,7 +166,7 @@ def may_leave_range(program: Program, form: Format) -> bool:
     )
 
 
-def table_entry(body: Body, index: int, kind: str) -> str:
+def table_entry(body: CodeLines, index: int, kind: str) -> str:
     """Entry `index` of the table of addresses and strides."""
     at = body.let(f"getelementptr i64, ptr %table, i64 {index}")
     return body.let(f"load {kind}, ptr {at}, align 8, {INVARIANT}")

@@ -28,7 +28,7 @@ from mindyn.kernels.program import Op, Program
 from mindyn.kernels.schedule import Schedule, schedule
 from mindyn.kernels.sincos import emit_checked
 from mindyn.kernels.transpose import chunks, load_columns
-from mindyn.kernels.vectors import Body
+from mindyn.kernels.vectors import CodeLines
 
 _DEFINITIONS = """
 attributes #0 = { nounwind "prefer-vector-width"="512" "min-legal-vector-width"="512" }
@@ -155,7 +155,7 @@ done:
 
 def prologue(program: Program, layout: Layout, plan: Schedule) -> str:
     """`@prologue(table, uniforms)`: fills the uniform slots and reports the status of the shared inputs."""
-    body = Body(replace(layout.form, width=1))
+    body = CodeLines(replace(layout.form, width=1))
     allocations: list[str] = []
     inputs = {
         number: _load_all(body, table_entry(body, 2 * number, "ptr"), program.inputs[number].size)
@@ -169,12 +169,12 @@ def prologue(program: Program, layout: Layout, plan: Schedule) -> str:
     return f"define internal i64 @prologue(ptr %table, ptr %uniforms) noinline nounwind {{\n{text}\n}}"
 
 
-def _load_all(body: Body, base: str, size: int) -> list[str]:
+def _load_all(body: CodeLines, base: str, size: int) -> list[str]:
     return [load_columns(body, [base], element, 1)[0] for element in range(size)]
 
 
 def _compute(
-    body: Body, program: Program, plan: Schedule, inputs: dict[int, list[str]], allocations: list[str]
+    body: CodeLines, program: Program, plan: Schedule, inputs: dict[int, list[str]], allocations: list[str]
 ) -> dict[int, str]:
     names: dict[int, str] = {}
     pairs: dict[int, tuple[str, str]] = {}
@@ -195,7 +195,7 @@ def _compute(
     return names
 
 
-def _status(body: Body, inputs: dict[int, list[str]]) -> str:
+def _status(body: CodeLines, inputs: dict[int, list[str]]) -> str:
     total = body.form.literal(0.0)
     for numbers in inputs.values():
         for number in numbers:

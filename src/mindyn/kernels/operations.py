@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from mindyn.kernels.program import LIBM, Op
-from mindyn.kernels.vectors import Body
+from mindyn.kernels.vectors import CodeLines
 
 _ARITHMETIC = {Op.ADD: "fadd", Op.SUB: "fsub", Op.MUL: "fmul", Op.DIV: "fdiv"}
 _COMPARISON = {Op.LT: "olt", Op.LE: "ole", Op.EQ: "oeq", Op.NE: "une"}
 _INTRINSIC = LIBM | {Op.MIN: "minnum", Op.MAX: "maxnum", Op.ABS: "fabs"}
 
 
-def emit_operation(body: Body, op: Op, operands: list[str]) -> str:
+def emit_operation(body: CodeLines, op: Op, operands: list[str]) -> str:
     """`op` of vectors; truth values are the numbers 0 and 1, and NaN is true, as in C."""
     form = body.form
     zero, one = form.splat(0.0), form.splat(1.0)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from mindyn.kernels.vectors import Body
+from mindyn.kernels.vectors import CodeLines
 
 RANGE_LIMIT = 1e5
 """Largest |x| for which the fast path is used and its accuracy is stated."""
@@ -64,7 +64,7 @@ EXACT_PARTS = _head(_P1), _P1 - _head(_P1), _head(_P2), _P2 - _head(_P2) + _P3
 """pi/2 in parts of at most 36 bits, but for the last."""
 
 
-def emit_sincos(body: Body, x: str) -> tuple[str, str]:
+def emit_sincos(body: CodeLines, x: str) -> tuple[str, str]:
     """sin(x) and cos(x) of a vector whose lanes are all in range; lanes out of range get garbage, never a trap."""
     table, form = SINCOS[body.form.bits], body.form
     rounded = body.multiply_add(x, form.splat(TWO_OVER_PI), form.splat(table.round_number))
@@ -73,7 +73,7 @@ def emit_sincos(body: Body, x: str) -> tuple[str, str]:
     return emit_reduced(body, r, body.as_integers(rounded))
 
 
-def _emit_remainder(body: Body, x: str, k: str) -> str:
+def _emit_remainder(body: CodeLines, x: str, k: str) -> str:
     """X - k pi/2 for integers k of at most 17 bits."""
     form = body.form
     if form.fused:
@@ -89,7 +89,7 @@ def _emit_remainder(body: Body, x: str, k: str) -> str:
     return body.let(f"fptrunc {wide.vector} {r} to {form.vector}") if form.bits == 32 else r
 
 
-def emit_reduced(body: Body, r: str, k: str) -> tuple[str, str]:
+def emit_reduced(body: CodeLines, r: str, k: str) -> tuple[str, str]:
     """sin and cos of r + k pi/2 for |r| <= pi/4 and integers k."""
     table, form = SINCOS[body.form.bits], body.form
     z = body.let(f"fmul {form.vector} {r}, {r}")
@@ -98,19 +98,19 @@ def emit_reduced(body: Body, r: str, k: str) -> tuple[str, str]:
     return _rotate_quadrants(body, k, sine, cosine)
 
 
-def emit_out_of_range(body: Body, x: str) -> str:
+def emit_out_of_range(body: CodeLines, x: str) -> str:
     """Truth values: |x| > 1e5, or x is NaN."""
     return body.compare("ugt", body.intrinsic("fabs", x), body.form.splat(RANGE_LIMIT))
 
 
-def _horner(body: Body, coefficients: tuple[float, ...], z: str) -> str:
+def _horner(body: CodeLines, coefficients: tuple[float, ...], z: str) -> str:
     total = body.form.splat(coefficients[-1])
     for coefficient in coefficients[-2::-1]:
         total = body.multiply_add(total, z, body.form.splat(coefficient))
     return total
 
 
-def _rotate_quadrants(body: Body, k: str, sine: str, cosine: str) -> tuple[str, str]:
+def _rotate_quadrants(body: CodeLines, k: str, sine: str, cosine: str) -> tuple[str, str]:
     """sin and cos of r + k pi/2: swapped for odd k; sin changes sign with bit 1 of k, cos with bit 1 of k + 1."""
     form = body.form
     odd = body.let(f"icmp ne {form.integers} {body.integer('and', k, form.splat_integer(1))}, {form.splat_integer(0)}")
@@ -120,16 +120,16 @@ def _rotate_quadrants(body: Body, k: str, sine: str, cosine: str) -> tuple[str, 
     return _flip(body, swapped_sine, flip_sine), _flip(body, swapped_cosine, flip_cosine)
 
 
-def _bit_1_as_sign(body: Body, k: str) -> str:
+def _bit_1_as_sign(body: CodeLines, k: str) -> str:
     shifted = body.integer("shl", k, body.form.splat_integer(body.form.bits - 2))
     return body.integer("and", shifted, body.form.splat_integer(-(2 ** (body.form.bits - 1))))
 
 
-def _flip(body: Body, value: str, sign: str) -> str:
+def _flip(body: CodeLines, value: str, sign: str) -> str:
     return body.as_numbers(body.integer("xor", body.as_integers(value), sign))
 
 
-def emit_checked(body: Body, angles: list[str], allocations: list[str], label: str) -> list[tuple[str, str]]:
+def emit_checked(body: CodeLines, angles: list[str], allocations: list[str], label: str) -> list[tuple[str, str]]:
     """(sin, cos) of every angle: the fast path, and one branch to `@sincos_beyond` when any lane of any angle is out of
     range.
 
@@ -151,7 +151,7 @@ def emit_checked(body: Body, angles: list[str], allocations: list[str], label: s
     return list(zip(joined[0::2], joined[1::2], strict=True))
 
 
-def _any_out_of_range(body: Body, angles: list[str]) -> str:
+def _any_out_of_range(body: CodeLines, angles: list[str]) -> str:
     found = emit_out_of_range(body, angles[0])
     for angle in angles[1:]:
         found = body.let(f"or {body.form.truths} {found}, {emit_out_of_range(body, angle)}")
@@ -159,7 +159,7 @@ def _any_out_of_range(body: Body, angles: list[str]) -> str:
 
 
 def _call_slow_routine(
-    body: Body, angles: list[str], fast: list[tuple[str, str]], allocations: list[str], label: str
+    body: CodeLines, angles: list[str], fast: list[tuple[str, str]], allocations: list[str], label: str
 ) -> list[tuple[str, str]]:
     form = body.form
     size = form.bytes * form.width

@@ -8,7 +8,7 @@ is right to the last bit for every double.
 from __future__ import annotations
 
 from mindyn.kernels.sincos import RANGE_LIMIT, SINCOS, emit_reduced
-from mindyn.kernels.vectors import Body, Format
+from mindyn.kernels.vectors import CodeLines, Format
 
 TWO_OVER_PI_BITS = int(
     "a2f9836e4e441529fc2757d1f534ddc0db6295993c439041fe5163abdebbc561b7246e3a424dd2e0"
@@ -69,7 +69,7 @@ end:
 
 def _one_angle() -> str:
     """IR of `@one_angle(x, results)`: sine and cosine of a double beyond the fast range; NaN for what is not finite."""
-    body = Body(Format(64, 1))
+    body = CodeLines(Format(64, 1))
     _write_reduction(body)
     sine, cosine = emit_reduced(body, "%r", "%k")
     body.line(f"%minus_sine = fneg double {sine}")
@@ -94,13 +94,13 @@ def _words() -> list[int]:
     return [0, *words]
 
 
-def _write_results(body: Body, sine: str, cosine: str) -> None:
+def _write_results(body: CodeLines, sine: str, cosine: str) -> None:
     body.line(f"store double {sine}, ptr %results")
     body.line(f"store double {cosine}, ptr {body.offset('%results', 8)}")
     body.line("ret void")
 
 
-def _write_reduction(body: Body) -> None:
+def _write_reduction(body: CodeLines) -> None:
     """%r and %k with |x| = r + k pi/2, and %negative, the sign of x; branches to %not_finite."""
     body.lines += _REDUCTION.format(
         high=Format(64, 1).literal(SINCOS[64].half_pi[0]),

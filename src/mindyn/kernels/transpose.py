@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
-from mindyn.kernels.vectors import Body, Format
+from mindyn.kernels.vectors import CodeLines, Format
 
 
 def chunks(count: int, form: Format) -> list[tuple[int, int]]:
@@ -24,7 +24,7 @@ def chunks(count: int, form: Format) -> list[tuple[int, int]]:
     return covered
 
 
-def load_columns(body: Body, rows: Sequence[str], offset: int, size: int) -> list[str]:
+def load_columns(body: CodeLines, rows: Sequence[str], offset: int, size: int) -> list[str]:
     """Columns `offset` .. `offset + size` of the rows at these pointers, one vector each."""
     form = body.form
     if form.width == 1:
@@ -44,7 +44,7 @@ def load_columns(body: Body, rows: Sequence[str], offset: int, size: int) -> lis
     return vectors
 
 
-def store_columns(body: Body, rows: Sequence[str], offset: int, columns: Sequence[str]) -> None:
+def store_columns(body: CodeLines, rows: Sequence[str], offset: int, columns: Sequence[str]) -> None:
     """Writes these columns into the rows at these pointers: the steps of `load_columns` undone in reverse order."""
     form, size = body.form, len(columns)
     if form.width == 1:
@@ -67,12 +67,12 @@ def store_columns(body: Body, rows: Sequence[str], offset: int, columns: Sequenc
             _store_piece(body, rows[row], offset, vector, piece, size)
 
 
-def _load_piece(body: Body, row: str, offset: int, size: int) -> str:
+def _load_piece(body: CodeLines, row: str, offset: int, size: int) -> str:
     kind = f"<{size} x {body.form.scalar}>"
     return body.let(f"load {kind}, ptr {body.offset(row, offset * body.form.bytes)}, align {body.form.bytes}")
 
 
-def _store_piece(body: Body, row: str, offset: int, vector: str, piece: int, size: int) -> None:
+def _store_piece(body: CodeLines, row: str, offset: int, vector: str, piece: int, size: int) -> None:
     form = body.form
     part = vector
     if size < form.width:
@@ -82,7 +82,7 @@ def _store_piece(body: Body, row: str, offset: int, vector: str, piece: int, siz
     )
 
 
-def _join(body: Body, pieces: list[str], size: int) -> str:
+def _join(body: CodeLines, pieces: list[str], size: int) -> str:
     """One vector of the pieces in order."""
     while len(pieces) > 1:
         both = range(2 * size)

@@ -89,7 +89,7 @@ class Format:
         return str(value) if self.width == 1 else f"splat (i{self.bits} {value})"
 
 
-class Body:
+class CodeLines:
     """The lines of one function; every method that computes appends a line and gives the name of its result."""
 
     def __init__(self, form: Format) -> None:

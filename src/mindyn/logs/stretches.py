@@ -1,4 +1,8 @@
-"""Uninterrupted stretches of a log, piece by piece: split at gaps, made uniform, cut into overlapping windows."""
+"""Uninterrupted stretches of a log, piece by piece: split at gaps, made uniform, cut into overlapping windows.
+
+Windows overlap by what conditioning reaches; blocks of samples overlap once more, by what a treatment reaches
+(`mindyn.regression.gathering.with_neighbours` says why).
+"""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from mindyn.equations.mlc_links import mlc_links
 from mindyn.papers.counting import Counts
 from mindyn.papers.traced_robots import (
     ON_HAND,
-    Trace,
+    CountedTrace,
     formulation_chain,
     kane_chain,
     lin_chain,
@@ -103,7 +103,7 @@ FANG_DENSE = frozenset({"t_ii", "f_ii", "f", "u", "s", "swing", "R_n"})
 """Lin & Fang count every line with dense operands, but f_ii, whose zeros the line after it uses."""
 
 
-def written(trace: Trace) -> Counts:
+def written(trace: CountedTrace) -> Counts:
     """Every line as written; 2 x is a multiplication, as in Lin & Fang's tables."""
     return trace.tape.counts(without=ON_HAND, twice="mul")
 

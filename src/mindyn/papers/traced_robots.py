@@ -21,7 +21,7 @@ ON_HAND = ("R", "R_n", "first moment")
 
 
 @dataclass(frozen=True, slots=True)
-class Trace:
+class CountedTrace:
     """A tape with the outputs that its equations lead to."""
 
     tape: Tape
@@ -80,7 +80,7 @@ def _five(tape: Tape) -> Symmetric:
 
 def lin_chain(
     count: int, *, slide: int | None = None, wrench: bool, dense: Collection[str] = (), right_angles: bool = False
-) -> Trace:
+) -> CountedTrace:
     """Lin's inverse dynamics of a general chain with gravity along z_0; with `right_angles` between the other axes."""
     tape, slides = Tape(dense), chain_kinds(count, slide)
     joints = [general_joint(tape, one, right_angle=right_angles and i > 0) for i, one in enumerate(slides)]
@@ -93,7 +93,7 @@ Kind = Literal["sliding", "parallel turn", "parallel slide", "turn", "slide"]
 """A joint's place in Lin's groups: i < r; r <= i < s, rotational or translational; i >= s, likewise."""
 
 
-def lin_groups_chain(kinds: Sequence[Kind], dense: Collection[str] = ()) -> Trace:
+def lin_groups_chain(kinds: Sequence[Kind], dense: Collection[str] = ()) -> CountedTrace:
     """Lin's inverse dynamics of a chain with joints of every group, its operations charged joint by joint.
 
     Every joint has a rotation and lengths of its own; u_r is the axis of a rotational joint of the parallel group, and
@@ -106,7 +106,7 @@ def lin_groups_chain(kinds: Sequence[Kind], dense: Collection[str] = ()) -> Trac
     charge = _ByJoint(tape, len(kinds))
     qd, qdd = ([tape.variable() for _ in joints] for _ in range(2))
     motions = mlc_dynamics.outward(joints, links, Triple(0.0, 0.0, tape.constant()), qd, qdd, charge.outward)
-    return Trace(tape, tuple(mlc_dynamics.inward(joints, links, motions, qd, qdd, end, charge.inward)))
+    return CountedTrace(tape, tuple(mlc_dynamics.inward(joints, links, motions, qd, qdd, end, charge.inward)))
 
 
 class _ByJoint:
@@ -151,10 +151,10 @@ def _link_of_kind(tape: Tape, kind: Kind) -> MlcLink:
 
 def _lin_trace(
     tape: Tape, joints: Sequence[DhJoint], links: Sequence[MlcLink], gravity: Triple, end: EndWrench | None
-) -> Trace:
+) -> CountedTrace:
     qd, qdd = ([tape.variable() for _ in joints] for _ in range(2))
     motions = mlc_dynamics.outward(joints, links, gravity, qd, qdd, tape.line)
-    return Trace(tape, tuple(mlc_dynamics.inward(joints, links, motions, qd, qdd, end, tape.line)))
+    return CountedTrace(tape, tuple(mlc_dynamics.inward(joints, links, motions, qd, qdd, end, tape.line)))
 
 
 def robot_joints(tape: Tape, structure: LinStructure) -> list[DhJoint]:
@@ -192,14 +192,14 @@ def robot_links(tape: Tape, links: Sequence[MlcLink]) -> list[MlcLink]:
     ]
 
 
-def lin_robot(structure: LinStructure, links: Sequence[MlcLink], dense: Collection[str] = ()) -> Trace:
+def lin_robot(structure: LinStructure, links: Sequence[MlcLink], dense: Collection[str] = ()) -> CountedTrace:
     """Lin's inverse dynamics of a robot, with the zeros of its geometry and of the given MLC."""
     tape = Tape(dense)
     gravity = Triple(*(_known(tape, float(v)) for v in structure.gravity))
     return _lin_trace(tape, robot_joints(tape, structure), robot_links(tape, links), gravity, None)
 
 
-def formulation_chain(number: int, count: int, *, slide: int | None, dense: Collection[str]) -> Trace:
+def formulation_chain(number: int, count: int, *, slide: int | None, dense: Collection[str]) -> CountedTrace:
     """A formulation of the inertia matrix with m^, c^, J^ on hand [Lin & Fang, table VI]."""
     tape, slides = Tape(dense), chain_kinds(count, slide)
     joints = [general_joint(tape, one) for one in slides]
@@ -208,20 +208,20 @@ def formulation_chain(number: int, count: int, *, slide: int | None, dense: Coll
         for _ in joints
     ]
     D = composite_bodies.FORMULATIONS[number](joints, bodies, tape.line)
-    return Trace(tape, tuple(D.values()))
+    return CountedTrace(tape, tuple(D.values()))
 
 
-def moments_chain(count: int, *, slide: int | None, dense: Collection[str], number: int | None = None) -> Trace:
+def moments_chain(count: int, *, slide: int | None, dense: Collection[str], number: int | None = None) -> CountedTrace:
     """First moments and tensors from MLC [table VII], with `number` followed by formulation 1 or 2 [table VIII]."""
     tape, slides = Tape(dense), chain_kinds(count, slide)
     joints, links = [general_joint(tape, one) for one in slides], general_links(tape, slides)
     found = mlc_inertia.moments(joints, links, tape.line)
     if number is None:
-        return Trace(tape, ())
-    return Trace(tape, tuple(mlc_inertia.MLC_FORMULATIONS[number](joints, links, found, tape.line).values()))
+        return CountedTrace(tape, ())
+    return CountedTrace(tape, tuple(mlc_inertia.MLC_FORMULATIONS[number](joints, links, found, tape.line).values()))
 
 
-def kane_chain(count: int, *, dense: Collection[str] = (), gravity: str = "along z") -> Trace:
+def kane_chain(count: int, *, dense: Collection[str] = (), gravity: str = "along z") -> CountedTrace:
     """Angeles' algorithm on a general chain of revolute joints."""
     tape = Tape(dense)
     joints = [general_joint(tape, False) for _ in range(count)]
@@ -232,4 +232,4 @@ def kane_chain(count: int, *, dense: Collection[str] = (), gravity: str = "along
     qd, qdd = ([tape.variable() for _ in joints] for _ in range(2))
     g = Triple(0.0, 0.0, tape.constant()) if gravity == "along z" else variables(tape)
     motions = kane.centre_motions(joints, bodies, g, qd, qdd, tape.line)
-    return Trace(tape, tuple(kane.generalized_forces(joints, bodies, motions, None, tape.line)))
+    return CountedTrace(tape, tuple(kane.generalized_forces(joints, bodies, motions, None, tape.line)))

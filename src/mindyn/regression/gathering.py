@@ -83,7 +83,13 @@ class Stretch(NamedTuple):
 def with_neighbours(
     regressor: Regressor, samples: Samples | Iterable[Samples], cutoff_hz: float | None, decimation: int
 ) -> Iterator[Stretch]:
-    """The samples; of a stream each block with the rows around it that it depends on."""
+    """The samples; of a stream each block with the rows around it that it depends on.
+
+    This is the second overlap of a stream. The first (`mindyn.logs.stretches.windows`) is of rows as logged, by what
+    conditioning reaches, before there are samples. This one is of samples, by what the treatment's low pass and the
+    memory of friction reach. They stay apart since the one belongs to the conditioning and the other to the
+    treatment: many treatments share the samples of one conditioning, and a stream of samples need not come from a log.
+    """
     listed = [samples] if isinstance(samples, Samples) else samples
     reach = _dependence_rows(regressor, cutoff_hz, listed.rate_hz) if isinstance(listed, SampleStream) else 0
     if reach or (isinstance(listed, SampleStream) and decimation > 1):

@@ -18,14 +18,15 @@ NAMED: Final = 6
 """Parameters and joints that a sentence names at most."""
 WEAK: Final = ("roughly", "hardly", "not")
 UNWEIGHED: Final = "It was not asked whether an arm can have these values."
-NEARLY: Final = "No arm has exactly these values, but ones as likely do: mending moves them within their uncertainty."
 PHYSICAL: Final[Mapping[bool | None, str]] = {
     True: "An arm can have these values.",
     False: "No arm can have these values.",
     None: "Whether an arm can have these values could not be decided.",
 }
-
-WITHIN: Final = "No arm has just these values, but values that one can have are as likely: --consistent, or mend them."
+AS_LIKELY: Final = (
+    "No arm has just these values, but values that one can have are as likely: --consistent, or mend them."
+)
+"""In place of a no where the nearest values of an arm are within the uncertainty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +76,8 @@ def summary_of(
     """
     said, grade = headline_of(verdict, exists)
     physical = PHYSICAL[exists] if answers else UNWEIGHED
-    physical = NEARLY if exists is False and verdict.within else physical
     if answers and exists is False and verdict.within:
-        physical = WITHIN
+        physical = AS_LIKELY
     advice = _advice(verdict, joints, parameters, exists, _Words(robot, folder, file_format))
     reason = " ".join([*unfit_because(verdict), missed(verdict, joints)])
     return Summary(said, grade, reason, physical, told(parameters), advice)
