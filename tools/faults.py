@@ -126,8 +126,10 @@ class _Places(ast.NodeTransformer):
     def visit(self, node: ast.AST) -> ast.AST:
         if isinstance(node, ast.JoinedStr | ast.Raise | ast.arg):
             return node  # texts of messages and errors; types
-        if isinstance(node, ast.keyword) and node.arg == "strict":
-            return node  # of zip: what is checked there changes no result
+        if isinstance(node, ast.keyword) and node.arg in ("strict", "optimize"):
+            return node  # of zip: what is checked there changes no result; of einsum: nor does the order of its sums
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            return node  # never runs
         if isinstance(node, ast.AnnAssign):
             self.assigned = node.target.id if isinstance(node.target, ast.Name) and not self.depth else ""
             node.value = None if node.value is None else self.visit(node.value)

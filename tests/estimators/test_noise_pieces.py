@@ -1,0 +1,96 @@
+"""Errors of columns from stated noise, what a fit says of open combinations, and answers in words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from closeness import ORACLE, SAME_ALGEBRA, assert_close
+
+from mindyn.estimators.covariance import colouring_of
+from mindyn.estimators.least_squares import LeastSquares
+from mindyn.estimators.measurement_noise import MeasurementNoise, column_errors
+from mindyn.feasibility.answer import Answer
+from mindyn.logs.samples import Samples
+from mindyn.regression.information import Information
+from mindyn.regression.regressor import Regressor
+from mindyn.regression.rows import Rows
+from mindyn.regression.triangles import triangle_of
+from mindyn.robots.loading import load_robot
+from mindyn.robots.parts import Drive
+
+
+@pytest.fixture(scope="module")
+def regressor():
+    robot = load_robot("planar2")
+    return Regressor(replace(robot, drives=tuple(Drive(name) for name in robot.joint_names)))
+
+
+def samples_of(regressor, rows=12, usable=None):
+    arrays = np.random.default_rng(0).normal(size=(4, rows, 2))
+    return Samples(regressor.joint_names, *arrays, 100.0, np.zeros(rows, dtype=np.int64), usable)
+
+
+def test_noise_of_torque_and_accelerations_adds_up_over_rows_that_count(regressor):
+    usable = np.ones((12, 2), dtype=bool)
+    usable[:4, 1] = False
+    samples, weights = samples_of(regressor, usable=usable), np.array([2.0, 0.5])
+    plain = column_errors(regressor, samples, MeasurementNoise(torque=(0.3, 0.7)), weights)
+    assert_close(plain[-1, -1], 2.0 * 0.09 * 12 + 0.5 * 0.49 * 8, SAME_ALGEBRA)
+    assert not plain[:-1].any()
+    both = column_errors(regressor, samples, MeasurementNoise(acceleration=(0.0, 0.2), torque=1.0), weights)
+    rest = np.zeros_like(samples.q)
+    push = np.zeros_like(samples.q)
+    push[:, 1] = 0.2
+    Y = [regressor.dense(regressor.parts(samples.q, samples.qd, one)) for one in (push, rest)]
+    change = Y[0] - Y[1]
+    expected = sum(weights[j] * change[usable[:, j], j].T @ change[usable[:, j], j] for j in range(2))
+    assert_close(both[:-1, :-1], expected, ORACLE)
+    assert_close(both[-1, -1], 2.0 * 12 + 0.5 * 8, SAME_ALGEBRA)
+
+
+def test_a_fit_says_how_many_combinations_stay_open(regressor):
+    rng = np.random.default_rng(1)
+    tables = []
+    for columns in regressor.columns:
+        Y = rng.normal(size=(60, len(columns)))
+        if 0 in columns and 1 in columns:
+            Y[:, list(columns).index(1)] = 2 * Y[:, list(columns).index(0)]
+        tables.append(np.column_stack([Y, rng.normal(size=60)]))
+    factors = tuple(map(triangle_of, tables))
+    information = Information(regressor.joint_names, regressor.names, regressor.columns, factors, (60, 60))
+    alone = [0, 1] if all((0 in c) == (1 in c) for c in regressor.columns) else []
+    found = LeastSquares().fit(Rows.of_information(regressor, information))
+    if alone:
+        names = ", ".join(regressor.names[k] for k in alone)
+        assert f"the data leave 1 combinations open, among: {names} (their values" in found.status
+    whole = LeastSquares(left_out=(regressor.names[0],)).fit(Rows.of_information(regressor, information))
+    assert whole.status.startswith(f"{regressor.count - 1} parameters from 120 equations")
+    assert "open" not in whole.status
+    assert whole.untold == ()
+
+
+def test_answers_are_words_with_their_reason():
+    assert Answer("possible", True, "because.").sentence == "possible: because."
+    assert Answer("possible", None, "because.").sentence == "undecided: because."
+    no = Answer("consistent", False, "because.", {"as_likely": True})
+    assert no.sentence.endswith(": because.")
+    assert not no.sentence.startswith("consistent:")
+    assert no.as_likely
+    assert not Answer("consistent", True, "", {"as_likely": True}).as_likely
+    assert not Answer("consistent", False, "").as_likely
+    assert no.to_dict()["sentence"] == no.sentence
+
+
+def test_residuals_remember_within_their_segments(regressor):
+    samples = samples_of(regressor, 40)
+    beta = np.zeros(regressor.count)
+    tau = np.random.default_rng(2).normal(size=(41, 2))
+    series = replace(samples, tau=tau[1:] + 0.8 * tau[:-1])
+    found = colouring_of(regressor, beta, series, None, 1)
+    for j in range(2):
+        e = series.tau[:, j]
+        assert_close(found.neighbours[j], (e[1:] @ e[:-1]) / (e @ e), ORACLE)
+    silent = colouring_of(regressor, beta, replace(samples, tau=0 * samples.tau), None, 1)
+    assert (silent.variances, silent.neighbours) == ((0.0, 0.0), (0.0, 0.0))

@@ -1,0 +1,94 @@
+"""Samples, columns and decimal marks at their edges; the band that a noise floor is taken from."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from closeness import EXACT, assert_close
+
+from mindyn.errors import InputError
+from mindyn.logs.columns import Pick, one_column
+from mindyn.logs.cutoffs import _joint_cutoff
+from mindyn.logs.findings import LogError
+from mindyn.logs.samples import Samples
+from mindyn.logs.text_table import _decimal, _separator, _without_mark
+
+ZEROS = np.zeros((4, 2))
+
+
+def samples(**changes):
+    given = {"q": ZEROS, "qd": ZEROS, "qdd": ZEROS, "tau": ZEROS, "rate_hz": 10.0, "segments": np.zeros(4, dtype=int)}
+    return Samples(("a", "b"), **{**given, **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"q": np.zeros((4, 3))}, r"q has shape \(4, 3\), but \(4, 2\) is needed"),
+        ({"qd": ZEROS[:3]}, r"qd has shape \(3, 2\)"),
+        ({"qdd": ZEROS[:, :1]}, r"qdd has shape \(4, 1\)"),
+        ({"tau": ZEROS[:3]}, r"tau has shape \(3, 2\)"),
+        ({"segments": np.zeros(3, dtype=int)}, r"segments has shape \(3,\), but \(4,\) is needed"),
+        ({"usable": np.ones((4, 1), dtype=bool)}, r"usable has shape \(4, 1\)"),
+        ({"dependent_q": np.zeros((3, 1))}, "dependent_q has 3 rows, but 4 are needed"),
+        ({"closure": np.zeros((5, 2))}, "closure has 5 rows, but 4 are needed"),
+        ({"qd": np.where(np.arange(8).reshape(4, 2) == 5, np.nan, 0.0)}, "qd of joint 'b' is nan at sample 2"),
+    ],
+)
+def test_samples_whose_arrays_do_not_fit_are_refused(changes, said):
+    with pytest.raises(InputError, match=said):
+        samples(**changes)
+    whole = samples(usable=np.ones((4, 2), dtype=bool), dependent_q=np.arange(4.0)[:, None])
+    assert repr(whole) == "Samples(4 of 2 joints at 10 Hz)"
+    part = whole.take(slice(1, 3))
+    assert (len(part), part.dependent_q[:, 0].tolist(), part.closure) == (2, [1.0, 2.0], None)
+
+
+def test_columns_are_one_number_a_row():
+    assert one_column({"x": np.arange(3.0)[:, None]}, "x").tolist() == [0.0, 1.0, 2.0]
+    assert one_column({"x": np.arange(3)}, "x").dtype.kind == "i"
+    with pytest.raises(LogError, match=r"column 'x' is an array of shape \(3, 2\); one number in each row"):
+        one_column({"x": np.ones((3, 2))}, "x")
+    array = np.arange(6.0).reshape(2, 3)
+    assert_close(Pick("position", ("x",), (2, 0), 3).take({"x": array}), array[:, [2, 0]], EXACT)
+    assert Pick("position", ("x",), (0,), 1).take({"x": np.arange(2.0)}).shape == (2, 1)
+    with pytest.raises(LogError, match=r"array 'x' has shape \(2, 3\), but `joints` names 4 columns"):
+        Pick("position", ("x",), (2, 0), 4).take({"x": array})
+    with pytest.raises(LogError, match=r"`joints` names 1 column\n"):
+        Pick("position", ("x",), (0,), 1).take({"x": array})
+    pairs = {"a": np.arange(2), "b": np.arange(2.0)[:, None]}
+    assert Pick("position", ("b", "a")).take(pairs).tolist() == [[0.0, 0.0], [1.0, 1.0]]
+
+
+def test_a_decimal_comma_is_told_where_a_point_would_not_do():
+    assert _decimal(["1,5", "2"], ";") == ","
+    assert _decimal(["1,5", "2"], ",") == "."
+    assert _decimal(["1,5", "2.5"], ";") == "."
+    assert _decimal(["1", "2"], ";") == "."
+    assert _decimal(["1,5", "x"], ";") == "."
+    assert _separator("a;b", "1,5;2,5") == ";"
+    assert _separator("a,b", "1.5,2.5") == ","
+    assert _separator("a b", "1 2") == " "
+    assert _separator("name", "1") == ","
+    assert _without_mark(["#", "a", "b"], ["1", "2"]) == ["a", "b"]
+    assert _without_mark(["#a", "b"], ["1", "2"]) == ["a", "b"]
+    assert _without_mark(["#", "b"], ["1", "2"]) == ["#", "b"]
+    assert _without_mark(["a", "b"], ["1", "2"]) == ["a", "b"]
+
+
+def test_bins_beyond_nine_tenths_of_the_band_are_no_floor(monkeypatch):
+    frequency = np.arange(0, 51.0)
+    density = np.full(51, 100.0)
+    density[25:36] = 1.0  # eleven of the twenty-one of the band, not of the twenty-six up to its end
+    density[12] = 4.0
+    monkeypatch.setattr("mindyn.logs.cutoffs._density", lambda *_: (frequency, density))
+    assert _joint_cutoff([], 100.0) == 12.0
+    density[12] = 4.1
+    assert _joint_cutoff([], 100.0) == 25.0
+
+
+def test_copies_of_samples_keep_what_is_not_changed():
+    one = samples(closure=np.ones((4, 2)))
+    assert replace(one, rate_hz=20.0).closure is one.closure
