@@ -151,3 +151,40 @@ def test_rows_sampled_in_bursts_are_taken_at_their_stamps():
     found = mindyn.condition(log, ARM, Conditioning(position_cutoff_hz=None, rate_hz=500.0), judged=False)
     assert found.conditioning.stamps == "measured"
     assert not any("in bursts" in note for note in found.notes)
+
+
+def turning(t):
+    return np.column_stack([4.0 * np.sin(0.7 * t), 9.0 * np.cos(0.4 * t)])
+
+
+def wrapped(q):
+    return (q + np.pi) % (2 * np.pi) - np.pi
+
+
+def test_angles_that_wrap_around_are_unwrapped():
+    t = np.arange(4000) / 200
+    q = turning(t)
+    made = mindyn.log_of_arrays(ARM.primary_names, t, wrapped(q), np.cos(q))
+    jumps = [int((np.abs(np.diff(column)) > 3).sum()) for column in wrapped(q).T]
+    assert np.allclose(np.diff(made.q, axis=0), np.diff(q, axis=0), atol=1e-12)
+    assert all(f"wraps around: {k} jumps by a turn" in note for k, note in zip(jumps, made.notes, strict=True))
+    assert min(jumps) > 1
+    plain = mindyn.log_of_arrays(ARM.primary_names, t, q, np.cos(q))
+    assert plain.notes == ()
+    assert np.array_equal(plain.q, q)
+
+
+@pytest.mark.parametrize("rows", [1, 7, 1000])
+def test_angles_are_unwrapped_across_the_chunks_of_a_stream(tmp_path, rows):
+    t = np.arange(1500) / 200
+    np.savez(tmp_path / "log.npz", t=t, q=wrapped(turning(t)), tau=np.cos(turning(t)))
+    whole = mindyn.read_log(tmp_path / "log.npz", ARM, stated=STATED)
+    chunks = list(mindyn.scan_log(tmp_path / "log.npz", ARM, stated=STATED, chunk_rows=rows))
+    assert np.array_equal(np.concatenate([chunk.q for chunk in chunks]), whole.q)
+    assert np.abs(np.diff(whole.q, axis=0)).max() < 0.1
+
+
+def test_a_jump_that_is_no_turn_stays():
+    t = np.arange(400) / 200
+    q = turning(t) + 5.0 * (t > 1)[:, None]
+    assert np.array_equal(mindyn.log_of_arrays(ARM.primary_names, t, q, q).q, q)

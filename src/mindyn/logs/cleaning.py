@@ -1,7 +1,12 @@
-"""Rows that cannot be used are left out and counted: not numbers, repeated stamps; backward time is refused."""
+"""Rows that cannot be used are left out and counted: not numbers, repeated stamps; backward time is refused.
+
+Angles that wrap around are unwrapped.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from math import pi
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -16,6 +21,9 @@ LARGEST_SHARE: Final = 0.1
 """Share of rows that may be left out before the log is refused."""
 LARGEST: Final = 1e30
 """Numbers beyond stand for missing values (the largest float, 1e300, ...), and their squares for infinity."""
+TURN: Final = 2 * pi
+NEARLY_A_TURN: Final = 0.5
+"""rad that a jump by a turn may differ from it: the motion within a row. No slide moves so far within one."""
 SAME_STAMP_S: Final = 5e-10
 """Stamps no farther apart are the same: clocks count nanoseconds, and what lies between two of them has no rate."""
 NEVER_MOVES: Final = 1e-3
@@ -33,13 +41,15 @@ class Cleaner:
         self.not_number_rows = 0
         self.repeated = 0
         self.last_time = -np.inf
+        self.wraps: dict[str, int] = {}
+        self._before: tuple[Array, Array] | None = None
         self.lowest: Array | None = None
         self.highest: Array | None = None
 
     def clean(self, chunk: Log) -> Log:
         """The usable rows of the next chunk."""
         self.row_count += len(chunk)
-        chunk = self._advancing(self._finite(chunk))
+        chunk = self._unwrapped(self._advancing(self._finite(chunk)))
         if len(chunk):
             self.last_time = float(chunk.time[-1])
             low, high = chunk.q.min(axis=0), chunk.q.max(axis=0)
@@ -74,6 +84,20 @@ class Cleaner:
         self.repeated += int(again.sum())
         return chunk.take(~again) if again.any() else chunk
 
+    def _unwrapped(self, chunk: Log) -> Log:
+        """The chunk with whole turns in place of jumps by a turn, at which an angle wraps around."""
+        if not len(chunk):
+            return chunk
+        q, turns = (chunk.q[0], np.zeros(chunk.q.shape[1])) if self._before is None else self._before
+        steps = np.diff(chunk.q, axis=0, prepend=q[None])
+        jumps = np.where(np.abs(np.abs(steps) - TURN) < NEARLY_A_TURN, -np.sign(steps), 0.0)
+        turns = turns + np.cumsum(jumps, axis=0)
+        self._before = chunk.q[-1], turns[-1]
+        for joint in np.flatnonzero(jumps.any(axis=0)):
+            name = chunk.joint_names[joint]
+            self.wraps[name] = self.wraps.get(name, 0) + int(np.abs(jumps[:, joint]).sum())
+        return replace(chunk, q=chunk.q + TURN * turns) if turns.any() else chunk
+
     def notes(self, joint_names: tuple[str, ...], accepted: tuple[str, ...]) -> tuple[str, ...]:
         """What was left out; refuses a log that lost too much."""
         if self.row_count == 0:
@@ -84,8 +108,12 @@ class Cleaner:
         return (*found, *self._still_notes(joint_names))
 
     def left_out_notes(self, accepted: tuple[str, ...] = ()) -> list[str]:
-        """How many rows were left out and why; refuses a log of which they are too large a share."""
-        return self._not_number_notes() + self._repeat_notes(accepted)
+        """How many rows were left out and why, and where angles wrapped; refuses a log of which too many rows were."""
+        wraps = [
+            f"the angle of joint {name} wraps around: {count} jump{'s' * (count > 1)} by a turn taken out"
+            for name, count in self.wraps.items()
+        ]
+        return [*self._not_number_notes(), *self._repeat_notes(accepted), *wraps]
 
     def _not_number_notes(self) -> list[str]:
         if not self.not_number_rows:
