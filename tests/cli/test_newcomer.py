@@ -130,6 +130,17 @@ def test_ctrl_c_ends_with_one_line_and_leaves_no_empty_folder(arm, after, words)
     assert not (arm / "deep").exists()
 
 
+def test_a_fleet_that_is_interrupted_before_it_read_a_log_leaves_no_folder(tmp_path, monkeypatch):
+    def stopped(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("mindyn.cli.fleet.study_fleet", stopped)
+    ended = mindyn_program("fleet", "planar2", "logs/{robot_id}/*.csv", "--out", tmp_path / "deep" / "fleet")
+    assert ended.code == 130
+    assert ended.err == f"interrupted: {NOTHING_KEPT}\n"
+    assert not (tmp_path / "deep").exists()
+
+
 def test_every_command_has_its_place_and_an_example():
     placed = {name: example for group in EXAMPLES.values() for name, example in group.items()}
     assert set(placed) == set(COMMANDS)

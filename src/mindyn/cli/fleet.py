@@ -20,7 +20,7 @@ from mindyn.cli.printing import say, say_notes, show, show_table
 from mindyn.cli.progress_bars import progress
 from mindyn.cli.runs import estimate_of
 from mindyn.errors import InputError, MissingExtraError
-from mindyn.files import finish_replacing
+from mindyn.files import finish_replacing, folder_for
 from mindyn.fleet.fleet import FleetStudy, study_fleet
 from mindyn.fleet.page import nobody_differs
 from mindyn.fleet.writing import FILES, summary_of, write_study
@@ -68,7 +68,7 @@ def fleet(
     if out.is_dir():
         finish_replacing(out)
     try:
-        with _executor(cluster) as executor, progress("reading logs", 1000) as advance:
+        with folder_for(out), _executor(cluster) as executor, progress("reading logs", 1000) as advance:
             found = study_fleet(
                 arm,
                 pattern,
@@ -82,6 +82,8 @@ def fleet(
                 say=say if verbose else _nothing,
             )
     except KeyboardInterrupt as stop:
+        if not out.is_dir():
+            raise
         raise KeyboardInterrupt(f"logs that were read have their factors in {out}; the same command goes on") from stop
     record: dict[str, Any] = {
         "command": [without_credentials(word) for word in sys.argv],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -187,11 +188,23 @@ def run() -> None:
     except (KeyboardInterrupt, SystemExit) as end:
         if isinstance(end, SystemExit) and end.code != ExitCode.INTERRUPTED:
             raise
-        with suppress(KeyboardInterrupt):  # a second one, while this is said
-            say(f"interrupted: {kept_of(end)}")
+        _say_interrupted(kept_of(end))
         sys.exit(ExitCode.INTERRUPTED)
     finally:
         COLUMNS.reset(held)
+
+
+def _say_interrupted(kept: str) -> None:
+    """One line, also where a second Ctrl-C, or another library's word of the first, comes while it is said."""
+    before = signal.getsignal(signal.SIGINT)
+    with suppress(KeyboardInterrupt, ValueError):  # ValueError: not in the main thread
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for _ in range(2):
+        with suppress(KeyboardInterrupt):
+            say(f"interrupted: {kept}")
+            break
+    with suppress(KeyboardInterrupt, ValueError):
+        signal.signal(signal.SIGINT, before)
 
 
 def kept_of(end: BaseException) -> str:
