@@ -97,6 +97,7 @@ def test_the_direction_of_gravity_is_found(name, gravity):
     robot, sound = recorded(name, 10)
     (found,) = suspicions(replace(robot, gravity=np.array(gravity, dtype=float)), sound)
     assert found.kind == "gravity"
+    assert "state --gravity 0 0 -9.81, or --mount" in found.sentence  # as the shell takes it
     assert "along -z" in found.sentence
 
 

@@ -283,7 +283,7 @@ def _turned_over(compared: _Comparison, T: Array) -> Iterator[tuple[Array, Suspi
         if np.abs(other - gravity).max() < 0.1 * size:
             continue
         along = f"{'-' if sign < 0 else '+'}{'xyz'[axis]}"
-        vector = " ".join(f"{component:.4g}" for component in other)
+        vector = " ".join(f"{component + 0.0:.4g}" for component in other)
         yield (
             compared.cured(T, compared.file_torque(other)),
             Suspicion(
@@ -291,7 +291,7 @@ def _turned_over(compared: _Comparison, T: Array) -> Iterator[tuple[Array, Suspi
                 (),
                 0.0,
                 f"the torque fits the file's masses where gravity points along {along} of the base: is the arm mounted "
-                f'so? state --gravity "{vector}", or --mount',
+                f"so? state --gravity {vector}, or --mount",
             ),
         )
     if len(compared.strong(T)) > 1 and _friction_drives(compared, T):
