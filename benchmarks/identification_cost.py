@@ -5,9 +5,11 @@
 memory      300 000 samples of a PUMA 560 with friction columns to parameters
 stream      1 000 000 rows of Parquet, filtered, differentiated and fitted with columns and torque filtered alike
 automatic   100 000 rows with nothing stated: all candidates of either version
+candidates  the same with the candidates of 90d9a94 alone: no friction that grows with the load, no offsets left out, no
+            physically consistent fits; intervals and doubts are those of either version
 
 Each part runs in a process of its own with the sources of this checkout, then with those of the other, on the same
-rows, one thread of BLAS; the least of three runs (automatic: of one).
+rows, one thread of BLAS; the least of three runs (automatic, candidates: of one).
 """
 
 from __future__ import annotations
@@ -63,6 +65,21 @@ def run():
     stream = mindyn.condition_stream(scan, robot, settings)
     return mindyn.LeastSquares(filter_hz=10.0, decimation=10).fit(robot, stream)
 least(run, 3)
+""",
+    "candidates": """
+try:
+    from mindyn.identification import choosing, tuning
+except ImportError:  # 90d9a94 itself
+    pass
+else:
+    tuning.loaded = lambda trials, best: best
+    tuning.LEFT_OUT_TOGETHER = (("rotor",),)
+    choosing.best_estimator = lambda robot, trials, setting, treatment, left_out: (
+        mindyn.LeastSquares(covariance="correlated", left_out=left_out), ()
+    )
+log = mindyn.read_log(path, robot, stated=stated).take(slice(100_000))
+mindyn.identify
+least(lambda: mindyn.identify(robot, log), 1)
 """,
     "automatic": """
 log = mindyn.read_log(path, robot, stated=stated).take(slice(100_000))
