@@ -153,3 +153,17 @@ def test_where_a_solver_ends_outside_the_cost_may_rise_by_the_multipliers_part()
     for far in ([1.0, -1.0], [1.0, -1e-7]):
         assert fit.cost(np.array(far)) < fit.cost(np.array([1.0, 0.0]))
         assert_close(fit.polished(np.array(far)), [1.0, 0.0], SAME_ALGEBRA)
+
+
+def test_a_minimum_below_zero_is_polished_too():
+    """What rounding leaves of a cost is a part of its size, whichever sign it has."""
+    fit, deep = quadratic(), -1e4
+
+    def prior(v):
+        value, gradient, H = quadratic().prior(v)
+        return value + deep, gradient, H
+
+    low = SmoothFit(fit.A, fit.b, prior, fit.equal, fit.least)
+    exact = fit.polished(np.array([0.1, 0.1, 0.5, 0.3, 0.1]))
+    rough = exact + 1e-7 * np.array([1.0, -1.0, 0.3, 0.2, 0.0])
+    assert_close(low.polished(rough), exact, SAME_ALGEBRA)

@@ -17,7 +17,16 @@ from mindyn.logs.log import log_of_arrays
 from mindyn.logs.periods import motion_timeline
 from mindyn.logs.resolving import _period, _rounded, cutoff_note, delay_note
 from mindyn.logs.samples import Samples
-from mindyn.regression.block_gathering import BLOCKS, Block, _joined, _reach, block_counts, blocks_by_label, blocks_of
+from mindyn.regression.block_gathering import (
+    BLOCKS,
+    Block,
+    _joined,
+    _reach,
+    block_counts,
+    blocks_by_label,
+    blocks_of,
+    blocks_of_stream,
+)
 from mindyn.regression.information import Information
 from mindyn.regression.logged_gears import _by_joint, _drive
 from mindyn.regression.regressor import Regressor
@@ -100,6 +109,25 @@ def test_rows_of_samples_are_equal_parts_that_can_be_held_out(regressor):
     still = replace(samples, q=np.zeros_like(samples.q) + np.array([1.0, 0.0]) * samples.q)
     with pytest.raises(InputError, match=f"joint {NAMES[1]} never moves"):
         _ = rows_of(regressor.robot, still, Treatment(drives="stated")).information
+
+
+def test_one_block_has_the_reach_of_its_own_rows(regressor):
+    rows = rows_of(regressor.robot, samples_of(1200), Treatment(drives="stated"))
+    assert rows.selected(rows.blocks[:1]).information.counts == (50, 50)
+
+
+def test_a_stream_has_blocks_from_its_first_sample_on(regressor, monkeypatch):
+    monkeypatch.setattr("mindyn.regression.block_gathering.FIRST_LENGTH", 40)
+    parts = [samples_of(100), samples_of(30, 1)]
+    made = blocks_of_stream(regressor, parts, Treatment())
+    assert [block.span for block in made] == [(0, 40), (40, 80), (80, 100), (100, 130)]
+    assert [block.log for block in made] == [0] * 4
+    assert [block.information.counts[0] for block in made] == [40, 40, 20, 30]
+    assert_close(made[2].reach, [parts[0].q[80:].min(axis=0), parts[0].q[80:].max(axis=0)], EXACT)
+    monkeypatch.setattr("mindyn.regression.block_gathering.BLOCKS", 1)
+    joined = blocks_of_stream(regressor, parts, Treatment())
+    assert [block.span for block in joined] == [(0, 100), (100, 130)]
+    assert sum(block.information.counts[1] for block in joined) == 130
 
 
 def test_short_samples_leave_blocks_without_rows(regressor):
