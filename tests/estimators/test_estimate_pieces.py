@@ -120,7 +120,7 @@ def test_values_by_name_and_states_of_any_shape(regressor):
 
 
 def test_predictions_in_blocks_are_those_of_all_rows(regressor, monkeypatch):
-    monkeypatch.setattr("mindyn.estimators.estimate.BLOCK_ROWS", 7)
+    monkeypatch.setattr("mindyn.estimators.estimate.FACTORED_ROWS", 7)
     rng = np.random.default_rng(4)
     q, qd, qdd = rng.normal(size=(3, 23, 2))
     samples = Samples(regressor.joint_names, q, qd, qdd, 0 * q, 100.0, np.zeros(23, dtype=np.int64))

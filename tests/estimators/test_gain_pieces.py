@@ -22,7 +22,7 @@ from mindyn.estimators.step_noise import TestRows, noises_of
 from mindyn.logs.samples import Samples
 from mindyn.regression.triangles import triangle_of
 
-ARM = SimpleNamespace(joint_names=("a", "b"))
+ARM = SimpleNamespace(joint_names=("a", "b"), primary_names=("a", "b"))
 GAINS = np.array([4.0, 0.5])
 
 

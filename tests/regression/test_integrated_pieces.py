@@ -238,7 +238,7 @@ def test_samples_of_other_joints_are_refused():
     still = np.zeros((2, 2))
     with pytest.raises(InputError, match="joints x, y never move: their friction and inertia") as refused:
         require_enough(regressor, (9, 9), still)
-    assert "--lock x=..." in refused.value.hint
+    assert "--lock x=" in refused.value.hint
     with pytest.raises(InputError, match="joint x never moves: its friction"):
         require_enough(regressor, (9, 9), np.array([[0.0, 0.0], [0.0, 1.0]]))
     with pytest.raises(InputError, match=r"too few rows: x \(3 rows for 3 parameters\), y \(4 rows for 4 parameters\)"):
