@@ -381,9 +381,8 @@ def test_doctor_says_where_the_cache_cannot_be_written(tmp_path, monkeypatch):
 
 
 def test_cache_usage_is_that_of_its_objects(tmp_path):
-    (tmp_path / "a.o").write_bytes(b"12345")
-    (tmp_path / "b.o").write_bytes(b"123")
-    (tmp_path / "note.txt").write_bytes(b"1")
+    for name, content in {"a.o": b"12345", "b.o": b"123", "note.txt": b"1"}.items():
+        (tmp_path / name).write_bytes(content)
     assert cache.usage(tmp_path) == (2, 8)
 
 

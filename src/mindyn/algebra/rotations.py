@@ -16,7 +16,7 @@ from mindyn.errors import InputError
 STEP: Final = pi / 12
 """15 degrees: the grid on which drawn angles lie, rad."""
 
-ROTATION_NOISE: Final = 1e-13
+TURN_NOISE: Final = 1e-13
 """Entries of a product of rotations that differ from 0 or +-1 by less are rounding noise."""
 
 PARALLEL: Final = 1e-9
@@ -117,7 +117,7 @@ def to_quaternion(R: Array) -> Array:
 def tidy(R: Array) -> Array:
     """R with rounding noise around 0, +-1/2 and +-1 removed."""
     targets = np.round(R * 2) / 2
-    return np.where(np.abs(R - targets) < ROTATION_NOISE, targets + 0.0, R)
+    return np.where(np.abs(R - targets) < TURN_NOISE, targets + 0.0, R)
 
 
 WRITTEN_DIGITS: Final = 1e-6

@@ -199,7 +199,7 @@ EQUATIONS: dict[str, Equation] = {
 }
 """Every equation by its public name."""
 
-SYMBOL_MEANINGS: Mapping[str, str] = {
+SYMBOLS: Mapping[str, str] = {
     "q": "joint positions, rad or m",
     "closure": "how well loops are closed: what is left open, without unit, and how regular they are; see NOTATION",
     "qd": "joint velocities, rad/s or m/s",

@@ -11,7 +11,7 @@ from typing import Any
 import casadi
 import numpy as np
 
-from mindyn.algebra.rotations import ROTATION_NOISE, skew
+from mindyn.algebra.rotations import TURN_NOISE, skew
 from mindyn.algebra.values import Array
 from mindyn.notation import PARAMETERS_PER_LINK, TENSOR_INDICES
 from mindyn.parameters.reduced import reduced_parameters
@@ -184,7 +184,7 @@ def _moved_numbers(step: Step, phi: Array) -> SX:
     if step.link.is_identity:
         return _numbers(phi)
     moved = step.phi_map @ phi
-    noise = ROTATION_NOISE * (np.abs(step.phi_map) @ np.abs(phi))
+    noise = TURN_NOISE * (np.abs(step.phi_map) @ np.abs(phi))
     return _numbers(np.where(np.abs(moved) <= noise, 0.0, moved))
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import casadi
 
-from mindyn.algebra.rotations import ROTATION_NOISE
+from mindyn.algebra.rotations import TURN_NOISE
 from mindyn.algebra.values import Array
 from mindyn.equations.chain import SX
 from mindyn.equations.dh_joints import DhJoint, dh_parameters, joints_at, kinds, serial_dh
@@ -50,7 +50,7 @@ def composite_inertia_matrix(robot: Robot, q: SX, formulation: int = 1) -> SX:
 def body_about_origin(phi: Array) -> Composite:
     """The body of ten standard parameters; what is rounding of a zero becomes zero."""
     size = abs(phi).max()
-    m, x, y, z, xx, xy, yy, xz, yz, zz = (0.0 if abs(v) <= ROTATION_NOISE * size else float(v) for v in phi)
+    m, x, y, z, xx, xy, yy, xz, yz, zz = (0.0 if abs(v) <= TURN_NOISE * size else float(v) for v in phi)
     return Composite(m, Triple(x, y, z), Symmetric(xx, yy, zz, xy, xz, yz))
 
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mindyn.algebra.rotations import ROTATION_NOISE
+from mindyn.algebra.rotations import TURN_NOISE
 from mindyn.algebra.values import Array
 from mindyn.equations.chain import SX
 from mindyn.equations.dh_joints import (
@@ -69,7 +69,7 @@ def central_body(phi: Array) -> CentralBody:
     tensor = np.array([xx, yy, zz, xy, xz, yz])
     steiner = mass * np.array([y * y + z * z, x * x + z * z, x * x + y * y, -x * y, -x * z, -y * z])
     # A difference that is only rounding becomes zero, and vanishes from the trace.
-    central = np.where(np.abs(tensor - steiner) <= ROTATION_NOISE * np.abs(tensor).max(), 0.0, tensor - steiner)
+    central = np.where(np.abs(tensor - steiner) <= TURN_NOISE * np.abs(tensor).max(), 0.0, tensor - steiner)
     return CentralBody(mass, Triple(*(float(v) for v in rho)), Symmetric(*(float(v) for v in central)))
 
 

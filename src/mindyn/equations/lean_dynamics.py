@@ -23,7 +23,7 @@ import numpy as np
 
 from mindyn.algebra.inertia import moved_phi, tensor_from_entries
 from mindyn.algebra.poses import Pose
-from mindyn.algebra.rotations import ROTATION_NOISE, rot_z
+from mindyn.algebra.rotations import TURN_NOISE, rot_z
 from mindyn.algebra.values import Array
 from mindyn.equations.chain import SX, Chain, Moved, constant, cross_matrix
 from mindyn.equations.motion import of_root
@@ -310,4 +310,4 @@ def with_length_unit(frames: WorkingFrames, phis: Array) -> tuple[WorkingFrames,
 
 def _in_unit(translation: Array, unit: float) -> Array:
     scaled = translation / unit
-    return np.where(np.abs(np.abs(scaled) - 1) < ROTATION_NOISE * 10, np.sign(scaled), scaled)
+    return np.where(np.abs(np.abs(scaled) - 1) < TURN_NOISE * 10, np.sign(scaled), scaled)

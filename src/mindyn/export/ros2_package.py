@@ -16,7 +16,7 @@ from xml.etree.ElementTree import Element, SubElement
 import casadi
 import numpy as np
 
-from mindyn.equations.catalogue import SYMBOL_MEANINGS, equation
+from mindyn.equations.catalogue import SYMBOLS, equation
 from mindyn.equations.chain import SX
 from mindyn.equations.drives import drive_torques
 from mindyn.errors import ExportError, InputError
@@ -277,7 +277,7 @@ def solver_terms(model: Model) -> list[Described]:
         _term("friction_vector", {"qd": qd}, taken(none, qd) - taken(none, none)),
     ]
     _require_sum(model, *terms)
-    return [Described(trace(term, MATRICES), term.name(), ABOUT[term.name()], SYMBOL_MEANINGS) for term in terms]
+    return [Described(trace(term, MATRICES), term.name(), ABOUT[term.name()], SYMBOLS) for term in terms]
 
 
 def _term(name: str, given: dict[str, SX], tau: SX) -> casadi.Function:

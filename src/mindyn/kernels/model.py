@@ -11,15 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mindyn.algebra.values import Array
-from mindyn.equations.catalogue import (
-    EQUATIONS,
-    FORMULATED,
-    PLACED,
-    SERIAL_EQUATIONS,
-    SYMBOL_MEANINGS,
-    Function,
-    equation,
-)
+from mindyn.equations.catalogue import EQUATIONS, FORMULATED, PLACED, SERIAL_EQUATIONS, SYMBOLS, Function, equation
 from mindyn.equations.certificate import COMPARED, Witness
 from mindyn.equations.closed_motion import CLOSURE
 from mindyn.equations.loop_equations import has_projection, loop_equation
@@ -331,7 +323,7 @@ class Model(Shown):
         program = trace(self.casadi(name, link), MATRICES)
         called = f"{name}_{link}" if link else name
         about = f"{EQUATIONS[name].meaning}: {link}" if link else EQUATIONS[name].meaning
-        return Described(program, called, about, SYMBOL_MEANINGS)
+        return Described(program, called, about, SYMBOLS)
 
     def title(self) -> str:
         """What the model is of, in one line."""

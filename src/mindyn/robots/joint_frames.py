@@ -17,16 +17,7 @@ import numpy as np
 
 from mindyn.algebra.inertia import phi_map
 from mindyn.algebra.poses import IDENTITY, Pose
-from mindyn.algebra.rotations import (
-    PARALLEL,
-    ROTATION_NOISE,
-    cos_sin,
-    nearest_step,
-    perpendicular_to,
-    rot_x,
-    rot_z,
-    tidy,
-)
+from mindyn.algebra.rotations import PARALLEL, TURN_NOISE, cos_sin, nearest_step, perpendicular_to, rot_x, rot_z, tidy
 from mindyn.algebra.values import Array
 from mindyn.robots.parts import JointKind
 from mindyn.robots.robot import Robot
@@ -104,7 +95,7 @@ def _common_normal(axis: HomeAxis, after: HomeAxis, after_origin: Array, nearly:
         gap = after.point - axis.point
         along = np.cross(gap, after.axis) @ cross / sine**2
         origin = axis.point + along * axis.axis
-        if normal @ _source_x(axis) < -ROTATION_NOISE:
+        if normal @ _source_x(axis) < -TURN_NOISE:
             normal = -normal
         return _frame_on(axis, normal, origin)
     if sine > PARALLEL:
@@ -233,7 +224,7 @@ class WorkingFrames:
 
 
 def _without_noise(vector: Array, scale: float = 1.0) -> Array:
-    return np.where(np.abs(vector) < ROTATION_NOISE * scale, 0.0, vector)
+    return np.where(np.abs(vector) < TURN_NOISE * scale, 0.0, vector)
 
 
 def _step(X: Pose, kind: JointKind) -> tuple[Array, float]:
@@ -244,12 +235,12 @@ def _step(X: Pose, kind: JointKind) -> tuple[Array, float]:
     # R = A Rz(theta) with A = Rx(alpha) when x of the parent is across z of the joint.
     alpha = atan2(-R[1, 2], R[2, 2])
     A = rot_x(*cos_sin(alpha))
-    if abs(R[0, 2]) > ROTATION_NOISE:
+    if abs(R[0, 2]) > TURN_NOISE:
         return R, 0.0
     turned = A.T @ R
     theta = atan2(turned[1, 0], turned[0, 0])
     step, distance = nearest_step(theta)
-    if distance < ROTATION_NOISE and step % 6 == 0:
+    if distance < TURN_NOISE and step % 6 == 0:
         return R, 0.0
     return tidy(A), theta
 
@@ -361,7 +352,7 @@ class ModifiedDh:
 def _dh_row(X: Pose) -> DhRow:
     """The six parameters of a step between two frames with z on their joint axes."""
     R, p = X.rotation, X.translation
-    along_x = abs(R[0, 2]) < ROTATION_NOISE  # z of the joint is across x of the parent: no gamma needed
+    along_x = abs(R[0, 2]) < TURN_NOISE  # z of the joint is across x of the parent: no gamma needed
     across = float(np.hypot(R[0, 2], R[1, 2]))
     if along_x and abs(p @ np.cross([1.0, 0, 0], R[:, 2])) < PARALLEL and across > PARALLEL:
         gamma = 0.0
@@ -384,7 +375,7 @@ def _dh_row(X: Pose) -> DhRow:
 
 
 def _clean(value: float) -> float:
-    return 0.0 if abs(value) < ROTATION_NOISE else float(value)
+    return 0.0 if abs(value) < TURN_NOISE else float(value)
 
 
 def modified_dh(robot: Robot) -> ModifiedDh:
