@@ -175,7 +175,7 @@ class Plot {
     }
     const title = pane.y.unit ? `${pane.y.label}, ${pane.y.unit}` : pane.y.label;
     const lines = named ? [] : title.length * CHARACTER > height + BETWEEN && pane.y.unit ? [pane.y.label, pane.y.unit] : [title];
-    lines.forEach((line, k) => Svg.add(this.svg, "text", { class: "axis", transform: `translate(${14 - 3 * lines.length + 13 * k} ${top + height / 2}) rotate(-90)`, "text-anchor": "middle" }, line));
+    lines.forEach((line, k) => Svg.add(this.svg, "text", { class: "axis", transform: `translate(${16 - 3 * lines.length + 13 * k} ${top + height / 2}) rotate(-90)`, "text-anchor": "middle" }, line));
     if (last) Svg.add(this.svg, "text", { class: "axis", x: (LEFT + width - RIGHT) / 2, y: top + height + 35, "text-anchor": "middle" }, this.spec.x.unit ? `${this.spec.x.label}, ${this.spec.x.unit}` : this.spec.x.label);
     const inside = Svg.add(this.svg, "g", { "clip-path": `url(#${clip})` });
     for (const [from, to] of this.spec.shaded) {
