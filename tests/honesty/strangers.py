@@ -225,7 +225,7 @@ def peer_fit(robot, log):
     columns = peer._Columns(peer.import_pinocchio(), robot)
     even = _even(log)
     rate = peer._rate_hz(even)
-    settings = [peer._Setting(f, w) for f, w in product(peer.CUTOFFS_HZ, peer.WIDTHS) if f < 0.4 * rate]
+    settings = [peer._Setting(f, w) for f, w in product(peer.CUTOFFS_HZ, peer.FRICTION_WIDTHS) if f < 0.4 * rate]
     scored = []
     for one, parallel in product(settings, (False, True)):
         Y = columns(even, one)
@@ -233,7 +233,7 @@ def peer_fit(robot, log):
         tau = _through(even.tau, rate, one.cutoff_hz / 2) if parallel else even.tau
         edge = min(len(tau) // 8, int(np.ceil(max(0.1, 0.5 / one.cutoff_hz) * rate)))
         step = max(1, int(rate / (8 * one.cutoff_hz))) if parallel else 1
-        ends = np.linspace(edge, len(tau) - edge, peer.BLOCKS + 1).astype(int)
+        ends = np.linspace(edge, len(tau) - edge, peer.FOLDS + 1).astype(int)
         fits = np.array([peer._grams(filtered[a:b:step], tau[a:b:step]) for a, b in pairwise(ends)])
         raw = [peer._grams(Y[a:b], even.tau[a:b]) for a, b in pairwise(ends)]
         whole = fits.sum(axis=0)
