@@ -47,7 +47,7 @@ demo: setup
 	@$(BIN)/mindyn demo
 
 test: setup
-	$(ONE_BLAS_THREAD) $(BIN)/python -m pytest -n auto
+	$(ONE_BLAS_THREAD) $(BIN)/python -m pytest -n auto --dist loadfile
 
 check: setup
 	$(BIN)/ruff format --check .

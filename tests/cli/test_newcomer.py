@@ -98,7 +98,15 @@ def interrupted(folder, after, *words):
     """Exit code and stderr of a command that gets Ctrl-C, as a terminal sends it, once `after` is printed or drawn."""
     master, terminal = pty.openpty()
     command = [sys.executable, "-c", "from mindyn.cli.main import run; run()", *map(str, words)]
-    program = subprocess.Popen(command, cwd=folder, stdout=terminal, stderr=terminal, start_new_session=True)
+    program = subprocess.Popen(
+        command,
+        cwd=folder,
+        stdout=terminal,
+        stderr=terminal,
+        start_new_session=True,
+        # Of tests that run in the background the signal is ignored, and programs inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
     os.close(terminal)
     seen = b""
     until = time.monotonic() + 100
