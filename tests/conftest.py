@@ -1,7 +1,7 @@
 """One BLAS thread: tests run in several processes, and threads of small products only wait for each other.
 
 No terminal: whoever runs the tests may have stated the columns of one. Files whose oracle is not installed are left
-out, and the header of the run says which.
+out, and the header of the run says which; tests that ask for one on the way are skipped.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import os
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+
+import pytest
 
 for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(name, "1")
@@ -46,3 +48,25 @@ def pytest_report_header() -> list[str]:
     return (
         [f"{len(left_out)} files of tests left out: not installed are {', '.join(sorted(MISSING))}"] if MISSING else []
     )
+
+
+def _skipped_where_missing():
+    """Runs a test; one that asks on the way for a package that is not here is skipped. Where all are, nothing is."""
+    from mindyn.errors import MissingExtraError  # not above: NumPy reads the threads when it is imported
+
+    try:
+        return (yield)
+    except (ModuleNotFoundError, MissingExtraError) as error:
+        if MISSING and (isinstance(error, MissingExtraError) or (error.name or "").split(".")[0] in MISSING):
+            pytest.skip(f"without {', '.join(sorted(MISSING))}: {error}")
+        raise
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup():
+    return (yield from _skipped_where_missing())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call():
+    return (yield from _skipped_where_missing())
