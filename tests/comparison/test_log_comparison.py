@@ -121,6 +121,7 @@ def test_no_method_sees_the_torque_it_is_asked_for(folder):
 
 
 def test_our_fit_and_pinocchio_explain_an_arm_without_noise(folder):
+    pytest.importorskip("pinocchio")
     found = compare_on_logs(read_sets(folder, ["arrays"]), {k: LOG_METHODS[k] for k in ("weighted", "pinocchio")})
     assert all(one.total < 0.01 for scores in found.scores.values() for one in scores.values()), found.table()
 
