@@ -14,7 +14,7 @@ from mindyn.robots.parts import Drive, Joint, Link
 from mindyn.robots.robot import Robot
 
 CONSERVED = 1e-8
-"""Energy of a frictionless motion of 10 s, relative: what issue 5 asks for."""
+"""Energy of a frictionless motion of 10 s, relative."""
 INTEGRATED = 1e-8
 """Two integrators with tolerances near rounding, after a second of an arm's motion."""
 QUADRATURE = 1e-5
