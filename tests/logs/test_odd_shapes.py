@@ -11,6 +11,7 @@ import mindyn
 from mindyn import Conditioning
 from mindyn.errors import RobotFileError
 from mindyn.logs.findings import LogError
+from mindyn.logs.pipeline import condition_stream
 from mindyn.logs.statement import sidecar_path
 
 ARM = mindyn.load_robot("planar2")
@@ -188,3 +189,30 @@ def test_a_jump_that_is_no_turn_stays():
     t = np.arange(400) / 200
     q = turning(t) + 5.0 * (t > 1)[:, None]
     assert np.array_equal(mindyn.log_of_arrays(ARM.primary_names, t, q, q).q, q)
+
+
+def test_bursts_that_are_to_be_resampled_are_taken_at_their_stamps():
+    t = np.arange(3000) / 500
+    q = np.column_stack([np.sin(t) + 0.3 * np.sin(4 * t), np.cos(3 * t)])
+    log = mindyn.log_of_arrays(ARM.primary_names, BURSTS["pairs"](t), q, np.cos(q))
+    found = mindyn.condition(log, ARM, Conditioning(position_cutoff_hz=None, rate_hz=100.0, edge_s=0.1), judged=False)
+    assert found.conditioning.stamps == "measured"
+    assert np.abs(found.samples.qd).max() < 1.1 * np.abs(np.gradient(q, 1 / 500, axis=0)).max()
+    assert len(found.samples) / 100.0 == pytest.approx(t[-1] - 0.2, abs=0.05)
+
+
+@pytest.mark.parametrize("rate_hz", [100.0, 250.0, 450.0, 1000.0])
+@pytest.mark.parametrize("block_rows", [None, 300])
+def test_a_log_of_another_rate_than_the_settings_is_interpolated(rate_hz, block_rows):
+    settings = evenly_sampled(lambda t: t).conditioning
+    assert (settings.stamps, settings.rate_hz) == ("uniform", 500.0)
+    t = np.arange(int(6 * rate_hz)) / rate_hz
+    q = np.column_stack([np.sin(t) + 0.3 * np.sin(4 * t), np.cos(3 * t)])
+    log = mindyn.log_of_arrays(ARM.primary_names, t, q, np.cos(q))
+    stream = condition_stream(log, ARM, settings, block_rows=block_rows)
+    speeds = np.concatenate([samples.qd for samples in stream])
+    start = settings.edge_s + np.arange(len(speeds)) / 500.0
+    expected = np.column_stack([np.cos(start) + 1.2 * np.cos(4 * start), -3 * np.sin(3 * start)])
+    assert len(speeds) == pytest.approx(500 * (t[-1] - 2 * settings.edge_s), abs=3)
+    assert np.abs(speeds - expected).max() < 0.02
+    assert any(f"rows at {rate_hz:g} Hz are interpolated to the 500 Hz" in note for note in stream.notes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
@@ -18,8 +19,9 @@ from mindyn.logs.followed_loops import LoopFollower
 from mindyn.logs.log import Log
 from mindyn.logs.motion import ConditionedMotion, conditioned_motion
 from mindyn.logs.reading import LogScan
-from mindyn.logs.resolving import resolve
+from mindyn.logs.resolving import SAME_RATE, resolve
 from mindyn.logs.samples import Samples
+from mindyn.logs.stamps import usual_step
 from mindyn.logs.stretches import Piece, Window, pieces, uniform_pieces, windows
 from mindyn.robots.robot import Robot
 
@@ -122,8 +124,16 @@ class SampleStream:
     def _uniform(self, chunks: Iterable[Log]) -> Iterator[Piece]:
         c = self.conditioning
         rate = number(c.rate_hz, "rate_hz")
-        parts = self._noted(pieces(chunks, c.longest_gap_rows / rate))
-        return uniform_pieces(parts, rate) if c.stamps == "measured" else parts
+        following = iter(chunks)
+        first = next(following, None)
+        if first is None:
+            return iter(())
+        step = usual_step(np.diff(first.time)) if len(first) > 2 else 1 / rate
+        other_rate = abs(step * rate - 1) > SAME_RATE
+        if other_rate and c.stamps == "uniform":  # settings of logs of one rate, and a log of another
+            self.notes.append(f"rows at {1 / step:.6g} Hz are interpolated to the {rate:.6g} Hz of the settings")
+        parts = self._noted(pieces(chain([first], following), c.longest_gap_rows * max(1 / rate, step)))
+        return uniform_pieces(parts, rate) if other_rate or c.stamps == "measured" else parts
 
     def _noted(self, parts: Iterator[Piece]) -> Iterator[Piece]:
         gaps: list[tuple[float, int]] = []

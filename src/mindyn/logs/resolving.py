@@ -26,6 +26,8 @@ JITTER: Final = 0.05
 """Stamps whose steps vary by less than this part of the period are uniform."""
 NEARLY_ALL: Final = 0.95
 GAP: Final = 2.5
+SAME_RATE: Final = 0.02
+"""Rates that differ by less, relative, are the same."""
 ALL_BUT_GAPS: Final = 0.995
 """Share of the steps between stamps that are no gaps, where stamps come in bursts."""
 EVEN: Final = 0.7
@@ -84,8 +86,12 @@ def _with_time_base(c: Conditioning, heads: Sequence[Log]) -> tuple[Conditioning
         raise LogError("too few rows: a log with fewer than 2 rows has no rate")
     steps = [np.diff(log.time) for log in heads]
     bursts = _bursts(heads, steps) if c.stamps == "auto" else None
+    if c.rate_hz != "auto" and any(
+        abs(even_step(step) * number(c.rate_hz, "rate_hz") - 1) > SAME_RATE for step in steps
+    ):
+        bursts = None  # rows are to be resampled: they need their stamps
     periods = [_period(step) if bursts is None else even_step(step) for step in steps]
-    if max(periods) > 1.02 * min(periods) and c.rate_hz == "auto":
+    if max(periods) > (1 + SAME_RATE) * min(periods) and c.rate_hz == "auto":
         rates = ", ".join(f"{1 / period:.6g}" for period in periods)
         raise LogError(f"the logs have different rates ({rates} Hz)", hint="state rate_hz to resample them")
     notes = []
