@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from closeness import SAME_ALGEBRA, assert_close
+from draft_parts import T, limited
 
-from mindyn.logs.draft import Draft
-from mindyn.logs.draft_head import Head, _of_arrays
-from mindyn.logs.draft_names import Group, _by_number, _common_start, _spellings, _width, groups_of, words_of
+from mindyn.logs.draft_head import _of_arrays
+from mindyn.logs.draft_names import _by_number, _common_start, _spellings, _width, groups_of
 from mindyn.logs.draft_numbers import (
     _nanoseconds_beside,
     _rate_text,
@@ -24,26 +22,6 @@ from mindyn.logs.draft_numbers import (
 from mindyn.logs.drafting import (
     _contained,
 )
-from mindyn.robots.loading import load_robot
-from mindyn.robots.parts import Limits
-
-PLANAR = load_robot("planar2")
-EMPTY = Draft("run.csv", ())
-T = np.arange(50) / 100
-
-
-def group(name, count=2, order="numbers", ending=()):
-    columns = tuple(f"{name}{k + 1}" for k in range(count))
-    return Group(f"{name}{{i}}", columns if order != "array" else (name,), count, words_of(name), order, ending)
-
-
-def head(**columns):
-    return Head(columns, {}, {}, ())
-
-
-def limited(reach):
-    joints = tuple(replace(one, limits=Limits(-reach, reach)) for one in PLANAR.joints)
-    return replace(PLANAR, joints=joints)
 
 
 def test_rates_are_told_with_the_steps_that_differ():

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import numpy as np
 from closeness import EXACT, assert_close
+from draft_parts import EMPTY, PLANAR, T, group, head, limited
 
 from mindyn.logs.draft import UNKNOWN, Belief, Draft
 from mindyn.logs.draft_head import Head
-from mindyn.logs.draft_names import Group, words_of
+from mindyn.logs.draft_names import words_of
 from mindyn.logs.draft_numbers import (
     Clock,
 )
@@ -30,25 +31,6 @@ from mindyn.logs.drafting import (
     _with_velocity,
 )
 from mindyn.robots.loading import load_robot
-from mindyn.robots.parts import Limits
-
-PLANAR = load_robot("planar2")
-EMPTY = Draft("run.csv", ())
-T = np.arange(50) / 100
-
-
-def group(name, count=2, order="numbers", ending=()):
-    columns = tuple(f"{name}{k + 1}" for k in range(count))
-    return Group(f"{name}{{i}}", columns if order != "array" else (name,), count, words_of(name), order, ending)
-
-
-def head(**columns):
-    return Head(columns, {}, {}, ())
-
-
-def limited(reach):
-    joints = tuple(replace(one, limits=Limits(-reach, reach)) for one in PLANAR.joints)
-    return replace(PLANAR, joints=joints)
 
 
 def test_the_group_that_measures_a_signal_most_likely_is_chosen():

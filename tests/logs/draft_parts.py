@@ -1,0 +1,31 @@
+"""Parts that drafts of sidecars are made of, in small."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from mindyn.logs.draft import Draft
+from mindyn.logs.draft_head import Head
+from mindyn.logs.draft_names import Group, words_of
+from mindyn.robots.loading import load_robot
+from mindyn.robots.parts import Limits
+
+PLANAR = load_robot("planar2")
+EMPTY = Draft("run.csv", ())
+T = np.arange(50) / 100
+
+
+def group(name, count=2, order="numbers", ending=()):
+    columns = tuple(f"{name}{k + 1}" for k in range(count))
+    return Group(f"{name}{{i}}", columns if order != "array" else (name,), count, words_of(name), order, ending)
+
+
+def head(**columns):
+    return Head(columns, {}, {}, ())
+
+
+def limited(reach):
+    joints = tuple(replace(one, limits=Limits(-reach, reach)) for one in PLANAR.joints)
+    return replace(PLANAR, joints=joints)
