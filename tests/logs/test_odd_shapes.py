@@ -201,7 +201,7 @@ def test_bursts_that_are_to_be_resampled_are_taken_at_their_stamps():
     assert len(found.samples) / 100.0 == pytest.approx(t[-1] - 0.2, abs=0.05)
 
 
-@pytest.mark.parametrize("rate_hz", [100.0, 250.0, 450.0, 1000.0])
+@pytest.mark.parametrize("rate_hz", [100.0, 250.0, 450.0, 492.5, 1000.0])
 @pytest.mark.parametrize("block_rows", [None, 300])
 def test_a_log_of_another_rate_than_the_settings_is_interpolated(rate_hz, block_rows):
     settings = evenly_sampled(lambda t: t).conditioning

@@ -17,7 +17,7 @@ from mindyn.logs.filters import edge_s, lowpass, settling_rows
 from mindyn.logs.findings import LogError
 from mindyn.logs.log import Log, log_of_arrays
 from mindyn.logs.pipeline import SampleStream, condition, condition_stream, long_rest, require_rows
-from mindyn.logs.resolving import _period, _rounded, head, resolve, uniform_stretches
+from mindyn.logs.resolving import _rounded, head, period_of, resolve, uniform_stretches
 from mindyn.logs.statement import Statement
 from mindyn.logs.stretches import Piece, pieces, windows
 from mindyn.robots.loading import load_robot
@@ -127,12 +127,12 @@ def test_a_velocity_of_another_unit_is_told_by_its_factor(factor, cause):
 def test_the_period_is_that_of_the_usual_steps():
     steps = np.full(100, 0.01)
     steps[:4] = 1.0  # gaps, fewer than one in twenty
-    assert_close(_period(steps), 0.01, SAME_ALGEBRA)
+    assert_close(period_of(steps), 0.01, SAME_ALGEBRA)
     steps[:4] = 1e-3  # nor do stamps that were written late
-    assert_close(_period(steps), 0.01, SAME_ALGEBRA)
+    assert_close(period_of(steps), 0.01, SAME_ALGEBRA)
     jittered = np.where(np.arange(100) % 2, 0.008, 0.012)
     jittered[0] = 5.0
-    assert_close(_period(jittered), jittered[1:].mean(), SAME_ALGEBRA)
+    assert_close(period_of(jittered), jittered[1:].mean(), SAME_ALGEBRA)
     assert [_rounded(rate) for rate in (499.97, 500.04, 499.9, 0.4)] == [500.0, 500.0, 499.9, 0.4]
 
 

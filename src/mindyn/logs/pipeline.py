@@ -19,13 +19,15 @@ from mindyn.logs.followed_loops import LoopFollower
 from mindyn.logs.log import Log
 from mindyn.logs.motion import ConditionedMotion, conditioned_motion
 from mindyn.logs.reading import LogScan
-from mindyn.logs.resolving import SAME_RATE, resolve
+from mindyn.logs.resolving import period_of, resolve
 from mindyn.logs.samples import Samples
-from mindyn.logs.stamps import usual_step
+from mindyn.logs.stamps import even_step, in_bursts
 from mindyn.logs.stretches import Piece, Window, pieces, uniform_pieces, windows
 from mindyn.robots.robot import Robot
 
 BLOCK_ROWS: Final = 65_536
+OTHER_RATE: Final = 2e-3
+"""Part by which the rate of a log may differ from that of the settings: accelerations then differ by twice that."""
 FEWEST_SAMPLES: Final = 10
 """Samples fewer than this are no log."""
 
@@ -128,8 +130,9 @@ class SampleStream:
         first = next(following, None)
         if first is None:
             return iter(())
-        step = usual_step(np.diff(first.time)) if len(first) > 2 else 1 / rate
-        other_rate = abs(step * rate - 1) > SAME_RATE
+        steps = np.diff(first.time) if len(first) > 2 else np.array([1 / rate])
+        step = even_step(steps) if in_bursts(steps) else period_of(steps)
+        other_rate = abs(step * rate - 1) > OTHER_RATE
         if other_rate and c.stamps == "uniform":  # settings of logs of one rate, and a log of another
             self.notes.append(f"rows at {1 / step:.6g} Hz are interpolated to the {rate:.6g} Hz of the settings")
         parts = self._noted(pieces(chain([first], following), c.longest_gap_rows * max(1 / rate, step)))

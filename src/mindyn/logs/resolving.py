@@ -90,7 +90,7 @@ def _with_time_base(c: Conditioning, heads: Sequence[Log]) -> tuple[Conditioning
         abs(even_step(step) * number(c.rate_hz, "rate_hz") - 1) > SAME_RATE for step in steps
     ):
         bursts = None  # rows are to be resampled: they need their stamps
-    periods = [_period(step) if bursts is None else even_step(step) for step in steps]
+    periods = [period_of(step) if bursts is None else even_step(step) for step in steps]
     if max(periods) > (1 + SAME_RATE) * min(periods) and c.rate_hz == "auto":
         rates = ", ".join(f"{1 / period:.6g}" for period in periods)
         raise LogError(f"the logs have different rates ({rates} Hz)", hint="state rate_hz to resample them")
@@ -135,7 +135,7 @@ def _bursts(heads: Sequence[Log], steps: Sequence[Array]) -> float | None:
     return 1.5 * max(float(np.quantile(step, ALL_BUT_GAPS)) for step in steps)
 
 
-def _period(steps: Array) -> float:
+def period_of(steps: Array) -> float:
     """Mean of the usual steps: those near the median if nearly all are, else all but the gaps."""
     median = float(np.median(steps))
     usual = np.abs(steps - median) <= JITTER * median
