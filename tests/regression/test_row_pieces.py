@@ -15,7 +15,7 @@ from mindyn.logs.derivatives import central, savitzky_golay, smoothed, spline_se
 from mindyn.logs.draft import UNKNOWN, Belief, Draft, toml_value
 from mindyn.logs.log import log_of_arrays
 from mindyn.logs.periods import motion_timeline
-from mindyn.logs.resolving import _period, _rounded, cutoff_note, delay_note
+from mindyn.logs.resolving import _rounded, cutoff_note, delay_note, period_of
 from mindyn.logs.samples import Samples
 from mindyn.regression.block_gathering import (
     BLOCKS,
@@ -266,11 +266,11 @@ def test_a_draft_marks_what_it_asks_and_puts_tables_last():
 def test_rates_of_logs_are_those_of_their_usual_steps():
     steps = np.full(100, 0.01)
     steps[:4] = 0.02
-    assert _period(steps) == pytest.approx(0.01)
+    assert period_of(steps) == pytest.approx(0.01)
     steps[:6] = 0.02  # more than a twentieth: all but the gaps
-    assert _period(steps) == pytest.approx(np.mean(steps))
+    assert period_of(steps) == pytest.approx(np.mean(steps))
     steps[:6] = 0.026
-    assert _period(steps) == pytest.approx(0.01)
+    assert period_of(steps) == pytest.approx(0.01)
     assert [_rounded(rate) for rate in (99.9901, 99.98, 0.3, 1000.09)] == [100.0, 99.98, 0.3, 1000.0]
     c = SimpleNamespace(position_cutoff_hz=4.0, delay_s=-0.0125)
     assert cutoff_note(c, "x").sentence == "position cut-off chosen x: 4 Hz"
