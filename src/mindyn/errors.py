@@ -45,6 +45,10 @@ class RobotError(MindynError):
     """A robot's structure is impossible: zero axis, negative mass, cycle, two roots, ..."""
 
 
+class NearlyDegenerateError(RobotError):
+    """A geometry lies so near a special one that a method cannot tell which parameters its dynamics depend on."""
+
+
 class RobotFileError(RobotError):
     """A robot file cannot be read: not the format it claims, truncated, unsafe, too large, unsupported."""
 

@@ -199,3 +199,21 @@ def test_a_chain_keeps_its_mimics_and_says_which_it_lost():
         Mimic("finger", "wrist", 1.0, 0.1),
         Mimic("knuckle", "wrist", 2.0),
     )
+
+
+@pytest.mark.parametrize("deviation", [1e-3, 1e-4])
+def test_axes_that_are_nearly_parallel_keep_what_shows_through_the_deviation(deviation):
+    body = np.array([2.0, 0.2, 0.1, 0.4, 0.19, -0.01, 0.2, -0.04, -0.02, 0.08])
+    tilted = Pose(np.array([[1, 0, 0], [0, 1, -deviation], [0, deviation, 1]]), (0.3, 0, 0))
+    names = ["base", "a", "b", "c"]
+    joints = [Joint(f"j{k}", "revolute", names[k], names[k + 1], tilted) for k in range(3)]
+    robot = mindyn.Robot("tilted", Link("base"), tuple(joints), tuple(Link(name, body) for name in names[1:]))
+    robot = replace(robot, mimics=(Mimic("j2", "j1", -1.0, 0.0),))
+    base = base_parameters(robot)
+    assert base.count <= base_parameters(open_tree(robot)).count < 30
+    assert "open tree's parameters" in base.notes[0]
+    p, pd, pdd = np.random.default_rng(0).uniform(-3, 3, (3, 2))
+    A, tree = np.array([[1, 0], [0, 1], [0, -1]]), pinocchio_model(open_tree(robot))
+    expected = A.T @ pin.rnea(tree, tree.createData(), A @ p, A @ pd, A @ pdd)
+    Y = compile_model(robot, base=base).regressor(p, pd, pdd)
+    assert_close(Y @ base.values, expected, ORACLE)

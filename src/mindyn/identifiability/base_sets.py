@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike
 
 from mindyn.equations.drives import load_refusal, loaded_extras
 from mindyn.equations.loop_closure import loop_closure
-from mindyn.errors import InputError, MissingPhysicsError, RobotError, UnknownNameError
-from mindyn.identifiability.numeric import numeric_base
-from mindyn.identifiability.random_states import Source, regressors_of
+from mindyn.errors import InputError, MissingPhysicsError, NearlyDegenerateError, RobotError, UnknownNameError
+from mindyn.identifiability.numeric import numeric_base, reduced_tree_base
+from mindyn.identifiability.random_states import Source, own_rates, regressors_of
 from mindyn.parameters.base import BaseParameters
 from mindyn.parameters.certificate import (
     Deviation,
@@ -91,7 +91,7 @@ def base_parameters(
         )
         return sampled if constraints is not None else _certified(sampled, home)
     if robot.has_dependents:
-        return _certified(_with_loops(robot, form, drives=drives, seed=seed, home=home), home)
+        return _of_dependents(robot, form, drives=drives, seed=seed, home=home)
     if form == "structural":
         found = structural_base(robot, drives=drives, tolerance=tolerance)
         if tolerance is not None:
@@ -115,11 +115,30 @@ def _certified(base: BaseParameters, home: ArrayLike | None = None) -> BaseParam
     if base.form == "structural":
         note = f"the reduction to base parameters would be {off}: all standard parameters are kept"
         return standard_set(robot, drives=base.drives, note=note)
-    raise RobotError(
+    raise NearlyDegenerateError(
         f"form {base.form!r} does not hold for robot {robot.name!r}: its torques would be {off}; the geometry is "
         "nearly degenerate there",
         hint='use form="structural", or load with snap=True if the file rounds its angles',
     )
+
+
+def _of_dependents(robot: Robot, form: str, *, drives: bool, seed: int, home: ArrayLike | None) -> BaseParameters:
+    """The set of a robot with dependent joints; where its geometry is nearly degenerate, one that keeps more."""
+    try:
+        return _certified(_with_loops(robot, form, drives=drives, seed=seed, home=home), home)
+    except NearlyDegenerateError as error:
+        if form != "structural":
+            raise
+        why = error.message
+    tree = structural_base(robot, drives=drives)
+    kept_more = (
+        (reduced_tree_base(tree, seed=seed, home=home), "numeric, among the open tree's parameters"),
+        (tree, "the open tree's parameters, some of which show only together"),
+    )
+    for found, which in kept_more:
+        if not _deviation_in_loops(found, home).is_wrong:
+            return replace(found, notes=(f"{which}: {why}", *found.notes))
+    return standard_set(robot, drives=drives, note=f"{why}: all standard parameters are kept")
 
 
 def _deviation_in_loops(base: BaseParameters, home: ArrayLike | None) -> Deviation:
@@ -128,7 +147,9 @@ def _deviation_in_loops(base: BaseParameters, home: ArrayLike | None) -> Deviati
     rows = regressors_of(robot, drives=base.drives, home=home)
     rng = np.random.default_rng(12345)
     q = rows.random_positions(rng, LOOP_STATES)
+    speeds, accelerations = own_rates(robot)
     qd, qdd = rng.uniform(-1, 1, (2, *q.shape))
+    qd, qdd = qd * speeds, qdd * accelerations
     links = random_links(robot)
     if base.drives and robot.drives:
         links = with_drives(robot, links)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mindyn.algebra.values import Array, frozen_array
-from mindyn.errors import RobotError, unknown_name
+from mindyn.errors import NearlyDegenerateError, RobotError, unknown_name
 from mindyn.identifiability.random_states import Source, length_of, regressors_of, sampled_rows
 from mindyn.notation import PARAMETERS_PER_LINK
 from mindyn.parameters.labels import parameter_labels
@@ -92,15 +92,15 @@ def essential_space(
     """
     parameters = len(parameter_labels(robot, drives=drives))
     H = sampled_rows(regressors_of(robot, drives=drives, home=home), source, parameters=parameters, seed=seed)
-    H = _with_values(H, robot)
+    H = rows_with_values(H, robot)
     if constraints is not None:
         count = np.shape(constraints)[0]
         C = frozen_array(constraints, (count, parameters), "constraints")
         H = H - H @ np.linalg.pinv(C) @ C
-    return space_of_rows(H, _typical_sizes(robot, H))
+    return space_of_rows(H, typical_sizes(robot, H))
 
 
-def _with_values(H: Array, robot: Robot) -> Array:
+def rows_with_values(H: Array, robot: Robot) -> Array:
     """The rows at which every declared formula has a value: a spring's may have none where the arm never is."""
     lost = ~np.isfinite(H)
     kept = H[~lost.any(axis=1)]
@@ -115,7 +115,7 @@ def _with_values(H: Array, robot: Robot) -> Array:
     return kept
 
 
-def _typical_sizes(robot: Robot, H: Array) -> Array:
+def typical_sizes(robot: Robot, H: Array) -> Array:
     """(p,) sizes of columns: of links by the robot's length, since single ones nearly vanish; of drives their own."""
     length, links = length_of(robot), PARAMETERS_PER_LINK * robot.joint_count
     pattern = np.tile([length**2, *(length,) * 3, *(1.0,) * 6], robot.joint_count)
@@ -124,17 +124,23 @@ def _typical_sizes(robot: Robot, H: Array) -> Array:
     return np.concatenate([pattern * common, np.where(own > 0, own, 1.0)])
 
 
-def space_of_rows(H: Array, sizes: Array) -> EssentialSpace:
-    """The row space of H (m, p) with columns of typical sizes (p,); its dimension by the gap in singular values."""
+def space_of_rows(
+    H: Array, sizes: Array, zero: float = ZERO_SINGULAR_VALUE, unclear: float = UNCLEAR_GAP
+) -> EssentialSpace:
+    """The row space of H (m, p) with columns of typical sizes (p,); its dimension by the gap in singular values.
+
+    zero     singular values below this share of the largest are dropped
+    unclear  where the first dropped one is more than this share of the last kept one, the rank is refused
+    """
     # Neither scaling changes the row space; without them units and loops near a singular pose would blur the gap.
     scaled = H / sizes
     scaled = scaled / np.maximum(np.linalg.norm(scaled, axis=1, keepdims=True), 1e-300)
     _, s, Vt = np.linalg.svd(scaled, full_matrices=len(H) < H.shape[1])
-    rank = int((s > ZERO_SINGULAR_VALUE * s[0]).sum())
+    rank = int((s > zero * s[0]).sum())
     gap = float(s[rank] / s[rank - 1]) if rank < len(s) else 0.0
-    if gap > UNCLEAR_GAP:
+    if gap > unclear:
         near = ", ".join(f"{value / s[0]:.1e}" for value in s[max(0, rank - 3) : rank + 3])
-        raise RobotError(
+        raise NearlyDegenerateError(
             f"the number of base parameters is not clear: around {rank} the singular values are {near} of the largest",
             hint="the geometry is nearly degenerate; load with snap=True, or use form='structural'",
         )

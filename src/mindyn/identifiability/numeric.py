@@ -13,8 +13,15 @@ from numpy.typing import ArrayLike
 
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError, unknown_name
-from mindyn.identifiability.essential_space import ZERO_SINGULAR_VALUE, EssentialSpace, essential_space
-from mindyn.identifiability.random_states import Source
+from mindyn.identifiability.essential_space import (
+    ZERO_SINGULAR_VALUE,
+    EssentialSpace,
+    essential_space,
+    rows_with_values,
+    space_of_rows,
+    typical_sizes,
+)
+from mindyn.identifiability.random_states import Source, own_rates, regressors_of, sampled_rows
 from mindyn.notation import DRIVE_PARAMETERS, LINK_PARAMETERS
 from mindyn.parameters.base import BaseParameters, printed
 from mindyn.parameters.labels import parameter_labels
@@ -28,6 +35,9 @@ INDEPENDENCE = (0.3, 0.1, 0.03, 1e-2, 1e-4, ZERO_SINGULAR_VALUE)
 
 SAMPLED, SHOWN = 1e-13, 1e-9
 """Coefficients of a sampled null space below the one are rounding; below the other they are not shown."""
+
+SAMPLED_ROUNDING = 1e-12
+"""Singular values of rows of independent tree parameters below this share of the largest are rounding."""
 
 ILL_CONDITIONED = 1e4
 """Condition of the removed rows above which a note is due."""
@@ -69,14 +79,45 @@ def numeric_base(
     matrix, condition = independent_matrix(space, removed)
     matrix = printed(robot, matrix, drives=drives, noise=SAMPLED)
     kept = [k for k in range(len(labels)) if k not in removed]
-    shown = printed(robot, matrix, drives=drives, noise=SHOWN)
-    names = tuple(labels[k] if (row != 0).sum() == 1 else f"{labels[k]}R" for k, row in zip(kept, shown, strict=True))
+    names = _names(robot, labels, kept, matrix, drives=drives)
     notes = [f"from random states ({source}, seed {seed}): {space.notes[0]}"]
     if condition > ILL_CONDITIONED:
         notes.append(f"the chosen parameters are ill conditioned ({condition:.1e}): another priority would be better")
     # Constrained parameters leave their places: the values that stand there alone break the constraints.
     survivors = tuple(kept) if constraints is None else None
     return BaseParameters(robot, "numeric", drives, matrix, names, survivors, tuple(notes))
+
+
+def reduced_tree_base(tree: BaseParameters, *, seed: int = 0, home: ArrayLike | None = None) -> BaseParameters:
+    """The base set of a robot with dependent joints: of its open tree's base parameters, those that states tell apart.
+
+    What the tree itself cannot show left by structure, exactly, and only what is left is sampled, where nothing but
+    rounding is dropped: on a nearly degenerate geometry it keeps what shows ever so little, and the torques are right.
+
+    tree  the structural set
+    """
+    robot, drives = tree.robot, tree.drives
+    labels, columns = tree.labels, list(tree.survivors or range(tree.count))
+    source: Source = "torque" if drives else "energy"
+    regressors = regressors_of(robot, drives=drives, home=home)
+    H = sampled_rows(regressors, source, parameters=len(labels), seed=seed, rates=own_rates(robot))
+    H = rows_with_values(H, robot)
+    space = space_of_rows(H[:, columns], typical_sizes(robot, H)[columns], zero=SAMPLED_ROUNDING, unclear=1.0)
+    wanted = [labels.index(label) for label in default_priority(robot, drives=drives)]
+    removed = removed_parameters(space, [columns.index(k) for k in wanted if k in columns], INDEPENDENCE)
+    regrouped, _ = independent_matrix(space, removed)
+    matrix = printed(robot, regrouped @ tree.matrix, drives=drives, noise=SAMPLED)
+    kept = [k for place, k in enumerate(columns) if place not in removed]
+    matrix[:, kept] = np.eye(len(kept))
+    return BaseParameters(
+        robot, "numeric", drives, matrix, _names(robot, labels, kept, matrix, drives=drives), tuple(kept), tree.notes
+    )
+
+
+def _names(robot: Robot, labels: tuple[str, ...], kept: Sequence[int], matrix: Array, *, drives: bool) -> tuple[str, ...]:
+    """The label of each kept parameter; with an R where others are regrouped with it."""
+    shown = printed(robot, matrix, drives=drives, noise=SHOWN)
+    return tuple(labels[k] if (row != 0).sum() == 1 else f"{labels[k]}R" for k, row in zip(kept, shown, strict=True))
 
 
 def _order(labels: tuple[str, ...], priority: Sequence[str] | None, default: tuple[str, ...]) -> list[int]:

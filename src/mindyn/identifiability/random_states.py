@@ -138,8 +138,26 @@ def regressors_of(robot: Robot, *, drives: bool = False, home: ArrayLike | None 
     return TreeRegressors(robot, drives)
 
 
-def sampled_rows(rows: Regressors, source: Source, *, parameters: int, seed: int) -> Array:
-    """(m, p) rows at random states that all of the dynamics satisfies: energy differences, or torques."""
+def own_rates(robot: Robot) -> tuple[Array, Array]:
+    """(k,) speeds and accelerations of the independent joints at which inertia shows beside weight, rad or m per s, s^2."""
+    length, g = length_of(robot), float(np.linalg.norm(robot.gravity))
+    per_second = np.sqrt(g / length) if g > 0 else 1.0
+    units = np.array([1.0 if joint.kind == "revolute" else length for joint in robot.primary_joints])
+    return units * per_second, units * per_second**2
+
+
+def sampled_rows(
+    rows: Regressors,
+    source: Source,
+    *,
+    parameters: int,
+    seed: int,
+    rates: tuple[Array, Array] | None = None,
+) -> Array:
+    """(m, p) rows at random states that all of the dynamics satisfies: energy differences, or torques.
+
+    rates  (k,) bounds of random speeds and accelerations; SPEED of both if left out
+    """
     require_choice(source, get_args(Source), "source")
     if source == "energy" and rows.drives:
         raise InputError("the energy does not show friction and offsets; with drives=True use source='torque'")
@@ -147,7 +165,9 @@ def sampled_rows(rows: Regressors, source: Source, *, parameters: int, seed: int
     # A torque sample gives a row for each joint, so that one sample for each parameter is ample.
     count = ROWS_PER_PARAMETER * parameters if source == "energy" else max(40, parameters)
     q = rows.random_positions(rng, count + 1)
-    qd, qdd = rng.uniform(-SPEED, SPEED, (2, *q.shape))
+    speeds, accelerations = (SPEED, SPEED) if rates is None else rates
+    qd, qdd = rng.uniform(-1, 1, (2, *q.shape))
+    qd, qdd = speeds * qd, accelerations * qdd
     if source == "energy":
         return np.diff(rows.energy_rows(q, qd), axis=0)
     return rows.torque_rows(q, qd, qdd).reshape(-1, parameters)

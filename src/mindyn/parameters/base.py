@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from mindyn.algebra.values import Array, content
-from mindyn.errors import InputError, RobotError
+from mindyn.errors import InputError, NearlyDegenerateError, RobotError
 from mindyn.pages.showing import Shown
 from mindyn.parameters.labels import parameter_labels
 from mindyn.parameters.reading import Coefficients, expression
@@ -67,7 +67,7 @@ def _smallest_right_inverse(matrix: Array, sizes: Array) -> Array:
     rows = np.linalg.norm(scaled, axis=1)
     Q, R = np.linalg.qr((scaled / np.maximum(rows, 1e-300)[:, None]).T)
     if not (np.abs(np.diag(R)) > np.finfo(float).eps).all():
-        raise RobotError(
+        raise NearlyDegenerateError(
             "parameters of this set depend on each other up to rounding: the geometry is nearly degenerate",
             hint='use form="structural", or load with snap=True if the file rounds its angles',
         )
