@@ -114,7 +114,9 @@ def reduced_tree_base(tree: BaseParameters, *, seed: int = 0, home: ArrayLike | 
     )
 
 
-def _names(robot: Robot, labels: tuple[str, ...], kept: Sequence[int], matrix: Array, *, drives: bool) -> tuple[str, ...]:
+def _names(
+    robot: Robot, labels: tuple[str, ...], kept: Sequence[int], matrix: Array, *, drives: bool
+) -> tuple[str, ...]:
     """The label of each kept parameter; with an R where others are regrouped with it."""
     shown = printed(robot, matrix, drives=drives, noise=SHOWN)
     return tuple(labels[k] if (row != 0).sum() == 1 else f"{labels[k]}R" for k, row in zip(kept, shown, strict=True))
