@@ -139,7 +139,7 @@ def regressors_of(robot: Robot, *, drives: bool = False, home: ArrayLike | None 
 
 
 def own_rates(robot: Robot) -> tuple[Array, Array]:
-    """(k,) speeds and accelerations of the independent joints at which inertia shows beside weight, rad or m per s, s^2."""
+    """(k,) speeds and accelerations of the independent joints at which inertia shows beside weight."""
     length, g = length_of(robot), float(np.linalg.norm(robot.gravity))
     per_second = np.sqrt(g / length) if g > 0 else 1.0
     units = np.array([1.0 if joint.kind == "revolute" else length for joint in robot.primary_joints])
