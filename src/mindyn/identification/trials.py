@@ -20,7 +20,7 @@ from scipy.linalg.lapack import dpocon, dpotrf, dpotrs
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.estimators.essential import elimination
-from mindyn.identification.column_sums import ColumnSums, Part
+from mindyn.identification.column_sums import ColumnSums, Part, Room
 from mindyn.identification.scores import UNSCORED, Score
 from mindyn.logs.conditioning import Conditioning, number
 from mindyn.logs.delay import DelayScan
@@ -101,6 +101,7 @@ class _Shared:
         self.regressor = regressor
         self.samples: dict[Conditioning, Conditioned] = {}
         self._regressors: dict[Friction, Regressor] = {}
+        self._room = Room()
         self._columns: tuple[tuple[Conditioning, float | None], ColumnSums] | None = None
 
     def with_friction(self, friction: Friction) -> Regressor:
@@ -110,11 +111,10 @@ class _Shared:
         return self._regressors[friction]
 
     def columns(self, setting: Setting, regressor: Regressor, samples: Samples) -> ColumnSums:
-        """Of the setting's conditioning and filter; those of the last one are kept, and their room is used again."""
+        """Of the setting's conditioning and filter; those of the last one are kept."""
         key = setting.conditioning.for_prediction(), setting.filter_hz
         if self._columns is None or self._columns[0] != key:
-            room = None if self._columns is None else self._columns[1].room
-            self._columns = key, ColumnSums(regressor, samples, setting.filter_hz, room)
+            self._columns = key, ColumnSums(regressor, samples, setting.filter_hz, self._room)
         return self._columns[1]
 
 

@@ -1,0 +1,227 @@
+"""Products X^T Y of tall arrays with few columns, added up where they are: the sums of normal equations.
+
+BLAS packs its operands, which pays for square matrices: of a joint's 40 columns it reaches a third of what registers
+allow. Here as many sums as there are registers stay in them along a stretch of rows that fits the first-level cache,
+and nothing is packed. Of X^T X the upper triangle alone is computed. Rows are added in their order. The interpreter
+lock is released.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from functools import cache
+from typing import Final
+
+import numpy as np
+
+from mindyn.algebra.values import Array
+from mindyn.kernels import native
+from mindyn.kernels.cache import cached
+from mindyn.kernels.machine import host
+
+_VECTORS: Final = 3
+"""Registers of columns of Y beside each other: with eight columns of X they are 24 sums, of 32 registers."""
+_ROWS: Final = 64
+"""Rows after which sums go back to memory: 40 columns of them take 20 kB, of 32 kB of first-level cache."""
+_ARGUMENTS: Final = (
+    ctypes.c_int64,
+    *(ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64) * 2,
+    ctypes.c_void_p,
+    ctypes.c_int64,
+    ctypes.c_int64,
+)
+
+
+def add_products(total: Array, X: Array, Y: Array) -> None:
+    """total (m, n) += X^T Y of the rows of X (N, m) and Y (N, n); float64, columns contiguous."""
+    _add(total, X, Y, upper=False)
+
+
+def add_squares(total: Array, X: Array) -> None:
+    """total (m, m) += X^T X on and above the diagonal; what it has below means nothing until it is `mirrored`."""
+    _add(total, X, X, upper=True)
+
+
+def mirrored(total: Array) -> Array:
+    """The symmetric matrix with the same numbers on and above the diagonal."""
+    upper = np.triu(total)
+    return np.asarray(upper + np.triu(total, 1).T)
+
+
+def _add(total: Array, X: Array, Y: Array, *, upper: bool) -> None:
+    (rows, m), n = X.shape, Y.shape[1]
+    if not rows or not m or not n:
+        return
+    assert total.shape == (m, n), f"{total.shape} is not {m, n}"
+    assert len(Y) == rows, f"{rows} rows and {len(Y)}"
+    places: list[int] = []
+    for array in (X, Y, total):
+        row, column = array.strides
+        assert column == 8 or array.shape[1] == 1, "columns must be contiguous"
+        places += [array.ctypes.data, row // 8, array.shape[1]]
+    _function()(rows, *places[:8], int(upper))
+
+
+@cache
+def _function() -> Callable[..., None]:
+    ir = _module(host().lanes(64))
+    code = native.load(cached(("products", ir), lambda: native.assemble(ir)), "products")
+    made = ctypes.CFUNCTYPE(None, *_ARGUMENTS)(code.address)
+    made.needs = code  # type: ignore[attr-defined]
+    return made
+
+
+def _module(lanes: int) -> str:
+    heights = _heights(lanes)
+    panels = [(height, count) for height in heights for count in range(1, _VECTORS + 1)]
+    taken = [f"    i64 {k}, label %panel.{h}.{v}" for k, (h, v) in enumerate(panels)]
+    calls = [
+        f"""panel.{h}.{v}:
+  call void @panel.{h}.{v}(i64 %some, ptr %xi, i64 %xs, ptr %yj, i64 %ys, i64 %left, ptr %cij, i64 %cs)
+  br label %along"""
+        for h, v in panels
+    ]
+    chosen = [f"  %h.{len(heights) - 1} = add i64 0, {len(heights) - 1}"]
+    for k, height in reversed(list(enumerate(heights[:-1]))):
+        chosen += [
+            f"  %fits.{k} = icmp sge i64 %below, {height}",
+            f"  %h.{k} = select i1 %fits.{k}, i64 {k}, i64 %h.{k + 1}",
+        ]
+    return f"""
+declare <{lanes} x double> @llvm.masked.load.v{lanes}f64.p0(ptr, i32, <{lanes} x i1>, <{lanes} x double>)
+declare void @llvm.masked.store.v{lanes}f64.p0(<{lanes} x double>, ptr, i32, <{lanes} x i1>)
+declare <{lanes} x double> @llvm.fmuladd.v{lanes}f64(<{lanes} x double>, <{lanes} x double>, <{lanes} x double>)
+{"".join(_panel(h, v, lanes) for h, v in panels)}
+define void @products(i64 %rows, ptr %x, i64 %xs, i64 %m, ptr %y, i64 %ys, i64 %n, ptr %c, i64 %cs, i64 %upper)
+    nounwind {{
+entry:
+  %triangle = icmp ne i64 %upper, 0
+  br label %stretch
+stretch:
+  %r = phi i64 [0, %entry], [%r.next, %stretched]
+  %xr.off = mul i64 %r, %xs
+  %yr.off = mul i64 %r, %ys
+  %xr = getelementptr double, ptr %x, i64 %xr.off
+  %yr = getelementptr double, ptr %y, i64 %yr.off
+  %after = sub i64 %rows, %r
+  %short = icmp slt i64 %after, {_ROWS}
+  %some = select i1 %short, i64 %after, i64 {_ROWS}
+  br label %down
+down:
+  %i = phi i64 [0, %stretch], [%i.next, %downed]
+  %below = sub i64 %m, %i
+{chr(10).join(chosen)}
+  %height = lshr i64 {heights[0]}, %h.0
+  %xi = getelementptr double, ptr %xr, i64 %i
+  %ci.off = mul i64 %i, %cs
+  %ci = getelementptr double, ptr %c, i64 %ci.off
+  %aligned = and i64 %i, {-lanes}
+  %j.first = select i1 %triangle, i64 %aligned, i64 0
+  br label %across
+across:
+  %j = phi i64 [%j.first, %down], [%j.next, %along]
+  %left = sub i64 %n, %j
+  %wide = icmp sgt i64 %left, {(_VECTORS - 1) * lanes}
+  %left.more = add i64 %left, {lanes - 1}
+  %left.vectors = sdiv i64 %left.more, {lanes}
+  %vectors = select i1 %wide, i64 {_VECTORS}, i64 %left.vectors
+  %yj = getelementptr double, ptr %yr, i64 %j
+  %cij = getelementptr double, ptr %ci, i64 %j
+  %which.row = mul i64 %h.0, {_VECTORS}
+  %which.more = add i64 %which.row, %vectors
+  %which = sub i64 %which.more, 1
+  switch i64 %which, label %along [
+{chr(10).join(taken)}
+  ]
+{chr(10).join(calls)}
+along:
+  %j.next = add i64 %j, {_VECTORS * lanes}
+  %j.more = icmp slt i64 %j.next, %n
+  br i1 %j.more, label %across, label %downed
+downed:
+  %i.next = add i64 %i, %height
+  %i.more = icmp slt i64 %i.next, %m
+  br i1 %i.more, label %down, label %stretched
+stretched:
+  %r.next = add i64 %r, {_ROWS}
+  %r.more = icmp slt i64 %r.next, %rows
+  br i1 %r.more, label %stretch, label %end
+end:
+  ret void
+}}
+"""
+
+
+def _heights(lanes: int) -> list[int]:
+    """Columns of X that a panel may have, each half of the one before."""
+    return [height for height in (8, 4, 2, 1) if height <= max(4, lanes)]
+
+
+def _panel(height: int, vectors: int, lanes: int) -> str:
+    """Sums of `height` columns of X with `vectors` registers of columns of Y, the last of them masked."""
+    vector, last = f"<{lanes} x double>", vectors - 1
+    cells = [(r, v) for r in range(height) for v in range(vectors)]
+
+    def load(name: str, pointer: str, v: int) -> str:
+        if v < last:
+            return f"  {name} = load {vector}, ptr {pointer}, align 8"
+        given = f"ptr {pointer}, i32 8, <{lanes} x i1> %mask, {vector} zeroinitializer"
+        return f"  {name} = call {vector} @llvm.masked.load.v{lanes}f64.p0({given})"
+
+    def store(name: str, pointer: str, v: int) -> str:
+        if v < last:
+            return f"  store {vector} {name}, ptr {pointer}, align 8"
+        given = f"{vector} {name}, ptr {pointer}, i32 8, <{lanes} x i1> %mask"
+        return f"  call void @llvm.masked.store.v{lanes}f64.p0({given})"
+
+    lines = [
+        f"define internal void @panel.{height}.{vectors}"
+        "(i64 %rows, ptr %x, i64 %xs, ptr %y, i64 %ys, i64 %left, ptr %c, i64 %cs) noinline nounwind {",
+        "entry:",
+        f"  %rest = sub i64 %left, {last * lanes}",
+        f"  %one = insertelement <{lanes} x i64> poison, i64 %rest, i64 0",
+        f"  %all = shufflevector <{lanes} x i64> %one, <{lanes} x i64> poison, <{lanes} x i32> zeroinitializer",
+        f"  %mask = icmp slt <{lanes} x i64> <{', '.join(f'i64 {k}' for k in range(lanes))}>, %all",
+    ]
+    for r, v in cells:
+        lines += [
+            f"  %c.{r}.{v}.row = mul i64 %cs, {r}",
+            f"  %c.{r}.{v}.off = add i64 %c.{r}.{v}.row, {v * lanes}",
+            f"  %c.{r}.{v}.p = getelementptr double, ptr %c, i64 %c.{r}.{v}.off",
+            load(f"%c.{r}.{v}", f"%c.{r}.{v}.p", v),
+        ]
+    lines += [
+        "  br label %row",
+        "row:",
+        "  %n = phi i64 [0, %entry], [%n.next, %row]",
+        "  %xp = phi ptr [%x, %entry], [%xp.next, %row]",
+        "  %yp = phi ptr [%y, %entry], [%yp.next, %row]",
+        *(f"  %s.{r}.{v} = phi {vector} [%c.{r}.{v}, %entry], [%s.{r}.{v}.next, %row]" for r, v in cells),
+    ]
+    for v in range(vectors):
+        lines += [f"  %y.{v}.p = getelementptr double, ptr %yp, i64 {v * lanes}", load(f"%y.{v}", f"%y.{v}.p", v)]
+    for r in range(height):
+        lines += [
+            f"  %x.{r}.p = getelementptr double, ptr %xp, i64 {r}",
+            f"  %x.{r}.v = load double, ptr %x.{r}.p",
+            f"  %x.{r}.i = insertelement {vector} poison, double %x.{r}.v, i64 0",
+            f"  %x.{r} = shufflevector {vector} %x.{r}.i, {vector} poison, <{lanes} x i32> zeroinitializer",
+        ]
+        lines += [
+            f"  %s.{r}.{v}.next = call {vector} @llvm.fmuladd.v{lanes}f64"
+            f"({vector} %x.{r}, {vector} %y.{v}, {vector} %s.{r}.{v})"
+            for v in range(vectors)
+        ]
+    lines += [
+        "  %n.next = add i64 %n, 1",
+        "  %xp.next = getelementptr double, ptr %xp, i64 %xs",
+        "  %yp.next = getelementptr double, ptr %yp, i64 %ys",
+        "  %more = icmp slt i64 %n.next, %rows",
+        "  br i1 %more, label %row, label %done",
+        "done:",
+        *(store(f"%s.{r}.{v}.next", f"%c.{r}.{v}.p", v) for r, v in cells),
+        "  ret void",
+        "}",
+    ]
+    return "\n".join(lines) + "\n"

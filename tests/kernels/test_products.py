@@ -1,0 +1,46 @@
+"""Products of tall arrays against NumPy's, of any width, any distance between rows, beside what is there already."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from closeness import SAME_ALGEBRA, assert_close
+
+from mindyn.kernels import machine, native
+from mindyn.kernels.products import _module, add_products, add_squares, mirrored
+
+
+@pytest.mark.parametrize("rows", [1, 63, 64, 65, 300])
+def test_products_are_those_of_numpy(rows):
+    rng = np.random.default_rng(rows)
+    for m in (1, 2, 3, 7, 8, 15, 39, 41):
+        for n in (1, 7, 8, 9, 24, 25, 57):
+            X, Y = rng.normal(size=(3 * rows, m + 5))[::3, 2 : 2 + m], rng.normal(size=(rows, n + 1))[:, 1:]
+            total = rng.normal(size=(m + 1, n + 3))
+            expected = total.copy()
+            expected[:m, :n] += X.T @ Y
+            add_products(total[:m, :n], X, Y)
+            assert_close(total, expected, SAME_ALGEBRA)  # also that nothing beside it was written
+
+
+@pytest.mark.parametrize("width", [1, 3, 8, 24, 39, 58, 80])
+def test_squares_are_symmetric_products(width):
+    rng = np.random.default_rng(width)
+    X, start = rng.normal(size=(200, width + 2))[:, 1:-1], rng.normal(size=(width, width))
+    total = start + start.T
+    expected = total + X.T @ X
+    add_squares(total, X)
+    whole = mirrored(total)
+    assert_close(whole, expected, SAME_ALGEBRA)
+    assert np.array_equal(whole, whole.T)
+
+
+def test_no_rows_add_nothing():
+    total = np.full((2, 3), 0.1)
+    add_products(total, np.empty((0, 2)), np.empty((0, 3)))
+    assert (total == 0.1).all()
+
+
+@pytest.mark.parametrize("lanes", [2, 4, 8])
+def test_code_for_every_register_width_assembles(lanes):
+    assert native.assemble(_module(lanes), machine.host())
