@@ -29,6 +29,11 @@ def divided_inertia(arm):
     return ca.Function("divided", [q], [M[0, :].T / M[0, 0]], ["q"], ["x"])
 
 
+def sines_and_cosines():
+    q = ca.SX.sym("q", 2)
+    return ca.Function("sines", [q], [ca.vertcat(ca.sin(q), ca.cos(q))], ["q"], ["x"])
+
+
 FUNCTIONS = {
     "six_joints": inverse_dynamics(PUMA),
     "eight_joints": inverse_dynamics(random_arm(8)),
@@ -37,11 +42,13 @@ FUNCTIONS = {
     "parameters": inverse_dynamics(PUMA, phi_as_input=True),
     "whole_rows": inertia_matrix(random_arm(8)),
     "divided": divided_inertia(PUMA),
+    "sines": sines_and_cosines(),
 }
 
 SHIM = """
 #include <algorithm>
 #include <barrier>
+#include <bit>
 #include <cmath>
 #include <thread>
 #include <vector>
@@ -49,10 +56,16 @@ SHIM = """
 #define __device__
 #define __global__
 #define __forceinline__ inline
+#define __noinline__ __attribute__((noinline))
+#define __align__(n) __attribute__((aligned(n)))
 #define __launch_bounds__(n)
 #define __shared__ static
 using std::min;
+using std::fabs, std::fmax;
 static float __fdividef(float a, float b) { return a / b; }
+static unsigned __float_as_uint(float x) { return std::bit_cast<unsigned>(x); }
+static float __uint_as_float(unsigned n) { return std::bit_cast<float>(n); }
+struct float2 { float x, y; };
 struct Index { int x; };
 static thread_local Index threadIdx, blockIdx;
 static std::barrier<> warp(32);
@@ -105,9 +118,46 @@ def test_cuda_equals_casadi(library, name, count, suffix, dtype):
     if name == "parameters":
         inputs[3] = PUMA.phi.astype(dtype)
     reference = evaluate(function, *inputs)[0]
-    guarded = np.full((count + 1, reference[0].size), 77.0, dtype)
-    arrays = [*inputs, guarded]
-    pointers = (ctypes.c_void_p * len(arrays))(*(a.ctypes.data for a in arrays))
-    getattr(library, f"run_{name}_{suffix}")(pointers, ctypes.c_longlong(count))
-    assert_close(guarded[:-1].reshape(reference.shape), reference, TOLERANCE[dtype])
-    assert (guarded[-1] == 77.0).all()
+    found = run(library, f"{name}_{suffix}", inputs, reference[0].size)
+    assert_close(found.reshape(reference.shape), reference, TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize(("suffix", "dtype"), [("f64", np.float64), ("f32", np.float32)])
+@pytest.mark.parametrize("name", ["six_joints", "matrix"])
+def test_arrays_may_begin_anywhere(library, name, suffix, dtype):
+    function = FUNCTIONS[name]
+    inputs = [a.astype(dtype) for a in random_inputs(function, (40,))]
+    columns = evaluate(function, *inputs)[0][0].size
+    even, odd = (run(library, f"{name}_{suffix}", inputs, columns, shift) for shift in (0, 1))
+    np.testing.assert_array_equal(odd, even)
+
+
+def test_sines_in_single_precision(library):
+    """Within 2 units in the last place up to 1e5; beyond, as the C library has them."""
+    rng = np.random.default_rng(0)
+    near = np.arange(-400, 400)[:, None] * (np.pi / 2) + np.array([0.0, 1e-6])
+    angles = np.concatenate([near, rng.uniform(-1e5, 1e5, (800, 2)), rng.uniform(1e5, 1e9, (64, 2))]).astype(np.float32)
+    found = run(library, "sines_f32", [angles], 4)
+    exact = np.concatenate([np.sin(angles.astype(float)), np.cos(angles.astype(float))], axis=1)
+    assert (np.abs(found - exact) <= 2 * np.spacing(np.abs(exact).astype(np.float32))).all()
+    strange = np.array([[np.nan, 1.0], [np.inf, 1.0]], np.float32)
+    assert np.isnan(run(library, "sines_f32", [strange], 4)).tolist() == [[True, False, True, False]] * 2
+
+
+def run(library, name, inputs, columns, shift=0):
+    """What the kernel writes; arrays begin `shift` numbers after an even place in memory."""
+    count, dtype = len(inputs[0]), inputs[0].dtype
+    arrays = [placed(one, shift) for one in [*inputs, np.full((count + 1, columns), 77.0, dtype)]]
+    pointers = (ctypes.c_void_p * len(arrays))(*(one.ctypes.data for one in arrays))
+    getattr(library, f"run_{name}")(pointers, ctypes.c_longlong(count))
+    assert (arrays[-1][-1] == 77.0).all()
+    return arrays[-1][:-1]
+
+
+def placed(array, shift):
+    """A copy that begins `shift` numbers after a multiple of 16 bytes."""
+    room = np.empty(array.nbytes + 16 + shift * array.itemsize, np.uint8)
+    first = -room.ctypes.data % 16 + shift * array.itemsize
+    copy = room[first : first + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy

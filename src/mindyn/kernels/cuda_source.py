@@ -1,8 +1,10 @@
 """Programs -> one CUDA file: kernels `NAME_f32`, `NAME_f64` and, under nvcc, launchers `NAME_f32_launch`,
 `NAME_f64_launch`.
 
-One thread per sample; a warp moves the rows of its 32 samples between memory and registers together, through a tile of
-shared memory, so that every access is coalesced whatever the number of columns.
+One thread per sample. Rows are read by the thread that needs them, two numbers at a time where rows are even and
+aligned: reading through shared memory takes more instructions than it saves (forward dynamics in float32: 81 % of the
+copy bandwidth instead of 91 %). A warp writes the rows of its 32 samples together, through a tile of shared memory: the
+parts of a memory sector are not gathered on the way out.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from mindyn.kernels.counts import operation_counts
 from mindyn.kernels.device import THREADS
 from mindyn.kernels.ordering import Compute, Sines, Store, ordered_steps
 from mindyn.kernels.program import Op, Program
+from mindyn.kernels.sincos import RANGE_LIMIT, SINCOS, TWO_OVER_PI
 from mindyn.kernels.source_text import Described, expression, identifiers, literal, shape_text
 
 _TILE_COLUMNS = 32
@@ -23,6 +26,50 @@ _WHOLE_ROWS = 94
 _FULL_TILE = 47
 """Columns of 32 rows of float64 that four warps have room for in 48 KB of shared memory; of more, 16 rows at a time."""
 
+_SINES = """\
+__device__ __forceinline__ void sine_cosine(double x, double *s, double *c) { sincos(x, s, c); }
+
+/* Within 2 ulp for |x| <= %(limit)s: x - k pi/2 in three fused steps, then polynomials of the remainder. */
+__device__ __forceinline__ void sine_cosine(float x, float *s, float *c)
+{
+  const float rounded = fmaf(x, %(two_over_pi)sf, %(round_number)sf); /* k in its low bits */
+  const float k = rounded - %(round_number)sf;
+  const float r = fmaf(k, %(part3)sf, fmaf(k, %(part2)sf, fmaf(k, %(part1)sf, x)));
+  const float z = r * r;
+  const float sine = fmaf(fmaf(fmaf(%(sine3)sf, z, %(sine2)sf), z, %(sine1)sf), r * z, r);
+  const float cosine = fmaf(fmaf(fmaf(%(cosine3)sf, z, %(cosine2)sf), z, %(cosine1)sf), z, 1.0f);
+  const unsigned quadrant = __float_as_uint(rounded);
+  const bool odd = quadrant & 1u;
+  *s = __uint_as_float(__float_as_uint(odd ? cosine : sine) ^ (quadrant << 30 & 0x80000000u));
+  *c = __uint_as_float(__float_as_uint(odd ? sine : cosine) ^ ((quadrant + 1u) << 30 & 0x80000000u));
+}
+
+/* Angles, by the largest of them, that `sine_cosine` leaves to `sine_cosine_beyond`. */
+__device__ __forceinline__ bool beyond(float largest) { return largest > %(limit)sf; }
+__device__ __forceinline__ bool beyond(double) { return false; }
+__device__ __noinline__ float2 sine_and_cosine(float x)
+{
+  float2 both;
+  sincosf(x, &both.x, &both.y);
+  return both;
+}
+__device__ __forceinline__ void sine_cosine_beyond(float x, float *s, float *c)
+{
+  const float2 both = sine_and_cosine(x); /* not by address: s and c stay in registers */
+  *s = both.x;
+  *c = both.y;
+}
+__device__ __forceinline__ void sine_cosine_beyond(double, double *, double *) {}
+
+"""
+
+_QUOTIENT = """\
+/* Within 2 ulp for divisors of 2^-126 to 2^126. */
+__device__ __forceinline__ float quotient(float a, float b) { return __fdividef(a, b); }
+__device__ __forceinline__ double quotient(double a, double b) { return a / b; }
+
+"""
+
 _PREAMBLE = """\
 #ifndef NAN
 #define NAN (__longlong_as_double(0x7ff8000000000000LL))
@@ -31,46 +78,42 @@ _PREAMBLE = """\
 
 namespace {
 
-const int WARPS = %(warps)d; /* per block */
+const int WARPS = %d; /* per block */
 
-__device__ __forceinline__ void sine_cosine(float x, float *s, float *c) { sincosf(x, s, c); }
-__device__ __forceinline__ void sine_cosine(double x, double *s, double *c) { sincos(x, s, c); }
+%s%stemplate <typename Real> struct Two { Real first, second; };
+template <> struct __align__(8) Two<float> { float first, second; };
+template <> struct __align__(16) Two<double> { double first, second; };
 
-/* Where number `at` (row by row) of 32 rows of C numbers stands in a tile. Rows of 4, 8, ... numbers are padded: a
-   column of them would fall into few memory banks; other lengths cost two accesses at most, less than the index. */
-template <int C>
-__device__ __forceinline__ int place(int at)
+template <typename Real>
+__device__ __forceinline__ bool in_pairs(const Real *rows)
 {
-  return C %% 4 ? at : at / C * (C + 1) + at %% C;
+  return (unsigned long long)rows %% sizeof(Two<Real>) == 0;
 }
 
-/* Columns first .. first + C - 1 of 32 rows of N numbers, in the order in which the warp reads them. */
-template <typename Real, int C, int N>
-__device__ __forceinline__ void fetch(Real (&piece)[C], const Real *rows, int first, long long base, long long count)
+/* This lane's row of C numbers. The first read of a memory sector brings it to the cache, the next ones find it. */
+template <typename Real, int C>
+__device__ __forceinline__ void take(Real (&row)[C], const Real *rows, long long base, long long count)
 {
-  const int lane = threadIdx.x %% 32;
-  const int last = (int)min(count - base, 32LL) - 1;
-  const Real *start = rows + base * N + first;
-  if (C == N && last == 31) {
+  const Real *start = rows + min(base + (int)(threadIdx.x %% 32), count - 1) * C;
+  if (C %% 2 == 0 && in_pairs(rows)) {
 #pragma unroll
-    for (int k = 0; k < C; ++k) piece[k] = start[k * 32 + lane];
+    for (int k = 0; k < C / 2; ++k) {
+      const Two<Real> two = reinterpret_cast<const Two<Real> *>(start)[k];
+      row[2 * k] = two.first;
+      row[2 * k + 1] = two.second;
+    }
   } else {
 #pragma unroll
-    for (int k = 0; k < C; ++k) piece[k] = start[min((k * 32 + lane) / C, last) * N + (k * 32 + lane) %% C];
+    for (int k = 0; k < C; ++k) row[k] = start[k];
   }
 }
 
-/* From reading order to one row per lane. */
-template <typename Real, int C>
-__device__ __forceinline__ void spread(Real (&piece)[C], Real *tile)
+/* Where number or pair `at` (row by row) of rows of W stands in a tile. Rows of 4, 8, ... numbers are PADDED by one: a
+   column of them would fall into few memory banks; other lengths cost two accesses at most, less than the index. */
+template <int W, bool PADDED>
+__device__ __forceinline__ int place(int at)
 {
-  const int lane = threadIdx.x %% 32;
-  __syncwarp();
-#pragma unroll
-  for (int k = 0; k < C; ++k) tile[place<C>(k * 32 + lane)] = piece[k];
-  __syncwarp();
-#pragma unroll
-  for (int k = 0; k < C; ++k) piece[k] = tile[place<C>(lane * C + k)];
+  return PADDED ? at / W * (W + 1) + at %% W : at;
 }
 
 /* One row per lane to columns first .. first + C - 1 of 32 rows of N numbers. */
@@ -83,17 +126,12 @@ __device__ __forceinline__ void put(const Real (&piece)[C], Real *tile, Real *ro
   Real *start = rows + base * N + first;
   __syncwarp();
 #pragma unroll
-  for (int k = 0; k < C; ++k) tile[place<C>(lane * C + k)] = piece[k];
+  for (int k = 0; k < C; ++k) tile[place<C, C %% 4 == 0>(lane * C + k)] = piece[k];
   __syncwarp();
-  if (C == N && last == 31) {
 #pragma unroll
-    for (int k = 0; k < C; ++k) start[k * 32 + lane] = tile[place<C>(k * 32 + lane)];
-  } else {
-#pragma unroll
-    for (int k = 0; k < C; ++k) {
-      const int row = (k * 32 + lane) / C;
-      if (row <= last) start[row * N + (k * 32 + lane) %% C] = tile[place<C>(k * 32 + lane)];
-    }
+  for (int k = 0; k < C; ++k) {
+    const int row = (k * 32 + lane) / C;
+    if (row <= last) start[row * N + (k * 32 + lane) %% C] = tile[place<C, C %% 4 == 0>(k * 32 + lane)];
   }
 }
 
@@ -104,18 +142,32 @@ __device__ __forceinline__ void put_rows(const Real (&piece)[C], Real *tile, Rea
 {
   const int lane = threadIdx.x %% 32;
   const int numbers = (int)min(count - base, 32LL) * C;
-  Real *start = rows + base * C;
+  const bool paired = C %% 2 == 0 && in_pairs(rows);
+  Two<Real> *pairs = reinterpret_cast<Two<Real> *>(tile);
 #pragma unroll
   for (int first = 0; first < 32; first += R) {
+    Real *start = rows + base * C + first * C;
+    const bool ours = R == 32 || lane / R == first / R;
     __syncwarp();
-    if (R == 32 || lane / R == first / R) {
+    if (ours && paired) {
 #pragma unroll
-      for (int k = 0; k < C; ++k) tile[place<C>(lane %% R * C + k)] = piece[k];
+      for (int k = 0; k < C / 2; ++k)
+        pairs[place<C / 2 + (C < 2), C %% 4 == 0>(lane %% R * (C / 2) + k)] = {piece[2 * k], piece[2 * k + 1]};
+    } else if (ours) {
+#pragma unroll
+      for (int k = 0; k < C; ++k) tile[place<C, C %% 4 == 0>(lane %% R * C + k)] = piece[k];
     }
     __syncwarp();
+    if (paired) {
 #pragma unroll
-    for (int at = lane; at < R * C; at += 32)
-      if (first * C + at < numbers) start[first * C + at] = tile[place<C>(at)];
+      for (int at = lane; at < R * C / 2; at += 32)
+        if (first * C + 2 * at < numbers)
+          reinterpret_cast<Two<Real> *>(start)[at] = pairs[place<C / 2 + (C < 2), C %% 4 == 0>(at)];
+    } else {
+#pragma unroll
+      for (int at = lane; at < R * C; at += 32)
+        if (first * C + at < numbers) start[at] = tile[place<C, C %% 4 == 0>(at)];
+    }
   }
 }
 
@@ -126,7 +178,9 @@ __device__ __forceinline__ void put_rows(const Real (&piece)[C], Real *tile, Rea
 def cuda_source(functions: Sequence[Described], title: str, shared: Sequence[str] = ()) -> str:
     """The file; inputs named in `shared` are one sample for the whole batch."""
     names = identifiers([one.name for one in functions])
-    pieces = [_heading(title), _PREAMBLE % {"warps": _WARPS}]
+    ops = {step.op for one in functions for step in one.program.instructions}
+    sines, quotient = _SINES % _sincos_constants() if Op.SINCOS in ops else "", _QUOTIENT if Op.DIV in ops else ""
+    pieces = [_heading(title), _PREAMBLE % (_WARPS, sines, quotient)]
     pieces += [_Writer(one, name, frozenset(shared)).text() for one, name in zip(functions, names, strict=True)]
     return "\n".join(pieces)
 
@@ -154,11 +208,31 @@ def _stored(size: int) -> list[tuple[int, int]]:
 
 def _rows_at_once(columns: int) -> int:
     """Rows of whole-row outputs that pass through the tile together."""
-    return 32 if columns <= _TILE_COLUMNS or columns + (columns % 4 == 0) <= _FULL_TILE else 16
+    return 32 if _padded(columns) <= _FULL_TILE else 16
 
 
 def _tile_numbers(columns: int) -> int:
-    return _rows_at_once(columns) * (columns + (columns % 4 == 0))
+    return _rows_at_once(columns) * _padded(columns)
+
+
+def _padded(columns: int) -> int:
+    """Numbers of a tile from row to row."""
+    return columns + 2 * (columns % 4 == 0)
+
+
+def _expression(op: Op, operands: Sequence[str]) -> str:
+    if op is Op.DIV:
+        return f"quotient({operands[0]}, {operands[1]})"
+    return expression(op, operands, "Real(0)", "Real(1)")
+
+
+def _sincos_constants() -> dict[str, str]:
+    table = SINCOS[32]
+    numbers = {"limit": RANGE_LIMIT, "two_over_pi": TWO_OVER_PI, "round_number": table.round_number}
+    numbers |= {f"part{k}": -part for k, part in enumerate(table.half_pi, 1)}
+    numbers |= {f"sine{k}": one for k, one in enumerate(table.sine, 1)}
+    numbers |= {f"cosine{k}": one for k, one in enumerate(table.cosine, 1)}
+    return {name: literal(value) for name, value in numbers.items()}
 
 
 class _Writer:
@@ -195,15 +269,14 @@ class _Writer:
 
     def _template(self) -> str:
         lines = [*self._loads(), *self._steps()]
-        sizes = [c for one in self._program.inputs for _, c in _pieces(one.size)]
-        sizes += [c for one in self._program.outputs for _, c in _stored(one.size)]
+        sizes = [c for one in self._program.outputs for _, c in _stored(one.size)]
         numbers = max((_tile_numbers(size) for size in sizes), default=1)
         return "\n".join(
             [
                 "template <typename Real>",
                 f"__device__ __forceinline__ void {self._name}_warp({self._parameters('Real')})",
                 "{",
-                f"  __shared__ Real tiles[WARPS][{numbers}];",
+                f"  __shared__ __align__(16) Real tiles[WARPS][{numbers}];",
                 "  Real *tile = tiles[threadIdx.x / 32];",
                 "  const long long base = ((long long)blockIdx.x * WARPS + threadIdx.x / 32) * 32;",
                 "  if (base >= count) return;",
@@ -228,19 +301,11 @@ class _Writer:
         )
 
     def _loads(self) -> Iterator[str]:
-        """All reads from memory first, so that they overlap; then the shuffles through the tile."""
-        read = {one.source for one in self._program.instructions if one.op is Op.INPUT}
-        spreads = []
-        for number, (name, one) in enumerate(zip(self._inputs, self._program.inputs, strict=True)):
-            for first, size in _pieces(one.size):
-                used = any((number, element) in read for element in range(first, first + size))
-                if number in self._shared or not used:
-                    continue
-                piece = f"in{number}_{first}"
-                yield f"  Real {piece}[{size}];"
-                yield f"  fetch<Real, {size}, {one.size}>({piece}, {name}, {first}, base, count);"
-                spreads.append(f"  spread<Real, {size}>({piece}, tile);")
-        yield from spreads
+        """All reads from memory first, so that they overlap."""
+        read = {one.source[0] for one in self._program.instructions if one.op is Op.INPUT}
+        for number in sorted(read - self._shared):
+            yield f"  Real in{number}[{self._program.inputs[number].size}];"
+            yield f"  take(in{number}, {self._inputs[number]}, base, count);"
 
     def _steps(self) -> Iterator[str]:
         instructions = self._program.instructions
@@ -249,13 +314,24 @@ class _Writer:
                 case Compute(value):
                     one = instructions[value]
                     operands = [self._operand(v) for v in one.operands]
-                    yield f"  const Real v{value} = {expression(one.op, operands, 'Real(0)', 'Real(1)')};"
+                    yield f"  const Real v{value} = {_expression(one.op, operands)};"
                 case Sines(pairs):
-                    for pair in pairs:
-                        angle = self._operand(instructions[pair].operands[0])
-                        yield f"  Real s{pair}, c{pair};\n  sine_cosine({angle}, &s{pair}, &c{pair});"
+                    yield from self._sines(pairs)
                 case Store():
                     yield from self._put(step)
+
+    def _sines(self, pairs: Sequence[int]) -> Iterator[str]:
+        """The quick path for all angles, and one test for any that it is not made for."""
+        angles = [self._operand(self._program.instructions[pair].operands[0]) for pair in pairs]
+        arguments = [f"{angle}, &s{pair}, &c{pair}" for angle, pair in zip(angles, pairs, strict=True)]
+        yield f"  Real {', '.join(f's{pair}, c{pair}' for pair in pairs)};"
+        yield from (f"  sine_cosine({one});" for one in arguments)
+        largest = f"fabs({angles[0]})"
+        for angle in angles[1:]:
+            largest = f"fmax({largest}, fabs({angle}))"
+        yield f"  if (beyond({largest})) {{"
+        yield from (f"    sine_cosine_beyond({one});" for one in arguments)
+        yield "  }"
 
     def _stores(self) -> Iterator[Store]:
         for number, one in enumerate(self._program.outputs):
@@ -269,7 +345,7 @@ class _Writer:
         piece = f"out{store.output}_{store.first}"
         yield f"  const Real {piece}[{size}] = {{{', '.join(texts)}}};"
         target = self._outputs[store.output]
-        if _TILE_COLUMNS < size == columns:
+        if size == columns:
             yield f"  put_rows<Real, {size}, {_rows_at_once(size)}>({piece}, tile, {target}, base, count);"
             return
         yield f"  put<Real, {size}, {columns}>({piece}, tile, {target}, {store.first}, base, count);"
@@ -277,8 +353,7 @@ class _Writer:
     def _element(self, number: int, element: int) -> str:
         if number in self._shared:
             return f"{self._inputs[number]}[{element}]"
-        first = element - element % _TILE_COLUMNS
-        return f"in{number}_{first}[{element - first}]"
+        return f"in{number}[{element}]"
 
     def _operand(self, value: int) -> str:
         one = self._program.instructions[value]
