@@ -102,7 +102,7 @@ def map_lines(tests: list[str]) -> None:
     import_everything()
     for path in files:
         out = BUILD / "lines" / (str(path).replace("/", "-") + ".json")
-        if out.exists() and out.stat().st_mtime > path.stat().st_mtime:
+        if out.exists() and json.loads(out.read_text()).get("tests") == digest_of(path):
             continue
         out.parent.mkdir(parents=True, exist_ok=True)
         begin = time.time()
@@ -154,14 +154,19 @@ def trace(path: Path, out: Path) -> int:
         sources[name] = kept_source(ROOT / name)
     seconds = {node: taken for node, taken in switch.seconds.items() if taken < LONGEST_TEST_S}
     if code in (0, 1):
-        out.write_text(json.dumps({"seconds": seconds, "lines": lines, "sources": sources}))
+        found = {"tests": digest_of(path), "seconds": seconds, "lines": lines, "sources": sources}
+        out.write_text(json.dumps(found))
     return int(code)
+
+
+def digest_of(path: Path) -> str:
+    """Of a file's content: copies and fresh checkouts of a file that was mapped are not mapped again."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
 
 
 def kept_source(path: Path) -> str:
     """The digest under which a copy of a file is kept: lines that were mapped in it are found again when it changes."""
-    content = path.read_bytes()
-    digest = hashlib.sha256(content).hexdigest()[:16]
+    content, digest = path.read_bytes(), digest_of(path)
     copy_of = BUILD / "sources" / f"{digest}.py"
     copy_of.parent.mkdir(parents=True, exist_ok=True)
     copy_of.write_bytes(content)

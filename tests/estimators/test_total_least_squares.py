@@ -81,6 +81,23 @@ def test_no_other_parameters_have_a_smaller_quotient():
     )
 
 
+def test_units_of_columns_do_not_matter():
+    """Of parameters by their units alone; of what is refused too."""
+    rng = np.random.default_rng(2)
+    Z, L = rng.normal(size=(60, 5)), rng.normal(size=(5, 5))
+    C, units = L @ L.T, np.array([1e-7, 1e6, 1.0, 1e3, 1e-5])
+    plain, scaled = total_least_squares(Z, C), total_least_squares(Z * units, C * np.outer(units, units))
+    assert_close(scaled.beta * units[:-1] / units[-1], plain.beta, RECOVERY)
+    assert scaled.factor == pytest.approx(plain.factor, rel=1e-9)
+    assert_close(scaled.inverse * np.outer(units[:-1], units[:-1]), plain.inverse, RECOVERY)
+    assert_close(plain.inverse, np.linalg.inv((Z.T @ Z - plain.factor * C)[:-1, :-1]), RECOVERY)
+    for unit in (1e-9, 1.0, 1e9):
+        with pytest.raises(InputError, match="torque has no part"):
+            total_least_squares(np.diag([unit, 1e-3, 1.0]), np.eye(3))
+        with pytest.raises(InputError, match="torque has no part"):
+            total_least_squares(np.diag([1.0, 1e-3, unit]), np.diag([1.0, 1.0, unit**2]))
+
+
 def test_errors_of_columns_are_those_of_simulated_noise():
     robot = with_random_drives(random_robot(6, joints=2), 1)
     samples = smooth_samples(robot, count=200)
