@@ -1,0 +1,176 @@
+"""Which test runs which line of the code that mutants are made of, and how long: what `tools/mutants.py map` finds."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import importlib
+import json
+import os
+import pkgutil
+import resource
+import signal
+import sys
+import time
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+from faults import ROOT
+
+SOURCE = ROOT / "src"
+BUILD = ROOT / "build" / "mutants"
+LAYERS = ("logs", "regression", "estimators", "feasibility")
+LONGEST_TEST_S = 3.0
+"""Processor time of a test; longer ones are ended while lines are mapped, and not run on mutants."""
+LONGEST_WAIT_S = 900
+"""Of a test file that is mapped, or of a mutant's tests."""
+NOT_MET = 99
+"""What a forked process returns that could not begin with its tests."""
+
+
+def in_fork(work: Callable[[], int], processor_s: float | None = None) -> int:
+    """What a forked process returns whose output goes nowhere; negative: the signal that ended it.
+
+    Processes that wait without end, as for a lock that a test's end left closed, are ended too.
+    """
+    child = os.fork()
+    if child == 0:
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, 1)
+        os.dup2(null, 2)
+        code = NOT_MET
+        signal.alarm(LONGEST_WAIT_S)
+        try:
+            if processor_s is not None:
+                resource.setrlimit(resource.RLIMIT_CPU, (int(processor_s) + 1, int(processor_s) + 2))
+            code = work()
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def import_outside() -> None:
+    """What tests and modules need of others; the package will be that beside these tools, whatever is installed."""
+    sys.path.insert(0, str(SOURCE))
+    os.environ["PYTHONPATH"] = str(SOURCE)
+    for name in ("numpy", "scipy.linalg", "scipy.signal", "scipy.optimize", "casadi", "llvmlite.binding"):
+        importlib.import_module(name)
+    for name in ("pytest", "polars", "clarabel", "coverage"):
+        importlib.import_module(name)
+
+
+def import_everything() -> None:
+    """Every module of the package that can be."""
+    package = importlib.import_module("mindyn")
+    for found in pkgutil.walk_packages(package.__path__, "mindyn."):
+        if found.name not in ("mindyn.torch", "mindyn.jax"):
+            importlib.import_module(found.name)
+
+
+def map_lines(tests: list[str]) -> None:
+    """Run the tests file by file under coverage; which test runs which line, and seconds of each test."""
+    files = [
+        path for one in tests for path in ([Path(one)] if one.endswith(".py") else sorted(Path(one).rglob("test_*.py")))
+    ]
+    import_outside()
+    import_everything()
+    for path in files:
+        out = BUILD / "lines" / (str(path).replace("/", "-") + ".json")
+        if out.exists() and json.loads(out.read_text()).get("tests") == digest_of(path):
+            continue
+        out.parent.mkdir(parents=True, exist_ok=True)
+        begin = time.time()
+        code = in_fork(lambda: trace(path, out))  # noqa: B023
+        print(f"{path}  {time.time() - begin:.0f} s", "" if out.exists() else f"ended with {code}", flush=True)
+
+
+def trace(path: Path, out: Path) -> int:
+    """One test file under coverage, test by test."""
+    import coverage
+    import pytest
+
+    folders = [str(SOURCE / "mindyn" / layer) for layer in LAYERS]
+    measured = coverage.Coverage(data_file=None, source=folders, branch=False, config_file=False)
+
+    def too_long(*_: object) -> None:
+        pytest.fail("longer than mutants are worth")
+
+    class Switch:
+        seconds: dict[str, float]
+
+        def __init__(self) -> None:
+            self.seconds = {}
+
+        def pytest_runtest_logstart(self, nodeid: str) -> None:
+            measured.switch_context(nodeid)
+            self.begin = time.process_time()
+            signal.setitimer(signal.ITIMER_PROF, LONGEST_TEST_S)
+
+        def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+            taken = time.process_time() - self.begin
+            bad = not report.passed or self.seconds.get(report.nodeid) == float("inf")
+            self.seconds[report.nodeid] = float("inf") if bad else taken
+
+        def pytest_runtest_logfinish(self) -> None:
+            signal.setitimer(signal.ITIMER_PROF, 0.0)
+
+    switch = Switch()
+    signal.signal(signal.SIGPROF, too_long)
+    measured.start()
+    code = pytest.main(["-q", "-p", "no:xdist", "-p", "no:cacheprovider", str(path)], plugins=[switch])
+    measured.stop()
+    data = measured.get_data()
+    lines: dict[str, dict[str, list[str]]] = {}
+    sources: dict[str, str] = {}
+    for file in data.measured_files():
+        name = str(Path(file).relative_to(ROOT))
+        lines[name] = {str(k): v for k, v in data.contexts_by_lineno(file).items()}
+        sources[name] = kept_source(ROOT / name)
+    seconds = {node: taken for node, taken in switch.seconds.items() if taken < LONGEST_TEST_S}
+    if code in (0, 1):
+        found = {"tests": digest_of(path), "seconds": seconds, "lines": lines, "sources": sources}
+        out.write_text(json.dumps(found))
+    return int(code)
+
+
+def digest_of(path: Path) -> str:
+    """Of a file's content: copies and fresh checkouts of a file that was mapped are not mapped again."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+
+
+def kept_source(path: Path) -> str:
+    """The digest under which a copy of a file is kept: lines that were mapped in it are found again when it changes."""
+    content, digest = path.read_bytes(), digest_of(path)
+    copy_of = BUILD / "sources" / f"{digest}.py"
+    copy_of.parent.mkdir(parents=True, exist_ok=True)
+    copy_of.write_bytes(content)
+    return digest
+
+
+@cache
+def moved_lines(file: str, digest: str) -> dict[int, int]:
+    """For each line of a file as it was mapped, its line now; what changed or went has none."""
+    before, now = ((path.read_text().splitlines()) for path in (BUILD / "sources" / f"{digest}.py", ROOT / file))
+    same = difflib.SequenceMatcher(None, before, now, autojunk=False).get_matching_blocks()
+    return {block.a + k + 1: block.b + k + 1 for block in same for k in range(block.size)}
+
+
+def mapped() -> tuple[dict[str, float], dict[str, dict[int, set[str]]]]:
+    """Seconds of tests, and for each file and line the tests that run it."""
+    seconds: dict[str, float] = {}
+    lines: dict[str, dict[int, set[str]]] = {}
+    for path in sorted((BUILD / "lines").glob("*.json")):
+        one = json.loads(path.read_text())
+        if not all((ROOT / file).exists() for file in {test.partition("::")[0] for test in one["seconds"]}):
+            continue  # tests that have moved are mapped where they are now
+        seconds |= one["seconds"]
+        for file, told in one["lines"].items():
+            if not (ROOT / file).exists():
+                continue
+            moved = moved_lines(file, one["sources"][file])
+            for line, tests in told.items():
+                if int(line) in moved:
+                    own = lines.setdefault(file, {}).setdefault(moved[int(line)], set())
+                    own.update(set(tests) & set(one["seconds"]))
+    return seconds, lines
