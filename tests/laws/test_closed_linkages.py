@@ -22,6 +22,7 @@ from mindyn.equations.loop_equations import loop_equation
 from mindyn.equations.projected_dynamics import loop_dynamics
 from mindyn.errors import RobotError
 from mindyn.kernels.observer import MomentumObserver
+from mindyn.robots.drive_matrices import drive_parameters
 from mindyn.robots.parts import Drive, ExtraTorque
 
 SEEDS = {"weld": [0, 1], "welded ring": [1]}
@@ -261,3 +262,20 @@ def test_a_slide_turned_by_half_a_turn_is_no_closure():
         found += 1
         assert evaluated(equations.facing, home[None]).min() > 3.9
     assert found > 0
+
+
+@pytest.mark.parametrize("topology", ["slider-crank", "ball"])
+def test_rotors_of_passive_joints_have_velocity_torques(topology):
+    """Their part of W^T M W changes with the positions: without friction the bias is C qd + G, however values enter."""
+    robot = with_random_drives(linkage(topology, 3), 5)
+    robot = replace(robot, drives=tuple(replace(d, viscous=0, coulomb=0, offset=0) for d in robot.drives))
+    q, pd, _ = states(robot)
+    velocity = values(robot, "bias", q, pd, drives=True)[:, :, 0] - values(robot, "gravity", q, drives=True)[:, :, 0]
+    base = base_parameters(robot, drives=True)
+    given = {"constant": (), "input": (robot.phi, drive_parameters(robot)), "base": (base.values,)}
+    for parameters, more in given.items():
+        options = {"drives": True, "parameters": parameters, "base": base}
+        repeated = [np.tile(one, (len(q), 1)) for one in more]
+        C = values(robot, "coriolis", q, pd, *repeated, **options)
+        assert_close(np.einsum("nij,nj->ni", C, pd), velocity, PROJECTED)
+        assert "momentum_observer" in loop_equation(robot, "momentum_observer", **options).name()

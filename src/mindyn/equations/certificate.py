@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import casadi
 import numpy as np
@@ -36,6 +36,10 @@ from mindyn.robots.robot import Robot
 
 HOME_SPREAD: Final = 0.2
 """Around home, in which closed configurations are looked for, rad or loop lengths."""
+
+
+Taking = Literal["all", "rotors", "nothing"]
+"""Torques of drives: rotors, friction, offsets and extras; rotors alone; none."""
 
 
 @dataclass(frozen=True)
@@ -111,14 +115,20 @@ class Witness:
         assert self.base is not None
         return np.asarray(self.base.matrix @ self.values)
 
-    def torques(self, states: States, *, drives: bool | None = None) -> tuple[Array, Array]:
-        """Torques (N, k) of standard parameters, and the sums of the sizes of their terms."""
+    def torques(self, states: States, *, taking: Taking = "all") -> tuple[Array, Array]:
+        """Torques (N, k) of standard parameters, and the sums of the sizes of their terms.
+
+        taking  what the drives take part by, where they do
+        """
         links = PARAMETERS_PER_LINK * self.robot.joint_count
         lifted, W = self._lifted(states)
         rows = np.einsum("nij,nip->njp", W, standard_rows(self.robot, lifted))
         tau, size = rows @ self.values[:links], np.abs(rows) @ np.abs(self.values[:links])
-        if self.drives if drives is None else drives:
-            added = np.einsum("nij,ni->nj", W, self._drive_torques(lifted, tau))
+        if self.drives and taking != "nothing":
+            taken = self._drive_torques(lifted, tau)
+            if taking == "rotors":
+                taken = taken - self._drive_torques(_at_rest(lifted), tau)
+            added = np.einsum("nij,ni->nj", W, taken)
             tau, size = tau + added, size + np.abs(added)
         return tau, size
 
@@ -158,8 +168,8 @@ def _torques(arguments: Callable[[States], list[Array]], at: Callable[[States], 
 def _gravity(w: Witness, call: Callable[..., Array]) -> Deviation:
     if w.drives and w.parameters == "base":
         return Deviation(0, 0.0)  # a base value may hold a slide's weight and its drive's offset together
-    tau, size = w.torques(_standing(w.states), drives=False)
-    moving = w.torques(w.states, drives=False)[1]  # beside it a joint that gravity does not load has its rounding
+    tau, size = w.torques(_standing(w.states), taking="nothing")
+    moving = w.torques(w.states, taking="nothing")[1]  # beside it a joint that gravity does not load has its rounding
     return worst(call(w.states.q, *w.given()) - tau, np.maximum(size, moving))
 
 
@@ -172,9 +182,9 @@ def _matrix(w: Witness, call: Callable[..., Array]) -> Deviation:
 
 def _coriolis(w: Witness, call: Callable[..., Array]) -> Deviation:
     s = w.states
-    moving, size = w.torques(_at_rest(s), drives=False)
-    rest, _ = w.torques(_standing(s), drives=False)
-    whole = w.torques(s, drives=False)[1]
+    moving, size = w.torques(_at_rest(s), taking="rotors")
+    rest, _ = w.torques(_standing(s), taking="rotors")
+    whole = w.torques(s, taking="rotors")[1]
     error = np.einsum("nij,nj->ni", call(s.q, s.qd, *w.given()), s.qd) - (moving - rest)
     return worst(error, np.maximum(size, whole))
 

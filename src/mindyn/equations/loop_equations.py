@@ -10,7 +10,6 @@ closure; rates and torques are of the primary joints, and a second output says h
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import casadi
@@ -121,10 +120,9 @@ class _Projected:
         pd, pdd = (self.symbols[key] if key in rates else None for key in ("qd", "qdd"))
         return closed_motion(self.robot, q, pd, pdd) if self.affine is None else _affine_motion(self.affine, q, pd, pdd)
 
-    def on(self, name: str, motion: ClosedMotion, **more: Any) -> SX:
+    def on(self, name: str, motion: ClosedMotion, **more: SX) -> SX:
         """An equation of the tree at a motion; inputs beside it become inputs of the function."""
-        drives = more.pop("drives", self.options["drives"])
-        tree = equation(self.tree, name, place=self.place, check=False, **self.options | {"drives": drives})
+        tree = equation(self.tree, name, place=self.place, check=False, **self.options)
         values = {"q": motion.q, "qd": motion.qd, "qdd": motion.qdd} | more
         for i in range(tree.n_in()):
             key = tree.name_in(i)
@@ -144,11 +142,17 @@ class _Projected:
         return motion, result if kept else _PROJECTED[entry.output](motion.W, result)
 
     def _coriolis(self) -> tuple[ClosedMotion, SX]:
-        """Christoffel's symbols: half the derivative of the velocity torques by the velocities."""
-        self.options = self.options | {"drives": False}
-        motion, rest = self.motion("qd"), self.motion()
-        velocity = motion.W.T @ (self.on("inverse_dynamics", motion) - self.on("inverse_dynamics", rest))
-        return motion, coriolis_matrix(velocity, self.symbols["qd"])
+        """Christoffel's symbols: half the derivative of the velocity torques by the velocities.
+
+        Rotors on joints that follow through a loop have velocity torques too: their part of W^T M W changes with q.
+        """
+        motion = self.motion("qd")
+        if self.options["drives"]:
+            turning = self.on("inertia_matrix", motion) @ motion.qdd
+            tree = turning + self.on("coriolis", motion) @ motion.qd
+        else:
+            tree = self.on("inverse_dynamics", motion) - self.on("inverse_dynamics", self.motion())
+        return motion, coriolis_matrix(motion.W.T @ tree, self.symbols["qd"])
 
     def _slotine_li(self, name: str) -> tuple[ClosedMotion, SX]:
         """W^T of the tree's at qd_r = W pd_r, qdd_r = W pdd_r + Wdot pd_r: Wdot pd is a quadratic form of pd."""
@@ -166,11 +170,11 @@ class _Projected:
         kinetic = casadi.gradient(casadi.dot(pd, p) / 2, q)
         primary = [self.robot.joint_index(name) for name in self.robot.primary_names]
         slope = kinetic if self.affine is not None else kinetic[primary]
-        drift = slope - motion.W.T @ self.on("gravity", rest, drives=False)
+        gravity = self.on("gravity", rest)
+        drift = slope - motion.W.T @ gravity
         if self.options["drives"]:
-            held = replace(motion, qdd=casadi.SX(*motion.qdd.shape))
-            with_drives, without = (self.on("inverse_dynamics", held, drives=which) for which in (True, False))
-            drift -= motion.W.T @ (with_drives - without)
+            rigid = self.on("coriolis", motion) @ motion.qd + gravity
+            drift -= motion.W.T @ (self.on("bias", motion) - rigid)
         given = (self.symbols[key] for key in ("tau", "state", "gain", "dt"))
         return motion, observer_step(p, drift, *given)
 
