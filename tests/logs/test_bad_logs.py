@@ -72,8 +72,8 @@ def test_rows_of_other_lengths_are_told_in_our_words(tmp_path):
     numbered[0] = numbered[0].rpartition(",")[0] + ","  # its last cell is missing: the rows do not all end so
     with pytest.raises(LogError, match="row 1 of run.csv has 11 cells, its header 10 names"):
         written(tmp_path, [header], numbered)
-    with pytest.raises(LogError, match="run.csv is empty or begins with an empty line"):
-        written(tmp_path, ["", header], rows)
+    with pytest.raises(LogError, match="run.csv holds no line of names"):
+        written(tmp_path, ["", "", ""], [])
 
 
 def test_a_column_of_nan_is_refused(tmp_path):

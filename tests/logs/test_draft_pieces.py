@@ -66,8 +66,8 @@ def test_lines_on_the_time():
     two = _with_time(EMPTY, Clock(("s", "ns"), "s", np.concatenate([T[:20], T]), "x"))
     assert two.value("columns.time") == ["s", "ns"]
     assert two.value("units.time") is None
-    assert two.value("rows") == [20, 70]
-    assert two.beliefs[-1].evidence == "the time goes back: 50 rows of the longest recording in the file"
+    assert two.value("accept") == ["restarts"]
+    assert two.beliefs[-1].evidence.startswith("the time goes back once: a new recording begins there")
 
 
 def test_lines_on_columns_and_their_order():
@@ -250,10 +250,10 @@ def test_lines_on_units_of_positions():
 
 def test_logs_that_cannot_be_read_say_what_they_hold():
     made = Head({"a": T, "b": T}, {}, {}, ())
-    error = _unread(Path("run.csv"), made, ["position", "torque"], ("j1", "j2"))
+    error = _unread(Path("run.csv"), made, ["position", "torque"], ("j1", "j2"), [])
     assert error.message.startswith("no columns of run.csv look like position and torque for each of the joints j1, j2")
     assert "its columns are: a, b" in error.message
     assert error.hint.startswith("state them in a sidecar file")
-    bare = _unread(Path("run.csv"), Head({}, {}, {}, ("no names",)), ["torque"], ())
+    bare = _unread(Path("run.csv"), Head({}, {}, {}, ("run.csv has no line of names: ...",)), ["torque"], (), [])
     assert bare.message == "no columns of run.csv look like torque; it has no column of numbers"
     assert bare.hint.startswith("without names nobody can tell them")

@@ -55,8 +55,12 @@ def test_names_of_columns(tmp_path, text, names):
 def test_lines_of_units_are_skipped(tmp_path):
     text = "t,q\ns,rad\n0,1\n1,2\n"
     assert read(table_of(tmp_path, text, skip_rows=1)) == {"t": [0.0, 1.0], "q": [1.0, 2.0]}
+    told = table_of(tmp_path, text)
+    assert told.units == {"t": "s", "q": "rad"}
+    assert told.notes == ("the line after the names of run.csv holds no number: it is taken as one of units",)
+    assert read(told) == {"t": [0.0, 1.0], "q": [1.0, 2.0]}
     with pytest.raises(LogError, match="column 't' of run.csv holds 's' in row 0, not a number") as refused:
-        read(table_of(tmp_path, text))
+        read(table_of(tmp_path, "t,q\ns,rad\n-,-\n0,1\n"))
     assert "skip_rows = 1" in str(refused.value.hint)
     with pytest.raises(LogError, match="holds 's' in row 1, not a number") as refused:
         read(table_of(tmp_path, "t,q\n0,1\ns,rad\n"))
@@ -110,8 +114,8 @@ def test_lines_longer_than_any_table_s_are_refused(tmp_path, monkeypatch):
     assert read(table_of(tmp_path, "t,q\n0,1\n"))["q"] == [1.0]
     with pytest.raises(LogError, match="has a line of more than"):
         table_of(tmp_path, "t,q" + 50 * "x" + "\n0,1\n")
-    with pytest.raises(LogError, match="is empty or begins with an empty line"):
-        table_of(tmp_path, "\nt,q\n0,1\n")
+    with pytest.raises(LogError, match="holds no line of names"):
+        table_of(tmp_path, "\n  \n")
     with pytest.raises(LogError, match=r"is not UTF-8 text \(byte 1\)"):
         table_of(tmp_path, b"t\xff,q\n0,1\n")
 
@@ -172,7 +176,7 @@ def test_the_unit_of_time_is_that_of_the_name_unless_the_rate_speaks_against_it(
     assert (unknown.unit, unknown.columns) == (None, ("time",))
     assert clock_of({"time_s": 3e11 * t}).unit == "s"  # said, and nothing fits
     assert clock_of({"q": t}) == clock_of({}) or clock_of({"q": t}).columns == ()
-    assert Clock(seconds=np.arange(5.0)).stretch is None
+    assert Clock(seconds=np.arange(5.0)).restarts == 0
     late = 0.005 * t
     assert "200 Hz; " in clock_of({"time": late}).evidence
     late[10] += 0.001

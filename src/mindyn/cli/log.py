@@ -64,7 +64,9 @@ def log(
             _say(draft, f"nothing was written: --write puts the draft beside {file.name}")
             return
         _write(file, draft, arm, confirm)
-    if robot is not None and not (write and not confirm):
+    if robot is not None and write and not confirm:
+        say_next("log", file, robot, *option_words(options), "--confirm")
+    elif robot is not None:
         say_next("identify", robot, file, *option_words(options), "--out", file.with_suffix(""))
 
 

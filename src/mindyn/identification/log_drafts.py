@@ -90,4 +90,5 @@ def _beside_inertials(draft: Draft, robot: Robot, samples: Samples) -> Draft:
     if shape and THOUSAND[0] < factor < THOUSAND[1] and draft.value("units.torque") == UNKNOWN:
         draft = draft.without("gears").stating(Belief("units.torque", "mN m", explained))
         return draft.stating(Belief("side.torque", "joint", "as the unit"))
-    return draft.noting(f"the torque is {explained}", *(one.sentence for one in suspicions(robot, samples)))
+    found_wrong = [one.sentence for one in suspicions(robot, samples)]
+    return draft.noting(*(found_wrong or [f"the torque is {explained}"]))

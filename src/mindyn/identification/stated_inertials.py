@@ -38,6 +38,8 @@ ROWS: Final = 300
 """Rows that are compared, evenly spread, after a low pass of `CUTOFF_HZ`."""
 STRONG: Final = 0.1
 """Part of the largest rms torque of the file's inertials from which a joint is asked."""
+CONSTANT: Final = 1e-6
+"""Part of a torque by which one that never changes varies after the low pass."""
 SPEED_WIDTH: Final = 0.05
 """Width of the friction's turn, relative to the rms speed of the joint."""
 EXPLAINED: Final = 0.4
@@ -118,9 +120,10 @@ class _Comparison:
         return slope, float(rest @ rest), float(tau @ tau)
 
     def strong(self, T: Array) -> tuple[int, ...]:
-        """Joints at which T is large and some torque was logged."""
+        """Joints at which T is large and a torque was logged: one that never changes is none."""
         sizes = np.array([self.against(j, T[:, j], T[:, j])[2] for j in range(T.shape[1])])
-        return tuple(int(j) for j in np.flatnonzero((sizes > STRONG**2 * sizes.max()) & self.tau.any(axis=0)))
+        logged = np.ptp(self.tau, axis=0) > CONSTANT * np.abs(self.tau).max(axis=0)
+        return tuple(int(j) for j in np.flatnonzero((sizes > STRONG**2 * sizes.max()) & logged))
 
     def misfit(self, T: Array, tau: Array | None = None, joints: Collection[int] | None = None) -> Array:
         """(2,) arithmetic and geometric mean over the strong joints of the share of power that s T leaves, s >= 0."""

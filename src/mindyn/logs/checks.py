@@ -16,7 +16,7 @@ from mindyn.algebra.values import Array
 from mindyn.logs.columns import Pick
 from mindyn.logs.findings import refuse_unless_accepted
 from mindyn.logs.log import Log
-from mindyn.logs.stamps import usual_step
+from mindyn.logs.stamps import LONG, usual_step
 from mindyn.logs.units import UNITS
 from mindyn.robots.robot import Robot
 
@@ -115,9 +115,11 @@ def _velocity_note(log: Log, accepted: Collection[str]) -> str:
     if log.qd is None or len(log) < 3:
         return ""
     moved = np.ptp(log.q, axis=0) > HARDLY
-    change = np.where(moved, np.diff(log.q, axis=0), 0.0)
+    steps = np.diff(log.time)
+    within = steps <= LONG * np.median(steps)  # what moved during a gap is not known
+    change = np.where(moved, np.diff(log.q, axis=0), 0.0)[within]
     # The trapezoidal mean of the velocity over each step is exact to second order, whatever the stamps.
-    travelled = 0.5 * (log.qd[1:] + log.qd[:-1]) * np.diff(log.time)[:, None]
+    travelled = (0.5 * (log.qd[1:] + log.qd[:-1]) * steps[:, None])[within]
     power = float((change**2).sum())
     if power == 0.0:
         return ""

@@ -1,6 +1,7 @@
-"""Rows that cannot be used are left out and counted: not numbers, repeated stamps; backward time is refused.
+"""Rows that cannot be used are left out and counted: not numbers, repeated stamps.
 
-Angles that wrap around are unwrapped.
+Rows that came late are put in order; a time that goes back otherwise is refused, unless it is said that recordings
+begin there. Angles that wrap around are unwrapped.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.logs.findings import LogError, refuse_unless_accepted
+from mindyn.logs.ordering import LATE_ROWS, RESTART_GAP_S, order_of
 
 if TYPE_CHECKING:
     from mindyn.logs.log import Log
@@ -31,15 +33,23 @@ NEVER_MOVES: Final = 1e-3
 
 
 class Cleaner:
-    """Cleans the chunks of one log in order, and reports at the end."""
+    """Cleans the chunks of one log in order, and reports at the end.
 
-    def __init__(self, name: str) -> None:
+    restarts  whether a time that goes back begins a new recording
+    """
+
+    def __init__(self, name: str, *, restarts: bool = False) -> None:
         self.name = name
+        self.restarts = restarts
         self.row_count = 0
         self.kept = 0
         self.not_numbers: dict[str, int] = {}
         self.not_number_rows = 0
         self.repeated = 0
+        self.late = 0
+        self.begun_anew = 0
+        self._later = 0.0
+        self._waiting: Log | None = None
         self.last_time = -np.inf
         self.wraps: dict[str, int] = {}
         self._before: tuple[Array, Array] | None = None
@@ -47,9 +57,17 @@ class Cleaner:
         self.highest: Array | None = None
 
     def clean(self, chunk: Log) -> Log:
-        """The usable rows of the next chunk."""
+        """The usable rows of the next chunk; after rows that came late, its last wait for others."""
         self.row_count += len(chunk)
-        chunk = self._unwrapped(self._advancing(self._finite(chunk)))
+        return self._kept(self._ordered(self._finite(chunk)))
+
+    def rest(self) -> Log | None:
+        """The rows that still wait; after the last chunk."""
+        waiting, self._waiting = self._waiting, None
+        return None if waiting is None else self._kept(waiting)
+
+    def _kept(self, chunk: Log) -> Log:
+        chunk = self._unwrapped(self._advancing(chunk))
         if len(chunk):
             self.last_time = float(chunk.time[-1])
             low, high = chunk.q.min(axis=0), chunk.q.max(axis=0)
@@ -72,14 +90,41 @@ class Cleaner:
         self.not_number_rows += int((~good).sum())
         return chunk if good.all() else chunk.take(good)
 
+    def _ordered(self, chunk: Log) -> Log:
+        """The rows in the order of their stamps where a few came late: later ones may still belong between the last."""
+        if self._waiting is not None:
+            from mindyn.logs.log import joined  # which imports this module
+
+            chunk, self._waiting = joined([self._waiting, chunk]), None
+        if self.restarts or not len(chunk) or (np.diff(chunk.time) >= 0).all():
+            return chunk
+        order = order_of(chunk.time)
+        if order is None:
+            return chunk
+        self.late += int((np.diff(chunk.time) < 0).sum())
+        chunk = chunk.take(order)
+        end = max(0, len(chunk) - LATE_ROWS)
+        self._waiting = chunk.take(slice(end, None))
+        return chunk.take(slice(0, end))
+
     def _advancing(self, chunk: Log) -> Log:
+        if self._later:
+            chunk = replace(chunk, time=chunk.time + self._later)
         steps = np.diff(chunk.time, prepend=self.last_time)
-        if (steps < 0).any():
-            at = int(np.argmax(steps < 0))
+        back = steps < 0
+        if back.any() and not self.restarts:
+            at = int(np.argmax(back))
             raise LogError(
                 f"time goes back by {-steps[at]:.6g} s at row {chunk.rows[at]} of {self.name}",
-                hint="are two recordings in one file, or rows out of order? split or sort them",
+                hint='does a new recording begin there? state accept = ["restarts"], or rows = [first, end] of one, '
+                "in its sidecar file or in the call; rows that are out of order: sort them",
             )
+        if back.any():
+            self.begun_anew += int(back.sum())
+            later = np.cumsum(np.where(back, RESTART_GAP_S - steps, 0.0))
+            self._later += float(later[-1])
+            chunk = replace(chunk, time=chunk.time + later)
+            steps = np.diff(chunk.time, prepend=self.last_time)
         again = steps < SAME_STAMP_S
         self.repeated += int(again.sum())
         return chunk.take(~again) if again.any() else chunk
@@ -113,7 +158,16 @@ class Cleaner:
             f"the angle of joint {name} wraps around: {count} jump{'s' * (count > 1)} by a turn taken out"
             for name, count in self.wraps.items()
         ]
-        return [*self._not_number_notes(), *self._repeat_notes(accepted), *wraps]
+        return [*self._not_number_notes(), *self._order_notes(), *self._repeat_notes(accepted), *wraps]
+
+    def _order_notes(self) -> list[str]:
+        notes = []
+        if self.late:
+            rows = "a row" if self.late == 1 else f"{self.late} rows"
+            notes.append(f"{rows} of {self.name} came late: put in the order of the stamps")
+        if self.begun_anew:
+            notes.append(f"the time of {self.name} begins anew: {self.begun_anew + 1} recordings in one file")
+        return notes
 
     def _not_number_notes(self) -> list[str]:
         if not self.not_number_rows:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from mindyn.logs.array_table import ArrayTable, open_arrays
 from mindyn.logs.dates import nanoseconds_of_dates
 from mindyn.logs.findings import LogError
-from mindyn.logs.formats import LOG_FORMATS, open_table
+from mindyn.logs.formats import LOG_FORMATS, TEXT_FORMATS, open_table
 from mindyn.logs.statement import Statement
 from mindyn.logs.tables import Table
 from mindyn.logs.text_table import TextTable
@@ -38,12 +38,16 @@ class Head:
     words    name -> the first cell of a column that holds no numbers
     stated   what the format itself says (see `Statement`)
     notes    what is worth knowing of the file
+    units    name -> what a line of units says of the column
+    empty    columns without any value
     """
 
     columns: Mapping[str, NDArray[Any]]
     words: Mapping[str, str]
     stated: Mapping[str, Any]
     notes: tuple[str, ...]
+    units: Mapping[str, str] = field(default_factory=dict)
+    empty: tuple[str, ...] = ()
 
 
 def head_of(path: Path, robot: Robot | None) -> Head:
@@ -58,7 +62,7 @@ def head_of(path: Path, robot: Robot | None) -> Head:
     if suffix in _ARRAYS:
         return _of_arrays(open_arrays(path, 0))
     table = open_table(path, robot or _NOBODY, Statement())
-    return _of_text(TextTable(path)) if suffix in (".csv", ".txt") else _of_table(table)
+    return _of_text(TextTable(path)) if suffix in TEXT_FORMATS else _of_table(table)
 
 
 _NOBODY: Final = Robot("nobody", Link("base"), (Joint("one", "revolute", "base", "tip"),), (Link("tip"),))
@@ -79,7 +83,8 @@ def _of_text(table: TextTable) -> Head:
             columns[name] = values
         elif filled:
             words[name] = str(cells[name].drop_nulls()[0])
-    return Head(columns, words, {}, table.notes)
+    empty = tuple(name for name in frame.columns if name and name not in columns and name not in words)
+    return Head(columns, words, {}, table.notes, table.units, empty)
 
 
 def _of_arrays(table: ArrayTable) -> Head:

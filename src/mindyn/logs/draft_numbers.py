@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from math import pi
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from mindyn.algebra.values import Array
 from mindyn.logs.checks import UNLIMITED_TURN, reach_of
 from mindyn.logs.draft_names import unit_of, words_of
-from mindyn.logs.stamps import usual_step
+from mindyn.logs.ordering import restarts
+from mindyn.logs.stamps import LONG, usual_step
 from mindyn.logs.units import UNITS
 from mindyn.robots.robot import Robot
 
@@ -43,17 +44,13 @@ class Clock:
     evidence: str = "no column of the file is a time"
 
     @property
-    def stretch(self) -> tuple[int, int] | None:
-        """The longest rows between places where the time goes back: an episode; None where it never does."""
-        if self.seconds is None:
-            return None
-        back = np.flatnonzero(np.diff(self.seconds) < 0) + 1
-        ends = [0, *map(int, back), len(self.seconds)]
-        return max(pairwise(ends), key=lambda one: one[1] - one[0]) if len(back) else None
+    def restarts(self) -> int:
+        """How often the time goes back as of a clock that begins anew."""
+        return 0 if self.seconds is None else restarts(self.seconds)
 
 
-def clock_of(columns: Mapping[str, NDArray[Any]]) -> Clock:
-    """The clock of a log: by the columns' names, and by rates that robots are logged at."""
+def clock_of(columns: Mapping[str, NDArray[Any]], units: Mapping[str, str] = MappingProxyType({})) -> Clock:
+    """The clock of a log: by the columns' names, what a line of units says, and rates that robots are logged at."""
     named = [(rank, name) for name in columns if columns[name].ndim == 1 and (rank := _time_rank(name)) is not None]
     for _, name in sorted(named):
         pair = _nanoseconds_beside(name, columns)
@@ -66,7 +63,8 @@ def clock_of(columns: Mapping[str, NDArray[Any]]) -> Clock:
         if len(steps) < 2 or not np.isfinite(stamps).all() or (steps > 0).mean() < AGREES:
             continue
         step = usual_step(steps[steps > 0])
-        said = unit_of("time", words_of(name), words_of(name)[-1:])
+        beside = words_of(units.get(name, ""))
+        said = unit_of("time", (*words_of(name), *beside), beside or words_of(name)[-1:])
         fitting = [unit for unit, size in UNITS["time"].items() if _usual(1 / (step * size))]
         unit = said if said is not None and (said in fitting or not fitting) else fitting[0] if fitting else None
         if unit is None:
@@ -108,7 +106,8 @@ def _rate_text(seconds: Array) -> str:
 def velocity_slope(q: Array, v: Array, seconds: Array) -> tuple[float, float]:
     """Slope of a logged velocity on the derivative of the position, and their squared correlation, joints together."""
     steps = np.diff(seconds)
-    good = (steps > 0) & np.isfinite(q[1:] + q[:-1] + v[1:] + v[:-1]).all(axis=1)
+    long = LONG * float(np.median(steps[steps > 0])) if (steps > 0).any() else 0.0
+    good = (steps > 0) & (steps <= long) & np.isfinite(q[1:] + q[:-1] + v[1:] + v[:-1]).all(axis=1)
     change = np.diff(q, axis=0)[good]
     travelled = 0.5 * (v[1:] + v[:-1])[good] * steps[good, None]
     power, other = float((change**2).sum()), float((travelled**2).sum())
@@ -133,13 +132,18 @@ class Reading:
     evidence: str
 
 
+def largest(values: Array) -> float:
+    """The largest of |values| that are numbers; 0 where none is."""
+    return float(np.fmax.reduce(np.abs(values), axis=None, initial=0.0))
+
+
 def position_unit(q: Array, robot: Robot | None, kinds: Sequence[str]) -> Reading:
     """rad or deg (m or mm), by the range of the positions and the robot's limits."""
-    peak = float(np.nanmax(np.abs(q))) if q.size else 0.0
+    peak = largest(q)
     if kinds and all(kind == "prismatic" for kind in kinds):
         return Reading("mm" if peak > 20 else "m", f"the largest is {peak:.4g}")
     reach = np.full(q.shape[1], UNLIMITED_TURN) if robot is None else reach_of(robot)
-    peaks = np.nanmax(np.abs(q), axis=0)[: len(reach)]
+    peaks = np.fmax.reduce(np.abs(q), axis=0, initial=0.0)[: len(reach)]
     over = float((peaks / reach).max())
     where = "the limits" if robot is not None else "four half turns"
     if over <= 1.05 and peak >= SMALL_TURN:
@@ -154,7 +158,7 @@ def position_side(q: Array, unit: str, robot: Robot | None) -> Reading:
     """Joint side where the positions, in their unit, lie within the robot's limits."""
     if robot is None:
         return Reading(None, "no robot is given")
-    values = np.nanmax(np.abs(q), axis=0)[: len(robot.primary_names)] * UNITS["position"][unit]
+    values = np.fmax.reduce(np.abs(q), axis=0, initial=0.0)[: len(robot.primary_names)] * UNITS["position"][unit]
     over = float((values / reach_of(robot)).max())
     if over <= 1.5:
         return Reading("joint", f"{100 * over:.0f} % of the limits at most")

@@ -31,6 +31,7 @@ from mindyn.logs.draft_numbers import (
     AGREES,
     Clock,
     clock_of,
+    largest,
     position_side,
     position_unit,
     velocity_slope,
@@ -52,27 +53,56 @@ def draft_of(path: Path, robot: Robot | None, assumed: str | None = None) -> Dra
     """
     head = head_of(path, robot)
     joints = () if robot is None else robot.primary_names
-    groups = groups_of(head.columns, joints)
+    groups = [_with_unit(group, head) for group in groups_of(head.columns, joints)]
     chosen = _chosen(groups, len(joints), ())
     files: dict[str, str] = {}
     if not {"position", "torque"} <= set(chosen):
         chosen, files = _by_file_names(path, groups, chosen, len(joints))
-    draft = Draft(path.name, (), head.notes)
+    empty = (f"columns without any value: {listed(head.empty)}",) if head.empty else ()
+    draft = Draft(path.name, (), (*head.notes, *empty))
     if missing := [signal for signal in ("position", "torque") if signal not in chosen]:
-        raise _unread(path, head, missing, joints)
-    clock = clock_of(head.columns)
+        raise _unread(path, head, missing, joints, groups)
+    clock = clock_of(head.columns, head.units)
     draft = _with_time(draft, clock)
     draft = _with_columns(draft, path, chosen, files, joints, head)
     return _with_units(draft, chosen, files, head, clock, robot, assumed)
 
 
-def _unread(path: Path, head: Head, missing: Sequence[str], joints: Sequence[str]) -> LogError:
+def _with_unit(group: Group, head: Head) -> Group:
+    """The group with the words that a line of units has for it."""
+    said = words_of(head.units.get(group.columns[0], ""))
+    return replace(group, words=(*group.words, *said), ending=(*group.ending, *said)) if said else group
+
+
+def _unread(path: Path, head: Head, missing: Sequence[str], joints: Sequence[str], groups: Sequence[Group]) -> LogError:
     has = f"its columns are: {listed(head.columns)}" if head.columns else "it has no column of numbers"
-    unnamed = "without names nobody can tell them: write a first line such as t,q1,q2,tau1,tau2" if head.notes else ""
+    has += f"; empty are: {listed(head.empty)}" if head.empty else ""
     of = f" for each of the joints {listed(joints)}" if joints else ""
-    return LogError(
-        f"no columns of {path.name} look like {' and '.join(missing)}{of}; {has}",
-        hint=unnamed or "state them in a sidecar file, columns.position = [...], or is it the log of another robot?",
+    message = f"no columns of {path.name} look like {' and '.join(missing)}{of}; {has}"
+    if not head.units and any("no line of names" in note for note in head.notes):
+        hint = "without names nobody can tell them: write a first line such as t,q1,q2,tau1,tau2"
+    elif fewer := _of_fewer_joints(head, joints, groups):
+        hint = fewer
+    else:
+        hint = "state them in a sidecar file, columns.position = [...], or is it the log of another robot?"
+    return LogError(message, hint=hint)
+
+
+def _of_fewer_joints(head: Head, joints: Sequence[str], groups: Sequence[Group]) -> str:
+    """What to do about joints that the log does not hold, such as those of a gripper; empty where it is not that."""
+    named = [joint for joint in joints if any(joint in name for name in head.columns)]
+    if named and len(named) < len(joints):
+        unlogged = [joint for joint in joints if joint not in named]
+        held = " ".join(f"--lock {joint}=0" for joint in unlogged)
+        return f"the log names no column for {listed(unlogged)}: hold what it did not move where it stood, {held}"
+    counts = {signal: group.count for signal, group in _chosen(groups, 1, ()).items()}
+    count = counts.get("position", 0)
+    if not 1 < count < len(joints) or counts.get("torque") != count:
+        return ""
+    held = " ".join(f"--lock {joint}=0" for joint in joints[count:])
+    return (
+        f"the log has {count} joints, the robot {len(joints)}: hold those that it does not have where they stood, such "
+        f"as {held}"
     )
 
 
@@ -121,10 +151,10 @@ def _with_time(draft: Draft, clock: Clock) -> Draft:
     if len(clock.columns) == 1:
         options = f"one of {', '.join(UNITS['time'])}: " if clock.unit is None else ""
         draft = draft.stating(Belief("units.time", clock.unit or UNKNOWN, options + clock.evidence))
-    if clock.stretch is not None:
-        first, end = clock.stretch
-        back = f"the time goes back: {end - first} rows of the longest recording in the file"
-        draft = draft.stating(Belief("rows", [first, end], back))
+    if clock.restarts:
+        times = "once" if clock.restarts == 1 else f"{clock.restarts} times"
+        back = f"the time goes back {times}: a new recording begins there, or the clock was set back"
+        draft = draft.stating(Belief("accept", ["restarts"], back))
     return draft
 
 
@@ -144,7 +174,7 @@ def _with_columns(
     counted = [group for group in chosen.values() if group.order != "names"]
     if not counted or not joints:
         return draft
-    named = _named_order(head, max(group.count for group in counted))
+    named = head.stated.get("joints") or _named_order(head, max(group.count for group in counted))
     if named is None and counted[0].order == "array":
         named = _lerobot_names(path, counted[0].columns[0], joints)
     if named is not None:
@@ -210,6 +240,8 @@ def _with_units(
         per_second = f"{unit}/s^2" if unit in ("rad", "deg", "m", "mm") else UNKNOWN
         draft = draft.stating(Belief("units.acceleration", per_second, "as the position's"))
     draft = _with_torque(draft, chosen["torque"], known, head if "torque" not in files else None)
+    if "torque" not in files and (constant := _constant_columns(chosen["torque"], head, draft, robot)):
+        draft = draft.noting(f"the torque never changes in {listed(constant)}: is a sensor dead?")
     return _with_side(draft, chosen, q, unit, robot)
 
 
@@ -272,7 +304,7 @@ def _with_torque(draft: Draft, group: Group, known: Mapping[str, Any], head: Hea
     said = unit_of("torque", group.words, group.ending)
     unit = said or known.get("torque")
     why = "the name says so" if said else "by definition of the format" if unit else ""
-    peak = None if head is None else float(np.nanmax(np.abs(_values(group, head))))
+    peak = None if head is None else largest(_values(group, head))
     size = "" if peak is None else f"up to {peak:.4g}"
     if unit is None and group.is_current and peak is not None:
         unit, why = ("A" if peak < FEW_AMPERES else "mA"), "the name says current"
@@ -282,6 +314,18 @@ def _with_torque(draft: Draft, group: Group, known: Mapping[str, Any], head: Hea
         asked = "N m for each ampere at the joint, joint by joint; mindyn.drive_gains finds them with a known load"
         draft = draft.stating(Belief("current_gains", UNKNOWN, asked))
     return draft
+
+
+def _constant_columns(group: Group, head: Head, draft: Draft, robot: Robot | None) -> list[str]:
+    """Columns of the robot's joints in the group that hold one value in every row."""
+    values = _values(group, head)
+    names = group.columns if group.order != "array" else [f"{group.columns[0]}[{k}]" for k in range(group.count)]
+    joints = draft.value("joints")
+    used = [joints is None or robot is None or joints[k] in robot.primary_names for k in range(len(names))]
+    ends = np.fmin.reduce(values), np.fmax.reduce(values)
+    return [
+        f"{name} ({low:.4g})" for name, low, high, one in zip(names, *ends, used, strict=True) if one and low == high
+    ]
 
 
 def _with_side(draft: Draft, chosen: Mapping[str, Group], q: Array, unit: str | None, robot: Robot | None) -> Draft:

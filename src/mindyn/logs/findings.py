@@ -7,10 +7,10 @@ from typing import Final
 
 from mindyn.errors import MindynError
 
-FINDINGS: Final = ("degrees", "milli", "velocity", "stamps", "rate")
+FINDINGS: Final = ("degrees", "milli", "velocity", "stamps", "rate", "restarts")
 """Suspicions that refuse a log unless the caller accepts them: positions that look like degrees, torques a thousand
 times too large or too small, velocities that are not the derivative of the positions, many repeated stamps, a rate that
-no robot is logged at."""
+no robot is logged at, a time that goes back because a new recording begins there."""
 
 
 class LogError(MindynError):

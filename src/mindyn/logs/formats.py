@@ -32,6 +32,12 @@ def _parquet(path: Path, robot: Robot, said: Statement) -> Table:  # noqa: ARG00
     return ParquetTable(path)
 
 
+def _json(path: Path, robot: Robot, said: Statement) -> Table:  # noqa: ARG001
+    from mindyn.logs.json_table import JsonLinesTable
+
+    return JsonLinesTable(path)
+
+
 def _arrays(path: Path, robot: Robot, said: Statement) -> Table:
     from mindyn.logs.array_table import open_arrays
 
@@ -44,8 +50,10 @@ def _bag(path: Path, robot: Robot, said: Statement) -> Table:
     return BagTable(path, robot, said.topic)
 
 
+TEXT_FORMATS: Final = (".csv", ".txt", ".tsv")
 LOG_FORMATS: Final[dict[str, Opener]] = {
-    **dict.fromkeys((".csv", ".txt"), _text),
+    **dict.fromkeys(TEXT_FORMATS, _text),
+    **dict.fromkeys((".jsonl", ".ndjson"), _json),
     ".parquet": _parquet,
     **dict.fromkeys((".h5", ".hdf5", ".npz", ".mat"), _arrays),
     **dict.fromkeys((".mcap", ".db3"), _bag),
@@ -55,6 +63,7 @@ LOG_FORMATS: Final[dict[str, Opener]] = {
 OTHER_FORMATS: Final = {
     **dict.fromkeys((".gz", ".zip", ".zst", ".xz", ".bz2", ".7z"), "unpack it first"),
     ".bag": "that is a bag of ROS 1: rosbags-convert (of the package rosbags) makes a rosbag2 of it",
+    ".json": "one JSON object a line is read, as .jsonl: polars.read_json(...).write_ndjson(...) makes it",
     ".npy": "numpy.savez puts named arrays into one .npz file: time, positions, torques",
 }
 """What to do with a log of a format that is not read."""

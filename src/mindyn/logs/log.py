@@ -109,7 +109,7 @@ def log_of_arrays(
     """A log of joint-side SI arrays that come from no file (a simulation, a test).
 
     Rows that cannot be used are treated as those of a file: repeated stamps and what is no number are left out with a
-    note, stamps that go back are refused.
+    note, rows that came late are put in order, stamps that go back otherwise are refused.
 
     name  what reports call it
     """
@@ -122,7 +122,7 @@ def log_of_arrays(
     rows = np.arange(len(stamps), dtype=np.int64)
     cleaner = Cleaner(name or "the log")
     made = Log(tuple(joint_names), stamps, positions, torques, rows, speeds, accelerations, name=name)
-    cleaned = cleaner.clean(made)
+    cleaned = joined([part for part in (cleaner.clean(made), cleaner.rest()) if part is not None])
     return replace(cleaned, notes=tuple(cleaner.left_out_notes()))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
@@ -96,11 +97,11 @@ class LogScan:
         return tuple(source for path in paths for source in source_of(path))
 
     def __iter__(self) -> Iterator[Log]:
-        cleaner, oddities = Cleaner(self.path.name), Oddities(self.robot)
+        cleaner = Cleaner(self.path.name, restarts="restarts" in self.statement.accept)
+        oddities = Oddities(self.robot)
         notes: tuple[str, ...] = ()
-        for whole in self._converted(oddities):
-            chunk = self._in_range(whole)
-            cleaned = cleaner.clean(chunk)
+        usable = (cleaner.clean(self._in_range(whole)) for whole in self._converted(oddities))
+        for cleaned in chain(usable, _last(cleaner)):
             if not len(cleaned):
                 continue
             if cleaner.kept == len(cleaned):
@@ -167,6 +168,13 @@ class LogScan:
             times = self.time_columns if table is self.main else ()
             wanted.append((table, list(dict.fromkeys([*times, *names]))))
         return wanted
+
+
+def _last(cleaner: Cleaner) -> Iterator[Log]:
+    """The rows that waited in the cleaner to the end."""
+    rest = cleaner.rest()
+    if rest is not None:
+        yield rest
 
 
 def sparse(scan: LogScan, rows: int, stretches: int = 8) -> Log:

@@ -203,7 +203,8 @@ def _draft_faults(draft: Any) -> list[LogError]:
     return [
         LogError(
             "the sidecar file is a draft: nobody has confirmed it",
-            hint="look at its lines, put what is right for each ?, and delete the line `draft = true`",
+            hint="look at its lines, put what is right for each ?, and delete the line `draft = true`; "
+            "`mindyn log LOG ROBOT --confirm` does that where no ? is left",
         )
     ]
 

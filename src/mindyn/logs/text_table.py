@@ -14,7 +14,7 @@ import polars as pl
 from polars.exceptions import PolarsError
 
 from mindyn.errors import listed
-from mindyn.logs.dates import nanoseconds_of_dates
+from mindyn.logs.dates import DATE, nanoseconds_of_dates
 from mindyn.logs.findings import LogError
 from mindyn.logs.statement import SEPARATORS, WHERE
 from mindyn.logs.tables import Chunk
@@ -30,13 +30,16 @@ _MISSING: Final = ("", "nan", "NaN", "NAN", "NA", "null", "-nan", "-nan(ind)")
 class TextTable:
     """Rows of numbers after a header line; without a header the columns are column_1, column_2, ....
 
-    Lines of comment (`#`, `%`, `//`) may come first; the last of them is the header where the next line has as many
-    cells. Empty lines after the header are no rows, and a separator that ends the rows alone divides off a column
-    without a name. Dates are read as nanoseconds.
+    Lines of comment (`#`, `%`, `//`) and empty ones may come first; the last comment is the header where the next line
+    has as many cells. A second line of words is one of units, or where the first line repeats names or leaves some
+    empty, the second half of the names. Empty lines after the header are no rows, and a separator that ends the rows
+    alone divides off a column without a name. Dates are read as nanoseconds.
 
     separator  between cells; None: the first of comma, semicolon, tab, space that divides names and numbers alike
     decimal    "." or ","; None: a comma where the first row is numbers only with it
     skip_rows  lines after the header that are left out (units)
+
+    units      what a second line of words says of each column; empty without one
     """
 
     def __init__(
@@ -51,34 +54,53 @@ class TextTable:
             lines, blank = [self._line(file) for _ in range(1 + skip_rows)], 0
             while (after := self._line(file)) and not after.strip():
                 blank += len(after)
+            following = self._line(file)
         header, first = self._text(lines[0]), self._text(after)
         if not header.strip():
-            raise LogError(
-                f"{path.name} is empty or begins with an empty line", hint="its first line must be the names of columns"
-            )
+            raise LogError(f"{path.name} holds no line of names", hint="its first line must be the names of columns")
         self.separator = separator or _separator(header, first)
         row = split_line(first, self.separator)
         given = _without_mark(split_line(header, self.separator), row)
+        second = row if not skip_rows and self._are_words(given, row, following) else []
+        if second:
+            blank += len(after)
+            row = split_line(self._text(following), self.separator)
         self.open_ended = len(row) == len(given) + 1 and row[-1] == ""
-        words = [*given, ""] if self.open_ended else given
         self.decimal = decimal or _decimal(row, self.separator)
-        named = not all(_is_number(word, self.decimal) for word in words)
+        named = not all(_is_number(word, self.decimal) for word in given)
+        names, self.units = _names_and_units(given, second)
+        words = [*names, ""] if self.open_ended else names
         self.names = tuple(words) if named else tuple(f"column_{k + 1}" for k in range(len(words)))
         self.data_start = said + sum(map(len, lines[: named + skip_rows])) + (blank if named else 0)
         count = len(self.names)
         unnamed = f"{path.name} has no line of names: its columns are called column_1 to column_{count}"
         self.notes: tuple[str, ...] = () if named else (unnamed,)
+        if self.units:
+            self.notes = (f"the line after the names of {path.name} holds no number: it is taken as one of units",)
         repeated = sorted(name for name, count in Counter(self.names).items() if count > 1)
         if repeated:
             raise LogError(f"{path.name} has more than one column named {listed(repeated)}")
 
+    def _are_words(self, names: list[str], row: list[str], following: bytes) -> bool:
+        """Whether the line after the names holds words alone, as many as the line of numbers that follows it."""
+        if len(row) != len(names) or not any(row) or any(cell and _is_number(cell, ",") for cell in row):
+            return False
+        numbers = split_line(self._text(following), self.separator)
+        decimal = _decimal(numbers, self.separator)
+        return len(numbers) == len(row) > 1 and all(_is_number(one, decimal) or DATE.match(one) for one in numbers)
+
     def _before_header(self, file: IO[bytes]) -> int:
-        """Bytes of the lines of comment before the header."""
-        start, last = 0, 0
-        while (line := self._line(file)).lstrip(codecs.BOM_UTF8 + b" \t").startswith(COMMENTS):
-            start, last = start + len(line), start
-        if start == 0:
-            return 0
+        """Bytes of the lines of comment and the empty lines before the header."""
+        start, last, comments = 0, 0, 0
+        while line := self._line(file):
+            text = line.lstrip(codecs.BOM_UTF8 + b" \t")
+            is_comment = text.startswith(COMMENTS)
+            if not is_comment and text.strip():
+                break
+            last, comments = (start if is_comment else last), comments + is_comment
+            start += len(line)
+        if not comments:
+            return start
         file.seek(last)
         comment, after = self._text(self._line(file)), self._text(line)
         separator = _separator(comment, after)
@@ -251,6 +273,17 @@ def split_line(line: str, separator: str) -> list[str]:
     except csv.Error as error:  # such as a cell of more than 131 072 characters
         raise LogError(f"a line cannot be divided into cells: {error}", hint="is it a table of numbers?") from error
     return [cell.strip() for cell in cells]
+
+
+def _names_and_units(first: list[str], second: list[str]) -> tuple[list[str], dict[str, str]]:
+    """Names and units of columns; two lines of names, where the first repeats or leaves out some, are joined."""
+    if not second or (all(first) and len(set(first)) == len(first)):
+        return first, dict(zip(first, second, strict=False))
+    above, filled = "", []
+    for word in first:  # a cell that spans several columns is written once
+        above = word or above
+        filled.append(above)
+    return [" ".join(filter(None, pair)) for pair in zip(filled, second, strict=True)], {}
 
 
 def _without_mark(words: list[str], row: list[str]) -> list[str]:

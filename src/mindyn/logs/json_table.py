@@ -1,0 +1,124 @@
+"""Lines of JSON as a `Table`: one object a row, entries of inner objects by their path, lists as arrays."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from polars.exceptions import PolarsError
+
+from mindyn.errors import listed
+from mindyn.logs.dates import nanoseconds_of_dates
+from mindyn.logs.findings import LogError
+from mindyn.logs.tables import Chunk, numbers_of
+from mindyn.logs.text_table import LONGEST_LINE
+
+_BLOCK_BYTES: Final = 16 * 2**20
+_FIRST_ROWS: Final = 100
+"""Rows whose entries are the columns."""
+JOINT_LISTS: Final = ("name", "names", "joint_names", "joints")
+"""Entries that list the joints in the order of the other lists: `name` is that of JointState."""
+
+
+class JsonLinesTable:
+    """Columns of a file with one JSON object a line: `header.stamp.sec` is an entry of objects within the object.
+
+    A list of numbers is an array with one column for each entry; the names of joints, where a list holds them, are
+    stated as their order. Dates are read as nanoseconds.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.name = path.name
+        self.notes: tuple[str, ...] = ()
+        first = self._frame(next(self._blocks(_FIRST_ROWS), []), 0)
+        self.names: tuple[str, ...] = tuple(first.columns)
+        joints = next((name for name in self.names if name.rpartition(".")[2] in JOINT_LISTS and len(first)), None)
+        listed = first[joints][0].to_list() if joints and _is_list_of(first[joints], pl.String) else []
+        self.stated: Mapping[str, Any] = {"joints": listed} if listed else {}
+        self._joint_list = joints if listed else None
+
+    def chunks(self, names: Collection[str], rows: int) -> Iterator[Chunk]:
+        """`rows` lines at a time."""
+        before = 0
+        for lines in self._blocks(rows):
+            frame = self._frame(lines, before)
+            self._require_same_joints(frame, before)
+            yield {name: self._values(frame, name, before) for name in names}
+            before += len(lines)
+
+    def _blocks(self, rows: int) -> Iterator[list[bytes]]:
+        """Lines that hold something, at most `rows` and about `_BLOCK_BYTES` at a time."""
+        lines: list[bytes] = []
+        held = 0
+        with self.path.open("rb") as file:
+            while line := file.readline(LONGEST_LINE + 1):
+                if len(line) > LONGEST_LINE:
+                    raise LogError(
+                        f"{self.name} has a line of more than {LONGEST_LINE // 2**20} MiB",
+                        hint="is it one JSON array? one object a line is read",
+                    )
+                if line.strip():
+                    lines.append(line)
+                    held += len(line)
+                if len(lines) == rows or held > _BLOCK_BYTES:
+                    yield lines
+                    lines, held = [], 0
+        if lines:
+            yield lines
+
+    def _frame(self, lines: list[bytes], before: int) -> pl.DataFrame:
+        if not lines:
+            raise LogError(f"{self.name} holds no lines", hint="did the recording or the copy fail?")
+        try:
+            frame = pl.read_ndjson(io.BytesIO(b"".join(lines)), infer_schema_length=None)
+        except PolarsError as error:
+            raise LogError(
+                f"rows {before} to {before + len(lines) - 1} of {self.name} are no JSON objects of the same entries, "
+                f"one a line: {str(error).splitlines()[0]}",
+                hint="is the last line cut off, or is it one JSON array? one object a line is read",
+            ) from error
+        while structs := [name for name, kind in frame.schema.items() if isinstance(kind, pl.Struct)]:
+            for name in structs:
+                inner = frame[name].struct.unnest()
+                frame = frame.drop(name).with_columns(inner.rename({one: f"{name}.{one}" for one in inner.columns}))
+        return frame
+
+    def _require_same_joints(self, frame: pl.DataFrame, before: int) -> None:
+        if self._joint_list is None or self._joint_list not in frame.columns:
+            return
+        other = next(
+            (k for k, names in enumerate(frame[self._joint_list]) if list(names) != self.stated["joints"]), None
+        )
+        if other is not None:
+            raise LogError(
+                f"row {before + other} of {self.name} names other joints, or in another order, than the first",
+                hint="do several publishers share the topic? write each to a file of its own",
+            )
+
+    def _values(self, frame: pl.DataFrame, name: str, before: int) -> NDArray[Any]:
+        if name not in frame.columns:
+            return np.full(len(frame), np.nan)
+        series = frame[name]
+        if isinstance(series.dtype, pl.String) and (dated := nanoseconds_of_dates(series)) is not None:
+            series = dated
+        if isinstance(series.dtype, pl.List):
+            widths = series.list.len().unique().to_list()
+            if len(widths) != 1:
+                rows = f"rows {before} to {before + len(series) - 1}"
+                raise LogError(
+                    f"the lists {name!r} in {rows} of {self.name} differ in length: {listed(widths)} entries"
+                )
+            return np.array(series.to_list(), dtype=np.float64)
+        if series.null_count():
+            series = series.cast(pl.Float64).fill_null(float("nan"))
+        return numbers_of(series.to_numpy(), name, self.name)
+
+
+def _is_list_of(series: pl.Series, kind: type[pl.DataType]) -> bool:
+    return isinstance(series.dtype, pl.List) and isinstance(series.dtype.inner, kind)

@@ -1,0 +1,177 @@
+"""Logs as other programs write them: two lines of names, rows that come late, clocks that begin anew, lines of JSON."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+from closeness import EXACT, SAME_ALGEBRA, assert_close
+from logs.recordings import NAMES, STATED, arm, sines
+
+from mindyn.identification.log_drafts import draft_log
+from mindyn.logs.conditioning import Conditioning
+from mindyn.logs.findings import LogError
+from mindyn.logs.log import log_of_arrays
+from mindyn.logs.ordering import LATE_ROWS, RESTART_GAP_S, order_of
+from mindyn.logs.pipeline import condition
+from mindyn.logs.reading import read_log, scan_log
+from mindyn.logs.text_table import TextTable
+from mindyn.robots.parts import Joint, Link
+
+ROBOT = arm()
+MOTION = sines(1200)
+TABLE = pl.DataFrame(MOTION.table())
+
+
+def written(folder, frame, name="run.csv"):
+    frame.write_csv(folder / name)
+    return folder / name
+
+
+def swapped(rows, apart=3, every=100):
+    order = np.arange(rows)
+    for k in range(10, rows - apart, every):
+        order[[k, k + apart]] = order[[k + apart, k]]
+    return order
+
+
+@pytest.mark.parametrize("chunk_rows", [64, 1200])
+def test_rows_that_come_late_are_put_in_order(tmp_path, chunk_rows):
+    path = written(tmp_path, TABLE[swapped(1200)])
+    scan = scan_log(path, ROBOT, stated=STATED, chunk_rows=chunk_rows)
+    chunks = list(scan)
+    q = np.concatenate([chunk.q for chunk in chunks])
+    assert_close(q, MOTION.q, SAME_ALGEBRA)
+    assert np.concatenate([chunk.rows for chunk in chunks])[10:14].tolist() == [13, 11, 12, 10]
+    assert any("rows of run.csv came late: put in the order of the stamps" in note for note in scan.notes)
+    whole = log_of_arrays(NAMES, MOTION.t[swapped(1200)], MOTION.q[swapped(1200)], MOTION.tau[swapped(1200)])
+    assert_close(whole.tau, MOTION.tau, EXACT)
+
+
+def test_a_clock_that_is_set_back_is_no_disorder():
+    t = np.arange(400) / 100
+    assert order_of(t[swapped(400)]).tolist() == swapped(400).tolist()
+    for back in (0.05, 0.053):  # rows of other instants get the same stamps, or stamps between those
+        assert order_of(np.where(t < 2, t, t - back)) is None
+    run = np.r_[t[:100], t[101 : 102 + LATE_ROWS], t[100], t[102 + LATE_ROWS :]]
+    assert order_of(run) is not None
+    long = np.r_[t[: 2 * LATE_ROWS], t[3 * LATE_ROWS + 1 :], t[2 * LATE_ROWS : 3 * LATE_ROWS + 1]]
+    assert order_of(long) is None
+    with pytest.raises(LogError, match=r"time goes back by .*\n?.*restarts"):
+        log_of_arrays(NAMES, np.where(MOTION.t < 1, MOTION.t, MOTION.t - 0.9), MOTION.q, MOTION.tau)
+
+
+def test_recordings_in_one_file_are_stretches_of_their_own(tmp_path):
+    again = np.where(MOTION.t < 1, MOTION.t, MOTION.t - 1)
+    path = written(tmp_path, TABLE.with_columns(t=pl.Series(again)))
+    with pytest.raises(LogError, match="time goes back by 0.998 s at row 500 of run.csv"):
+        read_log(path, ROBOT, stated=STATED)
+    log = read_log(path, ROBOT, stated={**STATED, "accept": ["restarts"]})
+    assert_close(log.q, MOTION.q, SAME_ALGEBRA)
+    assert_close(log.time[500:] - RESTART_GAP_S, MOTION.t[500:] - MOTION.t[1], SAME_ALGEBRA)
+    assert "the time of run.csv begins anew: 2 recordings in one file" in log.notes
+    segments = condition(log, ROBOT, Conditioning()).samples.segments
+    assert len(np.unique(segments)) == 2
+
+
+def test_comments_empty_lines_and_units_come_before_the_numbers(tmp_path):
+    text = TABLE.write_csv().splitlines()
+    units = ",".join(["s", *["rad", "rad/s", "Nm"] * 3])
+    (tmp_path / "run.csv").write_text("\n".join(["", "# arm 12", "", text[0], units, *text[1:]]))
+    log = read_log(tmp_path / "run.csv", ROBOT, stated=STATED)
+    assert_close(log.tau, MOTION.tau, SAME_ALGEBRA)
+    draft = draft_log(tmp_path / "run.csv", ROBOT)
+    assert (draft.value("units.time"), draft.value("units.position"), draft.value("units.torque")) == (
+        "s",
+        "rad",
+        "N m",
+    )
+    other = units.replace("rad", "deg").replace("Nm", "mNm")
+    (tmp_path / "run.csv").write_text("\n".join([text[0], other, *text[1:]]))
+    draft = draft_log(tmp_path / "run.csv", ROBOT)
+    assert (draft.value("units.position"), draft.value("units.torque")) == ("deg", "mN m")
+
+
+def test_names_in_two_lines_are_joined(tmp_path):
+    (tmp_path / "run.csv").write_text("t,pos,,tau,\n,a,b,a,b\n0,1,2,3,4\n1,2,3,4,5\n")
+    table = TextTable(tmp_path / "run.csv")
+    assert table.names == ("t", "pos a", "pos b", "tau a", "tau b")
+    assert table.units == {}
+    (chunk,) = table.chunks(table.names, 10)
+    assert chunk["tau b"].tolist() == [4.0, 5.0]
+
+
+def test_joints_that_the_log_does_not_have_are_named(tmp_path):
+    fingered = ROBOT.__class__(
+        "arm",
+        Link("base"),
+        (*ROBOT.joints, Joint("finger", "prismatic", "hand", "tip")),
+        (*ROBOT.links, Link("tip")),
+    )
+    with pytest.raises(LogError, match=r"(?s)for each of the joints .*names no column for finger: .*--lock finger=0"):
+        draft_log(written(tmp_path, TABLE), fingered)
+    counted = {"t": "t"}
+    counted |= {
+        f"{a}_{name}": f"{b}{k}"
+        for a, b in (("q", "q"), ("v", "qd"), ("tau", "tau"))
+        for k, name in enumerate(NAMES, 1)
+    }
+    with pytest.raises(LogError, match=r"(?s)the log has 3 joints, the robot 4: .*--lock finger=0"):
+        draft_log(written(tmp_path, TABLE.rename(counted)), fingered)
+
+
+def test_torques_that_never_change_or_are_missing_are_named_in_a_draft(tmp_path):
+    dead = draft_log(written(tmp_path, TABLE.with_columns(tau_elbow=pl.lit(3.5))), ROBOT)
+    assert "the torque never changes in tau_elbow (3.5): is a sensor dead?" in dead.notes
+    path = written(tmp_path, TABLE.with_columns(tau_elbow=pl.lit(None, dtype=pl.Float64)))
+    with pytest.raises(LogError, match="look like torque .*empty are: tau_elbow"):
+        draft_log(path, ROBOT)
+
+
+def json_lines(folder, rows):
+    (folder / "run.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder / "run.jsonl"
+
+
+def states(names=("wrist", "elbow", "shoulder", "gripper")):
+    q, tau = (np.column_stack([values[:, ::-1], 0 * MOTION.t]) for values in (MOTION.q, MOTION.tau))
+    for t, position, effort in zip(MOTION.t, q, tau, strict=True):
+        stamp = {"sec": 1_700_000_000 + int(t), "nanosec": round(1e9 * (t % 1))}
+        yield {"header": {"stamp": stamp}, "name": names, "position": list(position), "effort": list(effort)}
+
+
+def test_lines_of_json_are_read_with_the_order_of_joints_that_they_state(tmp_path):
+    path = json_lines(tmp_path, states())
+    draft = draft_log(path, ROBOT)
+    assert draft.value("joints") == [*reversed(NAMES), "gripper"]
+    assert draft.value("columns.time") == ["header.stamp.sec", "header.stamp.nanosec"]
+    stated = {**draft.stated(), "units": {"position": "rad", "torque": "N m"}, "side": "joint"}
+    log = read_log(path, ROBOT, stated=stated)
+    assert_close(log.tau, MOTION.tau, EXACT)
+    assert_close(np.diff(log.time), np.diff(MOTION.t), 1e-6)
+    (tmp_path / "run.jsonl").write_text(path.read_text() + json.dumps(next(states(names=("x", *NAMES)))) + "\n")
+    with pytest.raises(LogError, match="row 1200 of run.jsonl names other joints"):
+        read_log(path, ROBOT, stated=stated)
+
+
+def test_lines_of_json_that_cannot_be_read_are_refused(tmp_path):
+    rows = TABLE.head(20).to_dicts()
+    path = json_lines(tmp_path, rows)
+    assert_close(read_log(path, ROBOT, stated=STATED).q, MOTION.q[:20], EXACT)
+    path.write_text(path.read_text()[:-20])
+    with pytest.raises(LogError, match=r"(?s)rows 0 to 19 of run.jsonl are no JSON objects.*cut off"):
+        read_log(path, ROBOT, stated=STATED)
+    json_lines(tmp_path, [{"t": 0.0, "q": [1, 2]}, {"t": 0.1, "q": [1]}])
+    with pytest.raises(LogError, match="the lists 'q' in rows 0 to 1 of run.jsonl differ in length: 1, 2 entries"):
+        read_log(
+            path, ROBOT, stated={**STATED, "columns": {"time": "t", "position": "q", "torque": "q"}, "joints": NAMES}
+        )
+    for text in ("[1, 2]\n", "no json\n", "\n\n"):
+        path.write_text(text)
+        with pytest.raises(LogError, match=r"run.jsonl"):
+            read_log(path, ROBOT, stated=STATED)
+    path.write_text("[" * 200_000 + "\n")
+    with pytest.raises(LogError, match=r"run.jsonl"):
+        read_log(path, ROBOT, stated=STATED)
