@@ -93,9 +93,7 @@ class Cleaner:
     def _ordered(self, chunk: Log) -> Log:
         """The rows in the order of their stamps where a few came late: later ones may still belong between the last."""
         if self._waiting is not None:
-            from mindyn.logs.log import joined  # which imports this module
-
-            chunk, self._waiting = joined([self._waiting, chunk]), None
+            chunk, self._waiting = self._waiting.followed_by(chunk), None
         if self.restarts or not len(chunk) or (np.diff(chunk.time) >= 0).all():
             return chunk
         order = order_of(chunk.time)

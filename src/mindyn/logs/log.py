@@ -88,6 +88,10 @@ class Log(Shown):
         taken: dict[str, Any] = {name: None if a is None else a[index] for name, a in arrays.items()}
         return replace(self, **taken)
 
+    def followed_by(self, following: Log) -> Log:
+        """This log and the rows of the recording that come after it."""
+        return joined([self, following])
+
     def between(self, start: int, stop: int) -> Log:
         """The part that comes from rows start <= row < stop of the file."""
         return self.take((self.rows >= start) & (self.rows < stop))
