@@ -89,7 +89,7 @@ class Log(Shown):
         return replace(self, **taken)
 
     def followed_by(self, following: Log) -> Log:
-        """This log and the rows of the recording that come after it."""
+        """The log with the rows of the recording that come after it."""
         return joined([self, following])
 
     def between(self, start: int, stop: int) -> Log:
