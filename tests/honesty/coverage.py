@@ -54,7 +54,9 @@ def trial(seed: int) -> dict:
     began = process_time()
     found = mindyn.identify(file_of(arm, seed) if seed % 3 else unknown(arm), recorded(arm, how, seed))
     truth, (low, high) = truth_of(found, arm, how), found.intervals
-    given = np.isfinite(low)
+    without = np.array([name in found.left_out for name in found.names])
+    held = (low <= truth) & (truth <= high)
+    given = np.isfinite(low) & ~without
     centre = found.beta if found.physical is None else found.physical.unconstrained
     return {
         "seed": seed,
@@ -64,9 +66,10 @@ def trial(seed: int) -> dict:
         "friction": list(found.regressor.friction.shapes),
         "parameters": len(found.beta),
         "left_out": len(found.left_out),
-        "inside": [bool(a <= t <= b) for t, a, b in zip(truth[given], low[given], high[given], strict=True)],
+        "inside": held[given].tolist(),
+        "left_out_inside": held[np.isfinite(low) & without].tolist(),
         "deviations": (np.abs(truth - centre)[given] / found.deviations[given]).tolist(),
-        "outside": [found.names[k] for k in np.flatnonzero(given) if not low[k] <= truth[k] <= high[k]],
+        "outside": [found.names[k] for k in np.flatnonzero(given & ~held)],
         "seconds": process_time() - began,
     }
 
@@ -87,6 +90,9 @@ def summary(trials: list[dict]) -> str:
                 f"{name:14} {len(chosen):3} arms, {len(inside):5} intervals: {100 * np.mean(inside):.1f} % hold the "
                 f"truth, median error {np.median(sizes):.2f} deviations"
             )
+    beside = [held for one in trials for held in one.get("left_out_inside", ())]
+    if beside:
+        lines.append(f"{'left out':14} {len(beside):5} intervals: {100 * np.mean(beside):.1f} % hold the truth")
     return "\n".join(lines)
 
 

@@ -14,7 +14,7 @@ from robots import random_robot, with_random_drives
 from scipy.stats import t as student
 
 import mindyn
-from mindyn.identification.block_spread import jackknife, with_block_spread
+from mindyn.identification.block_spread import jackknife, left_out_ends, with_block_spread
 from mindyn.regression.information import combined
 from mindyn.regression.regressor import with_estimated_drives
 from mindyn.regression.rows import Rows, rows_of
@@ -107,3 +107,36 @@ def test_intervals_of_blocks_are_saved(bent, tmp_path):
 def test_rows_of_samples_have_no_timeline():
     robot = with_estimated_drives(random_arm(1, joints=2))
     assert rows_of(robot, exact_samples(robot, 200)).timeline is None
+
+
+def test_what_was_left_out_has_the_interval_of_a_fit_with_it_and_zero_within(tmp_path):
+    rows, full = small_fit(noise=3.0)
+    names = (full.names[0], full.names[-1])
+    found = mindyn.LeastSquares(left_out=names).fit(rows)
+    ends = left_out_ends(found, rows.blocks)
+    asked = [full.names.index(name) for name in names]
+    assert np.isnan(np.delete(ends, asked, axis=1)).all()
+    fixed = mindyn.LeastSquares(weights=tuple(found.joint_weights)).fit(rows)
+    spread, telling = jackknife([one.information for one in rows.blocks], found.joint_weights, full.beta == full.beta)
+    R, _ = rows.information.stacked(found.joint_weights)
+    half = np.maximum(spread, np.sqrt(np.diag(np.linalg.inv(R.T @ R)))) * student.ppf(0.975, telling - 1)
+    for k in asked:
+        expected = [min(0.0, fixed.beta[k] - half[k]), max(0.0, fixed.beta[k] + half[k])]
+        assert_close(ends[:, k], expected, 1e4 * SAME_ALGEBRA)
+    told = replace(found, left_out_ends=ends)
+    assert f"left out; {ends[0, asked[0]]:.2g} to {ends[1, asked[0]]:.2g}" in told.table()
+    assert told.to_frame()["deviation"][asked[0]] is None
+    assert told.to_frame()["low"][asked[0]] == ends[0, asked[0]]
+    told.save(tmp_path / "estimate.json")
+    np.testing.assert_array_equal(mindyn.load_estimate(tmp_path / "estimate.json").intervals, told.intervals)
+    assert left_out_ends(full, rows.blocks) is None
+
+
+def test_what_was_left_out_and_no_row_tells_has_no_interval():
+    rows, full = small_fit()
+    still = [factor.copy() for factor in rows.blocks[0].information.factors]
+    for columns, factor in zip(rows.information.columns, still, strict=True):
+        factor[:, np.flatnonzero(columns == len(full.names) - 1)] = 0.0
+    blind = [replace(one, information=replace(one.information, factors=tuple(still))) for one in rows.blocks[:1]]
+    found = mindyn.LeastSquares(left_out=(full.names[-1],)).fit(rows)
+    assert np.isnan(left_out_ends(found, blind)).all()

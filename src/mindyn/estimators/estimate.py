@@ -15,13 +15,19 @@ from mindyn.algebra.spread import NORMAL_95
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError, shortened
 from mindyn.estimators.estimate_columns import columns_of, table_of
-from mindyn.estimators.estimate_files import EARLIER_FORMATS, brought_up, require_valid
-from mindyn.estimators.estimate_parts import BlockSpread, CrossValidated, Identifiability, JointResidual, Physical
+from mindyn.estimators.estimate_files import EARLIER_FORMATS, brought_up, require_valid, saved_base
+from mindyn.estimators.estimate_parts import (
+    BlockSpread,
+    CrossValidated,
+    Identifiability,
+    JointResidual,
+    Physical,
+    read_ends,
+    saved_ends,
+)
 from mindyn.estimators.robot_record import robot_from_record, robot_record
 from mindyn.estimators.untold import read_covariance, saved_covariance
 from mindyn.files import write_whole
-from mindyn.identifiability.base_sets import base_parameters
-from mindyn.kernels.kernel import Kernel
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.filters import lowpass
 from mindyn.logs.log import Log, Source
@@ -33,7 +39,6 @@ from mindyn.parameters.base import BaseParameters
 from mindyn.parameters.parameter import Parameter
 from mindyn.reading import read_json
 from mindyn.regression.gathering import FACTORED_ROWS, require_joints, segment_ends
-from mindyn.regression.mlc_columns import lin_columns
 from mindyn.regression.regressor import Regressor
 from mindyn.regression.rows import Quantity
 from mindyn.regression.treatment import Treatment
@@ -57,6 +62,8 @@ class Estimate(Shown):
     residuals         for each joint
     treatment         how logs became equations; its filter also acts on predictions
     left_out          names of parameters that were set to zero
+    left_out_ends     (2, p) 95 % intervals of these, zero within, by a fit without leaving them out; NaN of others and
+                      of those that the data cannot tell; None: not computed
     untold            names of parameters that the data cannot tell
     method            how it was found
     residual_of       what the residuals are of; rms_torque is then the rms of that
@@ -95,6 +102,7 @@ class Estimate(Shown):
     sources: tuple[Source, ...] = ()
     cross_validated: CrossValidated | None = None
     provenance: Mapping[str, Any] = field(default_factory=dict)
+    left_out_ends: Array | None = None
 
     @property
     def robot(self) -> Robot:
@@ -176,9 +184,10 @@ class Estimate(Shown):
 
     @property
     def intervals(self) -> Array:
-        """(2, p) ends of the 95 % intervals; NaN where a parameter was left out, is untold or rests on the prior.
+        """(2, p) ends of the 95 % intervals; NaN where a parameter is untold or rests on the prior.
 
-        Of values held to what is physical: the least and the greatest that data and physics allow.
+        Of values held to what is physical: the least and the greatest that data and physics allow. Of parameters that
+        were left out: what data would say of them, zero included; NaN where that was not asked.
         """
         if self.physical is not None and self.physical.ends is not None:
             ends = np.array(self.physical.ends)
@@ -186,7 +195,7 @@ class Estimate(Shown):
             ends = self.beta + np.array([[-1.0], [1.0]]) * self.half_widths
         without = np.array([name in self.left_out or name in self.untold for name in self.names], dtype=np.bool_)
         ends[:, without | ~np.isfinite(ends).all(axis=0)] = np.nan
-        return np.asarray(ends)
+        return np.asarray(ends if self.left_out_ends is None else np.where(np.isnan(ends), self.left_out_ends, ends))
 
     def with_own_load(self) -> Estimate:
         """The same with its own values as the reference of friction that depends on the load, as a robot has it."""
@@ -287,6 +296,7 @@ class Estimate(Shown):
             "residuals": [asdict(one) for one in self.residuals],
             "treatment": self.treatment.to_dict(),
             "left_out": list(self.left_out),
+            "left_out_ends": None if self.left_out_ends is None else saved_ends(self.left_out_ends),
             "untold": list(self.untold),
             "method": self.method,
             "residual_of": self.residual_of,
@@ -342,11 +352,11 @@ def load_estimate(path: str | Path) -> Estimate:
 
 def _estimate_of(values: Mapping[str, Any], path: str) -> Estimate:
     robot, treatment = robot_from_record(values["robot"]), Treatment.from_dict(values["treatment"])
-    regressor = Regressor(robot, treatment.shape, *_columns(robot, values["base"]))
+    regressor = Regressor(robot, treatment.shape, *saved_base(robot, values["base"]))
     if list(regressor.names) != values["names"]:
         raise InputError(f"{path} names other parameters than this version of mindyn finds for its robot")
     physical, score, blocks = values["physical"], values["cross_validated"], values.get("block_spread")
-    judged = values.get("identifiable")
+    judged, ends = values.get("identifiable"), values.get("left_out_ends")
     return Estimate(
         regressor,
         np.array(values["beta"]),
@@ -369,24 +379,5 @@ def _estimate_of(values: Mapping[str, Any], path: str) -> Estimate:
         tuple(Source(**one) for one in values["sources"]),
         score and CrossValidated(**score),
         values["provenance"],
+        None if ends is None else read_ends(ends),
     )
-
-
-def _columns(robot: Robot, record: Mapping[str, Any]) -> tuple[BaseParameters, Kernel | None]:
-    """The base set as it was saved; files of the first format name its form alone."""
-    form, drives = record["form"], record["drives"]
-    if form == "lin" and drives == bool(robot.drives):
-        return lin_columns(robot)
-    if record["matrix"] is None:
-        return base_parameters(robot, form, drives=drives), None
-    survivors = record["survivors"]
-    base = BaseParameters(
-        robot,
-        form,
-        drives,
-        np.array(record["matrix"]),
-        tuple(record["names"]),
-        None if survivors is None else tuple(survivors),
-        tuple(record["notes"]),
-    )
-    return base, None

@@ -18,15 +18,19 @@ UNBOUNDED: Final = " Intervals are of the fit without physical bounds and may re
 
 
 def columns_of(found: Estimate) -> dict[str, list[Any]]:
-    """Every parameter; deviation and ends of the 95 % interval are None where it has none: see its state."""
+    """Every parameter; deviation and ends of the 95 % interval are None where it has none: see its state.
+
+    What was left out has an interval where the data tell one, and no deviation: it was not fitted.
+    """
     state = {**dict.fromkeys(found.untold, "cannot be told"), **dict.fromkeys(found.left_out, "left out")}
     low, high = ([None if np.isnan(end) else end for end in ends] for ends in found.intervals.tolist())
-    spread = zip(found.deviations.tolist(), low, strict=True)
+    fitted = [end is not None and name not in found.left_out for name, end in zip(found.names, low, strict=True)]
+    spread = zip(found.deviations.tolist(), fitted, strict=True)
     return {
         "name": list(found.names),
         "value": found.beta.tolist(),
         "unit": list(found.units),
-        "deviation": [None if end is None else deviation for deviation, end in spread],
+        "deviation": [deviation if told else None for deviation, told in spread],
         "low": low,
         "high": high,
         "state": [
@@ -47,8 +51,10 @@ def table_of(estimate: Estimate) -> str:
 
 def _spread(estimate: Estimate, k: int, relative: float) -> tuple[str, str, str]:
     name, (low, high) = estimate.names[k], estimate.intervals[:, k]
-    if name in estimate.left_out or name in estimate.untold:
-        return "-", "-", "left out" if name in estimate.left_out else "the data cannot tell"
+    if name in estimate.left_out:
+        return "-", "-", "left out" if np.isnan(low) else f"left out; {low:.2g} to {high:.2g}"
+    if name in estimate.untold:
+        return "-", "-", "the data cannot tell"
     if np.isnan(low):
         return "-", "-", FROM_PRIOR
     part = "-" if np.isnan(relative) else f"{100 * relative:.2g} %"

@@ -16,8 +16,15 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 from mindyn.errors import InputError, shortened
 from mindyn.estimators.untold import read_covariance
+from mindyn.identifiability.base_sets import base_parameters
+from mindyn.kernels.kernel import Kernel
+from mindyn.parameters.base import BaseParameters
+from mindyn.regression.mlc_columns import lin_columns
+from mindyn.robots.robot import Robot
 from mindyn.robots.toml_reader import ROBOT_FORMAT as ROBOT_FORMAT
 
 _JSON_TYPES: Mapping[str, Any] = {"object": dict, "array": list, "string": str, "boolean": bool, "null": type(None)}
@@ -98,6 +105,8 @@ def _contradictions(values: Mapping[str, Any]) -> Iterator[str]:
         yield f"telling and widened of block_spread must have {count} entries"
     if blocks is not None and min(blocks["widened"], default=1.0) < 1:
         yield "block_spread.widened must be 1 or more"
+    if (beside := values.get("left_out_ends")) is not None and list(map(len, beside)) != [count] * 2:
+        yield f"left_out_ends must be 2 x {count}"
     if physical is not None and (ends := physical.get("ends")) is not None and list(map(len, ends)) != [count] * 2:
         yield f"physical.ends must be 2 x {count}"
     if values["joint_weights"] is not None and joints and len(values["joint_weights"]) != joints:
@@ -202,3 +211,23 @@ def _with_fields(values: Mapping[str, Any]) -> dict[str, Any]:
         "cross_validated": score and {name: score[name] for name in ("mean", "total", "settings_tried")},
         "provenance": {name: value for name, value in old.items() if name not in _MOVED},
     }
+
+
+def saved_base(robot: Robot, record: Mapping[str, Any]) -> tuple[BaseParameters, Kernel | None]:
+    """The base set as it was saved; files of the first format name its form alone."""
+    form, drives = record["form"], record["drives"]
+    if form == "lin" and drives == bool(robot.drives):
+        return lin_columns(robot)
+    if record["matrix"] is None:
+        return base_parameters(robot, form, drives=drives), None
+    survivors = record["survivors"]
+    base = BaseParameters(
+        robot,
+        form,
+        drives,
+        np.array(record["matrix"]),
+        tuple(record["names"]),
+        None if survivors is None else tuple(survivors),
+        tuple(record["notes"]),
+    )
+    return base, None

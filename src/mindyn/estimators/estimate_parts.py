@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -14,6 +14,16 @@ from mindyn.algebra.values import Array
 
 FEWEST_BLOCKS: Final = 3.0
 """Blocks in effect below which a parameter keeps the spread of the noise model: they cannot say how they differ."""
+
+
+def saved_ends(ends: Array) -> list[list[float | None]]:
+    """Ends of intervals as JSON can hold them."""
+    return [[float(v) if np.isfinite(v) else None for v in row] for row in ends]
+
+
+def read_ends(saved: Sequence[Sequence[float | None]]) -> Array:
+    """The inverse of `saved_ends`."""
+    return np.array([[np.nan if v is None else v for v in row] for row in saved])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,14 +59,13 @@ class Physical:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON can hold it."""
-        ends = None if self.ends is None else [[float(v) if np.isfinite(v) else None for v in row] for row in self.ends]
         return {
             "labels": list(self.labels),
             "values": self.values.tolist(),
             "unconstrained": self.unconstrained.tolist(),
             "prior_links": list(self.prior_links),
             "prior_shares": None if self.prior_shares is None else self.prior_shares.tolist(),
-            "ends": ends,
+            "ends": None if self.ends is None else saved_ends(self.ends),
         }
 
     @staticmethod
@@ -69,7 +78,7 @@ class Physical:
             np.array(saved["unconstrained"]),
             tuple(saved["prior_links"]),
             None if shares is None else np.array(shares),
-            None if ends is None else np.array([[np.nan if v is None else v for v in row] for row in ends]),
+            None if ends is None else read_ends(ends),
         )
 
 

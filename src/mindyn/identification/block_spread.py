@@ -21,31 +21,29 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from mindyn.algebra.spread import NORMAL_95
 from mindyn.algebra.values import Array
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.estimate_parts import FEWEST_BLOCKS, BlockSpread
 from mindyn.notes import Note
 from mindyn.regression.block_gathering import Block
-from mindyn.regression.information import RANK_TOLERANCE, Information
+from mindyn.regression.information import RANK_TOLERANCE, Information, combined, solve
 from mindyn.regression.rows import Rows
 
 NAMED: Final = 5
 """Parameters named in a sentence."""
 
 
-def with_blocks(found: Estimate, rows: Rows) -> Estimate:
-    """The estimate with the spread of blocks of its rows: phases where the motion repeats, else parts of the logs."""
+def evidence(rows: Rows) -> tuple[Block, ...]:
+    """Blocks that are evidence each by itself: phases where the motion repeats, else parts of the logs."""
     line = rows.timeline
-    if line is None or not line.repeated:
-        return with_block_spread(found, rows.blocks)
-    return with_block_spread(found, rows.blocks_along(line.times, line.length_s), repeated=True)
+    return rows.blocks if line is None or not line.repeated else rows.blocks_along(line.times, line.length_s)
 
 
-def with_block_spread(found: Estimate, blocks: Sequence[Block], *, repeated: bool = False) -> Estimate:
+def with_block_spread(found: Estimate, blocks: Sequence[Block]) -> Estimate:
     """The estimate with the covariance S C S, and what it rests on; as it is where there are too few blocks.
 
-    blocks    of the rows that it was fitted to, of the same parameters
-    repeated  whether they are phases of a motion that repeats
+    blocks  `evidence` of the rows that it was fitted to
     """
     parts = [block.information for block in blocks if sum(block.information.counts)]
     if len(parts) < FEWEST_BLOCKS or found.joint_weights is None or found.residual_of != "torque":
@@ -65,9 +63,38 @@ def with_block_spread(found: Estimate, blocks: Sequence[Block], *, repeated: boo
         found,
         covariance=np.where(np.isfinite(found.covariance), finite, found.covariance),
         shifts=None if found.shifts is None else found.shifts * widened,
-        block_spread=BlockSpread(len(parts), repeated, telling, widened),
+        block_spread=BlockSpread(len(parts), any(block.phase is not None for block in blocks), telling, widened),
     )
     return replace(wider, notes=(*found.notes, *_notes(wider, kept & ~judged)))
+
+
+def left_out_ends(found: Estimate, blocks: Sequence[Block]) -> Array | None:
+    """(2, p) 95 % intervals of the parameters that were left out, by a fit with them; NaN of others, and where open.
+
+    Held-out rows do not miss them: that is no proof that they are zero. Zero is always within.
+    """
+    parts = [block.information for block in blocks if sum(block.information.counts)]
+    weights = found.joint_weights
+    if not found.left_out or not parts or weights is None or found.residual_of != "torque":
+        return None
+    if len(weights) != len(parts[0].factors):
+        return None
+    information = combined(parts)
+    open_ones = information.untold(weights)
+    asked = np.array([name not in open_ones for name in found.names])
+    step = solve(*(one[..., asked] if one.ndim == 2 else one for one in information.stacked(weights)))
+    deviations = np.sqrt(np.maximum(np.diag(step.inverse), 0.0))
+    quantiles = np.full(len(deviations), NORMAL_95)
+    if len(parts) >= FEWEST_BLOCKS:
+        spread, telling = jackknife(parts, weights, asked)
+        judged = telling >= FEWEST_BLOCKS
+        deviations = np.where(judged, np.maximum(deviations, spread), deviations)
+        quantiles = BlockSpread(len(parts), False, telling, np.ones(len(telling))).quantiles
+    ends = np.full((2, len(asked)), np.nan)
+    ends[0, asked] = np.minimum(0.0, step.beta - quantiles * deviations)
+    ends[1, asked] = np.maximum(0.0, step.beta + quantiles * deviations)
+    ends[:, [name not in found.left_out for name in found.names]] = np.nan
+    return ends
 
 
 def jackknife(parts: Sequence[Information], weights: Array, kept: NDArray[np.bool_]) -> tuple[Array, Array]:

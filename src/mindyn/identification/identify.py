@@ -16,12 +16,13 @@ from mindyn.estimators.least_squares import LeastSquares
 from mindyn.feasibility.conic import ConicError
 from mindyn.feasibility.intervals import with_physical_intervals
 from mindyn.feasibility.physically_consistent import PhysicallyConsistent
-from mindyn.identification.block_spread import with_blocks
+from mindyn.identification.block_spread import evidence, left_out_ends, with_block_spread
 from mindyn.identification.changed_loads import load_doubts
 from mindyn.identification.choosing import Choice, Progress, choose, required_logs, sample_of, tuning_stretches
 from mindyn.identification.identifiable import identifiability
 from mindyn.identification.joint_zeros import zeros
 from mindyn.identification.log_doubts import sign_doubts, unexplained_doubts
+from mindyn.identification.one_more_column import drift_doubts, gain_doubts
 from mindyn.identification.stated_inertials import suspicions
 from mindyn.identification.systematic_errors import with_systematic_errors
 from mindyn.logs.pipeline import condition
@@ -132,16 +133,19 @@ def judged(robot: Robot, found: Estimate, rows: Rows, choice: Choice, logs: Logs
     try:
         stretches = tuning_stretches(sample_of(required_logs(logs)))
         samples = condition(stretches, found.robot, conditioning).samples
-        wider = with_blocks(with_systematic_errors(found, samples, conditioning, rows.count), rows)
+        blocks = evidence(rows)
+        wider = with_block_spread(with_systematic_errors(found, samples, conditioning, rows.count), blocks)
         wider = with_physical_intervals(wider)
         # What the data say by themselves: a constraint hides a friction that drives and an inertia below zero.
         free = found if found.physical is None else replace(found, beta=found.physical.unconstrained)
         verdict = identifiability(free, samples, stretches)
-        wider = replace(wider, identifiable=verdict)
+        wider = replace(wider, identifiable=verdict, left_out_ends=left_out_ends(found, blocks))
         suspected = [Note("suspicion", one.sentence) for one in suspicions(robot, samples) or zeros(free, samples)]
         suspected += [Note("suspicion", sentence) for sentence in load_doubts(found, rows)]
         unfit = [] if verdict.holds else [Note("verdict", verdict.sentence)]
         doubted = (sign_doubts(free, samples) if verdict.holds else []) + unexplained_doubts(free, samples)
+        doubted += drift_doubts(free, rows.blocks) if verdict.holds else []
+        doubted += gain_doubts(free, blocks) if verdict.holds and not suspected else []
         doubtful = (*unfit, *suspected, *(Note("doubt", sentence) for sentence in doubted))
     except MindynError as error:
         why = error.message.splitlines()[0][:200]

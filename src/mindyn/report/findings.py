@@ -69,7 +69,7 @@ def suspicion_of(estimate: Estimate) -> str:
 
 
 def parameter_rows(estimate: Estimate, prior: Estimate | None) -> tuple[ParameterRow, ...]:
-    """Every parameter; those that were left out or could not be told have no interval."""
+    """Every parameter; those that could not be told have no interval, those that were left out no deviation."""
     formulas = [*estimate.base.expressions, *[""] * (len(estimate.names) - estimate.base.count)]
     rows, units, ends, not_negative = [], estimate.units, estimate.intervals, _not_negative(estimate)
     relative = relative_deviation(estimate.beta, estimate.deviations, ends)
@@ -82,7 +82,8 @@ def parameter_rows(estimate: Estimate, prior: Estimate | None) -> tuple[Paramete
         if np.isfinite(low):
             cut = low < 0 and name in not_negative
             part = None if np.isnan(relative[k]) else float(relative[k])
-            sure = (float(estimate.deviations[k]), part, 0.0 if cut else low, high, cut)
+            deviation = None if state == "left out" else float(estimate.deviations[k])
+            sure = (deviation, part, 0.0 if cut else low, high, cut)
         rows.append(ParameterRow(name, formula, units[k], value, *sure, state, before))
     return tuple(rows)
 

@@ -32,7 +32,7 @@ MEANINGS: Final[dict[State, str]] = {
     "rough": "a greater one",
     "near zero": "the interval holds zero",
     "from the prior": "the prior says more of it than the data",
-    "left out": "set to zero: without it the model predicts no worse",
+    "left out": "set to zero: without it the model predicts no worse; the interval is what the data would say of it",
     "untold": "the data cannot tell it",
 }
 DEVIATION: Final = "Deviation: standard deviation relative to the value; none where the interval holds zero."
