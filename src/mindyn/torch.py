@@ -41,6 +41,9 @@ class TorchModel(DifferentiableModel):
             if one.device != given[0].device:
                 raise InputError(f"tensors are on {given[0].device} and {one.device}; one device is needed")
         dtype = torch.float32 if all(one.dtype == torch.float32 for one in given) else torch.float64
+        closing = self._ops.closing(given[0].shape[-1]) if given and given[0].dim() else None
+        if closing is not None:
+            given[0] = _apply(closing, given[0])[0]
         shapes = op.aligned([tuple(one.shape) for one in given])
         return _apply(op, *(one.to(dtype).reshape(shape) for one, shape in zip(given, shapes, strict=True)))[0]
 

@@ -10,7 +10,7 @@ import pytest
 from closeness import DERIVATIVE, EXACT, SAME_ALGEBRA, assert_close
 
 from mindyn import compile_model, load_robot
-from mindyn.errors import InputError, RobotError
+from mindyn.errors import InputError
 from mindyn.kernels.differentiable import Ops
 
 ROBOT = load_robot("planar2")
@@ -66,6 +66,13 @@ class TestTorch:
         jacobian = self.torch.func.vmap(self.torch.func.jacrev(dynamics.inverse_dynamics, 2), (0, 0, 0, None))
         assert_close(jacobian(q, qd, qdd, phi).numpy(), model.inertia_matrix(q.numpy(), phi.numpy()), SAME_ALGEBRA)
 
+    def test_closed_loops_take_primary_positions(self):
+        dynamics = self.differentiable(compile_model(PRESS))
+        given = self.tensors(press_motion(), requires_grad=True)
+        assert self.torch.autograd.gradcheck(dynamics.inverse_dynamics, given)
+        mapped = self.torch.func.vmap(self.torch.func.jacrev(dynamics.inverse_dynamics, 2))(*given)
+        assert_close(mapped.detach().numpy(), compile_model(PRESS).inertia_matrix(press_motion()[0]), SAME_ALGEBRA)
+
     def test_float32_stays_and_whole_numbers_are_refused(self):
         model, inputs = model_and_inputs("energy")
         dynamics = self.differentiable(model)
@@ -106,6 +113,12 @@ class TestJax:
         jacobian = jax.vmap(jax.jacrev(dynamics.inverse_dynamics, 2), (0, 0, 0, None))
         assert_close(jacobian(q, qd, qdd, phi), model.inertia_matrix(q, phi), SAME_ALGEBRA)
 
+    def test_closed_loops_take_primary_positions(self):
+        from jax.test_util import check_grads
+
+        function = self.jax.jit(self.jax.vmap(self.differentiable(compile_model(PRESS)).inverse_dynamics))
+        check_grads(function, press_motion(), order=1, modes=["rev"], rtol=DERIVATIVE, atol=DERIVATIVE)
+
     def test_no_samples_and_single_precision_go_through_xla(self):
         model, inputs = model_and_inputs("inverse_dynamics", (3,))
         dynamics, jax = self.differentiable(model), self.jax
@@ -128,9 +141,31 @@ class TestJax:
             jax.ffi.ffi_call("mindyn_test_refuse", jax.ShapeDtypeStruct((2,), np.float64))(np.zeros(2))
 
 
-def test_loops_are_refused():
-    with pytest.raises(RobotError, match="closed loops"):
-        Ops(compile_model(load_robot("five_bar")))
+PRESS = load_robot("slider_crank")
+
+
+def press_motion():
+    return [np.array([[0.7], [-0.4]]), *np.random.default_rng(0).uniform(-1, 1, (2, 2, 1))]
+
+
+def test_loops_are_differentiated_through_their_closure():
+    """By the primary joints as differences of whole calls say; not by the start of the others; open ones are flagged."""
+    model = compile_model(PRESS)
+    ops, (p, pd, pdd) = Ops(model), press_motion()
+    q, op = ops.closing(1).run(p)[0], ops["inverse_dynamics", None]
+    assert ops.closing(3) is None
+    assert_close(op.run(q, pd, pdd)[0], model.inverse_dynamics(p, pd, pdd), SAME_ALGEBRA)
+    by_q = op.adjoint.run(q, pd, pdd, np.ones((2, 1)))[0]
+    there, back = (model.inverse_dynamics(p + h, pd, pdd) for h in (1e-6, -1e-6))
+    assert_close(ops.closing(1).adjoint.run(p, by_q)[0], (there - back) / 2e-6, DERIVATIVE)
+    assert np.abs(by_q[:, 1:]).max() < 1e-12
+    q[1, 1] += 0.5
+    assert np.isnan(op.run(q, pd, pdd)[0]).tolist() == [[False], [True]]
+    assert np.isnan(op.adjoint.run(q, pd, pdd, np.ones((2, 1)))[0][1]).any()
+    single = op.run(*(one.astype(np.float32) for one in (q[:1], pd[:1], pdd[:1])))[0]
+    assert single.dtype == np.float32
+    assert np.isfinite(single).all()
+    assert np.isnan(ops.closing(1).run(np.array([[np.nan]]))[0]).all()
 
 
 @pytest.mark.parametrize("package", ["torch", "jax"])

@@ -3,6 +3,10 @@
 The adjoint of y = f(x) is the function of x and V with the gradients of <V, y> by each x. It is an `Op` itself, so
 that derivatives of derivatives are there without more. Parameters (phi, drive parameters, beta) are inputs like any
 other: one for all samples, or one for each.
+
+Equations of robots whose loops are solved for take the positions of all joints, as their kernels do. They polish the
+dependent ones by Newton's steps, so that derivatives through them are those of the closed motion by the primary ones,
+and none by the others; samples that do not close are not-a-number. `Closing` finds all positions of the primary ones.
 """
 
 from __future__ import annotations
@@ -18,7 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.equations.catalogue import EQUATIONS, Function
-from mindyn.errors import InputError, RobotError, unknown_name
+from mindyn.equations.closed_motion import CLOSURE, IRREGULAR, OPEN, is_affine
+from mindyn.equations.loop_closure import closure_of
+from mindyn.errors import InputError, unknown_name
+from mindyn.kernels.closed_kernel import OPEN_SINGLE
 from mindyn.kernels.cuda_source import cuda_source
 from mindyn.kernels.device import DeviceFunction, kind_of, on_device
 from mindyn.kernels.gpu import import_cupy
@@ -26,6 +33,7 @@ from mindyn.kernels.kernel import Kernel
 from mindyn.kernels.model import MATRICES, Model
 from mindyn.kernels.source_text import Described
 from mindyn.kernels.tracing import trace
+from mindyn.robots.robot import Robot
 
 Shape = tuple[int, ...]
 
@@ -33,8 +41,12 @@ Shape = tuple[int, ...]
 class Op:
     """A function on batches (..., *shape) of NumPy arrays, with its adjoint; not-a-number in gives not-a-number out."""
 
-    def __init__(self, function: Function, matrices: frozenset[str] = frozenset(MATRICES)) -> None:
+    def __init__(
+        self, function: Function, matrices: frozenset[str] = frozenset(MATRICES), single: Op | None = None
+    ) -> None:
+        """`single` is what takes its place where all inputs are of single precision."""
         self.function = function
+        self.single = single
         self.matrices = matrices
         self.name: str = function.name()
         self.input_names: list[str] = function.name_in()
@@ -66,12 +78,14 @@ class Op:
         matrices |= {f"gradient{level}_{name}" for name in self.input_names if name in self.matrices}
         inputs = [*self.input_names, *(f"V{level}_{name}" for name in f.name_out())]
         adjoint = casadi.Function(f"{self.name}_adjoint", [*symbols, *V], found, inputs, names)
-        return Op(adjoint, frozenset(matrices))
+        return Op(adjoint, frozenset(matrices), None if self.single is None else self.single.adjoint)
 
     def run(self, *arrays: Any) -> tuple[NDArray[Any], ...]:
         """The outputs for arrays whose batch dimensions broadcast; in float32 where all inputs are."""
         given = [np.asarray(array) for array in arrays]
         single = all(array.dtype == np.float32 for array in given)
+        if single and self.single is not None:
+            return self.single.run(*given)
         kernel = self._kernel(np.dtype(np.float32 if single else np.float64))
         batch = self.batch([array.shape for array in given])
         if prod(batch) == 0:
@@ -84,6 +98,8 @@ class Op:
 
         out  arrays of the device to write into
         """
+        if self.single is not None and all("float32" in str(array.dtype) for array in arrays):
+            return self.single.run_on_device(*arrays, out=out)
         cupy = import_cupy()
         batch = self.batch([tuple(array.shape) for array in arrays])
         given, shared = [], set()
@@ -156,17 +172,46 @@ class Op:
         return self._kernels[dtype]
 
 
+class Closing(Op):
+    """Positions of all joints of a robot whose loops are solved for, of the primary ones: each on the way from home.
+
+    The dependent ones are a start for the equations, and constant for derivatives; where there are none, not-a-number.
+    """
+
+    def __init__(self, robot: Robot) -> None:
+        self.robot = robot
+        self._closure = closure_of(robot)
+        p = casadi.SX.sym("q", len(self._closure.primary))
+        q = casadi.SX(robot.joint_count, 1)
+        q[list(self._closure.primary)] = p
+        super().__init__(casadi.Function("closing", [p], [casadi.densify(q)], ["q"], ["positions"]))
+
+    def run(self, *arrays: Any) -> tuple[NDArray[Any], ...]:
+        """(..., n) of primary positions (..., k)."""
+        p = np.asarray(arrays[0])
+        rows = np.array(p, dtype=np.float64).reshape(-1, p.shape[-1])
+        known = np.isfinite(rows).all(axis=1)
+        q = np.full((len(rows), self.robot.joint_count), np.nan)
+        if known.any():
+            found, reached = self._closure.reachable(rows[known])
+            q[known] = np.where(reached[:, None], found, np.nan)
+        return (q.reshape(*p.shape[:-1], -1).astype(p.dtype),)
+
+    def run_on_device(self, *arrays: Any, out: Sequence[Any] | None = None) -> tuple[Any, ...]:
+        """Refuses: loops are solved for on the CPU."""
+        raise InputError(
+            f"the loops of robot {self.robot.name!r} are solved for on the CPU",
+            hint="on a GPU give q of all joints, such as loop_dynamics(robot).motion(p).q",
+        )
+
+
 class Ops:
     """The equations of a model as `Op`s, by name, each made when first asked for."""
 
     def __init__(self, model: Model) -> None:
-        if model.robot.loops:
-            raise RobotError(
-                f"robot {model.robot.name!r} has closed loops, whose positions are solved for outside the equations",
-                hint="mindyn.loop_dynamics has their derivatives",
-            )
         self.model = model
         self._ops: dict[tuple[str, str | None], Op] = {}
+        self._closing: Closing | None = None
 
     def __getitem__(self, key: tuple[str, str | None]) -> Op:
         """The equation of a name, and of a link where it belongs to one."""
@@ -174,12 +219,37 @@ class Ops:
         if name not in EQUATIONS:
             raise unknown_name("equation", name, EQUATIONS)
         if key not in self._ops:
-            self._ops[key] = Op(self.model.casadi(name, link))
+            function = self.model.casadi(name, link)
+            if CLOSURE in function.name_out():
+                self._ops[key] = Op(_closed(function, OPEN), single=Op(_closed(function, OPEN_SINGLE)))
+            else:
+                self._ops[key] = Op(function)
         return self._ops[key]
+
+    def closing(self, joints: int) -> Closing | None:
+        """What makes positions of so many joints those that the equations take; None where they are these."""
+        robot = self.model.robot
+        if is_affine(robot) or joints != len(robot.primary_names):
+            return None
+        if self._closing is None:
+            self._closing = Closing(robot)
+        return self._closing
+
+
+def _closed(function: Function, still_closed: float) -> Function:
+    """The function's first output, not-a-number with all its derivatives where its closure is wrong."""
+    inputs = [casadi.SX.sym(name, *function.size_in(k)) for k, name in enumerate(function.name_in())]
+    result, closure = function.call(inputs)
+    good = casadi.logic_and(closure[0] < still_closed, closure[1] > IRREGULAR)
+    flagged = casadi.densify(result) * casadi.sqrt(2 * good - 1)
+    return casadi.Function(function.name(), inputs, [flagged], function.name_in(), function.name_out()[:1])
 
 
 class DifferentiableModel(ABC):
-    """Equations of a model on the arrays of a framework; the arguments are those of the `Model`'s own functions."""
+    """Equations of a model on the arrays of a framework; the arguments are those of the `Model`'s own functions.
+
+    Of a robot whose loops are solved for, q is of the primary joints or of all; what does not close is not-a-number.
+    """
 
     def __init__(self, model: Model) -> None:
         self._ops = Ops(model)
