@@ -149,7 +149,7 @@ def press_motion():
 
 
 def test_loops_are_differentiated_through_their_closure():
-    """By the primary joints as differences of whole calls say; not by the start of the others; open ones are flagged."""
+    """By the primary joints as differences say; not by the start of the others; open ones are flagged."""
     model = compile_model(PRESS)
     ops, (p, pd, pdd) = Ops(model), press_motion()
     q, op = ops.closing(1).run(p)[0], ops["inverse_dynamics", None]
