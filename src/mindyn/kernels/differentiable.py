@@ -197,7 +197,7 @@ class Closing(Op):
             q[known] = np.where(reached[:, None], found, np.nan)
         return (q.reshape(*p.shape[:-1], -1).astype(p.dtype),)
 
-    def run_on_device(self, *arrays: Any, out: Sequence[Any] | None = None) -> tuple[Any, ...]:
+    def run_on_device(self, *arrays: Any, out: Sequence[Any] | None = None) -> tuple[Any, ...]:  # noqa: ARG002 - as an `Op`
         """Refuses: loops are solved for on the CPU."""
         raise InputError(
             f"the loops of robot {self.robot.name!r} are solved for on the CPU",
