@@ -7,13 +7,15 @@ from dataclasses import replace
 import mujoco
 import numpy as np
 import pytest
-from closeness import assert_close
+from closeness import ORACLE, assert_close
 from laws.closed_linkages import linkage
+from laws.test_mimics import mimicking
 
 import mindyn
 from mindyn.equations.loop_closure import closure_of
 from mindyn.equations.projected_dynamics import loop_dynamics
 from mindyn.errors import ExportError
+from mindyn.export.mujoco_replay import mujoco_torques
 from mindyn.export.writing import fitting_format
 
 STIFF = 1e-4
@@ -45,6 +47,18 @@ def test_mujoco_moves_as_the_primary_joints_do(robot, tmp_path):
     model.opt.tolerance, model.opt.iterations = 0.0, 200
     mujoco.mj_forward(model, data)
     assert_close(data.qacc[primary], dynamics.forward_dynamics(p, pd, tau), STIFF)
+
+
+@pytest.mark.parametrize("robot", [*cases(), pytest.param(mimicking(1), id="mimics")])
+def test_a_replay_has_the_torques_of_the_primary_joints(robot, tmp_path):
+    mindyn.write_mjcf(robot, tmp_path / "robot.xml")
+    closure, rng = closure_of(robot), np.random.default_rng(0)
+    p = closure.home[list(closure.primary)] + rng.uniform(-0.02, 0.02, (3, len(closure.primary)))
+    pd, pdd = rng.uniform(-1, 1, (2, *p.shape))
+    expected = loop_dynamics(robot).inverse_dynamics(p, pd, pdd)
+    assert_close(mujoco_torques(robot, tmp_path / "robot.xml", p, pd, pdd), expected, ORACLE)
+    whole = closure.positions(p)
+    assert_close(mujoco_torques(robot, tmp_path / "robot.xml", whole, pd, pdd), expected, ORACLE)
 
 
 def test_slides_are_refused_and_the_tree_is_written_by_force(tmp_path):

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from mindyn.algebra.values import Array
 from mindyn.equations.catalogue import equation
 from mindyn.equations.loop_batches import as_rows, evaluated
-from mindyn.equations.loop_closure import LoopClosure, loop_closure
+from mindyn.equations.loop_closure import LoopClosure, closure_of, loop_closure
 from mindyn.equations.loop_constraints import open_tree
 from mindyn.errors import InputError
 from mindyn.parameters.base import BaseParameters
@@ -30,6 +30,22 @@ class TreeState:
     qd: Array
     qdd: Array
     W: Array
+
+    def projected(self, tau: Array) -> Array:
+        """W^T tau (N, k) of torques (N, n) of the tree."""
+        return np.asarray((self.W.transpose(0, 2, 1) @ tau[:, :, None])[:, :, 0])
+
+
+def tree_state(robot: Robot, q: Array, pd: Array, pdd: Array) -> TreeState:
+    """Motion of all joints at q (N, n), closed, or (N, k) of the primary ones, with their rates (N, k)."""
+    closure = closure_of(robot)
+    return _state(closure, q if q.shape[1] == robot.joint_count else closure.positions(q), pd, pdd)
+
+
+def _state(closure: LoopClosure, q: Array, pd: Array, pdd: Array) -> TreeState:
+    W = closure.velocity_matrix(q)
+    qd = _times(W, pd)
+    return TreeState(q, qd, _times(W, pdd) + closure.acceleration_bias(q, qd), W)
 
 
 @dataclass(frozen=True)
@@ -72,16 +88,13 @@ class LoopDynamics:
             raise InputError(
                 f"p, pd, pdd must have one batch shape; got {len(rows)}, {len(speeds)}, {len(changes)} rows"
             )
-        q = self.closure.positions(rows)
-        W = self.closure.velocity_matrix(q)
-        qd = _times(W, speeds)
-        return TreeState(q, qd, _times(W, changes) + self.closure.acceleration_bias(q, qd), W)
+        return _state(self.closure, self.closure.positions(rows), speeds, changes)
 
     def inverse_dynamics(self, p: ArrayLike, pd: ArrayLike, pdd: ArrayLike) -> Array:
         """Torques (..., k) of the primary joints."""
         state = self.motion(p, pd, pdd)
         tau = self._tree("inverse_dynamics", state.q, state.qd, state.qdd)[:, :, 0]
-        return _projected(state.W, tau).reshape(np.shape(p))
+        return state.projected(tau).reshape(np.shape(p))
 
     def bias(self, p: ArrayLike, pd: ArrayLike) -> Array:
         """Torques (..., k) at pdd = 0."""
@@ -90,7 +103,7 @@ class LoopDynamics:
     def gravity(self, p: ArrayLike) -> Array:
         """Torques (..., k) that hold the robot at rest."""
         state = self.motion(p)
-        return _projected(state.W, self._tree("gravity", state.q)[:, :, 0]).reshape(np.shape(p))
+        return state.projected(self._tree("gravity", state.q)[:, :, 0]).reshape(np.shape(p))
 
     def inertia_matrix(self, p: ArrayLike) -> Array:
         """W^T M W (..., k, k)."""
@@ -129,10 +142,6 @@ class LoopDynamics:
 
 def _times(W: Array, rows: Array) -> Array:
     return np.asarray((W @ rows[:, :, None])[:, :, 0])
-
-
-def _projected(W: Array, tau: Array) -> Array:
-    return np.asarray((W.transpose(0, 2, 1) @ tau[:, :, None])[:, :, 0])
 
 
 def loop_dynamics(robot: Robot, *, drives: bool = False, home: ArrayLike | None = None) -> LoopDynamics:

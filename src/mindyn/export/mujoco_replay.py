@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from mindyn.algebra.values import Array
-from mindyn.errors import ExportError, InputError, listed
+from mindyn.equations.projected_dynamics import tree_state
+from mindyn.errors import ExportError, listed
 from mindyn.estimators.estimate import Estimate
+from mindyn.logs.followed_loops import whole_positions
 from mindyn.logs.log import Log
 from mindyn.robots.mjcf_reader import import_mujoco
 from mindyn.robots.mjcf_source import mjcf_source
@@ -23,25 +25,28 @@ def mujoco_beside(found: Estimate, path: str | Path, log: Log) -> dict[str, Torq
 
     Limits and contacts do not act, all else of the file does. MuJoCo softens dry friction near standstill.
     """
-    if found.robot.has_dependents:
-        raise InputError(
-            f"robot {found.robot.name!r} has {found.robot.dependence}; inverse dynamics of MuJoCo divides the torques "
-            "of such joints by its own soft constraints",
-            hint="leave --check out",
-        )
     ours = prediction_of(found, log)
     rows = ours.scored
     s = ours.samples
-    theirs = mujoco_torques(found.robot, path, s.q[rows], s.qd[rows], s.qdd[rows])
+    theirs = mujoco_torques(found.robot, path, whole_positions(found.robot, s)[rows], s.qd[rows], s.qdd[rows])
     return {"mindyn": ours.error, "MuJoCo": torque_error(s.joint_names, ours.measured[rows], theirs)}
 
 
 def mujoco_torques(robot: Robot, path: str | Path, q: Array, qd: Array, qdd: Array) -> Array:
-    """(N, n) torques that MuJoCo's inverse dynamics of the file has for the robot's joints; others stand still."""
+    """(N, k) torques that MuJoCo's inverse dynamics of the file has for the robot's joints; others stand still.
+
+    Of a robot with dependent joints the torques of MuJoCo's tree, in the primary joints by W^T: its constraints, which
+    are soft, take no part. q is of all joints where loops are solved for, else of the primary ones, as are qd and qdd.
+    """
     mujoco = import_mujoco()
     model = _compiled(mujoco, Path(path))
     off = mujoco.mjtDisableBit
     model.opt.disableflags |= int(off.mjDSBL_LIMIT) | int(off.mjDSBL_CONTACT)
+    state = None
+    if robot.has_dependents:
+        model.opt.disableflags |= int(off.mjDSBL_EQUALITY)
+        state = tree_state(robot, q, qd, qdd)
+        q, qd, qdd = state.q, state.qd, state.qdd
     joints = {model.joint(k).name or f"joint{k}": k for k in range(model.njnt)}
     absent = [name for name in robot.joint_names if name not in joints]
     if absent:
@@ -57,7 +62,7 @@ def mujoco_torques(robot: Robot, path: str | Path, q: Array, qd: Array, qdd: Arr
         data.qpos[places], data.qvel[dofs], data.qacc[dofs] = q[row], qd[row], qdd[row]
         mujoco.mj_inverse(model, data)
         torques[row] = data.qfrc_inverse[dofs]
-    return torques
+    return torques if state is None else state.projected(torques)
 
 
 def _compiled(mujoco: Any, path: Path) -> Any:
