@@ -151,16 +151,16 @@ RUNNER = """
 #define __device__
 #define __global__
 #define __forceinline__ inline
-struct Index { long long x; };
+struct Index { long long x, y; };
 static Index threadIdx, blockIdx, blockDim;
 %s
-extern "C" void run(double *rows, const long long *windows, double *room, const double *table, long long width,
-                    long long count, long long extension)
+extern "C" void run(const Joint *joints, const long long *windows, const double *table, long long number,
+                    long long widest, long long count, long long extension)
 {
   blockDim.x = 32;
-  for (blockIdx.x = 0; blockIdx.x * 32 < count * width; ++blockIdx.x)
-    for (threadIdx.x = 0; threadIdx.x < 32; ++threadIdx.x)
-      smooth_f64(rows, windows, room, table, width, count, extension);
+  for (blockIdx.y = 0; blockIdx.y < number; ++blockIdx.y)
+    for (blockIdx.x = 0; blockIdx.x * 32 < count * widest; ++blockIdx.x)
+      for (threadIdx.x = 0; threadIdx.x < 32; ++threadIdx.x) smooth_f64(joints, windows, table, count, extension);
 }
 """
 
@@ -173,13 +173,15 @@ def test_the_filter_s_cuda_is_the_low_pass(tmp_path):
     subprocess.run(command, cwd=tmp_path, check=True)
     run = ctypes.CDLL(str(tmp_path / "smooth.so")).run
     table, extension = device.smoothing_table(*second_order_sections(7.0, 100.0)), mirrored_rows(7.0, 100.0)
-    x = np.random.default_rng(2).normal(size=(523, 5)).cumsum(axis=0)
     ends = np.array([[0, 211], [211, 212], [212, 221], [221, 523]])
-    found, room = x.copy(), np.empty((len(ends), extension, 5))
-    pointers = [ctypes.c_void_p(one.ctypes.data) for one in (found, ends, room, table)]
-    run(*pointers, *map(ctypes.c_longlong, (5, len(ends), extension)))
-    for first, last in ends:
-        assert_close(found[first:last], lowpass(x[first:last], 7.0, 100.0), SAME_ALGEBRA)
+    given = [np.random.default_rng(2).normal(size=(523, width)).cumsum(axis=0) for width in (5, 9)]
+    found, rooms = [x.copy() for x in given], [np.empty((len(ends), extension, x.shape[1])) for x in given]
+    joints = np.array([(x.ctypes.data, room.ctypes.data, x.shape[1]) for x, room in zip(found, rooms, strict=True)])
+    pointers = [ctypes.c_void_p(one.ctypes.data) for one in (joints, ends, table)]
+    run(*pointers, *map(ctypes.c_longlong, (2, 9, len(ends), extension)))
+    for filtered, x in zip(found, given, strict=True):
+        for first, last in ends:
+            assert_close(filtered[first:last], lowpass(x[first:last], 7.0, 100.0), SAME_ALGEBRA)
 
 
 def test_what_a_gpu_cannot_gather_is_refused(monkeypatch):

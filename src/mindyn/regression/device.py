@@ -24,7 +24,7 @@ import numpy as np
 
 CHUNK_ROWS: Final = 1 << 20
 """Rows on the device at once: of a 6-joint arm 0.2 GB of samples and 1.5 GB of columns, twice."""
-SPREAD_ROWS: Final = 1 << 15
+SPREAD_ROWS: Final = 1 << 13
 """Rows that the columns are scaled by."""
 SPREAD_WINDOWS: Final = 8
 """Windows whose filtered rows the columns are scaled by."""
@@ -113,27 +113,25 @@ class _Job:
 
     def rows(self, chunk: Sequence[Window], arrays: Arrays) -> list[Any]:
         """The rows that are kept of a chunk, whose arrays begin with its first sample."""
-        start = chunk[0].first
+        start, kept = chunk[0].first, [window.kept for window in chunk]
         if self._smooth is None:
-            return self._made([self._taken(one, [window.kept for window in chunk], start) for one in arrays])
+            return self._made(self._taken(arrays, kept, start))
         whole = [range(window.first, window.last) for window in chunk]
-        found = self._unmasked([self._taken(one, whole, start) for one in arrays])
+        found = self._unmasked(self._taken(arrays, whole, start))
         ends = np.cumsum([0, *map(len, whole)])
         self._smooth(found, np.stack([ends[:-1], ends[1:]], axis=1).astype(np.int64))
         shifts = [int(end) - window.first for end, window in zip(ends[:-1], chunk, strict=True)]
-        kept = [range(w.kept.start + by, w.kept.stop + by, w.kept.step) for w, by in zip(chunk, shifts, strict=True)]
-        found = [self._taken(A, kept, 0) for A in found]
-        mask = self._taken(arrays[-1], [window.kept for window in chunk], start) if self._masked else None
-        return self._with_mask(found, mask)
+        moved = [range(one.start + by, one.stop + by, one.step) for one, by in zip(kept, shifts, strict=True)]
+        mask = self._taken(arrays[-1:], kept, start)[0] if self._masked else None
+        return self._with_mask(self._taken(found, moved, 0), mask)
 
     def spread(self, windows: Sequence[Window], count: int) -> list[Any]:
         """At most about `count` rows of every joint that stand for all of them."""
         if self._smooth is None:
-            ends = np.cumsum([0, *(len(window.kept) for window in windows)])
-            places = np.unique(np.linspace(0, ends[-1] - 1, min(int(ends[-1]), count)).astype(np.int64))
-            owners = np.searchsorted(ends, places, side="right") - 1
-            first, step = (np.array([getattr(window.kept, name) for window in windows]) for name in ("start", "step"))
-            numbers = first[owners] + (places - ends[owners]) * step[owners]
+            kept = [window.kept for window in windows]
+            total = sum(map(len, kept))
+            places = np.unique(np.linspace(0, total - 1, min(total, count)).astype(np.int64))
+            numbers = _numbers(np, kept, places)
             chosen = [one[numbers if isinstance(one, np.ndarray) else self.xp.asarray(numbers)] for one in self._arrays]
             return [_numpy(A) for A in self._made([self.xp.asarray(np.ascontiguousarray(_numpy(x))) for x in chosen])]
         taken = np.unique(np.linspace(0, len(windows) - 1, min(len(windows), SPREAD_WINDOWS)).astype(int))
@@ -157,14 +155,21 @@ class _Job:
     def _with_mask(self, rows: list[Any], mask: Any) -> list[Any]:
         return rows if mask is None else [A * mask[:, k : k + 1] for k, A in enumerate(rows)]
 
-    def _taken(self, array: Any, numbers: Sequence[range], start: int) -> Any:
-        """Rows of an array that begins with row `start`, without a copy where they follow each other."""
-        together = all(one.step == 1 for one in numbers)
-        together &= all(a.stop == b.start for a, b in pairwise(numbers))
-        if together:
-            return array[numbers[0].start - start : numbers[-1].stop - start]
-        wanted = np.concatenate([np.arange(one.start, one.stop, one.step) for one in numbers]) - start
-        return array[self.xp.asarray(wanted)]
+    def _taken(self, arrays: Arrays, numbers: Sequence[range], start: int) -> list[Any]:
+        """Rows of arrays that begin with row `start`, without a copy where they follow each other."""
+        if all(one.step == 1 for one in numbers) and all(a.stop == b.start for a, b in pairwise(numbers)):
+            return [array[numbers[0].start - start : numbers[-1].stop - start] for array in arrays]
+        wanted = _numbers(self.xp, numbers, self.xp.arange(sum(map(len, numbers)))) - start
+        return [array[wanted] for array in arrays]
+
+
+def _numbers(xp: Any, ranges: Sequence[range], places: Any) -> Any:
+    """What stands at these places of the ranges, one after the other; found on the device, since places are many."""
+    ends = np.cumsum([0, *map(len, ranges)])
+    first, step = (np.array([getattr(one, name) for one in ranges]) for name in ("start", "step"))
+    table = xp.asarray(np.stack([ends[:-1], first, step]))
+    begins, first, step = table[:, xp.searchsorted(table[0], places, side="right") - 1]
+    return first + (places - begins) * step
 
 
 def _scaling(A: Any) -> tuple[Any, Any]:
@@ -220,10 +225,10 @@ def _gram(xp: Any, A: Any, T: Any) -> Any:
     count, k = A.shape
     inner = count // SLICES
     B = xp.empty_like(A)
-    whole = xp.empty((SLICES + 1, k, k))
+    whole = xp.zeros((SLICES + 1, k, k))
     blas, handle = xp.cuda.cublas, xp.cuda.device.get_cublas_handle()
-    one, zero = np.ones(1), np.zeros(1)
-    a, b, c = one.ctypes.data, zero.ctypes.data, B.data.ptr
+    scales = np.array([1.0, 0.0])
+    a, b, c = scales.ctypes.data, scales[1:].ctypes.data, B.data.ptr
     plain, turned = blas.CUBLAS_OP_N, blas.CUBLAS_OP_T
     blas.setPointerMode(handle, blas.CUBLAS_POINTER_MODE_HOST)
     # Row-major (N, k) is column-major (k, N): B^T = T^T A^T, then sums of B^T B over slices of rows.
@@ -233,13 +238,9 @@ def _gram(xp: Any, A: Any, T: Any) -> Any:
         blas.dgemmStridedBatched(
             handle, plain, turned, k, k, inner, a, c, k, step, c, k, step, b, whole.data.ptr, k, k * k, SLICES
         )
-    else:
-        whole[:SLICES] = 0
     rest, at, last = count - inner * SLICES, c + inner * SLICES * k * 8, whole.data.ptr + SLICES * k * k * 8
     if rest:
         blas.dgemm(handle, plain, turned, k, k, rest, a, at, k, at, k, b, last, k)
-    else:
-        whole[SLICES] = 0
     return whole.sum(axis=0)
 
 
@@ -285,8 +286,10 @@ def kernel_rows(cupy: Any, source: str, widths: Sequence[int]) -> RowsOf:
 
 
 _SMOOTH: Final = """
-/* A Butterworth filter forward and backward, in place; one thread takes a column down a window and up again. */
-const int SECTIONS = %(sections)d, AHEAD = 8;
+/* A Butterworth filter forward and backward, in place; one thread takes a column down a window and up again. All joints
+   at once, blockIdx.y: columns of one are too few to keep the device busy. */
+struct Joint { double *rows, *room; long long width; };
+const int SECTIONS = %d, AHEAD = 16;
 struct Sections {
   double b0[SECTIONS], b1[SECTIONS], b2[SECTIONS], a1[SECTIONS], a2[SECTIONS], s0[SECTIONS], s1[SECTIONS];
   double z0[SECTIONS], z1[SECTIONS];
@@ -318,9 +321,11 @@ __device__ __forceinline__ void along(Sections &filter, double *at, long long co
   }
   for (; n < count; ++n, at += step) *at = filter(*at);
 }
-extern "C" __global__ void smooth_f64(double *rows, const long long *windows, double *room, const double *table,
-                                      long long width, long long count, long long extension)
+extern "C" __global__ void smooth_f64(const Joint *joints, const long long *windows, const double *table,
+                                      long long count, long long extension)
 {
+  double *rows = joints[blockIdx.y].rows, *room = joints[blockIdx.y].room;
+  const long long width = joints[blockIdx.y].width;
   const long long number = (long long)blockIdx.x * blockDim.x + threadIdx.x;
   if (number >= count * width) return;
   const long long window = number / width, column = number %% width;
@@ -332,8 +337,7 @@ extern "C" __global__ void smooth_f64(double *rows, const long long *windows, do
   Sections filter;
   for (int k = 0; k < SECTIONS; ++k) {
     const double *own = table + 7 * k;
-    filter.b0[k] = own[0]; filter.b1[k] = own[1]; filter.b2[k] = own[2];
-    filter.a1[k] = own[3]; filter.a2[k] = own[4];
+    filter.b0[k] = own[0]; filter.b1[k] = own[1]; filter.b2[k] = own[2]; filter.a1[k] = own[3]; filter.a2[k] = own[4];
     filter.s0[k] = own[5]; filter.s1[k] = own[6];
   }
   for (long long k = 0; k < beyond; ++k) after[k * width] = 2 * *last - *(last - (k + 1) * width);
@@ -351,7 +355,7 @@ extern "C" __global__ void smooth_f64(double *rows, const long long *windows, do
 
 def smoothing_source(sections: int) -> str:
     """CUDA with the kernel smooth_f64, for filters of so many second-order sections."""
-    return _SMOOTH % {"sections": sections}
+    return _SMOOTH % sections
 
 
 def smoothing_table(sections: Any, settled: Any) -> Any:
@@ -366,10 +370,11 @@ def kernel_smooth(cupy: Any, table: Any, extension: int) -> Smooth:
 
     def smooth(rows: list[Any], windows: Any) -> None:
         ends, count = cupy.asarray(windows), len(windows)
-        for A in rows:
-            width = A.shape[1]
-            room, grid = cupy.empty((count, extension, width)), (count * width + THREADS - 1) // THREADS
-            kernel((grid,), (THREADS,), (A, ends, room, there, *map(np.int64, (width, count, extension))))
+        rooms = [cupy.empty((count, extension, A.shape[1])) for A in rows]
+        joints = [(A.data.ptr, room.data.ptr, A.shape[1]) for A, room in zip(rows, rooms, strict=True)]
+        blocks = ceil(count * max(A.shape[1] for A in rows) / THREADS)
+        given = cupy.asarray(np.array(joints, np.int64)), ends, there, np.int64(count), np.int64(extension)
+        kernel((blocks, len(rows)), (THREADS,), given)
 
     return smooth
 
