@@ -10,7 +10,7 @@ from closeness import SAME_ALGEBRA, assert_close
 
 import mindyn
 from mindyn.identification import column_sums
-from mindyn.identification.column_sums import ColumnSums, Part
+from mindyn.identification.column_sums import ColumnSums, Part, Room
 from mindyn.kernels import threads
 from mindyn.logs.filters import lowpass
 from mindyn.regression.friction import SHAPES, Friction
@@ -61,11 +61,11 @@ def expected(regressor, samples, cutoff_hz, part):
 @pytest.mark.parametrize("cutoff_hz", [None, 8.0])
 def test_sums_are_those_of_the_columns(regressor, cutoff_hz):
     samples = samples_of(regressor)
-    first = regressor.with_friction(replace(FRICTIONS[0], joint_side=(regressor.joint_names[1],)))
-    sums = ColumnSums(first, samples, cutoff_hz, None)
-    for friction in (first.friction, *FRICTIONS, first.friction):
+    room, first = Room(), replace(FRICTIONS[0], joint_side=(regressor.joint_names[1],))
+    for friction in (first, *FRICTIONS):
         own = regressor.with_friction(friction)
-        for part, matrices in zip(PARTS, sums.normal_matrices(own, PARTS), strict=True):
+        sums = ColumnSums(own, samples, cutoff_hz, room)
+        for part, matrices in zip(PARTS, sums.normal_matrices(PARTS), strict=True):
             for joint, (M, reference) in enumerate(zip(matrices, expected(own, samples, cutoff_hz, part), strict=True)):
                 assert_close(M, reference, SAME_ALGEBRA)
                 rows = np.arange(part.first, part.last, part.step)
@@ -78,37 +78,40 @@ def test_bits_do_not_depend_on_the_number_of_threads(regressor, monkeypatch):
     found = []
     for cores in (1, 2, 5):
         monkeypatch.setattr(threads, "usable_cores", lambda cores=cores: cores)
-        sums = ColumnSums(regressor, samples, 8.0, None)
-        found.append(np.concatenate([M.ravel() for one in sums.normal_matrices(own, PARTS) for M in one]))
+        sums = ColumnSums(own, samples, 8.0, Room())
+        found.append(np.concatenate([M.ravel() for one in sums.normal_matrices(PARTS) for M in one]))
     assert np.array_equal(found[0], found[1])
     assert np.array_equal(found[0], found[2])
 
 
 def test_room_is_used_again(regressor):
-    samples = samples_of(regressor)
-    before = ColumnSums(regressor, samples, 8.0, None)
-    again = ColumnSums(regressor, samples.take(slice(0, 1400)), 20.0, before.room)
-    assert again.room is before.room
-    fresh = ColumnSums(regressor, samples.take(slice(0, 1400)), 20.0, None)
-    pairs = zip(again.normal_matrices(regressor, PARTS[:1]), fresh.normal_matrices(regressor, PARTS[:1]), strict=True)
+    samples, room = samples_of(regressor), Room()
+    first = room.of(1500, 10)
+    assert np.shares_memory(first, room.of(10, 1500))
+    ColumnSums(regressor, samples, 8.0, room).normal_matrices(PARTS)
+    again = ColumnSums(regressor, samples.take(slice(0, 1400)), 20.0, room)
+    fresh = ColumnSums(regressor, samples.take(slice(0, 1400)), 20.0, Room())
+    pairs = zip(again.normal_matrices(PARTS[:1]), fresh.normal_matrices(PARTS[:1]), strict=True)
     assert all(np.array_equal(one, other) for ours, theirs in pairs for one, other in zip(ours, theirs, strict=True))
     assert column_sums.ROWS_AT_ONCE < 1400  # several blocks of the kernel were made
 
 
 @pytest.mark.parametrize("cutoff_hz", [None, 8.0])
 def test_squared_errors_are_those_of_the_normal_matrices(regressor, cutoff_hz):
-    """Friction first other than the one the columns were made for, then parts whose matrices are kept."""
-    samples, beta_of = samples_of(regressor), np.random.default_rng(3)
-    sums = ColumnSums(regressor, samples, cutoff_hz, None)
+    """Parts with a beta of their own and with one in common."""
+    samples, beta_of, room = samples_of(regressor), np.random.default_rng(3), Room()
     for friction in FRICTIONS:
         own = regressor.with_friction(friction)
-        beta = beta_of.normal(size=own.count)
-        for part, squares in zip(PARTS, sums.squared_errors(own, [(part, beta) for part in PARTS]), strict=True):
-            assert not sums.has(part)
+        sums = ColumnSums(own, samples, cutoff_hz, room)
+        common = beta_of.normal(size=own.count)
+        betas = [common, beta_of.normal(size=own.count), common, common]
+        squares = sums.squared_errors(list(zip(PARTS, betas, strict=True)))
+        assert not any(sums.has(part) for part in PARTS)
+        for part, beta, found in zip(PARTS, betas, squares, strict=True):
             matrices = expected(own, samples, cutoff_hz, part)
             for joint, (columns, M) in enumerate(zip(own.columns, matrices, strict=True)):
                 v = np.concatenate([beta[columns], [0.0, -1.0]])
-                assert_close(squares[joint], [v @ M @ v, M[-1, -1]], SAME_ALGEBRA)
-        first, again = (sums.normal_matrices(own, PARTS) for _ in range(2))
+                assert_close(found[joint], [v @ M @ v, M[-1, -1]], SAME_ALGEBRA)
+        first, again = (sums.normal_matrices(PARTS) for _ in range(2))
         assert all(sums.has(part) for part in PARTS)
         assert all(one is other for one, other in zip(first, again, strict=True))

@@ -10,8 +10,9 @@ from estimators.recovered import smooth_samples
 from robots import random_robot, with_random_drives
 
 import mindyn
-from mindyn.identification.trials import Setting, Trials
+from mindyn.identification.trials import Setting, Trials, scored
 from mindyn.identification.tuning import MOST_DROPPED, Freedom, _least_supported, tuned
+from mindyn.kernels import threads
 from mindyn.logs.conditioning import AS_LOGGED, Conditioning
 from mindyn.logs.cutoffs import noise_floor_cutoff
 from mindyn.logs.log import log_of_arrays
@@ -76,3 +77,20 @@ def test_drops_are_counted_among_the_parameters_that_are_fitted(without, monkeyp
     _least_supported([trials], Setting(c, None, Friction(), without=without))
     fitted = sum(one.kind not in without for one in trials.regressor.with_friction(Friction()).parameters)
     assert asked == list(range(round(MOST_DROPPED * fitted)))
+
+
+def test_scores_do_not_depend_on_the_number_of_threads(monkeypatch):
+    """Nor on which settings are tried at the same time; the fits are those of rows that are not held out."""
+    robot = mindyn.load_robot("planar2")
+    log = exact_log(robot, 1601)
+    c, _ = resolve(Conditioning(), [log], noise_floor_cutoff)
+    frictions = (Friction(), Friction("tanh", 0.05))
+    settings = [Setting(c, f, friction) for f in (None, 20.0, 40.0) for friction in frictions] * 2
+    found = []
+    for cores in (1, 2, 5):
+        monkeypatch.setattr(threads, "usable_cores", lambda cores=cores: cores)
+        trials = Trials([log], Regressor(robot))
+        found.append([score for own in scored([trials, trials.with_folds(3)], settings) for score in own])
+    for first, *others in zip(*found, strict=True):
+        assert np.isfinite(first.criterion)
+        assert all(np.array_equal(one.left, first.left) and np.array_equal(one.power, first.power) for one in others)

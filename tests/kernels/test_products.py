@@ -7,7 +7,7 @@ import pytest
 from closeness import SAME_ALGEBRA, assert_close
 
 from mindyn.kernels import machine, native
-from mindyn.kernels.products import _module, add_products, add_squares, mirrored
+from mindyn.kernels.products import Products, _module, mirrored
 
 
 @pytest.mark.parametrize("rows", [1, 63, 64, 65, 300])
@@ -19,7 +19,7 @@ def test_products_are_those_of_numpy(rows):
             total = rng.normal(size=(m + 1, n + 3))
             expected = total.copy()
             expected[:m, :n] += X.T @ Y
-            add_products(total[:m, :n], X, Y)
+            Products([], [(total[:m, :n], X, Y)]).add(slice(None))
             assert_close(total, expected, SAME_ALGEBRA)  # also that nothing beside it was written
 
 
@@ -29,16 +29,23 @@ def test_squares_are_symmetric_products(width):
     X, start = rng.normal(size=(200, width + 2))[:, 1:-1], rng.normal(size=(width, width))
     total = start + start.T
     expected = total + X.T @ X
-    add_squares(total, X)
+    Products([(total, X)]).add(slice(None))
     whole = mirrored(total)
     assert_close(whole, expected, SAME_ALGEBRA)
     assert np.array_equal(whole, whole.T)
 
 
-def test_no_rows_add_nothing():
-    total = np.full((2, 3), 0.1)
-    add_products(total, np.empty((0, 2)), np.empty((0, 3)))
-    assert (total == 0.1).all()
+def test_rows_that_are_taken_are_added_in_any_steps():
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(500, 9)), rng.normal(size=(500, 3))
+    squares, products = np.zeros((9, 9)), np.zeros((3, 9))
+    both = Products([(squares, X), (np.zeros((0, 0)), X[:, :0])], [(products, Y, X)])
+    taken = (slice(0, 100), slice(100, 101), slice(200, 400, 7), slice(300, 300), slice(450, None))
+    for rows in taken:
+        both.add(rows)
+    index = np.concatenate([np.arange(500)[rows] for rows in taken])
+    assert_close(mirrored(squares), X[index].T @ X[index], SAME_ALGEBRA)
+    assert_close(products, Y[index].T @ X[index], SAME_ALGEBRA)
 
 
 @pytest.mark.parametrize("lanes", [2, 4, 8])

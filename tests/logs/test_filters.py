@@ -11,7 +11,7 @@ from scipy.signal import butter, sosfiltfilt
 
 from mindyn.kernels import threads
 from mindyn.logs import filters
-from mindyn.logs.filters import lowpass
+from mindyn.logs.filters import LowpassInStretches, lowpass
 
 RATE_HZ = 1000.0
 
@@ -52,3 +52,19 @@ def test_columns_shared_out_among_threads_have_the_same_bits(monkeypatch):
     for cores in (1, 2, 5):
         monkeypatch.setattr(threads, "usable_cores", lambda cores=cores: cores)
         assert np.array_equal(lowpass(x, 10.0, RATE_HZ), whole)
+
+
+@pytest.mark.parametrize("cutoff_hz", [0.7, 5.0, 40.0])
+@pytest.mark.parametrize("rows", [1, 2, 90, 500])
+def test_stretch_by_stretch_it_has_the_same_bits(cutoff_hz, rows):
+    """Also where the beginning is mirrored from several stretches, or from all rows."""
+    x = np.random.default_rng(rows).normal(size=(rows, 11))
+    expected, y = lowpass(x, cutoff_hz, 100.0), np.full(x.shape, np.nan)
+    stretches = [(start, min(start + 64, rows)) for start in range(0, rows, 64)]
+    filtering = LowpassInStretches(y, cutoff_hz, 100.0)
+    for start, stop in stretches:
+        y[start:stop] = x[start:stop]
+        filtering.came(start, stop)
+    for start, stop in reversed(stretches):
+        filtering.goes(start, stop)
+        assert np.array_equal(y[start:stop], expected[start:stop])

@@ -15,15 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
-from mindyn.kernels.products import add_products, add_squares, mirrored
+from mindyn.kernels.products import Products, mirrored
 from mindyn.kernels.threads import of_each
-from mindyn.logs.filters import lowpass
+from mindyn.logs.filters import LowpassInStretches, lowpass
 from mindyn.logs.samples import Samples
-from mindyn.regression.friction import Friction
 from mindyn.regression.gathering import segment_ends
 from mindyn.regression.regressor import Regressor
 
-ROWS_AT_ONCE: Final = 1024
+ROWS_AT_ONCE: Final = 512
 """Rows of the kernel's columns that stay in the cache."""
 
 Item = TypeVar("Item")
@@ -47,11 +46,17 @@ class Part(NamedTuple):
         return slice(first - rows.start, max(first, min(self.last, rows.stop)) - rows.start, self.step)
 
 
-class _Columns(NamedTuple):
-    """Of some rows and one joint: the kernel's columns; those of friction's shapes, smooth torque and torque."""
+class _Work(NamedTuple):
+    """Room for the columns of some rows.
 
-    kernel: Array
-    beside: Array
+    room    the kernel's columns of all joints
+    kernel  for each joint, where they are
+    beside  for each joint columns of friction's shapes, smooth torque and torque
+    """
+
+    room: Array
+    kernel: list[Array]
+    beside: list[Array]
 
 
 class Room:
@@ -69,25 +74,24 @@ class Room:
 
 
 class ColumnSums:
-    """Of the samples of one conditioning and one cut-off.
+    """Of the samples of one conditioning, one cut-off and one friction.
 
-    room  where columns are written to; it may be another's, which has done its work
+    room  where columns are written to; others may write to it at other times
     """
 
-    def __init__(self, regressor: Regressor, samples: Samples, cutoff_hz: float | None, room: Room | None) -> None:
-        self.samples, self.cutoff_hz = samples, cutoff_hz
+    def __init__(self, regressor: Regressor, samples: Samples, cutoff_hz: float | None, room: Room) -> None:
+        self.regressor, self.samples, self.cutoff_hz = regressor, samples, cutoff_hz
         self.segments = segment_ends(samples.segments)
-        self.room = room or Room()
+        self._room = room
         self._q = regressor.positions(samples)
+        self._directions = regressor.directions(self._q, samples.qd, samples.segments, samples.rate_hz)
         self._torque = self._filtered(samples.tau)
         self._matrices: dict[Part, list[Array]] = {}
-        self._friction: tuple[Friction, Array | None] | None = None
 
-    def normal_matrices(self, regressor: Regressor, parts: Sequence[Part]) -> list[list[Array]]:
+    def normal_matrices(self, parts: Sequence[Part]) -> list[list[Array]]:
         """For each part and joint [Y | smooth tau | tau]^T [Y | smooth tau | tau]; a part lies in one segment."""
-        directions = self._directions(regressor)
         new = self._by_segment([(part, part) for part in dict.fromkeys(parts) if part not in self._matrices])
-        made = of_each(lambda one: self._sums(regressor, directions, *one), new)
+        made = of_each(lambda one: self._sums(*one), new)
         for (_, own), matrices in zip(new, made, strict=True):
             self._matrices.update(zip(own, matrices, strict=True))
         return [self._matrices[part] for part in parts]
@@ -96,15 +100,14 @@ class ColumnSums:
         """Whether the normal matrices of a part are there already."""
         return part in self._matrices
 
-    def squared_errors(self, regressor: Regressor, parts: Sequence[tuple[Part, Array]]) -> list[Array]:
+    def squared_errors(self, parts: Sequence[tuple[Part, Array]]) -> list[Array]:
         """For each part with its beta (p,): (n, 2) squares of tau - Y beta, and of tau, of every joint.
 
         A filtered sum of columns is a sum of filtered ones: torques are filtered, which are far fewer.
         """
-        directions = self._directions(regressor)
         spread = self._by_segment([(part, (k, part, beta)) for k, (part, beta) in enumerate(parts)])
         found = dict.fromkeys(range(len(parts)), np.empty(0))
-        for made in of_each(lambda one: self._errors(regressor, directions, *one), spread):
+        for made in of_each(lambda one: self._errors(*one), spread):
             found.update(made)
         return list(found.values())
 
@@ -120,15 +123,6 @@ class ColumnSums:
         slowest = np.broadcast_to(np.asarray(part.slowest), (self.samples.qd.shape[1],))[joint]
         return np.flatnonzero(np.abs(self.samples.qd[rows, joint]) > slowest)
 
-    def _directions(self, regressor: Regressor) -> Array | None:
-        """Which way friction acts; where it is another than before, sums are made anew."""
-        if self._friction is None or self._friction[0] != regressor.friction:
-            samples = self.samples
-            directions = regressor.directions(self._q, samples.qd, samples.segments, samples.rate_hz)
-            self._friction = regressor.friction, directions
-            self._matrices.clear()
-        return self._friction[1]
-
     def _by_segment(self, items: Sequence[tuple[Part, Item]]) -> list[tuple[range, list[Item]]]:
         """What belongs to parts, by the segments that they lie in."""
         held: dict[int, list[Item]] = {}
@@ -137,79 +131,75 @@ class ColumnSums:
             held.setdefault(int(np.searchsorted(starts, part.first, side="right")) - 1, []).append(item)
         return [(range(*self.segments[number]), own) for number, own in sorted(held.items())]
 
-    def _sums(
-        self, regressor: Regressor, directions: Array | None, segment: range, parts: Sequence[Part]
-    ) -> list[list[Array]]:
+    def _sums(self, segment: range, parts: Sequence[Part]) -> list[list[Array]]:
         """For each part and joint the normal matrix."""
-        totals = [[np.zeros((len(own) + 2, len(own) + 2)) for own in regressor.columns] for _ in parts]
-        widths = [int((own < regressor.base.count).sum()) for own in regressor.columns]
-        for rows, columns in self._smooth_columns(regressor, directions, segment, parts):
-            for part, sums in zip(parts, totals, strict=True):
+        joints = self.regressor.columns
+        totals = [[np.zeros((len(own) + 2, len(own) + 2)) for own in joints] for _ in parts]
+        work = self._workspace(segment)
+        adding = [_products(sums, work.kernel, work.beside) for sums in totals]
+        for rows, taken_rows in self._smooth_stretches(segment, parts, work):
+            for part, sums, products in zip(parts, totals, adding, strict=True):
                 taken = part.within(rows)
                 if taken.start >= taken.stop:
                     continue
+                at = slice(taken.start + taken_rows.start, taken.stop + taken_rows.start, part.step)
+                if part.slowest is None:
+                    products.add(at)
+                    continue
                 logged = slice(taken.start + rows.start, taken.stop + rows.start, part.step)
-                for joint, (total, width, (A, Z)) in enumerate(zip(sums, widths, columns, strict=True)):
-                    A, Z = A[taken], Z[taken]
-                    if part.slowest is not None:
-                        fast = self._fast(part, logged, joint)
-                        A, Z = A[fast], Z[fast]
-                    add_squares(total[:width, :width], A)
-                    add_products(total[width:, :width], Z, A)
-                    add_squares(total[width:, width:], Z)
-        for sums in totals:
-            for total, width in zip(sums, widths, strict=True):
-                total[:width, width:] = total[width:, :width].T
-        return [[mirrored(total) for total in sums] for sums in totals]
+                for joint, (total, A, Z) in enumerate(zip(sums, work.kernel, work.beside, strict=True)):
+                    fast = self._fast(part, logged, joint)
+                    _products([total], [A[at][fast]], [Z[at][fast]]).add(slice(None))
+        return [[_whole(total, A) for total, A in zip(sums, work.kernel, strict=True)] for sums in totals]
 
-    def _smooth_columns(
-        self, regressor: Regressor, directions: Array | None, segment: range, parts: Sequence[Part]
-    ) -> Iterator[tuple[range, list[_Columns]]]:
-        """Rows of a segment that parts may have, and their columns behind the filter; each is gone with the next."""
-        width = regressor.kernel.output_shapes[0][0]
+    def _workspace(self, segment: range) -> _Work:
+        """Room for the columns of a segment behind a filter; without one, for a stretch of its rows."""
+        rows = len(segment) if self.cutoff_hz is not None else min(len(segment), ROWS_AT_ONCE)
+        widths = [int((own < self.regressor.base.count).sum()) for own in self.regressor.columns]
+        room = self._room.of(rows, sum(widths))
+        kernel = np.split(room, np.cumsum(widths)[:-1], axis=1)
+        further = [len(own) - width + 2 for own, width in zip(self.regressor.columns, widths, strict=True)]
+        return _Work(room, kernel, [np.empty((rows, count)) for count in further])
+
+    def _smooth_stretches(self, segment: range, parts: Sequence[Part], work: _Work) -> Iterator[tuple[range, slice]]:
+        """Rows of a segment that parts may have, and where in the room their columns are, behind the filter."""
         if self.cutoff_hz is None:
-            room = self.room.of(ROWS_AT_ONCE, width)
             for rows in _stretches(segment, parts):
-                columns = self._columns(regressor, directions, rows, room[: len(rows)])
-                for joint, (_, Z) in enumerate(columns):
-                    Z[:, -2] = Z[:, -1] = self.samples.tau[rows.start : rows.stop, joint]
-                yield rows, columns
+                at = slice(0, len(rows))
+                self._write(rows, work, at)
+                yield rows, at
             return
-        room = self.room.of(len(segment), width)
-        made = [
-            self._columns(regressor, directions, rows, room[rows.start - segment.start : rows.stop - segment.start])
-            for rows in _stretches(segment, [Part(segment.start, segment.stop)])
-        ]
-        lowpass(room, self.cutoff_hz, self.samples.rate_hz, out=room)
-        whole = slice(segment.start, segment.stop)
-        beside = [np.concatenate([columns[joint].beside for columns in made]) for joint in range(len(made[0]))]
-        for joint, Z in enumerate(beside):
+        given = self.cutoff_hz, self.samples.rate_hz
+        smooth = LowpassInStretches(work.room, *given)
+        whole = list(_stretches(segment, [Part(segment.start, segment.stop)]))
+        for rows in whole:
+            at = slice(rows.start - segment.start, rows.stop - segment.start)
+            self._write(rows, work, at)
+            smooth.came(at.start, at.stop)
+        for Z in work.beside:
             if Z.shape[1] > 2:
-                lowpass(Z[:, :-2], self.cutoff_hz, self.samples.rate_hz, out=Z[:, :-2])
-            Z[:, -2], Z[:, -1] = self._torque[whole, joint], self.samples.tau[whole, joint]
-        for rows, columns in zip(_stretches(segment, [Part(segment.start, segment.stop)]), made, strict=True):
-            taken = slice(rows.start - segment.start, rows.stop - segment.start)
-            yield rows, [_Columns(A, Z[taken]) for (A, _), Z in zip(columns, beside, strict=True)]
+                lowpass(Z[:, :-2], *given, out=Z[:, :-2])
+        for rows in reversed(whole):
+            at = slice(rows.start - segment.start, rows.stop - segment.start)
+            smooth.goes(at.start, at.stop)
+            yield rows, at
 
-    def _columns(self, regressor: Regressor, directions: Array | None, rows: range, out: Array) -> list[_Columns]:
-        """The columns of consecutive rows, those of the kernel in `out`; room for the torques, which are not set."""
+    def _write(self, rows: range, work: _Work, at: slice) -> None:
+        """The columns of consecutive rows, as they are, and their torques, filtered and not."""
         taken, samples = slice(rows.start, rows.stop), self.samples
-        given = None if directions is None else directions[taken]
-        found = regressor.parts(self._q[taken], samples.qd[taken], samples.qdd[taken], given, out)
-        made = []
-        for first, *shapes in found:
-            beside = np.empty((len(rows), len(shapes) + 2))
+        given = None if self._directions is None else self._directions[taken]
+        motion = self._q[taken], samples.qd[taken], samples.qdd[taken]
+        found = self.regressor.parts(*motion, given, work.room[at])
+        for joint, ((_, *shapes), Z) in enumerate(zip(found, work.beside, strict=True)):
             for k, shape in enumerate(shapes):
-                beside[:, k] = shape[:, 0]
-            made.append(_Columns(first, beside))
-        return made
+                Z[at, k] = shape[:, 0]
+            Z[at, -2], Z[at, -1] = self._torque[taken, joint], samples.tau[taken, joint]
 
-    def _errors(
-        self, regressor: Regressor, directions: Array | None, segment: range, parts: Sequence[tuple[int, Part, Array]]
-    ) -> list[tuple[int, Array]]:
+    def _errors(self, segment: range, parts: Sequence[tuple[int, Part, Array]]) -> list[tuple[int, Array]]:
         """For the number of each part (n, 2) squares of what beta leaves of the torque, and of the torque."""
         betas = {id(beta): beta for _, _, beta in parts}
-        torques = dict(zip(betas, self._torques(regressor, directions, segment, parts, [*betas.values()]), strict=True))
+        wanted = [part for _, part, _ in parts]
+        torques = dict(zip(betas, self._torques(segment, wanted, [*betas.values()]), strict=True))
         made = []
         for number, part, beta in parts:
             taken, logged = part.within(segment), slice(part.first, part.last, part.step)
@@ -223,27 +213,20 @@ class ColumnSums:
             made.append((number, np.stack([(left**2).sum(axis=0), (tau**2).sum(axis=0)], axis=1)))
         return made
 
-    def _torques(
-        self,
-        regressor: Regressor,
-        directions: Array | None,
-        segment: range,
-        parts: Sequence[tuple[int, Part, Array]],
-        betas: Sequence[Array],
-    ) -> Array:
+    def _torques(self, segment: range, parts: Sequence[Part], betas: Sequence[Array]) -> Array:
         """(betas, rows of the segment, n) the torque Y beta behind the filter, at rows that parts may have."""
-        wanted = [part for _, part, _ in parts] if self.cutoff_hz is None else [Part(segment.start, segment.stop)]
-        values, n = np.stack(betas, axis=1), len(regressor.columns)
-        torques = np.zeros((len(segment), n, len(betas)))
-        room = self.room.of(ROWS_AT_ONCE, regressor.kernel.output_shapes[0][0])
+        wanted = parts if self.cutoff_hz is None else [Part(segment.start, segment.stop)]
+        joints, values = self.regressor.columns, np.stack(betas, axis=1)
+        torques = np.zeros((len(segment), len(joints), len(betas)))
+        work = self._workspace(range(min(len(segment), ROWS_AT_ONCE)))
         for rows in _stretches(segment, wanted):
-            at = slice(rows.start - segment.start, rows.stop - segment.start)
-            columns = self._columns(regressor, directions, rows, room[: len(rows)])
-            for joint, (own, (A, Z)) in enumerate(zip(regressor.columns, columns, strict=True)):
+            at, own_rows = slice(rows.start - segment.start, rows.stop - segment.start), slice(0, len(rows))
+            self._write(rows, work, own_rows)
+            for joint, (own, A, Z) in enumerate(zip(joints, work.kernel, work.beside, strict=True)):
                 width = A.shape[1]
-                torques[at, joint] = A @ values[own[:width]]
+                torques[at, joint] = A[own_rows] @ values[own[:width]]
                 if len(own) > width:
-                    torques[at, joint] += Z[:, :-2] @ values[own[width:]]
+                    torques[at, joint] += Z[own_rows, :-2] @ values[own[width:]]
         if self.cutoff_hz is not None:
             lowpass(torques, self.cutoff_hz, self.samples.rate_hz, out=torques.reshape(len(segment), -1))
         return np.moveaxis(torques, 2, 0)
@@ -261,3 +244,20 @@ def _stretches(segment: range, parts: Sequence[Part]) -> Iterator[range]:
         own = [part for part in parts if part.first < stop and part.last > start]
         if own:
             yield range(max(start, min(part.first for part in own)), min(stop, max(part.last for part in own)))
+
+
+def _products(totals: Sequence[Array], kernel: Sequence[Array], beside: Sequence[Array]) -> Products:
+    """[A Z]^T [A Z] of the columns A and Z of every joint; of the cross products the lower left block."""
+    squares, products = [], []
+    for total, A, Z in zip(totals, kernel, beside, strict=True):
+        width = A.shape[1]
+        squares += [(total[:width, :width], A), (total[width:, width:], Z)]
+        products.append((total[width:, :width], Z, A))
+    return Products(squares, products)
+
+
+def _whole(total: Array, A: Array) -> Array:
+    """The symmetric matrix of which `_products` has made a part."""
+    width = A.shape[1]
+    total[:width, width:] = total[width:, :width].T
+    return mirrored(total)

@@ -7,28 +7,29 @@ matter of the same motion as well (`along_time`); which parameters are needed is
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import ceil
-from typing import Any, Final
+from threading import Lock
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dpocon, dpotrf, dpotrs
 
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.estimators.essential import elimination
 from mindyn.identification.column_sums import ColumnSums, Part, Room
+from mindyn.identification.fold_fits import Fold, fit_of_all, fits_without_each, fold_of
 from mindyn.identification.scores import UNSCORED, Score
+from mindyn.kernels.threads import of_each
 from mindyn.logs.conditioning import Conditioning, number
 from mindyn.logs.delay import DelayScan
 from mindyn.logs.filters import SHORTEST_EDGE_S, edge_s
 from mindyn.logs.log import Log
 from mindyn.logs.periods import Timeline, motion_timeline
 from mindyn.logs.pipeline import Conditioned, condition
-from mindyn.logs.samples import Samples
 from mindyn.parameters.parameter import Kind, Parameter
 from mindyn.regression.friction import Friction
 from mindyn.regression.gathering import segment_ends
@@ -40,11 +41,13 @@ ROWS_PER_PERIOD: Final = 8
 """Rows kept for each period of the cut-off in a fit: what lies between them is interpolation."""
 LONGEST_DELAY_S: Final = 0.15
 """By which torque and motion may be out of step."""
-REWEIGHTINGS: Final = 4
-SMALLEST: Final = 1e-12
-"""Eigenvalues of the scaled normal matrix below this part of the largest count as zero in a trial."""
-WELL_CONDITIONED: Final = 1e-8
-"""Reciprocal condition number above which no eigenvalue is near `SMALLEST`: all count, and none need be found."""
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+KEPT: Final = 4
+"""Conditioned logs, and sums of settings, that are kept: each is as large as the logs."""
+ROOM_BYTES: Final = 2**28
+"""Memory for columns of settings that are tried at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,24 +88,15 @@ class Setting:
         )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Fold:
-    """Normal matrices [Y | tau]^T [Y | tau] for each joint of the rows to fit, with their number; the rows to score."""
-
-    fit: list[Array]
-    rows: list[int]
-    scored: list[Part]
-
-
 class _Shared:
-    """What trials of the same logs, cut into blocks in different ways, have in common."""
+    """What trials of the same logs, cut into blocks in different ways, have in common; threads may ask for it."""
 
-    def __init__(self, regressor: Regressor) -> None:
-        self.regressor = regressor
-        self.samples: dict[Conditioning, Conditioned] = {}
+    def __init__(self, logs: Sequence[Log], regressor: Regressor) -> None:
+        self.logs, self.regressor = logs, regressor
+        self._room, self._lock = Room(), Lock()
+        self._samples: dict[Conditioning, Conditioned] = {}
         self._regressors: dict[Friction, Regressor] = {}
-        self._room = Room()
-        self._columns: tuple[tuple[Conditioning, float | None], ColumnSums] | None = None
+        self._sums: dict[tuple[Conditioning, float | None, Friction], ColumnSums] = {}
 
     def with_friction(self, friction: Friction) -> Regressor:
         """The regressor with this friction."""
@@ -110,12 +104,38 @@ class _Shared:
             self._regressors[friction] = self.regressor.with_friction(friction)
         return self._regressors[friction]
 
-    def columns(self, setting: Setting, regressor: Regressor, samples: Samples) -> ColumnSums:
-        """Of the setting's conditioning and filter; those of the last one are kept."""
-        key = setting.conditioning.for_prediction(), setting.filter_hz
-        if self._columns is None or self._columns[0] != key:
-            self._columns = key, ColumnSums(regressor, samples, setting.filter_hz, self._room)
-        return self._columns[1]
+    def samples(self, conditioning: Conditioning) -> Conditioned:
+        """All rows of the logs, motion conditioned, torque as logged."""
+        key = conditioning.for_prediction()
+        made = lambda: condition(list(self.logs), self.regressor.robot, key, judged=False)  # noqa: E731
+        return self._kept(self._samples, key, made)
+
+    def sums(self, setting: Setting) -> ColumnSums:
+        """Of the setting's conditioning, filter and friction."""
+
+        def made() -> ColumnSums:
+            samples = self.samples(setting.conditioning).samples
+            return ColumnSums(self.with_friction(setting.friction), samples, setting.filter_hz, self._room)
+
+        return self._kept(self._sums, sums_key(setting), made)
+
+    def _kept(self, known: dict[Key, Value], key: Key, made: Callable[[], Value]) -> Value:
+        """What is known of the key, or is made for it; that which was asked for the longest ago goes."""
+        with self._lock:
+            if key in known:
+                known[key] = known.pop(key)
+                return known[key]
+        found = made()
+        with self._lock:
+            known[key] = found
+            while len(known) > KEPT:
+                known.pop(next(iter(known)))
+        return found
+
+
+def sums_key(setting: Setting) -> tuple[Conditioning, float | None, Friction]:
+    """What the sums of a setting depend on."""
+    return setting.conditioning.for_prediction(), setting.filter_hz, setting.friction
 
 
 def decimation_for(filter_hz: float | None, rate_hz: float) -> int:
@@ -130,7 +150,7 @@ class Trials:
         self.logs = logs
         self.fold_count = fold_count
         self.regressor = regressor
-        self._shared = _Shared(regressor)
+        self._shared = _Shared(logs, regressor)
         self._scores: dict[Setting, Score] = {}
 
     def score(self, setting: Setting) -> Score:
@@ -140,6 +160,16 @@ class Trials:
             for dropped, score in enumerate(self._cross_validated(full, path=setting.dropped > 0)):
                 self._scores[replace(setting, dropped=dropped)] = score
         return self._scores[setting]
+
+    def knows(self, setting: Setting) -> bool:
+        """Whether a setting was scored before."""
+        return setting in self._scores
+
+    @property
+    def at_once(self) -> int:
+        """Settings that may be tried at the same time: each has room for the columns of a segment."""
+        longest, width = max(map(len, self.logs), default=0), self.regressor.kernel.output_shapes[0][0]
+        return max(1, ROOM_BYTES // max(1, 8 * longest * width))
 
     def with_folds(self, count: int) -> Trials:
         """Trials of the same logs cut into another number of blocks."""
@@ -167,29 +197,20 @@ class Trials:
         """Settings tried so far."""
         return len(self._scores)
 
-    def samples(self, conditioning: Conditioning) -> Conditioned:
-        """All rows of the logs, motion conditioned, torque as logged."""
-        key, kept = conditioning.for_prediction(), self._shared.samples
-        if key not in kept:
-            if len(kept) > 3:  # a few at a time: each is as large as the logs
-                kept.pop(next(iter(kept)))
-            kept[key] = condition(list(self.logs), self.regressor.robot, key, judged=False)
-        return kept[key]
-
     def left_out(self, setting: Setting) -> tuple[str, ...]:
         """Names of the parameters that a setting leaves out, those to be dropped told from all training rows."""
         regressor = self._shared.with_friction(setting.friction)
         kept = setting.kept(regressor.parameters)
         names = [name for k, name in enumerate(regressor.names) if k not in kept]
         if setting.dropped:
-            matrix, right, _ = _fitted(self._folds(setting, regressor), kept, regressor)
+            matrix, right, _ = fit_of_all(self._folds(setting), kept)
             order = elimination(matrix, right).order[: setting.dropped]
             names += [regressor.names[kept[k]] for k in order]
         return tuple(names)
 
     def delays(self, setting: Setting) -> DelayScan:
         """How well the columns of a setting explain the torque taken later or earlier than it takes it."""
-        samples = self.samples(setting.conditioning).samples
+        samples = self._shared.samples(setting.conditioning).samples
         regressor = self._shared.with_friction(setting.friction)
         q = regressor.positions(samples)
         directions = regressor.directions(q, samples.qd, samples.segments, samples.rate_hz)
@@ -204,10 +225,10 @@ class Trials:
     def values(self, setting: Setting) -> dict[Parameter, float]:
         """What all rows ask for, zero for parameters that the setting leaves out."""
         regressor = self._shared.with_friction(setting.friction)
-        folds = self._folds(setting, regressor)
+        folds = self._folds(setting)
         if not folds:
             raise InputError("the logs are too short to find the load of friction from: filters leave no row")
-        beta = _fitted(folds, setting.kept(regressor.parameters), regressor)[2]
+        _, _, beta = fit_of_all(folds, setting.kept(regressor.parameters))
         return dict(zip(regressor.parameters, beta.tolist(), strict=True))
 
     def reference(self, setting: Setting) -> tuple[float, ...]:
@@ -217,41 +238,34 @@ class Trials:
     def _cross_validated(self, setting: Setting, *, path: bool) -> list[Score]:
         """The score of the setting; with `path` also of dropping 1, 2, ... parameters."""
         regressor = self._shared.with_friction(setting.friction)
-        folds = self._folds(setting, regressor)
-        sums = self._shared.columns(setting, regressor, self.samples(setting.conditioning).samples)
+        folds = self._folds(setting)
         kept = setting.kept(regressor.parameters)
         steps = len(kept) if path else 1
         if len(folds) < 2:  # filters so slow that nothing is left to hold out
             return [UNSCORED] * steps
-        betas = np.zeros((len(folds), steps, regressor.count))
-        for k, held in enumerate(folds):
-            matrix, right, beta = _fitted([fold for fold in folds if fold is not held], kept, regressor)
-            betas[k][:, kept] = elimination(matrix, right).betas if path else beta[kept]
-        error, power = _errors(sums, regressor, folds, betas)
+        fits = fits_without_each(folds, kept)
+        betas = fits.betas[:, None]
+        if path:
+            betas = np.zeros((len(folds), steps, regressor.count))
+            for k, (matrix, right) in enumerate(zip(fits.matrices, fits.rights, strict=True)):
+                betas[k][:, kept] = elimination(matrix, right).betas
+        error, power = _errors(self._shared.sums(setting), folds, betas)
         return [Score(e, power) for e in error]
 
-    def _folds(self, setting: Setting, regressor: Regressor) -> list[_Fold]:
-        made = self.samples(setting.conditioning)
-        samples, labels = made.samples, self._labels(made)
-        rate, cutoff = samples.rate_hz, setting.filter_hz
-        step = decimation_for(cutoff, rate)
-        trim = ceil(edge_s(cutoff) * rate)
-        edge = ceil(SHORTEST_EDGE_S * rate)
-        slow = setting.conditioning.slow_speed
-        sums = self._shared.columns(setting, regressor, samples)
-        found: list[tuple[int, Part, list[Part]]] = []
+    def _folds(self, setting: Setting) -> list[Fold]:
+        made, sums = self._shared.samples(setting.conditioning), self._shared.sums(setting)
+        rate, labels = made.samples.rate_hz, self._labels(made)
+        step = decimation_for(setting.filter_hz, rate)
+        trim, edge = ceil(edge_s(setting.filter_hz) * rate), ceil(SHORTEST_EDGE_S * rate)
+        found: dict[int, list[tuple[Part, list[Part]]]] = {}
         for start, stop in sums.segments:
             for label, first, last in _runs(labels[start:stop]):
-                fit = Part(start + first + trim, start + last - trim, step, slow)
+                fit = Part(start + first + trim, start + last - trim, step, setting.conditioning.slow_speed)
                 score = range(start + max(first, edge), start + min(last, stop - start - edge))
                 if fit.first < fit.last and len(score):
-                    found.append((label, fit, _scored(fit, score)))
-        folds: dict[int, list[_Fold]] = {}
-        made_of = sums.normal_matrices(regressor, [fit for _, fit, _ in found])
-        for (label, fit, scored), matrices in zip(found, made_of, strict=True):
-            counts = [max(1, sums.count(fit, joint)) for joint in range(len(regressor.columns))]
-            folds.setdefault(label, []).append(_Fold([_without(M, -1) for M in matrices], counts, scored))
-        return [_summed(parts) for _, parts in sorted(folds.items())]
+                    found.setdefault(label, []).append((fit, _scored(fit, score)))
+        sums.normal_matrices([fit for own in found.values() for fit, _ in own])  # of all segments at once
+        return [_fold(sums, own) for _, own in sorted(found.items())]
 
     def _labels(self, made: Conditioned) -> NDArray[np.int64]:
         """(N,) the number of the block that each sample is held out with."""
@@ -272,6 +286,20 @@ class Trials:
         return np.clip(part.astype(np.int64), 0, self.fold_count - 1)
 
 
+def scored(foldings: Sequence[Trials], settings: Sequence[Setting]) -> list[list[Score]]:
+    """For each setting its scores in all foldings, which are of the same logs; settings are tried on threads.
+
+    What settings have in common is summed once: those with the same columns are tried by one thread.
+    """
+    alike: dict[Any, list[Setting]] = {}
+    for one in dict.fromkeys(settings):
+        if not all(trials.knows(one) for trials in foldings):
+            alike.setdefault(sums_key(one), []).append(one)
+    at_once = foldings[0].at_once
+    of_each(lambda group: [trials.score(one) for one in group for trials in foldings], [*alike.values()], at_once)
+    return [[trials.score(one) for trials in foldings] for one in settings]
+
+
 def _runs(labels: NDArray[np.int64]) -> list[tuple[int, int, int]]:
     """Label, beginning and end of every run of equal labels."""
     starts = np.flatnonzero(np.diff(labels, prepend=labels[0] - 1))
@@ -279,31 +307,32 @@ def _runs(labels: NDArray[np.int64]) -> list[tuple[int, int, int]]:
     return [(int(labels[start]), int(start), stop) for start, stop in zip(starts, ends, strict=True)]
 
 
-def _summed(folds: Sequence[_Fold]) -> _Fold:
-    """The fold of all rows of some folds."""
-    if len(folds) == 1:
-        return folds[0]
-    fit = [np.asarray(sum(one)) for one in zip(*(fold.fit for fold in folds), strict=True)]
-    rows = [sum(one) for one in zip(*(fold.rows for fold in folds), strict=True)]
-    return _Fold(fit, rows, [part for fold in folds for part in fold.scored])
+def _fold(sums: ColumnSums, parts: Sequence[tuple[Part, list[Part]]]) -> Fold:
+    """The fold of parts to fit, each with the parts to score."""
+    columns, fitted = sums.regressor.columns, [fit for fit, _ in parts]
+    counts = [[max(1, sums.count(fit, joint)) for joint in range(len(columns))] for fit in fitted]
+    scored = [part for _, own in parts for part in own]
+    return fold_of(sums.normal_matrices(fitted), counts, scored, columns, sums.regressor.count)
 
 
-def _errors(sums: ColumnSums, regressor: Regressor, folds: Sequence[_Fold], betas: Array) -> tuple[Array, Array]:
+def _errors(sums: ColumnSums, folds: Sequence[Fold], betas: Array) -> tuple[Array, Array]:
     """Squared residuals (steps, folds, n) of the betas (folds, steps, p) of every fold on its rows; squared torques."""
-    steps, n = betas.shape[1], len(regressor.columns)
-    error, power = np.zeros((steps, len(folds), n)), np.zeros((len(folds), n))
+    steps, columns = betas.shape[1], sums.regressor.columns
+    error, power = np.zeros((steps, len(folds), len(columns))), np.zeros((len(folds), len(columns)))
     parts = [(k, part) for k, fold in enumerate(folds) for part in fold.scored]
+    own = [beta for (beta, *_) in betas]
     alone = [(k, part) for k, part in parts if steps == 1 and not sums.has(part)]
-    found = sums.squared_errors(regressor, [(part, betas[k, 0]) for k, part in alone])
+    found = sums.squared_errors([(part, own[k]) for k, part in alone])
     for (k, _), squares in zip(alone, found, strict=True):
         error[0, k] += squares[:, 0]
         power[k] += squares[:, 1]
     summed = [one for one in parts if steps > 1 or sums.has(one[1])]
-    for (k, _), matrices in zip(summed, sums.normal_matrices(regressor, [part for _, part in summed]), strict=True):
-        for joint, (columns, matrix) in enumerate(zip(regressor.columns, matrices, strict=True)):
-            product, v = _without(matrix, -2), np.column_stack([betas[k][:, columns], np.full(steps, -1.0)])
-            error[:, k, joint] += np.maximum(0.0, ((v @ product) * v).sum(axis=1))
-            power[k, joint] += product[-1, -1]
+    for (k, _), matrices in zip(summed, sums.normal_matrices([part for _, part in summed]), strict=True):
+        for joint, (places, matrix) in enumerate(zip(columns, matrices, strict=True)):
+            v = np.zeros((steps, len(matrix)))
+            v[:, :-2], v[:, -1] = betas[k][:, places], -1.0  # nothing of the smooth torque
+            error[:, k, joint] += np.maximum(0.0, ((v @ matrix) * v).sum(axis=1))
+            power[k, joint] += matrix[-1, -1]
     return error, power
 
 
@@ -313,47 +342,6 @@ def _scored(fit: Part, score: range) -> list[Part]:
         return [Part(score.start, score.stop)]
     around = [Part(score.start, fit.first), fit, Part(fit.last, score.stop)]
     return [part for part in around if part.first < part.last]
-
-
-def _without(matrix: Array, which: int) -> Array:
-    """The matrix without one of the torques, which are its last two rows and columns."""
-    return np.delete(np.delete(matrix, which, axis=0), which, axis=1)
-
-
-def _fitted(folds: Sequence[_Fold], kept: list[int], regressor: Regressor) -> tuple[Array, Array, Array]:
-    """Normal matrix and right side of the kept parameters, and beta (p,), reweighted for each joint.
-
-    Settings are compared, which needs no QR's last digits.
-    """
-    n, p = len(regressor.columns), regressor.count
-    matrices = np.zeros((n, p + 1, p + 1))
-    for j, columns in enumerate(regressor.columns):
-        index = np.append(columns, p)
-        matrices[j, index[:, None], index] = sum(fold.fit[j] for fold in folds)
-    counts = np.array([sum(fold.rows[j] for fold in folds) for j in range(n)])
-    squares = matrices[:, -1, -1]
-    # Rounding may leave less than nothing of a torque that is explained in full, or zero throughout.
-    least = np.maximum(1e-12 * squares, 1e-18 * squares.max() + 1e-300)
-    weights, beta, chosen = np.ones(n), np.append(np.zeros(p), -1.0), [*kept, p]
-    for _ in range(REWEIGHTINGS + 1):
-        whole = np.tensordot(weights, matrices, 1)[np.ix_(chosen, chosen)]
-        matrix, right = whole[:-1, :-1], whole[:-1, -1]
-        beta[kept] = _solve(matrix, right)
-        left = (matrices @ beta) @ beta
-        weights = counts / np.maximum(left, least)
-    return matrix, right, beta[:-1]
-
-
-def _solve(matrix: Array, right: Array) -> Array:
-    scales = np.sqrt(np.diag(matrix))
-    scales = np.where(scales > 0, scales, 1.0)
-    scaled = matrix / scales / scales[:, None]
-    L, info = dpotrf(scaled)
-    if info == 0 and dpocon(L, np.abs(scaled).sum(axis=0).max())[0] > WELL_CONDITIONED:
-        return np.asarray(dpotrs(L, right / scales)[0] / scales)
-    values, vectors = np.linalg.eigh(scaled)
-    inverse = np.where(values > SMALLEST * values[-1], 1 / np.where(values > 0, values, 1.0), 0.0)
-    return np.asarray(vectors @ (inverse * (vectors.T @ (right / scales))) / scales)
 
 
 def rate_of(conditioning: Conditioning) -> float:

@@ -8,7 +8,7 @@ from math import isinf, log
 from typing import Final
 
 from mindyn.identification.scores import Gain, error_over, gain_of
-from mindyn.identification.trials import Setting, Trials, changed, rate_of
+from mindyn.identification.trials import Setting, Trials, changed, rate_of, scored
 from mindyn.logs.conditioning import number
 from mindyn.parameters.parameter import Kind
 from mindyn.regression.friction import SHAPES, Friction
@@ -149,7 +149,7 @@ def _line(what: str, trials: Trials, setting: Setting) -> str:
 def _better(trials: Trials, best: Setting, others: Iterable[Setting], factor: float) -> Setting:
     """The best of the others if it beats `factor` times the error of `best`, else `best`."""
     listed = [best, *others]
-    errors = [trials.score(one).criterion for one in listed]
+    errors = [score.criterion for (score,) in scored([trials], listed)]
     k = min(range(1, len(listed)), key=errors.__getitem__, default=0)
     return listed[k] if errors[k] < factor * errors[0] else best
 
@@ -308,6 +308,7 @@ def _shapes(trials: Trials, best: Setting) -> Setting:
             for name in SHAPES
             if name not in taken
         ]
+        scored(foldings, [best, *others])
         other = min(others, key=lambda one: _error(foldings, one))
         if not _gain(foldings, best, other).surely_above(SHAPE_GAIN):
             break

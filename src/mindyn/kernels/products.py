@@ -9,11 +9,12 @@ lock is released.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.kernels import native
@@ -24,50 +25,66 @@ _VECTORS: Final = 3
 """Registers of columns of Y beside each other: with eight columns of X they are 24 sums, of 32 registers."""
 _ROWS: Final = 64
 """Rows after which sums go back to memory: 40 columns of them take 20 kB, of 32 kB of first-level cache."""
-_ARGUMENTS: Final = (
-    ctypes.c_int64,
-    *(ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64) * 2,
-    ctypes.c_void_p,
-    ctypes.c_int64,
-    ctypes.c_int64,
-)
+_PRODUCT: Final = {
+    **{"x": "ptr", "xs": "i64", "m": "i64"},
+    **{"y": "ptr", "ys": "i64", "n": "i64"},
+    **{"c": "ptr", "cs": "i64", "upper": "i64"},
+}
+"""What a product is to machine code: X, its row stride and columns, the same of Y, the sums and their row stride,
+whether X is Y and one triangle of the sums will do."""
 
 
-def add_products(total: Array, X: Array, Y: Array) -> None:
-    """total (m, n) += X^T Y of the rows of X (N, m) and Y (N, n); float64, columns contiguous."""
-    _add(total, X, Y, upper=False)
+class Products:
+    """Products of arrays that stand in the same rows, added to sums of their own, of any rows of them by one call.
 
+    squares   (total, X): total (m, m) += X^T X on and above the diagonal; what it has below means nothing until it is
+              `mirrored`
+    products  (total, X, Y): total (m, n) += X^T Y
 
-def add_squares(total: Array, X: Array) -> None:
-    """total (m, m) += X^T X on and above the diagonal; what it has below means nothing until it is `mirrored`."""
-    _add(total, X, X, upper=True)
+    Arrays are float64 (rows, columns), columns contiguous, any distance between rows.
+    """
+
+    def __init__(
+        self, squares: Sequence[tuple[Array, Array]], products: Sequence[tuple[Array, Array, Array]] = ()
+    ) -> None:
+        listed = [*((total, X, X, 1) for total, X in squares), *((*one, 0) for one in products)]
+        self.rows = min((min(len(X), len(Y)) for _, X, Y, _ in listed), default=0)
+        self._arrays = listed  # they must not go while their addresses are used
+        self._table = np.array([_entry(*one) for one in listed if one[0].size], dtype=np.int64)
+
+    def add(self, rows: slice) -> None:
+        """The products of some of the rows."""
+        first, stop, step = rows.indices(self.rows)
+        if len(count := range(first, stop, step)):
+            _function()(first, len(count), step, self._table.ctypes.data, len(self._table))
 
 
 def mirrored(total: Array) -> Array:
-    """The symmetric matrix with the same numbers on and above the diagonal."""
-    upper = np.triu(total)
-    return np.asarray(upper + np.triu(total, 1).T)
+    """The matrix with what it has above the diagonal also below it; total itself, changed."""
+    np.copyto(total, total.T, where=_below(len(total)))
+    return total
 
 
-def _add(total: Array, X: Array, Y: Array, *, upper: bool) -> None:
-    (rows, m), n = X.shape, Y.shape[1]
-    if not rows or not m or not n:
-        return
-    assert total.shape == (m, n), f"{total.shape} is not {m, n}"
-    assert len(Y) == rows, f"{rows} rows and {len(Y)}"
-    places: list[int] = []
+@cache
+def _below(size: int) -> NDArray[np.bool_]:
+    return np.tri(size, k=-1, dtype=np.bool_)
+
+
+def _entry(total: Array, X: Array, Y: Array, same: int) -> list[int]:
+    assert total.shape == (X.shape[1], Y.shape[1]), f"{total.shape} for {X.shape[1]} and {Y.shape[1]} columns"
+    entry: list[int] = []
     for array in (X, Y, total):
-        row, column = array.strides
-        assert column == 8 or array.shape[1] == 1, "columns must be contiguous"
-        places += [array.ctypes.data, row // 8, array.shape[1]]
-    _function()(rows, *places[:8], int(upper))
+        assert array.dtype == np.float64
+        assert array.strides[1] == array.itemsize or array.shape[1] == 1, "columns must be contiguous"
+        entry += [array.ctypes.data, array.strides[0] // array.itemsize, array.shape[1]]
+    return [*entry[:-1], same]
 
 
 @cache
 def _function() -> Callable[..., None]:
     ir = _module(host().lanes(64))
-    code = native.load(cached(("products", ir), lambda: native.assemble(ir)), "products")
-    made = ctypes.CFUNCTYPE(None, *_ARGUMENTS)(code.address)
+    code = native.load(cached(("products", ir), lambda: native.assemble(ir)), "each")
+    made = ctypes.CFUNCTYPE(None, *(ctypes.c_int64,) * 3, ctypes.c_void_p, ctypes.c_int64)(code.address)
     made.needs = code  # type: ignore[attr-defined]
     return made
 
@@ -93,7 +110,29 @@ declare <{lanes} x double> @llvm.masked.load.v{lanes}f64.p0(ptr, i32, <{lanes} x
 declare void @llvm.masked.store.v{lanes}f64.p0(<{lanes} x double>, ptr, i32, <{lanes} x i1>)
 declare <{lanes} x double> @llvm.fmuladd.v{lanes}f64(<{lanes} x double>, <{lanes} x double>, <{lanes} x double>)
 {"".join(_panel(h, v, lanes) for h, v in panels)}
-define void @products(i64 %rows, ptr %x, i64 %xs, i64 %m, ptr %y, i64 %ys, i64 %n, ptr %c, i64 %cs, i64 %upper)
+define void @each(i64 %first, i64 %rows, i64 %step, ptr %table, i64 %count) nounwind {{
+entry:
+  br label %one
+one:
+  %k = phi i64 [0, %entry], [%k.next, %one]
+  %at = mul i64 %k, {len(_PRODUCT)}
+{chr(10).join(_loaded(name, number, kind) for number, (name, kind) in enumerate(_PRODUCT.items()))}
+  %x.off = mul i64 %first, %xs
+  %y.off = mul i64 %first, %ys
+  %x.first = getelementptr double, ptr %x, i64 %x.off
+  %y.first = getelementptr double, ptr %y, i64 %y.off
+  %xs.step = mul i64 %xs, %step
+  %ys.step = mul i64 %ys, %step
+  call void @products(i64 %rows, ptr %x.first, i64 %xs.step, i64 %m, ptr %y.first, i64 %ys.step, i64 %n, ptr %c,
+                      i64 %cs, i64 %upper)
+  %k.next = add i64 %k, 1
+  %more = icmp slt i64 %k.next, %count
+  br i1 %more, label %one, label %end
+end:
+  ret void
+}}
+
+define internal void @products(i64 %rows, ptr %x, i64 %xs, i64 %m, ptr %y, i64 %ys, i64 %n, ptr %c, i64 %cs, i64 %upper)
     nounwind {{
 entry:
   %triangle = icmp ne i64 %upper, 0
@@ -151,6 +190,13 @@ end:
   ret void
 }}
 """
+
+
+def _loaded(name: str, number: int, kind: str) -> str:
+    """An entry of the table."""
+    return f"""  %{name}.at = add i64 %at, {number}
+  %{name}.p = getelementptr i64, ptr %table, i64 %{name}.at
+  %{name} = load {kind}, ptr %{name}.p"""
 
 
 def _heights(lanes: int) -> list[int]:

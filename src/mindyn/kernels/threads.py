@@ -49,13 +49,16 @@ def threads_help() -> bool:
     return usable_cores() > 1 and not threading.current_thread().name.startswith(_NAME)
 
 
-def of_each(function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
+def of_each(function: Callable[[Task], Result], tasks: Sequence[Task], at_once: int | None = None) -> list[Result]:
     """function(task) of every task, in their order, on as many threads as there are cores: what each gives, and so what
     is summed from them, does not depend on how many there are. Tasks must spend their time outside the interpreter.
+
+    at_once  tasks that may run at the same time, if fewer
     """
-    if len(tasks) < 2 or not threads_help():
+    running = min(usable_cores(), at_once or len(tasks))
+    if len(tasks) < 2 or running < 2 or not threads_help():
         return [function(task) for task in tasks]
-    gate = threading.Semaphore(usable_cores())
+    gate = threading.Semaphore(running)
 
     def gated(task: Task) -> Result:
         with gate:

@@ -64,14 +64,65 @@ def _forward_and_back(design: tuple[Array, Array], x: Array, y: Array, extension
 
 
 def _of_columns(design: tuple[Array, Array], x: Array, y: Array, extension: int) -> None:
-    sections, settled = design
     before = 2 * x[0] - x[extension:0:-1]
     after = 2 * x[-1] - x[-2 : -extension - 2 : -1]
-    for parts in ((before, x, after), (after[::-1], y[::-1], None)):
-        state = settled[:, :, None] * parts[0][0]
-        for part in parts:
-            if part is not None:
-                filter_rows(sections, state, part, y if part is x else part)
+    there = _Pass(design, before)
+    there.on(x, y)
+    there.on(after, after)
+    _Pass(design, after[::-1]).on(y[::-1], y[::-1])
+
+
+class _Pass:
+    """A pass in one direction; its first rows, filtered in place, come before those that are wanted."""
+
+    def __init__(self, design: tuple[Array, Array], first: Array) -> None:
+        self._sections, settled = design
+        self._state = settled[:, :, None] * first[0]
+        self.on(first, first)
+
+    def on(self, x: Array, y: Array) -> None:
+        """The rows that come next; y may be x."""
+        filter_rows(self._sections, self._state, x, y)
+
+
+class LowpassInStretches:
+    """`lowpass` of x (N, k) in place, stretch by stretch, to the same bits: each is filtered while it is in the cache.
+
+    First `came` for all stretches, from the first to the last, as their rows have been written; then `goes`, from the
+    last to the first, after which a stretch is what `lowpass` gives.
+    """
+
+    def __init__(self, x: Array, cutoff_hz: float, rate_hz: float, order: int = 4) -> None:
+        _require_below_nyquist(cutoff_hz, rate_hz)
+        self._x, self._design = x, second_order_sections(cutoff_hz, rate_hz, order)
+        self._extension = min(len(x) - 1, mirrored_rows(cutoff_hz, rate_hz))
+        self._last = np.empty((self._extension + 1, x.shape[1]))
+        self._pass: _Pass | None = None
+
+    def came(self, start: int, stop: int) -> None:
+        """Rows that have been written."""
+        x, extension, begun = self._x, self._extension, start
+        if len(x) < 2:
+            return
+        kept = len(x) - len(self._last)
+        if stop > kept:
+            self._last[max(start, kept) - kept : stop - kept] = x[max(start, kept) : stop]
+        if self._pass is None:
+            if stop <= extension:
+                return  # the rows that the beginning is mirrored from have not all come
+            self._pass, begun = _Pass(self._design, 2 * x[0] - x[extension:0:-1]), 0
+        self._pass.on(x[begun:stop], x[begun:stop])
+        if stop == len(x):
+            after = 2 * self._last[-1] - self._last[-2::-1]
+            self._pass.on(after, after)
+            self._pass = _Pass(self._design, after[::-1])
+
+    def goes(self, start: int, stop: int) -> None:
+        """Rows that are wanted now."""
+        if len(self._x) < 2:
+            return
+        assert self._pass is not None
+        self._pass.on(self._x[start:stop][::-1], self._x[start:stop][::-1])
 
 
 @lru_cache
@@ -87,6 +138,7 @@ def edge_s(*cutoffs_hz: float | None) -> float:
     return max([SHORTEST_EDGE_S, *(0.5 / cutoff for cutoff in cutoffs_hz if cutoff is not None)])
 
 
+@lru_cache
 def settling_rows(cutoff_hz: float | None, rate_hz: float, order: int = 4) -> int:
     """Rows after which the filter has forgotten a disturbance to `FORGOTTEN`, the mirrored ends included."""
     if cutoff_hz is None:

@@ -141,9 +141,11 @@ def _numbers(values: ArrayLike, what: str) -> Array:
 
 def joined(logs: Sequence[Log]) -> Log:
     """Consecutive chunks of one recording as one log."""
+    if len(logs) == 1:
+        return logs[0]
     arrays: dict[str, Any] = {name: [getattr(log, name) for log in logs] for name in ARRAYS}
     whole: dict[str, Any] = {k: None if v[0] is None else np.concatenate(v) for k, v in arrays.items()}
-    return logs[0] if len(logs) == 1 else replace(logs[0], **whole)
+    return replace(logs[0], **whole)
 
 
 def source_of(path: Place) -> tuple[Source, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -92,7 +93,7 @@ class Regressor:
         self.base, self.kernel = _own_base(robot, drives) if base is None else (base, kernel or _kernel(robot, base))
         nonzeros = self.kernel.nonzeros("Y")
         rows, columns = self._places = np.divmod(nonzeros, self.base.count)
-        self._starts = np.searchsorted(rows, np.arange(self.joint_count + 1))
+        self._starts: list[int] = np.searchsorted(rows, np.arange(self.joint_count + 1)).tolist()
         self._matrix = primary_friction(robot) if drives else np.zeros((0, self.joint_count))
         self._varying = varying_friction(robot) if drives else None
         self._scales = _joint_scales(robot) if drives else np.ones(0)
@@ -142,14 +143,14 @@ class Regressor:
         """The columns of every joint at samples (N, n); `directions` as `directions` gives them."""
         compact = self.kernel(q, qd, qdd, out=out)
         self._require_finite(compact, q)
-        split = list(zip(self._starts, self._starts[1:], strict=False))
-        found: Parts = [[compact[:, start:stop]] for start, stop in split]
+        found: Parts = [[compact[:, start:stop]] for start, stop in pairwise(self._starts)]
         if directions is not None:
             for place, source, weight in self._coulomb:
-                compact[:, place] = weight * directions[:, source]
+                np.multiply(directions[:, source], weight, out=compact[:, place])
             load = None if self._loads is None else self._load(compact, q, qd, qdd)
             self._add_varying(compact, q, directions)
-            self._add_shapes(found, q, qd, directions, load)
+            if self._shaped:
+                self._add_shapes(found, q, qd, directions, load)
         return found
 
     def positions(self, samples: Samples, taken: slice = slice(None)) -> Array:
@@ -292,8 +293,8 @@ class Regressor:
         """(N, drives) load of every drive, joint side."""
         assert self._loads is not None
         own, L = self._loads
-        split = zip(self._starts, self._starts[1:], own, strict=False)
-        joints = np.stack([compact[:, start:stop] @ weights for start, stop, weights in split], axis=1)
+        split = zip(pairwise(self._starts), own, strict=True)
+        joints = np.stack([compact[:, start:stop] @ weights for (start, stop), weights in split], axis=1)
         carried = self.carried_torque(q, qd, qdd)
         return np.asarray((joints if carried is None else joints + carried) @ L)
 
