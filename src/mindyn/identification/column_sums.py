@@ -96,10 +96,6 @@ class ColumnSums:
             self._matrices.update(zip(own, matrices, strict=True))
         return [self._matrices[part] for part in parts]
 
-    def has(self, part: Part) -> bool:
-        """Whether the normal matrices of a part are there already."""
-        return part in self._matrices
-
     def squared_errors(self, parts: Sequence[tuple[Part, Array]]) -> list[Array]:
         """For each part with its beta (p,): (n, 2) squares of tau - Y beta, and of tau, of every joint.
 

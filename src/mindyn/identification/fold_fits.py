@@ -26,17 +26,20 @@ class Fold:
 
     squares  (n, p + 1, p + 1) normal matrices [Y | tau]^T [Y | tau] of the rows to fit of every joint
     rows     (n,) their number
-    scored   rows to score
+    fitted   the parts that these rows are
+    scored   parts to score
     """
 
     squares: Array
     rows: NDArray[np.int64]
+    fitted: list[Part]
     scored: list[Part]
 
 
 def fold_of(
     matrices: Sequence[Sequence[Array]],
     rows: Sequence[Sequence[int]],
+    fitted: list[Part],
     scored: list[Part],
     columns: Sequence[NDArray[np.intp]],
     count: int,
@@ -46,7 +49,7 @@ def fold_of(
     for joint, (own, places) in enumerate(zip(zip(*matrices, strict=True), columns, strict=True)):
         index = np.append(places, count)
         squares[joint, index[:, None], index] = sum(own)[:-1, :-1]
-    return Fold(squares, np.asarray(rows, dtype=np.int64).sum(axis=0), scored)
+    return Fold(squares, np.asarray(rows, dtype=np.int64).sum(axis=0), fitted, scored)
 
 
 class Fits(NamedTuple):

@@ -197,6 +197,10 @@ class Trials:
         """Settings tried so far."""
         return len(self._scores)
 
+    def samples(self, conditioning: Conditioning) -> Conditioned:
+        """All rows of the logs, motion conditioned, torque as logged."""
+        return self._shared.samples(conditioning)
+
     def left_out(self, setting: Setting) -> tuple[str, ...]:
         """Names of the parameters that a setting leaves out, those to be dropped told from all training rows."""
         regressor = self._shared.with_friction(setting.friction)
@@ -210,7 +214,7 @@ class Trials:
 
     def delays(self, setting: Setting) -> DelayScan:
         """How well the columns of a setting explain the torque taken later or earlier than it takes it."""
-        samples = self._shared.samples(setting.conditioning).samples
+        samples = self.samples(setting.conditioning).samples
         regressor = self._shared.with_friction(setting.friction)
         q = regressor.positions(samples)
         directions = regressor.directions(q, samples.qd, samples.segments, samples.rate_hz)
@@ -253,7 +257,7 @@ class Trials:
         return [Score(e, power) for e in error]
 
     def _folds(self, setting: Setting) -> list[Fold]:
-        made, sums = self._shared.samples(setting.conditioning), self._shared.sums(setting)
+        made, sums = self.samples(setting.conditioning), self._shared.sums(setting)
         rate, labels = made.samples.rate_hz, self._labels(made)
         step = decimation_for(setting.filter_hz, rate)
         trim, edge = ceil(edge_s(setting.filter_hz) * rate), ceil(SHORTEST_EDGE_S * rate)
@@ -312,7 +316,7 @@ def _fold(sums: ColumnSums, parts: Sequence[tuple[Part, list[Part]]]) -> Fold:
     columns, fitted = sums.regressor.columns, [fit for fit, _ in parts]
     counts = [[max(1, sums.count(fit, joint)) for joint in range(len(columns))] for fit in fitted]
     scored = [part for _, own in parts for part in own]
-    return fold_of(sums.normal_matrices(fitted), counts, scored, columns, sums.regressor.count)
+    return fold_of(sums.normal_matrices(fitted), counts, fitted, scored, columns, sums.regressor.count)
 
 
 def _errors(sums: ColumnSums, folds: Sequence[Fold], betas: Array) -> tuple[Array, Array]:
@@ -321,12 +325,13 @@ def _errors(sums: ColumnSums, folds: Sequence[Fold], betas: Array) -> tuple[Arra
     error, power = np.zeros((steps, len(folds), len(columns))), np.zeros((len(folds), len(columns)))
     parts = [(k, part) for k, fold in enumerate(folds) for part in fold.scored]
     own = [beta for (beta, *_) in betas]
-    alone = [(k, part) for k, part in parts if steps == 1 and not sums.has(part)]
+    # Not by what is known from other foldings: scores must not depend on what was asked for before.
+    alone = [(k, part) for k, part in parts if steps == 1 and part not in folds[k].fitted]
     found = sums.squared_errors([(part, own[k]) for k, part in alone])
     for (k, _), squares in zip(alone, found, strict=True):
         error[0, k] += squares[:, 0]
         power[k] += squares[:, 1]
-    summed = [one for one in parts if steps > 1 or sums.has(one[1])]
+    summed = [(k, part) for k, part in parts if steps > 1 or part in folds[k].fitted]
     for (k, _), matrices in zip(summed, sums.normal_matrices([part for _, part in summed]), strict=True):
         for joint, (places, matrix) in enumerate(zip(columns, matrices, strict=True)):
             v = np.zeros((steps, len(matrix)))
