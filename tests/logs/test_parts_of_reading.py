@@ -1,0 +1,270 @@
+"""Small parts of reading and conditioning, each against numbers made by hand or another library."""
+
+from __future__ import annotations
+
+import struct
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+from closeness import ORACLE, SAME_ALGEBRA, assert_close
+from draft_parts import EMPTY, PLANAR, group
+from scipy.interpolate import make_interp_spline
+
+from mindyn.errors import InputError
+from mindyn.logs import bag_table
+from mindyn.logs.bag_table import require_plausible_chunks
+from mindyn.logs.cleaning import Cleaner
+from mindyn.logs.delay import DelayScan
+from mindyn.logs.derivatives import central, savitzky_golay, smoothed, spline_settling_rows
+from mindyn.logs.draft import Belief, Draft
+from mindyn.logs.drafting import _with_side
+from mindyn.logs.findings import LogError
+from mindyn.logs.interpolation import delayed
+from mindyn.logs.log import Log
+from mindyn.logs.places import RemoteFile, _listed, unreachable
+from mindyn.logs.samples import Samples
+from mindyn.logs.stamps import even_step, in_bursts, usual_step
+from mindyn.logs.tables import damaged_as
+
+PLACE = RemoteFile("s3://key:secret@store.example/runs/one.parquet?token=abc")
+
+
+def test_what_a_store_says_of_a_file():
+    day = datetime(2024, 5, 1, tzinfo=UTC)
+    full = _listed(PLACE, {"ETag": '"a1"', "size": 7, "LastModified": day})
+    assert (full.size, full.version, full.changed, full.is_content) == (7, "etag:a1", day.timestamp(), True)
+    bare = _listed(PLACE, {})
+    assert (bare.size, bare.version, bare.changed, bare.is_content) == (0, "changed:0:None", None, False)
+    dated = _listed(PLACE, {"Size": 9, "mtime": 12.5})
+    assert (dated.size, dated.version, dated.changed) == (9, "changed:9:12.5", None)
+
+
+def test_what_a_store_trips_over_is_told_without_credentials():
+    told = unreachable(PLACE, RuntimeError(f"GET {PLACE.url} refused: key:secret, secret and token=abc"))
+    assert told.message.endswith(
+        "cannot be read: GET s3://store.example/runs/one.parquet refused: ..., ... and ... (RuntimeError)"
+    )
+    missing = unreachable(PLACE, FileNotFoundError(2, "No such file", PLACE.url))
+    assert missing.message == "there is no log 's3://store.example/runs/one.parquet'"
+    plain = unreachable(RemoteFile("s3://store/one.csv"), RuntimeError("no route"))
+    assert plain.message == "'s3://store/one.csv' cannot be read: no route (RuntimeError)"
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "hint"),
+    [
+        (ValueError("odd"), "a.bin cannot be read as bag: odd (ValueError)", "is the copy complete?"),
+        (OSError(5, "Input/output error"), "a.bin cannot be read: Input/output error", "is the copy complete?"),
+        (PermissionError(13, "Permission denied"), "a.bin cannot be read: Permission denied", "may you read it?"),
+        (OSError("odd"), "a.bin cannot be read as bag: odd (OSError)", "is the copy complete?"),
+    ],
+)
+def test_whatever_a_reader_trips_over_is_a_damaged_file(error, message, hint):
+    with pytest.raises(LogError) as told, damaged_as("bag", "a.bin"):
+        raise error
+    assert (told.value.message, told.value.hint) == (message, hint)
+    with pytest.raises(LogError, match="own words"), damaged_as("bag", "a.bin"):
+        raise LogError("own words")
+    with pytest.raises(KeyboardInterrupt), damaged_as("bag", "a.bin"):
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("rows", [0.3, -2.5, 4.0])
+def test_lines_and_single_rows_are_delayed_exactly(rows):
+    line = 3.0 + 0.5 * np.arange(12.0)[:, None] * [1.0, -2.0]
+    assert_close(delayed(line, rows), 3.0 + 0.5 * (np.arange(12.0)[:, None] - rows) * [1.0, -2.0], ORACLE)
+    assert_close(delayed(np.array([[2.0, -1.0]]), rows), [[2.0, -1.0]], ORACLE)
+
+
+def test_the_delay_of_a_torque_does_not_depend_on_its_unit():
+    t = np.arange(1500) / 200
+    tones = [(w, 1 / w) for w in (3.0, 7.1, 13.3)]
+    q, qd, qdd = (
+        np.column_stack([sum(size * f(w, t) for w, size in tones)])
+        for f in (
+            lambda w, at: np.sin(w * at),
+            lambda w, at: w * np.cos(w * at),
+            lambda w, at: -w * w * np.sin(w * at),
+        )
+    )
+    late = -sum(size * w * w * np.sin(w * (t - 0.02)) for w, size in tones)[:, None]
+    for unit in (1e-6, 1.0, 1e6):
+        samples = Samples(("a",), q, qd, qdd, unit * late, 200.0, np.zeros(1500, dtype=np.int64))
+        found = DelayScan(samples, lambda rows: [qdd[rows]]).best()
+        assert found.seconds == pytest.approx(0.02, abs=1e-3)
+        assert found.unexplained < 1e-3 * found.unexplained_without
+
+
+def test_derivatives_of_polynomials_are_theirs():
+    t = np.arange(40) / 50.0
+    power = np.column_stack([t**3 - t, t**2])
+    exact = (power, np.column_stack([3 * t**2 - 1, 2 * t]), np.column_stack([6 * t, np.full(40, 2.0)]))
+    for found in (smoothed(power, 50.0, None), savitzky_golay(power, 50.0, 9, 3)):
+        for ours, theirs in zip(found, exact, strict=True):
+            assert_close(ours, theirs, 1e-8)
+    rough = np.sin(20 * t)[:, None]
+    spline = make_interp_spline(np.arange(40.0), rough, k=5, axis=0)
+    for k, ours in enumerate(smoothed(rough, 50.0, None)):
+        assert_close(ours, 50.0**k * spline(np.arange(40.0), nu=k), ORACLE)
+    assert_close(central(power, 50.0)[1:-1, 1], 2 * t[1:-1], ORACLE)
+    assert_close(central(power, 50.0)[[0, -1], 1], [t[1], t[-1] + t[-2]], ORACLE)
+
+
+@pytest.mark.parametrize("cutoff", [None, 5.0])
+def test_a_spline_forgets_a_disturbance_within_its_settling_rows(cutoff):
+    rows = spline_settling_rows(cutoff, 100.0)
+    pulse = np.zeros((2 * rows + 3, 1))
+    pulse[rows + 1] = 1.0
+    smooth, qd, qdd = smoothed(pulse, 100.0, cutoff)
+    for response in (smooth, qd, qdd):
+        assert np.abs(response[[0, -1]]).max() < 1e-12 * np.abs(response).max()
+    if cutoff is not None:  # not many times too long either
+        assert np.abs(smooth[: rows // 2]).max() > 1e-12
+    else:
+        assert rows == 44  # of the quintic 0.43 a row, to 1e-13
+
+
+def stamps_in_bursts(rows=4000, step=0.01, every=8):
+    """Rows that wait for a network: all of a burst arrive within a tenth of a step."""
+    even = np.arange(rows) * step
+    return (
+        even[every - 1 :: every].repeat(every)[: rows - rows % every]
+        + 0.1 * step * np.tile(np.arange(every), rows // every) / every
+    )
+
+
+def test_bursts_are_told_from_steady_stamps_and_from_changes_of_rate():
+    steps = np.diff(stamps_in_bursts())
+    assert in_bursts(steps)
+    assert even_step(steps) == pytest.approx(0.01, rel=1e-3)
+    assert usual_step(steps) == even_step(steps)
+    jitter = 0.01 * (1 + 0.3 * np.random.default_rng(0).uniform(-1, 1, 400))
+    assert not in_bursts(jitter)
+    assert usual_step(jitter) == np.median(jitter)
+    assert not in_bursts(np.concatenate([np.full(150, 0.001), np.full(250, 0.01)]))  # one rate, then another
+    gap = np.concatenate([steps[:2000], [9.0], steps[2000:]])
+    assert in_bursts(gap)
+    assert even_step(gap) == pytest.approx(0.01, rel=5e-3)
+
+
+def test_an_even_step_is_the_slope_of_stamps_over_rows_between_gaps():
+    rng = np.random.default_rng(1)
+    parts = [np.cumsum(rng.uniform(0.5, 1.5, count)) for count in (30, 50)]
+    slopes = [np.arange(len(one)) - (len(one) - 1) / 2 for one in parts]
+    expected = sum(x @ t for x, t in zip(slopes, parts, strict=True)) / sum(x @ x for x in slopes)
+    joined = np.concatenate([parts[0], parts[0][-1] + 100.0 + parts[1]])
+    assert even_step(np.diff(joined)) == pytest.approx(expected, rel=1e-12)
+
+
+def chunk(time, *columns, first=0):
+    q = np.column_stack(columns)
+    return Log(("a", "b"), np.asarray(time, dtype=float), q, np.ones_like(q), np.arange(first, first + len(time)))
+
+
+def test_angles_are_unwrapped_as_numpy_does_over_chunks():
+    t = np.arange(300) / 100
+    turning = np.column_stack([9 * t, -4 * t + 0.3])
+    wrapped = (turning + np.pi) % (2 * np.pi) - np.pi
+    cleaner = Cleaner("log")
+    parts = [cleaner.clean(chunk(t[k : k + 70], *wrapped[k : k + 70].T, first=k)) for k in range(0, 300, 70)]
+    found = np.vstack([one.q for one in parts])
+    assert_close(found, np.unwrap(wrapped, axis=0), SAME_ALGEBRA)
+    assert cleaner.wraps == {
+        "a": int(np.abs(np.diff(np.floor((turning[:, 0] + np.pi) / (2 * np.pi)))).sum()),
+        "b": int(np.abs(np.diff(np.floor((turning[:, 1] + np.pi) / (2 * np.pi)))).sum()),
+    }
+    notes = cleaner.notes(("a", "b"), ())
+    assert notes[0] == f"the angle of joint a wraps around: {cleaner.wraps['a']} jumps by a turn taken out"
+    single = Cleaner("log")
+    single.clean(chunk([0.0, 0.1], [3.1, -3.1], [0.0, 0.5]))
+    assert single.notes(("a", "b"), ()) == ("the angle of joint a wraps around: 1 jump by a turn taken out",)
+
+
+@pytest.mark.parametrize(
+    ("jump", "taken_out"), [(2 * np.pi - 0.49, True), (2 * np.pi - 0.51, False), (2 * np.pi + 0.49, True)]
+)
+def test_a_jump_by_nearly_a_turn_is_taken_out(jump, taken_out):
+    found = Cleaner("log").clean(chunk([0.0, 0.1], [0.0, jump], [0.0, 0.0])).q[1, 0]
+    assert found == pytest.approx(jump - 2 * np.pi * taken_out)
+
+
+def test_rows_left_out_are_counted_by_what_is_wrong_with_them():
+    cleaner = Cleaner("log")
+    first = chunk([0.0, 0.1, np.nan, 0.3], [0.0, np.nan, 1.0, 2.0], [0.0, np.inf, 0.0, 1.0])
+    second = chunk([0.3, 0.3 + 4e-10, 0.4, 0.4, *np.arange(5, 60) / 10], *np.ones((2, 59)))
+    assert cleaner.clean(first).time.tolist() == [0.0, 0.3]
+    assert len(cleaner.clean(second)) == 56
+    assert cleaner.not_numbers == {"position of a": 1, "position of b": 1}
+    assert (cleaner.not_number_rows, cleaner.repeated, cleaner.kept, cleaner.row_count) == (2, 3, 58, 63)
+    assert cleaner.left_out_notes() == [
+        "2 of 63 rows of log hold NaN, infinity or more than 1e+30: position of a (1), position of b (1); left out",
+        "3 of 63 rows of log repeat the stamp before them; left out",
+    ]
+    with pytest.raises(LogError, match=r"time goes back by 0\.4 s at row 1 of log"):
+        Cleaner("log").clean(chunk([1.0, 0.6], [0.0, 0.0], [0.0, 0.0]))
+    only_time = Cleaner("log")
+    only_time.clean(chunk([np.nan, *np.arange(20.0)], *np.ones((2, 21))))
+    assert only_time.left_out_notes() == ["1 of 21 rows of log hold NaN, infinity or more than 1e+30: time; left out"]
+
+
+def test_a_draft_is_written_until_it_is_confirmed_and_its_tables_come_last():
+    draft = Draft("log.csv", (Belief("units.torque", "?", "who\nknows"), Belief("rate_hz", 100.0, "stamps")), ("odd",))
+    asked = draft.toml()
+    assert asked.splitlines() == [
+        "# What the columns of log.csv seem to mean.",
+        "# Put what is right in place of each ?, mend what is wrong, and delete the next line.",
+        "draft = true",
+        "# note: odd",
+        "rate_hz = 100.0  # stamps",
+        'units.torque = "?"  # ?  who knows',
+    ]
+    assert "draft = true" not in draft.toml(confirmed=True)
+    assert draft.toml(confirmed=False) == asked
+
+
+@pytest.mark.parametrize(
+    ("name", "robot", "side"),
+    [("motor_position", PLANAR, "motor"), ("joint_position", None, "joint"), ("position", None, "?")],
+)
+def test_names_say_the_side_where_numbers_do_not(name, robot, side):
+    chosen = {"position": group(name), "torque": group("torque")}
+    draft = _with_side(EMPTY, chosen, np.zeros((5, 2)), None, robot)
+    assert draft.value("side.position") == side
+
+
+def packed_chunk(stated, rest=b""):
+    return (
+        struct.pack("<BQ", 0x06, 32 + 8 + len(rest))
+        + struct.pack("<QQQII", 0, 0, stated, 0, 0)
+        + struct.pack("<Q", len(rest))
+        + rest
+    )
+
+
+@pytest.mark.parametrize(
+    ("stated", "refused"), [(2**28, ""), (2**28 + 1, "a chunk of one.mcap becomes 256 MiB; 256 are the most")]
+)
+def test_chunks_of_bags_become_no_larger_than_recordings_are(tmp_path, monkeypatch, stated, refused):
+    monkeypatch.setattr(bag_table, "require_plausible", lambda *_: None)
+    path = tmp_path / "one.mcap"
+    path.write_bytes(b"\x89MCAP0\r\n" + packed_chunk(10) + packed_chunk(stated))
+    with path.open("rb") as stream:
+        if not refused:
+            require_plausible_chunks(stream, "one.mcap")
+            assert stream.tell() == 0
+            return
+        with pytest.raises(LogError, match=refused):
+            require_plausible_chunks(stream, "one.mcap")
+
+
+def test_arrays_of_a_log_have_its_rows_and_joints():
+    names, time, q, rows = ("a", "b"), np.arange(4.0), np.zeros((4, 2)), np.arange(4)
+    for wrong in ((q[:3], q), (q, q[:, :1])):
+        with pytest.raises(InputError, match=r"but \(4, 2\) is needed"):
+            Log(names, time, *wrong, rows)
+    for further in ({"qd": q[:3]}, {"qdd": q[:, :1]}):
+        with pytest.raises(InputError, match=r"but \(4, 2\) is needed"):
+            Log(names, time, q, q, rows, **further)
+    assert repr(Log(names, time, q, q, rows)) == "Log(4 rows of 2 joints over 3 s)"
+    assert repr(Log(names, time[:0], q[:0], q[:0], rows[:0])) == "Log(0 rows of 2 joints over 0 s)"
