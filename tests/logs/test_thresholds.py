@@ -197,7 +197,7 @@ def test_pieces_know_the_gap_after_them():
     assert list(pieces([], 1.0)) == []
 
 
-@pytest.mark.parametrize(("block", "reach"), [(10, 3), (7, 0), (40, 12), (None, 5), (1000, 2)])
+@pytest.mark.parametrize(("block", "reach"), [(10, 3), (7, 0), (40, 12), (5, 20), (None, 5), (1000, 2)])
 def test_windows_hold_every_row_once_with_its_surroundings(block, reach):
     log = log_at(np.arange(100.0))
     parts = [Piece(0, log.take(slice(k, k + 6)), k + 6 >= 60) for k in range(0, 60, 6)]

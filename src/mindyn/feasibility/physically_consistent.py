@@ -108,12 +108,11 @@ class PhysicallyConsistent(Estimator):
         plain = self._least_squares(tuple(name for name in zero if name in rows.regressor.names)).fit(rows)
         return _estimate(plain, problem, information, problem.space.inside(x), weights, choice)
 
-    def settled(self, rows: Rows) -> PhysicallyConsistent:
-        """The same settings, with the prior's weight and the kinds left out as these rows choose them."""
-        return self.settled_for(rows)[0]
-
     def settled_for(self, rows: Rows) -> tuple[PhysicallyConsistent, Callable[[Information], Array]]:
-        """The same, and beta (p,) that parts of these rows ask for, joints weighted as all of them have it."""
+        """The same settings, with the prior's weight and the kinds left out as these rows choose them.
+
+        And beta (p,) that parts of these rows ask for, joints weighted as all of them have it.
+        """
         problem, weights, choice = self._chosen(rows)
         problem = problem.without(choice.without)
         zero = tuple(problem.space.labels[k] for k in problem.zero)

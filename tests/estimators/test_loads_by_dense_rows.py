@@ -1,0 +1,122 @@
+"""Loads and gains of whole runs, against least squares on dense rows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from closeness import ORACLE, SAME_ALGEBRA, assert_close
+from equations import equations
+from recovered import exact_samples
+from robots import random_robot
+
+from mindyn.algebra.inertia import phi_about_origin
+from mindyn.algebra.poses import Pose
+from mindyn.algebra.rotations import from_quaternion
+from mindyn.errors import InputError
+from mindyn.estimators.least_squares import LeastSquares
+from mindyn.estimators.loads import Payload, drive_gains, known_torque, payload_of_runs, regressor_with_load
+from mindyn.kernels.model import compile_model
+from mindyn.regression.regressor import Regressor
+
+ROBOT = random_robot(4, joints=2, tree=False, special=False, gravity=(0.0, 0.0, -9.81))
+LOAD = phi_about_origin(3.0, np.array([0.1, -0.05, 0.2]), np.diag([0.02, 0.03, 0.04]))
+LINK = ROBOT.link_names[-1]
+
+
+def runs(noise):
+    """A run without and one with the load, of other motions, with noise of the torque."""
+    unloaded, loaded = exact_samples(ROBOT, 80, seed=1, noise=noise), exact_samples(ROBOT, 90, seed=2, noise=noise)
+    return unloaded, replace(loaded, tau=loaded.tau + known_torque(ROBOT, loaded, LINK, LOAD))
+
+
+def dense(samples):
+    """The robot's columns and the load's, (N, n, p) and (N, n, 10)."""
+    regressor = Regressor(ROBOT)
+    Y = regressor.dense(regressor.parts(samples.q, samples.qd, samples.qdd))
+    return Y, compile_model(ROBOT).standard_regressor(samples.q, samples.qd, samples.qdd)[:, :, -10:]
+
+
+def test_a_load_and_its_spread_are_those_of_weighted_least_squares():
+    unloaded, loaded = runs(0.5)
+    found = payload_of_runs(ROBOT, unloaded, loaded)
+    weights = LeastSquares().fit(equations(ROBOT, unloaded)).joint_weights
+    root = np.sqrt(weights)[:, None]
+    Y, _ = dense(unloaded)
+    Y2, L2 = dense(loaded)
+    p = Y.shape[2]
+    rows = np.vstack(
+        [
+            np.hstack([(root * Y).reshape(-1, p), np.zeros((Y.shape[0] * 2, 10))]),
+            np.hstack([(root * Y2).reshape(-1, p), (root * L2).reshape(-1, 10)]),
+        ]
+    )
+    right = np.concatenate([(root[:, 0] * one.tau).ravel() for one in (unloaded, loaded)])
+    expected, _, rank, _ = np.linalg.lstsq(rows, right, rcond=1e-12)
+    assert_close((rows @ np.concatenate([np.zeros(p), found.phi]))[-20:], (rows[:, p:] @ expected[p:])[-20:], 1e-6)
+    left = right - rows @ expected
+    told = [k for k, name in enumerate(("m", "mcx", "mcy", "mcz")) if name not in found.untold]
+    variance = float(left @ left) / (len(right) - rank)
+    inverse = np.linalg.pinv(rows.T @ rows, rcond=1e-12)[p:, p:]
+    assert_close(np.diag(found.covariance)[told], variance * np.diag(inverse)[told], 1e-6)
+    assert found.link == LINK
+    assert abs(found.mass - 3.0) < 4 * np.sqrt(found.covariance[0, 0])
+
+
+def test_gains_of_runs_are_found_with_the_load_or_with_its_mass():
+    gains = np.array([2.0, 0.25])
+    unloaded, loaded = (replace(one, tau=one.tau / gains) for one in runs(0.0))
+    for given in ({"phi": LOAD}, {"mass": 3.0}):
+        found = drive_gains(ROBOT, unloaded, loaded, **given)
+        assert_close(found.values, gains, 1e-6)
+    for given, said in (
+        ({}, "takes the ten parameters phi of the load, or its mass"),
+        ({"phi": LOAD, "mass": 3.0}, "takes the ten parameters phi of the load, or its mass"),
+        ({"mass": 0.0}, "a positive number of kg, got 0.0"),
+        ({"mass": float("inf")}, "a positive number of kg"),
+        ({"phi": LOAD[:4]}, r"phi has shape \(4,\), but \(10,\) is needed"),
+        ({"phi": 0 * LOAD}, "the load puts no torque on joint joint1, joint2"),
+    ):
+        with pytest.raises(InputError, match=said):
+            drive_gains(ROBOT, unloaded, loaded, **given)
+
+
+def test_columns_of_a_load_stand_behind_those_of_the_arm():
+    plain = Regressor(ROBOT)
+    longer = regressor_with_load(plain, LINK, LOAD)
+    samples = exact_samples(ROBOT, 5)
+    motion = samples.q, samples.qd, samples.qdd
+    Y, L = dense(samples)
+    found = longer.dense(longer.parts(*motion))
+    assert_close(found[:, :, : plain.count], Y, SAME_ALGEBRA)
+    assert_close(found[:, :, plain.count :], L, SAME_ALGEBRA)
+    assert longer.names[plain.count :] == tuple(
+        f"load_{name}" for name in (["m", "mcx", "mcy", "mcz", "Ixx", "Ixy", "Iyy", "Ixz", "Iyz", "Izz"])
+    )
+    assert {one.link_or_joint for one in longer.parameters[plain.count :]} == {LINK}
+    assert_close(longer.carried_torque(*motion), L @ LOAD, SAME_ALGEBRA)
+    assert regressor_with_load(plain, LINK).carried_torque(*motion) is None
+
+
+def test_a_load_in_the_axes_of_a_frame():
+    pose = Pose(from_quaternion(0.8, 0.1, -0.5, 0.3), np.array([0.3, -0.2, 0.1]))
+    covariance = np.diag(np.linspace(0.01, 0.1, 10) ** 2)
+    found = Payload(LINK, LOAD, covariance, (), 2.0, unconstrained=LOAD + 0.1)
+    moved = found.in_frame(pose, "tool")
+    centre = pose.rotation.T @ (np.array([0.1, -0.05, 0.2]) - pose.translation)
+    assert_close(
+        moved.phi, phi_about_origin(3.0, centre, pose.rotation.T @ np.diag([0.02, 0.03, 0.04]) @ pose.rotation), ORACLE
+    )
+    assert (moved.link, moved.unconstrained) == ("tool", None)
+    assert np.isnan(moved.covariance).all()
+    assert_close(found.half_widths, 2.0 * np.linspace(0.01, 0.1, 10), SAME_ALGEBRA)
+    assert found.mass_interval == (pytest.approx(3.1 - 0.02), pytest.approx(3.1 + 0.02))
+    assert Payload(LINK, LOAD, covariance, (), 2.0).mass_interval == (pytest.approx(2.98), pytest.approx(3.02))
+    assert_close(found.centre, [0.1, -0.05, 0.2], SAME_ALGEBRA)
+    assert_close(found.inertia_about_centre, np.diag([0.02, 0.03, 0.04]), ORACLE)
+    slopes = np.array(
+        [[-c / 3.0 if k == 0 else float(k == i + 1) / 3.0 for k in range(4)] for i, c in enumerate(found.centre)]
+    )
+    expected = 2.0 * np.sqrt(slopes**2 @ np.diag(covariance)[:4])
+    assert_close(found.centre_half_widths, expected, SAME_ALGEBRA)

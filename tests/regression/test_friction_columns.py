@@ -1,0 +1,108 @@
+"""Columns of friction written down sample by sample: shapes, loads, joint-side friction, other base sets."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from closeness import ORACLE, SAME_ALGEBRA, assert_close
+from robots import random_robot
+
+from mindyn.identifiability.base_sets import base_parameters
+from mindyn.regression.friction import Friction, _stop_operator
+from mindyn.regression.regressor import Regressor
+from mindyn.robots.friction_laws import FITTED_SHAPES, FRICTION_LAWS, LOAD_SHAPES
+from mindyn.robots.parts import Drive
+
+ARM = random_robot(5, joints=2, tree=False, special=False, gravity=(0.0, 0.0, -9.81))
+FIRST, SECOND = ARM.joint_names
+GEARED = replace(
+    ARM,
+    drives=(
+        Drive(FIRST, -3.0, {}, 0.1, 0.2, 0.3, 0.4, "motor"),
+        Drive(SECOND, 2.0, {FIRST: 0.5}, 0.05, 0.1, 0.2, -0.1, "motor"),
+    ),
+)
+
+
+def motion(count=6, seed=0):
+    return np.random.default_rng(seed).uniform(-2, 2, (3, count, 2))
+
+
+def columns_of(regressor, q, qd, qdd):
+    directions = regressor.directions(q, qd, np.zeros(len(q), dtype=np.int64), 100.0)
+    return dict(
+        zip(regressor.names, np.moveaxis(regressor.dense(regressor.parts(q, qd, qdd, directions)), 2, 0), strict=True)
+    )
+
+
+def motor_speeds(qd):
+    """Joint side: what each motor turns, by its own ratio; the second is turned by the first joint too."""
+    return np.column_stack([qd[:, 0], qd[:, 1] + 0.25 * qd[:, 0]])
+
+
+def acting(values, drive):
+    """A friction of a drive on the joints that turn it."""
+    shares = np.array([1.0, 0.0]) if drive == 0 else np.array([0.25, 1.0])
+    return values[:, None] * shares
+
+
+@pytest.mark.parametrize("shape", FITTED_SHAPES)
+def test_shapes_act_on_the_motion_of_their_motor(shape):
+    q, qd, qdd = motion()
+    found = columns_of(Regressor(GEARED, Friction(shapes=(shape,))), q, qd, qdd)
+    plain = columns_of(Regressor(GEARED), q, qd, qdd)
+    u = motor_speeds(qd)
+    added = [name for name in found if name not in plain]
+    assert len(added) == 2
+    for k, name in enumerate(added):
+        assert_close(found[name], acting(FRICTION_LAWS[shape].values(u[:, k], np.sign(u[:, k]), None), k), ORACLE)
+    for name, values in plain.items():
+        assert np.allclose(found[name], values, rtol=1e-12, atol=1e-12), name
+
+
+def test_friction_under_load_has_the_torque_that_the_motor_carries():
+    """A motor carries G^-T of the joints' torques of links and rotors, times its ratio."""
+    q, qd, qdd = motion(seed=1)
+    base = base_parameters(GEARED, drives=True)
+    friction = Friction("tanh", 0.1, LOAD_SHAPES, (), tuple(base.values.tolist()))
+    regressor = Regressor(GEARED, friction)
+    found = columns_of(regressor, q, qd, qdd)
+    Y = np.moveaxis(np.array([found[name] for name in base.names]), 0, 2)
+    rigid = np.array([one.kind in ("link", "rotor") for one in regressor.parameters[: base.count]])
+    carried = Y[:, :, rigid] @ base.values[rigid]
+    G = np.array([[-3.0, 0.0], [0.5, 2.0]])
+    load = carried @ np.linalg.inv(G) * [-3.0, 2.0]
+    u = motor_speeds(qd)
+    names = regressor.names[base.count :]
+    assert len(names) == 2 * len(LOAD_SHAPES)
+    number = 0
+    for k in range(2):
+        for shape in LOAD_SHAPES:
+            values = FRICTION_LAWS[shape].values(u[:, k], np.tanh(u[:, k] / 0.1), load[:, k])
+            assert_close(found[names[number]], acting(values, k), 1e-9)
+            number += 1
+
+
+def test_friction_at_the_joint_is_beside_that_of_the_motor_or_alone():
+    q, qd, qdd = motion(seed=2)
+    for robot, base in ((GEARED, None), (GEARED, base_parameters(GEARED, drives=False)), (ARM, None)):
+        regressor = Regressor(robot, Friction(joint_side=(SECOND,)), base)
+        found = columns_of(regressor, q, qd, qdd)
+        viscous, coulomb = regressor.names[-2:]
+        assert_close(found[viscous], np.column_stack([0 * qd[:, 1], qd[:, 1]]), SAME_ALGEBRA)
+        assert_close(found[coulomb], np.column_stack([0 * qd[:, 1], np.sign(qd[:, 1])]), SAME_ALGEBRA)
+        assert len(regressor.names) == (regressor.base.count + 2)
+
+
+def test_a_stop_operator_is_clipped_row_by_row():
+    rng = np.random.default_rng(3)
+    for count in (1, 2, 17, 60):
+        steps = 0.7 * rng.normal(size=(count, 3))
+        segments = np.sort(rng.integers(0, 4, count))
+        z, expected = np.zeros(3), []
+        for k in range(count):
+            z = np.zeros(3) if k == 0 or segments[k] != segments[k - 1] else np.clip(z + steps[k], -1.0, 1.0)
+            expected.append(z)
+        assert np.allclose(_stop_operator(steps, segments), expected, rtol=0, atol=1e-13)
