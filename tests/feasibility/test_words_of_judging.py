@@ -12,7 +12,9 @@ from small_arms import planar_arm, regressor_matrices
 
 from mindyn.algebra.inertia import phi_about_origin
 from mindyn.errors import InputError
+from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.estimate_parts import JointResidual
+from mindyn.feasibility import mending
 from mindyn.feasibility.bounds import Bounds, bounds_of_shapes
 from mindyn.feasibility.configurations import spread_configurations
 from mindyn.feasibility.full_model import GYRATION_LIMITS, _nearest_to_prior
@@ -29,6 +31,7 @@ from mindyn.kernels.model import compile_model
 from mindyn.logs.log import log_of_arrays
 from mindyn.logs.samples import Samples
 from mindyn.regression.regressor import Regressor, with_estimated_drives
+from mindyn.regression.treatment import Treatment
 from mindyn.robots.parts import Drive, Shape
 
 
@@ -101,14 +104,9 @@ def test_moves_that_as_many_rows_would_notice():
 
 @pytest.mark.parametrize(("drives", "matrix"), [(True, "with rotors"), (False, "of the chain alone")])
 def test_a_mended_estimate_says_which_matrix_was_mended(monkeypatch, drives, matrix):
-    from mindyn.feasibility import mending
-
     monkeypatch.setattr(mending, "_moves", lambda *_: {"a": {"from": 1.0, "to": 2.0, "deviations": 3.0}})
     robot = arm(Drive("joint1"), Drive("joint2"))
     regressor = Regressor(robot)
-    from mindyn.estimators.estimate import Estimate
-    from mindyn.regression.treatment import Treatment
-
     count = regressor.count
     estimate = Estimate(regressor, np.zeros(count), np.eye(count), "Told.", (), Treatment())
     member = Member(InertiaFamily(base_parameters(robot, drives=drives)), np.zeros(1), np.zeros((1, 1)))

@@ -1,0 +1,111 @@
+"""Consistent fits do not depend on units of torque; stated weights stay; prices of moves by other formulas."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from closeness import ORACLE, SAME_ALGEBRA, assert_close
+from equations import equations
+from estimators.recovered import exact_samples
+from robots import random_robot, with_random_drives
+from small_arms import planar_arm
+
+from mindyn.algebra.inertia import phi_about_origin
+from mindyn.estimators.least_squares import LeastSquares
+from mindyn.feasibility.constrained_fit import FitProblem
+from mindyn.feasibility.make_consistent import UNTOLD, covariance_metric, mend_consistent
+from mindyn.feasibility.mending import LEAST_COST, data_moves
+from mindyn.feasibility.nearest import relative_metric
+from mindyn.feasibility.physical_space import space_of
+from mindyn.feasibility.physically_consistent import PhysicallyConsistent
+from mindyn.feasibility.priors import Prior
+from mindyn.regression.information import Information
+from mindyn.regression.regressor import Regressor, with_estimated_drives
+from mindyn.regression.triangles import triangle_of
+
+SOLVED = 1e-4
+
+
+@pytest.fixture(scope="module")
+def space():
+    return space_of(Regressor(with_estimated_drives(planar_arm([0.5]))))
+
+
+def rows_of(space, x, scale=1.0):
+    rng = np.random.default_rng(5)
+    p = len(space.names)
+    tables = []
+    for _ in range(2):
+        Y = rng.normal(size=(60, p))
+        tables.append(np.column_stack([Y, scale * (Y @ (space.matrix @ x) + rng.normal(size=60))]))
+    columns = (np.arange(p), np.arange(p))
+    return Information(("a", "b"), space.names, columns, tuple(map(triangle_of, tables)), (60, 60))
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1e3])
+def test_a_heavier_arm_of_the_same_kind_is_fitted_alike(space, scale):
+    """Torques and masses in another unit: with nothing believed of links, x scales with the torque."""
+    x = np.zeros(space.size)
+    for i in range(2):
+        x[space.link(i)] = phi_about_origin(2.0 + i, np.array([0.2, 0.05, 0.0]), 0.02 * np.eye(3))
+    x[20:] = 0.3
+    problem = FitProblem(space, Prior((None, None), "entropic", ()), ())
+    found = problem.solve(rows_of(space, x), np.ones(2), 0.0)
+    scaled = problem.solve(rows_of(space, x, scale), np.full(2, scale**-2.0), 0.0)
+    assert_close(space.matrix @ scaled / scale, space.matrix @ found, 1e-3)
+    assert_close(scaled[space.masses] / scale, found[space.masses], 2e-2)
+
+
+def test_stated_weights_of_joints_stay_and_others_follow_the_residuals():
+    robot = with_random_drives(random_robot(7, joints=2, tree=False, gravity=(0.0, 0.0, -9.81)), 7)
+    rows = equations(robot, exact_samples(robot, 120, noise=0.5))
+    stated = PhysicallyConsistent(prior_weight=1e-3, kinds="all", weights=(3.0, 0.5)).fit(rows)
+    assert_close(stated.joint_weights / stated.joint_weights[0], [1.0, 0.5 / 3.0], SAME_ALGEBRA)
+    own = PhysicallyConsistent(prior_weight=1e-3, kinds="all").fit(rows)
+    expected = np.array([one.rms**-2 for one in own.residuals])
+    assert_close(own.joint_weights / own.joint_weights[0], expected / expected[0], 0.05)
+
+
+def test_the_metric_of_noise_leaves_untold_and_left_out_parameters_their_size():
+    robot = with_random_drives(random_robot(7, joints=2, tree=False, gravity=(0.0, 0.0, -9.81)), 7)
+    estimate = LeastSquares().fit(equations(robot, exact_samples(robot, 120, noise=0.5)))
+    space = space_of(estimate.regressor)
+    sizes = 1 / np.diag(relative_metric(space, estimate.beta))
+    W = covariance_metric(estimate, space)
+    assert_close(np.linalg.inv(W.T @ W), estimate.covariance, 1e-6)
+    fake = SimpleNamespace(
+        by_noise_alone=lambda: fake,
+        beta=estimate.beta,
+        deviations=np.where(np.arange(len(sizes)) == 0, np.inf, np.where(np.arange(len(sizes)) == 1, 0.0, 2.0)),
+        correlations=np.eye(len(sizes)),
+    )
+    expected = np.full(len(sizes), 2.0)
+    expected[:2] = UNTOLD * sizes[0], sizes[1]
+    W = covariance_metric(fake, space)
+    assert_close(np.diag(np.linalg.inv(W.T @ W)), expected**2, ORACLE)
+    mended = mend_consistent(estimate)
+    distance = np.linalg.norm(covariance_metric(estimate, space) @ (mended.beta - estimate.beta))
+    assert mended.provenance["mended"]["distance"] == pytest.approx(distance)
+    assert f"moved by {distance:.3g} standard deviations" in mended.status
+    assert space.worst(mended.physical.values) >= 0
+    assert mended.mended
+
+
+def test_moves_cost_the_residuals_that_they_add():
+    rng = np.random.default_rng(3)
+    tables = [np.column_stack([rng.normal(size=(40, 2)), np.zeros(40), rng.normal(size=40)]) for _ in range(2)]
+    names, columns = ("a", "b", "c"), (np.arange(3), np.arange(3))
+    information = Information(("x", "y"), names, columns, tuple(map(triangle_of, tables)), (40, 40))
+    beta = np.array([0.3, -0.2, 0.0])
+    moves = data_moves(SimpleNamespace(names=names, beta=beta), information)
+    rows = []
+    for table in tables:
+        left = table[:, :3] @ beta - table[:, 3]
+        rows.append(table[:, :3] * np.sqrt(40 / (left @ left)))
+    R = np.vstack(rows)
+    assert_close((R @ moves).T @ (R @ moves), np.diag([1.0, 1.0, 0.0]), ORACLE)
+    scaled = R[:, :2] / np.linalg.norm(R[:, :2], axis=0)
+    largest = np.linalg.svd(scaled, compute_uv=False)[0]
+    assert_close(np.abs(moves[:, 2]), [0.0, 0.0, 1 / (LEAST_COST * largest)], ORACLE)

@@ -1,0 +1,185 @@
+"""Logs in blocks and with gaps: what is said of them, and that blocks give what the whole gives."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from closeness import ORACLE, SAME_ALGEBRA, assert_close
+from draft_parts import EMPTY, group
+from recordings import arm, sines
+
+from mindyn.equations.loop_closure import closure_of
+from mindyn.logs import text_table
+from mindyn.logs.conditioning import Conditioning
+from mindyn.logs.draft_head import Head
+from mindyn.logs.drafting import _with_columns
+from mindyn.logs.findings import LogError
+from mindyn.logs.followed_loops import LoopFollower
+from mindyn.logs.log import log_of_arrays
+from mindyn.logs.pipeline import SampleStream, condition, condition_stream
+from mindyn.logs.resolving import _bursts
+from mindyn.logs.samples import Samples
+from mindyn.logs.text_table import TextTable
+from mindyn.robots.loading import load_robot
+
+PLAIN = Conditioning(rate_hz=100.0, stamps="uniform", position_cutoff_hz=None, edge_s=0.0, delay_s=0.0)
+
+
+def with_gaps(*gaps):
+    """Ten rows at 100 Hz before each gap (s), and ten behind the last."""
+    steps = np.full(10 * (len(gaps) + 1), 0.01)
+    steps[0] = 0.0
+    for k, gap in enumerate(gaps, 1):
+        steps[10 * k] = gap
+    motion = sines(t=np.cumsum(steps))
+    return log_of_arrays(arm().joint_names, motion.t, motion.q, motion.tau, motion.qd, motion.qdd)
+
+
+@pytest.mark.parametrize(
+    ("gaps", "said"),
+    [
+        ((2.0,), "a gap of 2 s after row 9: the log is split into 2 segments"),
+        ((2.0, 3.5), "2 gaps, the longest of 3.5 s after row 19: the log is split into 3 segments"),
+        ((3.5, 2.0), "2 gaps, the longest of 3.5 s after row 9: the log is split into 3 segments"),
+    ],
+)
+def test_gaps_are_told_with_the_longest(gaps, said):
+    found = condition(with_gaps(*gaps), arm(), PLAIN, judged=False)
+    assert [note for note in found.notes if "gap" in note] == [said]
+    assert found.samples.segments.tolist() == np.repeat(np.arange(len(gaps) + 1), 10).tolist()
+    assert found.rows.tolist() == list(range(10 * (len(gaps) + 1)))
+    none = condition(with_gaps(), arm(), PLAIN, judged=False)
+    assert not any("gap" in note for note in none.notes)
+
+
+@pytest.mark.parametrize("decimation", [1, 3])
+def test_segments_are_numbered_over_blocks_and_logs(decimation):
+    c = replace(PLAIN, decimation=decimation)
+    logs = [with_gaps(2.0), with_gaps()]
+    stream = SampleStream(logs, arm(), c, 4, (), 1)
+    blocks = list(stream.blocks())
+    segments = np.concatenate([samples.segments for samples, _, _ in blocks])
+    kept = [len(range(0, 10, decimation))] * 3
+    assert segments.tolist() == np.repeat(np.arange(3), kept).tolist()
+    assert stream.first_segments == [0, 2]
+    assert stream.count == sum(kept)
+    assert stream.rate_hz == 100.0 / decimation
+    owners = np.concatenate([np.full(len(rows), owner) for _, rows, owner in blocks])
+    assert owners.tolist() == np.repeat([0, 1], [2 * kept[0], kept[0]]).tolist()
+    rows = np.concatenate([rows for _, rows, _ in blocks])
+    raster = [*range(0, 10, decimation)]
+    assert rows.tolist() == [*raster, *(10 + k for k in raster), *raster]
+
+
+def test_rests_and_edges_are_cut_out():
+    log, rests = with_gaps(), np.arange(10)[:, None] < 4
+    still = replace(log, qd=np.where(rests, 0.0, np.ones((10, 3))))
+    measured = {"velocity": "measured", "acceleration": "measured"}
+    c = replace(PLAIN, rest_s=0.03, rest_speed=0.5, edge_s=0.01, **measured)
+    ((_, rows, _),) = SampleStream([still], arm(), c, None, (), 1).blocks()
+    assert rows.tolist() == [4, 5, 6, 7, 8]
+    ((_, rows, _),) = SampleStream([still], arm(), replace(c, rest_s=0.05), None, (), 1).blocks()
+    assert rows.tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
+    ((samples, rows, _),) = SampleStream([still], arm(), replace(c, rest_s=None, slow_speed=0.5), None, (), 1).blocks()
+    assert samples.usable.tolist() == [[False] * 3] * 3 + [[True] * 3] * 5
+
+
+def test_stretches_without_samples_are_told():
+    c = replace(PLAIN, edge_s=0.06)
+    stream = SampleStream([with_gaps(2.0, 3.0)], arm(), c, None, (), 0)
+    assert list(stream.blocks()) == []
+    assert [note for note in stream.notes if "left out" in note] == [
+        "3 stretches between gaps, the first of them rows 0 to 9, (30 rows) left out: nothing remains after 6 rows are "
+        "cut at both ends and rest"
+    ]
+    alone = SampleStream([with_gaps().take(slice(0, 1))], arm(), c, None, (), 0)
+    assert list(alone.blocks()) == []
+    assert any(note.startswith("row 0 (1 row) left out") for note in alone.notes)
+
+
+def test_a_row_is_counted_over_blocks_of_a_file(tmp_path, monkeypatch):
+    path = tmp_path / "one.csv"
+    path.write_text("t,x\n" + "".join(f"{k},{'no' if k == 41 else k}\n" for k in range(60)))
+    monkeypatch.setattr(text_table, "_BLOCK_BYTES", 40)
+    table = TextTable(path)
+    with pytest.raises(LogError, match="column 'x' of one.csv holds 'no' in row 41, not a number"):
+        list(table.chunks(["t", "x"], 5))
+    chunks = list(table.chunks(["t"], 5))
+    assert np.concatenate([one["t"] for one in chunks]).tolist() == list(range(60))
+    assert max(len(one["t"]) for one in chunks) <= 5
+
+
+def test_the_order_of_the_widest_signal_is_looked_for():
+    named = Head({}, {"name0": "b", "name1": "a", "name2": "c"}, {}, ())
+    wide = {"position": group("q", 2), "torque": group("tau", 3)}
+    found = _with_columns(EMPTY, Path("x.csv"), wide, {}, ("a", "b"), named)
+    assert found.value("joints") == ["b", "a", "c"]
+
+
+def in_bursts(rows=4000, step=0.01, every=8):
+    even = np.arange(rows) * step
+    return even, even[every - 1 :: every].repeat(every) + 0.1 * step * np.tile(np.arange(every), rows // every) / every
+
+
+def test_positions_of_bursts_are_foreseen_evenly_or_by_their_stamps():
+    even, stamps = in_bursts()
+    q = np.column_stack([np.sin(3 * even), np.cos(2 * even)])
+    heads = [log_of_arrays(("a", "b"), stamps, q, q)]
+    steps = [np.diff(stamps)]
+    longest = _bursts(heads, steps)
+    assert longest == pytest.approx(1.5 * np.quantile(steps[0], 0.995))
+    by_stamps = [log_of_arrays(("a", "b"), stamps, np.column_stack([np.sin(3 * stamps), np.cos(2 * stamps)]), q)]
+    assert _bursts(by_stamps, steps) is None
+    assert _bursts([log_of_arrays(("a", "b"), even, q, q)], [np.diff(even)]) is None
+    # Positions jump over a gap of 3.5 steps between bursts: it is no row between two others.
+    gap = stamps.copy()
+    gap[2000:] += 2.5 * np.quantile(steps[0], 0.995)
+    leaping = q + 100.0 * (np.arange(len(q)) >= 2000)[:, None]
+    assert _bursts([log_of_arrays(("a", "b"), gap, leaping, q)], [np.diff(gap)]) is not None
+
+
+@pytest.mark.parametrize("blocks", [[1, 1, 40], [7, 13, 22], [20, 22]])
+def test_loops_are_followed_in_blocks_as_in_one(blocks):
+    robot = load_robot("slider_crank")
+    t = np.arange(42) / 100
+    q, qd = (0.4 + 1.2 * np.sin(2 * t))[:, None], (2.4 * np.cos(2 * t))[:, None]
+    segments = np.repeat([0, 1], [20, 22])
+    samples = Samples(robot.primary_names, q, qd, 0 * q, 0 * q, 100.0, segments)
+    rows = np.arange(100, 142)
+    whole = LoopFollower(robot)
+    expected = whole.followed(samples, rows)
+    closure = closure_of(robot)
+    positions, reached = closure.reachable(q)
+    assert reached.all()
+    assert_close(expected.dependent_q, positions[:, list(closure.dependent)], 1e-9)
+    follower, at, found = LoopFollower(robot), 0, []
+    for count in blocks:
+        taken = slice(at, at + count)
+        found.append(follower.followed(samples.take(taken), rows[taken]))
+        at += count
+    assert_close(np.vstack([one.dependent_q for one in found]), expected.dependent_q, 1e-9)
+    assert_close(np.vstack([one.closure for one in found])[:, 1], expected.closure[:, 1], ORACLE)
+    assert follower.margin == pytest.approx(whole.margin)
+    assert whole.margin == expected.closure[:, 1].min()
+    assert whole.residual == expected.closure[:, 0].max()
+    assert follower._last[0] == 1
+    assert follower._last[3] == 141
+    follower.begin_log()
+    assert follower._last is None
+
+
+def test_streams_of_blocks_have_the_numbers_of_the_whole():
+    motion = sines(600)
+    log = log_of_arrays(arm().joint_names, motion.t + 1e-4 * np.sin(np.arange(600)), motion.q, motion.tau)
+    c = Conditioning(rate_hz=400.0, stamps="measured", position_cutoff_hz=20.0, edge_s=0.05, delay_s=0.001)
+    whole = condition(log, arm(), c, judged=False).samples
+    stream = condition_stream([log], arm(), c, block_rows=50)
+    parts = list(stream)
+    for name in ("q", "qd", "qdd", "tau"):
+        assert_close(np.vstack([getattr(one, name) for one in parts]), getattr(whole, name), 1e-9)
+    assert np.concatenate([one.segments for one in parts]).tolist() == whole.segments.tolist()
+    assert stream.count == len(whole)
+    assert_close(whole.rate_hz, 400.0, SAME_ALGEBRA)
