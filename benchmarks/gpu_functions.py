@@ -15,6 +15,8 @@ import numpy as np
 
 DOUBLE, SINGLE = 1e-12, 1e-5
 """Largest error relative to the largest number, times the condition number of M where it is inverted."""
+OPEN = {np.float64: 1e-9, np.float32: 1e-4}
+"""What is left of a closure, relative to the loop's size."""
 
 
 def error_of(found, expected) -> float:
@@ -32,14 +34,17 @@ def checked(path: Path) -> tuple[float, float]:
     errors = []
     for dtype, bound in ((np.float64, DOUBLE), (np.float32, SINGLE)):
         given = [cupy.asarray(one.reshape(3, 111, *one.shape[1:]), dtype=dtype) for one in inputs]
-        out = function(*given)
+        results = function(*given)
+        out, *closure = results if isinstance(results, tuple) else [results]
         assert out.dtype == dtype
+        assert all(float(abs(one[..., 0]).max()) < OPEN[dtype] for one in closure), f"{path.stem}: a loop is open"
         errors.append(error_of(out, data["result"].reshape(out.shape)))
         assert errors[-1] < bound * condition, f"{path.stem} {np.dtype(dtype)}: {errors[-1]:.1e}"
-        own = cupy.empty_like(out)
+        own = [cupy.empty_like(one) for one in (out, *closure)]
         assert function(*given, out=own) is own
-        assert (own == out).all()
-        assert function(*(one[:0] for one in given)).shape == (0, *out.shape[1:])
+        assert (own[0] == out).all()
+        empty = function(*(one[:0] for one in given))
+        assert (empty[0] if closure else empty).shape == (0, *out.shape[1:])
     refused(function, given)
     return errors[0], errors[1]
 
@@ -53,7 +58,7 @@ def refused(function, given) -> None:
         (given[:-1], None, f"{len(given) - 1} arrays given"),
         ([given[0][..., 1:], *given[1:]], None, f"{first}: has shape"),
         ([one.astype(cupy.int32) for one in given], None, "float32 or float64"),
-        (given, cupy.empty((4, 1)), "out must be"),
+        (given, [cupy.empty((4, 1)) for _ in function.outputs], "out must be"),
     ]
     if len(given) > 1:
         cases.append(([given[0], given[1][:2], *given[2:]], None, "batch shapes differ"))

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 import mindyn
+from mindyn.equations.loop_closure import closure_of
 from mindyn.kernels import device as functions
 from mindyn.kernels.cuda_source import cuda_source
 from mindyn.kernels.differentiable import Op
@@ -32,6 +33,7 @@ FILTERED_ROWS = 40_000
 RATE_HZ, FILTER_HZ, DECIMATION = 500.0, 10.0, 6
 CHECKED = ("inverse_dynamics", "forward_dynamics", "inertia_matrix", "regressor", "standard_regressor", "coriolis")
 ROBOTS = {"puma560": CHECKED, "palletiser": CHECKED, "panda": CHECKED[:3], "stanford": CHECKED[:2]}
+ROBOTS |= {"five_bar": CHECKED, "slider_crank": CHECKED[:4]}
 FUNCTIONS = ("inverse_dynamics", "inertia_matrix", "forward_dynamics", "regressor")
 
 
@@ -88,6 +90,8 @@ def write_robots(folder: Path) -> None:
             (described,) = model.described([name])
             shapes = [(one.name, one.shape) for one in described.program.inputs]
             inputs = [np.random.default_rng(5).uniform(-1, 1, (333, *shape)) for _, shape in shapes]
+            if shapes[0][1][0] > len(robot.primary_names):  # loops that kernels solve for
+                inputs[0] = closed_positions(robot, len(inputs[0]))
             condition = np.linalg.cond(model.inertia_matrix(inputs[0])).max() if name == "forward_dynamics" else 1.0
             result = model.kernel(name)(*inputs)
             about = {"inputs": shapes, "outputs": [one.shape for one in described.program.outputs], "name": name}
@@ -96,6 +100,15 @@ def write_robots(folder: Path) -> None:
             at.with_suffix(".json").write_text(json.dumps(about))
             given = {f"in{k}": one for k, one in enumerate(inputs)}
             np.savez(at.with_suffix(".npz"), result=result, condition=condition, **given)
+
+
+def closed_positions(robot: mindyn.Robot, count: int) -> np.ndarray:
+    """Positions (count, n) near home, dependent joints a little off: kernels close the loops."""
+    closure = closure_of(robot)
+    primary = closure.home[list(closure.primary)] + np.random.default_rng(6).uniform(-0.1, 0.1, (count, 1))
+    q = closure.along(primary)
+    q[:, list(closure.dependent)] += 1e-7
+    return q
 
 
 def write_filtered_rows(folder: Path) -> None:
