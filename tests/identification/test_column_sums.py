@@ -23,7 +23,14 @@ FRICTIONS = (
     Friction("stop", 1e-3, shapes=tuple(SHAPES)[:2]),
     Friction("sign", shapes=tuple(SHAPES)[:1]),
 )
-PARTS = [Part(120, 900), Part(100, 1400, 7), Part(1600, 2300, 3, 0.3), Part(1700, 1710)]
+PARTS = [
+    Part(120, 900),
+    Part(100, 1400, 7),
+    Part(1600, 2300, 3, 0.3),
+    Part(1700, 1710),
+    Part(120, 900, 1, 0.3),
+    Part(120, 1400, 1, 2.55),
+]
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +111,7 @@ def test_squared_errors_are_those_of_the_normal_matrices(regressor, cutoff_hz):
         own = regressor.with_friction(friction)
         sums = ColumnSums(own, samples, cutoff_hz, room)
         common = beta_of.normal(size=own.count)
-        betas = [common, beta_of.normal(size=own.count), common, common]
+        betas = [common, beta_of.normal(size=own.count), *(common for _ in PARTS[2:])]
         squares = sums.squared_errors(list(zip(PARTS, betas, strict=True)))
         for part, beta, found in zip(PARTS, betas, squares, strict=True):
             matrices = expected(own, samples, cutoff_hz, part)

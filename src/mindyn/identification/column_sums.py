@@ -144,8 +144,9 @@ class ColumnSums:
                     continue
                 logged = slice(taken.start + rows.start, taken.stop + rows.start, part.step)
                 for joint, (total, A, Z) in enumerate(zip(sums, work.kernel, work.beside, strict=True)):
-                    fast = self._fast(part, logged, joint)
-                    _products([total], [A[at][fast]], [Z[at][fast]]).add(slice(None))
+                    if len(fast := self._fast(part, logged, joint)):
+                        rows_of = [np.ascontiguousarray(one[at][fast]) for one in (A, Z)]
+                        _products([total], rows_of[:1], rows_of[1:]).add(slice(None))
         return [[_whole(total, A) for total, A in zip(sums, work.kernel, strict=True)] for sums in totals]
 
     def _workspace(self, segment: range) -> _Work:
