@@ -42,6 +42,7 @@ def write_together(files: Mapping[str | Path, str | bytes]) -> None:
 
 def _written_beside(target: Path, content: str | bytes, leftovers: ExitStack) -> Path:
     _require_parent(target)
+    _require_ordinary(target)
     with _export_errors(target):
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=_prefix(target))
         temporary = Path(name)
@@ -216,6 +217,14 @@ def folder_for(path: str | Path) -> Iterator[None]:
             for one in made:
                 one.rmdir()
         raise
+
+
+def _require_ordinary(target: Path) -> None:
+    """Refuses to take the place of a folder, a device or a pipe: /dev/null would be a file from then on."""
+    with _export_errors(target):
+        if target.exists() and not target.is_file():
+            what = "a folder" if target.is_dir() else "a device or a pipe"
+            raise ExportError(f"{str(target)!r} is {what}", hint="name a file to be written")
 
 
 def _require_parent(target: Path) -> None:

@@ -58,6 +58,23 @@ def test_a_load_is_possible_even_where_the_fit_is_not(arm, estimate):
     assert found.untold, "a light load in much noise is not told"
 
 
+def test_a_run_that_no_load_explains_is_said(arm, estimate):
+    """Against an estimate that already carried one, the load is negative; with another scale of one joint none fits."""
+    laden = arm.with_payload(2.0, CENTRE, TENSOR)
+    carrying = mindyn.LeastSquares().fit(equations(laden, noisy(exact_samples(laden, 1500, 1), 1)))
+    below = mindyn.payload(carrying, noisy(exact_samples(arm, 900, 2), 4))
+    assert below.mass_interval[1] < 0
+    assert not below.is_possible
+    loaded = exact_samples(laden, 900, 2)
+    sound = mindyn.payload(estimate, noisy(loaded, 5))
+    assert sound.is_possible
+    assert sound.notes == ()
+    scaled = replace(loaded, tau=loaded.tau * np.array([1.0, 1.5, 1.0, 1.0]))
+    (note,) = mindyn.payload(estimate, noisy(scaled, 5)).notes
+    assert note.kind == "misfit"
+    assert loaded.joint_names[1] in note.sentence
+
+
 def test_the_frame_of_a_load_can_be_another(arm, estimate):
     loaded = arm.with_payload(2.0, CENTRE, TENSOR)
     found = mindyn.payload(estimate, noisy(exact_samples(loaded, 900, 2), 3))

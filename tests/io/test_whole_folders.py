@@ -76,6 +76,15 @@ def test_files_that_belong_together_are_replaced_together(tmp_path):
     assert {one.name: one.read_text() for one in tmp_path.iterdir()} == {"a.c": "1", "a.h": "1"}
 
 
+def test_devices_pipes_and_folders_are_no_files_to_be_replaced(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ExportError, match="is a device or a pipe"):
+        write_together({tmp_path / "a.c": "1", tmp_path / "pipe": "1"})
+    assert [one.name for one in tmp_path.iterdir()] == ["pipe"]
+    with pytest.raises(ExportError, match="is a folder"):
+        write_together({tmp_path: "1"})
+
+
 def test_a_folder_that_holds_anything_is_not_made_a_package(tmp_path):
     (tmp_path / "mine.txt").write_text("mine")
     with pytest.raises(ExportError, match="is there already"):

@@ -21,7 +21,7 @@ from mindyn.feasibility.bounds import read_bounds
 from mindyn.feasibility.check import Feasibility, check_feasible
 from mindyn.feasibility.yoshida_cones import judge_by_cones
 from mindyn.feasibility.yoshida_mending import mend_by_cones
-from mindyn.report.summary import PHYSICAL
+from mindyn.report.summary import AS_LIKELY, PHYSICAL
 
 METHODS = ("matrix", "yoshida")
 ANSWERS: Final = {True: "yes", False: "no", None: "undecided"}
@@ -66,7 +66,7 @@ def check(
 def _show(found: Feasibility, *, verbose: bool) -> None:
     """The answer in a sentence, then each question with its reason: the first sentence of it, or with `verbose` all."""
     exists = can_exist({one.question: one.holds for one in found.answers})
-    show(PHYSICAL[exists])
+    show(AS_LIKELY if found.consistent.as_likely else PHYSICAL[exists])
     for one in found.answers:
         reason = one.reason if verbose else shorter(one.reason)
         show(f"  {one.question:<10}  {ANSWERS[one.holds]:<9}  {reason}", indent=" " * 25)

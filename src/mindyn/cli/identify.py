@@ -152,7 +152,7 @@ def identify(
                 _write(folder, found, verdict, record)
                 if report:
                     judged_report(folder / "report.html", found, feasibility, others, whole, record, verdict)
-    if feasibility.refuted:
+    if feasibility.refuted and not feasibility.consistent.as_likely:  # else the answer says it quietly
         say(f"note: {NOT_AN_ARM}")
     said = {note for log in whole for note in log.notes}
     if not as_json and found.identifiable is not None:

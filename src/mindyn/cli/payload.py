@@ -44,6 +44,10 @@ def payload(
         typer.echo(json.dumps(_data(load, there), indent=1))
         return
     show(_mass(load))
+    if not load.is_possible:
+        show()
+        show("Nothing is written for controllers.")
+        return
     show()
     _show_parameters(load)
     if load.phi[0] > 0 and "m" not in load.untold:
@@ -68,8 +72,13 @@ def _mass(load: Payload) -> str:
     """Mass and centre of mass, each coordinate where the run tells it."""
     low, high = load.mass_interval
     mass = f"{load.mass:.4g} kg (95 % interval {low:.4g} to {high:.4g} kg)"
+    if not load.is_possible:
+        return (
+            f"The run contradicts the estimate: a load would need a mass between {low:.4g} and {high:.4g} kg, with a "
+            "centre and an inertia that no body has together. Is the estimate of this arm, with these gains and zeros?"
+        )
     if "m" in load.untold:
-        return f"This run shows no load that can be told from none: mass {mass}."
+        return f"This run shows no load that can be told from none: its mass is at most {max(load.mass, high):.2g} kg."
     spread = load.centre_half_widths
     told = [
         f"{axis} {c:.4f} +- {w:.4f} m" if f"mc{axis}" not in load.untold else f"{axis} not identifiable"
@@ -126,6 +135,7 @@ def _data(load: Payload, there: Payload) -> dict[str, Any]:
         "phi": load.phi.tolist(),
         "half_widths": load.half_widths.tolist(),
         "not_identifiable": list(load.untold),
+        "possible": load.is_possible,
         "frame": there.link,
         "centre_in_frame": there.centre.tolist(),
         "inertia_about_centre_in_frame": there.inertia_about_centre.tolist(),

@@ -159,7 +159,7 @@ def _contradiction(space: PhysicalSpace, beta: Array, found: Nearest, distance: 
     if not (value < 0 and excludes > ASTRAY * size):
         return Answer(CONSISTENT, None, f"consistent values lie {100 * distance:.2g} % away.", witness)
     moved = ", ".join(
-        f"{name} = {b:.4g} (nearest {n:.4g})" for name, b, n in _told(space.names, names, beta, found.beta)
+        "{} = {} (nearest {})".format(name, *_apart(b, n)) for name, b, n in _told(space.names, names, beta, found.beta)
     )
     return Answer(
         CONSISTENT,
@@ -175,6 +175,14 @@ def _most_weighty(names: tuple[str, ...], weights: Array) -> list[str]:
     covered = np.cumsum(weights[order] ** 2) / (weights**2).sum()
     count = min(NAMED, int(np.searchsorted(covered, MOST_OF)) + 1)
     return [names[k] for k in order[:count]]
+
+
+def _apart(one: float, other: float) -> tuple[str, str]:
+    """Two numbers with as many digits, from four on, as tell them apart."""
+    return next(
+        (made for digits in range(4, 17) if (made := (f"{one:.{digits}g}", f"{other:.{digits}g}"))[0] != made[1]),
+        (f"{one:.4g}", f"{other:.4g}"),
+    )
 
 
 def _told(names: tuple[str, ...], chosen: list[str], beta: Array, moved: Array) -> list[tuple[str, float, float]]:

@@ -21,7 +21,7 @@ from scipy.stats import t as student
 
 from mindyn.algebra.inertia import pseudo_inertia
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError
+from mindyn.errors import InputError, listed
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.loads import Payload, payload_of_runs, regressor_with_load
 from mindyn.feasibility.conic import ConeRows, Program
@@ -49,6 +49,10 @@ LEAST_MASS_KG: Final = 1e-6
 REFRESHES: Final = 5
 MASS_FINAL: Final = 1e-3
 """Change of the mass, as part of it, from which on friction that grows with the load is made anew, so often at most."""
+WORSE: Final = 4.0
+OPEN: Final = 0.05
+"""A run is doubted where the residual of a joint is more times that of the estimate's own logs, and a larger part of
+the joint's torque: noise grows with the torque that a load makes."""
 WEIGHTING_ROUNDS: Final = 3
 """Of fit and weights by its residuals."""
 
@@ -124,7 +128,7 @@ def _fitted(found: Estimate, samples: Samples, carrier: str, carried: Array | No
     shifts = gain_deviation * _gain_shifts(whole, weights, free, inverse, theta, ten)
     covariance = covariance + shifts.T @ shifts
     factor = float(student.ppf(0.975, len(blocks) - 1))
-    notes = _notes(found, samples)
+    notes = (*_notes(found, samples), *_misfit_notes(found, samples, np.sqrt(spread)))
     made = Payload(carrier, theta[ten], covariance, (), factor, notes)
     return _consistent(replace(made, untold=_untold(made)))
 
@@ -228,6 +232,23 @@ def _notes(found: Estimate, samples: Samples) -> tuple[Note, ...]:
     if still:
         made.append(Note("motion", f"joints that hardly move in the loaded run: {', '.join(still)}"))
     return tuple(made)
+
+
+def _misfit_notes(found: Estimate, samples: Samples, rms: Array) -> list[Note]:
+    """On joints whose torque the arm and any load leave open far more than the estimate's own logs did."""
+    usual = np.array([one.rms for one in found.residuals])
+    share = rms / np.maximum(np.sqrt((samples.tau**2).mean(axis=0)), 1e-300)
+    joints = np.flatnonzero((rms > WORSE * usual) & (share > OPEN) & (usual > 0))
+    off = [f"{samples.joint_names[j]} ({rms[j] / usual[j]:.3g} times)" for j in joints]
+    if not off:
+        return []
+    return [
+        Note(
+            "misfit",
+            f"no load explains this run as the estimate explained its own: the residual is larger at {listed(off)}; is "
+            "it the same arm, with the same gains and zeros, and did nothing touch it?",
+        )
+    ]
 
 
 def _consistent(found: Payload) -> Payload:
