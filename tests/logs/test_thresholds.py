@@ -136,11 +136,23 @@ def test_the_period_is_that_of_the_usual_steps():
     assert [_rounded(rate) for rate in (499.97, 500.04, 499.9, 0.4)] == [500.0, 500.0, 499.9, 0.4]
 
 
-def test_logs_of_two_rates_are_refused_unless_one_is_stated():
+def test_logs_of_two_rates_are_sampled_at_the_lowest_unless_one_is_stated():
     logs = [log_at(np.arange(200) / rate) for rate in (100.0, 103.0)]
     for both in (logs, logs[::-1]):
-        with pytest.raises(LogError, match=r"different rates \(10[03], 10[03] Hz\)"):
-            resolve(replace(AS_LOGGED, stamps="auto"), both, lambda *_: None)
+        made, (note, *_) = resolve(replace(AS_LOGGED, stamps="auto"), both, lambda *_: None)
+        assert made.rate_hz == 100.0
+        assert re.search(
+            r"different rates \(10[03], 10[03] Hz\): all are interpolated to the lowest, 100 Hz", str(note)
+        )
+    settings = replace(AS_LOGGED, stamps="auto", velocity="differentiated", acceleration="differentiated")
+    assert len(condition(logs, ROBOT, settings).samples) == 200 + 194
+    for slow in (9.9, 10.1):
+        apart = [log_at(np.arange(200) / rate) for rate in (100.0, slow)]
+        if slow > 10:
+            assert resolve(replace(AS_LOGGED, stamps="auto"), apart, lambda *_: None)[0].stamps == "measured"
+            continue
+        with pytest.raises(LogError, match=r"more than 10 times apart \(100, 9.9 Hz\)"):
+            resolve(replace(AS_LOGGED, stamps="auto"), apart, lambda *_: None)
     made, notes = resolve(replace(AS_LOGGED, rate_hz=100.0, stamps="auto"), logs, lambda *_: None)
     assert (made.rate_hz, made.stamps) == (100.0, "uniform")
     assert notes == ()

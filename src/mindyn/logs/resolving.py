@@ -28,6 +28,8 @@ NEARLY_ALL: Final = 0.95
 GAP: Final = 2.5
 SAME_RATE: Final = 0.02
 """Rates that differ by less, relative, are the same."""
+MOST_RATES: Final = 10.0
+"""Times by which rates of logs may differ: at a tenth of its rate a log has lost most of what it tells."""
 ALL_BUT_GAPS: Final = 0.995
 """Share of the steps between stamps that are no gaps, where stamps come in bursts."""
 EVEN: Final = 0.7
@@ -86,18 +88,19 @@ def _with_time_base(c: Conditioning, heads: Sequence[Log]) -> tuple[Conditioning
         raise LogError("too few rows: a log with fewer than 2 rows has no rate")
     steps = [np.diff(log.time) for log in heads]
     bursts = _bursts(heads, steps) if c.stamps == "auto" else None
-    if c.rate_hz != "auto" and any(
-        abs(even_step(step) * number(c.rate_hz, "rate_hz") - 1) > SAME_RATE for step in steps
-    ):
-        bursts = None  # rows are to be resampled: they need their stamps
+    if bursts is not None:
+        rates = [1 / even_step(step) for step in steps]
+        wanted = min(rates) if c.rate_hz == "auto" else number(c.rate_hz, "rate_hz")
+        if any(abs(wanted / rate - 1) > SAME_RATE for rate in rates):
+            bursts = None  # rows are to be resampled: they need their stamps
     periods = [period_of(step) if bursts is None else even_step(step) for step in steps]
-    if max(periods) > (1 + SAME_RATE) * min(periods) and c.rate_hz == "auto":
-        rates = ", ".join(f"{1 / period:.6g}" for period in periods)
-        raise LogError(f"the logs have different rates ({rates} Hz)", hint="state rate_hz to resample them")
     notes = []
-    own = 1.0 / periods[0]
     if c.rate_hz == "auto":
-        c = replace(c, rate_hz=_rounded(own))
+        own = _rounded(1.0 / periods[0])
+        if max(periods) > (1 + SAME_RATE) * min(periods):
+            own = _rounded(1.0 / max(periods))
+            notes.append(Note("rate_hz", _one_rate(periods, own)))
+        c = replace(c, rate_hz=own)
     rate = number(c.rate_hz, "rate_hz")
     if bursts is not None:
         c = replace(c, stamps="uniform", longest_gap_rows=max(c.longest_gap_rows, bursts * rate))
@@ -114,6 +117,20 @@ def _with_time_base(c: Conditioning, heads: Sequence[Log]) -> tuple[Conditioning
             found = f"stamps jitter or differ from {rate:.6g} Hz: rows are interpolated to uniform times"
             notes.append(Note("stamps", found))
     return c, notes
+
+
+def _one_rate(periods: Sequence[float], rate_hz: float) -> str:
+    """Why the logs are sampled anew at the lowest of their rates; refuses rates too far apart.
+
+    Rows between those of a slow log would be counted as evidence that nobody recorded.
+    """
+    rates = ", ".join(f"{1 / period:.6g}" for period in periods)
+    if max(periods) > MOST_RATES * min(periods):
+        raise LogError(
+            f"the logs have rates that are more than {MOST_RATES:g} times apart ({rates} Hz)",
+            hint="state rate_hz in the settings to sample them all at one, or leave the slow ones out",
+        )
+    return f"the logs have different rates ({rates} Hz): all are interpolated to the lowest, {rate_hz:.6g} Hz"
 
 
 def _bursts(heads: Sequence[Log], steps: Sequence[Array]) -> float | None:
