@@ -9,13 +9,14 @@ import pytest
 from closeness import ORACLE, SAME_ALGEBRA, assert_close
 from robots import random_robot
 
+from mindyn.errors import InputError
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.regression.friction import Friction, _stop_operator
-from mindyn.regression.regressor import Regressor
+from mindyn.regression.regressor import Regressor, with_estimated_drives
 from mindyn.robots.friction_laws import FITTED_SHAPES, FRICTION_LAWS, LOAD_SHAPES
 from mindyn.robots.parts import Drive
 
-ARM = random_robot(5, joints=2, tree=False, special=False, gravity=(0.0, 0.0, -9.81))
+ARM = random_robot(6, joints=2, tree=False, special=False, gravity=(0.0, 0.0, -9.81))
 FIRST, SECOND = ARM.joint_names
 GEARED = replace(
     ARM,
@@ -83,6 +84,19 @@ def test_friction_under_load_has_the_torque_that_the_motor_carries():
             values = FRICTION_LAWS[shape].values(u[:, k], np.tanh(u[:, k] / 0.1), load[:, k])
             assert_close(found[names[number]], acting(values, k), 1e-9)
             number += 1
+
+
+def test_a_slide_whose_weight_is_one_with_its_offset_has_no_known_load():
+    """The constant weight on a first slide is told together with the offset of its drive alone."""
+    slide = with_estimated_drives(random_robot(5, joints=2, tree=False, special=False, gravity=(0.0, 0.0, -9.81)))
+    assert slide.joints[0].kind == "prismatic"
+    obstacle = Regressor(slide).load_obstacle()
+    assert obstacle == "fo1R holds a link's weight and a drive's offset together"
+    values = tuple(base_parameters(slide, drives=True).values.tolist())
+    with pytest.raises(InputError, match="friction cannot depend on the load: fo1R holds"):
+        Regressor(slide, Friction(shapes=LOAD_SHAPES, reference=values))
+    weightless = replace(slide, gravity=np.zeros(3))
+    assert Regressor(weightless).load_obstacle() == ""
 
 
 def test_friction_at_the_joint_is_beside_that_of_the_motor_or_alone():

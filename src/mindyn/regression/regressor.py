@@ -259,11 +259,10 @@ class Regressor:
             return "a joint has no drive, whose friction it would be"
         if gear_condition(gear_matrix(self.robot)) > SINGULAR_GEARS:
             return "the gear matrix is singular"
-        others = [one.kind not in RIGID for one in standard_parameters(self.robot, drives=True)]
-        mixed = self.base.matrix[self.rigid[: self.base.count]][:, others].any(axis=1)
+        rigid = np.array([one.kind in RIGID for one in standard_parameters(self.robot, drives=True)])
+        mixed = self.base.matrix[:, rigid].any(axis=1) & self.base.matrix[:, ~rigid].any(axis=1)
         if mixed.any():
-            names = [one.name for one in self.parameters[: self.base.count] if one.kind in RIGID]
-            return f"{names[int(np.argmax(mixed))]} holds a link's weight and a drive's offset together"
+            return f"{self.names[int(np.argmax(mixed))]} holds a link's weight and a drive's offset together"
         return ""
 
     def _load_weights(self) -> tuple[list[Array], Array]:

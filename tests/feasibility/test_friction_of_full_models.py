@@ -1,0 +1,82 @@
+"""Friction of a full model as torques by formula: they make the torque of the fit's columns."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from closeness import assert_close
+from robots import random_robot
+
+from mindyn.feasibility.full_model import _sum, friction_torques
+from mindyn.identifiability.base_sets import base_parameters
+from mindyn.kernels.model import compile_model
+from mindyn.regression.friction import Friction
+from mindyn.regression.regressor import Regressor
+from mindyn.robots.friction_laws import FITTED_SHAPES, LOAD_SHAPES
+from mindyn.robots.parts import Drive, ExtraTorque
+
+COMPILED = 1e-9
+ARM = random_robot(6, joints=2, tree=False, special=False, gravity=(0.0, 0.0, -9.81))
+FIRST, SECOND = ARM.joint_names
+GEARED = replace(
+    ARM,
+    drives=(
+        Drive(FIRST, -3.0, {}, 0.1, 0.2, 0.3, 0.4, "motor"),
+        Drive(SECOND, 2.0, {FIRST: 0.5}, 0.05, 0.1, 0.2, -0.1, "motor"),
+    ),
+)
+JOINT_SIDE = replace(ARM, drives=tuple(replace(one, side="joint", coupling={}) for one in GEARED.drives))
+
+
+@pytest.mark.parametrize("robot", [GEARED, JOINT_SIDE], ids=["motor", "joint"])
+@pytest.mark.parametrize("direction", ["sign", "tanh"])
+@pytest.mark.parametrize("shapes", [FITTED_SHAPES[:1], LOAD_SHAPES, (*FITTED_SHAPES, *LOAD_SHAPES)], ids=len)
+def test_formulas_make_the_torque_of_the_columns(robot, direction, shapes):
+    base = base_parameters(robot, drives=True)
+    reference = tuple(base.values.tolist()) if set(shapes) & set(LOAD_SHAPES) else ()
+    friction = Friction(direction, 0.2 if direction == "tanh" else 0.0, shapes, (SECOND,), reference)
+    regressor = Regressor(robot, friction)
+    rng = np.random.default_rng(1)
+    tail = regressor.parameters[base.count :]
+    values = {one.place: float(v) for one, v in zip(tail, rng.uniform(0.1, 1.0, len(tail)), strict=True)}
+    values |= {("coulomb", drive.joint, "fc"): drive.coulomb for drive in robot.drives}
+    q, qd, qdd = rng.uniform(-2, 2, (3, 12, 2))
+    directions = regressor.directions(q, qd, np.zeros(12, dtype=np.int64), 100.0)
+    beta = np.concatenate([base.values, [values[one.place] for one in tail]])
+    expected = regressor.dense(regressor.parts(q, qd, qdd, directions)) @ beta
+    made = friction_torques(robot, friction, values, fitted=True)
+    drives = tuple(replace(one, coulomb=0.0) for one in robot.drives) if direction == "tanh" else robot.drives
+    whole = replace(robot, drives=drives, extras=tuple(made))
+    assert_close(compile_model(whole, drives=True).inverse_dynamics(q, qd, qdd), expected, COMPILED)
+    assert len({one.name for one in made}) == len(made)
+
+
+def test_a_model_with_sharp_friction_leaves_coulomb_friction_to_the_drives():
+    friction = Friction("tanh", 0.2, FITTED_SHAPES[:1])
+    values = {("coulomb", FIRST, "fc"): 1.0, ("coulomb", SECOND, "fc"): 1.0}
+    assert friction_torques(GEARED, friction, values, fitted=False) == []
+    smooth = friction_torques(GEARED, friction, values, fitted=True)
+    assert [(one.name, one.joint) for one in smooth] == [
+        (f"coulomb_{FIRST}", FIRST),
+        (f"coulomb_{SECOND}_on_{FIRST}", FIRST),
+        (f"coulomb_{SECOND}", SECOND),
+    ]
+    assert_close([one.coefficient for one in smooth], [3.0, 2.0 * 0.25, 2.0], COMPILED)
+    taken = replace(GEARED, extras=(ExtraTorque(f"coulomb_{FIRST}", FIRST, "q", 1.0),))
+    assert friction_torques(taken, friction, values, fitted=True)[0].name == f"coulomb_{FIRST}_2"
+
+
+@pytest.mark.parametrize(
+    ("weights", "joint", "formula"),
+    [
+        ([0.0, 1.0], 1, "qd"),
+        ([0.0, 2.0], 1, "(2.0 * qd)"),
+        ([0.25, 1.0], 1, "(0.25 * qd1 + 1.0 * qd2)"),
+        ([1.0, 0.0], 1, "(1.0 * qd1)"),
+        ([1.0, 0.0, -2.0], 0, "(1.0 * qd1 + -2.0 * qd3)"),
+    ],
+)
+def test_sums_over_joints_as_formulas(weights, joint, formula):
+    assert _sum(np.array(weights), joint, "qd") == formula
