@@ -24,12 +24,12 @@ LAYERS = ("logs", "regression", "estimators", "feasibility")
 LONGEST_TEST_S = 3.0
 """Processor time of a test; longer ones are ended while lines are mapped, and not run on mutants."""
 LONGEST_WAIT_S = 900
-"""Of a test file that is mapped, or of a mutant's tests."""
+"""Of a test file that is mapped."""
 NOT_MET = 99
 """What a forked process returns that could not begin with its tests."""
 
 
-def in_fork(work: Callable[[], int], processor_s: float | None = None) -> int:
+def in_fork(work: Callable[[], int], processor_s: float | None = None, wait_s: int = LONGEST_WAIT_S) -> int:
     """What a forked process returns whose output goes nowhere; negative: the signal that ended it.
 
     Processes that wait without end, as for a lock that a test's end left closed, are ended too.
@@ -40,7 +40,7 @@ def in_fork(work: Callable[[], int], processor_s: float | None = None) -> int:
         os.dup2(null, 1)
         os.dup2(null, 2)
         code = NOT_MET
-        signal.alarm(LONGEST_WAIT_S)
+        signal.alarm(wait_s)
         try:
             if processor_s is not None:
                 resource.setrlimit(resource.RLIMIT_CPU, (int(processor_s) + 1, int(processor_s) + 2))

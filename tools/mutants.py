@@ -47,6 +47,8 @@ MOST_TESTS = 40
 MOST_SECONDS = 3.0
 """Of tests, by their time when all is well, that a mutant meets; at most `MOST_OF_FILE` of one file at first."""
 MOST_OF_FILE = 8
+WAITS = 8
+"""Seconds that a mutant's tests may take, of each of processor time that they may: machines have other work too."""
 PASSES = 3
 MORE = 4
 """Times as many tests, and seconds of them, that the survivors of one pass meet in the next."""
@@ -156,7 +158,7 @@ def outcome(mutant: Mutant, tests: list[str], processor_s: float, collected: Col
         sys.meta_path.insert(0, BrokenModule(name, path, code))
         return int(pytest.main(["-q", "-x", "-p", "no:xdist", "-p", "no:cacheprovider", *tests]))
 
-    code = in_fork(meet, processor_s)
+    code = in_fork(meet, processor_s, round(WAITS * processor_s))
     if code == NOT_MET:
         raise RuntimeError(f"{mutant.key} was not met by any test: is mindyn imported from {SOURCE}?")
     if code in (-signal.SIGXCPU, -signal.SIGKILL, -signal.SIGALRM):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from datetime import UTC, datetime
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,8 +14,10 @@ from scipy.interpolate import make_interp_spline
 
 from mindyn.errors import InputError
 from mindyn.logs import bag_table
-from mindyn.logs.bag_table import require_plausible_chunks
+from mindyn.logs.bag_table import JointState, require_plausible_chunks
 from mindyn.logs.cleaning import Cleaner
+from mindyn.logs.columns import _column_names, both_lists
+from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.delay import DelayScan
 from mindyn.logs.derivatives import central, savitzky_golay, smoothed, spline_settling_rows
 from mindyn.logs.draft import Belief, Draft
@@ -23,6 +26,7 @@ from mindyn.logs.findings import LogError
 from mindyn.logs.interpolation import delayed
 from mindyn.logs.log import Log
 from mindyn.logs.places import RemoteFile, _listed, unreachable
+from mindyn.logs.resolving import _with_time_base
 from mindyn.logs.samples import Samples
 from mindyn.logs.stamps import even_step, in_bursts, usual_step
 from mindyn.logs.tables import damaged_as
@@ -268,3 +272,53 @@ def test_arrays_of_a_log_have_its_rows_and_joints():
             Log(names, time, q, q, rows, **further)
     assert repr(Log(names, time, q, q, rows)) == "Log(4 rows of 2 joints over 3 s)"
     assert repr(Log(names, time[:0], q[:0], q[:0], rows[:0])) == "Log(0 rows of 2 joints over 0 s)"
+
+
+def test_joints_that_a_table_of_columns_names_are_the_robot_s():
+    stated = dict(zip(PLANAR.primary_names, ("x", "y"), strict=True))
+    assert _column_names("position", stated, None, PLANAR) == ("x", "y")
+    with pytest.raises(LogError, match=r"columns\.position names more, which the robot does not have"):
+        _column_names("position", {**stated, "more": "z"}, None, PLANAR)
+    with pytest.raises(
+        LogError, match=r"columns\.position lists 3 columns, but the robot has 2 joints: joint1, joint2"
+    ):
+        _column_names("position", ("x", "y", "z"), None, PLANAR)
+    assert both_lists([f"c{k}" for k in range(61)], PLANAR).startswith("the file has: c0, c1,")
+    assert "c59 and 1 more; the robot has the joints: joint1, joint2" in both_lists(
+        [f"c{k}" for k in range(61)], PLANAR
+    )
+    assert "more" not in both_lists([f"c{k}" for k in range(60)], PLANAR)
+
+
+def test_messages_without_a_stamp_have_the_recorder_s(monkeypatch):
+    numbers = np.zeros(1)
+    said = {
+        b"a": JointState(0, ("j",), numbers, numbers, numbers),
+        b"b": JointState(1, ("j",), numbers, numbers, numbers),
+    }
+    monkeypatch.setattr(bag_table, "_parts", lambda _: [Path("x.db3")])
+    monkeypatch.setattr(bag_table, "_db3_data", lambda *_: [(77, b"a"), (88, b"b")])
+    monkeypatch.setattr(bag_table, "decode_joint_state", said.__getitem__)
+    assert [one.stamp_ns for one in bag_table._messages(Path("x"), "/joint_states")] == [77, 1]
+
+
+def test_stamps_of_one_log_of_another_rate_are_kept_for_all():
+    """A burst log of the wanted rate and one of half of it: both are resampled by their stamps."""
+
+    def bursts(step):
+        even = np.arange(2000) * step
+        stamps = even[7::8].repeat(8) + 0.1 * step * np.tile(np.arange(8), 250) / 8
+        q = np.column_stack([np.sin(3 * even), np.cos(2 * even)])
+        return Log(("a", "b"), stamps, q, q, np.arange(2000))
+
+    c = Conditioning(rate_hz=100.0)
+    alike, notes = _with_time_base(c, [bursts(0.01), bursts(0.01)])
+    assert alike.stamps == "uniform"
+    assert "stamps come in bursts" in notes[0].sentence
+    other, notes = _with_time_base(c, [bursts(0.01), bursts(0.02)])
+    assert other.stamps == "measured"
+    assert "stamps jitter or differ from 100 Hz" in notes[0].sentence
+    with pytest.raises(LogError, match="a log with fewer than 2 rows has no rate"):
+        _with_time_base(c, [bursts(0.01).take(slice(0, 1))])
+    with pytest.raises(LogError, match=r"the logs have different rates \(100\.002, 50\.0008 Hz\)"):
+        _with_time_base(Conditioning(), [bursts(0.01), bursts(0.02)])

@@ -18,7 +18,7 @@ from mindyn.estimators.least_squares import LeastSquares
 from mindyn.estimators.wording import joint_residuals, told_from
 from mindyn.kernels import threads
 from mindyn.logs.conditioning import Conditioning
-from mindyn.logs.log import log_of_arrays
+from mindyn.logs.log import Source, log_of_arrays
 from mindyn.logs.pipeline import condition, condition_stream
 from mindyn.regression import block_gathering
 from mindyn.regression.block_gathering import BLOCKS
@@ -200,3 +200,15 @@ def test_rows_that_workers_make_count_and_tell_as_those_made_here(robot, logs):
     assert there.count == here.count == sum(block.span[1] - block.span[0] for block in here.blocks)
     assert there.notes == here.notes
     assert there.sources == here.sources
+
+
+def test_rows_say_what_was_left_out_of_logs_and_where_they_come_from(robot, logs):
+    noted = [replace(log, notes=(f"note {k}",), sources=(Source(f"{k}.csv", "0"),)) for k, log in enumerate(logs)]
+    rows = rows_of(robot, noted, TREATMENTS["plain"])
+    assert [one.sentence for one in rows.notes if one.kind == "log"] == ["note 0", "note 1", "note 2"]
+    assert [one.path for one in rows.sources] == ["0.csv", "1.csv", "2.csv"]
+    assert rows.count == len(rows.whole("a test"))
+    samples = smooth_samples(robot, 300)
+    plain = rows_of(robot, samples)
+    assert [one for one in plain.notes if one.kind == "log"] == []
+    assert (plain.sources, plain.count) == ((), 300)
