@@ -12,13 +12,16 @@ from closeness import SAME_ALGEBRA, assert_close
 from equations import equations
 from recovered import exact_samples
 
+from mindyn.equations.loop_closure import closure_of
 from mindyn.estimators import output_error
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.estimators.model_acceleration import inertia_matrices
 from mindyn.estimators.output_error import OutputError, _size
 from mindyn.estimators.simulated_states import LoopReplay, LoopSettings, regular_values
+from mindyn.robots.loading import load_robot
 from mindyn.robots.parts import Drive, Joint, Link
 from mindyn.robots.robot import Robot
+from mindyn.simulation.controllers import SineMotion
 
 LOOP = {"control_rate_hz": CONTROL_HZ, "initial": "reference"}
 
@@ -101,3 +104,24 @@ def test_regular_values_of_one_joint_have_its_own_inertia(kind, ratio):
     assert_close(regular, own, 1e-9)
     friction = [k for k, name in enumerate(plain.names) if "viscous" in name or "coulomb" in name]
     assert not np.any(found[friction])
+
+
+def test_replayed_samples_of_a_linkage_have_the_positions_of_its_loops():
+    robot = load_robot("slider_crank")
+    robot = replace(
+        robot, drives=(Drive(robot.primary_names[0], 10.0, viscous=0.02, coulomb=0.05, rotor_inertia=2e-3),)
+    )
+    controller = tracking(robot, SineMotion([0.4], [[1.0]], [[0.5]], [[0.0]]))
+    recorded = tracked(robot, controller, method="fixed", seconds=0.3).samples()
+    rows = equations(robot, recorded)
+    replay = LoopReplay(LoopSettings(controller, CONTROL_HZ, initial="reference"), rows.regressor, recorded)
+    motions = replay.run(np.stack([rows.regressor.base.values, 1.5 * rows.regressor.base.values]))
+    closure = closure_of(robot)
+    for number in range(2):
+        found = replay.samples(motions, number)
+        assert_close(found.q, motions.q[number], SAME_ALGEBRA)
+        assert_close(found.tau, motions.tau[number], SAME_ALGEBRA)
+        solved, reached = closure.reachable(found.q)
+        assert reached.all()
+        assert_close(found.dependent_q, solved[:, list(closure.dependent)], 1e-8)
+    assert_close(replay.samples(motions).q, motions.q[0], SAME_ALGEBRA)

@@ -53,7 +53,7 @@ MEASURED: Final = frozenset(
 )
 MOTOR_WORDS: Final = frozenset(["motor", "mot", "motors", "drive", "rotor"])
 JOINT_WORDS: Final = frozenset(["link", "joint", "joints", "j", "se", "load"])
-_WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_WORD: Final = re.compile(r"(?<![A-Za-z])m(?:A|Nm)(?![A-Za-z])|[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _DIGITS: Final = re.compile(r"\d+")
 
 

@@ -1,0 +1,310 @@
+"""Whole drafts of small files, line by line: what is told, what is asked, and why."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from draft_parts import PLANAR
+
+from mindyn.logs.draft import Belief, Draft, toml_value
+from mindyn.logs.draft_head import head_of
+from mindyn.logs.draft_names import groups_of, is_measured, signal_of, unit_of, words_of
+from mindyn.logs.draft_numbers import velocity_slope
+from mindyn.logs.drafting import draft_of
+from mindyn.logs.findings import LogError
+from mindyn.robots.loading import load_robot
+
+T = np.arange(60) / 100
+Q = np.column_stack([np.sin(3 * T), 0.5 * np.cos(5 * T)])
+V = np.column_stack([3 * np.cos(3 * T), -2.5 * np.sin(5 * T)])
+TAU = np.column_stack([4 * np.cos(T), 2 * np.sin(2 * T)])
+USUAL = "100 Hz; the unit in which the rate is usual"
+NUMBERED = "2 joints; the numbers are taken to follow the robot's order"
+NAMED = "by the joints' names"
+DERIVED = "1.000 times the derivative of the position, which explains 100.0 % of it"
+ANY_TORQUE = "one of N m, mN m, N, mN, A, mA; up to 4"
+GAINS = "N m for each ampere at the joint, joint by joint; mindyn.drive_gains finds them with a known load"
+
+
+def write(path, columns):
+    rows = zip(*columns.values(), strict=True)
+    path.write_text(",".join(columns) + "\n" + "".join(",".join(map(str, row)) + "\n" for row in rows))
+    return path
+
+
+def pair(pattern, values, names=(1, 2)):
+    return {pattern.format(name): values[:, k] for k, name in enumerate(names)}
+
+
+def lines(draft):
+    return {one.key: (one.value, one.evidence) for one in draft.beliefs}
+
+
+JOINTS = PLANAR.primary_names
+PLAIN = {"time": T, **pair("q{}", Q), **pair("qd{}", V), **pair("tau{}", TAU)}
+CASES = {
+    "plain": (
+        PLAIN,
+        PLANAR,
+        {
+            "columns.time": ("time", USUAL),
+            "units.time": ("s", USUAL),
+            "columns.position": ("q{i}", NUMBERED),
+            "columns.velocity": ("qd{i}", NUMBERED),
+            "columns.torque": ("tau{i}", NUMBERED),
+            "units.position": ("rad", "up to 1, within the limits as rad"),
+            "units.velocity": ("rad/s", DERIVED),
+            "units.torque": ("?", ANY_TORQUE),
+            "side.position": ("joint", "8 % of the limits at most"),
+            "side.velocity": ("joint", "as the position"),
+            "side.torque": ("?", "motor or joint: they differ by the gears"),
+        },
+    ),
+    "without a robot": (
+        {"time": T, **pair("joint_pos{}", Q), **pair("motor_torque{}", TAU)},
+        None,
+        {
+            "columns.time": ("time", USUAL),
+            "units.time": ("s", USUAL),
+            "columns.position": ("joint_pos{i}", "2 joints"),
+            "columns.torque": ("motor_torque{i}", "2 joints"),
+            "units.position": ("rad", "up to 1, within four half turns as rad"),
+            "units.torque": ("?", ANY_TORQUE),
+            "side.position": ("joint", "the name says so"),
+            "side.torque": ("motor", "the name says so"),
+            "gears": (
+                "?",
+                "of the motors, where a side is motor: q_motor = G q_joint; delete the line where all are joint",
+            ),
+        },
+    ),
+    "as ROS has it": (
+        {
+            "header.stamp.sec": T // 1,
+            "header.stamp.nanosec": np.round((T % 1) * 1e9),
+            **pair("{}.position", Q, JOINTS),
+            **pair("{}.velocity", V, JOINTS),
+            **pair("{}.effort", TAU, JOINTS),
+        },
+        PLANAR,
+        {
+            "columns.time": (["header.stamp.sec", "header.stamp.nanosec"], "seconds and nanoseconds, 100 Hz"),
+            "columns.position": ("{joint}.position", NAMED),
+            "columns.velocity": ("{joint}.velocity", NAMED),
+            "columns.torque": ("{joint}.effort", NAMED),
+            "units.position": ("rad", "by definition of the format; up to 1, within the limits as rad"),
+            "units.velocity": ("rad/s", DERIVED),
+            "units.torque": ("N m", "by definition of the format; up to 4"),
+            "side.position": ("joint", "8 % of the limits at most"),
+            "side.velocity": ("joint", "as the position"),
+            "side.torque": ("joint", "by definition of the format"),
+        },
+    ),
+    "as UR has it": (
+        {
+            "timestamp": T,
+            **pair("actual_q_{}", Q, (0, 1)),
+            **pair("actual_qd_{}", V, (0, 1)),
+            **pair("actual_current_{}", TAU, (0, 1)),
+        },
+        PLANAR,
+        {
+            "columns.time": ("timestamp", USUAL),
+            "units.time": ("s", USUAL),
+            "columns.position": ("actual_q_{i0}", NUMBERED),
+            "columns.velocity": ("actual_qd_{i0}", NUMBERED),
+            "columns.torque": ("actual_current_{i0}", NUMBERED),
+            "units.position": ("rad", "by definition of the format; up to 1, within the limits as rad"),
+            "units.velocity": ("rad/s", DERIVED),
+            "units.torque": ("A", "by definition of the format; up to 4"),
+            "current_gains": ("?", GAINS),
+            "side.position": ("joint", "8 % of the limits at most"),
+            "side.velocity": ("joint", "as the position"),
+            "side.torque": ("joint", "current_gains are then N m per A at the joint"),
+        },
+    ),
+    "with units in names": (
+        {
+            "t_ms": 1000 * T,
+            **pair("{}_pos_deg", np.degrees(Q), JOINTS),
+            **pair("{}_vel_deg_s", np.degrees(V), JOINTS),
+            **pair("{}_current_mA", 30 * TAU, JOINTS),
+        },
+        PLANAR,
+        {
+            "columns.time": ("t_ms", "100 Hz; the name says so"),
+            "units.time": ("ms", "100 Hz; the name says so"),
+            "columns.position": ("{joint}_pos_deg", NAMED),
+            "columns.velocity": ("{joint}_vel_deg_s", NAMED),
+            "columns.torque": ("{joint}_current_mA", NAMED),
+            "units.position": (
+                "deg",
+                "the name says so; up to 57.29: deg at the joints, or rad at motors behind gears",
+            ),
+            "units.velocity": ("deg/s", DERIVED),
+            "units.torque": ("mA", "the name says so; up to 120"),
+            "current_gains": ("?", GAINS),
+            "side.position": ("joint", "8 % of the limits at most"),
+            "side.velocity": ("joint", "as the position"),
+            "side.torque": ("joint", "current_gains are then N m per A at the joint"),
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_line_of_a_draft(tmp_path, name):
+    columns, robot, expected = CASES[name]
+    draft = draft_of(write(tmp_path / "run.csv", columns), robot)
+    assert lines(draft) == expected
+    assert draft.notes == ()
+    assert draft.name == "run.csv"
+
+
+def test_empty_and_dead_columns_are_noted(tmp_path):
+    columns = {"time": T, **pair("q{}", Q), "tau1": TAU[:, 0], "tau2": 0 * T + 3, "spare": [""] * 60}
+    draft = draft_of(write(tmp_path / "run.csv", columns), PLANAR)
+    dead = "the torque never changes in tau2 (3): is a sensor dead?"
+    assert draft.notes == ("columns without any value: spare", dead)
+    alone = draft_of(write(tmp_path / "run.csv", columns), None)
+    assert alone.notes == draft.notes
+    unused = {"time": T, **pair("q{}", np.column_stack([Q, T]), (1, 2, 3)), "tau1": T, "tau2": 2 * T, "tau3": 0 * T}
+    wide = draft_of(write(tmp_path / "run.csv", unused), PLANAR)
+    assert wide.value("joints") == [*JOINTS, "column 3"]
+    assert wide.notes == ()
+
+
+def test_the_order_that_a_file_names_is_that_of_its_columns(tmp_path):
+    names = {"name0": [JOINTS[1]] * 60, "name1": [JOINTS[0]] * 60}
+    columns = {"time": T, **names, **pair("q{}", Q, (0, 1)), **pair("tau{}", TAU, (0, 1))}
+    draft = draft_of(write(tmp_path / "run.csv", columns), PLANAR)
+    assert lines(draft)["joints"] == ([JOINTS[1], JOINTS[0]], "the order in which the file itself names the joints")
+
+
+def test_arrays_of_a_folder_that_lerobot_made_are_in_the_order_of_its_info(tmp_path):
+    folder = tmp_path / "a" / "b"
+    folder.mkdir(parents=True)
+    (tmp_path / "meta").mkdir()
+    info = {"features": {"state": {"names": ["joint2.pos", "joint1.pos"]}}}
+    (tmp_path / "meta" / "info.json").write_text(json.dumps(info))
+    np.savez(folder / "run.npz", time=T, state=Q, torque=TAU)
+    assert draft_of(folder / "run.npz", PLANAR).value("joints") == ["joint2", "joint1"]
+    (tmp_path / "meta" / "info.json").write_text(json.dumps({"features": []}))
+    assert draft_of(folder / "run.npz", PLANAR).value("joints") == list(JOINTS)
+    deeper = folder / "c"
+    deeper.mkdir()
+    (tmp_path / "meta" / "info.json").write_text(json.dumps(info))
+    np.savez(deeper / "run.npz", time=T, state=Q, torque=TAU)
+    assert draft_of(deeper / "run.npz", PLANAR).value("joints") == list(JOINTS)  # three folders up at most
+
+
+def test_logs_of_fewer_joints_say_what_to_hold(tmp_path):
+    robot = load_robot("scara")
+    names = robot.primary_names
+    some = {"time": T, **pair("{}_pos", Q, names[:2]), **pair("{}_torque", TAU, names[:2])}
+    with pytest.raises(LogError) as told:
+        draft_of(write(tmp_path / "run.csv", some), robot)
+    held = " ".join(f"--lock {name}=0" for name in names[2:])
+    assert f"hold what it did not move where it stood, {held}" in told.value.hint
+    numbered = {"time": T, **pair("pos{}", Q), **pair("torque{}", TAU)}
+    with pytest.raises(LogError) as told:
+        draft_of(write(tmp_path / "run.csv", numbered), robot)
+    assert f"the log has 2 joints, the robot {len(names)}" in told.value.hint
+    assert told.value.hint.endswith(f"such as {held}")
+    unlike = {"time": T, **pair("pos{}", Q)}
+    with pytest.raises(LogError, match="no columns of run.csv look like torque for each of the joints") as told:
+        draft_of(write(tmp_path / "run.csv", unlike), PLANAR)
+    assert "state them in a sidecar file" in told.value.hint
+
+
+def test_bags_need_a_robot(tmp_path):
+    for name in ("run.mcap", "run.db3"):
+        with pytest.raises(LogError, match="is a bag: its joints are known by name"):
+            head_of(tmp_path / name, None)
+
+
+def test_columns_of_text_hold_numbers_from_half_of_their_cells_on(tmp_path):
+    def head(good):
+        cells = ["1.5"] * good + ["on"] * (10 - good)
+        return head_of(write(tmp_path / "run.csv", {"t": range(10), "x": cells}), None)
+
+    assert "x" in head(5).columns
+    assert head(4).words == {"x": "1.5"}
+    sparse = write(tmp_path / "run.csv", {"t": range(10), "x": ["", "2.0", *[""] * 8]})
+    assert "x" in head_of(sparse, None).columns
+
+
+@pytest.mark.parametrize(
+    ("name", "signal"),
+    [
+        ("q", "position"),
+        ("actual_position", "position"),
+        ("current_position", "position"),
+        ("motor_current", "torque"),
+        ("i", "torque"),
+        ("i_x", None),
+        ("joint_velocity", "velocity"),
+        ("observation_state", "position"),
+        ("temperature", None),
+    ],
+)
+def test_signals_that_names_mean(name, signal):
+    found = signal_of(words_of(name))
+    assert (found and found[0]) == signal
+
+
+@pytest.mark.parametrize(
+    ("name", "unit"),
+    [
+        ("current_mA", "mA"),
+        ("current_mA1", "mA"),
+        ("current_A", "A"),
+        ("tau_Nm", "N m"),
+        ("torque_mNm_2", "mN m"),
+        ("torque", None),
+        ("armAngle_torque", None),
+    ],
+)
+def test_units_that_names_say(name, unit):
+    words = words_of(name)
+    assert unit_of("torque", words, words[-1:]) == unit
+
+
+def test_words_of_references_and_models_are_no_measurements():
+    assert is_measured(("q",))
+    assert not is_measured(("q", "d"))
+    assert is_measured(("d",))
+    assert not is_measured(("tau", "c"))
+
+
+def test_joints_are_found_by_their_longest_names():
+    columns = dict.fromkeys(("arm_pos", "arm_2_pos", "arm_tau", "arm_2_tau"), T)
+    found = groups_of(columns, ("arm", "arm_2"))
+    assert [one.columns for one in found] == [("arm_pos", "arm_2_pos"), ("arm_tau", "arm_2_tau")]
+    assert [one.stated for one in found] == ["{joint}_pos", "{joint}_tau"]
+    array = groups_of({"a b c d": Q}, ())[0]
+    assert array.ending == ("b", "c", "d")
+
+
+def test_rows_without_numbers_do_not_count_in_the_slope_of_a_velocity():
+    q, v = Q.copy(), V.copy()
+    v[7, 0] = np.nan
+    q[20, 1] = np.nan
+    slope, agrees = velocity_slope(q, v, T)
+    assert slope == pytest.approx(1.0, abs=1e-3)
+    assert agrees == pytest.approx(1.0, abs=1e-3)
+
+
+def test_lines_of_a_draft_can_be_replaced_and_taken_out():
+    draft = Draft("x", (Belief("a.b", [1, "t"], ""), Belief("c", True, ""), Belief("a.d", {"k": 2.5}, "")))
+    assert draft.stating(Belief("c", 7, "")).value("c") == 7
+    assert [one.key for one in draft.without("a").beliefs] == ["c"]
+    assert [one.key for one in draft.without("a.b").beliefs] == ["c", "a.d"]
+    assert [one.key for one in draft.without("c").beliefs] == ["a.b", "a.d"]
+    whole = Draft("x", (Belief("units", "?", ""), Belief("c", 1, "")))
+    assert [one.key for one in whole.without("units.torque").beliefs] == ["c"]
+    assert toml_value([1, "t", [True]]) == '[1, "t", [true]]'
+    assert toml_value({"k": 2.5}) == "{ k = 2.5 }"
+    assert draft.stated() == {"a": {"b": [1, "t"], "d": {"k": 2.5}}, "c": True}
