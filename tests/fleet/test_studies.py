@@ -15,8 +15,9 @@ from fleets import ARM, SIDECAR, TREATMENT, log_bytes
 import mindyn
 from mindyn.errors import InputError
 from mindyn.fleet.fleet import FleetStudy, study_fleet
-from mindyn.fleet.template import Template, parsed_day
+from mindyn.fleet.template import Template, day_of, parsed_day
 from mindyn.fleet.writing import write_study
+from mindyn.logs.places import Listed
 
 ROBOTS, LOGS = 8, 5
 
@@ -178,6 +179,17 @@ def test_templates_say_what_paths_say():
     assert template.said_of(place_of("s3://bucket/r/2026-02-03/deep/x-9.parquet")) is None
     assert parsed_day("2026-01-02") == parsed_day("20260101") + 1
     assert parsed_day("arm") is None
+
+
+def test_a_log_is_of_the_day_that_its_path_says():
+    listed = Listed(Path("a.parquet"), 9, "1", 86400.0)
+    february = parsed_day("2026-02-01")
+    assert day_of({"date": "20260203"}, listed) == february + 2
+    assert day_of({"month": "2026-02"}, listed) == february
+    assert day_of({"day": "2026-02-03", "month": "2026-02"}, listed) == february + 2
+    assert day_of({"year": "2026", "month": "2", "day": "03"}, listed) == february + 2
+    assert day_of({"year": "2026", "month": "02"}, listed) == february
+    assert day_of({"month": "spring", "robot_id": "2026-02-01"}, listed) == 1.0
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from mindyn.estimators.least_squares import LeastSquares
 from mindyn.files import make_folder, write_whole
 from mindyn.fleet.causes import Causes, Evidence, causes_of, evidence_of
 from mindyn.fleet.factors import FactorStore, Generation, earlier_generation
-from mindyn.fleet.judging import FEWEST_LOGS, Difference, differences
+from mindyn.fleet.judging import FEWEST_LOGS, LEAST_DAYS, Difference, differences
 from mindyn.fleet.mapping import Progress, gather_all
 from mindyn.fleet.spread import FEWEST_ROBOTS
 from mindyn.fleet.tally import Entry, Tally, summed, tally_of, unexplained, without_zeros
@@ -318,6 +319,11 @@ def _history(one: Difference, logs: Sequence[Evidence]) -> History:
     return History(one.robot, cause, one.cause.unit, np.array([log.day for log in logs]), sizes)
 
 
+def _days_of(tally: Tally, robot: str) -> int:
+    """Different days of which a robot has logs."""
+    return len({math.floor(one.day) for one in tally.of_robot(robot) if one.day is not None})
+
+
 def _limits(tally: Tally) -> list[str]:
     """What this fleet is too small for."""
     made = []
@@ -326,6 +332,11 @@ def _limits(tally: Tally) -> list[str]:
     few = [robot for robot in tally.robots if len(tally.of_robot(robot)) < FEWEST_LOGS]
     if few:
         made.append(f"not judged for fewer than {FEWEST_LOGS} logs: {', '.join(few[:20])}")
+    if not any(_days_of(tally, robot) >= LEAST_DAYS for robot in tally.robots):
+        made.append(
+            f"drift is not judged: no robot has logs of {LEAST_DAYS} days; the field {{date}} of a pattern says when a "
+            "log was made, else it is when its file changed"
+        )
     if not tally.regressor.zeros:
         made.append("zeros are not watched: joints of this robot depend on one another")
     return made

@@ -83,7 +83,11 @@ class Template:
 
 
 def day_of(said: Mapping[str, str], listed: Listed) -> float | None:
-    """When a log was made, in days since 1970: by its field `date`, else when its file changed."""
+    """When a log was made, in days since 1970.
+
+    By its field `date`, else by those that the calendar names: {day} or {month} that holds a whole date, as 2026-11, or
+    {year}, {month} and {day} together; else when its file changed.
+    """
     if (text := said.get(DATE)) is not None:
         found = parsed_day(text)
         if found is None:
@@ -92,6 +96,10 @@ def day_of(said: Mapping[str, str], listed: Listed) -> float | None:
                 hint="a date is like 2026-11-15 or 20261115; another name for the field makes it a mere group",
             )
         return found
+    parts = [said.get(name, "") for name in ("year", "month", "day")]
+    for text in (parts[2], parts[1], "-".join(filter(None, parts))):
+        if (day := parsed_day(text)) is not None:
+            return day
     return None if listed.changed is None else listed.changed / SECONDS_A_DAY
 
 
