@@ -14,7 +14,8 @@ import pytest
 from closeness import PUBLISHED_FILE, SAME_ALGEBRA, assert_close
 
 import mindyn
-from mindyn.errors import InputError, MissingExtraError, RobotError
+from mindyn.equations.loop_closure import closure_of
+from mindyn.errors import InputError, MissingExtraError
 from mindyn.kernels.kernel import Kernel
 from mindyn.logs.filters import lowpass, mirrored_rows, second_order_sections
 from mindyn.regression import device, gathering, rows
@@ -136,6 +137,34 @@ def test_blocks_are_those_of_the_cpu(friction, cutoff, step, monkeypatch):
     assert (np.abs(found.beta - expected.beta) <= 1e-6 * 0.1 * np.sqrt(np.diag(expected.inverse))).all()
 
 
+def with_friction_everywhere(name):
+    """The robot with a drive, and so friction, on every joint, passive ones of loops too."""
+    robot = mindyn.load_robot(name)
+    stated = {one.joint: one for one in robot.drives}
+    return replace(robot, drives=tuple(stated.get(joint, mindyn.Drive(joint)) for joint in robot.joint_names))
+
+
+@pytest.mark.parametrize("friction", [Friction("tanh", 0.1, ("asymmetric",)), Friction("stop", 0.02, ("cubic",))])
+@pytest.mark.parametrize("name", ["five_bar", "slider_crank", "palletiser"])
+def test_robots_with_loops(name, friction):
+    robot = with_friction_everywhere(name)
+    regressor = Regressor(robot, friction)
+    k, rng = regressor.joint_count, np.random.default_rng(5)
+    home = closure_of(robot).home[[robot.joint_index(one) for one in robot.primary_names]]
+    t = np.arange(400)[:, None] / 100.0
+    w, phase = rng.uniform(1, 4, (2, k))
+    q, qd, qdd = (0.1 * w**order * np.sin(w * t + phase + order * np.pi / 2) for order in range(3))
+    tau = rng.normal(size=(400, k))
+    samples = mindyn.Samples(regressor.joint_names, home + q, qd, qdd, tau, 100.0, np.zeros(400, int))
+    treatment = mindyn.Treatment(filter_hz=8.0, decimation=3, friction=friction)
+    (ours,), (theirs,) = (
+        [one.information for one in blocks_of(regressor, samples, treatment, 1, **given)]
+        for given in ({"factors_of": stand_in_factors()}, {})
+    )
+    for own, R in zip(ours.factors, theirs.factors, strict=True):
+        assert_close(own.T @ own, R.T @ R, PUBLISHED_FILE)
+
+
 def test_a_block_without_a_row_is_empty():
     regressor, samples = wavy(FRICTIONS[0], 240)
     treatment = mindyn.Treatment(filter_hz=6.0)
@@ -186,8 +215,6 @@ def test_the_filter_s_cuda_is_the_low_pass(tmp_path):
 
 def test_what_a_gpu_cannot_gather_is_refused(monkeypatch):
     regressor, samples, _ = made(count=60)
-    with pytest.raises(RobotError, match="rows on a GPU are of open trees"):
-        rows_program(Regressor(mindyn.load_robot("palletiser")))
     with pytest.raises(InputError, match="factor of joint 'joint1' has shape"):
         information_of_factors(regressor, [np.eye(2)] * 6, 10)
     if subprocess.run([sys.executable, "-c", "import cupy"], capture_output=True).returncode:

@@ -62,7 +62,7 @@ def identify(
     progress   called with a line now and then
     """
     if gpu:
-        factors_on_gpu(robot, logs, executor)  # refuses what it cannot do before anything is chosen
+        factors_on_gpu(logs, executor)  # refuses what it cannot do before anything is chosen
     say = progress or (lambda line: None)  # noqa: ARG005
     choice = choose(robot, logs, estimator, treatment, progress=progress)
     if executor is not None:

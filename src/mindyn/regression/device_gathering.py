@@ -53,9 +53,10 @@ class DeviceFactors:
             self._made = regressor, self.rows_of(regressor)
         cutoff, step = treatment.cutoff_hz, treatment.step
         smooth = None if cutoff is None else self.smooth_of(cutoff, samples.rate_hz)
-        arrays = [np.ascontiguousarray(getattr(samples, name), dtype=np.float64) for name in MOTION]
+        motion = [regressor.positions(samples), *(getattr(samples, name) for name in MOTION[1:])]
+        arrays = [np.ascontiguousarray(one, dtype=np.float64) for one in motion]
         if takes_directions(regressor):
-            found = regressor.directions(samples.q, samples.qd, samples.segments, samples.rate_hz)
+            found = regressor.directions(arrays[0], samples.qd, samples.segments, samples.rate_hz)
             arrays.append(np.ascontiguousarray(found))
         spread_rows = max(FEWEST_SPREAD, device.SPREAD_ROWS // max(1, len(spans)))
         whole = list(windows(Stretch(samples, range(len(samples))), cutoff, step))
@@ -110,7 +111,12 @@ def stand_in_factors() -> DeviceFactors:
 
     def rows_of(regressor: Regressor) -> device.RowsOf:
         kernel = Kernel(rows_program(regressor))
-        return lambda *samples: list(kernel(*samples))
+
+        def rows(*samples: Array) -> list[Array]:
+            found = kernel(*samples)
+            return list(found) if isinstance(found, tuple) else [found]
+
+        return rows
 
     def smooth_of(cutoff_hz: float, rate_hz: float) -> device.Smooth:
         def smooth(rows: list[Array], ends: Array) -> None:

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import casadi
 import numpy as np
 
 from mindyn.equations.drives import SYMBOLIC_FUNCTIONS
-from mindyn.errors import InputError, RobotError
+from mindyn.errors import InputError
 from mindyn.kernels.cuda_source import cuda_source
 from mindyn.kernels.program import Input, Instruction, Op, Output, Program
 from mindyn.kernels.source_text import Described
 from mindyn.kernels.tracing import trace
 from mindyn.regression.regressor import Regressor
 from mindyn.robots.friction_laws import FRICTION_LAWS
-from mindyn.robots.robot import Robot
 
 MOTION: Final = ("q", "qd", "qdd", "tau")
-_TAU: Final = 3
-_DIRECTIONS: Final = 4
+_INPUTS: Final = {"q": 0, "qd": 1, "qdd": 2, "tau": 3, "s": 4}
 """Numbers of the inputs of the rows."""
 
 
@@ -35,23 +33,16 @@ def takes_directions(regressor: Regressor) -> bool:
 
 
 def rows_source(regressor: Regressor) -> str:
-    """CUDA with the kernel rows_f64(q, qd, qdd, tau[, s], row of joint 0, row of joint 1, ..., count)."""
+    """CUDA with the kernel rows_f64(q, qd, qdd, tau[, s], row of joint 0, row of joint 1, ..., count).
+
+    q is what `regressor.positions` has, the others are of the primary joints.
+    """
     title = f"Rows of the regressor of {regressor.robot.name}"
     return cuda_source([Described(rows_program(regressor), "rows", "[Y_i | tau_i] of every joint i")], title)
 
 
-def require_open_tree(robot: Robot) -> None:
-    """Refuses a robot whose rows a GPU does not compute."""
-    if robot.has_dependents:
-        raise RobotError(
-            f"robot {robot.name!r} has {robot.dependence}; rows on a GPU are of open trees",
-            hint="gather them on the CPU",
-        )
-
-
 def rows_program(regressor: Regressor) -> Program:
     """[Y_i | tau_i] of every joint, from the regressor's own program and what friction puts in its place."""
-    require_open_tree(regressor.robot)
     if type(regressor) is not Regressor:
         raise InputError("rows on a GPU are of a robot's own columns", hint="gather these on the CPU")
     return _Rows(regressor).program()
@@ -73,17 +64,19 @@ class _Rows:
         coulomb, shaped = regressor.friction_columns
         load = self._loads()
         has_directions = regressor.friction.direction != "sign" or bool(shaped)
-        entries = self._appended(_friction_program(regressor, has_directions=has_directions), load)
-        for place, _, _ in coulomb if has_directions else ():
-            self._values[place] = next(entries)
+        known = {"load": load, "turns": self._turns()}
+        entries = iter(self._appended(_friction_program(regressor, has_directions=has_directions), known))
+        if has_directions:
+            for place in [*(one for one, _, _ in coulomb), *(one for one, _, _ in regressor.varying_coulomb)]:
+                self._values[place] = next(entries)
         rows = [self._values[self._ends[i] : self._ends[i + 1]] for i in range(n)]
         for one in shaped:
             for joint in np.flatnonzero(one.weights):
                 rows[joint].append(next(entries))
         for number, row in enumerate(rows):
-            row.append(self._add(Instruction(Op.INPUT, source=(_TAU, number))))
+            row.append(self._add(Instruction(Op.INPUT, source=(_INPUTS["tau"], number))))
         outputs = [Output(f"row{i}", (len(row),), tuple(range(len(row))), tuple(row)) for i, row in enumerate(rows)]
-        inputs = [Input(name, (n,)) for name in MOTION]
+        inputs = [regressor.kernel.program.inputs[0], *(Input(name, (n,)) for name in MOTION[1:])]
         if takes_directions(regressor):
             inputs.append(Input("s", (len(regressor.friction_matrix()),)))
         return Program("rows", tuple(inputs), tuple(outputs), tuple(self._instructions))
@@ -112,37 +105,61 @@ class _Rows:
         joints = [self._combined(own.tolist(), self._values[start:stop]) for own, start, stop in split]
         return [self._combined(column.tolist(), joints) for column in weights[1].T]
 
-    def _appended(self, program: Program, load: list[int]) -> Iterator[int]:
-        """The values of the program's output; its inputs are qd, the directions and loads, which are there already."""
+    def _turns(self) -> list[int]:
+        """F W (sources k) of frictions that move with dependent joints of solved loops, row by row."""
+        if (varying := self._regressor.varying) is None:
+            return []
+        return self._appended(varying.kernel.program, {})
+
+    def _appended(self, program: Program, known: Mapping[str, Sequence[int]]) -> list[int]:
+        """The values of the program's first output; some of its inputs are there already, the others are inputs."""
         found: list[int] = []
         for one in program.instructions:
-            if one.op is Op.INPUT and program.inputs[one.source[0]].name == "load":
-                found.append(load[one.source[1]])
+            name, element = (program.inputs[one.source[0]].name, one.source[1]) if one.op is Op.INPUT else ("", 0)
+            if name in known:
+                found.append(known[name][element])
                 continue
-            source = one.source
-            if one.op is Op.INPUT:
-                source = ({"qd": 1, "s": _DIRECTIONS}[program.inputs[source[0]].name], source[1])
+            source = (_INPUTS[name], element) if name else one.source
             operands = tuple(found[operand] for operand in one.operands)
             found.append(self._add(Instruction(one.op, operands, one.constant, source)))
-        return iter([found[value] for value in program.outputs[0].values])
+        output = program.outputs[0]
+        values = [self._add(Instruction(Op.CONST))] * output.size
+        for place, value in zip(output.nonzeros, output.values, strict=True):
+            values[place] = found[value]
+        return values
 
 
 def _friction_program(regressor: Regressor, *, has_directions: bool) -> Program:
     """Coulomb entries (where the kernel's sign does not serve), then the entries of shapes."""
     coulomb, shaped = regressor.friction_columns
-    qd, shape = casadi.SX.sym("qd", regressor.joint_count), regressor.friction
+    n, shape, varying = regressor.joint_count, regressor.friction, regressor.varying
+    qd, load = casadi.SX.sym("qd", n), casadi.SX.sym("load", len(regressor.robot.drives))
+    flat = casadi.SX.sym("turns", 0 if varying is None else len(varying.sources) * n)
+    turns = casadi.reshape(flat, n, -1).T
+    scales = regressor.friction_scales
     u = casadi.DM(regressor.friction_matrix()) @ qd
+    for number, source in enumerate(() if varying is None else varying.sources):
+        u[source] = turns[number, :] @ qd / scales[source]
     given = casadi.SX.sym("s", u.numel())
-    load = casadi.SX.sym("load", len(regressor.robot.drives))
     s = {"sign": casadi.sign(u), "tanh": casadi.tanh(u / (shape.width or 1.0)), "stop": given}[shape.direction]
     entries = [weight * s[source] for _, source, weight in coulomb] if has_directions else []
+    if varying is not None and has_directions:
+        entries += [
+            np.sign(scales[source]) * turns[varying.number(source), joint] * s[source]
+            for _, source, joint in regressor.varying_coulomb
+        ]
     for one in shaped:
         law = FRICTION_LAWS[one.shape].parsed
         known = {"u": u[one.source], "s": s[one.source]}
         if law.needs_load:
             known["load"] = load[one.source]
         value = law.evaluate(known, SYMBOLIC_FUNCTIONS)
-        entries += [float(one.weights[joint]) * value for joint in np.flatnonzero(one.weights)]
+        for joint in map(int, np.flatnonzero(one.weights)):
+            weight = float(one.weights[joint])
+            if one.varies and varying is not None:
+                weight = turns[varying.number(one.source), joint] / scales[one.source]
+            entries.append(weight * value)
     # A last zero keeps the output from being empty; structural zeros would shift the places of the others.
     column = casadi.densify(casadi.vertcat(*entries, qd[0]))
-    return trace(casadi.Function("friction", [qd, given, load], [column], ["qd", "s", "load"], ["entries"]))
+    names = ["qd", "s", "load", "turns"]
+    return trace(casadi.Function("friction", [qd, given, load, flat], [column], names, ["entries"]))

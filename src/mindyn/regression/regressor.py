@@ -16,7 +16,7 @@ from mindyn.equations.loop_closure import primary_friction
 from mindyn.errors import InputError, unknown_name
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.kernels.kernel import Kernel
-from mindyn.kernels.loop_friction import varying_friction
+from mindyn.kernels.loop_friction import VaryingFriction, varying_friction
 from mindyn.kernels.model import compile_model
 from mindyn.logs.followed_loops import whole_positions
 from mindyn.logs.samples import Samples
@@ -175,12 +175,11 @@ class Regressor:
 
         q  (N, k) or (N, n), as in `parts`: read where a friction moves with a dependent joint of a solved loop
         """
-        own = [self.joint_names.index(name) for name in self.friction.joint_side]
-        u = qd @ (self._matrix / self._scales[:, None]).T
+        u: Array = qd @ self.friction_matrix().T
         if self._varying is not None:
             sources = list(self._varying.sources)
             u[:, sources] = np.einsum("nsk,nk->ns", self._varying.rows(q), qd) / self._scales[sources]
-        return np.concatenate([u, qd[:, own]], axis=1)
+        return u
 
     @property
     def friction_columns(self) -> tuple[Sequence[tuple[int, int, float]], Sequence[_FrictionColumn]]:
@@ -193,9 +192,32 @@ class Regressor:
         return np.flatnonzero(np.isin(self.columns[joint], coulomb) | (self.columns[joint] >= self.base.count))
 
     def friction_matrix(self) -> Array:
-        """(speeds, n) matrix with `friction_speeds` = qd @ matrix.T."""
-        unit = np.eye(self.joint_count)
-        return np.ascontiguousarray(self.friction_speeds(unit, unit).T)
+        """(speeds, n) matrix with `friction_speeds` = qd @ matrix.T, but for those that are `varying`."""
+        own = [self.joint_names.index(name) for name in self.friction.joint_side]
+        return np.concatenate([self._matrix / self._scales[:, None], np.eye(self.joint_count)[own]])
+
+    @property
+    def friction_scales(self) -> Array:
+        """Of every drive: speed of the friction over that of its joint."""
+        return self._scales
+
+    @property
+    def varying(self) -> VaryingFriction | None:
+        """Frictions that move with dependent joints of solved loops."""
+        return self._varying
+
+    @property
+    def varying_coulomb(self) -> list[tuple[int, int, int]]:
+        """Of these the places of Coulomb columns in the kernel's output, their drive and joint."""
+        if self._varying is None:
+            return []
+        rows, columns = self._places
+        return [
+            (int(place), k, joint)
+            for k, column in self._coulomb_columns().items()
+            for joint in self._varying.joints(k)
+            for place in np.flatnonzero((rows == joint) & (columns == column))
+        ]
 
     def _coulomb_places(self, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> list[tuple[int, int, float]]:
         """Places in the compact output of Coulomb columns, their drive, and the weight with which it acts."""
@@ -212,11 +234,9 @@ class Regressor:
         if self._varying is None:
             return
         rows = self._varying.rows(q)
-        for k, column in self._coulomb_columns().items():
-            for joint in self._varying.joints(k):
-                places = np.flatnonzero((self._places[0] == joint) & (self._places[1] == column))
-                weight = np.sign(self._scales[k]) * rows[:, self._varying.number(k), joint]
-                compact[:, places] = (weight * directions[:, k])[:, None]
+        for place, k, joint in self.varying_coulomb:
+            weight = np.sign(self._scales[k]) * rows[:, self._varying.number(k), joint]
+            compact[:, place] = weight * directions[:, k]
 
     def _coulomb_columns(self) -> dict[int, int]:
         """For each drive the column of its Coulomb friction; of drives that a loop keeps in step, for the first."""

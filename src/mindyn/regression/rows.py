@@ -39,7 +39,6 @@ from mindyn.regression.block_gathering import (
     host_factors,
 )
 from mindyn.regression.device_gathering import gpu_factors
-from mindyn.regression.device_rows import require_open_tree
 from mindyn.regression.gathering import require_enough, require_joints
 from mindyn.regression.information import Information, combined
 from mindyn.regression.log_gathering import GatheredLog, gathered_log, sources_of
@@ -309,11 +308,11 @@ def rows_of(
     base      a base set in place of the one that the treatment names
     executor  any `concurrent.futures.Executor`, whose workers make the blocks of one log each. Of `scan_log` no row
               travels: a worker opens the file itself. The blocks have the same bits on any number of workers
-    gpu       the blocks are computed on a GPU through CuPy: of logs and samples in memory, of open trees
+    gpu       the blocks are computed on a GPU through CuPy: of logs and samples in memory
     """
     asked = treatment or Treatment()
     logs = listed_logs(data)
-    factors_of = factors_on_gpu(robot, data, executor) if gpu else host_factors
+    factors_of = factors_on_gpu(data, executor) if gpu else host_factors
     complete, notes = completed_robot(robot, asked, logs or ())
     regressor = regressor_of(complete, asked, base)
     if base is not None:
@@ -328,10 +327,9 @@ def rows_of(
     return Rows(regressor, asked, of_logs, notes=(*notes, *chosen), factors_of=factors_of)
 
 
-def factors_on_gpu(robot: Robot, data: object, executor: Executor | None) -> FactorsOf:
-    """What gathers on a GPU; refused where there is none, of robots with loops, and of rows that are not in memory."""
+def factors_on_gpu(data: object, executor: Executor | None) -> FactorsOf:
+    """What gathers on a GPU; refused where there is none, and of rows that are not in memory."""
     made = gpu_factors()
-    require_open_tree(robot)
     logs = listed_logs(data)
     in_memory = isinstance(data, Samples) if logs is None else all(isinstance(log, Log) for log in logs)
     if executor is not None or not in_memory:
