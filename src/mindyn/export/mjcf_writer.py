@@ -17,15 +17,14 @@ from xml.etree.ElementTree import Comment, Element, SubElement
 
 import numpy as np
 
-from mindyn.algebra.inertia import mass_com_inertia
 from mindyn.algebra.poses import Pose
-from mindyn.algebra.rotations import to_quaternion
 from mindyn.algebra.values import Array
 from mindyn.equations.loop_closure import closure_of
 from mindyn.errors import ExportError, RobotError, listed
 from mindyn.escaping import xml_document
 from mindyn.estimators.estimate import Estimate
 from mindyn.export.held_bodies import less_held, on_held_joints
+from mindyn.export.mjcf_bodies import OF_JOINTS, inertial_attributes, pose_attributes, require_mass, written_bodies
 from mindyn.export.models import Prior, left_out_notes, model_of
 from mindyn.export.writing import (
     CLOSING,
@@ -44,19 +43,16 @@ from mindyn.robots.files import comments_above, read_text
 from mindyn.robots.mjcf_loops import DEPENDENT, read_from
 from mindyn.robots.mjcf_reader import read_mjcf
 from mindyn.robots.mjcf_source import included_mjcf
-from mindyn.robots.parts import Joint, Link, Loop
+from mindyn.robots.parts import Loop
 from mindyn.robots.robot import Robot
 from mindyn.robots.snapping import Snapper
+from mindyn.robots.springs import Spring, springs_of
 
 PIN_SPAN: Final = 0.1
 """Distance of the two points that hold a pin, m."""
 STIFF: Final = ("0.002 1", "0.999999 0.999999 0.001")
 """solref and solimp of closed loops: as stiff as MuJoCo makes them."""
-MJCF_SUMMED: Final = (
-    "Inertials, armature, damping and frictionloss by mindyn; bodies without joints are counted with their carrier."
-)
-OF_JOINTS: Final = ("armature", "damping", "frictionloss")
-"""Attributes of a joint, in the order of `joint_side`."""
+MJCF_SUMMED: Final = "Inertials, armature, damping, frictionloss and springs by mindyn; bodies without joints are counted with their carrier."
 RESCALING: Final = ("settotalmass", "boundmass", "boundinertia", "balanceinertia")
 """Settings by which MuJoCo's compiler changes stated inertials."""
 READ_BACK: Final = 1e-8
@@ -68,21 +64,18 @@ def robot_to_mjcf(robot: Robot, *, force: bool = False, notes: Sequence[str] = (
 
     MuJoCo wants every link to be a possible body, so `force` helps only against what MJCF cannot express.
     """
-    require_exportable(robot, "MJCF", losses(robot, armature=True, closing=CLOSING), force=force)
+    require_exportable(robot, "MJCF", losses(robot, armature=True, closing=CLOSING, springs=True), force=force)
+    require_mass(robot, force=force)
     top = Element("mujoco", model=robot.name)
     if notes:
         top.append(Comment(comment_text(notes)))
     SubElement(top, "compiler", angle="radian", autolimits="true")
     SubElement(top, "option", gravity=written(robot.gravity))
     world = SubElement(top, "worldbody")
-    bodies = {robot.root.name: world}
-    for joint, link in zip(robot.joints, robot.links, strict=True):
-        body = SubElement(bodies[joint.parent], "body", _pose(joint.origin @ joint.tip), name=link.name)
-        bodies[link.name] = body
-        _inertial(body, link)
-        _joint(body, robot, joint)
+    bodies = written_bodies(world, robot)
     for frame in robot.frames:
-        SubElement(bodies[frame.link], "site", _pose(frame.pose), name=frame.name)
+        if frame.link in bodies:
+            SubElement(bodies[frame.link], "site", pose_attributes(frame.pose), name=frame.name)
     if robot.has_dependents:
         equality = SubElement(top, "equality")
         for mimic in robot.mimics:
@@ -96,7 +89,9 @@ def robot_to_mjcf(robot: Robot, *, force: bool = False, notes: Sequence[str] = (
             if loop.kind in CLOSING:
                 SubElement(custom, "text", name=f"{DEPENDENT}{loop.name}", data=json.dumps(loop.dependent))
         key = SubElement(SubElement(top, "keyframe"), "key", name="home")
-        key.set("qpos", written(closure_of(robot).home))
+        home = closure_of(robot).home
+        named = [joint.get("name", "") for joint in world.iter("joint")]  # MuJoCo's order: depth first
+        key.set("qpos", written([home[robot.joint_index(name)] for name in named]))
     return xml_document(top)
 
 
@@ -123,8 +118,10 @@ def write_mjcf(
     "home" they are closed.
     """
     robot = model_of(model, prior, force=force)
-    lost = losses(robot, armature=True, closing=CLOSING)
+    lost = losses(robot, armature=True, closing=CLOSING, springs=True)
     notes = left_out_notes(model, robot, lost)
+    if source is None:
+        require_mass(robot, force=force)
     lossy = isinstance(model, Estimate) and all(loop.kind in CLOSING for loop in robot.loops)
     if source is None:
         write_whole(path, robot_to_mjcf(robot, force=force or lossy, notes=notes))
@@ -141,35 +138,9 @@ def _closed(equality: Element, bodies: dict[str, Element], loop: Loop) -> None:
     for k in range({"ball": 1, "weld": 1, "pin": 2}.get(loop.kind, 0)):
         names = [f"{loop.name}/{k}{side}" for side in ("a", "b")]
         for name, (link, pose) in zip(names, ends, strict=True):
-            SubElement(bodies[link], "site", _pose(pose @ Pose(None, (0, 0, k * PIN_SPAN))), name=name)
+            SubElement(bodies[link], "site", pose_attributes(pose @ Pose(None, (0, 0, k * PIN_SPAN))), name=name)
         held = {"name": f"{loop.name}/{k}", "site1": names[0], "site2": names[1]}
         SubElement(equality, read_from(loop), held, solref=STIFF[0], solimp=STIFF[1])
-
-
-def _pose(pose: Pose) -> dict[str, str]:
-    return {"pos": written(pose.translation), "quat": written(to_quaternion(pose.rotation))}
-
-
-def _inertial(body: Element, link: Link) -> None:
-    if link.phi is not None and link.phi.any():
-        SubElement(body, "inertial", inertial_attributes(link.phi))
-
-
-def _joint(body: Element, robot: Robot, joint: Joint) -> None:
-    X_link_joint = joint.tip.inverse()
-    kind = "hinge" if joint.kind == "revolute" else "slide"
-    element = SubElement(body, "joint", name=joint.name, type=kind)
-    element.set("pos", written(X_link_joint.translation))
-    element.set("axis", written(X_link_joint.rotation @ joint.axis))
-    limits = joint.limits
-    if limits.lower is not None and limits.upper is not None:
-        element.set("range", written((limits.lower, limits.upper)))
-    if limits.effort is not None:
-        element.set("actuatorfrcrange", written((-limits.effort, limits.effort)))
-    for drive in robot.drives:
-        if drive.joint == joint.name:
-            for key, value in zip(("armature", "damping", "frictionloss"), joint_side(drive), strict=True):
-                element.set(key, repr(float(value)))
 
 
 def edited_mjcf(
@@ -191,6 +162,7 @@ def edited_mjcf(
     wanted = less_held(robot, described, held, path.name)
     _edit_bodies(bodies, wanted, stated, held)
     torques = _edit_joints(joints, robot, stated)
+    _edit_springs(joints, robot, stated, degrees=_last(root, "compiler").get("angle", "degree") != "radian")
     _require_read_back(robot, path, xml_document(root, as_it_stands=True), wanted, torques)
     said += _moved_assets(root, path.parent, Path(out).parent)
     said += [f"Still in the file, and no part of the model: {note}." for note in _remaining(stated)]
@@ -249,16 +221,6 @@ def _set_inertial(body: Element, phi: Array) -> None:
     inertial.attrib.update(inertial_attributes(phi))
 
 
-def inertial_attributes(phi: Array) -> dict[str, str]:
-    """What MJCF's <inertial> says of link parameters phi (10,)."""
-    mass, com, J = mass_com_inertia(phi)
-    stated = {"pos": written(com), "mass": repr(float(mass))}
-    if not phi.any():
-        return {**stated, "diaginertia": "0 0 0"}  # MuJoCo decomposes a full tensor, and refuses zero
-    # MuJoCo's order: xx yy zz xy xz yz.
-    return {**stated, "fullinertia": written((J[0, 0], J[1, 1], J[2, 2], J[0, 1], J[0, 2], J[1, 2]))}
-
-
 def _edit_joints(joints: Mapping[str, Element], robot: Robot, stated: Robot) -> dict[str, tuple[float, float, float]]:
     """Set what drives show at their joints; where the robot has no drive, what the file has there becomes zero."""
     shown = {drive.joint: (0.0, 0.0, 0.0) for drive in stated.drives}
@@ -269,6 +231,17 @@ def _edit_joints(joints: Mapping[str, Element], robot: Robot, stated: Robot) -> 
         for key, value in zip(OF_JOINTS, values, strict=True):
             joints[name].set(key, repr(float(value)))
     return shown
+
+
+def _edit_springs(joints: Mapping[str, Element], robot: Robot, stated: Robot, *, degrees: bool) -> None:
+    """Set the springs of joints; where the robot has none, that of the file has no stiffness any more."""
+    before, now = springs_of(stated.extras), springs_of(robot.extras)
+    for name in (*before, *(name for name in now if name not in before)):
+        spring = now.get(name, Spring(0.0, 0.0))
+        joints[name].set("stiffness", repr(float(spring.stiffness)))
+        if name in now and (name not in before or before[name].rest != spring.rest):
+            turns = robot.joints[robot.joint_index(name)].kind == "revolute"
+            joints[name].set("springref", repr(float(np.degrees(spring.rest) if degrees and turns else spring.rest)))
 
 
 def _settings(root: Element) -> list[str]:
@@ -337,6 +310,11 @@ def _require_read_back(
     for name, values in torques.items():
         if not np.allclose(shown.get(name, (0.0, 0.0, 0.0)), values, rtol=READ_BACK, atol=0):
             wrong.append(f"armature, damping or frictionloss of {name!r}")
+    sprung, wished, none = springs_of(described.extras), springs_of(robot.extras), Spring(0.0, 0.0)
+    for name in robot.joint_names:
+        pair = [(one.stiffness, one.stiffness * one.rest) for one in (sprung.get(name, none), wished.get(name, none))]
+        if not np.allclose(*pair, rtol=READ_BACK, atol=READ_BACK * abs(pair[1][0])):
+            wrong.append(f"the spring of {name!r}")
     if wrong:
         raise ExportError(
             f"{path.name} of robot {robot.name!r} does not take what is written on it: {listed(wrong)}",

@@ -19,7 +19,7 @@ from mindyn.algebra.spread import NORMAL_95
 from mindyn.algebra.values import Array
 from mindyn.errors import ExportError, InputError, MissingExtraError
 from mindyn.estimators.estimate import Estimate
-from mindyn.export.mjcf_writer import OF_JOINTS
+from mindyn.export.mjcf_bodies import OF_JOINTS
 from mindyn.export.models import Prior
 from mindyn.export.writing import joint_side, losses
 from mindyn.feasibility.full_model import full_model

@@ -15,6 +15,7 @@ from mindyn.errors import ExportError
 from mindyn.escaping import xml_comment
 from mindyn.robots.parts import Drive, Link, LoopKind
 from mindyn.robots.robot import Robot
+from mindyn.robots.springs import is_spring
 
 RobotFormat = Literal["urdf", "mjcf", "toml"]
 
@@ -63,14 +64,17 @@ def require_exportable(robot: Robot, file_format: str, lost: list[str], *, force
         )
 
 
-def losses(robot: Robot, *, armature: bool, closing: Sequence[LoopKind] = ()) -> list[str]:
+def losses(robot: Robot, *, armature: bool, closing: Sequence[LoopKind] = (), springs: bool = False) -> list[str]:
     """What a format with joint-side damping and friction alone (and armature) cannot say of a robot, with numbers.
 
     closing  the kinds of loops that it can close
+    springs  whether its joints can have springs
     """
     lost = [f"loop {loop.name!r}" for loop in robot.loops if loop.kind not in closing]
     lost += [
-        f"the extra torque {extra.name!r} ({extra.coefficient:.4g} times {extra.formula})" for extra in robot.extras
+        f"the extra torque {extra.name!r} ({extra.coefficient:.4g} times {extra.formula})"
+        for extra in robot.extras
+        if not (springs and is_spring(extra))
     ]
     of_drives: dict[str, list[str]] = {}
     for drive in robot.drives:

@@ -6,7 +6,7 @@ robot: a joint that mindyn cannot move, or a link with half an inertial, stops n
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
@@ -15,6 +15,7 @@ from mindyn.algebra.poses import IDENTITY, Pose
 from mindyn.algebra.values import Array, frozen_array
 from mindyn.errors import InputError, RobotError, listed, unknown_name
 from mindyn.notes import Note
+from mindyn.robots.expressions import parse_formula
 from mindyn.robots.mimics import held_by_mimicking, mimic_cycle, rooted
 from mindyn.robots.parts import Drive, ExtraTorque, Frame, Joint, Link, Loop, Mimic
 
@@ -133,7 +134,7 @@ def _held(d: Description, positions: Mapping[str, float]) -> Description:
             raise unknown_name("joint", name, movable)
     stopped, mimics = held_by_mimicking(_in_no_circle(d.mimics), positions)
     positions = {**positions, **{name: at for name, at in stopped.items() if name in movable}}
-    _require_no_extras(d, bool(positions))
+    extras = _extras_without(d.extras, set(positions))
     for drive in d.drives:
         moving = [joint for joint in drive.coupling if joint not in positions]
         if drive.joint in positions and moving:
@@ -150,7 +151,7 @@ def _held(d: Description, positions: Mapping[str, float]) -> Description:
             )
     joints = tuple(_fixed(joint, positions[joint.name]) if joint.name in positions else joint for joint in d.joints)
     drives = _drives_without(d.drives, set(positions))
-    return replace(d, joints=joints, drives=drives, mimics=tuple(mimics), loops=tuple(loops))
+    return replace(d, joints=joints, drives=drives, mimics=tuple(mimics), loops=tuple(loops), extras=extras)
 
 
 def _loop_joints(d: Description, loop: Loop) -> set[str]:
@@ -188,11 +189,15 @@ def _fixed(joint: AnyJoint, position: float) -> FixedJoint:
     return FixedJoint(joint.name, joint.parent, joint.child, origin, held=True)
 
 
-def _require_no_extras(d: Description, taken: bool) -> None:
-    """Refuse to take joints away that extra torques depend on: numbers of joints in formulas would shift."""
-    if d.extras and taken:
-        names = listed(extra.name for extra in d.extras)
-        raise RobotError(f"joints cannot be taken away from a robot with extra torques ({names}); remove those first")
+def _extras_without(extras: Sequence[ExtraTorque], gone: Collection[str]) -> tuple[ExtraTorque, ...]:
+    """The extra torques of joints that stay; refuses formulas that name joints by number, which would shift."""
+    numbered = [e.name for e in extras if not parse_formula(e.formula).variables <= {"q", "qd", "load"}]
+    if gone and numbered:
+        raise RobotError(
+            f"joints cannot be taken away from a robot with extra torques of joints by number ({listed(numbered)})",
+            hint="remove those first, or write them of q and qd of their own joint",
+        )
+    return tuple(extra for extra in extras if extra.joint not in gone)
 
 
 def _drives_without(drives: Sequence[Drive], gone: set[str]) -> tuple[Drive, ...]:
@@ -224,7 +229,7 @@ def _cut(d: Description, root: str | None, tip: str | None) -> Description:
             raise RobotError(f"no joint that moves lies between link {chain[0]!r} and {tip!r}")
     left_out = [j.child for j in d.joints if not isinstance(j, FixedJoint) and j.child not in kept | {root_link}]
     gone = {j.name for j in d.joints if j.child not in kept or j.child == root_link}
-    _require_no_extras(d, bool(gone - {j.name for j in d.joints if isinstance(j, FixedJoint)}))
+    extras = _extras_without(d.extras, gone - {j.name for j in d.joints if isinstance(j, FixedJoint)})
     loops = [one for one in d.loops if {one.first, one.second} <= kept and not set(one.dependent) & gone]
     left_out += [f"loop {one.name}" for one in d.loops if one not in loops]
     note = Note("left out", f"left out of the {what}, with their mass: {listed(left_out)}", tuple(left_out))
@@ -240,6 +245,7 @@ def _cut(d: Description, root: str | None, tip: str | None) -> Description:
         frames=tuple(frame for frame in d.frames if frame.link in kept),
         drives=_drives_without(d.drives, gone),
         loops=tuple(loops),
+        extras=extras,
         mimics=mimics,
         notes=notes,
     )

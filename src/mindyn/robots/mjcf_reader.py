@@ -22,8 +22,9 @@ from mindyn.robots.files import LARGEST_NUMBER
 from mindyn.robots.limits import SUMMARIES, sensible_limits
 from mindyn.robots.mjcf_loops import DEPENDENT, NO_LOOPS, LoopReader, ReadLoops, read_from
 from mindyn.robots.mjcf_source import MOST_COPIES, MjcfSource, mjcf_source
-from mindyn.robots.parts import Drive, Frame, Joint, JointKind, Limits, Link, Mimic
+from mindyn.robots.parts import Drive, ExtraTorque, Frame, Joint, JointKind, Limits, Link, Mimic
 from mindyn.robots.snapping import Snapper
+from mindyn.robots.springs import Spring
 
 
 def import_mujoco() -> Any:
@@ -73,6 +74,7 @@ class _MjcfReader:
     links: list[Link] = field(default_factory=list)
     joints: list[AnyJoint] = field(default_factory=list)
     drives: list[Drive] = field(default_factory=list)
+    springs: list[ExtraTorque] = field(default_factory=list)
 
     def description(self, fallback_name: str) -> Description:
         for body in range(self.model.nbody):
@@ -81,7 +83,7 @@ class _MjcfReader:
         closed = self.loops(mimics, others)
         ignored = {
             "equality constraints": len(others) - len(closed.read),
-            "joint springs": np.count_nonzero(self.model.jnt_stiffness),
+            "springs and dampers that are no lines": self.bent(),
             "gravity compensations": np.count_nonzero(self.model.body_gravcomp),
             "fluid forces": int(self.model.opt.density > 0 or self.model.opt.viscosity > 0),
         }
@@ -102,6 +104,7 @@ class _MjcfReader:
             self.gravity(),
             frames=tuple(self.sites(closed.sites)),
             drives=tuple(self.drives),
+            extras=tuple(self.springs),
             mimics=tuple(mimics),
             loops=closed.loops,
             home=closed.home,
@@ -140,8 +143,10 @@ class _MjcfReader:
         for k in range(model.neq):
             coefficients = [float(one) for one in model.eq_data[k][:5]]
             joints = model.eq_obj1id[k], model.eq_obj2id[k]
-            of_joints = int(model.eq_type[k]) == int(self.mujoco.mjtEq.mjEQ_JOINT) and min(joints) >= 0
-            if not of_joints or any(coefficients[2:]) or not model.eq_active0[k]:
+            is_joint = int(model.eq_type[k]) == int(self.mujoco.mjtEq.mjEQ_JOINT)
+            if is_joint and min(joints) < 0 and model.eq_active0[k]:
+                self.held_by_equality(int(joints[0]), coefficients[0])
+            if not is_joint or min(joints) < 0 or any(coefficients[2:]) or not model.eq_active0[k]:
                 others.append(k)
                 continue
             r1, r2 = (float(model.qpos0[model.jnt_qposadr[j]]) for j in joints)
@@ -149,6 +154,12 @@ class _MjcfReader:
             offset, multiplier = coefficients[:2]
             mimics.append(Mimic(names[0], names[1], multiplier, r1 + offset - multiplier * r2))
         return mimics, others
+
+    def held_by_equality(self, joint: int, offset: float) -> None:
+        """Say of a joint that the file holds where it is and how to hold it."""
+        name, at = self.name("joint", joint), float(self.model.qpos0[self.model.jnt_qposadr[joint]]) + offset
+        sentence = f"an equality holds joint {name!r} at {at:g}: here it moves; lock={{{name!r}: {at:g}}} holds it"
+        self.snap.notes.append(Note("left out", sentence))
 
     def name(self, kind: str, index: int) -> str:
         named = self.mujoco.mj_id2name(self.model, getattr(self.mujoco.mjtObj, f"mjOBJ_{kind.upper()}"), index)
@@ -217,7 +228,16 @@ class _MjcfReader:
         armature, viscous, coulomb = model.dof_armature[dof], self.damping(dof), model.dof_frictionloss[dof]
         if armature or viscous or coulomb:
             self.drives.append(Drive(name, 1.0, {}, float(armature), float(viscous), float(coulomb), 0.0, "joint"))
+        if model.jnt_stiffness[k]:
+            rest = float(model.qpos_spring[model.jnt_qposadr[k]])
+            self.springs.append(Spring(float(model.jnt_stiffness[k]), rest).torque_of(name))
         return Joint(name, kind, parent, child, pose @ anchor @ zero, axis, anchor.inverse(), self.limits(k, name))
+
+    def bent(self) -> int:
+        """Joints whose spring or damper is a polynomial or yields, as MuJoCo has them since version 4."""
+        terms = ("jnt_stiffnesspoly", "jnt_springyield", "dof_dampingpoly")
+        stated = [np.atleast_1d(getattr(self.model, one)) for one in terms if hasattr(self.model, one)]
+        return sum(int(values.reshape(len(values), -1).any(axis=1).sum()) for values in stated)
 
     def limits(self, k: int, name: str) -> Limits:
         stated = dict(zip(("lower", "upper"), map(float, self.model.jnt_range[k]), strict=True))

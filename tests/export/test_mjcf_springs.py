@@ -1,0 +1,105 @@
+"""Springs of MJCF's joints, several joints on a body, links without mass: what MuJoCo moves is what mindyn moves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import mujoco
+import numpy as np
+import pytest
+from closeness import ORACLE, assert_close
+from laws.closed_linkages import linkage
+
+from mindyn import ExtraTorque, compile_model, load_robot, write_mjcf
+from mindyn.equations.loop_closure import closure_of
+from mindyn.errors import ExportError
+from mindyn.robots.parts import Link
+from mindyn.robots.springs import Spring, springs_of
+
+MJCF = """<mujoco><default><default class="sprung"><joint stiffness="7" springref="20"/></default></default><worldbody>
+<body name="a" pos="0 0 1"><joint name="j1" axis="0 1 0" class="sprung" ref="10"/>
+<joint name="j2" type="slide" axis="1 0 0" pos="0.1 0 0" stiffness="30" springref="0.2"/>
+<joint name="j3" axis="0 0 1" pos="0 0.3 0"/><geom type="capsule" size="0.05 0.2" pos="0.1 0 0.2"/>
+<body name="b" pos="0.3 0 0" euler="20 0 40"><joint name="j4" axis="1 1 0" stiffness="{}"/><geom size="0.1" pos="0 0.1 0"/>
+</body></body></worldbody></mujoco>"""
+
+
+@pytest.fixture
+def path(tmp_path):
+    (tmp_path / "arm.xml").write_text(MJCF.format(0))
+    return tmp_path / "arm.xml"
+
+
+def torques(path, q, qd, qdd):
+    """By MuJoCo."""
+    model = mujoco.MjModel.from_xml_path(str(path))
+    off = mujoco.mjtDisableBit
+    model.opt.disableflags |= int(off.mjDSBL_CONTACT) | int(off.mjDSBL_LIMIT)
+    data = mujoco.MjData(model)
+    data.qpos, data.qvel, data.qacc = q, qd, qdd
+    mujoco.mj_inverse(model, data)
+    return np.array(data.qfrc_inverse)
+
+
+MOTION = np.random.default_rng(0).uniform(-1, 1, (3, 4))
+
+
+def test_springs_are_read_and_written(path, tmp_path):
+    robot = load_robot(path, snap=False)
+    assert [note for note in robot.notes if note.kind == "left out"] == []
+    expected = torques(path, *MOTION)
+    assert_close(compile_model(robot, drives=True).inverse_dynamics(*MOTION), expected, ORACLE)
+    write_mjcf(robot, tmp_path / "again.xml")
+    assert_close(torques(tmp_path / "again.xml", *MOTION), expected, ORACLE)
+    held = load_robot(path, snap=False, lock={"j2": 0.1})
+    assert [extra.joint for extra in held.extras] == ["j1"]
+
+
+def test_a_file_that_is_edited_has_the_springs_of_the_robot(path, tmp_path):
+    """Another stiffness, another rest position (in degrees there), a spring that was not there, and one that goes."""
+    robot = load_robot(path, snap=False)
+    now = {"j1": Spring(9.0, 0.5), "j4": Spring(3.0, -0.2)}
+    robot = replace(robot, extras=tuple(spring.torque_of(name) for name, spring in now.items()))
+    write_mjcf(robot, tmp_path / "now.xml", source=path)
+    read = springs_of(load_robot(tmp_path / "now.xml", snap=False).extras)
+    assert sorted(read) == ["j1", "j4"]
+    for name, spring in now.items():
+        assert_close([read[name].stiffness, read[name].rest], [spring.stiffness, spring.rest], ORACLE)
+    expected = compile_model(robot, drives=True).inverse_dynamics(*MOTION)
+    assert_close(torques(tmp_path / "now.xml", *MOTION), expected, ORACLE)
+
+
+def test_what_is_no_line_is_said(path, tmp_path):
+    path.write_text(MJCF.format("2 0.5"))
+    model = mujoco.MjModel.from_xml_path(str(path)) if hasattr(mujoco.MjModel, "jnt_stiffnesspoly") else None
+    if model is not None:
+        assert any("no lines" in str(note) for note in load_robot(path).notes)
+    robot = load_robot("planar2")
+    bent = replace(robot, drives=(), extras=(ExtraTorque("bent", "joint1", "sin(q)", 2.0),))
+    with pytest.raises(ExportError, match="'bent'"):
+        write_mjcf(bent, tmp_path / "bent.xml")
+
+
+def test_moving_links_without_mass_are_joints_of_the_next_body_or_refused(tmp_path):
+    robot = replace(load_robot("ur10"), drives=())
+    empty = [Link(link.name, np.zeros(10)) if k in (0, 2, 3) else link for k, link in enumerate(robot.links)]
+    light = replace(robot, links=tuple(empty))
+    write_mjcf(light, tmp_path / "light.xml")
+    q, qd, qdd = np.random.default_rng(1).uniform(-1, 1, (3, 6))
+    expected = compile_model(light).inverse_dynamics(q, qd, qdd)
+    assert_close(torques(tmp_path / "light.xml", q, qd, qdd), expected, ORACLE)
+    last = replace(robot, links=(*robot.links[:-1], Link(robot.links[-1].name, np.zeros(10))))
+    with pytest.raises(ExportError, match=f"MuJoCo takes no body that moves without mass: {robot.link_names[-1]}"):
+        write_mjcf(last, tmp_path / "last.xml")
+
+
+def test_the_home_of_loops_is_in_mujocos_order(tmp_path):
+    """MuJoCo numbers joints depth first, whatever the order of the robot's."""
+    robot = linkage("five-bar", 0)
+    order = [0, 2, 1, 3]
+    joints, links = (tuple(parts[i] for i in order) for parts in (robot.joints, robot.links))
+    crossed = replace(robot, joints=joints, links=links, home=robot.home[order])
+    write_mjcf(crossed, tmp_path / "crossed.xml")
+    again = load_robot(tmp_path / "crossed.xml", snap=False)
+    home = dict(zip(crossed.joint_names, closure_of(crossed).home, strict=True))
+    assert_close(closure_of(again).home, [home[name] for name in again.joint_names], ORACLE)
