@@ -16,12 +16,13 @@ from mindyn.errors import ExportError
 from mindyn.robots.parts import Link
 from mindyn.robots.springs import Spring, springs_of
 
-MJCF = """<mujoco><default><default class="sprung"><joint stiffness="7" springref="20"/></default></default><worldbody>
+MJCF = """<mujoco><default><default class="sprung"><joint stiffness="7" springref="20"/></default></default>
+<worldbody>
 <body name="a" pos="0 0 1"><joint name="j1" axis="0 1 0" class="sprung" ref="10"/>
 <joint name="j2" type="slide" axis="1 0 0" pos="0.1 0 0" stiffness="30" springref="0.2"/>
 <joint name="j3" axis="0 0 1" pos="0 0.3 0"/><geom type="capsule" size="0.05 0.2" pos="0.1 0 0.2"/>
-<body name="b" pos="0.3 0 0" euler="20 0 40"><joint name="j4" axis="1 1 0" stiffness="{}"/><geom size="0.1" pos="0 0.1 0"/>
-</body></body></worldbody></mujoco>"""
+<body name="b" pos="0.3 0 0" euler="20 0 40"><joint name="j4" axis="1 1 0" stiffness="{}"/>
+<geom size="0.1" pos="0 0.1 0"/></body></body></worldbody></mujoco>"""
 
 
 @pytest.fixture

@@ -312,8 +312,9 @@ def _require_read_back(
             wrong.append(f"armature, damping or frictionloss of {name!r}")
     sprung, wished, none = springs_of(described.extras), springs_of(robot.extras), Spring(0.0, 0.0)
     for name in robot.joint_names:
-        pair = [(one.stiffness, one.stiffness * one.rest) for one in (sprung.get(name, none), wished.get(name, none))]
-        if not np.allclose(*pair, rtol=READ_BACK, atol=READ_BACK * abs(pair[1][0])):
+        found_spring, wanted_spring = sprung.get(name, none), wished.get(name, none)
+        lines = [(one.stiffness, one.stiffness * one.rest) for one in (found_spring, wanted_spring)]
+        if not np.allclose(lines[0], lines[1], rtol=READ_BACK, atol=READ_BACK * abs(wanted_spring.stiffness)):
             wrong.append(f"the spring of {name!r}")
     if wrong:
         raise ExportError(
