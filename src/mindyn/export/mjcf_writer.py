@@ -52,7 +52,9 @@ PIN_SPAN: Final = 0.1
 """Distance of the two points that hold a pin, m."""
 STIFF: Final = ("0.002 1", "0.999999 0.999999 0.001")
 """solref and solimp of closed loops: as stiff as MuJoCo makes them."""
-MJCF_SUMMED: Final = "Inertials, armature, damping, frictionloss and springs by mindyn; bodies without joints are counted with their carrier."
+MJCF_SUMMED: Final = (
+    "Inertials, armature, damping, frictionloss and springs by mindyn; bodies without joints count with their carrier."
+)
 RESCALING: Final = ("settotalmass", "boundmass", "boundinertia", "balanceinertia")
 """Settings by which MuJoCo's compiler changes stated inertials."""
 READ_BACK: Final = 1e-8
