@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -166,3 +168,15 @@ def test_names_of_files_in_place_of_robots_and_logs_are_refused_with_what_reads_
             door("arm.urdf")
     with pytest.raises(InputError, match=r"(?s)str is no log.*read_log"):
         mindyn.identify(ARM, ["run1.csv"])
+
+
+def test_a_torque_that_never_changes_counts_for_as_little_as_one_that_is_zero():
+    settings = mindyn.Treatment(mindyn.Conditioning())
+    dead, stuck = (logged(600, 100.0, torque=(1.0, 0.0)) for _ in range(2))
+    stuck = replace(stuck, tau=stuck.tau + np.array([0.0, 3.7]))
+    zero, constant = (mindyn.identify(ARM, log, mindyn.LeastSquares(), settings) for log in (dead, stuck))
+    assert constant.joint_weights[1] == 0.0
+    assert np.array_equal(constant.beta, zero.beta)
+    assert "the torque of joint joint2 never changes" in str(constant.notes[0])
+    every = replace(stuck, tau=np.full_like(stuck.tau, 3.7))
+    assert "never changes" in str(mindyn.identify(ARM, every, mindyn.LeastSquares(), settings).notes[0])

@@ -146,10 +146,15 @@ def _still(found: Estimate, samples: Samples) -> Iterator[tuple[str, str]]:
 
 
 def _dead(logs: Sequence[Log]) -> Iterator[tuple[str, str]]:
-    tau = np.concatenate([log.tau for log in logs])
-    for name, one in zip(logs[0].joint_names, tau.T, strict=True):
-        if np.ptp(one) <= 1e-9 * np.abs(one).max():
+    for name, dead in zip(logs[0].joint_names, never_change(logs), strict=True):
+        if dead:
             yield f"the torque of joint {name} never changes", "with a torque sensor, or a column, that works"
+
+
+def never_change(logs: Sequence[Log]) -> NDArray[np.bool_]:
+    """(n,) whether the torque of a joint is the same in all rows."""
+    tau = np.concatenate([log.tau for log in logs])
+    return np.asarray(np.ptp(tau, axis=0) <= 1e-9 * np.abs(tau).max(axis=0))
 
 
 def _saturated(logs: Sequence[Log]) -> Iterator[tuple[str, str]]:

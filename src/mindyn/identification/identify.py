@@ -19,15 +19,16 @@ from mindyn.feasibility.physically_consistent import PhysicallyConsistent
 from mindyn.identification.block_spread import evidence, left_out_ends, with_block_spread
 from mindyn.identification.changed_loads import load_doubts
 from mindyn.identification.choosing import Choice, Progress, choose, required_logs, sample_of, tuning_stretches
-from mindyn.identification.identifiable import identifiability
+from mindyn.identification.identifiable import identifiability, never_change
 from mindyn.identification.joint_zeros import zeros
 from mindyn.identification.log_doubts import sign_doubts, unexplained_doubts
 from mindyn.identification.one_more_column import drift_doubts, gain_doubts
 from mindyn.identification.stated_inertials import suspicions
 from mindyn.identification.systematic_errors import with_systematic_errors
+from mindyn.logs.log import Log
 from mindyn.logs.pipeline import condition
 from mindyn.notes import Note
-from mindyn.regression.rows import Logs, Rows, factors_on_gpu, rows_of
+from mindyn.regression.rows import Logs, Rows, factors_on_gpu, listed_logs, rows_of
 from mindyn.regression.treatment import Treatment
 from mindyn.robots.robot import Robot
 
@@ -64,6 +65,7 @@ def identify(
     if gpu:
         factors_on_gpu(logs, executor)  # refuses what it cannot do before anything is chosen
     say = progress or (lambda line: None)  # noqa: ARG005
+    recorded, logs = logs, _without_dead_torques(logs)
     choice = choose(robot, logs, estimator, treatment, progress=progress)
     if executor is not None:
         choice = replace(choice, estimator=of_factors(choice.estimator, asked=estimator is not None))
@@ -78,7 +80,22 @@ def identify(
         unsolved = Note("fit", f"a physically consistent fit was chosen, but {error}: least squares was taken")
         choice = replace(choice, estimator=plain, notes=(*choice.notes, unsolved))
         found, rows = _with_settled_load(robot, logs, plain, rows, executor, gpu=gpu)
-    return judged(robot, found, rows, choice, logs)
+    return judged(robot, found, rows, choice, recorded)
+
+
+def _without_dead_torques(logs: Logs) -> Logs:
+    """The logs with zero for torques that never change beside others that do: fits give such joints no weight.
+
+    As it is, a constant is fitted as well as the joint's columns allow, which then outweighs every other torque.
+    """
+    listed = listed_logs(logs)
+    held = [log for log in listed or () if isinstance(log, Log) and len(log)]
+    if not held or len(held) < len(listed or ()) or len({log.tau.shape[1] for log in held}) > 1:
+        return logs
+    dead = never_change(held)
+    if dead.all() or not dead.any():
+        return logs
+    return [replace(log, tau=np.where(dead, 0.0, log.tau)) for log in held]
 
 
 def _with_settled_load(
