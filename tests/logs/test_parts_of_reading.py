@@ -320,5 +320,9 @@ def test_stamps_of_one_log_of_another_rate_are_kept_for_all():
     assert "stamps jitter or differ from 100 Hz" in notes[0].sentence
     with pytest.raises(LogError, match="a log with fewer than 2 rows has no rate"):
         _with_time_base(c, [bursts(0.01).take(slice(0, 1))])
-    with pytest.raises(LogError, match=r"the logs have different rates \(100\.002, 50\.0008 Hz\)"):
-        _with_time_base(Conditioning(), [bursts(0.01), bursts(0.02)])
+    lowest, notes = _with_time_base(Conditioning(), [bursts(0.01), bursts(0.02)])
+    assert (lowest.rate_hz, lowest.stamps) == (pytest.approx(50.0, rel=1e-4), "measured")
+    assert lowest.longest_gap_rows == pytest.approx(1.5 * 8, rel=0.05)  # pauses between bursts are no gaps
+    assert notes[0].sentence.startswith("the logs have different rates (100.002, 50.0008 Hz): all are interpolated")
+    with pytest.raises(LogError, match=r"more than 10 times apart \(100\.002, 9\."):
+        _with_time_base(Conditioning(), [bursts(0.01), bursts(0.102)])

@@ -87,13 +87,14 @@ def _with_time_base(c: Conditioning, heads: Sequence[Log]) -> tuple[Conditioning
     if any(len(log) < 2 for log in heads):
         raise LogError("too few rows: a log with fewer than 2 rows has no rate")
     steps = [np.diff(log.time) for log in heads]
-    bursts = _bursts(heads, steps) if c.stamps == "auto" else None
+    pauses = _bursts(heads, steps) if c.stamps == "auto" else None
+    bursts = pauses
     if bursts is not None:
         rates = [1 / even_step(step) for step in steps]
         wanted = min(rates) if c.rate_hz == "auto" else number(c.rate_hz, "rate_hz")
         if any(abs(wanted / rate - 1) > SAME_RATE for rate in rates):
             bursts = None  # rows are to be resampled: they need their stamps
-    periods = [period_of(step) if bursts is None else even_step(step) for step in steps]
+    periods = [period_of(step) if pauses is None else even_step(step) for step in steps]
     notes = []
     if c.rate_hz == "auto":
         own = _rounded(1.0 / periods[0])
@@ -102,8 +103,10 @@ def _with_time_base(c: Conditioning, heads: Sequence[Log]) -> tuple[Conditioning
             notes.append(Note("rate_hz", _one_rate(periods, own)))
         c = replace(c, rate_hz=own)
     rate = number(c.rate_hz, "rate_hz")
+    if pauses is not None:
+        c = replace(c, longest_gap_rows=max(c.longest_gap_rows, pauses * rate))
     if bursts is not None:
-        c = replace(c, stamps="uniform", longest_gap_rows=max(c.longest_gap_rows, bursts * rate))
+        c = replace(c, stamps="uniform")
         found = (
             "stamps come in bursts, as of rows that wait for a network, while the positions are even: rows are taken "
             f"to be 1 / {rate:.6g} s apart"
