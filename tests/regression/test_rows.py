@@ -212,3 +212,13 @@ def test_rows_say_what_was_left_out_of_logs_and_where_they_come_from(robot, logs
     plain = rows_of(robot, samples)
     assert [one for one in plain.notes if one.kind == "log"] == []
     assert (plain.sources, plain.count) == ((), 300)
+
+
+@pytest.mark.parametrize(("cutoff_hz", "decimation"), [(5.0, 1), (None, 3), (5.0, 4)])
+def test_streams_in_small_blocks_have_the_rows_of_the_whole(robot, logs, cutoff_hz, decimation):
+    regressor, short = regressor_of(robot, Treatment(drives="stated")), [log.take(slice(0, 700)) for log in logs]
+    how = {"cutoff_hz": cutoff_hz, "decimation": decimation}
+    whole = gather(regressor, condition(short, robot, SETTINGS, judged=False).samples, **how)
+    parts = gather(regressor, condition_stream(short, robot, SETTINGS, block_rows=90), **how)
+    assert parts.counts == whole.counts
+    assert_close(grams(parts), grams(whole), 1e-8)
