@@ -77,6 +77,17 @@ def test_pushes_are_found_with_sign_and_link_and_free_motions_are_not(estimate, 
     assert not contact_trace(estimate, run(30, 3), thresholds).alarms.any()
 
 
+def test_noise_of_the_first_row_is_no_contact(estimate, thresholds):
+    """A row that is off by more than a threshold is one time constant's share of an alarm, wherever it stands."""
+    log = run(3, 40)
+    trace = contact_trace(estimate, log, thresholds)
+    joint = int(np.argmin(trace.upper[0] / thresholds.moving))
+    for row in np.searchsorted(log.time, trace.time[[0, 100]]):
+        tau = log.tau.copy()
+        tau[row, joint] += 3 * trace.upper[0, joint]
+        assert not contact_trace(estimate, replace(log, tau=tau), thresholds).alarms.any()
+
+
 def test_gumbel_thresholds_are_passed_as_rarely_as_is_asked():
     rng = np.random.default_rng(0)
     drawn = rng.gumbel(2.0, 0.5, (400_000, 1))

@@ -28,13 +28,17 @@ from mindyn.pages.markup import (
     tag,
     typeset,
 )
-from mindyn.pages.plots import axis, pane, plot, series
+from mindyn.pages.plots import axis, intervals, pane, plot, series
 
 SHOWN: Final = 24
 """Histories that are drawn."""
 LISTED: Final = 200
 """Excluded logs that are listed; the table has all."""
 PLOT_HEIGHT: Final = 170
+ROW: Final = 22
+"""Pixels of a robot's row."""
+NAMED: Final = 30
+"""Robots up to which each has a row with its name; more are drawn as one curve."""
 KINDS: Final = {
     "viscous": "viscous friction",
     "coulomb": "Coulomb friction",
@@ -134,33 +138,66 @@ def _beside(found: FleetStudy) -> Section | None:
     known = [one for one in found.robots if one.estimate is not None]
     if whole is None or len(known) < 2:
         return None
+    apart = {(one.robot, one.cause.where) for one in found.differences}
     plots, figures = {}, []
-    places = [float(k + 1) for k in range(len(known))]
     for k, one in enumerate(whole.parameters):
         if one.kind not in KINDS:
             continue
-        values = [float(member.estimate.beta[k]) for member in known if member.estimate is not None]
-        low, high = (
-            [value + sign * _finite(member.deviations[k]) for value, member in zip(values, known, strict=True)]
-            for sign in (-2, 2)
-        )
-        curves = [
-            series("± 2 deviations", "band", places, low, kind="band", y2=high),
-            series("robots", "measured", places, values),
-            series("type", "predicted", [places[0], places[-1]], [float(whole.beta[k])] * 2),
-        ]
+        ends = [_interval(member.estimate.beta[k], member.deviations[k]) for member in known if member.estimate]
         key = f"beside-{k}"
-        plots[key] = plot(
-            axis("robot, by name"), [pane(axis(one.name, one.unit), curves, height=PLOT_HEIGHT)], group="robots"
-        )
+        if len(known) <= NAMED:
+            type_of = _interval(whole.beta[k], found.type.deviations[k])
+            rows = {"the type": type_of, **{m.key[0]: end for m, end in zip(known, ends, strict=True)}}
+            where = {robot for robot, joint in apart if joint == one.link_or_joint}
+            plots[key] = _forest(rows, where, one.unit)
+        else:
+            plots[key] = _row_of_robots(ends, float(whole.beta[k]), one.name, one.unit)
         caption = f"{one.name}: {KINDS[one.kind]} of {one.link_or_joint}"
         figures.append(figure(key, f"{one.name} of every robot", caption, shape="small"))
-    first, last = known[0].key[0], known[-1].key[0]
-    lead = (
-        "Every robot, with a band of two standard deviations, beside the type (the straight line): "
-        f"robot 1 is {first}, robot {len(known)} is {last}."
-    )
-    return Section("robots", "Robots beside the type", Html(p(lead) + classed("div", "grid", figures)), plots)
+    lead = "Friction and offset of every robot with two standard deviations to both sides, beside those of the type"
+    if len(known) > NAMED:
+        lead += f" (the straight line): robot 1 is {known[0].key[0]}, robot {len(known)} is {known[-1].key[0]}"
+    return Section("robots", "Robots beside the type", Html(p(f"{lead}.") + classed("div", "grid", figures)), plots)
+
+
+Interval = tuple[float, float, float]
+"""A value, and two standard deviations below and above it; the value thrice where they are not known."""
+
+
+def _interval(value: float, deviation: float) -> Interval:
+    half = 2 * _finite(deviation)
+    return float(value), float(value) - half, float(value) + half
+
+
+def _forest(rows: Mapping[str, Interval], apart: set[str], unit: str) -> dict[str, Any]:
+    """One row for each robot, the type above them; those in `apart` in a colour of their own."""
+    names = list(rows)
+    groups = {
+        "type": ("predicted", names[:1]),
+        "robots": ("measured", [name for name in names[1:] if name not in apart]),
+        "differing": ("second", [name for name in names[1:] if name in apart]),
+    }
+    curves = [
+        intervals(title, role, own, [(rows[n][0], names.index(n), *rows[n][1:]) for n in own], [rows[n] for n in own])
+        for title, (role, own) in groups.items()
+        if own
+    ]
+    low, high = min(one[1] for one in rows.values()), max(one[2] for one in rows.values())
+    room = 0.05 * (high - low) or 0.05 * abs(high) or 1.0
+    x = axis("value", typeset(unit), extent=(low - room, high + room))
+    return plot(x, [pane(axis("robot", names=names), curves, height=max(PLOT_HEIGHT // 2, ROW * len(names)))])
+
+
+def _row_of_robots(ends: Sequence[Interval], of_type: float, name: str, unit: str) -> dict[str, Any]:
+    """A band over the numbers of many robots."""
+    places = [float(k + 1) for k in range(len(ends))]
+    values, low, high = ([one[k] for one in ends] for k in range(3))
+    curves = [
+        series("± 2 deviations", "band", places, low, kind="band", y2=high),
+        series("robots", "measured", places, values),
+        series("type", "predicted", [places[0], places[-1]], [of_type] * 2),
+    ]
+    return plot(axis("robot, by name"), [pane(axis(name, unit), curves, height=PLOT_HEIGHT)], group="robots")
 
 
 def _finite(value: float) -> float:

@@ -142,8 +142,10 @@ def _residual(estimate: Estimate, samples: Samples, gain: float) -> tuple[Array,
     modelled -= np.where(still, unfiltered_prediction(estimate.regressor, friction, samples), 0.0)
     unexplained, r = modelled - samples.tau, np.zeros_like(samples.tau)
     decay = float(np.exp(-gain / samples.rate_hz))
+    first = max(1, round(2 * samples.rate_hz / gain))
     for start, stop in segment_ends(samples.segments):
-        state = unexplained[start]
+        # From the mean over two time constants, which has the noise of r; one row has ten times that.
+        state = unexplained[start : min(start + first, stop)].mean(axis=0)
         for row in range(start, stop):
             state = decay * state + (1 - decay) * unexplained[row]
             r[row] = state

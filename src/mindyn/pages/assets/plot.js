@@ -168,7 +168,7 @@ class Plot {
       Svg.add(this.svg, "text", { class: "tick", x: LEFT - 8, y: at + 4, "text-anchor": "end" }, tick.text);
     }
     const fixed = this.spec.x.ticks?.map(([value, text]) => ({ value, text }));
-    for (const tick of (fixed && this.x.apart(fixed)) || this.x.ticks(Math.max(3, (width - LEFT) / 85))) {
+    for (const tick of this.x.apart(fixed || this.x.ticks(Math.max(3, (width - LEFT) / 85)))) {
       const at = this.x.at(tick.value);
       Svg.add(this.svg, "line", { class: "rule", x1: at, x2: at, y1: top, y2: top + height });
       if (last) Svg.add(this.svg, "text", { class: "tick", x: at, y: top + height + 17, "text-anchor": at > width - RIGHT - 10 ? "end" : "middle" }, tick.text);
