@@ -38,19 +38,21 @@ def elimination(matrix: Array, right: Array) -> Elimination:
     scales = np.sqrt(np.maximum(np.diag(matrix), 1e-300))
     P = np.linalg.inv(matrix / scales / scales[:, None] + RIDGE * np.eye(len(scales)))
     beta = P @ (right / scales)
-    left = np.ones(len(scales), dtype=bool)
-    order, betas, increases = [], [beta / scales], []
-    while left.sum() > 1:
-        cost = np.where(left, beta**2 / np.where(left, np.diag(P), 1.0), np.inf)
-        k = int(np.argmin(cost))
-        beta = beta - P[:, k] * (beta[k] / P[k, k])
-        P = P - np.outer(P[:, k], P[k] / P[k, k])
+    count, steps = len(scales), max(len(scales) - 1, 0)
+    left, cost = np.ones(count, dtype=bool), np.empty(count)
+    order, betas, increases = np.zeros(steps, dtype=np.intp), np.empty((steps + 1, count)), np.zeros(steps)
+    betas[0] = beta
+    for step in range(steps):
+        cost.fill(np.inf)
+        np.divide(beta * beta, P.diagonal(), out=cost, where=left)
+        order[step] = k = int(cost.argmin())
+        increases[step], pivot = cost[k], P[k, k]
+        beta = beta - P[:, k] * (beta[k] / pivot)
+        P = P - np.multiply.outer(P[:, k], P[k] / pivot)
         left[k] = False
-        beta[~left] = 0.0
-        order.append(k)
-        increases.append(cost[k])
-        betas.append(beta / scales)
-    return Elimination(np.array(order, dtype=np.intp), np.array(betas), np.array(increases))
+        beta *= left
+        betas[step + 1] = beta
+    return Elimination(order, betas / scales, increases)
 
 
 def essential(estimator: LeastSquares, rows: Rows, *, level: float = 0.05) -> Estimate:

@@ -122,7 +122,7 @@ def _dropped(groups: Sequence[Sequence[Block]], kept: list[int], full: Estimate)
     for held in groups:
         rest = combined([block.information for group in groups if group is not held for block in group])
         information = combined([block.information for block in held])
-        left.append([information.residuals(one) for one in _steps(rest, kept, full)])
+        left.append(information.residuals(_steps(rest, kept, full)))
         power.append(information.torques())
     return int(np.argmin([Score(one, np.array(power)).criterion for one in np.swapaxes(left, 0, 1)]))
 

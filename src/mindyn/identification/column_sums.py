@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
@@ -26,18 +27,17 @@ ROWS_AT_ONCE: Final = 512
 """Rows of the kernel's columns that stay in the cache."""
 
 Item = TypeVar("Item")
+Slowest = float | tuple[float, ...]
+"""Speeds of the joints, rad/s, that a row must exceed to count for the joint."""
 
 
 class Part(NamedTuple):
-    """Rows of which a normal matrix is made: first, after the last, every how many; and joints that are not too slow.
-
-    slowest  speeds of the joints, rad/s, that a row must exceed to count for the joint; None: all rows count
-    """
+    """Rows of which a normal matrix is made: first, after the last, every how many, at any speed if None is slow."""
 
     first: int
     last: int
     step: int = 1
-    slowest: float | tuple[float, ...] | None = None
+    slowest: Slowest | None = None
 
     def within(self, rows: range) -> slice:
         """Which of some consecutive rows are the part's, counted from the first of them."""
@@ -47,16 +47,23 @@ class Part(NamedTuple):
 
 
 class _Work(NamedTuple):
-    """Room for the columns of some rows.
+    """Room for the columns of some rows: all that the kernel gives; of every joint, friction's shapes and two torques.
 
-    room    the kernel's columns of all joints
-    kernel  for each joint, where they are
-    beside  for each joint columns of friction's shapes, smooth torque and torque
+    kernel, beside  for each joint, where its columns are in `room` and in `further`; its torques, smooth and as
+                    logged, come last
     """
 
     room: Array
+    further: Array
     kernel: list[Array]
     beside: list[Array]
+
+    @staticmethod
+    def of(room: Array, further: Array, widths: Sequence[int], counts: Sequence[int]) -> _Work:
+        """The same, the widths and counts of the joints' columns being known."""
+        ends = [np.cumsum([0, *own]).tolist() for own in (widths, counts)]
+        kernel, beside = ([x[:, a:b] for a, b in pairwise(own)] for x, own in zip((room, further), ends, strict=True))
+        return _Work(room, further, kernel, beside)
 
 
 class Room:
@@ -109,15 +116,13 @@ class ColumnSums:
 
     def count(self, part: Part, joint: int) -> int:
         """Rows of the part that count for a joint."""
-        rows = slice(part.first, part.last, part.step)
         if part.slowest is not None:
-            return len(self._fast(part, rows, joint))
+            return int(self._fast(part.slowest, slice(part.first, part.last, part.step))[:, joint].sum())
         return len(range(part.first, part.last, part.step))
 
-    def _fast(self, part: Part, rows: slice, joint: int) -> NDArray[np.intp]:
-        """Which of the rows have a joint that is not too slow, counted from the first of them."""
-        slowest = np.broadcast_to(np.asarray(part.slowest), (self.samples.qd.shape[1],))[joint]
-        return np.flatnonzero(np.abs(self.samples.qd[rows, joint]) > slowest)
+    def _fast(self, slowest: Slowest, rows: slice) -> NDArray[np.bool_]:
+        """(rows, n) which joints are not too slow."""
+        return np.asarray(np.abs(self.samples.qd[rows]) > np.asarray(slowest))
 
     def _by_segment(self, items: Sequence[tuple[Part, Item]]) -> list[tuple[range, list[Item]]]:
         """What belongs to parts, by the segments that they lie in."""
@@ -129,68 +134,86 @@ class ColumnSums:
 
     def _sums(self, segment: range, parts: Sequence[Part]) -> list[list[Array]]:
         """For each part and joint the normal matrix."""
-        joints = self.regressor.columns
-        totals = [[np.zeros((len(own) + 2, len(own) + 2)) for own in joints] for _ in parts]
-        work = self._workspace(segment)
-        adding = [_products(sums, work.kernel, work.beside) for sums in totals]
-        for rows, taken_rows in self._smooth_stretches(segment, parts, work):
-            for part, sums, products in zip(parts, totals, adding, strict=True):
-                taken = part.within(rows)
-                if taken.start >= taken.stop:
-                    continue
-                at = slice(taken.start + taken_rows.start, taken.stop + taken_rows.start, part.step)
-                if part.slowest is None:
-                    products.add(at)
-                    continue
-                logged = slice(taken.start + rows.start, taken.stop + rows.start, part.step)
-                for joint, (total, A, Z) in enumerate(zip(sums, work.kernel, work.beside, strict=True)):
-                    if len(fast := self._fast(part, logged, joint)):
-                        rows_of = [np.ascontiguousarray(one[at][fast]) for one in (A, Z)]
-                        _products([total], rows_of[:1], rows_of[1:]).add(slice(None))
-        return [[_whole(total, A) for total, A in zip(sums, work.kernel, strict=True)] for sums in totals]
+        totals = [np.zeros((len(parts), len(own) + 2, len(own) + 2)) for own in self.regressor.columns]
+        work = self._workspace(len(segment) if self.cutoff_hz is not None else ROWS_AT_ONCE)
+        copies = {one: self._copy_of(work) for one in {part.slowest for part in parts} if one is not None}
+        adding: dict[Slowest | None, Products] = {one: _products(totals, copy) for one, copy in copies.items()}
+        adding[None] = _products(totals, work)
+        for rows, at, numbers in self._smooth_stretches(segment, parts, work):
+            for slowest, copy in copies.items():
+                self._take_fast(rows, slowest, work, at, copy)
+            for number in numbers:
+                part = parts[number]
+                taken, offset = part.within(rows), at.start if part.slowest is None else 0
+                adding[part.slowest].add(slice(taken.start + offset, taken.stop + offset, part.step), number)
+        for total, A in zip(totals, work.kernel, strict=True):
+            for one in total:
+                _complete(one, A.shape[1])
+        return [list(one) for one in zip(*totals, strict=True)]
 
-    def _workspace(self, segment: range) -> _Work:
-        """Room for the columns of a segment behind a filter; without one, for a stretch of its rows."""
-        rows = len(segment) if self.cutoff_hz is not None else min(len(segment), ROWS_AT_ONCE)
+    def _workspace(self, rows: int) -> _Work:
         widths = [int((own < self.regressor.base.count).sum()) for own in self.regressor.columns]
-        room = self._room.of(rows, sum(widths))
-        kernel = np.split(room, np.cumsum(widths)[:-1], axis=1)
-        further = [len(own) - width + 2 for own, width in zip(self.regressor.columns, widths, strict=True)]
-        return _Work(room, kernel, [np.empty((rows, count)) for count in further])
+        counts = [len(own) - width + 2 for own, width in zip(self.regressor.columns, widths, strict=True)]
+        return _Work.of(self._room.of(rows, sum(widths)), np.empty((rows, sum(counts))), widths, counts)
 
-    def _smooth_stretches(self, segment: range, parts: Sequence[Part], work: _Work) -> Iterator[tuple[range, slice]]:
-        """Rows of a segment that parts may have, and where in the room their columns are, behind the filter."""
+    def _copy_of(self, work: _Work) -> _Work:
+        """Further room for a stretch of rows of the same columns."""
+        widths, counts = ([one.shape[1] for one in own] for own in (work.kernel, work.beside))
+        return _Work.of(np.empty((ROWS_AT_ONCE, sum(widths))), np.empty((ROWS_AT_ONCE, sum(counts))), widths, counts)
+
+    def _take_fast(self, rows: range, slowest: Slowest, work: _Work, at: slice, copy: _Work) -> None:
+        """The columns of a stretch, zeros in the rows of joints that are too slow."""
+        copy.room[: len(rows)], copy.further[: len(rows)] = work.room[at], work.further[at]
+        slow = ~self._fast(slowest, slice(rows.start, rows.stop))
+        for joint, own in enumerate(zip(copy.kernel, copy.beside, strict=True)):
+            for one in own:
+                one[: len(rows)][slow[:, joint]] = 0.0
+
+    def _smooth_stretches(
+        self, segment: range, parts: Sequence[Part], work: _Work
+    ) -> Iterator[tuple[range, slice, list[int]]]:
+        """Rows that parts have, where in the room their columns are, behind the filter, and the numbers of the parts.
+
+        Without a filter the room holds one stretch of rows after the other.
+        """
         if self.cutoff_hz is None:
-            for rows in _stretches(segment, parts):
+            for rows, numbers in _stretches(segment, parts):
                 at = slice(0, len(rows))
                 self._write(rows, work, at)
-                yield rows, at
+                self._write_torques(rows, work, at)
+                yield rows, at, numbers
             return
-        given = self.cutoff_hz, self.samples.rate_hz
-        smooth = LowpassInStretches(work.room, *given)
-        whole = list(_stretches(segment, [Part(segment.start, segment.stop)]))
-        for rows in whole:
+        smooth = LowpassInStretches(work.room, self.cutoff_hz, self.samples.rate_hz)
+        for rows, _ in _stretches(segment, [Part(segment.start, segment.stop)]):
             at = slice(rows.start - segment.start, rows.stop - segment.start)
             self._write(rows, work, at)
             smooth.came(at.start, at.stop)
-        for Z in work.beside:
-            if Z.shape[1] > 2:
-                lowpass(Z[:, :-2], *given, out=Z[:, :-2])
-        for rows in reversed(whole):
+        if self.regressor.friction_columns[1]:
+            lowpass(work.further, self.cutoff_hz, self.samples.rate_hz, out=work.further)
+        self._write_torques(segment, work, slice(None))
+        for start in reversed(range(segment.start, segment.stop, ROWS_AT_ONCE)):
+            rows = range(start, min(start + ROWS_AT_ONCE, segment.stop))
             at = slice(rows.start - segment.start, rows.stop - segment.start)
             smooth.goes(at.start, at.stop)
-            yield rows, at
+            numbers = [k for _, found in _stretches(rows, parts) for k in found]
+            if numbers:
+                yield rows, at, numbers
 
     def _write(self, rows: range, work: _Work, at: slice) -> None:
-        """The columns of consecutive rows, as they are, and their torques, filtered and not."""
+        """The columns of consecutive rows, as they are."""
         taken, samples = slice(rows.start, rows.stop), self.samples
         given = None if self._directions is None else self._directions[taken]
         motion = self._q[taken], samples.qd[taken], samples.qdd[taken]
         found = self.regressor.parts(*motion, given, work.room[at])
-        for joint, ((_, *shapes), Z) in enumerate(zip(found, work.beside, strict=True)):
+        for (_, *shapes), beside in zip(found, work.beside, strict=True):
             for k, shape in enumerate(shapes):
-                Z[at, k] = shape[:, 0]
-            Z[at, -2], Z[at, -1] = self._torque[taken, joint], samples.tau[taken, joint]
+                beside[at, k] = shape[:, 0]
+
+    def _write_torques(self, rows: range, work: _Work, at: slice) -> None:
+        """The torques of consecutive rows, filtered and not."""
+        places = np.cumsum([own.shape[1] for own in work.beside])
+        work.further[at, places - 2] = self._torque[rows.start : rows.stop]
+        work.further[at, places - 1] = self.samples.tau[rows.start : rows.stop]
 
     def _errors(self, segment: range, parts: Sequence[tuple[int, Part, Array]]) -> list[tuple[int, Array]]:
         """For the number of each part (n, 2) squares of what beta leaves of the torque, and of the torque."""
@@ -203,10 +226,8 @@ class ColumnSums:
             tau = self.samples.tau[logged]
             left = tau - torques[id(beta)][taken]
             if part.slowest is not None:
-                slow = np.ones(tau.shape, dtype=np.bool_)
-                for joint in range(tau.shape[1]):
-                    slow[self._fast(part, logged, joint), joint] = False
-                tau, left = np.where(slow, 0.0, tau), np.where(slow, 0.0, left)
+                fast = self._fast(part.slowest, logged)
+                tau, left = np.where(fast, tau, 0.0), np.where(fast, left, 0.0)
             made.append((number, np.stack([(left**2).sum(axis=0), (tau**2).sum(axis=0)], axis=1)))
         return made
 
@@ -215,8 +236,8 @@ class ColumnSums:
         wanted = parts if self.cutoff_hz is None else [Part(segment.start, segment.stop)]
         joints, values = self.regressor.columns, np.stack(betas, axis=1)
         torques = np.zeros((len(segment), len(joints), len(betas)))
-        work = self._workspace(range(min(len(segment), ROWS_AT_ONCE)))
-        for rows in _stretches(segment, wanted):
+        work = self._workspace(ROWS_AT_ONCE)
+        for rows, _ in _stretches(segment, wanted):
             at, own_rows = slice(rows.start - segment.start, rows.stop - segment.start), slice(0, len(rows))
             self._write(rows, work, own_rows)
             for joint, (own, A, Z) in enumerate(zip(joints, work.kernel, work.beside, strict=True)):
@@ -234,27 +255,27 @@ class ColumnSums:
         return np.concatenate([lowpass(x[a:b], self.cutoff_hz, self.samples.rate_hz) for a, b in self.segments])
 
 
-def _stretches(segment: range, parts: Sequence[Part]) -> Iterator[range]:
-    """At most `ROWS_AT_ONCE` consecutive rows at a time, until all rows of the parts have come."""
+def _stretches(segment: range, parts: Sequence[Part]) -> Iterator[tuple[range, list[int]]]:
+    """At most `ROWS_AT_ONCE` consecutive rows at a time, until all rows of the parts have come; whose they are."""
+    firsts, lasts = np.array([(part.first, part.last) for part in parts]).T
     for start in range(segment.start, segment.stop, ROWS_AT_ONCE):
         stop = min(start + ROWS_AT_ONCE, segment.stop)
-        own = [part for part in parts if part.first < stop and part.last > start]
-        if own:
-            yield range(max(start, min(part.first for part in own)), min(stop, max(part.last for part in own)))
+        own = np.flatnonzero((firsts < stop) & (lasts > start))
+        if len(own):
+            yield range(max(start, int(firsts[own].min())), min(stop, int(lasts[own].max()))), own.tolist()
 
 
-def _products(totals: Sequence[Array], kernel: Sequence[Array], beside: Sequence[Array]) -> Products:
+def _products(totals: Sequence[Array], work: _Work) -> Products:
     """[A Z]^T [A Z] of the columns A and Z of every joint; of the cross products the lower left block."""
     squares, products = [], []
-    for total, A, Z in zip(totals, kernel, beside, strict=True):
+    for total, A, Z in zip(totals, work.kernel, work.beside, strict=True):
         width = A.shape[1]
-        squares += [(total[:width, :width], A), (total[width:, width:], Z)]
-        products.append((total[width:, :width], Z, A))
+        squares += [(total[:, :width, :width], A), (total[:, width:, width:], Z)]
+        products.append((total[:, width:, :width], Z, A))
     return Products(squares, products)
 
 
-def _whole(total: Array, A: Array) -> Array:
-    """The symmetric matrix of which `_products` has made a part."""
-    width = A.shape[1]
+def _complete(total: Array, width: int) -> None:
+    """The rest of the symmetric matrix of which `_products` has made a part."""
     total[:width, width:] = total[width:, :width].T
-    return mirrored(total)
+    mirrored(total)

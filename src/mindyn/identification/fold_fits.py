@@ -69,18 +69,19 @@ def fit_of_all(folds: Sequence[Fold], kept: list[int]) -> tuple[Array, Array, Ar
 
 def fits_without_each(folds: Sequence[Fold], kept: list[int]) -> Fits:
     """Fits to all folds but one, for each of them."""
-    squares, rows = (
-        np.stack([fold.squares for fold in folds]),
-        np.stack([fold.rows for fold in folds]).astype(np.float64),
-    )
+    squares, rows = [fold.squares for fold in folds], [fold.rows.astype(np.float64) for fold in folds]
     return _reweighted(_of_others(squares), _of_others(rows), kept)
 
 
-def _of_others(x: Array) -> Array:
+def _of_others(x: Sequence[Array]) -> Array:
     """(folds, ...) for each fold the sum over all others: what comes before it, and what comes after."""
-    total = np.zeros_like(x)
-    total[1:] = np.cumsum(x[:-1], axis=0)
-    total[:-1] += np.cumsum(x[:0:-1], axis=0)[::-1]
+    total = np.zeros((len(x), *x[0].shape))
+    for k in range(1, len(x)):
+        total[k] = total[k - 1] + x[k - 1]
+    after = np.zeros(x[0].shape)
+    for k in range(len(x) - 1, 0, -1):
+        after += x[k]
+        total[k - 1] += after
     return total
 
 

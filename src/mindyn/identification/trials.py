@@ -48,6 +48,9 @@ KEPT: Final = 4
 """Conditioned logs, and sums of settings, that are kept: each is as large as the logs."""
 ROOM_BYTES: Final = 2**28
 """Memory for columns of settings that are tried at the same time."""
+LARGE: Final = 2**21
+"""Numbers in the columns of the logs from which on settings are tried on threads: below, the interpreter, which one
+thread has at a time, takes longer than the sums."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,8 +171,8 @@ class Trials:
     @property
     def at_once(self) -> int:
         """Settings that may be tried at the same time: each has room for the columns of a segment."""
-        longest, width = max(map(len, self.logs), default=0), self.regressor.kernel.output_shapes[0][0]
-        return max(1, ROOM_BYTES // max(1, 8 * longest * width))
+        rows, width = [len(log) for log in self.logs], self.regressor.kernel.output_shapes[0][0]
+        return max(1, ROOM_BYTES // (8 * max(rows) * width)) if sum(rows) * width > LARGE else 1
 
     def with_folds(self, count: int) -> Trials:
         """Trials of the same logs cut into another number of blocks."""

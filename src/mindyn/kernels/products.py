@@ -32,6 +32,7 @@ _PRODUCT: Final = {
 }
 """What a product is to machine code: X, its row stride and columns, the same of Y, the sums and their row stride,
 whether X is Y and one triangle of the sums will do."""
+_SUMS: Final = list(_PRODUCT).index("c")
 
 
 class Products:
@@ -41,22 +42,29 @@ class Products:
               `mirrored`
     products  (total, X, Y): total (m, n) += X^T Y
 
-    Arrays are float64 (rows, columns), columns contiguous, any distance between rows.
+    Arrays are float64 (rows, columns), columns contiguous, any distance between rows; totals may be of several sums
+    (count, m, n), of which a call takes one.
     """
 
     def __init__(
         self, squares: Sequence[tuple[Array, Array]], products: Sequence[tuple[Array, Array, Array]] = ()
     ) -> None:
         listed = [*((total, X, X, 1) for total, X in squares), *((*one, 0) for one in products)]
-        self.rows = min((min(len(X), len(Y)) for _, X, Y, _ in listed), default=0)
         self._arrays = listed  # they must not go while their addresses are used
-        self._table = np.array([_entry(*one) for one in listed if one[0].size], dtype=np.int64)
+        self._rows = min((min(len(X), len(Y)) for _, X, Y, _ in listed), default=0)
+        entries = [_entry(*one) for one in listed if one[0].size]
+        self._table = np.array([entry for entry, _ in entries], dtype=np.int64)
+        self._apart = np.array([apart for _, apart in entries], dtype=np.int64)
 
-    def add(self, rows: slice) -> None:
-        """The products of some of the rows."""
-        first, stop, step = rows.indices(self.rows)
-        if len(count := range(first, stop, step)):
-            _function()(first, len(count), step, self._table.ctypes.data, len(self._table))
+    def add(self, rows: slice, number: int = 0) -> None:
+        """The products of some of the rows, to the sums of a number."""
+        first, stop, step = rows.indices(self._rows)
+        if len(count := range(first, stop, step)) and len(self._table):
+            table = self._table
+            if number:
+                table = table.copy()
+                table[:, _SUMS] += number * self._apart
+            _function()(first, len(count), step, table.ctypes.data, len(table))
 
 
 def mirrored(total: Array) -> Array:
@@ -70,14 +78,16 @@ def _below(size: int) -> NDArray[np.bool_]:
     return np.tri(size, k=-1, dtype=np.bool_)
 
 
-def _entry(total: Array, X: Array, Y: Array, same: int) -> list[int]:
-    assert total.shape == (X.shape[1], Y.shape[1]), f"{total.shape} for {X.shape[1]} and {Y.shape[1]} columns"
+def _entry(total: Array, X: Array, Y: Array, same: int) -> tuple[list[int], int]:
+    """A row of the table, and how many bytes the sums of the next number are further on."""
+    assert total.shape[-2:] == (X.shape[1], Y.shape[1]), f"{total.shape} for {X.shape[1]} and {Y.shape[1]} columns"
     entry: list[int] = []
     for array in (X, Y, total):
+        row, column = array.strides[-2:]
         assert array.dtype == np.float64
-        assert array.strides[1] == array.itemsize or array.shape[1] == 1, "columns must be contiguous"
-        entry += [array.ctypes.data, array.strides[0] // array.itemsize, array.shape[1]]
-    return [*entry[:-1], same]
+        assert column == array.itemsize or array.shape[-1] == 1, "columns must be contiguous"
+        entry += [array.ctypes.data, row // array.itemsize, array.shape[-1]]
+    return [*entry[:-1], same], total.strides[0] if total.ndim > 2 else 0
 
 
 @cache

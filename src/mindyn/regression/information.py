@@ -51,11 +51,12 @@ class Information:
         return R[:, :-1], R[:, -1]
 
     def residuals(self, beta: Array) -> Array:
-        """(n,) sum of squared residuals of every joint."""
-        errors = [
-            factor @ np.append(beta[columns], -1.0) for columns, factor in zip(self.columns, self.factors, strict=True)
-        ]
-        return np.array([float(error @ error) for error in errors])
+        """(..., n) sum of squared residuals of every joint, of beta (..., p)."""
+        errors = []
+        for columns, factor in zip(self.columns, self.factors, strict=True):
+            error = beta[..., columns] @ factor[:, :-1].T - factor[:, -1]
+            errors.append(np.einsum("...k,...k->...", error, error))
+        return np.stack(errors, axis=-1)
 
     def torques(self) -> Array:
         """(n,) sum of squared torques of every joint."""
