@@ -44,6 +44,10 @@ def _revived(kind: type[MindynError], args: tuple[Any, ...], state: dict[str, An
 class RobotError(MindynError):
     """A robot's structure is impossible: zero axis, negative mass, cycle, two roots, ..."""
 
+    def with_hint(self, hint: str) -> RobotError:
+        """The error with a hint, where it has none of its own."""
+        return self if self.hint else type(self)(self.message, hint=hint)
+
 
 class NearlyDegenerateError(RobotError):
     """A geometry lies so near a special one that a method cannot tell which parameters its dynamics depend on."""

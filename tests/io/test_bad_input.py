@@ -36,6 +36,18 @@ OUTSIDE = '<!DOCTYPE r [<!ENTITY x SYSTEM "file:///etc/hostname">]>'
 URDF_CASES = {
     "entity expansion": (BOMB + ARM.replace('name="arm"', 'name="&b;"'), RobotFileError, "document type"),
     "external entity": (OUTSIDE + ARM.replace('name="arm"', 'name="&x;"'), RobotFileError, "document type"),
+    "entity of another file": (
+        '<!DOCTYPE r SYSTEM "x.dtd">' + ARM.replace('value="1"', 'value="&x;1"'),
+        RobotFileError,
+        "document type",
+    ),
+    "SDF": ("<sdf/>", RobotFileError, "<sdf>.*\n.*save the model as URDF"),
+    "Fortran": (ARM.replace('ixx="1"', 'ixx="1.0D-3"'), RobotFileError, "must be a number.*\n.*e in place of d"),
+    "damping of nothing": (
+        ARM.replace("<axis", '<dynamics damping=""/><axis'),
+        RobotFileError,
+        "damping must be a number, got ''\n.*--lock hinge=0",
+    ),
     "truncated": (ARM[:200], RobotFileError, "not well-formed.*\n.*line"),
     "empty": ("", RobotFileError, "not well-formed"),
     "not a robot": ("<html/>", RobotFileError, "<html>"),

@@ -92,9 +92,20 @@ def test_limits_without_sense_are_dropped_and_said(name, said, tmp_path):
     assert robot.joints[0].limits.velocity is None
 
 
+def test_of_several_inertials_the_first_is_taken_and_said(tmp_path):
+    twice = load_robot(written(tmp_path, (ARM + GRASP).replace(INERTIAL, INERTIAL + INERTIAL.replace('"2"', '"9"'), 1)))
+    assert kinds(twice) == ["inertials"]
+    assert_close(torques(twice), torques(load_robot(written(tmp_path, ARM + GRASP))), SAME_ALGEBRA)
+
+
 def test_heads_that_people_write(tmp_path):
     plain = load_robot(written(tmp_path, ARM + GRASP))
-    for head in ('<robot xmlns="http://www.ros.org" name="arm">', '<robot xmlns:xacro="http://ros.org/x" name="arm">'):
+    document_type = '<!DOCTYPE robot SYSTEM "urdf.dtd">\n<robot name="arm">'
+    for head in (
+        document_type,
+        '<robot xmlns="http://www.ros.org" name="arm">',
+        '<robot xmlns:xacro="http://ros.org/x" name="arm">',
+    ):
         assert load_robot(written(tmp_path, ARM + GRASP, head)) == plain
     text = f'<?xml version="1.0" encoding="{{}}"?>\n<!-- f\u00fcr --><robot name="arm">{ARM}{GRASP}</robot>'
     for encoding, name in (("utf-8-sig", "utf-8"), ("utf-16", "utf-16"), ("latin-1", "iso-8859-1")):

@@ -25,7 +25,10 @@ def assemble(description: Description) -> Robot:
     d = following_fixed(description) if description.mimics else description
     links = {link.name: link for link in d.links}
     if repeated := duplicates(link.name for link in d.links):
-        raise RobotError(f"link names must be unique; repeated: {listed(repeated)}")
+        raise RobotError(
+            f"link names must be unique; repeated: {listed(repeated)}",
+            hint="give each its own name, and the joints that hold it that name",
+        )
     root, order = _depth_first(links, d.joints)
     for joint in d.joints:
         if isinstance(joint, RefusedJoint):

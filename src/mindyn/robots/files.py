@@ -54,7 +54,7 @@ def _encoding(content: bytes) -> str:
 
 
 def parse_xml(text: str, what: str, *, comments: bool = False) -> Element:
-    """The root element of an XML text without DTD and entities; prefixes of names stay as they are written.
+    """The root element of an XML text without entities of its own; prefixes of names stay as they are written.
 
     Namespaces are not resolved: files declare them or not (`<sensor:camera>`), and no reader of robots asks.
     """
@@ -75,7 +75,9 @@ def parse_xml(text: str, what: str, *, comments: bool = False) -> Element:
     parser = expat.ParserCreate()
     parser.buffer_text = True
     parser.StartElementHandler, parser.EndElementHandler, parser.CharacterDataHandler = start, end, builder.data
-    parser.StartDoctypeDeclHandler = _no_doctype
+    parser.EntityDeclHandler = _no_entities
+    if _OWN_ENTITY.search(text):  # with a document type the parser would leave out what it does not know
+        parser.StartDoctypeDeclHandler = _no_entities
     if comments:
         parser.CommentHandler = builder.comment
     try:
@@ -95,10 +97,15 @@ def comments_above(text: str) -> str:
     return "".join(f"{comment}\n" for comment in re.findall(r"<!--.*?-->", head[0] if head else "", re.DOTALL))
 
 
-def _no_doctype(*_: object) -> None:
-    """Stops at a document type, before any entity can be declared or expanded."""
+_OWN_ENTITY: Final = re.compile(r"&(?!(amp|lt|gt|quot|apos|#[0-9]+|#x[0-9a-fA-F]+);)")
+"""A reference to an entity that XML does not define itself."""
+
+
+def _no_entities(*_: object) -> None:
+    """Stops where an entity is declared, before it can be expanded; a document type alone is read over."""
     raise RobotFileError(
-        "the XML declares a document type; entities are refused: they can expand without bound or read files"
+        "the document type of the XML stands for entities, which are refused: they can expand without bound or read files",
+        hint="write their text in their place",
     )
 
 
@@ -111,12 +118,14 @@ def numbers(text: str | None, count: int, what: str, largest: float = LARGEST_NU
     if text is None:
         raise RobotFileError(f"{what} is not stated; nothing is assumed in its place")
     words, shown = text.split(), shortened(text, 200)
+    wanted = "a number" if count == 1 else f"{count} numbers"
     if len(words) != count:
-        raise RobotFileError(f"{what} must be {count} numbers, got {len(words)}: {shown!r}", hint=_mistaken(text))
+        given = f"{shown!r}" if count == 1 else f"{len(words)}: {shown!r}"
+        raise RobotFileError(f"{what} must be {wanted}, got {given}", hint=_mistaken(text))
     try:
         values = np.array([float(word) for word in words])
     except ValueError as error:
-        raise RobotFileError(f"{what} must be {count} numbers, got {shown!r}", hint=_mistaken(text)) from error
+        raise RobotFileError(f"{what} must be {wanted}, got {shown!r}", hint=_mistaken(text)) from error
     if not np.isfinite(values).all():
         raise RobotFileError(f"{what} must be finite, got {shown!r}")
     if np.abs(values).max() > largest:
@@ -128,6 +137,8 @@ def _mistaken(text: str) -> str:
     """The likeliest cause of numbers that are none."""
     if "${" in text or "$(" in text:
         return XACRO
+    if re.search(r"[0-9.][dD][+-]?[0-9]", text):
+        return "write e in place of d before an exponent"
     return "numbers are separated by blanks, decimals by a point" if "," in text else ""
 
 

@@ -156,8 +156,27 @@ def _read_xml_file(path: Path, snapper: Snapper) -> Description:
     if root == "robot":
         return read_urdf(text, snapper)
     raise RobotFileError(
-        f"{path.name} starts with <{shortened(root, 60)}>; a URDF starts with <robot>, MJCF with <mujoco>"
+        f"{path.name} starts with <{shortened(root, 60)}>; a URDF starts with <robot>, MJCF with <mujoco>",
+        hint=_OTHER_FORMATS.get(root.lower(), ""),
     )
+
+
+_OTHER_FORMATS: Final = {
+    "sdf": "SDF is not read: save the model as URDF or MJCF",
+    "gazebo": "SDF is not read: save the model as URDF or MJCF",
+    "collada": "a drawing was given: name the URDF or MJCF that uses it",
+    "launch": "a launch file was given: name the URDF that it loads",
+    "package": "the manifest of a package was given: name the URDF in it",
+}
+"""What to do with files of other kinds, by their first element."""
+
+_OTHER_SUFFIXES: Final = {
+    ".sdf": _OTHER_FORMATS["sdf"],
+    ".world": _OTHER_FORMATS["sdf"],
+    **dict.fromkeys((".usd", ".usda", ".usdc", ".usdz"), "USD is not read: save the model as URDF or MJCF"),
+    **dict.fromkeys((".stl", ".dae", ".obj", ".step", ".stp"), _OTHER_FORMATS["collada"]),
+}
+"""The same by suffix."""
 
 
 ROBOT_FORMATS: Final[dict[str, Callable[[Path, Snapper], Description]]] = {
@@ -193,6 +212,7 @@ def _read_file(path: Path, snapper: Snapper) -> Description:
         if path.suffix.lower() == ".xacro":
             raise RobotFileError(f"{path.name} is xacro, not URDF", hint=XACRO)
         raise RobotFileError(
-            f"{path.name}: mindyn reads {', '.join(ROBOT_FORMATS)}", hint="was a log given in place of the robot?"
+            f"{path.name}: mindyn reads {', '.join(ROBOT_FORMATS)}",
+            hint=_OTHER_SUFFIXES.get(path.suffix.lower(), "was a log given in place of the robot?"),
         )
     return ROBOT_FORMATS[path.suffix.lower()](path, snapper)

@@ -105,11 +105,14 @@ class _UrdfReader:
     def link(self, element: Element) -> Link:
         name = self.name(element)
         shapes = tuple(shape for one in element.findall("collision") for shape in self.shape(one, name))
-        inertial = element.find("inertial")
+        inertials = element.findall("inertial")
+        if len(inertials) > 1:
+            self.note("inertials", f"link {name!r} has {len(inertials)} <inertial>: the first one is taken")
         try:
-            return Link(name, None if inertial is None else self.inertial(inertial, name), shapes)
+            return Link(name, self.inertial(inertials[0], name) if inertials else None, shapes)
         except RobotError as error:
-            self.refused[name] = error
+            left_out = f"correct the <inertial> of link {name!r}, or cut the chain before it: tip=, --tip"
+            self.refused[name] = error.with_hint(left_out)
             return Link(name, None, shapes)
 
     def inertial(self, element: Element, link: str) -> Array:
@@ -166,7 +169,8 @@ class _UrdfReader:
         try:
             return self.moving(element, kind, Joint(name, "revolute", parent, child, origin))
         except RobotError as error:
-            return RefusedJoint(name, parent, child, origin, error)
+            held = f"correct the file, or hold the joint: lock={{{name!r}: 0.0}}, --lock {name}=0"
+            return RefusedJoint(name, parent, child, origin, error.with_hint(held))
 
     def moving(self, element: Element, kind: str, plain: Joint) -> Joint:
         """The joint of an element that is neither fixed nor free; `plain` has its name, links and origin."""
