@@ -104,7 +104,7 @@ _OWN_ENTITY: Final = re.compile(r"&(?!(amp|lt|gt|quot|apos|#[0-9]+|#x[0-9a-fA-F]
 def _no_entities(*_: object) -> None:
     """Stops where an entity is declared, before it can be expanded; a document type alone is read over."""
     raise RobotFileError(
-        "the document type of the XML stands for entities, which are refused: they can expand without bound or read files",
+        "the document type of the XML has entities, which are refused: they can expand without bound or read files",
         hint="write their text in their place",
     )
 
