@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime, timedelta
 
 import numpy as np
 import polars as pl
@@ -101,6 +102,60 @@ def test_names_in_two_lines_are_joined(tmp_path):
     assert table.units == {}
     (chunk,) = table.chunks(table.names, 10)
     assert chunk["tau b"].tolist() == [4.0, 5.0]
+
+
+def stamped(form):
+    day = datetime(2024, 5, 6, 10, 0, 0)
+    return [(day + timedelta(seconds=float(t))).strftime(form) for t in MOTION.t]
+
+
+@pytest.mark.parametrize(
+    ("form", "how"),
+    [
+        ("%H:%M:%S.%f", {}),
+        ("%m/%d/%Y %H:%M:%S.%f", {}),
+        ("%d.%m.%Y %H:%M:%S,%f", {"separator": ";", "decimal_comma": True}),
+        ("%Y-%m-%d %H:%M:%S.%f+02:00", {}),
+    ],
+)
+def test_times_of_the_day_and_dates_are_stamps(tmp_path, form, how):
+    TABLE.with_columns(t=pl.Series(stamped(form))).write_csv(tmp_path / "run.csv", **how)
+    log = read_log(tmp_path / "run.csv", ROBOT, stated={**STATED, "units": {**STATED["units"], "time": "ns"}})
+    assert_close(log.time, MOTION.t, 1e-6)
+    assert_close(log.tau, MOTION.tau, SAME_ALGEBRA)
+
+
+def test_text_of_spreadsheets_and_old_programs_is_read(tmp_path):
+    text = TABLE.write_csv(separator=";", decimal_comma=True)
+    (tmp_path / "run.csv").write_bytes(b"sep=;\r\n" + text.replace("\n", "\r\n").encode())
+    assert_close(read_log(tmp_path / "run.csv", ROBOT, stated=STATED).q, MOTION.q, SAME_ALGEBRA)
+    degrees = TABLE.rename({name: f"{name} [°]" for name in TABLE.columns if name.startswith("q_")})
+    (tmp_path / "run.csv").write_bytes(degrees.with_columns(mode=pl.lit("läuft")).write_csv().encode("cp1252"))
+    stated = {**STATED, "columns": {**STATED["columns"], "position": "q_{joint} [°]"}}
+    assert_close(read_log(tmp_path / "run.csv", ROBOT, stated=stated).q, MOTION.q, SAME_ALGEBRA)
+
+
+def test_files_put_one_behind_the_other_are_two_recordings(tmp_path):
+    text = TABLE.write_csv()
+    (tmp_path / "run.csv").write_text(text + text)
+    draft = draft_log(tmp_path / "run.csv", ROBOT)
+    assert draft.value("accept") == ["restarts"]
+    log = read_log(tmp_path / "run.csv", ROBOT, stated={**STATED, "accept": ["restarts"]})
+    assert_close(log.q, np.vstack([MOTION.q, MOTION.q]), SAME_ALGEBRA)
+    assert log.notes[0] == "the line of names stands again in run.csv: left out"
+
+
+def test_stamps_that_do_not_grow_are_named_in_a_draft(tmp_path):
+    draft = draft_log(written(tmp_path, TABLE.with_columns(t=pl.lit(1.0))), ROBOT)
+    (rate,) = (one for one in draft.beliefs if one.key == "rate_hz")
+    assert rate.evidence.startswith("t does not grow from row to row")
+
+
+def test_positions_are_not_taken_from_another_file(tmp_path):
+    written(tmp_path, TABLE, "pos.csv")
+    odd = TABLE.rename({name: name.replace("q_", "unknown_") for name in TABLE.columns})
+    with pytest.raises(LogError, match=r"no columns of run.csv look like position"):
+        draft_log(written(tmp_path, odd), ROBOT)
 
 
 def test_joints_that_the_log_does_not_have_are_named(tmp_path):

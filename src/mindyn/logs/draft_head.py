@@ -72,6 +72,7 @@ _NOBODY: Final = Robot("nobody", Link("base"), (Joint("one", "revolute", "base",
 def _of_text(table: TextTable) -> Head:
     frame = table.texts(DRAFT_ROWS)
     cells = frame.select(pl.all().str.strip_chars())
+    cells = table.without_names(cells)
     points = pl.all() if table.decimal == "." else pl.all().str.replace(",", ".", literal=True)
     numbers = cells.select(points.cast(pl.Float64, strict=False))
     columns, words = {}, {}

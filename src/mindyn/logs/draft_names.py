@@ -28,8 +28,9 @@ SIGNAL_WORDS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Words of each signal, the likelier before."""
 CURRENT_WORDS: Final = ("current", "currents", "curr", "cur", "amps", "i")
-WHOLE_STATE: Final = ("state",)
-"""Words that mean the positions where no other word of a signal stands beside: `observation.state` of LeRobot."""
+WHOLE_STATE: Final = ("state", "axis")
+"""Words that mean the positions where no other word of a signal stands beside: `observation.state` of LeRobot,
+`AxisAct` of KUKA."""
 NOT_MEASURED: Final = frozenset(
     [
         *("target", "targets", "desired", "des", "cmd", "command", "commanded", "commands", "ref", "reference"),

@@ -57,10 +57,12 @@ def clock_of(columns: Mapping[str, NDArray[Any]], units: Mapping[str, str] = Map
         if pair is not None:
             seconds = (columns[name] - columns[name][0]) + 1e-9 * (columns[pair] - columns[pair][0])
             return Clock((name, pair), "s", np.asarray(seconds), f"seconds and nanoseconds, {_rate_text(seconds)}")
+    unused = ""
     for _, name in sorted(named):
         stamps = columns[name]
         steps = np.diff(stamps)
         if len(steps) < 2 or not np.isfinite(stamps).all() or (steps > 0).mean() < AGREES:
+            unused = unused or name
             continue
         step = usual_step(steps[steps > 0])
         beside = words_of(units.get(name, ""))
@@ -72,7 +74,7 @@ def clock_of(columns: Mapping[str, NDArray[Any]], units: Mapping[str, str] = Map
         seconds = np.asarray((stamps - stamps[0]) * UNITS["time"][unit])
         how = "the name says so" if unit == said else "the unit in which the rate is usual"
         return Clock((name,), unit, seconds, f"{_rate_text(seconds)}; {how}")
-    return Clock()
+    return Clock(evidence=f"{unused} does not grow from row to row, or misses values") if unused else Clock()
 
 
 def _time_rank(name: str) -> int | None:

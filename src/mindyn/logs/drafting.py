@@ -132,7 +132,7 @@ def _by_file_names(
     files: dict[str, str] = {}
     for other in sorted(path.parent.glob(f"*{path.suffix}")):
         meant = signal_of(words_of(other.stem))
-        if other == path or meant is None or meant[0] in chosen or not other.is_file():
+        if other == path or meant is None or meant[0] in ("position", *chosen) or not other.is_file():
             continue
         beside = head_of(other, None)
         found = _chosen(groups_of(beside.columns, ()), joint_count, words_of(other.stem))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import csv
 import io
+import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
@@ -24,6 +25,10 @@ LONGEST_LINE: Final = 2**24
 """Bytes of a line: a hundred thousand columns take less."""
 COMMENTS: Final = (b"#", b"%", b"//")
 """What begins a line of comment."""
+_SEPARATOR_LINE: Final = re.compile(rb'"?sep=([,;\t])"?')
+"""What spreadsheets write first."""
+_OLD_LETTERS: Final = frozenset("°µ·²³äöüÄÖÜßéèêàáóíúçñ±")
+"""Of text that old programs write (Windows-1252): units and names have no others."""
 _MISSING: Final = ("", "nan", "NaN", "NAN", "NA", "null", "-nan", "-nan(ind)")
 
 
@@ -48,8 +53,9 @@ class TextTable:
         self.path = path
         self.name = path.name
         self.stated: Mapping[str, Any] = {}
+        self.legacy = False
         with self._open() as file:
-            said = self._before_header(file)
+            said, stated = self._before_header(file)
             file.seek(said)
             lines, blank = [self._line(file) for _ in range(1 + skip_rows)], 0
             while (after := self._line(file)) and not after.strip():
@@ -58,7 +64,7 @@ class TextTable:
         header, first = self._text(lines[0]), self._text(after)
         if not header.strip():
             raise LogError(f"{path.name} holds no line of names", hint="its first line must be the names of columns")
-        self.separator = separator or _separator(header, first)
+        self.separator = separator or stated or _separator(header, first)
         row = split_line(first, self.separator)
         given = _without_mark(split_line(header, self.separator), row)
         second = row if not skip_rows and self._are_words(given, row, following) else []
@@ -89,23 +95,27 @@ class TextTable:
         decimal = _decimal(numbers, self.separator)
         return len(numbers) == len(row) > 1 and all(_is_number(one, decimal) or DATE.match(one) for one in numbers)
 
-    def _before_header(self, file: IO[bytes]) -> int:
-        """Bytes of the lines of comment and the empty lines before the header."""
-        start, last, comments = 0, 0, 0
+    def _before_header(self, file: IO[bytes]) -> tuple[int, str | None]:
+        """Bytes of the lines of comment and the empty ones before the header, and the separator that `sep=;` states."""
+        start, last, comments, stated = 0, 0, 0, None
         while line := self._line(file):
             text = line.lstrip(codecs.BOM_UTF8 + b" \t")
+            if found := _SEPARATOR_LINE.fullmatch(text.strip(b"\r\n")):
+                start, stated = start + len(line), found[1].decode()
+                continue
             is_comment = text.startswith(COMMENTS)
             if not is_comment and text.strip():
                 break
             last, comments = (start if is_comment else last), comments + is_comment
             start += len(line)
         if not comments:
-            return start
+            return start, stated
         file.seek(last)
         comment, after = self._text(self._line(file)), self._text(line)
         separator = _separator(comment, after)
         row = split_line(after, separator)
-        return last if len(_without_mark(split_line(comment, separator), row)) == len(row) > 1 else start
+        is_header = len(_without_mark(split_line(comment, separator), row)) == len(row) > 1
+        return last if is_header else start, stated
 
     def _open(self) -> IO[bytes]:
         """The bytes of the file; returns that end the lines of old programs are taken as line feeds."""
@@ -130,6 +140,10 @@ class TextTable:
         try:
             return line.decode("utf-8-sig").strip("\r\n")
         except UnicodeDecodeError as error:
+            text = line.decode("cp1252", "replace").strip("\r\n")
+            if all((one.isascii() and one.isprintable()) or one in _OLD_LETTERS or one == "\t" for one in text):
+                self.legacy = True
+                return text
             wide = line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
             raise LogError(
                 f"{self.name} is not UTF-8 text (byte {error.start}); is it a binary log?",
@@ -190,6 +204,7 @@ class TextTable:
             return self._read(block, pl.Float64, before).select(names)
         except PolarsError:  # a cell with blanks around its number, or one that is no number: slower, and names it
             frame = self._read(block, pl.String, before).select(pl.col(names).str.strip_chars())
+            frame = self.without_names(frame)
         texts = pl.col(names) if self.decimal == "." else pl.col(names).str.replace(",", ".", literal=True)
         numbers = frame.with_columns(texts.cast(pl.Float64, strict=False))
         dates = [dated for name in names if (dated := nanoseconds_of_dates(frame[name])) is not None]
@@ -203,6 +218,15 @@ class TextTable:
                 raise LogError(message, hint=_hint(text, row))
         return numbers.with_columns(pl.col(pl.Float64).fill_null(float("nan")))
 
+    def without_names(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Without lines that repeat the names, as of files that were put one behind the other; a note counts them."""
+        again = frame.select(pl.all_horizontal(pl.col(name) == name for name in frame.columns)).to_series()
+        if not again.any():
+            return frame
+        again_said = f"the line of names stands again in {self.name}: left out"
+        self.notes = (*(note for note in self.notes if note != again_said), again_said)
+        return frame.filter(~again.fill_null(value=False))
+
     def _read(self, block: bytes, kind: type[pl.DataType], before: int) -> pl.DataFrame:
         if self.separator == " ":
             block = b"\n".join(b" ".join(line.split()) for line in block.splitlines())
@@ -214,6 +238,7 @@ class TextTable:
                 decimal_comma=self.decimal == "," != self.separator,
                 schema=dict.fromkeys(self.names, kind),
                 null_values=list(_MISSING) if kind is pl.Float64 else None,
+                encoding="utf8-lossy" if self.legacy else "utf8",
             )
         except PolarsError as error:
             if kind is pl.Float64:
@@ -298,13 +323,14 @@ def _separator(header: str, first: str) -> str:
     """The separator that divides header and first row into the same number of cells, numbers in the row if possible."""
     divided = [(one, split_line(header, one), split_line(first, one)) for one in SEPARATORS]
     alike = [(one, row) for one, names, row in divided if len(names) == len(row) > 1]
-    numeric = [one for one, row in alike if all(_is_number(cell, _decimal(row, one)) for cell in row)]
+    numeric = [one for one, row in alike if all(_is_number(c, _decimal(row, one)) or DATE.match(c) for c in row)]
     found = numeric or [one for one, _ in alike] or [one for one, names, _ in divided if len(names) > 1]
     return found[0] if found else ","
 
 
 def _decimal(row: list[str], separator: str) -> str:
     """A comma where it makes numbers of all cells and a point does not; "1,234" beside "5.6" stays a doubt."""
+    row = [cell for cell in row if not DATE.match(cell)]
     if separator == "," or any("." in cell for cell in row) or all(_is_number(cell, ".") for cell in row):
         return "."
     return "," if all(_is_number(cell, ",") for cell in row) else "."
