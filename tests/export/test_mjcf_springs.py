@@ -12,7 +12,7 @@ from laws.closed_linkages import linkage
 
 from mindyn import ExtraTorque, compile_model, load_robot, write_mjcf
 from mindyn.equations.loop_closure import closure_of
-from mindyn.errors import ExportError
+from mindyn.errors import ExportError, RobotError
 from mindyn.robots.parts import Link
 from mindyn.robots.springs import Spring, springs_of
 
@@ -54,6 +54,12 @@ def test_springs_are_read_and_written(path, tmp_path):
     assert_close(torques(tmp_path / "again.xml", *MOTION), expected, ORACLE)
     held = load_robot(path, snap=False, lock={"j2": 0.1})
     assert [extra.joint for extra in held.extras] == ["j1"]
+
+
+def test_a_file_without_joints_is_refused_by_name(tmp_path):
+    (tmp_path / "scene.xml").write_text("<mujoco><worldbody><geom size='1'/></worldbody></mujoco>")
+    with pytest.raises(RobotError, match="no moving joint"):
+        load_robot(tmp_path / "scene.xml")
 
 
 def test_a_file_that_is_edited_has_the_springs_of_the_robot(path, tmp_path):

@@ -15,6 +15,7 @@ import pytest
 from closeness import PUBLISHED_FILE, assert_close
 from kernels.test_cpp import WARNINGS, eigen_folder
 from logs.real_sets import needs_real_data, real_log, real_robot
+from robots import with_random_drives
 
 import mindyn
 from mindyn.errors import ExportError
@@ -99,10 +100,17 @@ def test_springs_and_offsets_are_at_rest_and_friction_is_of_speed(tmp_path):
     assert_close(replayed(model, q, qd, qdd, tmp_path), model.inverse_dynamics(q, qd, qdd), PUBLISHED_FILE)
 
 
+@needs_compiler
+def test_joints_that_follow_others_linearly_are_behind_the_primary_ones(tmp_path):
+    model = mindyn.compile_model(with_random_drives(mindyn.load_robot("parallelogram_scara"), 1), drives=True)
+    q, qd, qdd = np.random.default_rng(2).uniform(-1, 1, (3, 5, len(model.robot.primary_names)))
+    assert_close(replayed(model, q, qd, qdd, tmp_path), model.inverse_dynamics(q, qd, qdd), PUBLISHED_FILE)
+
+
 def test_what_the_interface_cannot_say_is_refused():
     robot = mindyn.load_robot("planar2")
     mixed = ExtraTorque("sticky", "joint1", "qd * sin(q2)", 0.4)
     with pytest.raises(ExportError, match="'sticky' depend on positions and speeds together"):
         solver_terms(mindyn.compile_model(replace(robot, extras=(mixed,)), drives=True))
-    with pytest.raises(ExportError, match="inverse_dynamics_solver is of arms without"):
+    with pytest.raises(ExportError, match="that are solved for, and inverse_dynamics_solver is of arms"):
         solver_terms(mindyn.compile_model(mindyn.load_robot("five_bar")))

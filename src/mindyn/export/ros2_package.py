@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from xml.etree.ElementTree import Element, SubElement
 
@@ -17,8 +18,11 @@ import casadi
 import numpy as np
 
 from mindyn.equations.catalogue import SYMBOLS, equation
-from mindyn.equations.chain import SX
+from mindyn.equations.chain import SX, constant
+from mindyn.equations.closed_motion import is_affine
 from mindyn.equations.drives import drive_torques
+from mindyn.equations.loop_closure import affine_closure
+from mindyn.equations.loop_equations import loop_equation
 from mindyn.errors import ExportError, InputError
 from mindyn.escaping import c_comment, filled, xml_document
 from mindyn.files import write_whole_folder
@@ -257,20 +261,28 @@ def _manifest(name: str, title: str, maintainer: str, email: str, license: str, 
 def solver_terms(model: Model) -> list[Described]:
     """coriolis_vector(q, qd), gravity_vector(q), friction_vector(qd): the terms of the interface beside M(q)."""
     robot = model.robot
-    if robot.has_dependents:
+    if not is_affine(robot):
         raise ExportError(
-            f"robot {robot.name!r} has {robot.dependence}, and inverse_dynamics_solver is of arms without",
+            f"robot {robot.name!r} has {robot.dependence} that are solved for, and inverse_dynamics_solver is of arms "
+            "whose joints all move on their own, or follow others linearly",
             hint="write the package without the plugin (--to ros2)",
         )
-    n = robot.joint_count
+    made = loop_equation if robot.has_dependents else partial(equation, check=False)
+    n = len(robot.primary_names)
     q, qd, none = casadi.SX.sym("q", n), casadi.SX.sym("qd", n), casadi.SX.zeros(n)
-    weightless = equation(replace(robot, gravity=np.zeros(3)), "bias", check=False)
+    weightless = made(replace(robot, gravity=np.zeros(3)), "bias")
 
     def taken(q: SX, qd: SX) -> SX:
         """What drives and extra torques take at constant speed."""
-        return drive_torques(robot, q, qd, none) if model.drives else none
+        if not model.drives:
+            return none
+        if not robot.has_dependents:
+            return drive_torques(robot, q, qd, none)
+        joints = affine_closure(robot)
+        A, b = constant(joints.matrix), constant(joints.offset)
+        return A.T @ drive_torques(robot, A @ q + b, A @ qd, casadi.SX.zeros(robot.joint_count))
 
-    at_rest = equation(robot, "gravity", check=False)(q) + taken(q, none)
+    at_rest = made(robot, "gravity")(q) + taken(q, none)
     terms = [
         _term("coriolis_vector", {"q": q, "qd": qd}, weightless(q, qd)),
         _term("gravity_vector", {"q": q}, at_rest),
@@ -287,7 +299,7 @@ def _term(name: str, given: dict[str, SX], tau: SX) -> casadi.Function:
 def _require_sum(model: Model, coriolis: casadi.Function, gravity: casadi.Function, friction: casadi.Function) -> None:
     """Refuse terms that do not add up to inverse dynamics on random motions."""
     robot = model.robot
-    for q, qd, qdd in np.random.default_rng(0).uniform(-1, 1, (4, 3, robot.joint_count)):
+    for q, qd, qdd in np.random.default_rng(0).uniform(-1, 1, (4, 3, len(robot.primary_names))):
         whole = model.inverse_dynamics(q, qd, qdd)
         parts = coriolis(q, qd) + gravity(q) + friction(qd)
         summed = model.inertia_matrix(q) @ qdd + np.array(parts)[:, 0]

@@ -236,8 +236,8 @@ class _MjcfReader:
     def bent(self) -> int:
         """Joints whose spring or damper is a polynomial or yields, as MuJoCo has them since version 4."""
         terms = ("jnt_stiffnesspoly", "jnt_springyield", "dof_dampingpoly")
-        stated = [np.atleast_1d(getattr(self.model, one)) for one in terms if hasattr(self.model, one)]
-        return sum(int(values.reshape(len(values), -1).any(axis=1).sum()) for values in stated)
+        stated = [np.asarray(getattr(self.model, one)) for one in terms if hasattr(self.model, one)]
+        return sum(int(values.any(axis=tuple(range(1, values.ndim))).sum()) for values in stated)
 
     def limits(self, k: int, name: str) -> Limits:
         stated = dict(zip(("lower", "upper"), map(float, self.model.jnt_range[k]), strict=True))
