@@ -211,6 +211,17 @@ def test_lines_of_json_are_read_with_the_order_of_joints_that_they_state(tmp_pat
         read_log(path, ROBOT, stated=stated)
 
 
+def test_objects_and_missing_lists_of_parquet_are_read(tmp_path):
+    rows = [{"position": list(q), "effort": list(tau)} for q, tau in zip(MOTION.q, MOTION.tau, strict=True)]
+    extra = [None if k % 300 == 7 else list(v) for k, v in enumerate(MOTION.qd)]
+    pl.DataFrame({"t": MOTION.t, "arm": rows, "v": extra}).write_parquet(tmp_path / "run.parquet")
+    columns = {"time": "t", "position": "arm.position", "velocity": "v", "torque": "arm.effort"}
+    log = read_log(tmp_path / "run.parquet", ROBOT, stated={**STATED, "columns": columns, "joints": NAMES})
+    left = np.arange(1200) % 300 != 7
+    assert_close(log.tau, MOTION.tau[left], EXACT)
+    assert_close(log.qd, MOTION.qd[left], EXACT)
+
+
 def test_lines_of_json_that_cannot_be_read_are_refused(tmp_path):
     rows = TABLE.head(20).to_dicts()
     path = json_lines(tmp_path, rows)
@@ -219,7 +230,7 @@ def test_lines_of_json_that_cannot_be_read_are_refused(tmp_path):
     with pytest.raises(LogError, match=r"(?s)rows 0 to 19 of run.jsonl are no JSON objects.*cut off"):
         read_log(path, ROBOT, stated=STATED)
     json_lines(tmp_path, [{"t": 0.0, "q": [1, 2]}, {"t": 0.1, "q": [1]}])
-    with pytest.raises(LogError, match="the lists 'q' in rows 0 to 1 of run.jsonl differ in length: 1, 2 entries"):
+    with pytest.raises(LogError, match="the lists 'q' of rows 0 to 1 of run.jsonl differ in length: 1, 2 entries"):
         read_log(
             path, ROBOT, stated={**STATED, "columns": {"time": "t", "position": "q", "torque": "q"}, "joints": NAMES}
         )

@@ -12,9 +12,9 @@ import polars as pl
 from numpy.typing import NDArray
 from polars.exceptions import PolarsError
 
-from mindyn.errors import listed
 from mindyn.logs.dates import nanoseconds_of_dates
 from mindyn.logs.findings import LogError
+from mindyn.logs.nested import array_of, entries
 from mindyn.logs.tables import Chunk, numbers_of
 from mindyn.logs.text_table import LONGEST_LINE
 
@@ -83,11 +83,7 @@ class JsonLinesTable:
                 f"one a line: {str(error).splitlines()[0]}",
                 hint="is the last line cut off, or is it one JSON array? one object a line is read",
             ) from error
-        while structs := [name for name, kind in frame.schema.items() if isinstance(kind, pl.Struct)]:
-            for name in structs:
-                inner = frame[name].struct.unnest()
-                frame = frame.drop(name).with_columns(inner.rename({one: f"{name}.{one}" for one in inner.columns}))
-        return frame
+        return frame.select(entries(frame.schema).values())
 
     def _require_same_joints(self, frame: pl.DataFrame, before: int) -> None:
         if self._joint_list is None or self._joint_list not in frame.columns:
@@ -108,13 +104,7 @@ class JsonLinesTable:
         if isinstance(series.dtype, pl.String) and (dated := nanoseconds_of_dates(series)) is not None:
             series = dated
         if isinstance(series.dtype, pl.List):
-            widths = series.list.len().unique().to_list()
-            if len(widths) != 1:
-                rows = f"rows {before} to {before + len(series) - 1}"
-                raise LogError(
-                    f"the lists {name!r} in {rows} of {self.name} differ in length: {listed(widths)} entries"
-                )
-            return np.array(series.to_list(), dtype=np.float64)
+            return array_of(series, f"rows {before} to {before + len(series) - 1} of {self.name}")
         if series.null_count():
             series = series.cast(pl.Float64).fill_null(float("nan"))
         return numbers_of(series.to_numpy(), name, self.name)

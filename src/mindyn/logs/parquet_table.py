@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from polars.exceptions import PanicException, PolarsError
 
 from mindyn.logs.findings import LogError
+from mindyn.logs.nested import array_of, entries
 from mindyn.logs.places import Place, RemoteFile, unreachable
 from mindyn.logs.tables import Chunk, numbers_of
 from mindyn.reading import reason_of, require_plausible
@@ -30,7 +31,7 @@ LARGEST_ROW_GROUP: Final = 2_000_000
 
 
 class ParquetTable:
-    """Columns of a Parquet file; a column of lists is an array with one column for each entry."""
+    """Columns of a Parquet file; a list is an array with one column an entry, an object its entries by their path."""
 
     def __init__(self, path: Place) -> None:
         self.path = path
@@ -40,7 +41,8 @@ class ParquetTable:
         try:
             with without_panic_text():
                 frame = pl.scan_parquet(self._source, glob=False)
-                self.names: tuple[str, ...] = tuple(frame.collect_schema().names())
+                self._entries = entries(frame.collect_schema())
+                self.names: tuple[str, ...] = tuple(self._entries)
                 self.rows = int(frame.select(pl.len()).collect().item())
         except (PolarsError, PanicException, OSError) as error:
             raise _unreadable(path, error) from None
@@ -57,7 +59,7 @@ class ParquetTable:
         if max(groups, default=0) > LARGEST_ROW_GROUP:
             yield from self._spooled(names, rows)
             return
-        frame = pl.scan_parquet(self._source, glob=False).select(list(names))
+        frame = pl.scan_parquet(self._source, glob=False).select([self._entries[name] for name in names])
         for start, count in _fetched(groups, rows):
             piece = self._collected(frame.slice(start, count))
             for first in range(0, count, rows):
@@ -71,7 +73,7 @@ class ParquetTable:
         with TemporaryDirectory(prefix="mindyn-") as folder:
             kinds = {}
             for number, name in enumerate(names):
-                column = self._collected(pl.scan_parquet(self._source, glob=False).select(name))[name]
+                column = self._collected(pl.scan_parquet(self._source, glob=False).select(self._entries[name]))[name]
                 values = np.ascontiguousarray(_values(column, self.name))
                 kinds[name] = (Path(folder) / str(number), values.dtype, values.shape[1:])
                 values.tofile(kinds[name][0])
@@ -146,7 +148,7 @@ def _values(series: pl.Series, file: str) -> NDArray[Any]:
     if isinstance(series.dtype, pl.Duration):
         series = series.dt.total_nanoseconds()
     if isinstance(series.dtype, (pl.List, pl.Array)):
-        return np.array(series.to_list(), dtype=np.float64)
+        return array_of(series.cast(pl.List(pl.Float64)), file)
     if series.null_count():
         series = series.cast(pl.Float64).fill_null(float("nan"))
     return numbers_of(series.to_numpy(), series.name, file)
