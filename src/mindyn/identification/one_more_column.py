@@ -81,7 +81,7 @@ def drift_doubts(found: Estimate, parts: Sequence[Block]) -> list[str]:
     why = ", as while drives warm up" if whole.value < 0 else ""
     return [
         f"friction {way} by {100 * abs(whole.value):.0f} % from the beginning of the logs to their end{where}{why}: "
-        "its values are means over the logs, and the torque of other runs will be off by as much; move the arm until "
+        "its values are means over the logs, and friction of other runs may differ as much; move the arm until "
         "its friction stays, then record"
     ]
 
