@@ -13,7 +13,7 @@ from small_arms import planar_arm
 from mindyn.algebra.inertia import phi_about_origin
 from mindyn.errors import InputError
 from mindyn.feasibility.conic import ConicError
-from mindyn.feasibility.physically_consistent import PhysicallyConsistent, PriorChoice, _errors, _status
+from mindyn.feasibility.physically_consistent import PhysicallyConsistent, PriorChoice, _error, _status
 from mindyn.logs.followed_loops import _is_motion, followed_samples
 from mindyn.logs.samples import Samples
 from mindyn.regression.information import Information
@@ -92,7 +92,7 @@ def test_errors_are_those_of_each_fold_by_the_rest():
             return np.linalg.solve(R.T @ R + weight * np.eye(2), R.T @ z) / 2
 
     weights = np.array([3.0])
-    found = _errors(Problem(), [one for one, _ in folds], weights, 0.5)
+    mean, spread = _error(Problem(), [one for one, _ in folds], weights, 0.5)
     expected = []
     for held in range(3):
         rest = np.vstack([table for k, (_, table) in enumerate(folds) if k != held])
@@ -100,13 +100,14 @@ def test_errors_are_those_of_each_fold_by_the_rest():
         beta = np.linalg.solve(3 * A.T @ A + 0.5 * np.eye(2), 3 * A.T @ b)
         own = folds[held][1]
         expected.append(3.0 * np.mean((own[:, :2] @ beta - own[:, 2]) ** 2))
-    assert_close(found, expected, ORACLE)
+    assert_close(mean, np.mean(expected), ORACLE)
+    assert_close(spread, np.std(expected, ddof=1) / np.sqrt(3), ORACLE)
 
     class Unsolved(Problem):
         def solve(self, *_):
             raise ConicError("no")
 
-    assert np.isinf(_errors(Unsolved(), [one for one, _ in folds], weights, 0.5)).all()
+    assert _error(Unsolved(), [one for one, _ in folds], weights, 0.5) == (np.inf, 0.0)
 
 
 def test_the_status_of_a_consistent_fit():

@@ -7,7 +7,6 @@ from math import inf, isinf, log, sqrt
 import numpy as np
 from closeness import SAME_ALGEBRA, assert_close
 
-from mindyn.algebra.paired_gains import plainest
 from mindyn.identification.scores import UNSCORED, Score, as_good_as_best, error_over, gain_of
 
 POWER = np.array([[4.0, 1.0], [2.0, 1.0], [2.0, 2.0], [8.0, 4.0]])
@@ -75,16 +74,3 @@ def test_where_nothing_is_scored_nothing_is_gained():
     assert isinf(UNSCORED.criterion)
     assert gain_of([UNSCORED], [Score(LEFT, POWER)]) == (0.0, inf)
     assert not gain_of([UNSCORED], [Score(LEFT, POWER)]).surely_above(-1.0)
-
-
-def test_the_plainest_candidate_that_the_best_does_not_surely_beat():
-    best = np.array([1.0, 4.0, 9.0, 2.0])
-    surely_worse = 1.1 * best  # by a little, in every block
-    by_one_block = best * [0.7, 0.7, 0.7, 3.2]
-    assert plainest(np.array([surely_worse, by_one_block, best, best])) == 1
-    assert plainest(np.array([surely_worse, best, by_one_block])) == 1
-    # Errors that differ from block to block by far more than from candidate to candidate are no excuse.
-    assert plainest(np.array([1.1 * best * [1, 100, 1, 1], best * [1, 100, 1, 1]])) == 1
-    assert plainest(np.array([np.full(4, np.inf), surely_worse, best])) == 2
-    assert plainest(np.array([best, best])) == 0
-    assert plainest(np.zeros((2, 4))) == 0

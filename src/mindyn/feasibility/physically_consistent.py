@@ -2,8 +2,8 @@
 
 How much the prior counts, and which drive parameters are needed at all, is chosen inside the training data. Blocks are
 held out in turn; a candidate's error is the mean over blocks of the weighted mean squared residual. The data often
-cannot tell candidates apart, so the plainest candidate that the best one does not surely beat, block by block, is taken
-(`paired_gains`): first the fewest kinds of drive parameters, then the heaviest prior.
+cannot tell candidates apart, so the plainest candidate within one standard error of the best is taken [Breiman et al.
+1984]: first the fewest kinds of drive parameters, then the heaviest prior.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from mindyn.algebra.paired_gains import plainest
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
@@ -50,7 +49,7 @@ class PhysicallyConsistent(Estimator):
     prior         "robot": the robot's own inertials, unless they are placeholders; another `Robot` with the same links
                   (CAD, a URDF); None: least total mass
     prior_weight  of the prior beside half the mean squared residual in units of its spread; "cross-validated": the
-                  heaviest that the best one does not surely beat on held-out blocks (not from one block)
+                  heaviest that predicts held-out blocks within one standard error of the best (not from one block)
     divergence    "entropic" (log det of pseudo-inertias) or "euclidean": how far from the prior is measured
     bounds        on masses, centres, total mass; planes of symmetry
     kinds         "cross-validated": rotor inertias and friction shapes that held-out blocks do not miss are left out;
@@ -243,30 +242,27 @@ def _plainest(
     candidates: Sequence[tuple[tuple[Kind, ...], float]],
     tried: list[dict[str, Any]],
 ) -> int:
-    """The first candidate that the best one does not surely beat; all are written down."""
-    errors = np.array([_errors(problem.without(without), folds, weights, weight) for without, weight in candidates])
+    """The first candidate whose error lies within one standard error of the least; all are written down."""
+    errors = [_error(problem.without(without), folds, weights, weight) for without, weight in candidates]
     tried += [
-        {
-            "without": list(without),
-            "weight": weight,
-            "error": float(np.mean(own)),
-            "spread": float(np.std(own, ddof=1) / np.sqrt(len(own))) if np.isfinite(own).all() else 0.0,
-        }
-        for (without, weight), own in zip(candidates, errors, strict=True)
+        {"without": list(without), "weight": weight, "error": mean, "spread": spread}
+        for (without, weight), (mean, spread) in zip(candidates, errors, strict=True)
     ]
-    if not np.isfinite(errors).all(axis=1).any():
+    if np.isinf(min(errors)[0]):
         raise ConicError("none of the conic programs of the prior's weights was solved", hint="state prior_weight")
-    return plainest(errors)
+    bound = sum(min(errors))
+    return next(k for k, (mean, _) in enumerate(errors) if mean <= bound)
 
 
-def _errors(problem: FitProblem, folds: Sequence[Information], weights: Array, prior_weight: float) -> Array:
-    """(folds,) weighted mean squared residual of each fold by the rest; infinite where a program was not solved."""
+def _error(
+    problem: FitProblem, folds: Sequence[Information], weights: Array, prior_weight: float
+) -> tuple[float, float]:
     found = []
     for held in range(len(folds)):
         rest = combined([fold for k, fold in enumerate(folds) if k != held])
         try:
             beta = problem.space.matrix @ problem.solve(rest, weights, prior_weight)
         except ConicError:
-            return np.full(len(folds), np.inf)  # another weight will do
+            return float("inf"), 0.0  # another weight will do
         found.append(float(weights @ folds[held].residuals(beta)) / sum(folds[held].counts))
-    return np.array(found)
+    return float(np.mean(found)), float(np.std(found, ddof=1) / np.sqrt(len(found)))
