@@ -42,3 +42,12 @@ def test_what_a_load_moves_is_not_taken_as_known():
     assert not len(known_rows(columns, "arm"))
     with pytest.raises(mindyn.MindynError, match="purpose must be one of arm, payload"):
         known_rows(columns, "hand")
+
+
+def test_of_a_robot_with_loops_the_load_is_on_the_end_that_no_loop_holds():
+    robot = mindyn.load_robot("palletiser")
+    columns = Columns(robot, drives=False, speeds=np.ones(len(robot.primary_names)))
+    known, K = known_rows(columns, "payload"), columns.base.matrix
+    end = 10 * robot.link_index("link4")
+    assert np.abs(known @ K[:, end : end + 10]).max() < 1e-9 * np.abs(known).max()
+    assert len(known) + np.linalg.matrix_rank(K[:, end : end + 10]) == columns.count

@@ -21,6 +21,7 @@ from mindyn.excitation.sampling import sample_times
 from mindyn.notation import DRIVE_PARAMETERS, PARAMETERS_PER_LINK
 from mindyn.regression.information import Information
 from mindyn.regression.regressor import with_estimated_drives
+from mindyn.robots.edits import carrier_of
 from mindyn.robots.robot import Robot, require_robot
 
 NOISE_PART: Final = 0.01
@@ -242,17 +243,17 @@ KNOWN: Final = 1e4
 def known_rows(columns: Columns, purpose: Purpose) -> Array:
     """(k, p) rows of what is known before the motion, noise of one unit: nothing; or the arm, but for a payload.
 
-    A load on the last link moves the base parameters by K_load phi, and friction is another with it. All that these
-    leave as it is, the left null space of [K_load, K_friction], is known of an arm that was identified before.
+    A load on the last link (see `carrier_of`) moves the base parameters by K_load phi, and friction is another with it.
+    All that these leave as it is, the left null space of [K_load, K_friction], is known of an arm that was identified
+    before.
     """
     require_choice(purpose, get_args(Purpose), "purpose")
     robot = columns.robot
     if purpose == "arm":
         return np.zeros((0, columns.count))
-    if robot.has_dependents:
-        raise InputError(f'robot {robot.name!r} has {robot.dependence}: purpose "payload" is for arms without')
     K, n = columns.base.matrix, robot.joint_count
-    load = np.arange(PARAMETERS_PER_LINK * (n - 1), PARAMETERS_PER_LINK * n)
+    carrier = robot.link_index(carrier_of(robot, None))
+    load = np.arange(PARAMETERS_PER_LINK * carrier, PARAMETERS_PER_LINK * (carrier + 1))
     drives = range(PARAMETERS_PER_LINK * n, K.shape[1])
     rotor = DRIVE_PARAMETERS.index("rotor_inertia")
     friction = [k for k in drives if (k - PARAMETERS_PER_LINK * n) % len(DRIVE_PARAMETERS) != rotor]
