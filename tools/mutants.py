@@ -179,15 +179,18 @@ def every_mutant(layers: Collection[str]) -> list[Mutant]:
     return [mutant for path in files for mutant in mutants_of(path)]
 
 
-def run(count: int, seed: int, layers: list[str], again: bool, passes: int) -> None:
-    """Sample mutants and write what became of each; those that survive meet more of the tests that run their line."""
+def run(count: int, seed: int, layers: list[str], again: bool, passes: int, share: tuple[int, int]) -> None:
+    """Sample mutants and write what became of each; those that survive meet more of the tests that run their line.
+
+    share  (k, n): every n-th of them from the k-th on, where n processes share the work
+    """
     import_outside()
     os.chdir(ROOT)
     seconds, lines = mapped()
     chosen = sample_of(every_mutant(layers), count, seed)
     (BUILD / "sample.json").write_text(json.dumps([one.key for one in chosen]))
     known = known_outcomes()
-    waiting = [one for one in chosen if again or one.key not in known]
+    waiting = [one for one in chosen[share[0] :: share[1]] if again or one.key not in known]
     for number in range(passes):
         known = known_outcomes()
         waiting = [one for one in waiting if known.get(one.key, {}).get("outcome") not in ("caught", "late")]
@@ -255,11 +258,12 @@ if __name__ == "__main__":
     one.add_argument("--layers", nargs="+", default=list(LAYERS))
     one.add_argument("--again", action="store_true", help="meet survivors of earlier runs again")
     one.add_argument("--passes", type=int, default=PASSES, help="each with more tests for what survives")
+    one.add_argument("--share", type=int, nargs=2, default=(0, 1), help="K N: part K, from 0 on, of N processes")
     commands.add_parser("list")
     given = parser.parse_args()
     if given.command == "map":
         map_lines(given.tests)
     elif given.command == "run":
-        run(given.count, given.seed, given.layers, given.again, given.passes)
+        run(given.count, given.seed, given.layers, given.again, given.passes, tuple(given.share))
     else:
         listed()
