@@ -183,3 +183,12 @@ def test_what_it_cannot_treat_is_refused_by_name():
         TotalLeastSquares().fit(equations(robot, exact_samples(some_robot(2))))
     with pytest.raises(InputError, match="torque has no part"):
         total_least_squares(np.diag([1.0, 1e-3, 1.0]), np.eye(3))
+
+
+def test_the_status_says_how_far_least_squares_lies():
+    robot = some_robot(4)
+    rows = equations(robot, exact_samples(robot, noise=0.5))
+    plain, total = LeastSquares().fit(rows), TotalLeastSquares().fit(rows)
+    moved = np.abs(total.beta - plain.beta).max() / np.abs(plain.beta).max()
+    assert f"they differ from least squares by up to {100 * moved:.3g} % of the largest" in total.status
+    assert total.status.startswith(f"{len(plain.names)} parameters with errors in motion and torque")

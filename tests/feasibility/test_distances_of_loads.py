@@ -1,0 +1,105 @@
+"""Distances, certificates and ends that judgements rest on, by inverse covariances and duality."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from closeness import SAME_ALGEBRA, assert_close
+from equations import equations
+from estimators.recovered import exact_samples
+from robots import random_robot, with_random_drives
+
+from mindyn.algebra.inertia import phi_about_origin, pseudo_inertia
+from mindyn.estimators.least_squares import LeastSquares
+from mindyn.estimators.loads import FARTHEST, Payload
+from mindyn.feasibility import intervals, mending
+from mindyn.feasibility.bounds import Bounds
+from mindyn.feasibility.check import judge_plausible
+from mindyn.feasibility.intervals import LEEWAY, physical_ends
+from mindyn.feasibility.nearest import _adjoint, relative_metric
+from mindyn.feasibility.payload import _consistent, _open_spread
+from mindyn.feasibility.physical_space import space_of
+
+LOAD = phi_about_origin(3.0, np.array([0.1, -0.05, 0.2]), np.diag([0.02, 0.03, 0.04]))
+SOLVED = 1e-4
+
+
+def spread(seed=0):
+    """A covariance of ten parameters, some of them correlated."""
+    root = np.diag([0.5, 0.1, 0.1, 0.1, 0.05, 0.02, 0.05, 0.02, 0.02, 0.05])
+    mix = np.eye(10) + 0.3 * np.random.default_rng(seed).normal(size=(10, 10))
+    return root @ mix @ mix.T @ root
+
+
+def test_a_load_is_possible_near_what_the_fit_gave():
+    C = spread()
+    away = np.linalg.cholesky(C)[:, 2]  # one standard deviation, in a direction of the covariance
+    for part, near in ((0.99, True), (1.01, False)):
+        found = Payload("tool", LOAD, C, (), 2.0, unconstrained=LOAD + part * FARTHEST * 2.0 * away)
+        assert found.is_possible == near
+    assert Payload("tool", LOAD, C, ()).is_possible
+
+
+def test_the_nearest_load_that_can_exist_has_a_certificate():
+    """Moreau: y = C^-1 (nearest - free) costs nothing there, and no body makes it negative."""
+    C = spread()
+    free = LOAD - np.array([0, 0, 0, 0, 0.5, 0, 0, 0, 0, 0.3])
+    assert np.linalg.eigvalsh(pseudo_inertia(free))[0] < 0
+    found = _consistent(Payload("tool", free, C, ()))
+    y = np.linalg.solve(C, found.phi - free)
+    size = np.abs(y * found.phi).sum()
+    assert abs(y @ found.phi) < SOLVED * size
+    assert np.linalg.eigvalsh(_adjoint(y))[0] > -SOLVED * np.linalg.norm(_adjoint(y))
+    assert np.linalg.eigvalsh(pseudo_inertia(found.phi))[0] > -1e-6
+    assert_close(found.unconstrained, free, SAME_ALGEBRA)
+
+
+@pytest.mark.parametrize("scale", [1e-8, 1.0, 1e8])
+def test_what_a_run_does_not_see_does_not_depend_on_units_of_torque(scale):
+    Y = np.random.default_rng(1).normal(size=(40, 6))
+    Y[:, 5] = Y[:, 0]
+    found = _open_spread(scale * Y.T @ Y, np.array([3, 4, 5]))
+    assert_close(found, 1e6 * np.diag([0.0, 0.0, 1.0]), 1e-6)
+
+
+@pytest.fixture(scope="module")
+def estimate():
+    robot = with_random_drives(random_robot(7, joints=2, tree=False, gravity=(0.0, 0.0, -9.81)), 7)
+    return LeastSquares().fit(equations(robot, exact_samples(robot, 120, noise=0.5)))
+
+
+def test_where_no_program_is_solved_ends_are_those_without_physics(monkeypatch, estimate):
+    monkeypatch.setattr(intervals, "_extremes", lambda *given: np.full((2, len(given[5])), np.nan))
+    ends = physical_ends(estimate)
+    space = space_of(estimate.regressor)
+    middle, wide = ends.mean(axis=0), np.ptp(ends, axis=0) / 2
+    signed = np.array([name in {space.labels[k] for k in space.signed} for name in estimate.names])
+    assert_close(middle[~signed], estimate.beta[~signed], 1e-9)
+    assert (wide[~signed] >= estimate.half_widths[~signed]).all()
+    assert (wide[~signed] < 1.5 * estimate.half_widths[~signed] + 2 * LEEWAY * estimate.deviations[~signed]).all()
+
+
+def test_mending_with_data_takes_their_price(monkeypatch, estimate):
+    asked = []
+    monkeypatch.setattr(mending, "data_moves", lambda *given: given)
+    monkeypatch.setattr(mending, "nearest_possible", lambda *given: asked.append(given))
+    monkeypatch.setattr(mending, "_reported", lambda *given: given)
+    rows = SimpleNamespace()
+    mending.mend_possible(estimate, data=rows, ranges=dict.fromkeys(estimate.robot.joint_names, (0.0, 0.1)))
+    assert asked[0][2] == (estimate, rows)
+    mending.mend_possible(estimate, ranges=dict.fromkeys(estimate.robot.joint_names, (0.0, 0.1)))
+    assert asked[1][2].shape[0] == len(estimate.beta)
+
+
+def test_values_outside_of_bounds_are_named_by_how_far_they_are(estimate):
+    links = estimate.robot.link_names
+    answer = judge_plausible(estimate, Bounds(masses=dict.fromkeys(links, (900.0, 1000.0))))
+    assert answer.holds is False
+    space = space_of(estimate.regressor)
+    nearest = np.array([answer.witness["nearest"][name] for name in space.names])
+    moves = np.abs(nearest - estimate.beta) * np.diag(relative_metric(space, estimate.beta))
+    expected = [space.names[k] for k in np.argsort(-moves)[:3]]
+    assert answer.witness["most"] == expected
+    assert f"most of all in {', '.join(expected)}" in answer.reason

@@ -1,0 +1,117 @@
+"""Statements, sidecars and readers at their edges: what is said once, where it is looked for, what is put back."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mindyn.errors import InputError, MindynError
+from mindyn.estimators.estimate_files import _is
+from mindyn.logs import formats
+from mindyn.logs.conditioning import Conditioning
+from mindyn.logs.faults import Faults
+from mindyn.logs.findings import LogError
+from mindyn.logs.formats import open_table
+from mindyn.logs.log import Log
+from mindyn.logs.parquet_table import _READERS, without_panic_text
+from mindyn.logs.resolving import _with_time_base
+from mindyn.logs.statement import Statement, sidecar_path
+from mindyn.robots.loading import load_robot
+
+
+def test_an_unknown_key_is_one_fault_and_the_others_are_taken():
+    made, faults = Statement().merged_sound({"colums": {"time": "t"}, "rate_hz": 100.0, "side": 3})
+    assert made.rate_hz == 100.0
+    assert len(faults) == 2
+    assert "has no entry 'colums'" in faults[0].message
+    merged = Statement().merged({"units": {"time": "s"}}).merged({"units": {"torque": "A"}})
+    assert dict(merged.units) == {"time": "s", "torque": "A"}
+
+
+def test_faults_are_kept_once_and_raised_together():
+    def refuse(message, hint="", error=LogError):
+        raise error(message, hint=hint)
+
+    faults = Faults()
+    faults.raise_all("run.csv")
+    assert faults.of(lambda: 7) == 7
+    assert faults.of(lambda: refuse("one; the file has: a, b", "look")) is None
+    with pytest.raises(LogError, match="^one; the file has: a, b"):
+        faults.raise_all("run.csv")
+    faults.of(lambda: refuse("one; the file has: a, b", "look"))
+    faults.of(lambda: refuse("two; the file has: a, b", "look", InputError))
+    with pytest.raises(MindynError) as told:
+        faults.raise_all("run.csv")
+    assert told.value.message.splitlines() == [
+        "2 things are wrong with what is stated of run.csv:",
+        "1. one",
+        "   look",
+        "2. two",
+        "The file has: a, b",
+    ]
+
+
+def test_a_sidecar_is_looked_for_where_the_log_was_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert sidecar_path(Path("run.csv")) is None
+    Path("logs.toml").write_text("")
+    assert sidecar_path(Path("run.csv")) == Path("logs.toml")
+    Path("run.log.toml").write_text("")
+    assert sidecar_path(Path("run.csv")) == Path("run.log.toml")
+    Path("run.csv.toml").write_text("")
+    with pytest.raises(LogError, match="run.csv has two sidecar files, run.csv.toml and run.log.toml; keep one"):
+        sidecar_path(Path("run.csv"))
+
+
+def test_readers_turn_the_standard_error_back_when_the_last_is_done():
+    def where():
+        return os.stat(2).st_ino, os.stat(2).st_dev
+
+    before = where()
+    with without_panic_text():
+        away = where()
+        assert away != before
+        with without_panic_text():
+            assert where() == away
+        assert where() == away
+    assert where() == before
+    assert not _READERS
+
+
+def test_what_breaks_off_is_told_by_its_form(tmp_path, monkeypatch):
+    def broken(*_):
+        raise ValueError("odd")
+
+    robot = load_robot("planar2")
+    monkeypatch.setattr(formats, "_bag", broken)
+    (tmp_path / "bag").mkdir()
+    with pytest.raises(LogError, match="bag cannot be read as rosbag2: odd"):
+        open_table(tmp_path / "bag", robot, Statement())
+    (tmp_path / "run.csv").write_text("x")
+    monkeypatch.setitem(formats.LOG_FORMATS, ".csv", broken)
+    with pytest.raises(LogError, match="run.csv cannot be read as .csv file: odd"):
+        open_table(tmp_path / "run.csv", robot, Statement())
+    (tmp_path / "none.csv").write_text("")
+    with pytest.raises(LogError, match=r"none.csv is empty \(0 bytes\)"):
+        open_table(tmp_path / "none.csv", robot, Statement())
+
+
+def test_numbers_of_files_are_those_that_can_be_squared_or_are_told():
+    assert _is(9.9e307, "number")
+    assert not _is(1.1e308, "number")
+    assert not _is(float("nan"), "number")
+    assert not _is(True, "number")
+    assert not _is(1.5, "integer")
+    assert _is(-3, "integer")
+
+
+def test_stamps_that_are_to_be_measured_are_not_taken_for_bursts():
+    even = np.arange(2000) * 0.01
+    stamps = even[7::8].repeat(8) + 1e-3 * np.tile(np.arange(8), 250) / 8
+    q = np.column_stack([np.sin(3 * even), np.cos(2 * even)])
+    log = Log(("a", "b"), stamps, q, q, np.arange(2000))
+    found, notes = _with_time_base(Conditioning(rate_hz=100.0, stamps="measured"), [log])
+    assert (found.stamps, found.longest_gap_rows, notes) == ("measured", 2.5, [])
