@@ -57,6 +57,7 @@ def test_a_model_with_sharp_friction_leaves_coulomb_friction_to_the_drives():
     friction = Friction("tanh", 0.2, FITTED_SHAPES[:1])
     values = {("coulomb", FIRST, "fc"): 1.0, ("coulomb", SECOND, "fc"): 1.0}
     assert friction_torques(GEARED, friction, values, fitted=False) == []
+    assert friction_torques(GEARED, Friction(joint_side=(SECOND,)), {}, fitted=True) == []
     smooth = friction_torques(GEARED, friction, values, fitted=True)
     assert [(one.name, one.joint) for one in smooth] == [
         (f"coulomb_{FIRST}", FIRST),

@@ -58,6 +58,19 @@ def test_a_heavier_arm_of_the_same_kind_is_fitted_alike(space, scale):
     assert_close(scaled[space.masses] / scale, found[space.masses], 2e-2)
 
 
+def test_a_link_of_which_nothing_is_believed_is_not_polished(space):
+    """It takes its least mass, where it is no solid body."""
+    x = np.zeros(space.size)
+    for i in range(2):
+        x[space.link(i)] = phi_about_origin(2.0 + i, np.array([0.2, 0.05, 0.0]), 0.02 * np.eye(3))
+    believed = x[space.link(0)]
+    for links in ((None, believed), (believed, None)):
+        problem = FitProblem(space, Prior(links, "entropic", ()), ())
+        assert problem.polished(rows_of(space, x), np.ones(2), 0.1, x) is x
+    both = FitProblem(space, Prior((believed, believed), "entropic", ()), ())
+    assert both.polished(rows_of(space, x), np.ones(2), 0.1, x) is not x
+
+
 def test_stated_weights_of_joints_stay_and_others_follow_the_residuals():
     robot = with_random_drives(random_robot(7, joints=2, tree=False, gravity=(0.0, 0.0, -9.81)), 7)
     rows = equations(robot, exact_samples(robot, 120, noise=0.5))

@@ -364,6 +364,8 @@ def test_a_dead_point_lies_where_the_measure_would_pass_zero():
     assert followed([0.3, 0.2, 0.3], [-0.1, 0.0, 0.31], [0, 0, 0]) == [11, 12]
     assert followed([0.3, 0.2, 0.3], [-0.1, 0.0, 0.31], [0, 0, 1]) is None  # another segment begins anywhere
     assert followed([0.3, 0.3], [0.31, 0.1], [0, 0]) is None  # moving away
+    assert followed([0.9, 0.3, 0.5], [-0.1, -0.31, 0.1], [0, 0, 0]) == [11, 12]
+    assert followed([0.9, 0.5, 0.3], [0.0, 0.0, 0.31], [0, 0, 0]) == [11, 12]
     before = (0, np.zeros(1), np.array([0.0, 0.2, -21.0]), 7)
     assert followed([0.3, 0.3], [0.0, 0.0], [0, 0], before) == [7, 10]
     assert followed([0.3, 0.3], [0.0, 0.0], [1, 1], before) is None

@@ -1,0 +1,116 @@
+"""Gathering of one log, of mixed logs, and small pieces of fits that lean on it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from closeness import ORACLE, SAME_ALGEBRA, assert_close
+from estimators.recovered import exact_samples, smooth_samples
+from robots import random_robot
+
+from mindyn.errors import InputError
+from mindyn.estimators.essential import elimination
+from mindyn.estimators.least_squares import LeastSquares
+from mindyn.estimators.loads import _output_gains
+from mindyn.estimators.model_acceleration import inertia_matrices
+from mindyn.estimators.simulated_states import regular_values
+from mindyn.identifiability.base_sets import base_parameters
+from mindyn.logs.conditioning import Conditioning
+from mindyn.logs.log import log_of_arrays
+from mindyn.logs.reading import LogScan, _where
+from mindyn.regression.log_gathering import gathered_log
+from mindyn.regression.regressor import regressor_of
+from mindyn.regression.rows import _OfLogs, rows_of
+from mindyn.regression.treatment import Treatment
+from mindyn.regression.triangles import triangle_of
+from mindyn.robots.parts import Drive
+
+ROBOT = random_robot(6, joints=2, tree=False, special=False, gravity=(0.0, 0.0, -9.81))
+SETTINGS = Conditioning(rate_hz=200.0, stamps="uniform", position_cutoff_hz=20.0, edge_s=0.1, delay_s=0.0)
+TREATMENT = Treatment(SETTINGS, drives="stated")
+
+
+def recorded(rows, seed=0):
+    samples = smooth_samples(ROBOT, rows, seed)
+    log = log_of_arrays(samples.joint_names, np.arange(rows) / 200.0, samples.q, samples.tau)
+    return replace(log, notes=("a note",))
+
+
+@pytest.mark.parametrize("count", [5, None])
+def test_a_worker_gathers_what_the_rows_of_the_log_hold(count):
+    log = recorded(900)
+    whole = rows_of(ROBOT, log, TREATMENT)
+    for given in (log, lambda: log):
+        found = gathered_log(ROBOT, given, TREATMENT, None, 3, count)
+        assert {block.log for block in found.blocks} == {3}
+        assert found.count == whole.count == 900 - 2 * 20
+        assert "a note" in found.notes
+        gram = sum(one.information.factors[0].T @ one.information.factors[0] for one in found.blocks)
+        R = whole.information.factors[0]
+        assert_close(gram, R.T @ R, 1e-9)
+        assert found.blocks[0].span[0] == 0
+        assert found.blocks[-1].span[1] == found.count
+    assert len(gathered_log(ROBOT, log, TREATMENT, None, 0, 5).blocks) == 5
+    own = gathered_log(ROBOT, log, TREATMENT, None, 0, 5, regressor_of(ROBOT, TREATMENT))
+    assert len(own.blocks) == 5
+
+
+@pytest.mark.parametrize("count", [5, None])
+def test_a_log_without_samples_has_no_block_and_is_no_error_of_its_worker(count):
+    found = gathered_log(ROBOT, recorded(30), TREATMENT, None, 0, count)
+    assert (found.blocks, found.count) == ((), 0)
+    assert any("left out" in note for note in found.notes)
+
+
+def test_one_log_that_streams_makes_all_stream():
+    log, scan = recorded(100), object.__new__(LogScan)
+    for logs, streamed in (([log, log], False), ([log, scan], True), ([scan, log], True)):
+        assert _OfLogs(logs, ROBOT, TREATMENT, None, None).streamed == streamed
+    assert _OfLogs([scan, log], ROBOT, TREATMENT, None, None).block_counts == [None, None]
+
+
+def test_statements_are_told_with_the_file_that_they_stand_in(tmp_path):
+    path = tmp_path / "run.csv"
+    assert _where(path, {"side": "joint"}) == "run.csv"
+    (tmp_path / "run.csv.toml").write_text("")
+    assert _where(path, {"side": "joint"}) == "run.csv in run.csv.toml"
+    assert _where(path, {}) == "run.csv"
+
+
+def test_columns_that_are_alike_cost_nothing_to_leave_out():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(50, 3))
+    X = np.column_stack([X, X[:, 1]])
+    y = X[:, :3] @ [1.0, 2.0, -3.0]
+    path = elimination(X.T @ X, X.T @ y)
+    assert path.order[0] in (1, 3)
+    assert -1e-6 < path.increases[0] < 1e-6 * float(y @ y)
+    assert (path.increases >= -1e-6).all()
+    kept = np.flatnonzero(path.betas[1])
+    assert_close(path.betas[1][kept], np.linalg.lstsq(X[:, kept], y, rcond=None)[0], 1e-5)
+    assert_close(X @ path.betas[0], y, 1e-5)
+
+
+def test_gains_of_the_wrong_sign_are_refused():
+    rng = np.random.default_rng(7)
+    x, gains, made = np.array([1.0, -2.0, 0.5]), np.array([4.0, -0.5]), []
+    for size in (0.0, 1.0):
+        for joint in range(2):
+            Y, known = rng.normal(size=(60, 3)), size * rng.normal(size=60)
+            made.append((joint, triangle_of(np.column_stack([Y, known, (Y @ x + known) / gains[joint]]))))
+    with pytest.raises(InputError, match="the gains did not settle"):
+        _output_gains(ROBOT, made, x, 1 / gains, 120)
+
+
+def test_regular_values_of_a_chain_alone_leave_its_rotors_out():
+    driven = replace(ROBOT, drives=tuple(Drive(name, 30.0, rotor_inertia=0.05) for name in ROBOT.joint_names))
+    samples = exact_samples(ROBOT, count=60)
+    chain = base_parameters(driven, drives=False)
+    plain = LeastSquares().fit(rows_of(driven, samples, Treatment(drives="stated"), base=chain))
+    found = regular_values(plain, samples)
+    bare = LeastSquares().fit(rows_of(ROBOT, samples, Treatment(drives="stated")))
+    assert_close(found, regular_values(bare, samples), ORACLE)
+    M = inertia_matrices(plain.regressor, found, samples)
+    assert_close(M[:, 1, 1], inertia_matrices(bare.regressor, found, samples)[:, 1, 1], SAME_ALGEBRA)
