@@ -172,6 +172,8 @@ def test_lengths_that_do_not_fit_are_told():
     assert content(physical={**physical, "ends": [[0, 0]]}) == ["physical.ends must be 2 x 2"]
     assert content(physical={**physical, "labels": []}) == ["physical has not as many labels as values"]
     assert content(physical={**physical, "unconstrained": [1.0]}) == ["physical.unconstrained must have 2 entries"]
+    assert content(left_out_ends=[[0, 0], [1, 1]]) == []
+    assert content(left_out_ends=[[0, 0]]) == content(left_out_ends=[[0], [1]]) == ["left_out_ends must be 2 x 2"]
     assert content(joint_weights=[1.0, 2.0]) == ["joint_weights has 2 entries for 1 joints"]
     assert content(joint_weights=None, residuals=[]) == []
     assert content(untold=["z"], left_out=["y"]) == [

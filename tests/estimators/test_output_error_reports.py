@@ -73,11 +73,15 @@ def test_candidates_on_the_way_that_are_indefinite_are_counted_and_that_of_the_e
 
         def run(self, betas):
             motions = super().run(betas)
-            return replace(motions, pivots=np.full_like(motions.pivots, -1.0 if len(betas) > 1 else 1.0))
+            several = len(betas) > 1
+            stable = np.where(several & (np.arange(len(betas)) > 4), False, motions.stable)
+            return replace(motions, pivots=np.full_like(motions.pivots, -1.0 if several else 1.0), stable=stable)
 
     monkeypatch.setattr(output_error, "LoopReplay", Indefinite)
     found = search.fit(equations(robot, replace(samples, tau=1.1 * samples.tau)))
     assert found.provenance["indefinite_iterates"] == 1
+    assert found.provenance["unstable_candidates"] == 3
+    assert "3 candidates tried were unstable and were not taken" in found.status
     assert "the inertia matrix of the estimate is indefinite on the simulated motion" in found.status
 
 

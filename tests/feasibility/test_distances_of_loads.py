@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,8 +14,8 @@ from robots import random_robot, with_random_drives
 
 from mindyn.algebra.inertia import phi_about_origin, pseudo_inertia
 from mindyn.estimators.least_squares import LeastSquares
-from mindyn.estimators.loads import FARTHEST, Payload
-from mindyn.feasibility import intervals, mending
+from mindyn.estimators.loads import FARTHEST, Payload, known_torque
+from mindyn.feasibility import consistent_gains, intervals, mending
 from mindyn.feasibility.bounds import Bounds
 from mindyn.feasibility.check import judge_plausible
 from mindyn.feasibility.intervals import LEEWAY, physical_ends
@@ -103,3 +104,26 @@ def test_values_outside_of_bounds_are_named_by_how_far_they_are(estimate):
     expected = [space.names[k] for k in np.argsort(-moves)[:3]]
     assert answer.witness["most"] == expected
     assert f"most of all in {', '.join(expected)}" in answer.reason
+
+
+def test_gains_and_links_are_fitted_in_turns_until_they_stay(monkeypatch):
+    robot = random_robot(6, joints=2, tree=False, special=False, gravity=(0.0, 0.0, -9.81))
+    unloaded, loaded = exact_samples(robot, 80, seed=1, noise=0.3), exact_samples(robot, 90, seed=2, noise=0.3)
+    loaded = replace(loaded, tau=loaded.tau + known_torque(robot, loaded, robot.link_names[-1], LOAD))
+    turns = []
+    one_turn = consistent_gains._information
+    monkeypatch.setattr(consistent_gains, "_information", lambda *given: turns.append(given[2]) or one_turn(*given))
+    found = consistent_gains.consistent_drive_gains(robot, unloaded, loaded, LOAD)
+    assert 2 <= len(turns) < consistent_gains.TURNS
+    assert_close(found.gains.values, turns[-1], 2 * consistent_gains.GAINS_FINAL)
+    assert np.abs(turns[1] / turns[0] - 1).max() > consistent_gains.GAINS_FINAL
+
+
+def test_ends_of_values_within_what_is_physical_are_those_of_the_covariance():
+    """Where nothing binds: the ball of the misfit alone, wherever the search begins."""
+    robot = with_random_drives(random_robot(7, joints=2, tree=False, gravity=(0.0, 0.0, -9.81)), 7)
+    found = LeastSquares().fit(equations(robot, exact_samples(robot, 400, noise=1e-4)))
+    ends = physical_ends(found)
+    expected = np.stack([found.beta - found.half_widths, found.beta + found.half_widths])
+    assert np.abs(ends - expected).max(initial=0.0, where=np.isfinite(ends)) < 0.01 * found.half_widths.max()
+    assert (np.abs(ends - expected) <= 0.02 * found.half_widths).mean() > 0.8

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +20,8 @@ from mindyn.logs.formats import open_table
 from mindyn.logs.log import Log
 from mindyn.logs.parquet_table import _READERS, without_panic_text
 from mindyn.logs.resolving import _with_time_base
-from mindyn.logs.statement import Statement, sidecar_path
+from mindyn.logs.statement import Statement, faults_of, sidecar_path
+from mindyn.logs.writing import write_log
 from mindyn.robots.loading import load_robot
 
 
@@ -115,3 +118,42 @@ def test_stamps_that_are_to_be_measured_are_not_taken_for_bursts():
     log = Log(("a", "b"), stamps, q, q, np.arange(2000))
     found, notes = _with_time_base(Conditioning(rate_hz=100.0, stamps="measured"), [log])
     assert (found.stamps, found.longest_gap_rows, notes) == ("measured", 2.5, [])
+
+
+@pytest.mark.parametrize("key", ["rate_hz", "side", "columns", "joints", "separator"])
+def test_a_question_is_no_value_of_any_key(key):
+    (fault,) = faults_of(key, "?")
+    assert fault.message == f"{key} is still a question"
+    assert "put what is right in place of the ?" in fault.hint
+    assert faults_of("units", {"torque": "?", "time": "s"})[0].message == "units.torque is still a question"
+
+
+@pytest.mark.parametrize("names", [("a", "b"), ("a b", "c,d")])
+def test_joints_whose_names_no_header_holds_are_counted(tmp_path, names):
+    robot = load_robot("planar2")
+    joints = tuple(replace(one, name=name) for one, name in zip(robot.joints, names, strict=True))
+    robot = replace(robot, joints=joints, drives=())
+    t = np.arange(20) / 100
+    q = np.column_stack([np.sin(3 * t), np.cos(2 * t)])
+    path = tmp_path / "run.csv"
+    write_log(
+        path,
+        robot,
+        t,
+        {"position": q, "torque": 2 * q},
+        side={"position": "joint", "torque": "motor"},
+        accept=("rate",),
+    )
+    stated = tomllib.loads((tmp_path / "run.csv.toml").read_text())
+    plain = names == ("a", "b")
+    assert stated.get("joints") == (None if plain else list(names))
+    assert stated["columns"]["position"] == ("{joint}.position" if plain else "position{i}")
+    assert stated["side"] == {"position": "joint", "torque": "motor"}
+    assert stated["accept"] == ["rate"]
+    assert set(stated["units"]["torque"].values()) == {"N m"}
+    header = path.read_text().splitlines()[0]
+    assert header == (
+        "time,a.position,b.position,a.torque,b.torque" if plain else "time,position1,position2,torque1,torque2"
+    )
+    with pytest.raises(InputError, match="a log is written as .csv or .parquet"):
+        write_log(tmp_path / "run.txt", robot, t, {"position": q}, side={"position": "joint"})
