@@ -21,11 +21,20 @@ INVARIANT = "!invariant.load !0"
 
 class PartWriter:
     """Writes the lines of one part. `watched` are the (input, first column) of chunks not yet watched for NaN and
-    infinity; a chunk leaves the set when it is loaded.
+    infinity; a chunk leaves the set when it is loaded. `results_watched`: whether what is stored is watched, too.
     """
 
-    def __init__(self, program: Program, layout: Layout, plan: Schedule, watched: set[tuple[int, int]]) -> None:
+    def __init__(
+        self,
+        program: Program,
+        layout: Layout,
+        plan: Schedule,
+        watched: set[tuple[int, int]],
+        *,
+        results_watched: bool,
+    ) -> None:
         self._program, self._layout, self._plan, self._watched = program, layout, plan, watched
+        self._results_watched = results_watched
         self._body = CodeLines(layout.form)
         self._names: dict[int, str] = {}
         self._columns: dict[tuple[int, int], str] = {}
@@ -137,7 +146,7 @@ class PartWriter:
 
     def _write_store(self, step: Store) -> None:
         columns = [self._body.form.splat(0.0) if v is None else self._name(v) for v in step.values]
-        if self._layout.check_finite and may_leave_range(self._program, self._layout.form):
+        if self._results_watched:
             for value, column in zip(step.values, columns, strict=True):
                 if value is not None and value not in self._stored:
                     self._stored.add(value)

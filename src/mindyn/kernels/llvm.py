@@ -21,7 +21,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mindyn.kernels import sincos_beyond
-from mindyn.kernels.block import PartWriter, table_entry
+from mindyn.kernels.block import PartWriter, may_leave_range, table_entry
 from mindyn.kernels.layout import Layout
 from mindyn.kernels.operations import emit_operation
 from mindyn.kernels.program import Op, Program
@@ -54,9 +54,10 @@ def emit(program: Program, layout: Layout, part_size: int | None = None) -> str:
 
 def _write_parts(program: Program, layout: Layout, plan: Schedule) -> list[PartWriter]:
     watched = _chunks_to_watch(program, layout)
+    results_watched = layout.check_finite and may_leave_range(program, layout.form)
     writers = []
     for part in plan.parts:
-        writers.append(PartWriter(program, layout, plan, watched))
+        writers.append(PartWriter(program, layout, plan, watched, results_watched=results_watched))
         writers[-1].write(part)
     writers[-1].watch_unused()
     return writers
