@@ -37,6 +37,11 @@ def limited() -> bool:
     return os.environ.get("MINDYN_LIMITS", "").lower() != "off"
 
 
+def _one(what: str) -> str:
+    """The word with its article."""
+    return f"{'an' if what[0] in 'aeiou' else 'a'} {what}"
+
+
 def require_file(path: Path, what: str, error: type[MindynError]) -> int:
     """The bytes of a regular file, or of what a link leads to; refuses pipes and devices, which may never end."""
     try:
@@ -48,10 +53,10 @@ def require_file(path: Path, what: str, error: type[MindynError]) -> int:
     except (OSError, ValueError) as problem:
         raise error(f"{what} {shortened(str(path), 300)!r} cannot be read: {reason_of(problem)}") from problem
     if stat.S_ISDIR(status.st_mode):
-        raise error(f"{shortened(str(path), 300)!r} is a folder, not a {what}", hint="name the file inside it")
+        raise error(f"{shortened(str(path), 300)!r} is a folder, not {_one(what)}", hint="name the file inside it")
     if not stat.S_ISREG(status.st_mode):
         raise error(
-            f"{shortened(str(path), 300)!r} is no regular file (a device, a pipe or a socket), but a {what} must be",
+            f"{shortened(str(path), 300)!r} is no regular file (a device, a pipe or a socket), as {_one(what)} must be",
             hint="write what it gives into a file first",
         )
     return status.st_size
@@ -94,8 +99,7 @@ def read_json(path: Path, what: str, error: type[MindynError], hint: str = "") -
         values = json.loads(text)
     except (ValueError, RecursionError) as problem:
         reason = "its brackets are nested too deep" if isinstance(problem, RecursionError) else str(problem)
-        article = "an" if what[0] in "aeiou" else "a"
-        raise error(f"{path} cannot be read as {article} {what}: {shortened(reason, 300)}", hint=hint) from problem
+        raise error(f"{path} cannot be read as {_one(what)}: {shortened(reason, 300)}", hint=hint) from problem
     if not isinstance(values, dict):
         raise error(f"{path} is no {what}: it holds no table", hint=hint)
     return values

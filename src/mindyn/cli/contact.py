@@ -63,7 +63,7 @@ def contact(
         raise InputError("--thresholds and --free exclude each other", hint="leave one of them out")
     found = estimate_of(run)
     bounds = _saved(thresholds) if thresholds is not None else _thresholds(found, free, alarms_per_hour, gain)
-    trace = contact_trace(found, read_logs([log], found.robot)[0], bounds)
+    trace = contact_trace(found, read_logs([log], found.robot, found.conditioning)[0], bounds)
     seen = contacts(trace, found.robot)
     if save is not None:
         write_whole(save, json.dumps(bounds.to_dict(), indent=1) + "\n")
@@ -93,7 +93,7 @@ def _thresholds(found: Estimate, free: Sequence[Path] | None, rate: float, gain:
         say_notes(
             ["thresholds come from the logs that the estimate was fitted to: other motions leave more unexplained"]
         )
-    return contact_thresholds(found, read_logs(paths, found.robot), alarms_per_hour=rate, gain=gain)
+    return contact_thresholds(found, read_logs(paths, found.robot, found.conditioning), alarms_per_hour=rate, gain=gain)
 
 
 def _saved(path: Path) -> ContactThresholds:

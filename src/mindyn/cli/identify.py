@@ -20,7 +20,7 @@ from mindyn.cli.exit_codes import ExitCode
 from mindyn.cli.next_step import say_next
 from mindyn.cli.printing import say, say_notes, show
 from mindyn.cli.progress_bars import spoken_progress
-from mindyn.cli.runs import judged_report, read_logs, require_unseen, show_verdict
+from mindyn.cli.runs import judged_report, read_logs, require_unseen, show_verdict, unlike_the_fit
 from mindyn.errors import InputError, require_choice
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.estimate_columns import columns_of
@@ -139,6 +139,7 @@ def identify(
     with nullcontext() if out is None else folder_for(out):
         with spoken_progress("identifying", STEPS, verbose=verbose) as talk:
             found = identify_logs(arm, training, estimator, Treatment.automatic(settings), gpu=gpu, progress=talk)
+        say_notes(unlike_the_fit(found.conditioning, others), verbose=True)
         verdict, feasibility = validate(found, others) if others else None, check_feasible(found)
         inputs = [
             *places,

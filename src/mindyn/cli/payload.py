@@ -34,7 +34,7 @@ def payload(
 ) -> None:
     """The load that a run carried, from an estimate of the arm without it."""
     found = estimate_of(run)
-    logs = read_logs([log], found.robot)
+    logs = read_logs([log], found.robot, found.conditioning)
     hint = "give a run with the load; the estimate is of the arm without it"
     require_unseen(found.sources, logs, hint, "what the arm carried in it is part of the estimate")
     load = payload_of(found, logs[0], link=link, gain_deviation=gain_deviation)

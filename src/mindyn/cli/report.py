@@ -47,7 +47,8 @@ def report(
     run, estimate = runs[0], estimate_of(runs[0])
     (name, _), *beside = _named_apart(runs)
     others = {other: estimate_of(path) for other, path in beside} | dict(_named(entry) for entry in compare or ())
-    judged_on, trained_on = read_logs(held_out or (), estimate.robot), read_logs(training or (), estimate.robot)
+    judged_on = read_logs(held_out or (), estimate.robot, estimate.conditioning)
+    trained_on = read_logs(training or (), estimate.robot)
     of_fit = estimate.sources
     require_unseen([*of_fit, *(source for log in trained_on for source in log.sources)], judged_on, _AS_TRAINED)
     before = None if prior is None else load_like(prior, estimate.robot)

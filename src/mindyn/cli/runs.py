@@ -9,10 +9,11 @@ from typing import Any, Final
 import typer
 
 from mindyn.cli.printing import say, say_notes, show_table
-from mindyn.errors import InputError, MindynError
+from mindyn.errors import InputError, MindynError, listed
 from mindyn.estimators.estimate import Estimate, load_estimate
 from mindyn.feasibility.check import Feasibility
 from mindyn.files import finish_replacing
+from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.log import Log, Source
 from mindyn.logs.places import Place
 from mindyn.logs.reading import read_log
@@ -42,15 +43,26 @@ def estimate_of(run: Path) -> Estimate:
     return load_estimate(path)
 
 
-def read_logs(paths: Sequence[Place], robot: Robot) -> list[Log]:
-    """The logs, with a line on stderr for each and for whatever is worth knowing of it."""
+def read_logs(paths: Sequence[Place], robot: Robot, fitted: Conditioning | None = None) -> list[Log]:
+    """The logs, with a line on stderr for each and for whatever is worth knowing of it.
+
+    fitted  the conditioning of the estimate that they are held against
+    """
     made = []
     for path in paths:
         log = read_log(path, robot)
         say(f"read {path}: {len(log)} rows")
-        say_notes(log.notes, verbose=True)
+        say_notes([*log.notes, *unlike_the_fit(fitted, [log])], verbose=True)
         made.append(log)
     return made
+
+
+def unlike_the_fit(fitted: Conditioning | None, logs: Sequence[Log]) -> list[str]:
+    """On logs without the velocity that the fit took as it was measured."""
+    if fitted is None or fitted.velocity != "measured":
+        return []
+    bare = [log.name for log in logs if log.qd is None]
+    return [f"{listed(bare)} holds no velocity, as the logs of the fit do: it is differentiated"] if bare else []
 
 
 FLATTERS: Final = "how well it is predicted says nothing about other motions"

@@ -265,7 +265,8 @@ class Estimate(Shown):
         """The log conditioned as in the fit, at every row and with the torque as logged."""
         if self.conditioning is None:
             raise InputError("the estimate was made from samples: condition the log yourself and call predict")
-        return condition(log, self.robot, self.conditioning.for_prediction()).samples
+        own = self.conditioning.for_log(velocity=log.qd is not None, acceleration=log.qdd is not None)
+        return condition(log, self.robot, own.for_prediction()).samples
 
     def predict_log(self, log: Log) -> Array:
         """tau (N, n) at every row of a log, from its motion alone."""

@@ -61,6 +61,11 @@ class Feasibility:
 
 def check_feasible(estimate: Estimate, bounds: Bounds | None = None) -> Feasibility:
     """The three answers for an estimate; without bounds, plausible asks for centres within the links' shapes."""
+    if not isinstance(estimate, Estimate):
+        raise InputError(
+            f"check_feasible judges an estimate, got {type(estimate).__name__}",
+            hint="identify(...) or load_estimate(path) gives one; robot.consistency() judges a robot's links",
+        )
     consistent = judge_consistent(estimate)
     return Feasibility(_possible(estimate), consistent, judge_plausible(estimate, bounds))
 

@@ -92,13 +92,20 @@ def payload(
 def _against(found: Estimate, run: Samples | Log, link: str | None, gain_deviation: float) -> Payload:
     robot = found.robot
     carrier = carrier_of(robot, link)
-    samples = run if isinstance(run, Samples) else condition([run], robot, found.treatment.of_fit).samples
+    samples = run if isinstance(run, Samples) else _as_in_the_fit(found, run)
     made = _fitted(found, samples, carrier, None, gain_deviation)
     for _ in range(REFRESHES if found.regressor.friction.needs_load else 0):
         before, made = made, _fitted(found, samples, carrier, made.phi, gain_deviation)
         if abs(made.mass - before.mass) < MASS_FINAL * abs(made.mass):
             break
     return made
+
+
+def _as_in_the_fit(found: Estimate, run: Log) -> Samples:
+    settings = found.treatment.of_fit
+    if settings is not None:
+        settings = settings.for_log(velocity=run.qd is not None, acceleration=run.qdd is not None)
+    return condition([run], found.robot, settings).samples
 
 
 def _fitted(found: Estimate, samples: Samples, carrier: str, carried: Array | None, gain_deviation: float) -> Payload:

@@ -122,7 +122,7 @@ def required_logs(logs: Logs) -> list[Log | LogScan]:
     if listed is None:
         raise InputError(
             f"{type(logs).__name__} is no log: settings are chosen from what read_log or scan_log gives",
-            hint="of samples: estimator.fit(rows_of(robot, samples, treatment))",
+            hint="of a file: read_log(path, robot); of samples: estimator.fit(rows_of(robot, samples, treatment))",
         )
     return listed
 

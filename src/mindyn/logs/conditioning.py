@@ -85,6 +85,14 @@ class Conditioning:
         """The same motion at every row, the torque as logged: nothing cut, masked, decimated, no torque filter."""
         return replace(self, torque_cutoff_hz=None, edge_s=0.0, decimation=1, rest_s=None, slow_speed=None)
 
+    def for_log(self, *, velocity: bool, acceleration: bool) -> Conditioning:
+        """The same for a log that holds no velocity or no acceleration, which are then differentiated."""
+        return replace(
+            self,
+            velocity=self.velocity if velocity else "differentiated",
+            acceleration=self.acceleration if acceleration else "differentiated",
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """The settings as JSON and TOML can hold them; "none" stands for None, which TOML lacks."""
         words = {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(self).items()}

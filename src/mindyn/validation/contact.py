@@ -129,7 +129,8 @@ def external_torque(estimate: Estimate, log: Log, gain: float = GAIN) -> tuple[S
     if estimate.conditioning is None:
         raise InputError("the estimate was made from samples: no log can be conditioned as it was", hint="identify")
     # Ends of a stretch have no neighbours to be filtered with: their accelerations are no contact.
-    settings = replace(estimate.conditioning.for_prediction(), edge_s=estimate.conditioning.edge_s)
+    own = estimate.conditioning.for_log(velocity=log.qd is not None, acceleration=log.qdd is not None)
+    settings = replace(own.for_prediction(), edge_s=own.edge_s)
     made = condition(log, estimate.robot, settings)
     time = log.time[np.searchsorted(log.rows, made.rows)]
     return made.samples, time, *_residual(estimate, made.samples, gain)

@@ -96,6 +96,8 @@ def validate(
     listed = [logs] if isinstance(logs, Log) else list(logs)
     if not listed:
         raise InputError("no log was given")
+    if other := next((one for one in listed if not isinstance(one, Log)), None):
+        raise InputError(f"{type(other).__name__} is no log", hint="of a file: read_log(path, estimate.robot)")
     if rows is not None and len(rows) != len(listed):
         raise InputError(f"rows to score are given for {len(rows)} logs, but there are {len(listed)}")
     made = [prediction_of(estimate, log, None if rows is None else rows[k]) for k, log in enumerate(listed)]

@@ -1,0 +1,56 @@
+"""Logs that hold other columns than those of the fit, and what is given in place of logs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from closeness import assert_close
+
+import mindyn
+from mindyn.cli.runs import unlike_the_fit
+from mindyn.errors import InputError
+from mindyn.regression.treatment import Treatment
+from mindyn.validation.contact import contact_thresholds
+
+ROBOT = mindyn.load_robot("planar2")
+RATE = 200.0
+
+
+def run(seed, seconds=12.0):
+    rng = np.random.default_rng(seed)
+    t = np.arange(int(seconds * RATE)) / RATE
+    w, p = 2 * np.pi * rng.uniform(0.2, 0.6, (2, 3)), rng.uniform(0, 6, (2, 3))
+    phase = t[:, None, None] * w + p
+    q, qd, qdd = (a.sum(axis=-1) for a in (np.sin(phase), w * np.cos(phase), -(w**2) * np.sin(phase)))
+    tau = mindyn.compile_model(ROBOT, drives=True).inverse_dynamics(q, qd, qdd) + rng.normal(0, 0.5, q.shape)
+    return mindyn.log_of_arrays(ROBOT.joint_names, t, q, tau, qd, name=f"run{seed}.csv")
+
+
+@pytest.fixture(scope="module")
+def estimate():
+    settings = mindyn.Conditioning(position_cutoff_hz=20.0, delay_s=0.0, velocity="measured")
+    return mindyn.identify(ROBOT, [run(1), run(2)], mindyn.LeastSquares(), Treatment(settings))
+
+
+def test_a_log_without_velocity_is_differentiated(estimate):
+    whole, bare = run(3), replace(run(3), qd=None)
+    inside = slice(40, -40)  # at its ends a log has no neighbours to be differentiated with
+    assert_close(estimate.predict_log(bare)[inside], estimate.predict_log(whole)[inside], 1e-2)
+    assert_close(mindyn.payload(estimate, bare).phi, mindyn.payload(estimate, whole).phi, 5e-2)
+    assert_close(contact_thresholds(estimate, [bare]).moving, contact_thresholds(estimate, [whole]).moving, 5e-2)
+    assert unlike_the_fit(estimate.conditioning, [whole]) == []
+    (note,) = unlike_the_fit(estimate.conditioning, [whole, bare])
+    assert note.startswith("run3.csv holds no velocity")
+
+
+def test_what_is_no_log_or_no_estimate_is_refused_with_what_gives_one(estimate):
+    with pytest.raises(InputError, match=r"(?s)str is no log.*read_log\(path"):
+        mindyn.validate(estimate, "run.csv")
+    with pytest.raises(InputError, match=r"(?s)str is no log.*read_log\(path"):
+        mindyn.identify(ROBOT, "run.csv")
+    with pytest.raises(InputError, match=r"(?s)judges an estimate, got Robot.*load_estimate"):
+        mindyn.check_feasible(ROBOT)
+    with pytest.raises(InputError, match="takes two runs as Samples"):
+        mindyn.drive_gains(ROBOT, run(1), run(2), mass=1.0)
