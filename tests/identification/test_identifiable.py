@@ -13,6 +13,8 @@ from honesty.spoiled import ERRORS, TREATMENT, UNFIT, drawn, said, spoiled, tria
 
 import mindyn
 from mindyn.cli.exit_codes import ExitCode
+from mindyn.estimators.estimate_parts import Physical
+from mindyn.identification import identifiable
 from mindyn.identification.identifiable import identifiability
 from mindyn.logs.writing import write_log
 from mindyn.regression.rows import rows_of
@@ -85,3 +87,24 @@ def test_the_command_says_it_first_and_ends_with_no(tmp_path, monkeypatch):
     assert not verdict["holds"]
     assert verdict["because"] == ["the torque does not follow the motion"]
     assert "this log cannot identify this robot, because the torque does not follow" in " ".join(done.err.split())
+
+
+@pytest.mark.parametrize(
+    ("part", "held", "verdict", "doubt"),
+    [
+        (0.9, False, True, False),
+        (1.5, False, False, False),
+        (1.5, True, True, True),
+        (4.5, True, False, False),
+    ],
+)
+def test_what_is_physical_makes_up_for_some_uncertainty(monkeypatch, part, held, verdict, doubt):
+    _, _, robot, log, _ = drawn(0)
+    rows = rows_of(robot, log, TREATMENT)
+    found = mindyn.LeastSquares().fit(rows)
+    physical = Physical((), np.zeros(0), found.beta) if held else None
+    monkeypatch.setattr(identifiable, "_uncertainty", lambda *_: part)
+    said_of = identifiability(replace(found, physical=physical), rows.whole("this"), [log])
+    assert said_of.holds == verdict
+    assert bool(identifiable.uncertain_doubts(said_of)) == doubt
+    assert identifiable.uncertain(said_of) == (doubt or not verdict)

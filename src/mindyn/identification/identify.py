@@ -19,7 +19,7 @@ from mindyn.feasibility.physically_consistent import PhysicallyConsistent
 from mindyn.identification.block_spread import evidence, left_out_ends, with_block_spread
 from mindyn.identification.changed_loads import load_doubts
 from mindyn.identification.choosing import Choice, Progress, choose, required_logs, sample_of, tuning_stretches
-from mindyn.identification.identifiable import identifiability, never_change
+from mindyn.identification.identifiable import identifiability, never_change, uncertain, uncertain_doubts
 from mindyn.identification.joint_zeros import zeros
 from mindyn.identification.log_doubts import sign_doubts, unexplained_doubts
 from mindyn.identification.one_more_column import drift_doubts, gain_doubts
@@ -160,9 +160,10 @@ def judged(robot: Robot, found: Estimate, rows: Rows, choice: Choice, logs: Logs
         suspected = [Note("suspicion", one.sentence) for one in suspicions(robot, samples) or zeros(free, samples)]
         suspected += [Note("suspicion", sentence) for sentence in load_doubts(found, rows)]
         unfit = [] if verdict.holds else [Note("verdict", verdict.sentence)]
-        doubted = (sign_doubts(free, samples) if verdict.holds else []) + unexplained_doubts(free, samples)
-        doubted += drift_doubts(free, rows.blocks) if verdict.holds else []
-        doubted += gain_doubts(free, blocks) if verdict.holds and not suspected else []
+        doubted = uncertain_doubts(verdict) + unexplained_doubts(free, samples)
+        if not uncertain(verdict):
+            doubted = sign_doubts(free, samples) + doubted + drift_doubts(free, rows.blocks)
+            doubted += [] if suspected else gain_doubts(free, blocks)
         doubtful = (*unfit, *suspected, *(Note("doubt", sentence) for sentence in doubted))
     except MindynError as error:
         why = error.message.splitlines()[0][:200]
