@@ -166,6 +166,7 @@ def test_loops_are_differentiated_through_their_closure():
     assert single.dtype == np.float32
     assert np.isfinite(single).all()
     assert np.isnan(ops.closing(1).run(np.array([[np.nan]]))[0]).all()
+    assert ops.closing(1).run(np.zeros((0, 1)))[0].shape == (0, 3)
 
 
 @pytest.mark.parametrize("package", ["torch", "jax"])

@@ -195,7 +195,7 @@ class Closing(Op):
         if known.any():
             found, reached = self._closure.reachable(rows[known])
             q[known] = np.where(reached[:, None], found, np.nan)
-        return (q.reshape(*p.shape[:-1], -1).astype(p.dtype),)
+        return (q.reshape(*p.shape[:-1], self.robot.joint_count).astype(p.dtype),)
 
     def run_on_device(self, *arrays: Any, out: Sequence[Any] | None = None) -> tuple[Any, ...]:  # noqa: ARG002 - as an `Op`
         """Refuses: loops are solved for on the CPU."""
