@@ -15,6 +15,7 @@ from laws.test_loops import four_bar
 from robots import with_random_drives
 
 from mindyn import base_parameters, compile_model, load_robot
+from mindyn.algebra.poses import Pose
 from mindyn.equations.closed_motion import POLISHED
 from mindyn.equations.loop_batches import evaluated
 from mindyn.equations.loop_closure import closure_of, loop_closure
@@ -279,3 +280,27 @@ def test_rotors_of_passive_joints_have_velocity_torques(topology):
         C = values(robot, "coriolis", q, pd, *repeated, **options)
         assert_close(np.einsum("nij,nj->ni", C, pd), velocity, PROJECTED)
         assert "momentum_observer" in loop_equation(robot, "momentum_observer", **options).name()
+
+
+@pytest.mark.parametrize("topology", ["slider-crank", "two loops"])
+def test_planar_loops_of_rounded_files_close_in_their_plane(topology):
+    """An axis 1e-7 off: torques are as little off, and a note says what is left open; an axis 1e-2 off is refused."""
+    robot = linkage(topology, 20)
+
+    def tilted(angle):
+        c, s = np.cos(angle), np.sin(angle)
+        origin = robot.joints[1].origin @ Pose(np.array([[1, 0, 0], [0, c, -s], [0, s, c]]))
+        return replace(robot, joints=(robot.joints[0], replace(robot.joints[1], origin=origin), *robot.joints[2:]))
+
+    q, pd, pdd = states(robot, 2)
+    p, near = q[:, list(closure_of(robot).primary)], tilted(1e-7)
+    exact, found = (loop_dynamics(one).inverse_dynamics(p, pd, pdd) for one in (robot, near))
+    assert_close(found, exact, 1e-5)
+    assert np.abs(found - exact).max() > 0
+    (note,) = closure_of(near).notes
+    assert "across the plane that it moves in" in note
+    assert base_parameters(near).notes[0] == note
+    whole = closure_of(near).positions(p)
+    assert_close(values(near, "inverse_dynamics", whole, pd, pdd)[:, :, 0], found, ORACLE)
+    with pytest.raises(RobotError, match="does not close"):
+        closure_of(tilted(1e-2))

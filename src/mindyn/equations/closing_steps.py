@@ -48,7 +48,7 @@ class ClosingSystem:
         self.units = equations.units[self.dependent]
         self.S = independent_rows(equations, dependent, home)
         x, v = casadi.SX.sym("q", len(home)), casadi.SX.sym("qd", len(home))
-        c = closing_residual(equations.robot, equations.mimics, x, equations.lengths)
+        c = closing_residual(equations.robot, equations.mimics, x, equations.lengths, equations.kept)
         c = c if self.S is None else constant(self.S.T) @ c
         self._c = casadi.Function("c", [x], [c, casadi.jacobian(c, x)])
         self._turning = casadi.Function("turning", [x, v], [casadi.jtimes(casadi.jtimes(c, x, v), x, v)])

@@ -24,7 +24,7 @@ from mindyn.equations.loop_constraints import (
     loop_dependents,
     primary_joints,
 )
-from mindyn.equations.loop_newton import CLOSED, SINGULAR, Mask, Newton, home_configuration
+from mindyn.equations.loop_newton import CLOSED, SINGULAR, Home, Mask, Newton, home_configuration, home_with_play
 from mindyn.errors import RobotError
 from mindyn.parameters.parallelogram import parallelogram_relations
 from mindyn.robots.drive_matrices import friction_matrix, gear_matrix
@@ -58,11 +58,13 @@ class LoopClosure:
 
     constraints  the equations of its loops; None where it has none
     home         (n,) a closed configuration; every other one is reached from it without passing a singular one
+    notes        what its loops leave open, where they do not close to rounding
     """
 
     robot: Robot
     constraints: ClosingEquations | None
     home: Array
+    notes: tuple[str, ...] = ()
 
     @cached_property
     def primary(self) -> tuple[int, ...]:
@@ -235,12 +237,21 @@ def loop_closure(robot: Robot, home: ArrayLike | None = None) -> LoopClosure:
     start = mimic_map(robot).filled(start)
     if not robot.loops:
         return LoopClosure(robot, None, start)
-    constraints = closing_equations(robot)
-    closed = home_configuration(constraints, loop_dependents(robot), start)
-    closure = LoopClosure(robot, constraints, mimic_map(robot).filled(closed))
+    found = _home(closing_equations(robot), loop_dependents(robot), start)
+    closure = LoopClosure(robot, found.constraints, mimic_map(robot).filled(found.q), found.notes)
     if closure.affine is None:
         _require_freedom(closure)
     return closure
+
+
+def _home(constraints: ClosingEquations, dependent: tuple[int, ...], start: Array) -> Home:
+    try:
+        return Home(constraints, home_configuration(constraints, dependent, start))
+    except RobotError:
+        found = home_with_play(constraints, dependent, start)
+        if found is None:
+            raise
+        return found
 
 
 @lru_cache(maxsize=CACHED_ROBOTS)

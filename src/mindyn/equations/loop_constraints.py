@@ -71,6 +71,7 @@ class ClosingEquations:
     lengths   (loops,) the length by which each loop's distances are divided, m
     facing    q -> (loops,) 1 + trace R where c asks for R = 1: zero at half turns, where c vanishes too; else 1
     units     (n,) what one unit of each joint is: 1 rad, or the length of the loops of a sliding joint, m
+    kept      for each loop S (., r): its equations are S^T c, the rest of c is its play
     """
 
     robot: Robot
@@ -80,11 +81,12 @@ class ClosingEquations:
     facing: Any
     lengths: Array
     units: Array
+    kept: tuple[Array, ...]
 
     @cached_property
     def rows(self) -> tuple[slice, ...]:
         """Of c, for each loop."""
-        ends = np.cumsum([0, *(EQUATIONS_OF[loop.kind] for loop in self.robot.loops)])
+        ends = np.cumsum([0, *(S.shape[1] for S in self.kept)])
         return tuple(slice(int(a), int(b)) for a, b in pairwise(ends))
 
     @cached_property
@@ -104,8 +106,11 @@ class ClosingEquations:
         return np.asarray(np.stack(sizes, axis=1) * self.lengths)
 
 
-def closing_equations(robot: Robot) -> ClosingEquations:
-    """The equations of all loops of a robot; refuses a robot without loops, and a loop without dependent joints."""
+def closing_equations(robot: Robot, kept: tuple[Array, ...] | None = None) -> ClosingEquations:
+    """The equations of all loops of a robot; refuses a robot without loops, and a loop without dependent joints.
+
+    kept  as in `ClosingEquations`; all of c where it is left out
+    """
     if not robot.loops:
         raise RobotError(f"robot {robot.name!r} has no closed loop")
     mimics = mimic_map(robot)
@@ -113,7 +118,8 @@ def closing_equations(robot: Robot) -> ClosingEquations:
         _require_dependents_in_loop(robot, mimics, loop)
     q, qd = casadi.SX.sym("q", robot.joint_count), casadi.SX.sym("qd", robot.joint_count)
     lengths = np.array([_length(robot, loop) for loop in robot.loops])
-    c = closing_residual(robot, mimics, q, lengths)
+    kept = tuple(np.eye(EQUATIONS_OF[loop.kind]) for loop in robot.loops) if kept is None else kept
+    c = closing_residual(robot, mimics, q, lengths, kept)
     J = casadi.jacobian(c, q)
     bias = casadi.jtimes(casadi.jtimes(c, q, qd), q, qd)
     return ClosingEquations(
@@ -124,14 +130,18 @@ def closing_equations(robot: Robot) -> ClosingEquations:
         casadi.Function("facing", [q], [casadi.densify(_facing(robot, mimics, q))]),
         lengths,
         np.array([1.0 if joint.kind == "revolute" else lengths.max() for joint in robot.joints]),
+        kept,
     )
 
 
-def closing_residual(robot: Robot, mimics: MimicMap, q: SX, lengths: Array) -> SX:
-    """c (m,) at q (n,), of which the entries of mimic joints are not read."""
+def closing_residual(robot: Robot, mimics: MimicMap, q: SX, lengths: Array, kept: tuple[Array, ...]) -> SX:
+    """c (m,) at q (n,), of which the entries of mimic joints are not read; what is kept of it."""
     ends = _loop_ends(robot, mimics, q)
-    pairs = zip(robot.loops, ends, lengths, strict=True)
-    return casadi.vertcat(*(_residual(loop.kind, *poses, float(length)) for loop, poses, length in pairs))
+    found = []
+    for loop, poses, length, S in zip(robot.loops, ends, lengths, kept, strict=True):
+        c = _residual(loop.kind, *poses, float(length))
+        found.append(c if np.array_equal(S, np.eye(len(S))) else constant(S.T) @ c)
+    return casadi.vertcat(*found)
 
 
 def _facing(robot: Robot, mimics: MimicMap, q: SX) -> SX:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from mindyn.algebra.values import Array
 from mindyn.equations.closing_steps import ClosingSystem, advance
 from mindyn.equations.loop_batches import Buffered, evaluated
-from mindyn.equations.loop_constraints import ClosingEquations
+from mindyn.equations.loop_constraints import ClosingEquations, closing_equations
 from mindyn.errors import RobotError
 
 Mask = NDArray[np.bool_]
@@ -28,6 +28,9 @@ CLOSED: Final = 1e-12
 
 CLOSES_FURTHER: Final = 1e-15
 """A residual above this can be made smaller: J_d^-1 magnifies what is left of it in every position."""
+
+PLAY: Final = 1e-4
+"""Directions of c that change by less, relative to the others, and values of c below this, in loop lengths, are play."""
 
 SINGULAR: Final = 1e-6
 """Singular values of the dependent columns, relative to the loop's length, below this mark a singular configuration."""
@@ -123,6 +126,48 @@ def home_configuration(constraints: ClosingEquations, dependent: tuple[int, ...]
         f"open by {gaps.max():.3g} m however {', '.join(loop.dependent)} are turned from where they are",
         hint="pass home=, a configuration near which the loop closes, or check the lengths and poses of the loop",
     )
+
+
+def home_with_play(constraints: ClosingEquations, dependent: tuple[int, ...], start: Array) -> Home | None:
+    """Home of loops that close but for play: out of the plane that a planar loop moves in; None where it is more.
+
+    Files round axes and offsets; then the pin of a planar loop never quite closes across its plane. Directions of c
+    that no motion changes by more than PLAY are left out, where c stays below PLAY in them too.
+    """
+    robot = constraints.robot
+    rng = np.random.default_rng(0)
+    q = start + rng.uniform(-1, 1, (40, len(start))) * constraints.units
+    J = np.concatenate(list(evaluated(constraints.jacobian, q) * constraints.units), axis=1)
+    kept = []
+    for rows in constraints.rows:
+        U, s, _ = np.linalg.svd(J[rows], full_matrices=False)
+        kept.append(U[:, s > PLAY * s[0]])
+    if all(S.shape[0] == S.shape[1] for S in kept):
+        return None
+    planar = closing_equations(robot, tuple(kept))
+    try:
+        closed = home_configuration(planar, dependent, start)
+    except RobotError:
+        return None
+    c = evaluated(constraints.residual, closed[None])[0, :, 0]
+    if np.abs(c).max() > PLAY:
+        return None
+    gaps = constraints.gaps(closed[None])[0]
+    loop = robot.loops[int(np.argmax(gaps))]
+    note = (
+        f"loop {loop.name!r} stays open by {gaps.max():.2g} m across the plane that it moves in, as rounded axes and "
+        "offsets leave it: it is closed in that plane"
+    )
+    return Home(planar, closed, (note,))
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """A closed configuration (n,), the equations that it closes, and notes on what they leave open."""
+
+    constraints: ClosingEquations
+    q: Array
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mindyn.equations.drives import load_refusal, loaded_extras
-from mindyn.equations.loop_closure import loop_closure
+from mindyn.equations.loop_closure import closure_of, loop_closure, with_home
 from mindyn.errors import InputError, MissingPhysicsError, NearlyDegenerateError, RobotError, UnknownNameError
 from mindyn.identifiability.numeric import numeric_base, reduced_tree_base
 from mindyn.identifiability.random_states import Source, own_rates, regressors_of
@@ -91,7 +91,9 @@ def base_parameters(
         )
         return sampled if constraints is not None else _certified(sampled, home)
     if robot.has_dependents:
-        return _of_dependents(robot, form, drives=drives, seed=seed, home=home)
+        left_open = closure_of(with_home(robot, home)).notes
+        found = _of_dependents(robot, form, drives=drives, seed=seed, home=home)
+        return replace(found, notes=(*left_open, *found.notes)) if left_open else found
     if form == "structural":
         found = structural_base(robot, drives=drives, tolerance=tolerance)
         if tolerance is not None:
