@@ -30,7 +30,7 @@ CLOSES_FURTHER: Final = 1e-15
 """A residual above this can be made smaller: J_d^-1 magnifies what is left of it in every position."""
 
 PLAY: Final = 1e-4
-"""Directions of c that change by less, relative to the others, and values of c below this, in loop lengths, are play."""
+"""Directions of c that change by less, relative to the others, and values of c below this, in lengths, are play."""
 
 SINGULAR: Final = 1e-6
 """Singular values of the dependent columns, relative to the loop's length, below this mark a singular configuration."""
