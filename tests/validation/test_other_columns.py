@@ -38,8 +38,11 @@ def test_a_log_without_velocity_is_differentiated(estimate):
     whole, bare = run(3), replace(run(3), qd=None)
     inside = slice(40, -40)  # at its ends a log has no neighbours to be differentiated with
     assert_close(estimate.predict_log(bare)[inside], estimate.predict_log(whole)[inside], 1e-2)
-    assert_close(mindyn.payload(estimate, bare).phi, mindyn.payload(estimate, whole).phi, 5e-2)
-    assert_close(contact_thresholds(estimate, [bare]).moving, contact_thresholds(estimate, [whole]).moving, 5e-2)
+    loads = [mindyn.payload(estimate, log) for log in (bare, whole)]
+    for load in loads:  # none, to a thousandth of the link's 50 kg
+        assert np.abs(load.unconstrained[:3]).max() < 0.05
+    bounds = contact_thresholds(estimate, [bare]).moving
+    assert (bounds < 0.1 * np.abs(whole.tau).max(axis=0)).all()
     assert unlike_the_fit(estimate.conditioning, [whole]) == []
     (note,) = unlike_the_fit(estimate.conditioning, [whole, bare])
     assert note.startswith("run3.csv holds no velocity")
