@@ -6,6 +6,8 @@ any number of workers.
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
 from contextlib import contextmanager
@@ -68,3 +70,55 @@ def lost_workers() -> Iterator[None]:
             f"the executor takes no more work: {reason_of(error)}",
             hint="a worker that died has often run out of memory: fewer workers, or smaller chunk_rows=, need less",
         ) from error
+
+
+@contextmanager
+def process_pool(
+    workers: int, start: Callable[..., None] | None = None, given: tuple[Any, ...] = ()
+) -> Iterator[Executor]:
+    """Processes of this machine, each begun by start(*given); whatever ends the block by an error ends them at once.
+
+    They do not hear Ctrl-C, which a terminal sends to all: the first process does, and ends them.
+    """
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import active_children, get_context
+
+    earlier = set(active_children())
+    with ProcessPoolExecutor(workers, get_context("spawn"), start, given) as pool:
+        try:
+            with _interrupts_kept():
+                for _ in range(workers):
+                    pool.submit(int)  # a process is started where none is idle
+            yield pool
+        except BaseException:
+            for worker in set(active_children()) - earlier:
+                worker.terminate()
+            raise
+
+
+@contextmanager
+def _interrupts_kept() -> Iterator[None]:
+    """Ctrl-C inside is raised at the end, and processes that are started inside never hear it.
+
+    The block is inherited. It is this thread's alone: through another one (that of a progress bar, say) the signal
+    comes nevertheless, and would be raised amid the start of a process, where it can be lost. Hence it is noted.
+    """
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    from multiprocessing import resource_tracker
+
+    resource_tracker.ensure_running()  # when it is started it ends what is blocked
+    heard: list[int] = []
+    before = signal.getsignal(signal.SIGINT)
+    if callable(before):
+        signal.signal(signal.SIGINT, lambda number, _: heard.append(number))
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        if callable(before):
+            signal.signal(signal.SIGINT, before)
+    if heard:
+        raise KeyboardInterrupt

@@ -19,6 +19,7 @@ LAYERS = (
         "escaping",
         "files",
         "reading",
+        "interrupts",
         "executors",
         "algebra",
         "pages",

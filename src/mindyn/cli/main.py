@@ -18,6 +18,7 @@ from mindyn.cli.exit_codes import IN_HELP, ExitCode
 from mindyn.cli.printing import columns, say
 from mindyn.errors import InputError, MindynError, shortened
 from mindyn.escaping import COLUMNS
+from mindyn.interrupts import insistent_interrupts
 
 COMMANDS: Mapping[str, str] = {
     "demo": "Simulate a PUMA 560, identify it by three estimators, judge, mend and validate it, and write a report.",
@@ -175,7 +176,8 @@ def run() -> None:
     """Run a command; an error ends it with a message, a hint where we have one, and `ExitCode.ERROR`; Ctrl-C too."""
     held = COLUMNS.set(columns(sys.stdout))
     try:
-        app()
+        with insistent_interrupts():
+            app()
     except MindynError as error:
         say(f"error: {error}")
         sys.exit(ExitCode.ERROR)

@@ -48,6 +48,7 @@ from mindyn.excitation.safety import Surroundings, safety_of
 from mindyn.excitation.sampling import sample_times
 from mindyn.excitation.solving import Search, Stopped
 from mindyn.excitation.starts import good_starts, places_to_stand, random_motion, require_excitable
+from mindyn.interrupts import acknowledge
 from mindyn.parameters.parameter import parameters_of_base
 from mindyn.regression.information import Information
 from mindyn.robots.robot import Robot
@@ -226,6 +227,7 @@ def _searched(
             say(f"search {number} of {starts}: {_shown(problem, value)}, best {_shown(problem, search.value)}")
         say(f"refined: {_shown(problem, search.refine(rng, REFINEMENTS))}")
     except (KeyboardInterrupt, Stopped) as stop:
+        acknowledge()
         search.salvage()
         if search.best is None:
             search.offer(problem.unknowns(random_motion(problem, limits, places, rng)))

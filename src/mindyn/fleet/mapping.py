@@ -9,10 +9,9 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
-from multiprocessing import get_context
 from typing import Final
 
-from mindyn.executors import WorkersLostError, lost_workers, require_executor
+from mindyn.executors import WorkersLostError, lost_workers, process_pool, require_executor
 from mindyn.fleet.factors import Factor, FactorStore
 from mindyn.fleet.work import Excluded, Task, gather
 
@@ -102,7 +101,7 @@ def _until_broken(
     """Takes what is finished out of `left`; gives back the logs that were under way when a worker died."""
     waiting: dict[Future[Factor | Excluded], Task] = {}
     coming, broken = iter(list(left.values())), False
-    with _pool(workers) as pool:
+    with process_pool(workers) as pool:
         while not broken:
             try:
                 while len(waiting) < 2 * workers and (task := next(coming, None)) is not None:
@@ -124,15 +123,9 @@ def _until_broken(
 
 def _alone(generation: bytes, task: Task) -> Factor | Excluded:
     for _ in range(ALONE):
-        with _pool(1) as pool:
+        with process_pool(1) as pool:
             try:
                 return pool.submit(gather, generation, task).result()
             except BrokenExecutor:
                 continue
     return Excluded(task.name, DIED)
-
-
-def _pool(workers: int) -> Executor:
-    from concurrent.futures import ProcessPoolExecutor
-
-    return ProcessPoolExecutor(workers, get_context("spawn"))

@@ -10,9 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from signal import SIG_BLOCK, SIG_SETMASK, SIGINT, pthread_sigmask
 from time import perf_counter, process_time
 from typing import Any
 
@@ -20,7 +18,7 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.errors import MindynError, unknown_name
-from mindyn.executors import spread
+from mindyn.executors import process_pool, spread
 from mindyn.regression.regressor import Regressor
 from mindyn.robots.robot import Robot
 from mindyn.robots.table import text_table
@@ -162,32 +160,8 @@ def _repetitions(
     if workers == 1 or executor is not None:
         yield from spread(executor, fit_all, ((bench, number, names) for number in numbers))
         return
-    from concurrent.futures import ProcessPoolExecutor
-    from multiprocessing import active_children, get_context
-
-    earlier = set(active_children())
-    with ProcessPoolExecutor(workers, get_context("spawn"), _keep, (bench, names)) as pool:
-        with _deaf_to_interrupts():
-            found = pool.map(_fit_kept, numbers)
-        try:
-            yield from found
-        except BaseException:
-            for worker in set(active_children()) - earlier:
-                worker.terminate()
-            raise
-
-
-@contextmanager
-def _deaf_to_interrupts() -> Iterator[None]:
-    """Processes that are started inside do not hear Ctrl-C, which a terminal sends to all: the first one ends them.
-
-    The first one itself hears it afterwards: a signal that is blocked waits.
-    """
-    before = pthread_sigmask(SIG_BLOCK, {SIGINT})
-    try:
-        yield
-    finally:
-        pthread_sigmask(SIG_SETMASK, before)
+    with process_pool(workers, _keep, (bench, names)) as pool:
+        yield from pool.map(_fit_kept, numbers)
 
 
 _WORKER_BENCH: list[tuple[Bench, tuple[str, ...]]] = []

@@ -1,0 +1,64 @@
+"""Ctrl-C that a library swallows is raised again; one that is handled is not."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from mindyn.interrupts import AGAIN_SECONDS, acknowledge, insistent_interrupts
+
+SWALLOWED = """
+import signal, time
+from mindyn.interrupts import insistent_interrupts
+signal.signal(signal.SIGINT, signal.default_int_handler)
+with insistent_interrupts():
+    try:
+        signal.raise_signal(signal.SIGINT)
+    except KeyboardInterrupt:
+        pass  # as a library does that clears errors
+    try:
+        time.sleep(30)
+        print("lost")
+    except KeyboardInterrupt:
+        time.sleep(0.8)  # nothing disturbs what tidies up
+        print("heard once more")
+"""
+
+
+def test_a_swallowed_interrupt_comes_again_and_tidying_up_is_left_alone():
+    ran = subprocess.run([sys.executable, "-c", SWALLOWED], capture_output=True, text=True, timeout=60)
+    assert (ran.stdout, ran.stderr) == ("heard once more\n", "")
+
+
+@pytest.fixture
+def default_handler():
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("default_handler")
+def test_one_that_is_acknowledged_does_not_come_again():
+    with insistent_interrupts():
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        acknowledge()
+        time.sleep(AGAIN_SECONDS + 0.2)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.usefixtures("default_handler")
+def test_a_second_ctrl_c_is_heard_while_the_first_is_handled():
+    def pressed_twice():
+        try:
+            signal.raise_signal(signal.SIGINT)
+        finally:
+            signal.raise_signal(signal.SIGINT)
+
+    with insistent_interrupts(), pytest.raises(KeyboardInterrupt) as heard:
+        pressed_twice()
+    assert isinstance(heard.value.__context__, KeyboardInterrupt)
