@@ -224,7 +224,7 @@ def _require_ordinary(target: Path) -> None:
     with _export_errors(target):
         if target.exists() and not target.is_file():
             what = "a folder" if target.is_dir() else "a device or a pipe"
-            raise ExportError(f"{str(target)!r} is {what}", hint="name a file to be written")
+            raise ExportError(f"{str(target)!r} cannot be written: it is {what}", hint="name a file to be written")
 
 
 def _require_parent(target: Path) -> None:
