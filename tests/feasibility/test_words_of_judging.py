@@ -211,3 +211,13 @@ def test_a_polish_that_ends_outside_is_not_taken():
     assert_close(fit.polished(np.array([1.0, 1.0])), [0.0, -2.0], SAME_ALGEBRA)
     free = SmoothFit(np.eye(2), np.array([-5.0, -2.0]), flat, none, (np.zeros((0, 2)), np.zeros(0)))
     assert_close(free.polished(np.array([1.0, 1.0])), [-5.0, -2.0], SAME_ALGEBRA)
+
+
+def test_rows_bind_by_their_offsets_too():
+    """Least |v - t|^2 over v_1 >= 3, v_2 >= -4: rows with offsets of either sign, from points at them and off them."""
+    flat = lambda v: (0.0, np.zeros(2), np.zeros((2, 2)))  # noqa: E731, ARG005
+    none = np.zeros((0, 2)), np.zeros(0)
+    for target, expected in (([1.0, -9.0], [3.0, -4.0]), ([5.0, -9.0], [5.0, -4.0]), ([1.0, 2.0], [3.0, 2.0])):
+        fit = SmoothFit(np.eye(2), np.array(target), flat, none, (np.eye(2), np.array([-3.0, 4.0])))
+        for start in ([3.0, -4.0], [6.0, 6.0], [3.0, 1.0], [3.0 + 1e-8, -4.0 + 1e-8]):
+            assert_close(fit.polished(np.array(start)), expected, 1e-9)

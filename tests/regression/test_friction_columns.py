@@ -9,7 +9,9 @@ import pytest
 from closeness import ORACLE, SAME_ALGEBRA, assert_close
 from robots import random_robot
 
+from mindyn.algebra.inertia import phi_about_origin
 from mindyn.errors import InputError
+from mindyn.estimators.loads import regressor_with_load
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.regression.friction import Friction, _stop_operator
 from mindyn.regression.regressor import Regressor, with_estimated_drives
@@ -84,6 +86,21 @@ def test_friction_under_load_has_the_torque_that_the_motor_carries():
             values = FRICTION_LAWS[shape].values(u[:, k], np.tanh(u[:, k] / 0.1), load[:, k])
             assert_close(found[names[number]], acting(values, k), 1e-9)
             number += 1
+
+
+def test_what_a_load_adds_to_the_torque_is_carried_too():
+    q, qd, qdd = motion(seed=3)
+    base = base_parameters(GEARED, drives=True)
+    friction = Friction("sign", 0.0, LOAD_SHAPES, (), tuple(base.values.tolist()))
+    plain, phi = Regressor(GEARED, friction), phi_about_origin(2.0, np.array([0.1, 0.2, 0.0]), 0.01 * np.eye(3))
+    loaded = regressor_with_load(plain, GEARED.link_names[-1], phi)
+    heavier = replace(GEARED, links=(GEARED.links[0], replace(GEARED.links[1], phi=GEARED.links[1].phi + phi)))
+    whole = Regressor(
+        heavier, replace(friction, reference=tuple(base_parameters(heavier, drives=True).values.tolist()))
+    )
+    ours, theirs = columns_of(loaded, q, qd, qdd), columns_of(whole, q, qd, qdd)
+    for name in plain.names[base.count :]:
+        assert_close(ours[name], theirs[name], 1e-9)
 
 
 def test_a_slide_whose_weight_is_one_with_its_offset_has_no_known_load():

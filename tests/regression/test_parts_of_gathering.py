@@ -16,6 +16,7 @@ from mindyn.estimators.least_squares import LeastSquares
 from mindyn.estimators.loads import _output_gains
 from mindyn.estimators.model_acceleration import inertia_matrices
 from mindyn.estimators.simulated_states import regular_values
+from mindyn.feasibility.inertia_family import InertiaFamily
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.log import log_of_arrays
@@ -25,6 +26,7 @@ from mindyn.regression.regressor import regressor_of
 from mindyn.regression.rows import _OfLogs, rows_of
 from mindyn.regression.treatment import Treatment
 from mindyn.regression.triangles import triangle_of
+from mindyn.robots.loading import load_robot
 from mindyn.robots.parts import Drive
 
 ROBOT = random_robot(6, joints=2, tree=False, special=False, gravity=(0.0, 0.0, -9.81))
@@ -114,3 +116,40 @@ def test_regular_values_of_a_chain_alone_leave_its_rotors_out():
     assert_close(found, regular_values(bare, samples), ORACLE)
     M = inertia_matrices(plain.regressor, found, samples)
     assert_close(M[:, 1, 1], inertia_matrices(bare.regressor, found, samples)[:, 1, 1], SAME_ALGEBRA)
+
+
+def test_joints_count_as_still_by_what_all_blocks_reach():
+    """Each block of a slow motion moves by less than a joint that never moves; all together do not."""
+    samples = exact_samples(ROBOT, 400)
+    stairs = replace(samples, q=np.column_stack([samples.q[:, 0], 1e-2 * (np.arange(400) // 40)]))
+    assert rows_of(ROBOT, stairs, Treatment(drives="stated")).information.counts == (400, 400)
+    held = replace(samples, q=np.column_stack([samples.q[:, 0], np.full(400, 0.3)]))
+    with pytest.raises(InputError, match=f"joint {ROBOT.joint_names[1]} never moves"):
+        _ = rows_of(ROBOT, held, Treatment(drives="stated")).information
+
+
+def test_samples_of_rows_are_those_given_or_made():
+    samples, log = exact_samples(ROBOT, 50), recorded(900)
+    (same,) = rows_of(ROBOT, samples, TREATMENT).samples()
+    assert same is samples
+    made = rows_of(ROBOT, log, TREATMENT)
+    (whole,) = made.samples()
+    assert whole is made.whole("a test")
+    stream = [samples, samples]
+    assert list(rows_of(ROBOT, iter(stream), TREATMENT).samples()) == stream
+
+
+def test_inertia_matrices_of_linkages_at_many_configurations_are_those_at_each():
+    robot = load_robot("slider_crank")
+    family = InertiaFamily(base_parameters(robot))
+    values = family.base.values
+    q = np.linspace(0.1, 2.0, 6)[:, None]
+    together = family.matrices(q, values)
+    alone = np.array([family.matrices(one[None], values)[0] for one in q])
+    assert_close(together, alone, ORACLE)
+    assert_close(family.matrices(q.reshape(2, 3, 1), values).reshape(6, 1, 1), alone, ORACLE)
+    u = np.ones((6, 1))
+    assert_close(family.rows(q, u) @ values, together[:, 0, 0], 1e-9)
+    step = 1e-5
+    slopes = (family.matrices(q + step, values) - family.matrices(q - step, values))[:, 0, 0] / (2 * step)
+    assert_close(family.slopes(q, values, u)[:, 0], slopes, 1e-5)
