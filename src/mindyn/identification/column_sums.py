@@ -23,7 +23,7 @@ from mindyn.logs.samples import Samples
 from mindyn.regression.gathering import segment_ends
 from mindyn.regression.regressor import Regressor
 
-ROWS_AT_ONCE: Final = 512
+ROWS_AT_ONCE: Final = 1024
 """Rows of the kernel's columns that stay in the cache."""
 
 Item = TypeVar("Item")
