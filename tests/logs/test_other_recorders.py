@@ -19,7 +19,7 @@ from mindyn.logs.ordering import LATE_ROWS, RESTART_GAP_S, order_of
 from mindyn.logs.pipeline import condition
 from mindyn.logs.reading import read_log, scan_log
 from mindyn.logs.text_table import TextTable
-from mindyn.robots.parts import Joint, Link
+from mindyn.robots.parts import Drive, Joint, Link
 
 ROBOT = arm()
 MOTION = sines(1200)
@@ -175,6 +175,15 @@ def test_joints_that_the_log_does_not_have_are_named(tmp_path):
     }
     with pytest.raises(LogError, match=r"(?s)the log has 3 joints, the robot 4: .*--lock finger=0"):
         draft_log(written(tmp_path, TABLE.rename(counted)), fingered)
+
+
+@pytest.mark.parametrize(("ratio", "asked"), [(1.0, True), (50.0, False)])
+def test_gears_of_motors_are_asked_for_where_the_file_knows_none(tmp_path, ratio, asked):
+    """A URDF with transmissions of 1 at every joint knows no gears."""
+    names = {name: name.replace("_", "_motor_") for name in TABLE.columns if name != "t"}
+    drives = tuple(Drive(name, ratio) for name in NAMES)
+    draft = draft_log(written(tmp_path, TABLE.rename(names)), arm(drives=drives))
+    assert ("gears" in draft.questions) is asked
 
 
 def test_torques_that_never_change_or_are_missing_are_named_in_a_draft(tmp_path):

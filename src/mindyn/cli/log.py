@@ -110,8 +110,10 @@ def _write(file: Path, draft: Draft, arm: Robot | None, confirm: bool) -> None:
             hint=" ".join(f"--state {key}=..." for key in draft.questions),
         )
     if confirm and arm is not None:
-        for _ in LogScan(file, arm, draft.stated(), CHUNK_ROWS, sidecar={}):
+        scan = LogScan(file, arm, draft.stated(), CHUNK_ROWS, sidecar={})
+        for _ in scan:
             pass  # the whole log is read: what cannot be is refused before anything is written
+        say_notes([note for note in scan.notes if note not in draft.notes])
     write_whole(target, draft.toml(confirmed=confirm))
     _say(draft, f"written: {target}" + ("" if confirm else ", a draft: it is used when you have confirmed it"))
 

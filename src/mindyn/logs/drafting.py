@@ -350,7 +350,8 @@ def _with_side(draft: Draft, chosen: Mapping[str, Group], q: Array, unit: str | 
     else:
         draft = draft.stating(Belief("side.torque", UNKNOWN, "motor or joint: they differ by the gears"))
     motors = [one.key for one in draft.beliefs if one.key.startswith("side.") and one.value in ("motor", UNKNOWN)]
-    if motors and (robot is None or not robot.drives):
+    # A ratio of 1 at every joint is what files say that know no gears: behind them motors would turn as joints do.
+    if motors and (robot is None or all(one.ratio == 1 and not one.coupling for one in robot.drives)):
         needed = "of the motors, where a side is motor: q_motor = G q_joint; delete the line where all are joint"
         draft = draft.stating(Belief("gears", UNKNOWN, needed))
     return draft
