@@ -108,3 +108,15 @@ def test_what_is_physical_makes_up_for_some_uncertainty(monkeypatch, part, held,
     assert said_of.holds == verdict
     assert bool(identifiable.uncertain_doubts(said_of)) == doubt
     assert identifiable.uncertain(said_of) == (doubt or not verdict)
+
+
+def test_a_torque_that_is_ahead_is_named_on_strong_evidence(monkeypatch):
+    robot, log = spoiled(47, "late joint")  # joint 2 is 40 ms late; the others shifted, it is ahead
+    rows = round(0.08 * 100)
+    tau = log.tau[:-rows].copy()
+    tau[:, 1] = log.tau[rows:, 1]
+    ahead = replace(log.take(slice(0, -rows)), tau=tau)
+    words = "the torque of joint joint2 is about 40 ms ahead of its motion"
+    assert any(words in one for one in said(robot, ahead)[1].because)
+    monkeypatch.setattr(identifiable, "AHEAD", np.inf)
+    assert not any(words in one for one in said(robot, ahead)[1].because)
