@@ -160,6 +160,9 @@ def test_rows_are_a_motion_where_they_change_as_their_speeds_say():
     rng = np.random.default_rng(0)
     assert not _is_motion(motion(rng.normal(size=50), rng.normal(size=50)))
     assert not _is_motion(motion([0.1], [0.2]))
+    slow = 1e-3 * np.sin(3 * t)
+    assert _is_motion(motion(slow, 3e-3 * np.cos(3 * t)))
+    assert not _is_motion(motion(slow, 1e-3 * np.cos(3 * t))), "speeds a third of what they are"
     pieces = np.concatenate([np.sin(3 * t), 9 + np.sin(3 * t)])
     assert _is_motion(motion(pieces, np.tile(3 * np.cos(3 * t), 2), np.repeat([0, 1], 50)))
 

@@ -94,3 +94,13 @@ def test_a_joint_that_jumps_is_told_in_its_own_unit():
         unit = "m" if robot.joints[joint].kind == "prismatic" else "rad"
         (note,) = [one for one in found if f"joint {name} jumps" in one]
         assert re.search(rf"jumps by 0.7\d* {unit} at {T[100 + joint]:.6g} s \(row {100 + joint}\)", note)
+
+
+def test_a_jump_from_the_first_row_to_the_second_is_told():
+    robot = load_robot("scara")
+    seen = Oddities(robot)
+    q = np.tile(0.01 * np.sin(T)[:, None], (1, robot.joint_count))
+    q[1:, 0] += 0.7
+    seen.see(log_of_arrays(robot.joint_names, T, q, q))
+    (note,) = [one for one in seen.notes() if "jumps" in one]
+    assert "(row 1)" in note

@@ -102,6 +102,8 @@ def test_names_in_two_lines_are_joined(tmp_path):
     assert table.units == {}
     (chunk,) = table.chunks(table.names, 10)
     assert chunk["tau b"].tolist() == [4.0, 5.0]
+    (tmp_path / "words.csv").write_text("t,pos\na,b\n0,x\n1,2\n")
+    assert TextTable(tmp_path / "words.csv").names == ("t", "pos"), "a line of words above other words is no name"
 
 
 def stamped(form):

@@ -72,6 +72,7 @@ def test_a_decimal_comma_is_told_where_a_point_would_not_do():
     assert _separator("a,b", "1.5,2.5") == ","
     assert _separator("a b", "1 2") == " "
     assert _separator("name", "1") == ","
+    assert _separator("t [s, of the day];q", "0;1") == ";", "names may hold another separator"
     assert _without_mark(["#", "a", "b"], ["1", "2"]) == ["a", "b"]
     assert _without_mark(["#a", "b"], ["1", "2"]) == ["a", "b"]
     assert _without_mark(["#", "b"], ["1", "2"]) == ["#", "b"]
