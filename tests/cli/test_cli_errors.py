@@ -122,7 +122,7 @@ def test_a_folder_that_cannot_be(log):
     assert_refused(mindyn_program("simulate", "planar2", "--out", "run.xyz"), "must end with .csv or .parquet")
     log.with_name("taken.csv").mkdir()
     ended = mindyn_program("simulate", "planar2", "--seconds", 0.1, "--out", "taken.csv")
-    assert_refused(ended, "'taken.csv' is a folder")
+    assert_refused(ended, "'taken.csv' cannot be written: it is a folder")
 
 
 @pytest.mark.parametrize(
