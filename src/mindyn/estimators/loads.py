@@ -159,8 +159,6 @@ def drive_gains(
     """
     if (phi is None) == (mass is None):
         raise InputError("drive_gains takes the ten parameters phi of the load, or its mass", hint="mass=2.8")
-    if not (isinstance(unloaded, Samples) and isinstance(loaded, Samples)):
-        raise InputError("drive_gains takes two runs as Samples", hint="mindyn.condition(log, robot).samples")
     carrier = carrier_of(robot, link)
     if mass is not None and not (np.isfinite(mass) and mass > 0):
         raise InputError(f"the mass of a load is a positive number of kg, got {mass!r}")
@@ -169,6 +167,8 @@ def drive_gains(
     stated = alone if phi is None else np.asarray(phi, dtype=np.float64)
     if stated.shape != (PARAMETERS_PER_LINK,):
         raise InputError(f"phi has shape {stated.shape}, but ({PARAMETERS_PER_LINK},) is needed")
+    if not (isinstance(unloaded, Samples) and isinstance(loaded, Samples)):
+        raise InputError("drive_gains takes two runs as Samples", hint="mindyn.condition(log, robot).samples")
     known = known_torque(robot, loaded, carrier, stated)
     if phi is None:
         Y = compile_model(robot).standard_regressor(whole_positions(robot, loaded), loaded.qd, loaded.qdd)

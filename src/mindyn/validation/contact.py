@@ -47,6 +47,8 @@ STRETCH_S: Final = 0.5
 FEWEST_STRETCHES: Final = 20
 EULER: Final = 0.5772156649
 ALARMS_PER_HOUR: Final = 1.0
+ENDS: Final = 2.5
+"""Periods of the cut-off that the low pass of positions errs by at the ends of a stretch that begins or ends moving."""
 TOGETHER_S: Final = 0.2
 """Alarms that are no further apart are one contact."""
 
@@ -130,7 +132,8 @@ def external_torque(estimate: Estimate, log: Log, gain: float = GAIN) -> tuple[S
         raise InputError("the estimate was made from samples: no log can be conditioned as it was", hint="identify")
     # Ends of a stretch have no neighbours to be filtered with: their accelerations are no contact.
     own = estimate.conditioning.for_log(velocity=log.qd is not None, acceleration=log.qdd is not None)
-    settings = replace(own.for_prediction(), edge_s=own.edge_s)
+    reach_s = ENDS / own.position_cutoff_hz if isinstance(own.position_cutoff_hz, float) else 0.0
+    settings = replace(own.for_prediction(), edge_s=max(own.edge_s, reach_s))
     made = condition(log, estimate.robot, settings)
     time = log.time[np.searchsorted(log.rows, made.rows)]
     return made.samples, time, *_residual(estimate, made.samples, gain)
