@@ -15,6 +15,8 @@ PUBLISHED_FILE = 1e-9
 """Against an independent library that reads the same published file."""
 DERIVATIVE = 1e-6
 """Against central differences with steps of 1e-5 or so."""
+SOLVED = 1e-6
+"""What an interior-point program ends with, beside the optimum by other means."""
 COARSE_MESH = 1e-2
 """Volume of a body whose mesh was made coarse for a page."""
 

@@ -129,3 +129,14 @@ def with_link_frames(robot: Robot, seed: int) -> Robot:
     )
     links = tuple(Link(link.name, moved_phi(turns[link.name].inverse(), link.phi)) for link in robot.links)
     return replace(robot, joints=joints, links=links)
+
+
+def geared_arm() -> Robot:
+    """Two joints whose motors are geared backwards and coupled, with friction on the side of the motors."""
+    arm = random_robot(6, joints=2, tree=False, special=False, gravity=(0.0, 0.0, -9.81))
+    first, second = arm.joint_names
+    drives = (
+        Drive(first, -3.0, {}, 0.1, 0.2, 0.3, 0.4, "motor"),
+        Drive(second, 2.0, {first: 0.5}, 0.05, 0.1, 0.2, -0.1, "motor"),
+    )
+    return replace(arm, drives=drives)

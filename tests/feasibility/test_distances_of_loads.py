@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from closeness import SAME_ALGEBRA, assert_close
+from closeness import SAME_ALGEBRA, SOLVED, assert_close
 from equations import equations
 from estimators.recovered import exact_samples
 from robots import random_robot, with_random_drives
@@ -24,7 +24,6 @@ from mindyn.feasibility.payload import _consistent, _open_spread
 from mindyn.feasibility.physical_space import space_of
 
 LOAD = phi_about_origin(3.0, np.array([0.1, -0.05, 0.2]), np.diag([0.02, 0.03, 0.04]))
-SOLVED = 1e-4
 
 
 def spread(seed=0):

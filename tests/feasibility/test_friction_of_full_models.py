@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from closeness import assert_close
-from robots import random_robot
+from closeness import ORACLE, assert_close
+from robots import geared_arm
 
 from mindyn.feasibility.full_model import _sum, friction_torques
 from mindyn.identifiability.base_sets import base_parameters
@@ -15,18 +15,11 @@ from mindyn.kernels.model import compile_model
 from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import Regressor
 from mindyn.robots.friction_laws import FITTED_SHAPES, LOAD_SHAPES
-from mindyn.robots.parts import Drive, ExtraTorque
+from mindyn.robots.parts import ExtraTorque
 
-COMPILED = 1e-9
-ARM = random_robot(6, joints=2, tree=False, special=False, gravity=(0.0, 0.0, -9.81))
+GEARED = geared_arm()
+ARM = replace(GEARED, drives=())
 FIRST, SECOND = ARM.joint_names
-GEARED = replace(
-    ARM,
-    drives=(
-        Drive(FIRST, -3.0, {}, 0.1, 0.2, 0.3, 0.4, "motor"),
-        Drive(SECOND, 2.0, {FIRST: 0.5}, 0.05, 0.1, 0.2, -0.1, "motor"),
-    ),
-)
 JOINT_SIDE = replace(ARM, drives=tuple(replace(one, side="joint", coupling={}) for one in GEARED.drives))
 
 
@@ -49,7 +42,7 @@ def test_formulas_make_the_torque_of_the_columns(robot, direction, shapes):
     made = friction_torques(robot, friction, values, fitted=True)
     drives = tuple(replace(one, coulomb=0.0) for one in robot.drives) if direction == "tanh" else robot.drives
     whole = replace(robot, drives=drives, extras=tuple(made))
-    assert_close(compile_model(whole, drives=True).inverse_dynamics(q, qd, qdd), expected, COMPILED)
+    assert_close(compile_model(whole, drives=True).inverse_dynamics(q, qd, qdd), expected, ORACLE)
     assert len({one.name for one in made}) == len(made)
 
 
@@ -64,7 +57,7 @@ def test_a_model_with_sharp_friction_leaves_coulomb_friction_to_the_drives():
         (f"coulomb_{SECOND}_on_{FIRST}", FIRST),
         (f"coulomb_{SECOND}", SECOND),
     ]
-    assert_close([one.coefficient for one in smooth], [3.0, 2.0 * 0.25, 2.0], COMPILED)
+    assert_close([one.coefficient for one in smooth], [3.0, 2.0 * 0.25, 2.0], ORACLE)
     taken = replace(GEARED, extras=(ExtraTorque(f"coulomb_{FIRST}", FIRST, "q", 1.0),))
     assert friction_torques(taken, friction, values, fitted=True)[0].name == f"coulomb_{FIRST}_2"
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from closeness import EXACT, ORACLE, assert_close
+from closeness import EXACT, ORACLE, SOLVED, assert_close
 from small_arms import planar_arm
 
 from mindyn.algebra.inertia import mass_com_inertia, phi_about_origin, pseudo_inertia
@@ -40,8 +40,6 @@ from mindyn.feasibility.priors import Prior, prior_of
 from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import Regressor, with_estimated_drives
 from mindyn.robots.parts import ExtraTorque
-
-SOLVED = 1e-4
 
 
 @pytest.fixture(scope="module")

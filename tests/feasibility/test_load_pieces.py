@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from closeness import EXACT, ORACLE, SAME_ALGEBRA, assert_close
+from closeness import EXACT, ORACLE, SAME_ALGEBRA, SOLVED, assert_close
 
 from mindyn.algebra.inertia import phi_about_origin, pseudo_inertia
 from mindyn.estimators.loads import Payload
@@ -23,8 +23,6 @@ from mindyn.feasibility.worst_configurations import _to_the_end, _together, desc
 from mindyn.feasibility.yoshida_mending import TwoLinks, _angle, _stepped_inside, in_circular_cone, mend_two_links
 from mindyn.regression.information import Information
 from mindyn.regression.triangles import triangle_of
-
-SOLVED = 1e-5
 
 
 def test_memory_of_residuals_is_that_of_a_first_order_process():

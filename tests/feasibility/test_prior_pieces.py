@@ -22,7 +22,6 @@ from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import Regressor, with_estimated_drives
 from mindyn.robots.parts import Frame, Limits
 
-SOLVED = 1e-5
 BALL = phi_about_origin(2.0, np.array([0.2, -0.1, 0.05]), np.array([[0.03, 0.001, 0], [0.001, 0.02, 0], [0, 0, 0.025]]))
 
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from closeness import EXACT, ORACLE, SAME_ALGEBRA, assert_close
+from closeness import EXACT, ORACLE, SAME_ALGEBRA, SOLVED, assert_close
 
 from mindyn.errors import InputError, MissingPhysicsError, UnknownNameError
 from mindyn.estimators.loads import Payload
@@ -18,8 +18,6 @@ from mindyn.feasibility.payload import _first_weights, _is_free, _jackknife, _no
 from mindyn.feasibility.possible import _failing_orders, _joints_in, judge_possible
 from mindyn.feasibility.worst_configurations import _free_turns, failing_minors
 from mindyn.robots.loading import load_robot
-
-SOLVED = 1e-6
 
 
 def program(*rows, cost=None, squares=None, size=2):

@@ -25,8 +25,6 @@ from mindyn.regression.information import Information
 from mindyn.regression.regressor import Regressor, with_estimated_drives
 from mindyn.regression.triangles import triangle_of
 
-SOLVED = 1e-4
-
 
 @pytest.fixture(scope="module")
 def space():

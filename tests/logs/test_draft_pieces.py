@@ -254,6 +254,6 @@ def test_logs_that_cannot_be_read_say_what_they_hold():
     assert error.message.startswith("no columns of run.csv look like position and torque for each of the joints j1, j2")
     assert "its columns are: a, b" in error.message
     assert error.hint.startswith("state them in a sidecar file")
-    bare = _unread(Path("run.csv"), Head({}, {}, {}, ("run.csv has no line of names: ...",)), ["torque"], (), [])
+    bare = _unread(Path("run.csv"), Head({}, {}, {}, (), is_named=False), ["torque"], (), [])
     assert bare.message == "no columns of run.csv look like torque; it has no column of numbers"
     assert bare.hint.startswith("without names nobody can tell them")

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from closeness import ORACLE, SAME_ALGEBRA, assert_close
-from robots import random_robot
+from robots import geared_arm, random_robot
 
 from mindyn.algebra.inertia import phi_about_origin
 from mindyn.errors import InputError
@@ -16,17 +16,10 @@ from mindyn.identifiability.base_sets import base_parameters
 from mindyn.regression.friction import Friction, _stop_operator
 from mindyn.regression.regressor import Regressor, with_estimated_drives
 from mindyn.robots.friction_laws import FITTED_SHAPES, FRICTION_LAWS, LOAD_SHAPES
-from mindyn.robots.parts import Drive
 
-ARM = random_robot(6, joints=2, tree=False, special=False, gravity=(0.0, 0.0, -9.81))
+GEARED = geared_arm()
+ARM = replace(GEARED, drives=())
 FIRST, SECOND = ARM.joint_names
-GEARED = replace(
-    ARM,
-    drives=(
-        Drive(FIRST, -3.0, {}, 0.1, 0.2, 0.3, 0.4, "motor"),
-        Drive(SECOND, 2.0, {FIRST: 0.5}, 0.05, 0.1, 0.2, -0.1, "motor"),
-    ),
-)
 
 
 def motion(count=6, seed=0):

@@ -40,6 +40,7 @@ class Head:
     notes    what is worth knowing of the file
     units    name -> what a line of units says of the column
     empty    columns without any value
+    is_named  whether the file names its columns
     """
 
     columns: Mapping[str, NDArray[Any]]
@@ -48,6 +49,7 @@ class Head:
     notes: tuple[str, ...]
     units: Mapping[str, str] = field(default_factory=dict)
     empty: tuple[str, ...] = ()
+    is_named: bool = True
 
 
 def head_of(path: Path, robot: Robot | None) -> Head:
@@ -85,7 +87,7 @@ def _of_text(table: TextTable) -> Head:
         elif filled:
             words[name] = str(cells[name].drop_nulls()[0])
     empty = tuple(name for name in frame.columns if name and name not in columns and name not in words)
-    return Head(columns, words, {}, table.notes, table.units, empty)
+    return Head(columns, words, {}, table.notes, table.units, empty, table.is_named)
 
 
 def _of_arrays(table: ArrayTable) -> Head:

@@ -79,7 +79,7 @@ def _unread(path: Path, head: Head, missing: Sequence[str], joints: Sequence[str
     has += f"; empty are: {listed(head.empty)}" if head.empty else ""
     of = f" for each of the joints {listed(joints)}" if joints else ""
     message = f"no columns of {path.name} look like {' and '.join(missing)}{of}; {has}"
-    if not head.units and any("no line of names" in note for note in head.notes):
+    if not head.is_named:
         hint = "without names nobody can tell them: write a first line such as t,q1,q2,tau1,tau2"
     elif fewer := _of_fewer_joints(head, joints, groups):
         hint = fewer

@@ -80,6 +80,7 @@ class TextTable:
         self.data_start = said + sum(map(len, lines[: named + skip_rows])) + (blank if named else 0)
         count = len(self.names)
         unnamed = f"{path.name} has no line of names: its columns are called column_1 to column_{count}"
+        self.is_named = named
         self.notes: tuple[str, ...] = () if named else (unnamed,)
         if self.units:
             self.notes = (f"the line after the names of {path.name} holds no number: it is taken as one of units",)
