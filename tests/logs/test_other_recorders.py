@@ -8,10 +8,11 @@ from datetime import datetime, timedelta
 import numpy as np
 import polars as pl
 import pytest
-from closeness import EXACT, SAME_ALGEBRA, assert_close
+from closeness import EXACT, PUBLISHED_FILE, SAME_ALGEBRA, assert_close
 from logs.recordings import NAMES, STATED, arm, sines
 
 from mindyn.identification.log_drafts import draft_log
+from mindyn.logs.cleaning import DAY_S
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.findings import LogError
 from mindyn.logs.log import log_of_arrays
@@ -252,3 +253,18 @@ def test_lines_of_json_that_cannot_be_read_are_refused(tmp_path):
     path.write_text("[" * 200_000 + "\n")
     with pytest.raises(LogError, match=r"run.jsonl"):
         read_log(path, ROBOT, stated=STATED)
+
+
+@pytest.mark.parametrize("chunk_rows", [64, 1200])
+@pytest.mark.parametrize("before", [600, 1180])
+def test_times_of_the_day_go_on_after_midnight(tmp_path, before, chunk_rows):
+    """Rows behind midnight are neither another recording nor rows that came late, however few they are."""
+    stamps = (MOTION.t - MOTION.t[before]) % DAY_S
+    scan = scan_log(
+        written(tmp_path, TABLE.with_columns(t=pl.Series(stamps))), ROBOT, stated=STATED, chunk_rows=chunk_rows
+    )
+    chunks = list(scan)
+    assert_close(np.concatenate([one.q for one in chunks]), MOTION.q, SAME_ALGEBRA)
+    time = np.concatenate([one.time for one in chunks])
+    assert_close(time - time[0], MOTION.t - MOTION.t[0], PUBLISHED_FILE)
+    assert "the stamps of run.csv pass midnight: a day is added to those behind it" in scan.notes

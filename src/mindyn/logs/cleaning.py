@@ -28,6 +28,9 @@ NEARLY_A_TURN: Final = 0.5
 """rad that a jump by a turn may differ from it: the motion within a row. No slide moves so far within one."""
 SAME_STAMP_S: Final = 5e-10
 """Stamps no farther apart are the same: clocks count nanoseconds, and what lies between two of them has no rate."""
+DAY_S: Final = 86_400.0
+MIDNIGHT_S: Final = 60.0
+"""Stamps that go back by a day less at most this are times of the day that pass midnight."""
 NEVER_MOVES: Final = 1e-3
 """A joint whose position stays within this range (rad or m) never moves."""
 
@@ -48,6 +51,8 @@ class Cleaner:
         self.repeated = 0
         self.late = 0
         self.begun_anew = 0
+        self.midnights = 0
+        self._stamp = -np.inf
         self._later = 0.0
         self._waiting: Log | None = None
         self.last_time = -np.inf
@@ -59,7 +64,7 @@ class Cleaner:
     def clean(self, chunk: Log) -> Log:
         """The usable rows of the next chunk; after rows that came late, its last wait for others."""
         self.row_count += len(chunk)
-        return self._kept(self._ordered(self._finite(chunk)))
+        return self._kept(self._ordered(self._over_midnight(self._finite(chunk))))
 
     def rest(self) -> Log | None:
         """The rows that still wait; after the last chunk."""
@@ -89,6 +94,16 @@ class Cleaner:
             good &= ~wrong.any(axis=1)
         self.not_number_rows += int((~good).sum())
         return chunk if good.all() else chunk.take(good)
+
+    def _over_midnight(self, chunk: Log) -> Log:
+        """Times of the day as they go on after midnight."""
+        if not len(chunk):
+            return chunk
+        steps = np.diff(chunk.time, prepend=self._stamp)
+        self._stamp = float(chunk.time[-1])
+        days = self.midnights + np.cumsum((steps >= -DAY_S) & (steps < MIDNIGHT_S - DAY_S))
+        self.midnights = int(days[-1])
+        return replace(chunk, time=chunk.time + DAY_S * days) if days[-1] else chunk
 
     def _ordered(self, chunk: Log) -> Log:
         """The rows in the order of their stamps where a few came late: later ones may still belong between the last."""
@@ -163,6 +178,8 @@ class Cleaner:
         if self.late:
             rows = "a row" if self.late == 1 else f"{self.late} rows"
             notes.append(f"{rows} of {self.name} came late: put in the order of the stamps")
+        if self.midnights:
+            notes.append(f"the stamps of {self.name} pass midnight: a day is added to those behind it")
         if self.begun_anew:
             notes.append(f"the time of {self.name} begins anew: {self.begun_anew + 1} recordings in one file")
         return notes
