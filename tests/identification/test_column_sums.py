@@ -120,3 +120,19 @@ def test_squared_errors_are_those_of_the_normal_matrices(regressor, cutoff_hz):
                 assert_close(found[joint], [v @ M @ v, M[-1, -1]], SAME_ALGEBRA)
         first, again = (sums.normal_matrices(PARTS) for _ in range(2))
         assert all(one is other for one, other in zip(first, again, strict=True))
+
+
+def test_what_fresh_memory_holds_does_not_matter(regressor, monkeypatch):
+    """The filter goes over places of torques that are written later: they hold no number that overflows in it."""
+
+    class Numpy:
+        empty = staticmethod(lambda shape: np.full(shape, np.inf))
+
+        def __getattr__(self, name):
+            return getattr(np, name)
+
+    samples, own = samples_of(regressor), regressor.with_friction(FRICTIONS[2])
+    expected_sums = ColumnSums(own, samples, 8.0, Room()).normal_matrices(PARTS)
+    monkeypatch.setattr(column_sums, "np", Numpy())
+    for ours, theirs in zip(ColumnSums(own, samples, 8.0, Room()).normal_matrices(PARTS), expected_sums, strict=True):
+        assert all(np.array_equal(one, other) for one, other in zip(ours, theirs, strict=True))

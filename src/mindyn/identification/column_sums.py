@@ -154,7 +154,8 @@ class ColumnSums:
     def _workspace(self, rows: int) -> _Work:
         widths = [int((own < self.regressor.base.count).sum()) for own in self.regressor.columns]
         counts = [len(own) - width + 2 for own, width in zip(self.regressor.columns, widths, strict=True)]
-        return _Work.of(self._room.of(rows, sum(widths)), np.empty((rows, sum(counts))), widths, counts)
+        # Zeros: the filter goes over the places of the torques before they are written.
+        return _Work.of(self._room.of(rows, sum(widths)), np.zeros((rows, sum(counts))), widths, counts)
 
     def _copy_of(self, work: _Work) -> _Work:
         """Further room for a stretch of rows of the same columns."""
