@@ -48,10 +48,11 @@ def test_a_residual_that_never_changes_is_foreseen():
     assert coefficients[1:].sum() == pytest.approx(-1.0, rel=1e-6)
 
 
-def test_memory_is_that_of_what_the_parameters_leave():
+@pytest.mark.parametrize("together", [False, True])
+def test_memory_is_that_of_what_the_parameters_leave(together):
     regressor, Y = dense(SAMPLES)
     beta = 0.9 * regressor.base.values
-    found = colouring_of(regressor, beta, one_by_one(SAMPLES), None, 1)
+    found = colouring_of(regressor, beta, SAMPLES if together else one_by_one(SAMPLES), None, 1)
     e = SAMPLES.tau - Y @ beta
     for j in range(2):
         lags = [
@@ -63,14 +64,15 @@ def test_memory_is_that_of_what_the_parameters_leave():
         assert_close(found.neighbours[j], lags[1] / lags[0], 1e-6)
 
 
-@pytest.mark.parametrize("usable", [False, True])
-def test_the_spread_of_coloured_noise_is_that_of_columns_through_its_filter(usable):
+@pytest.mark.parametrize(("usable", "together"), [(False, False), (True, False), (True, True)])
+def test_the_spread_of_coloured_noise_is_that_of_columns_through_its_filter(usable, together):
     kept = np.random.default_rng(1).random((90, 2)) < 0.7
     samples = replace(SAMPLES, usable=kept) if usable else SAMPLES
     regressor, Y = dense(samples)
     weights, processes = np.array([2.0, 0.5]), (np.array([1.0, -0.8, 0.1]), np.ones(1))
     colouring = Colouring(processes, (3.0, 0.7), (0.0, 0.0))
-    found = coloured_spread(regressor, one_by_one(samples), colouring, weights, None, 1)
+    data = samples if together else one_by_one(samples)
+    found = coloured_spread(regressor, data, colouring, weights, None, 1)
     for j, (a, variance) in enumerate(zip(processes, (3.0, 0.7), strict=True)):
         rows = Y[:, j] * (kept[:, j : j + 1] if usable else 1.0)
         shaped = np.vstack([lfilter([1.0], a, part, axis=0) for part in np.split(rows, 3)])

@@ -25,7 +25,6 @@ if __package__ in (None, ""):
 from honesty.arms import TURN_RAD_S, Recording, file_of, motion, random_arm, recorded, torque
 
 import mindyn
-from mindyn.identification.block_spread import evidence
 from mindyn.identification.identifiable import identifiability
 from mindyn.identification.joint_zeros import zeros
 from mindyn.identification.log_doubts import sign_doubts, unexplained_doubts
@@ -134,7 +133,7 @@ def said(robot, log) -> tuple[list, object, list]:
     doubtful = unexplained_doubts(found, samples)
     if verdict.holds:
         doubtful += sign_doubts(found, samples) + drift_doubts(found, rows.blocks)
-        doubtful += [] if suspected else gain_doubts(found, evidence(rows))
+        doubtful += [] if suspected else gain_doubts(found, rows.evidence)
     return suspected, verdict, doubtful
 
 

@@ -104,6 +104,19 @@ def test_intervals_of_blocks_are_saved(bent, tmp_path):
     assert again.block_spread.repeated
 
 
+def test_groups_of_a_motion_that_repeats_are_phases_of_it():
+    arm = random_arm(3, joints=2)
+    log = recorded(arm, Recording(seconds=12.0, period_s=3.0), 5)
+    rows = rows_of(with_estimated_drives(unknown(arm)), log, PLAIN)
+    assert all(block.phase is not None for block in rows.evidence)
+    assert [block.phase for block in rows.evidence] == sorted(block.phase for block in rows.evidence)
+    counts = [sum(block.information.counts) for block in rows.evidence]
+    quarter = len(counts) // 4
+    assert [sum(one.counts) for one in rows.folds(4)] == [sum(counts[k * quarter :][:quarter]) for k in range(4)]
+    assert len(rows.selected(rows.blocks).folds(4)) == 4  # blocks that were given stay as they are
+    assert rows.selected(rows.blocks).evidence == rows.blocks
+
+
 def test_rows_of_samples_have_no_timeline():
     robot = with_estimated_drives(random_arm(1, joints=2))
     assert rows_of(robot, exact_samples(robot, 200)).timeline is None

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from closeness import SAME_ALGEBRA, assert_close
 
 import mindyn
 from mindyn.errors import InputError
@@ -180,3 +181,22 @@ def test_a_torque_that_never_changes_counts_for_as_little_as_one_that_is_zero():
     assert "the torque of joint joint2 never changes" in str(constant.notes[0])
     every = replace(stuck, tau=np.full_like(stuck.tau, 3.7))
     assert "never changes" in str(mindyn.identify(ARM, every, mindyn.LeastSquares(), settings).notes[0])
+
+
+def test_a_torque_that_never_changes_counts_for_nothing_in_a_stream(tmp_path):
+    settings, path = mindyn.Treatment(mindyn.Conditioning(), filter_hz=8.0), tmp_path / "stuck.csv"
+    stuck = logged(600, 100.0, torque=(1.0, 0.0))
+    table = np.column_stack([stuck.time, stuck.q, stuck.tau + np.array([0.0, 3.7])])
+    np.savetxt(path, table, delimiter=",", header="t,q1,q2,tau1,tau2", comments="")
+    stated = {
+        "columns": {"time": "t", "position": "q{i}", "torque": "tau{i}"},
+        "units": {"time": "s", "position": "rad", "torque": "N m"},
+        "side": "joint",
+    }
+    read, streamed = (
+        mindyn.identify(ARM, log, mindyn.LeastSquares(), settings)
+        for log in (mindyn.read_log(path, ARM, stated=stated), mindyn.scan_log(path, ARM, stated=stated))
+    )
+    assert read.joint_weights[1] == streamed.joint_weights[1] == 0.0
+    assert_close(streamed.beta, read.beta, SAME_ALGEBRA)
+    assert streamed.provenance["samples"] == read.provenance["samples"]

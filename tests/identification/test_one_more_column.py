@@ -10,7 +10,6 @@ from closeness import SAME_ALGEBRA, assert_close
 from identification.test_candidates import recorded
 
 import mindyn
-from mindyn.identification.block_spread import evidence
 from mindyn.identification.one_more_column import _added, drift_doubts, gain_doubts
 from mindyn.regression.rows import rows_of
 
@@ -32,7 +31,7 @@ def log(arm):
 
 def said(doubts, arm, *logs):
     rows = rows_of(arm, list(logs), SETTINGS)
-    return doubts(mindyn.LeastSquares().fit(rows), evidence(rows) if doubts is gain_doubts else rows.blocks)
+    return doubts(mindyn.LeastSquares().fit(rows), rows.evidence if doubts is gain_doubts else rows.blocks)
 
 
 def drifted(log, part, joints=(0, 1)):

@@ -12,6 +12,7 @@ from mindyn import Conditioning
 from mindyn.errors import RobotFileError
 from mindyn.logs.findings import LogError
 from mindyn.logs.pipeline import condition_stream
+from mindyn.logs.stamps import in_bursts
 from mindyn.logs.statement import sidecar_path
 
 ARM = mindyn.load_robot("planar2")
@@ -137,6 +138,16 @@ def test_rows_that_come_in_bursts_are_even(kind):
     for name in ("q", "qd", "qdd"):
         one, other = (getattr(made.samples, name) for made in (found, clean))
         assert np.abs(one - other).max() < 0.01 * np.abs(other).max()
+
+
+@pytest.mark.parametrize("rows", [120, 200, 400, 404])
+@pytest.mark.parametrize("size", [2, 5, 8])
+def test_bursts_of_short_logs_are_bursts(rows, size):
+    t = np.arange(rows) / 500
+    late = t[np.minimum((np.arange(rows) // size + 1) * size, rows) - 1] + np.arange(rows) % size * 1e-6
+    assert in_bursts(np.diff(late))
+    faster = np.where(np.arange(rows) < rows // 2, t, t[rows // 2] + (t - t[rows // 2]) / 20)
+    assert not in_bursts(np.diff(faster))  # two rates, one after the other
 
 
 def test_a_gap_among_bursts_divides_the_log():

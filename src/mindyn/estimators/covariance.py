@@ -16,7 +16,7 @@ from scipy.signal import lfilter
 
 from mindyn.algebra.values import Array
 from mindyn.logs.samples import Samples
-from mindyn.regression.gathering import blocks, with_neighbours
+from mindyn.regression.gathering import blocks, segment_ends, with_neighbours
 from mindyn.regression.regressor import Regressor
 
 LONGEST_MEMORY: Final = 24
@@ -97,14 +97,13 @@ def joint_rows(
     for stretch in with_neighbours(regressor, samples, cutoff_hz, decimation):
         block = stretch.samples
         for parts, numbers in blocks(regressor, stretch, cutoff_hz, decimation):
-            # A block may run over the end of a segment; what little memory is carried over is not worth a split.
-            starts = bool(block.segments[numbers[0]] != last)
-            last = int(block.segments[numbers[-1]])
-            for joint, arrays in enumerate(parts):
-                rows = np.concatenate(arrays, axis=1)
-                if block.usable is not None:
-                    rows = rows * block.usable[numbers, joint][:, None]
-                yield joint, rows, starts
+            whole = [np.concatenate(arrays, axis=1) for arrays in parts]
+            if block.usable is not None:
+                whole = [rows * block.usable[numbers, joint][:, None] for joint, rows in enumerate(whole)]
+            for start, stop in segment_ends(block.segments[numbers]):  # a block may run over the end of a segment
+                segment = int(block.segments[numbers[start]])
+                yield from ((joint, rows[start:stop], segment != last) for joint, rows in enumerate(whole))
+                last = segment
 
 
 def _process(lags: Array, count: float) -> tuple[Array, float]:

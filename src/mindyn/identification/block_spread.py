@@ -28,22 +28,15 @@ from mindyn.estimators.estimate_parts import FEWEST_BLOCKS, BlockSpread
 from mindyn.notes import Note
 from mindyn.regression.block_gathering import Block
 from mindyn.regression.information import RANK_TOLERANCE, Information, combined, solve
-from mindyn.regression.rows import Rows
 
 NAMED: Final = 5
 """Parameters named in a sentence."""
 
 
-def evidence(rows: Rows) -> tuple[Block, ...]:
-    """Blocks that are evidence each by itself: phases where the motion repeats, else parts of the logs."""
-    line = rows.timeline
-    return rows.blocks if line is None or not line.repeated else rows.blocks_along(line.times, line.length_s)
-
-
 def with_block_spread(found: Estimate, blocks: Sequence[Block]) -> Estimate:
     """The estimate with the covariance S C S, and what it rests on; as it is where there are too few blocks.
 
-    blocks  `evidence` of the rows that it was fitted to
+    blocks  `Rows.evidence` of the rows that it was fitted to
     """
     parts = [block.information for block in blocks if sum(block.information.counts)]
     if len(parts) < FEWEST_BLOCKS or found.joint_weights is None or found.residual_of != "torque":

@@ -14,6 +14,7 @@ from mindyn.errors import InputError
 from mindyn.estimators.estimate_parts import CrossValidated
 from mindyn.estimators.estimator import Estimator
 from mindyn.identification.candidates import best_estimator
+from mindyn.identification.identifiable import never_change
 from mindyn.identification.trials import Setting, Trials
 from mindyn.identification.tuning import Freedom, tuned
 from mindyn.logs.cleaning import LARGEST, NEVER_MOVES
@@ -86,7 +87,8 @@ def choose(
     complete, _ = completed_robot(robot, seen, listed)
     start = _start_friction(complete) if isinstance(asked.friction, str) else asked.friction
     unloaded = start.without_load()
-    trials = Trials(tuning_stretches(listed), regressor_of(complete, replace(seen, friction=unloaded)))
+    stretches = without_dead_torques(tuning_stretches(listed))
+    trials = Trials(stretches, regressor_of(complete, replace(seen, friction=unloaded)))
     require_signals(trials.logs)
     setting, freedom, notes = _start(listed, estimator, asked, unloaded)
     if start.needs_load:
@@ -194,6 +196,18 @@ def require_signals(logs: Sequence[Log]) -> None:
         )
     if not any(log.tau.any() for log in logs):
         raise InputError("the torque is zero in every row", hint="was the drive's torque logged, or another column?")
+
+
+def without_dead_torques(logs: list[Log]) -> list[Log]:
+    """The logs with zero for torques that never change beside others that do: fits give such joints no weight.
+
+    As it is, a constant is fitted as well as the joint's columns allow, which then outweighs every other torque.
+    """
+    held = [log for log in logs if len(log)]
+    if not held or len({log.tau.shape[1] for log in held}) > 1:
+        return logs
+    dead = never_change(held)
+    return logs if dead.all() or not dead.any() else [replace(log, tau=np.where(dead, 0.0, log.tau)) for log in held]
 
 
 def tuning_stretches(logs: Sequence[Log | LogScan]) -> list[Log]:

@@ -16,10 +16,18 @@ from mindyn.estimators.least_squares import LeastSquares
 from mindyn.feasibility.conic import ConicError
 from mindyn.feasibility.intervals import with_physical_intervals
 from mindyn.feasibility.physically_consistent import PhysicallyConsistent
-from mindyn.identification.block_spread import evidence, left_out_ends, with_block_spread
+from mindyn.identification.block_spread import left_out_ends, with_block_spread
 from mindyn.identification.changed_loads import load_doubts
-from mindyn.identification.choosing import Choice, Progress, choose, required_logs, sample_of, tuning_stretches
-from mindyn.identification.identifiable import identifiability, never_change, uncertain, uncertain_doubts
+from mindyn.identification.choosing import (
+    Choice,
+    Progress,
+    choose,
+    required_logs,
+    sample_of,
+    tuning_stretches,
+    without_dead_torques,
+)
+from mindyn.identification.identifiable import identifiability, uncertain, uncertain_doubts
 from mindyn.identification.joint_zeros import zeros
 from mindyn.identification.log_doubts import sign_doubts, unexplained_doubts
 from mindyn.identification.one_more_column import drift_doubts, gain_doubts
@@ -27,6 +35,7 @@ from mindyn.identification.stated_inertials import suspicions
 from mindyn.identification.systematic_errors import with_systematic_errors
 from mindyn.logs.log import Log
 from mindyn.logs.pipeline import condition
+from mindyn.logs.reading import LogScan
 from mindyn.notes import Note
 from mindyn.regression.rows import Logs, Rows, factors_on_gpu, listed_logs, rows_of
 from mindyn.regression.treatment import Treatment
@@ -69,7 +78,7 @@ def identify(
     choice = choose(robot, logs, estimator, treatment, progress=progress)
     if executor is not None:
         choice = replace(choice, estimator=of_factors(choice.estimator, asked=estimator is not None))
-    rows = rows_of(robot, logs, choice.treatment, executor=executor, gpu=gpu)
+    rows = _fitted_rows(robot, logs, choice.treatment, executor, gpu=gpu)
     say("fitting all training rows")
     try:
         found, rows = _with_settled_load(robot, logs, choice.estimator, rows, executor, gpu=gpu)
@@ -84,18 +93,16 @@ def identify(
 
 
 def _without_dead_torques(logs: Logs) -> Logs:
-    """The logs with zero for torques that never change beside others that do: fits give such joints no weight.
+    """The logs with zero for torques that never change, where all of their rows are in memory."""
+    held = [log for log in listed_logs(logs) or () if isinstance(log, Log)]
+    return logs if len(held) < len(listed_logs(logs) or ()) else without_dead_torques(held)
 
-    As it is, a constant is fitted as well as the joint's columns allow, which then outweighs every other torque.
-    """
-    listed = listed_logs(logs)
-    held = [log for log in listed or () if isinstance(log, Log) and len(log)]
-    if not held or len(held) < len(listed or ()) or len({log.tau.shape[1] for log in held}) > 1:
-        return logs
-    dead = never_change(held)
-    if dead.all() or not dead.any():
-        return logs
-    return [replace(log, tau=np.where(dead, 0.0, log.tau)) for log in held]
+
+def _fitted_rows(robot: Robot, logs: Logs, treatment: Treatment, executor: Executor | None, *, gpu: bool) -> Rows:
+    """The equations; of logs that stream, too, without torques that never change."""
+    rows = rows_of(robot, logs, treatment, executor=executor, gpu=gpu)
+    streamed = any(isinstance(log, LogScan) for log in listed_logs(logs) or ())
+    return rows.without_constant_torques() if streamed else rows
 
 
 def _with_settled_load(
@@ -111,7 +118,7 @@ def _with_settled_load(
         own = found.with_own_load()
         if _load_change(rows, found) < SETTLED:
             return own, rows
-        rows = rows_of(robot, logs, own.treatment, executor=executor, gpu=gpu)
+        rows = _fitted_rows(robot, logs, own.treatment, executor, gpu=gpu)
         found = estimator.fit(rows)
     return found.with_own_load(), rows
 
@@ -150,7 +157,7 @@ def judged(robot: Robot, found: Estimate, rows: Rows, choice: Choice, logs: Logs
     try:
         stretches = tuning_stretches(sample_of(required_logs(logs)))
         samples = condition(stretches, found.robot, conditioning).samples
-        blocks = evidence(rows)
+        blocks = rows.evidence
         wider = with_block_spread(with_systematic_errors(found, samples, conditioning, rows.count), blocks)
         wider = with_physical_intervals(wider)
         # What the data say by themselves: a constraint hides a friction that drives and an inertia below zero.

@@ -62,6 +62,13 @@ class Information:
         """(n,) sum of squared torques of every joint."""
         return np.array([float(factor[:, -1] @ factor[:, -1]) for factor in self.factors])
 
+    def without_torques(self, joints: Sequence[bool]) -> Information:
+        """The same with zero for the torques of the marked joints."""
+        factors = [np.array(one) for one in self.factors]
+        for factor, gone in zip(factors, joints, strict=True):
+            factor[:, -1] *= not gone
+        return replace(self, factors=tuple(factors))
+
     def condition_number(self, weights: Array | None = None) -> float:
         """Of the stack with columns scaled to unit length; infinite when the data leave parameters open."""
         s = np.linalg.svd(_scaled(self.stacked(weights)[0])[0], compute_uv=False)

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Final, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mindyn.algebra.blas import on_one_blas_thread
 from mindyn.algebra.values import Array
@@ -54,6 +55,8 @@ Logs = Log | LogScan | Sequence[Log | LogScan]
 FOLDS: Final = 8
 """Parts that a fit is tried on in turn. With 4 the rest of a short log leaves parameters open, and the scores of nearby
 settings jump (UR10, 14 s: 6.1 to 20 %); with 6 to 12 they agree."""
+CONSTANT: Final = 1e-9
+"""Part of a torque that changes, below which it does not: rounding of sums."""
 
 
 class Rows:
@@ -116,11 +119,17 @@ class Rows:
             require_enough(self.regressor, total.counts, np.stack([lowest, highest]))
         return total
 
+    @cached_property
+    def evidence(self) -> tuple[Block, ...]:
+        """Blocks that are evidence each by itself: phases where the motion repeats, else parts of the logs."""
+        line = None if self._given is not None else self.timeline
+        return self.blocks if line is None or not line.repeated else self.blocks_along(line.times, line.length_s)
+
     def folds(self, count: int = FOLDS) -> list[Information]:
-        """The blocks in `count` contiguous groups of as equal numbers as there can be; fewer where blocks are few."""
+        """`evidence` in `count` contiguous groups of as equal numbers as there can be; fewer where blocks are few."""
         groups: dict[int, list[Information]] = {}
-        for k, block in enumerate(self.blocks):
-            groups.setdefault(k * count // len(self.blocks), []).append(block.information)
+        for k, block in enumerate(self.evidence):
+            groups.setdefault(k * count // len(self.evidence), []).append(block.information)
         made = [combined(group) for group in groups.values()]
         return [one for one in made if sum(one.counts)]
 
@@ -220,7 +229,22 @@ class Rows:
 
     def with_blocks(self, blocks: Iterable[Block], quantity: Quantity) -> Rows:
         """Other equations of the same parameters from the same samples."""
-        return Rows(self.regressor, self.treatment, self._data, tuple(blocks), self._notes, quantity)
+        made = Rows(self.regressor, self.treatment, self._data, tuple(blocks), self._notes, quantity)
+        made._of_logs = self._of_logs
+        return made
+
+    def without_constant_torques(self) -> Rows:
+        """The same with zero for torques that never change beside others that do: fits give such joints no weight.
+
+        Told from the R factors: such a torque is a multiple of the column of the joint's offset.
+        """
+        offsets = [k for k, one in enumerate(self.regressor.parameters) if one.kind == "offset"]
+        of_joints = zip(self.information.factors, self.regressor.columns, strict=True)
+        constant = [_is_multiple(factor, np.isin(columns, offsets)) for factor, columns in of_joints]
+        if all(constant) or not any(constant):
+            return self
+        made = [replace(one, information=one.information.without_torques(constant)) for one in self.blocks]
+        return self.with_blocks(made, self.quantity)
 
     def _require_data(self) -> SampleBlocks | _OfLogs:
         if self._data is None:
@@ -250,6 +274,16 @@ class Rows:
             first, after = np.searchsorted(data.whole.logs, [number, number + 1])
             own = data.whole.samples.take(slice(first, after))
             yield blocks_of(self.regressor, own, self.treatment, count, number, self._factors_of)
+
+
+def _is_multiple(factor: Array, offsets: NDArray[np.bool_]) -> bool:
+    """Whether the last column of an R factor is a multiple of one of the marked columns, or zero."""
+    tau = factor[:, -1]
+    for column in factor[:, :-1].T[offsets]:
+        rest = tau - column * (column @ tau / max(float(column @ column), 1e-300))
+        if np.linalg.norm(rest) <= CONSTANT * np.linalg.norm(tau):
+            return True
+    return False
 
 
 class _OfLogs:
