@@ -136,13 +136,6 @@ def test_sticking_friction_beside_it_is_not_simulated():
         )
 
 
-def test_loops_refuse_it():
-    robot = mindyn.load_robot("five_bar")
-    extra = mindyn.ExtraTorque("worn", robot.joint_names[0], "abs(load) * tanh(qd / 0.1)", 0.1)
-    with pytest.raises(RobotError, match="closed loops"):
-        mindyn.compile_model(replace(robot, extras=(extra,)), drives=True).inverse_dynamics(*np.zeros((3, 3)))
-
-
 def test_a_robot_file_keeps_it(arm, tmp_path):
     mindyn.write_toml(loaded(arm), tmp_path / "arm.toml")
     assert mindyn.load_robot(tmp_path / "arm.toml").extras == loaded(arm).extras

@@ -332,11 +332,8 @@ def _require_usable(robot: Robot, entry: Equation, asked: Request, name: str) ->
             f"robot {robot.name!r} states no drives, but drives=True (--drives) asks for their torques",
             hint="add [[drive]] tables to the robot file, or leave drives out",
         )
-    if asked.drives and (loaded := loaded_extras(robot)):
-        if name in WITHOUT_LOAD:
-            raise load_refusal(loaded[0], f"{name} is linear in the parameters, or knows no accelerations")
-        if name == "forward_dynamics" and asked.parameters not in ("constant", "standard"):
-            raise load_refusal(loaded[0], "accelerations are solved for with its own coefficient, not one at run time")
+    if asked.drives:
+        require_load_usable(robot, name, asked.parameters)
     if (asked.place is None) == (name in PLACED):
         raise InputError(f"{name} {'needs' if asked.place is None else 'takes no'} place (the name of a link or frame)")
     if asked.base is not None and not same_mechanism(asked.base.robot, robot):
@@ -354,3 +351,12 @@ def _require_usable(robot: Robot, entry: Equation, asked: Request, name: str) ->
         raise InputError(
             f"the base set was made with drives={asked.base.drives}, but drives={asked.drives} is asked for"
         )
+
+
+def require_load_usable(robot: Robot, name: str, parameters: Parameters | str) -> None:
+    """Refuses an equation with drives in which friction that depends on the load cannot take part."""
+    if loaded := loaded_extras(robot):
+        if name in WITHOUT_LOAD:
+            raise load_refusal(loaded[0], f"{name} is linear in the parameters, or knows no accelerations")
+        if name == "forward_dynamics" and parameters not in ("constant", "standard"):
+            raise load_refusal(loaded[0], "accelerations are solved for with its own coefficient, not one at run time")

@@ -16,7 +16,7 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.equations.closed_motion import is_affine
-from mindyn.equations.drives import drive_torques
+from mindyn.equations.drives import friction_torques, loads_of_joints, rotor_torques
 from mindyn.equations.loop_closure import affine_closure, closure_of
 from mindyn.errors import RobotError
 from mindyn.notation import DRIVE_PARAMETERS, PARAMETERS_PER_LINK
@@ -125,23 +125,31 @@ class Witness:
         rows = np.einsum("nij,nip->njp", W, standard_rows(self.robot, lifted))
         tau, size = rows @ self.values[:links], np.abs(rows) @ np.abs(self.values[:links])
         if self.drives and taking != "nothing":
-            taken = self._drive_torques(lifted, tau)
-            if taking == "rotors":
-                taken = taken - self._drive_torques(_at_rest(lifted), tau)
+            taken = self._rotor_torques(lifted)
+            if taking == "all":
+                load = tau + np.einsum("nij,ni->nj", W, taken)
+                taken = taken + self._friction_torques(lifted, load)
             added = np.einsum("nij,ni->nj", W, taken)
             tau, size = tau + added, size + np.abs(added)
         return tau, size
 
-    def _drive_torques(self, states: States, rigid: Array) -> Array:
-        """(N, n); `rigid` are the torques of the links, which loops, whose joints carry no load here, do not have."""
-        loaded = not self.robot.has_dependents
-        parameters = casadi.SX(self.values[PARAMETERS_PER_LINK * self.robot.joint_count :])
+    def _rotor_torques(self, states: States) -> Array:
+        """(N, n)."""
+        found = [casadi.evalf(rotor_torques(self.robot, casadi.SX(qdd), self._drive_values)) for qdd in states.qdd]
+        return np.array(casadi.horzcat(*found)).T
+
+    def _friction_torques(self, states: States, load: Array) -> Array:
+        """(N, n) under the load (N, k) of the primary joints."""
         columns = []
-        for motion in zip(states.q, states.qd, states.qdd, rigid, strict=True):
-            q, qd, qdd, load = (casadi.SX(x) for x in motion)
-            torques = drive_torques(self.robot, q, qd, qdd, parameters, load if loaded else None)
+        for motion in zip(states.q, states.qd, load, strict=True):
+            q, qd, carried = (casadi.SX(x) for x in motion)
+            torques = friction_torques(self.robot, q, qd, self._drive_values, loads_of_joints(self.robot, carried))
             columns.append(casadi.evalf(torques))
         return np.array(casadi.horzcat(*columns)).T
+
+    @property
+    def _drive_values(self) -> Any:
+        return casadi.SX(self.values[PARAMETERS_PER_LINK * self.robot.joint_count :])
 
 
 Answer = Callable[[Witness, Callable[..., Array]], Deviation]

@@ -109,15 +109,41 @@ def load_refusal(extra: ExtraTorque, why: str) -> RobotError:
     )
 
 
-def load_under(robot: Robot, q: SX, qd: SX, tau: SX, parameters: SX | None = None) -> SX:
-    """The load (n, 1) with load + friction(q, qd, load) = tau: a fixed point, by as many iterations as it needs.
+def require_loads_known(robot: Robot) -> None:
+    """Refuses extra torques that depend on the load of a dependent joint, or act on one.
 
-    load -> tau - friction(load) contracts by r, the largest row sum of |d friction / d load|: the error after k
-    iterations is r^k of the first. From `LOAD_SHARE` on it is refused; at 1 one torque would belong to several motions.
+    The torque that a primary joint gives is the one that links and rotors ask of it by virtual work, W^T tau. A
+    dependent joint gives none: what its pin carries is a force of the loop, which no torque tells.
     """
-    load = casadi.SX.sym("load", robot.joint_count)
+    kept = set(robot.primary_names)
+    for extra in loaded_extras(robot):
+        numbered = [name.removeprefix("load") for name in parse_formula(extra.formula).variables if name[:4] == "load"]
+        joints = [robot.joint_names[int(number) - 1] if number else extra.joint for number in numbered]
+        if dependent := [name for name in (extra.joint, *joints) if name not in kept]:
+            raise load_refusal(extra, f"{dependent[0]!r} is a dependent joint, whose pin carries what no torque tells")
+
+
+def loads_of_joints(robot: Robot, load: SX) -> SX:
+    """(n, 1) loads by joint of those (k, 1) of the primary joints; dependent joints have none that is a number."""
+    found = casadi.SX.nan(robot.joint_count, 1)
+    for j, name in enumerate(robot.primary_names):
+        found[robot.joint_index(name)] = load[j]
+    return found
+
+
+def load_under(robot: Robot, q: SX, qd: SX, tau: SX, parameters: SX | None = None, W: SX | None = None) -> SX:
+    """The load (k, 1) with load + W^T friction(q, qd, load) = tau: a fixed point, by as many iterations as it needs.
+
+    load -> tau - friction(load) contracts by r, the largest row sum of |d friction / d load|: the error after i
+    iterations is r^i of the first. From `LOAD_SHARE` on it is refused; at 1 one torque would belong to several motions.
+
+    W  (n, k) with qd = W pd where joints are dependent; friction that depends on the load is of primary ones, which
+       W leaves as they are, so that r is theirs
+    """
+    load = casadi.SX.sym("load", tau.shape[0])
     own = constant(drive_parameters(robot)) if parameters is None else parameters
-    left = tau - friction_torques(robot, q, qd, own, load)
+    friction = friction_torques(robot, q, qd, own, loads_of_joints(robot, load))
+    left = tau - (friction if W is None else W.T @ friction)
     rate = _contraction(robot)
     found = tau
     for _ in range(1 + ceil(log(UNIT_ROUNDOFF) / log(rate)) if rate > 0 else 1):

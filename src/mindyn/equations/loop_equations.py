@@ -15,11 +15,18 @@ from typing import Any
 import casadi
 from numpy.typing import ArrayLike
 
-from mindyn.equations.catalogue import EQUATIONS, equation
+from mindyn.equations.catalogue import EQUATIONS, equation, require_load_usable
 from mindyn.equations.chain import SX, constant
 from mindyn.equations.closed_motion import CLOSURE, ClosedMotion, closed_motion, is_affine
 from mindyn.equations.control import observer_step
-from mindyn.equations.drives import load_refusal, loaded_extras
+from mindyn.equations.drives import (
+    friction_torques,
+    load_under,
+    loaded_extras,
+    loads_of_joints,
+    require_loads_known,
+    rotor_torques,
+)
 from mindyn.equations.forward_dynamics import factor, require_inertia, solve
 from mindyn.equations.inertia_matrix import coriolis_matrix
 from mindyn.equations.loop_closure import AffineClosure, affine_closure, with_home
@@ -27,6 +34,7 @@ from mindyn.equations.loop_constraints import open_tree
 from mindyn.equations.traces import Parameters
 from mindyn.errors import InputError, RobotError, unknown_name
 from mindyn.parameters.base import BaseParameters
+from mindyn.robots.drive_matrices import drive_parameters
 from mindyn.robots.robot import Robot
 
 _PROJECTED: dict[str, Callable[[SX, SX], SX]] = {
@@ -84,8 +92,7 @@ class _Projected:
     def __init__(
         self, robot: Robot, drives: bool, parameters: Parameters, base: BaseParameters | None, place: str | None
     ) -> None:
-        if drives and (loaded := loaded_extras(robot)):
-            raise load_refusal(loaded[0], "joints of closed loops carry loads that are not known one by one")
+        self.loaded = drives and bool(loaded_extras(robot))
         self.robot, self.tree, self.place = robot, open_tree(robot), place
         self.options: dict[str, Any] = {"drives": drives, "parameters": parameters, "base": base}
         self.affine = affine_closure(robot) if is_affine(robot) else None
@@ -97,6 +104,9 @@ class _Projected:
 
     def function(self, name: str) -> Any:
         """The function of an equation: its inputs, what it gives, and the closure where that is solved for."""
+        if self.loaded:
+            require_loads_known(self.robot)
+            require_load_usable(self.robot, name, self.options["parameters"])
         special: dict[str, Callable[[], tuple[ClosedMotion, SX]]] = {
             "forward_dynamics": self._forward_dynamics,
             "coriolis": self._coriolis,
@@ -120,9 +130,10 @@ class _Projected:
         pd, pdd = (self.symbols[key] if key in rates else None for key in ("qd", "qdd"))
         return closed_motion(self.robot, q, pd, pdd) if self.affine is None else _affine_motion(self.affine, q, pd, pdd)
 
-    def on(self, name: str, motion: ClosedMotion, **more: SX) -> SX:
-        """An equation of the tree at a motion; inputs beside it become inputs of the function."""
-        tree = equation(self.tree, name, place=self.place, check=False, **self.options)
+    def on(self, name: str, motion: ClosedMotion, *, rigid: bool = False, **more: SX) -> SX:
+        """An equation of the tree at a motion, `rigid`: without drives; other inputs become inputs of the function."""
+        options = self.options | ({"drives": False} if rigid else {})
+        tree = equation(self.tree, name, place=self.place, check=False, **options)
         values = {"q": motion.q, "qd": motion.qd, "qdd": motion.qdd} | more
         for i in range(tree.n_in()):
             key = tree.name_in(i)
@@ -132,11 +143,35 @@ class _Projected:
         everything = self.given | values
         return tree(*(everything[tree.name_in(i)] for i in range(tree.n_in())))
 
+    def torques(self, name: str, motion: ClosedMotion, qd: SX, qdd: SX, **more: SX) -> SX:
+        """(k, 1) W^T of the tree's torques with drives that move with qd, qdd (n, 1).
+
+        The load of friction is what a primary joint gives to links and rotors of all joints, by virtual work.
+        """
+        if not self.loaded:
+            return motion.W.T @ self.on(name, motion, **more)
+        tau = self.on(name, motion, rigid=True, **more)
+        load = motion.W.T @ (tau + rotor_torques(self.tree, qdd, self.drive_parameters))
+        friction = friction_torques(
+            self.tree, motion.q, qd, self.drive_parameters, loads_of_joints(self.robot, load)
+        )
+        return load + motion.W.T @ friction
+
+    @property
+    def drive_parameters(self) -> SX:
+        """(4 drives + extras,) as they enter: numbers, or an input."""
+        own = drive_parameters(self.robot)
+        if self.options["parameters"] != "input":
+            return constant(own)
+        return self.given.setdefault("drive_parameters", casadi.SX.sym("drive_parameters", len(own)))
+
     def _tree(self, name: str) -> tuple[ClosedMotion, SX]:
         entry = EQUATIONS[name]
         motion = self.motion(*entry.inputs)
         # With loops the acceleration of dependent joints is not zero at pdd = 0.
         traced = "inverse_dynamics" if name == "bias" else name
+        if entry.output == "tau" and name != "gravity":
+            return motion, self.torques(traced, motion, motion.qd, motion.qdd)
         result = self.on(traced, motion)
         kept = name == "energy_regressor" or entry.output not in _PROJECTED
         return motion, result if kept else _PROJECTED[entry.output](motion.W, result)
@@ -159,8 +194,8 @@ class _Projected:
         motion = self.motion("qd")
         pd, pd_r, pdd_r = (self.symbols[key] for key in ("qd", "qd_r", "qdd_r"))
         turned = casadi.jtimes(motion.qdd, pd, pd_r) / 2
-        tau = self.on(name, motion, qd_r=motion.W @ pd_r, qdd_r=motion.W @ pdd_r + turned)
-        return motion, motion.W.T @ tau
+        qd_r, qdd_r = motion.W @ pd_r, motion.W @ pdd_r + turned
+        return motion, self.torques(name, motion, qd_r, qdd_r, qd_r=qd_r, qdd_r=qdd_r)
 
     def _observer(self) -> tuple[ClosedMotion, SX]:
         """As the tree's, of the momentum W^T M W pd."""
@@ -180,14 +215,19 @@ class _Projected:
 
     def _forward_dynamics(self) -> tuple[ClosedMotion, SX]:
         """(W^T M W) pdd = tau - W^T (torques at pdd = 0), by factoring."""
-        motion = self.motion("qd")
+        motion, tau = self.motion("qd"), self.symbols["tau"]
         H = motion.W.T @ self.on("inertia_matrix", motion) @ motion.W
-        bias = motion.W.T @ self.on("inverse_dynamics", motion)
+        if self.loaded:
+            left = load_under(self.robot, motion.q, motion.qd, tau, W=motion.W)
+            turning = rotor_torques(self.tree, motion.qdd, self.drive_parameters)
+            left -= motion.W.T @ (self.on("inverse_dynamics", motion, rigid=True) + turning)
+        else:
+            left = tau - motion.W.T @ self.on("inverse_dynamics", motion)
         ancestors = [list(reversed(range(i))) for i in range(len(self.robot.primary_names))]
         L, D = factor(casadi.densify(H), ancestors)
         if self.affine is not None:  # configurations drawn anywhere are not closed
             require_inertia(casadi.diag(H), D, self.symbols["q"], self.robot.primary_names)
-        return motion, solve(L, D, ancestors, self.symbols["tau"] - bias)
+        return motion, solve(L, D, ancestors, left)
 
 
 def _affine_motion(affine: AffineClosure, p: SX, pd: SX | None, pdd: SX | None) -> ClosedMotion:

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from mindyn.algebra.values import Array
 from mindyn.equations.catalogue import equation
+from mindyn.equations.drives import load_refusal, loaded_extras
 from mindyn.equations.loop_batches import as_rows, evaluated
 from mindyn.equations.loop_closure import LoopClosure, closure_of, loop_closure
 from mindyn.equations.loop_constraints import open_tree
@@ -72,6 +73,8 @@ class LoopDynamics:
     def _tree(self, name: str, *columns: Array) -> Array:
         """Values of an equation of the open tree; its function is traced when first asked for."""
         if name not in self._functions:
+            if self.drives and (loaded := loaded_extras(self.robot)):
+                raise load_refusal(loaded[0], "here torques of the open tree are projected, whose joints carry others")
             drives = self.drives and not name.startswith("energy")
             self._functions[name] = equation(open_tree(self.robot), name, drives=drives)
         return evaluated(self._functions[name], *columns)

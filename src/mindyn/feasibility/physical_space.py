@@ -23,6 +23,7 @@ from mindyn.parameters.base import BaseParameters
 from mindyn.parameters.parameter import Kind, Parameter, friction_label, parameters_of_base, standard_parameters
 from mindyn.regression.friction import SHAPES, Friction
 from mindyn.regression.regressor import Regressor
+from mindyn.robots.friction_laws import LOAD_SHAPES
 from mindyn.robots.robot import Robot
 
 BRAKING_SPEEDS: Final = np.geomspace(1e-3, 10.0, 9)
@@ -218,7 +219,7 @@ def _brakes(base: BaseParameters, friction: Friction, behind: tuple[Parameter, .
     for drive in base.robot.drives if base.drives else ():
         own = {shape: place.get(("friction", drive.joint, friction_label(shape))) for shape in friction.shapes}
         shapes = [(shape, k) for shape, k in own.items() if k is not None and shape in SHAPES]
-        for sign in (-1.0, 1.0) if friction.needs_load else ():
+        for sign in (-1.0, 1.0) if any(own.get(shape) is not None for shape in LOAD_SHAPES) else ():
             row = np.zeros(len(behind))
             for shape, share in (("load", 1.0), ("driving", sign)):
                 if (k := own.get(shape)) is not None:

@@ -32,7 +32,7 @@ from mindyn.parameters.parameter import (
 from mindyn.regression.friction import Friction
 from mindyn.regression.mlc_columns import lin_columns
 from mindyn.regression.treatment import Treatment
-from mindyn.robots.drive_matrices import SINGULAR_GEARS, gear_condition, gear_matrix, load_shares
+from mindyn.robots.drive_matrices import load_obstacle, load_shares
 from mindyn.robots.friction_laws import FRICTION_LAWS, LOAD_SHAPES
 from mindyn.robots.parts import Drive
 from mindyn.robots.robot import CACHED_ROBOTS, Robot
@@ -248,12 +248,16 @@ class Regressor:
     def _shaped_columns(self) -> list[_FrictionColumn]:
         drives = self.robot.drives if self.base.drives else ()
         made = []
-        for k in self._coulomb_columns():
-            joint, weights = drives[k].joint, self._matrix[k] / self._scales[k]
+        dry = self._coulomb_columns()
+        for k, drive in enumerate(drives):
+            # A drive that a loop keeps in step with another has its shapes there; loads are of primary joints alone.
+            loaded = drive.joint in self.joint_names
+            shapes = [shape for shape in self.friction.shapes if (loaded if shape in LOAD_SHAPES else k in dry)]
+            joint, weights = drive.joint, self._matrix[k] / self._scales[k]
             varies = self._varying is not None and k in self._varying.sources
             if varies and self._varying is not None:
                 weights = np.isin(np.arange(self.joint_count), self._varying.joints(k)).astype(np.float64)
-            for shape in self.friction.shapes:
+            for shape in shapes:
                 made.append(_FrictionColumn(friction_parameter(self.robot, joint, shape), k, shape, weights, varies))
         for k, joint in enumerate(self.friction.joint_side, len(drives)):
             unit = np.eye(self.joint_count)[self.joint_names.index(joint)]
@@ -273,12 +277,10 @@ class Regressor:
 
     def load_obstacle(self) -> str:
         """Why friction cannot depend on the load here; empty where it can."""
-        if self.robot.has_dependents:
-            return f"the robot has {self.robot.dependence}, whose joints carry loads that are not known one by one"
-        if not self.base.drives or len(self.robot.drives) != self.joint_count:
+        if not self.base.drives:
             return "a joint has no drive, whose friction it would be"
-        if gear_condition(gear_matrix(self.robot)) > SINGULAR_GEARS:
-            return "the gear matrix is singular"
+        if obstacle := load_obstacle(self.robot):
+            return obstacle
         rigid = np.array([one.kind in RIGID for one in standard_parameters(self.robot, drives=True)])
         mixed = self.base.matrix[:, rigid].any(axis=1) & self.base.matrix[:, ~rigid].any(axis=1)
         if mixed.any():
@@ -298,7 +300,7 @@ class Regressor:
             )
         weights = np.where(self.rigid[: self.base.count], reference, 0.0)
         own = [weights[columns[columns < self.base.count]] for columns in self.columns]
-        return own, load_shares(self.robot)
+        return own, load_shares(self.robot)[[self.robot.joint_index(name) for name in self.joint_names]]
 
     @property
     def load_weights(self) -> tuple[list[Array], Array] | None:

@@ -41,13 +41,30 @@ def load_shares(robot: Robot) -> Array:
     """L (n, drives): loads of the drives' friction, joint side, are load @ L for loads (..., n) of the joints.
 
     A motor carries what its gears make of the joints' torques, G^-T tau, times its own ratio; friction at the joint
-    side carries its joint's.
+    side carries its joint's. All of it is of primary joints: drives of dependent ones have no share, for what their
+    pins carry is a force of the loop, which no torque tells (see `load_obstacle`).
     """
-    L = np.linalg.inv(gear_matrix(robot)) * np.array([drive.ratio for drive in robot.drives])
-    for k, drive in enumerate(robot.drives):
-        if drive.side == "joint":
-            L[:, k] = np.eye(robot.joint_count)[robot.joint_index(drive.joint)]
-    return np.asarray(L)
+    joints = [robot.joint_index(name) for name in robot.primary_names]
+    own = [k for k, drive in enumerate(robot.drives) if drive.joint in robot.primary_names]
+    L = np.zeros((robot.joint_count, len(robot.drives)))
+    inverse = np.linalg.inv(gear_matrix(robot)[np.ix_(own, joints)])
+    L[np.ix_(joints, own)] = inverse * np.array([robot.drives[k].ratio for k in own])
+    for k in own:
+        if robot.drives[k].side == "joint":
+            L[:, k] = np.eye(robot.joint_count)[robot.joint_index(robot.drives[k].joint)]
+    return L
+
+
+def load_obstacle(robot: Robot) -> str:
+    """Why the loads of the drives are not known of the torques of the primary joints; empty where they are."""
+    joints = [robot.joint_index(name) for name in robot.primary_names]
+    own = [k for k, drive in enumerate(robot.drives) if drive.joint in robot.primary_names]
+    if len(own) != len(joints):
+        return "a joint has no drive, whose friction it would be"
+    G = gear_matrix(robot)[own]
+    if np.delete(G, joints, axis=1).any():
+        return "a motor turns with a dependent joint, whose pin carries what no torque tells"
+    return "the gear matrix is singular" if gear_condition(G[:, joints]) > SINGULAR_GEARS else ""
 
 
 def drive_parameters(robot: Robot) -> Array:

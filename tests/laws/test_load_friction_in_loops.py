@@ -1,0 +1,139 @@
+"""Friction that grows with the load in closed loops: the load of a primary joint is what the pins leave it to carry.
+
+The oracle has it from Pinocchio's tree and the multipliers of the pins; friction is written out here.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from closeness import ORACLE, assert_close
+from laws.closed_linkages import linkage
+from identifiability.loop_oracle import LoopOracle
+
+import mindyn
+from mindyn.equations.loop_closure import closure_of
+from mindyn.equations.loop_equations import loop_equation
+from mindyn.equations.projected_dynamics import loop_dynamics
+from mindyn.errors import RobotError
+from mindyn.kernels.observer import MomentumObserver
+from mindyn.robots import Mimic
+
+WIDTH, TAKEN, VISCOUS = 0.05, 0.3, 0.7
+LINKAGES = (("five-bar", 1), ("slider-crank", 1), ("ball", 3))
+
+
+def worn(robot, taken=TAKEN):
+    """Every primary joint takes a part of its load, and has viscous friction; passive ones have the latter alone."""
+    drives = tuple(mindyn.Drive(name, viscous=VISCOUS) for name in robot.joint_names)
+    formula = f"abs(load) * tanh(qd / {WIDTH})"
+    extras = tuple(mindyn.ExtraTorque(f"worn_{name}", name, formula, taken) for name in robot.primary_names)
+    return replace(robot, drives=drives, extras=extras)
+
+
+def states(robot):
+    """Closed positions, rates and accelerations of the primary joints."""
+    closure, rng = closure_of(robot), np.random.default_rng(4)
+    p = closure.home[list(closure.primary)] + rng.uniform(-0.15, 0.15, (10, len(closure.primary)))
+    q, reached = closure.reachable(p)
+    assert reached.sum() >= 3
+    return q[reached], *rng.normal(size=(2, reached.sum(), p.shape[1]))
+
+
+def expected(robot, q, pd, pdd):
+    """Torques (k,) of one state: those of the pins' multipliers, friction written out."""
+    oracle = LoopOracle(robot)
+    load = oracle.torque_rows(q, pd, pdd) @ robot.phi
+    W, qd, _ = oracle.projection(q, pd, pdd)
+    return load + TAKEN * np.abs(load) * np.tanh(pd / WIDTH) + W.T @ (VISCOUS * qd)
+
+
+@pytest.mark.parametrize("made", LINKAGES)
+def test_torques_have_the_load_of_the_multipliers(made):
+    robot = linkage(*made)
+    q, pd, pdd = states(robot)
+    tau = np.array([expected(robot, *one) for one in zip(q, pd, pdd, strict=True)])
+    assert_close(called(worn(robot), "inverse_dynamics", q, pd, pdd), tau, ORACLE)
+    assert_close(called(worn(robot), "forward_dynamics", q, pd, tau), pdd, ORACLE)
+    at_rest = np.array([expected(robot, *one) for one in zip(q, pd, np.zeros_like(pdd), strict=True)])
+    assert_close(called(worn(robot), "bias", q, pd), at_rest, ORACLE)
+
+
+def called(robot, name, *columns):
+    """An equation with drives, as it is traced."""
+    function = loop_equation(robot, name, drives=True)
+    return np.array([np.array(function.call(list(row))[0])[:, 0] for row in zip(*columns, strict=True)])
+
+
+def test_rotors_of_all_joints_are_carried():
+    """What turns with a passive joint is load of those that move it."""
+    robot = worn(linkage("five-bar", 0))
+    heavy = replace(robot, drives=tuple(replace(drive, rotor_inertia=0.4) for drive in robot.drives))
+    q, pd, pdd = states(robot)
+    plain = replace(heavy, extras=(), drives=tuple(replace(drive, viscous=0.0) for drive in heavy.drives))
+    load = called(plain, "inverse_dynamics", q, pd, pdd)
+    viscous = called(replace(heavy, extras=()), "inverse_dynamics", q, pd, pdd) - load
+    tau = load + TAKEN * np.abs(load) * np.tanh(pd / WIDTH) + viscous
+    assert_close(called(heavy, "inverse_dynamics", q, pd, pdd), tau, ORACLE)
+    assert_close(called(heavy, "forward_dynamics", q, pd, tau), pdd, ORACLE)
+    C = [np.array(loop_equation(one, "coriolis", drives=True).call([q[0], pd[0]])[0]) for one in (heavy, plain)]
+    assert_close(C[0], C[1], ORACLE)
+
+
+def test_parameters_at_run_time_have_it_too():
+    robot = linkage("five-bar", 0)
+    q, pd, pdd = states(robot)
+    given = worn(robot)
+    made = mindyn.compile_model(given, drives=True, parameters="input")
+    values = [*(x for drive in given.drives for x in (0.0, drive.viscous, 0.0, 0.0)), *(TAKEN for _ in given.extras)]
+    tau = np.array([expected(robot, *one) for one in zip(q, pd, pdd, strict=True)])
+    assert_close(made.kernel("inverse_dynamics")(q, pd, pdd, robot.phi, np.array(values)), tau, ORACLE)
+    with pytest.raises(RobotError, match="with its own coefficient"):
+        made.kernel("forward_dynamics")
+
+
+def test_a_mimic_joint_loads_the_one_that_it_follows():
+    """The load of one motor is all that it moves."""
+    bars = mindyn.load_robot("five_bar")
+    robot = replace(bars, loops=(), home=None, mimics=(Mimic("joint4", "joint2", -1.5, 0.2),))
+    rng = np.random.default_rng(5)
+    p, pd, pdd = rng.normal(size=(3, 6, 4))
+    plain = mindyn.compile_model(robot)
+    load = plain.inverse_dynamics(p, pd, pdd)
+    used = replace(worn(robot), drives=())
+    tau = load + TAKEN * np.abs(load) * np.tanh(pd / WIDTH)
+    assert_close(called(used, "inverse_dynamics", p, pd, pdd), tau, ORACLE)
+    assert_close(called(used, "forward_dynamics", p, pd, tau), pdd, ORACLE)
+
+
+def test_exported_c_has_it(tmp_path):
+    robot = linkage("five-bar", 0)
+    q, pd, pdd = (one[0] for one in states(robot))
+    mindyn.compile_model(worn(robot), drives=True).write_c(tmp_path / "bar.c", ["inverse_dynamics"])
+    library = tmp_path / "bar.so"
+    subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", library, tmp_path / "bar.c", "-lm"], check=True)
+    tau, closure, pointer = np.empty(2), np.empty(2), ctypes.POINTER(ctypes.c_double)
+    function = ctypes.CDLL(str(library)).bar_inverse_dynamics
+    function(*(np.ascontiguousarray(one).ctypes.data_as(pointer) for one in (q, pd, pdd, tau, closure)))
+    assert_close(tau, expected(robot, q, pd, pdd), ORACLE)
+
+
+def test_what_no_torque_tells_is_refused():
+    """The load of a passive joint; and what projects the open tree, whose joints carry others."""
+    robot = mindyn.load_robot("five_bar")
+    for joint, formula in (("joint3", "abs(load) * tanh(qd / 0.1)"), ("joint2", "load5 * tanh(qd / 0.1)")):
+        extra = mindyn.ExtraTorque("worn", joint, formula, 0.1)
+        with pytest.raises(RobotError, match=r"'joint[35]' is a dependent joint, whose pin carries what no torque"):
+            mindyn.compile_model(replace(robot, extras=(extra,)), drives=True).kernel("inverse_dynamics")
+    own = worn(robot)
+    with pytest.raises(RobotError, match="whose joints carry others"):
+        loop_dynamics(own, drives=True).inverse_dynamics(*np.zeros((3, 3)))
+    model = mindyn.compile_model(own, drives=True)
+    with pytest.raises(RobotError, match="knows no accelerations"):
+        MomentumObserver(model, 20.0, 1e-3)
+    with pytest.raises(RobotError, match=r"friction takes 0\.9 of it"):
+        mindyn.compile_model(worn(robot, 0.9), drives=True).kernel("forward_dynamics")
