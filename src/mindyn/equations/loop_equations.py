@@ -152,9 +152,7 @@ class _Projected:
             return motion.W.T @ self.on(name, motion, **more)
         tau = self.on(name, motion, rigid=True, **more)
         load = motion.W.T @ (tau + rotor_torques(self.tree, qdd, self.drive_parameters))
-        friction = friction_torques(
-            self.tree, motion.q, qd, self.drive_parameters, loads_of_joints(self.robot, load)
-        )
+        friction = friction_torques(self.tree, motion.q, qd, self.drive_parameters, loads_of_joints(self.robot, load))
         return load + motion.W.T @ friction
 
     @property
