@@ -12,8 +12,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from closeness import ORACLE, assert_close
-from laws.closed_linkages import linkage
 from identifiability.loop_oracle import LoopOracle
+from laws.closed_linkages import linkage
 
 import mindyn
 from mindyn.equations.loop_closure import closure_of
