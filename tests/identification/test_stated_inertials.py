@@ -101,6 +101,23 @@ def test_the_direction_of_gravity_is_found(name, gravity):
     assert "along -z" in found.sentence
 
 
+def weight(robot, samples):
+    """(N, n) torque that holds the robot up at rest."""
+    still = np.zeros_like(samples.q.T)
+    return np.asarray(mindyn.equation(robot, "inverse_dynamics")(samples.q.T, still, still)).T
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_gravity_that_a_controller_took_out_is_named(name):
+    """By the arm's own weight, and by that of the file, which is 20 % off."""
+    robot, sound = recorded(name, 0)
+    for model in (robot, built(name, np.random.default_rng(0))):
+        (found,) = suspicions(robot, replace(sound, tau=sound.tau - weight(model, sound)))
+        assert found.kind == "gravity"
+        assert "nothing of the weight of the file's masses" in found.sentence
+        assert "--gravity 0 0 0" in found.sentence
+
+
 def test_placeholders_and_missing_inertials_say_nothing():
     robot, sound = recorded("ur10", 11)
     same = tuple(replace(link, phi=robot.links[2].phi) for link in robot.links)

@@ -16,6 +16,7 @@ from mindyn.estimators.least_squares import LeastSquares
 from mindyn.feasibility.conic import ConicError
 from mindyn.feasibility.intervals import with_physical_intervals
 from mindyn.feasibility.physically_consistent import PhysicallyConsistent
+from mindyn.identification.absent_gravity import absent_gravity
 from mindyn.identification.block_spread import left_out_ends, with_block_spread
 from mindyn.identification.changed_loads import load_doubts
 from mindyn.identification.choosing import (
@@ -164,7 +165,8 @@ def judged(robot: Robot, found: Estimate, rows: Rows, choice: Choice, logs: Logs
         free = found if found.physical is None else replace(found, beta=found.physical.unconstrained)
         verdict = identifiability(free, samples, stretches)
         wider = replace(wider, identifiable=verdict, left_out_ends=left_out_ends(found, blocks))
-        suspected = [Note("suspicion", one.sentence) for one in suspicions(robot, samples) or zeros(free, samples)]
+        wrong = suspicions(robot, samples) or absent_gravity(free, samples) or zeros(free, samples)
+        suspected = [Note("suspicion", one.sentence) for one in wrong]
         suspected += [Note("suspicion", sentence) for sentence in load_doubts(found, rows)]
         unfit = [] if verdict.holds else [Note("verdict", verdict.sentence)]
         doubted = uncertain_doubts(verdict) + unexplained_doubts(free, samples)

@@ -66,6 +66,14 @@ NEAR_DEG: Final = 22.5
 SCALES: Final = (1 / 3, 3.0)
 """Slopes between these are a file's inaccurate masses or a payload."""
 THOUSAND: Final = (200.0, 5000.0)
+ABSENT: Final = (0.25, 0.5)
+"""Slope of the torque on the file's weight, and part of that weight that is left of the torque, below which at every
+strong joint gravity is called absent: on sound logs of random arms the slope is 0.8 and more."""
+ABSENT_GRAVITY: Final = (
+    "was it taken out before the torque was logged (a compensated command, an external torque), or does a spring or "
+    "counterweight balance the arm? log the torque of the motors or of the joints' sensors, or state --gravity 0 0 0 "
+    "for a model of the rest"
+)
 FEWEST_ROWS: Final = 10
 """Rows for each joint below which nothing is said."""
 
@@ -155,6 +163,25 @@ class _Comparison:
         weight = masses * float(np.linalg.norm(self.robot.gravity))
         return float(torque / weight) if weight > 0 else 0.0
 
+    def is_weightless(self, T: Array) -> bool:
+        """Whether the torque holds nothing of the file's weight, at every joint where that is large.
+
+        What the dynamics of T without its weight, friction and rotor explain is set aside; an offset is not, since
+        gravity of another direction may be one.
+        """
+        still = np.zeros_like(self.q.T)
+        weights = np.asarray(self.function(self.q.T, still, still)).T
+        parts = []
+        for joint in self.strong(weights):
+            beside = np.column_stack(
+                [_other_columns(self.qd[:, joint], self.qdd[:, joint], 0.0), (T - weights)[:, joint]]
+            )
+            alone, _ = np.linalg.qr(beside)
+            tau, weight = (x - alone @ (alone.T @ x) for x in (self.tau[:, joint], weights[:, joint]))
+            power = float(weight @ weight)
+            parts.append((abs(float(weight @ tau)) / power, sqrt(float(tau @ tau) / power)))
+        return bool(parts) and all(slope < ABSENT[0] and left < ABSENT[1] for slope, left in parts)
+
     def slopes(self, T: Array) -> Array:
         """Of the strong joints."""
         return np.array([self.against(joint, self.tau[:, joint], T[:, joint])[0] for joint in self.strong(T)])
@@ -169,6 +196,12 @@ def suspicions(robot: Robot, samples: Samples) -> list[Suspicion]:
     stated = compared.misfit(T)
     if sqrt(stated.min()) < EXPLAINED and (scale := _scale(compared.slopes(T))):
         return [scale]
+    if sqrt(stated.min()) > UPSET and compared.is_weightless(T):
+        return [
+            Suspicion(
+                "gravity", (), 0.0, f"the torque holds nothing of the weight of the file's masses: {ABSENT_GRAVITY}"
+            )
+        ]
     cures = list(_cures(compared, T, stated))
     for kind, part in enumerate(CURED):
         best = min(cures, key=lambda one: float(one[0][1, kind]), default=None)
@@ -215,10 +248,10 @@ def _states_masses(robot: Robot) -> bool:
     )
 
 
-def _other_columns(qd: Array, qdd: Array) -> Array:
+def _other_columns(qd: Array, qdd: Array, offset: float = 1.0) -> Array:
     width = SPEED_WIDTH * float(np.sqrt((qd**2).mean()))
     direction = np.tanh(qd / width) if width > 0 else np.zeros_like(qd)
-    columns = np.column_stack([np.ones_like(qd), qd, direction, qdd])
+    columns = np.column_stack([np.full_like(qd, offset), qd, direction, qdd])
     sizes = np.linalg.norm(columns, axis=0)
     vectors, values, _ = np.linalg.svd(columns[:, sizes > 0] / sizes[sizes > 0], full_matrices=False)
     return np.asarray(vectors[:, values > 1e-9 * values[0]])
