@@ -305,10 +305,10 @@ class ContactDetector:
     """
 
     def __init__(self, model: Model, thresholds: ContactThresholds, dt: float) -> None:
-        if thresholds.joint_names != model.robot.joint_names:
+        if thresholds.joint_names != model.robot.primary_names:
             raise InputError(
                 f"the thresholds are of the joints {', '.join(thresholds.joint_names)}, the model has "
-                f"{', '.join(model.robot.joint_names)}"
+                f"{', '.join(model.robot.primary_names)}"
             )
         self.thresholds = thresholds
         self._observer = MomentumObserver(model, thresholds.gain, dt)

@@ -7,6 +7,9 @@ h  holding torque: gravity, springs and offsets, the estimate's at standstill
 With the true holding torque within d of h and friction of at least f(u) at speed u, the arm gains no energy from tau
 as long as c + v |u| + d <= f(u) for all speeds: what is left of friction then holds whatever h has wrong. d is the
 greatest half-width of the 95 % interval of h, f the lower end of that of friction, both over random poses.
+
+With closed loops and mimic joints all of it is of the primary joints, and f is the friction of their own drives alone:
+that of passive joints takes power, too, whichever way they turn, so that leaving it out of f is safe.
 """
 
 from __future__ import annotations
@@ -17,6 +20,8 @@ from typing import Any, Final
 import numpy as np
 
 from mindyn.algebra.values import Array
+from mindyn.equations.closed_motion import is_affine
+from mindyn.equations.loop_closure import closure_of
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.kernels.model import Model
@@ -62,10 +67,8 @@ class HandGuiding:
 def hand_guiding(estimate: Estimate, *, seed: int = 0) -> HandGuiding:
     """The safe part of an estimate's friction."""
     robot, regressor = estimate.robot, estimate.regressor
-    if robot.has_dependents:
-        raise InputError(f"robot {robot.name!r} has {robot.dependence}: hand guiding is made for arms without")
     q = _poses(estimate, np.random.default_rng(seed))
-    fastest = np.array([joint.limits.velocity or USUAL_SPEED for joint in robot.joints])
+    fastest = np.array([joint.limits.velocity or USUAL_SPEED for joint in robot.primary_joints])
     doubt = _holding_doubt(estimate, q)
     least = _least_friction(estimate, q, fastest)
     steps = np.linspace(0.0, 1.0, CHECKED_SPEEDS)[:, None] ** 2 * (fastest - SLOWEST) + SLOWEST
@@ -90,8 +93,9 @@ def _why(estimate: Estimate, doubt: Array) -> str:
 
 
 def _poses(estimate: Estimate, rng: np.random.Generator) -> Array:
-    ends = []
-    for joint in estimate.robot.joints:
+    """Positions (N, k) of the primary joints; (N, n) of all, closed, where loops are solved for."""
+    robot, ends = estimate.robot, []
+    for joint in robot.primary_joints:
         wide = np.pi if joint.kind == "revolute" else 0.5
         ends.append(
             (
@@ -100,30 +104,38 @@ def _poses(estimate: Estimate, rng: np.random.Generator) -> Array:
             )
         )
     low, high = np.array(ends).T
-    return np.asarray(rng.uniform(low, high, (CHECKED_POSES, len(low))))
+    p = np.asarray(rng.uniform(low, high, (CHECKED_POSES, len(low))))
+    if is_affine(robot):
+        return p
+    closure = closure_of(robot)
+    home = closure.home[list(closure.primary)]
+    near = home + rng.uniform(size=(CHECKED_POSES, 1)) * (p - home)  # where little of the range closes, around home
+    q, reached = closure.reachable(np.vstack([p, near, home[None]]))
+    return np.asarray(q[reached][:CHECKED_POSES])
 
 
 def _rows(estimate: Estimate, q: Array, qd: Array, sign: float) -> Array:
     """Y (N, n, p) at speeds without acceleration, friction acting with `sign`."""
     regressor = estimate.regressor
     speeds = regressor.friction_speeds(q, qd)
-    parts = regressor.parts(q, qd, np.zeros_like(q), np.full_like(speeds, sign))
+    parts = regressor.parts(q, qd, np.zeros_like(qd), np.full_like(speeds, sign))
     return regressor.dense(parts)
 
 
 def _holding_doubt(estimate: Estimate, q: Array) -> Array:
     """(n,) greatest half-width of the holding torque's 95 % interval."""
-    Y = _rows(estimate, q, np.zeros_like(q), 0.0)
+    Y = _rows(estimate, q, np.zeros((len(q), estimate.regressor.joint_count)), 0.0)
     return np.array([estimate.half_widths_of(Y[:, j]).max() for j in range(Y.shape[1])])
 
 
 def _least_friction(estimate: Estimate, q: Array, fastest: Array) -> Array:
     """(speeds, n) lower end of friction's 95 % interval, the least of both directions and all poses."""
-    brakes = np.array([one.brakes for one in estimate.parameters])
+    kept = estimate.regressor.joint_names
+    brakes = np.array([one.brakes and one.link_or_joint in kept for one in estimate.parameters])
     found = np.full((CHECKED_SPEEDS, len(fastest)), np.inf)
     for k, part in enumerate(np.linspace(0.0, 1.0, CHECKED_SPEEDS) ** 2):
         for sign in (1.0, -1.0):
-            qd = np.broadcast_to(sign * (part * (fastest - SLOWEST) + SLOWEST), q.shape)
+            qd = np.broadcast_to(sign * (part * (fastest - SLOWEST) + SLOWEST), (len(q), len(fastest)))
             Y = np.where(brakes, _rows(estimate, q, np.ascontiguousarray(qd), sign), 0.0)
             for j in range(len(fastest)):
                 ends = sign * (Y[:, j] @ estimate.beta) - estimate.half_widths_of(Y[:, j])
@@ -132,10 +144,13 @@ def _least_friction(estimate: Estimate, q: Array, fastest: Array) -> Array:
 
 
 def _coupled(estimate: Estimate) -> Array:
-    """(n,) joints whose friction depends on other joints' speeds: motors that are carried along."""
-    G = estimate.robot.gear_matrix if estimate.robot.drives else np.eye(len(estimate.robot.joints))
-    off = G - np.diag(np.diag(G))
-    return np.asarray(off.any(axis=0) | off.any(axis=1))
+    """(k,) joints whose friction depends on other joints' speeds: motors that are carried along, or carry others."""
+    robot = estimate.robot
+    found = np.zeros(robot.joint_count, dtype=np.bool_)
+    for drive in robot.drives:
+        if others := [robot.joint_index(joint) for joint, ratio in drive.coupling.items() if ratio]:
+            found[[robot.joint_index(drive.joint), *others]] = True
+    return found[[robot.joint_index(name) for name in robot.primary_names]]
 
 
 class HandGuide:
@@ -145,15 +160,18 @@ class HandGuide:
     """
 
     def __init__(self, model: Model, part: HandGuiding) -> None:
-        if not model.drives or part.joint_names != model.robot.joint_names:
+        if not model.drives or part.joint_names != model.robot.primary_names:
             raise InputError("hand guiding needs a model with drives, of the joints that its friction is of")
         self.part = part
         self._bias = model.bind("bias")
         self._bias["qd"][:] = 0.0
+        self._closure = None if is_affine(model.robot) else closure_of(model.robot)
+        if self._closure is not None:
+            self._bias["q"][:] = self._closure.home
 
     def torque(self, q: Array, qd: Array) -> Array:
-        """(n,) N m or N."""
-        self._bias["q"][:] = q
+        """(k,) N m or N, of positions and speeds (k,) of the primary joints; loops are followed from call to call."""
+        self._bias["q"][:] = q if self._closure is None else self._closure.onward(self._bias["q"], np.asarray(q))
         self._bias()
         part = self.part
         given = part.coulomb * np.tanh(np.asarray(qd) / part.width) + part.viscous * np.clip(
