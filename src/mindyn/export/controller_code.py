@@ -120,7 +120,8 @@ static int @NAME@_hand_guiding(const double *q, const double *qd, double *tau)
     int i;
     @NAME@_bias(q, rest, holding@CLOSED@);@REFUSE@
     for (i = 0; i < @N@; i++)
-        tau[i] = holding[i] + coulomb[i] * tanh(qd[i] / @WIDTH@) + viscous[i] * fmin(fmax(qd[i], -fastest[i]), fastest[i]);
+        tau[i] = holding[i] + coulomb[i] * tanh(qd[i] / @WIDTH@)
+            + viscous[i] * fmin(fmax(qd[i], -fastest[i]), fastest[i]);
     return 0;
 }
 

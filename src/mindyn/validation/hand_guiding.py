@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.equations.closed_motion import is_affine
@@ -143,7 +144,7 @@ def _least_friction(estimate: Estimate, q: Array, fastest: Array) -> Array:
     return np.where(np.isfinite(found), found, 0.0)
 
 
-def _coupled(estimate: Estimate) -> Array:
+def _coupled(estimate: Estimate) -> NDArray[np.bool_]:
     """(k,) joints whose friction depends on other joints' speeds: motors that are carried along, or carry others."""
     robot = estimate.robot
     found = np.zeros(robot.joint_count, dtype=np.bool_)
