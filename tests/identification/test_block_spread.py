@@ -14,7 +14,9 @@ from robots import random_robot, with_random_drives
 from scipy.stats import t as student
 
 import mindyn
-from mindyn.identification.block_spread import jackknife, left_out_ends, with_block_spread
+from mindyn.feasibility.intervals import torque_bands
+from mindyn.identification.block_spread import jackknife, with_block_spread
+from mindyn.identification.left_out import left_out, with_left_out
 from mindyn.regression.information import combined
 from mindyn.regression.regressor import with_estimated_drives
 from mindyn.regression.rows import Rows, rows_of
@@ -126,7 +128,7 @@ def test_what_was_left_out_has_the_interval_of_a_fit_with_it_and_zero_within(tmp
     rows, full = small_fit(noise=3.0)
     names = (full.names[0], full.names[-1])
     found = mindyn.LeastSquares(left_out=names).fit(rows)
-    ends = left_out_ends(found, rows.blocks)
+    ends, _ = left_out(found, rows.blocks)
     asked = [full.names.index(name) for name in names]
     assert np.isnan(np.delete(ends, asked, axis=1)).all()
     fixed = mindyn.LeastSquares(weights=tuple(found.joint_weights)).fit(rows)
@@ -142,7 +144,47 @@ def test_what_was_left_out_has_the_interval_of_a_fit_with_it_and_zero_within(tmp
     assert told.to_frame()["low"][asked[0]] == ends[0, asked[0]]
     told.save(tmp_path / "estimate.json")
     np.testing.assert_array_equal(mindyn.load_estimate(tmp_path / "estimate.json").intervals, told.intervals)
-    assert left_out_ends(full, rows.blocks) is None
+    assert left_out(full, rows.blocks) is None
+
+
+def test_shifts_by_what_was_left_out_are_what_a_full_fit_says_more():
+    rows, full = small_fit(noise=3.0)
+    names = (full.names[1], full.names[-2], full.names[-1])
+    found = mindyn.LeastSquares(left_out=names).fit(rows)
+    whole = [replace(rows.blocks[0], information=rows.information)]  # one block: the noise alone
+    _, shifts = left_out(found, whole)
+    R, z = rows.information.stacked(found.joint_weights)
+    kept = np.array([name not in names for name in full.names])
+    more = np.linalg.inv(R.T @ R)
+    more[np.ix_(kept, kept)] -= np.linalg.inv(R[:, kept].T @ R[:, kept])
+    moved = np.linalg.lstsq(R, z)[0]
+    moved[kept] -= np.linalg.lstsq(R[:, kept], z)[0]
+    units = np.outer(np.sqrt(np.diag(more)), np.sqrt(np.diag(more)))
+    assert_close(shifts.T @ shifts / units, (more + np.outer(moved, moved)) / units, 1e6 * SAME_ALGEBRA)
+
+
+def test_bands_allow_for_what_was_left_out_and_for_what_no_parameter_explains(tmp_path):
+    rows, full = small_fit(noise=3.0)
+    found = mindyn.LeastSquares(left_out=full.names[-2:], covariance="correlated").fit(rows)
+    found = replace(found, residuals=tuple(replace(one, correlation=0.0) for one in found.residuals))
+    samples = rows.whole("bands")
+    told = with_left_out(found, rows.evidence)
+    half = [np.subtract(*torque_bands(one, samples)[::-1]) / 2 for one in (found, told)]
+    by_shifts = sum(replace(found, beta=shift).predict(samples) ** 2 for shift in told.left_out_shifts)
+    assert_close(half[1] ** 2 - half[0] ** 2, found.quantile**2 * by_shifts, 1e6 * SAME_ALGEBRA)
+    told.save(tmp_path / "estimate.json")
+    np.testing.assert_array_equal(
+        mindyn.load_estimate(tmp_path / "estimate.json").left_out_shifts, told.left_out_shifts
+    )
+    bent = replace(told, residuals=tuple(replace(one, correlation=0.8) for one in told.residuals))
+    wider = np.subtract(*torque_bands(bent, samples)[::-1]) / 2
+    alike = np.array([one.alike for one in bent.residuals])
+    for one, size in zip(bent.residuals, alike, strict=True):
+        assert size == pytest.approx(one.rms * np.sqrt(0.8 - 2 / np.sqrt(one.rows)))
+    assert_close(
+        wider**2 - half[1] ** 2, np.broadcast_to(found.quantile**2 * alike**2, wider.shape), 1e6 * SAME_ALGEBRA
+    )
+    assert replace(bent.residuals[0], correlation=2 / np.sqrt(bent.residuals[0].rows)).alike == 0.0
 
 
 def test_what_was_left_out_and_no_row_tells_has_no_interval():
@@ -152,4 +194,6 @@ def test_what_was_left_out_and_no_row_tells_has_no_interval():
         factor[:, np.flatnonzero(columns == len(full.names) - 1)] = 0.0
     blind = [replace(one, information=replace(one.information, factors=tuple(still))) for one in rows.blocks[:1]]
     found = mindyn.LeastSquares(left_out=(full.names[-1],)).fit(rows)
-    assert np.isnan(left_out_ends(found, blind)).all()
+    assert np.isnan(left_out(found, blind)[0]).all()
+    low, high = torque_bands(with_left_out(found, blind), rows.whole("bands"))
+    assert np.isinf(high - low).any()

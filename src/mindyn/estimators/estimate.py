@@ -64,6 +64,7 @@ class Estimate(Shown):
     left_out          names of parameters that were set to zero
     left_out_ends     (2, p) 95 % intervals of these, zero within, by a fit without leaving them out; NaN of others and
                       of those that the data cannot tell; None: not computed
+    left_out_shifts   (k, p) shifts of all values together, of one standard deviation each, by what these may be
     untold            names of parameters that the data cannot tell
     method            how it was found
     residual_of       what the residuals are of; rms_torque is then the rms of that
@@ -103,6 +104,7 @@ class Estimate(Shown):
     cross_validated: CrossValidated | None = None
     provenance: Mapping[str, Any] = field(default_factory=dict)
     left_out_ends: Array | None = None
+    left_out_shifts: Array | None = None
 
     @property
     def robot(self) -> Robot:
@@ -298,6 +300,7 @@ class Estimate(Shown):
             "treatment": self.treatment.to_dict(),
             "left_out": list(self.left_out),
             "left_out_ends": None if self.left_out_ends is None else saved_ends(self.left_out_ends),
+            "left_out_shifts": None if self.left_out_shifts is None else self.left_out_shifts.tolist(),
             "untold": list(self.untold),
             "method": self.method,
             "residual_of": self.residual_of,
@@ -357,7 +360,7 @@ def _estimate_of(values: Mapping[str, Any], path: str) -> Estimate:
     if list(regressor.names) != values["names"]:
         raise InputError(f"{path} names other parameters than this version of mindyn finds for its robot")
     physical, score, blocks = values["physical"], values["cross_validated"], values.get("block_spread")
-    judged, ends = values.get("identifiable"), values.get("left_out_ends")
+    judged, ends, shifts = (values.get(key) for key in ("identifiable", "left_out_ends", "left_out_shifts"))
     return Estimate(
         regressor,
         np.array(values["beta"]),
@@ -381,4 +384,5 @@ def _estimate_of(values: Mapping[str, Any], path: str) -> Estimate:
         score and CrossValidated(**score),
         values["provenance"],
         None if ends is None else read_ends(ends),
+        None if shifts is None else np.array(shifts).reshape(-1, len(regressor.names)),
     )

@@ -107,6 +107,8 @@ def _contradictions(values: Mapping[str, Any]) -> Iterator[str]:
         yield "block_spread.widened must be 1 or more"
     if (beside := values.get("left_out_ends")) is not None and list(map(len, beside)) != [count] * 2:
         yield f"left_out_ends must be 2 x {count}"
+    if (moved := values.get("left_out_shifts")) is not None and {len(row) for row in moved} - {count}:
+        yield f"rows of left_out_shifts must have {count} entries"
     if physical is not None and (ends := physical.get("ends")) is not None and list(map(len, ends)) != [count] * 2:
         yield f"physical.ends must be 2 x {count}"
     if values["joint_weights"] is not None and joints and len(values["joint_weights"]) != joints:

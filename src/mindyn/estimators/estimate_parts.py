@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from math import sqrt
 from typing import Any, Final
 
 import numpy as np
@@ -35,6 +36,15 @@ class JointResidual:
     rms: float
     rms_torque: float
     correlation: float | None = None
+
+    @property
+    def alike(self) -> float:
+        """Rms of the part that is alike from row to row, as noise is not: what comes with the motion.
+
+        The correlation of N rows of noise has a deviation of 1 / sqrt(N); below two of them nothing is told.
+        """
+        told = (self.correlation or 0.0) - 2 / sqrt(max(self.rows, 1))
+        return self.rms * sqrt(max(told, 0.0))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

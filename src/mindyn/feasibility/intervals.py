@@ -163,18 +163,24 @@ def _conditions(estimate: Estimate, space: PhysicalSpace) -> tuple[ConeRows, ...
 def torque_bands(estimate: Estimate, samples: Samples, *, noise: bool = False) -> tuple[Array, Array]:
     """(N, n) lower and upper torque at 95 %: prediction and half-width by the covariance, blocks included.
 
+    Parameters that were left out may not be zero, and residuals that are alike from row to row show torque that comes
+    with the motion and no parameter explains: both widen the bands, where `identify` has told them.
+
     noise  bands of measured torque: the residuals' spread is added to that of the parameters
     """
     told = np.isfinite(estimate.deviations)
+    if estimate.left_out_ends is not None:  # what no interval holds may be anything
+        without = np.array([name in estimate.left_out for name in estimate.names])
+        told &= ~(without & np.isnan(estimate.left_out_ends).any(axis=0))
+    moved = estimate.left_out_shifts
     values, vectors = np.linalg.eigh(estimate.correlations * np.outer(told, told))
     root = vectors * np.sqrt(np.maximum(values, 0.0)) * np.where(told, estimate.deviations, 0.0)[:, None]
     variance = np.zeros_like(samples.q)
-    for direction in root.T[values > SHARPEST]:
+    for direction in (*root.T[values > SHARPEST], *(() if moved is None else moved)):
         variance += replace(estimate, beta=direction).predict(samples) ** 2
     for k in np.flatnonzero(~told):
         unit = np.where(np.arange(len(told)) == k, 1.0, 0.0)
         variance = np.where(replace(estimate, beta=unit).predict(samples) == 0, variance, np.inf)
-    if noise:
-        variance += np.array([one.rms for one in estimate.residuals]) ** 2
+    variance += np.array([one.rms if noise else one.alike for one in estimate.residuals]) ** 2
     predicted, reach = estimate.predict(samples), estimate.quantile * np.sqrt(variance)
     return predicted - reach, predicted + reach

@@ -21,13 +21,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from mindyn.algebra.spread import NORMAL_95
 from mindyn.algebra.values import Array
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.estimate_parts import FEWEST_BLOCKS, BlockSpread
 from mindyn.notes import Note
 from mindyn.regression.block_gathering import Block
-from mindyn.regression.information import RANK_TOLERANCE, Information, combined, solve
+from mindyn.regression.information import RANK_TOLERANCE, Information
 
 NAMED: Final = 5
 """Parameters named in a sentence."""
@@ -59,35 +58,6 @@ def with_block_spread(found: Estimate, blocks: Sequence[Block]) -> Estimate:
         block_spread=BlockSpread(len(parts), any(block.phase is not None for block in blocks), telling, widened),
     )
     return replace(wider, notes=(*found.notes, *_notes(wider, kept & ~judged)))
-
-
-def left_out_ends(found: Estimate, blocks: Sequence[Block]) -> Array | None:
-    """(2, p) 95 % intervals of the parameters that were left out, by a fit with them; NaN of others, and where open.
-
-    Held-out rows do not miss them: that is no proof that they are zero. Zero is always within.
-    """
-    parts = [block.information for block in blocks if sum(block.information.counts)]
-    weights = found.joint_weights
-    if not found.left_out or not parts or weights is None or found.residual_of != "torque":
-        return None
-    if len(weights) != len(parts[0].factors):
-        return None
-    information = combined(parts)
-    open_ones = information.untold(weights)
-    asked = np.array([name not in open_ones for name in found.names])
-    step = solve(*(one[..., asked] if one.ndim == 2 else one for one in information.stacked(weights)))
-    deviations = np.sqrt(np.maximum(np.diag(step.inverse), 0.0))
-    quantiles = np.full(len(deviations), NORMAL_95)
-    if len(parts) >= FEWEST_BLOCKS:
-        spread, telling = jackknife(parts, weights, asked)
-        judged = telling >= FEWEST_BLOCKS
-        deviations = np.where(judged, np.maximum(deviations, spread), deviations)
-        quantiles = BlockSpread(len(parts), False, telling, np.ones(len(telling))).quantiles
-    ends = np.full((2, len(asked)), np.nan)
-    ends[0, asked] = np.minimum(0.0, step.beta - quantiles * deviations)
-    ends[1, asked] = np.maximum(0.0, step.beta + quantiles * deviations)
-    ends[:, [name not in found.left_out for name in found.names]] = np.nan
-    return ends
 
 
 def jackknife(parts: Sequence[Information], weights: Array, kept: NDArray[np.bool_]) -> tuple[Array, Array]:

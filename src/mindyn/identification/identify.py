@@ -17,7 +17,7 @@ from mindyn.feasibility.conic import ConicError
 from mindyn.feasibility.intervals import with_physical_intervals
 from mindyn.feasibility.physically_consistent import PhysicallyConsistent
 from mindyn.identification.absent_gravity import absent_gravity
-from mindyn.identification.block_spread import left_out_ends, with_block_spread
+from mindyn.identification.block_spread import with_block_spread
 from mindyn.identification.changed_loads import load_doubts
 from mindyn.identification.choosing import (
     Choice,
@@ -30,6 +30,7 @@ from mindyn.identification.choosing import (
 )
 from mindyn.identification.identifiable import identifiability, uncertain, uncertain_doubts
 from mindyn.identification.joint_zeros import zeros
+from mindyn.identification.left_out import with_left_out
 from mindyn.identification.log_doubts import sign_doubts, unexplained_doubts
 from mindyn.identification.one_more_column import drift_doubts, gain_doubts
 from mindyn.identification.stated_inertials import suspicions
@@ -164,7 +165,7 @@ def judged(robot: Robot, found: Estimate, rows: Rows, choice: Choice, logs: Logs
         # What the data say by themselves: a constraint hides a friction that drives and an inertia below zero.
         free = found if found.physical is None else replace(found, beta=found.physical.unconstrained)
         verdict = identifiability(free, samples, stretches)
-        wider = replace(wider, identifiable=verdict, left_out_ends=left_out_ends(found, blocks))
+        wider = with_left_out(replace(wider, identifiable=verdict), blocks)
         wrong = suspicions(robot, samples) or absent_gravity(free, samples) or zeros(free, samples)
         suspected = [Note("suspicion", one.sentence) for one in wrong]
         suspected += [Note("suspicion", sentence) for sentence in load_doubts(found, rows)]
