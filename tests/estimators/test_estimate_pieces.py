@@ -317,3 +317,15 @@ def test_what_the_data_do_not_support_is_left_out_by_an_f_test(regressor):
     for level in (0.0, 1.0):
         with pytest.raises(InputError, match="must lie between 0 and 1"):
             essential(LeastSquares(), rows, level=level)
+
+
+@pytest.mark.parametrize("rows", [2, 3, 4])
+def test_the_noise_of_a_joint_is_over_rows_less_parameters_and_at_least_one(rows):
+    rng = np.random.default_rng(8)
+    Y, tau = rng.normal(size=(rows, 2)), rng.normal(size=rows)
+    table = triangle_of(np.column_stack([Y, tau]))
+    found = _Found.nothing(2)
+    found.add(Information(("a",), ("x", "y"), (np.arange(2),), (table,), (rows,)), 0)
+    left = tau - Y @ np.linalg.lstsq(Y, tau, rcond=None)[0]
+    expected = left @ left / {2: 1, 3: 1, 4: 2}[rows] * np.linalg.inv(Y.T @ Y)
+    assert np.abs(found.covariance - expected).max() <= ORACLE * np.linalg.norm(np.linalg.inv(Y.T @ Y))

@@ -61,6 +61,11 @@ def test_elimination_leaves_out_what_costs_least_each_time():
         assert path.order[step] == gone
         assert_close(path.increases[step], squares[gone] - np.sum((z - A @ beta) ** 2), 1e-6)
         left.remove(gone)
+    assert sorted([*path.order, *left]) == [0, 1, 2, 3, 4]  # one stays, and its fit alone comes last
+    assert (path.order.shape, path.increases.shape, path.betas.shape) == ((4,), (4,), (5, 5))
+    alone = np.zeros(5)
+    alone[left] = A[:, left[0]] @ z / (A[:, left[0]] @ A[:, left[0]])
+    assert_close(path.betas[4], alone, 1e-6)
 
 
 def test_products_and_their_inverse_are_those_of_the_stacked_rows():

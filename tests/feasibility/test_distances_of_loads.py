@@ -42,6 +42,17 @@ def test_a_load_is_possible_near_what_the_fit_gave():
     assert Payload("tool", LOAD, C, ()).is_possible
 
 
+@pytest.mark.parametrize("length", [1e-4, 1.0, 1e3])
+def test_whether_a_load_is_possible_does_not_depend_on_the_unit_of_length(length):
+    """Moments go with the unit, inertias with its square; a point-like load has variances 16 decades apart."""
+    units = np.array([1.0, *[length] * 3, *[length**2] * 6])
+    away = np.linalg.cholesky(spread())[:, 9]
+    for part, near in ((0.99, True), (1.01, False)):
+        free = units * (LOAD + part * FARTHEST * 2.0 * away)
+        found = Payload("tool", units * LOAD, spread() * np.outer(units, units), (), 2.0, unconstrained=free)
+        assert found.is_possible == near
+
+
 def test_the_nearest_load_that_can_exist_has_a_certificate():
     """Moreau: y = C^-1 (nearest - free) costs nothing there, and no body makes it negative."""
     C = spread()

@@ -35,8 +35,9 @@ from mindyn.feasibility.full_model import (
     _with_room,
     full_model,
 )
-from mindyn.feasibility.physical_space import space_of
+from mindyn.feasibility.physical_space import space_of, space_of_base
 from mindyn.feasibility.priors import Prior, prior_of
+from mindyn.identifiability.base_sets import base_parameters
 from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import Regressor, with_estimated_drives
 from mindyn.robots.parts import ExtraTorque
@@ -227,7 +228,7 @@ def test_the_weightiest_names_cover_most_of_a_certificate():
 
 def test_the_roomiest_arm_is_at_most_a_kilogram_inside(space):
     x = solid(space)
-    found, margin = _roomiest(space, space.matrix @ x, SimpleNamespace(x=x))
+    found, margin = _roomiest(space, space.matrix @ x, SimpleNamespace(x=None))
     assert_close(space.matrix @ found, space.matrix @ x, 1e-8)
     assert_close(margin, min(0.2, space.thinnest(found)), SOLVED)  # fv1, or the thinnest link
     assert (found[list(space.signed)] > 0.19).all()  # rotor inertias too, of which the links' take up the rest
@@ -235,6 +236,15 @@ def test_the_roomiest_arm_is_at_most_a_kilogram_inside(space):
     told = arm_witness(space, x)
     assert told["masses"] == {"link1": 2.0, "link2": 3.0}
     assert told["physical"]["fc2"] == 0.7
+
+
+def test_an_arm_without_drives_has_a_roomiest_one_too(space):
+    """Nothing bounds how far inside the drives are that there are none of, but for the one kilogram of all margins."""
+    alone = space_of_base(base_parameters(planar_arm([0.5])))
+    x = solid(space)[: alone.size]
+    found, margin = _roomiest(alone, alone.matrix @ x, SimpleNamespace(x=None))
+    assert_close(alone.matrix @ found, alone.matrix @ x, 1e-8)
+    assert margin == alone.worst(found) > alone.worst(x) > 0
 
 
 def test_answers_say_how_near_the_edge_values_are(space):

@@ -10,6 +10,7 @@ from closeness import EXACT, ORACLE, SAME_ALGEBRA, SOLVED, assert_close
 
 from mindyn.algebra.inertia import phi_about_origin, pseudo_inertia
 from mindyn.estimators.loads import Payload
+from mindyn.feasibility import payload
 from mindyn.feasibility.nearest_possible import HeldError, NearestPossible, _Cuts
 from mindyn.feasibility.payload import (
     _consistent,
@@ -21,6 +22,7 @@ from mindyn.feasibility.payload import (
 )
 from mindyn.feasibility.worst_configurations import _to_the_end, _together, descended, extremes_at
 from mindyn.feasibility.yoshida_mending import TwoLinks, _angle, _stepped_inside, in_circular_cone, mend_two_links
+from mindyn.logs.samples import Samples
 from mindyn.regression.information import Information
 from mindyn.regression.triangles import triangle_of
 
@@ -209,3 +211,35 @@ def test_arms_at_the_bounds_of_what_is_possible():
     assert_close(in_circular_cone(np.array([3.0, 4.0, 0.0])), [1.5, 2.0, 2.5], ORACLE)
     wide = mend_two_links(TwoLinks(2.0, 1.0, 1.5, 0.0, 1.0), inside=0.1)
     assert_close(wide.J1 * wide.J2, 1.1 * (wide.Rx**2 + wide.Ry**2), ORACLE)
+
+
+@pytest.mark.parametrize("masses", [[5.0, 4.0, 3.5, 3.5, 9.0], [3.0, 4.0, 4.5, 4.5, 9.0], [-3.0, -4.0, -4.0, 9.0], [8e5, 9e5, 900001.0, 9.0]])
+def test_friction_of_a_load_is_refreshed_until_the_mass_stays(monkeypatch, masses):
+    """Whichever way it goes, and each time with the load found before."""
+    waiting, carried = iter(masses), []
+
+    def fitted(_found, _samples, _carrier, load, _deviation):
+        carried.append(load)
+        mass = next(waiting)
+        return SimpleNamespace(mass=mass, phi=mass)
+
+    monkeypatch.setattr(payload, "_fitted", fitted)
+    monkeypatch.setattr(payload, "carrier_of", lambda *_: "hand")
+    monkeypatch.setattr(payload, "REFRESHES", 9)
+    friction = SimpleNamespace(needs_load=True)
+    found = SimpleNamespace(robot=None, regressor=SimpleNamespace(friction=friction))
+    run = object.__new__(Samples)
+    assert payload._against(found, run, None, 0.0).mass == masses[-2]
+    assert carried == [None, *masses[:-2]]
+    waiting, friction.needs_load = iter(masses), False
+    assert payload._against(found, run, None, 0.0).mass == masses[0]
+
+
+def test_the_way_of_a_centre_is_the_nearer_of_the_two():
+    """Where the double angle was moved, R stays within a quarter turn of the arm's own."""
+    rng = np.random.default_rng(3)
+    for Rx, Ry in rng.normal(size=(60, 2)) * [0.05, 1.0]:
+        arm, p = TwoLinks(1.0, 1.0, Rx, Ry, 0.7), rng.normal(size=3)
+        angle = _angle(arm, p)
+        assert np.cos(angle) * Rx + np.sin(angle) * Ry >= 0
+        assert_close([-np.cos(2 * angle), np.sin(2 * angle)], p[:2] / np.linalg.norm(p[:2]), ORACLE)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from closeness import ORACLE, SAME_ALGEBRA, assert_close
+from closeness import ORACLE, ROUND_TRIP, SAME_ALGEBRA, assert_close
 from scipy.optimize import minimize
 
-from mindyn.feasibility.polishing import SmoothFit
+from mindyn.feasibility.polishing import POLISHING_STEPS, SmoothFit
 
 SCIPY = 1e-7
 """Of SLSQP."""
@@ -167,3 +167,36 @@ def test_a_minimum_below_zero_is_polished_too():
     exact = fit.polished(np.array([0.1, 0.1, 0.5, 0.3, 0.1]))
     rough = exact + 1e-7 * np.array([1.0, -1.0, 0.3, 0.2, 0.0])
     assert_close(low.polished(rough), exact, SAME_ALGEBRA)
+
+
+def from_below(target, floor):
+    """|v - target|^2 / 2 over v >= floor, without a prior."""
+    n = len(target)
+    none = np.zeros((0, n)), np.zeros(0)
+    flat = lambda _: (0.0, np.zeros(n), np.zeros((n, n)))  # noqa: E731
+    return SmoothFit(np.eye(n), np.array(target), flat, none, (np.eye(n), -np.array(floor)))
+
+
+@pytest.mark.parametrize("side", [-1.0, 1.0])
+def test_rows_that_a_solver_ends_at_all_bind_from_the_start(side):
+    """More of them than there are steps, each at another distance: one at a time would not come to an end."""
+    floor = side * np.linspace(1.0, 3.0, 3 * POLISHING_STEPS)
+    ended = floor + np.geomspace(1e-9, 1e-7, len(floor))
+    assert_close(from_below(floor - 1.0, floor).polished(ended), floor, ROUND_TRIP)
+
+
+@pytest.mark.parametrize("height", [-7e3, -7.0, 7.0, 7e3])
+def test_a_row_that_was_reached_on_the_way_binds_whatever_its_offset(height):
+    """v_1 = height is reached from above with what division leaves, and v_2 then goes on to its least there."""
+    A = np.array([[1.0, 0.5], [0.5, 1.0]])
+    below = np.array([height - abs(height) / 3, 2.0])
+    fit = SmoothFit(
+        A,
+        A @ below,
+        lambda _: (0.0, np.zeros(2), np.zeros((2, 2))),
+        (np.zeros((0, 2)), np.zeros(0)),
+        (np.array([[1.0, 0.0]]), np.array([-height])),
+    )
+    second = A[:, 1] @ (A @ below - A[:, 0] * height) / (A[:, 1] @ A[:, 1])
+    for start in np.random.default_rng(1).uniform(0.1, 3.0, (20, 2)):
+        assert_close(fit.polished(start + [height, 0.0]), [height, second], SAME_ALGEBRA)

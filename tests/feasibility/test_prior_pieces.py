@@ -7,16 +7,16 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from closeness import DERIVATIVE, EXACT, ORACLE, SAME_ALGEBRA, assert_close
+from closeness import DERIVATIVE, EXACT, ORACLE, SAME_ALGEBRA, SOLVED, assert_close
 from small_arms import long_rod_on_a_slide, planar_arm
 
 from mindyn.algebra.inertia import mass_com_inertia, phi_about_origin, pseudo_inertia
 from mindyn.algebra.poses import Pose
 from mindyn.errors import InputError
-from mindyn.feasibility.conic import Program, matrix_of_triangle
+from mindyn.feasibility.conic import ConeRows, Program, matrix_of_triangle
 from mindyn.feasibility.nearest import _adjoint, _in_units, _moved, certificate_slack, relative_metric, with_values
 from mindyn.feasibility.physical_space import SHORTEST_LENGTH, physical_values, space_of, space_of_base
-from mindyn.feasibility.priors import Prior, _not_used, _same_joints, placeholders, prior_of
+from mindyn.feasibility.priors import Prior, _add_entropic, _not_used, _same_joints, placeholders, prior_of
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import Regressor, with_estimated_drives
@@ -289,3 +289,12 @@ def test_values_are_reached_by_the_shortest_way(space):
     assert_close(moved.matrix @ (0.3 * start) + moved.offset, 1.3 * rows.matrix @ start, ORACLE)
     plain = space.cone_rows()[0]
     assert_close(_in_units(plain, space.units).matrix @ start, plain.matrix @ x, ORACLE)
+
+
+def test_the_entropic_program_costs_what_the_divergence_does(space):
+    """With the link held: w (tr Q - log det Q) by eigenvalues, Q = L^-1 P L^-T."""
+    x, program = state(space), Program(space.size)
+    _add_entropic(program, space, 1, BALL, space.units, 0.7)
+    program.add_rows(ConeRows("zero", np.eye(space.size), -x / space.units))
+    ratios = np.linalg.eigvals(np.linalg.inv(pseudo_inertia(BALL)) @ pseudo_inertia(x[space.link(1)])).real
+    assert_close(program.solve().cost, 0.7 * float((ratios - np.log(ratios)).sum()), SOLVED)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from closeness import SAME_ALGEBRA, assert_close
+from closeness import SAME_ALGEBRA, SOLVED, assert_close
 from small_arms import grid, planar_arm, regressor_matrices
 
 from mindyn.errors import InputError, RobotError
@@ -165,6 +165,16 @@ def test_the_modification_by_polyhedral_cones_ends_inside_them(joints, seed):
     mended = mend_by_cones(base, beta)
     assert judge_by_cones(base, mended).holds
     assert np.abs(mended - beta).max() < 0.5
+
+
+def test_the_modification_does_not_depend_on_the_unit_of_mass():
+    """Cones are cones, and a value that is next to nothing moves with the others' size."""
+    base, beta = near_possible(2, 2)
+    beta = np.where(np.abs(beta) == np.abs(beta).min(), 1e-6, beta)
+    expected = mend_by_cones(base, beta)
+    assert np.abs(expected - beta).max() > 0.01
+    for unit in (1e-3, 1e3):
+        assert_close(mend_by_cones(base, unit * beta) / unit, expected, SOLVED)
 
 
 def test_the_modification_leaves_possible_values_and_says_where_it_ends_nowhere():

@@ -62,6 +62,8 @@ def test_lines_of_units_are_skipped(tmp_path):
     with pytest.raises(LogError, match="column 't' of run.csv holds 's' in row 0, not a number") as refused:
         read(table_of(tmp_path, "t,q\ns,rad\n-,-\n0,1\n"))
     assert "skip_rows = 1" in str(refused.value.hint)
+    with pytest.raises(LogError, match="column 't' of run.csv holds 's' in row 0, not a number"):
+        read(table_of(tmp_path, "t,q,mode\ns,rad,-\n0,1,idle\n0.1,2,idle\n"))  # words as a column of its own holds them
     with pytest.raises(LogError, match="holds 's' in row 1, not a number") as refused:
         read(table_of(tmp_path, "t,q\n0,1\ns,rad\n"))
     assert not refused.value.hint

@@ -93,7 +93,7 @@ def joint_rows(
     regressor: Regressor, samples: Samples | Iterable[Samples], cutoff_hz: float | None, decimation: int
 ) -> Iterator[tuple[int, Array, bool]]:
     """Joint, its rows [Y | tau] with unusable ones zero, and whether they start a segment."""
-    last = -1
+    last: int | None = None
     for stretch in with_neighbours(regressor, samples, cutoff_hz, decimation):
         block = stretch.samples
         for parts, numbers in blocks(regressor, stretch, cutoff_hz, decimation):

@@ -148,11 +148,8 @@ def blocks_of_stream(regressor: Regressor, stream: Iterable[Samples], treatment:
 def _parts(regressor: Regressor, stretch: Stretch, treatment: Treatment, log: int, first: int) -> Iterator[Block]:
     """The rows of one stretch of a stream in blocks of at most `FIRST_LENGTH` samples."""
     inner, samples = stretch.inner, stretch.samples
-    if not len(inner):
-        return
-    labels = np.full(len(samples), -1, dtype=np.int64)
-    labels[inner.start : inner.stop] = np.arange(len(inner)) // FIRST_LENGTH
-    count = int(labels.max()) + 1
+    labels = (np.arange(len(samples)) - inner.start) // FIRST_LENGTH  # rows around the inner ones are in no block
+    count = len(range(0, len(inner), FIRST_LENGTH))
     directions = directions_of(regressor, samples)
     for k, information in enumerate(_factors(regressor, stretch, treatment, labels, count, directions)):
         begin, end = k * FIRST_LENGTH, min((k + 1) * FIRST_LENGTH, len(inner))
