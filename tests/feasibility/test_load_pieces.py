@@ -213,7 +213,9 @@ def test_arms_at_the_bounds_of_what_is_possible():
     assert_close(wide.J1 * wide.J2, 1.1 * (wide.Rx**2 + wide.Ry**2), ORACLE)
 
 
-@pytest.mark.parametrize("masses", [[5.0, 4.0, 3.5, 3.5, 9.0], [3.0, 4.0, 4.5, 4.5, 9.0], [-3.0, -4.0, -4.0, 9.0], [8e5, 9e5, 900001.0, 9.0]])
+@pytest.mark.parametrize(
+    "masses", [[5.0, 4.0, 3.5, 3.5, 9.0], [3.0, 4.0, 4.5, 4.5, 9.0], [-3.0, -4.0, -4.0, 9.0], [8e5, 9e5, 900001.0, 9.0]]
+)
 def test_friction_of_a_load_is_refreshed_until_the_mass_stays(monkeypatch, masses):
     """Whichever way it goes, and each time with the load found before."""
     waiting, carried = iter(masses), []
