@@ -14,9 +14,8 @@ from mindyn.estimators.estimate_parts import Physical
 from mindyn.estimators.instrumental_variables import _passed
 from mindyn.estimators.instruments import _inverse, _Products
 from mindyn.estimators.step_noise import TestRows, noises_of
-from mindyn.estimators.told_directions import told_directions
 from mindyn.logs.filters import lowpass
-from mindyn.regression.information import null_space
+from mindyn.regression.information import null_space, told_directions
 
 
 def tall(seed, rows=40, columns=5):

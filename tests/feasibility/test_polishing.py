@@ -198,5 +198,5 @@ def test_a_row_that_was_reached_on_the_way_binds_whatever_its_offset(height):
         (np.array([[1.0, 0.0]]), np.array([-height])),
     )
     second = A[:, 1] @ (A @ below - A[:, 0] * height) / (A[:, 1] @ A[:, 1])
-    for start in np.random.default_rng(1).uniform(0.1, 3.0, (20, 2)):
-        assert_close(fit.polished(start + [height, 0.0]), [height, second], SAME_ALGEBRA)
+    for above, aside in np.random.default_rng(1).uniform(0.1, 3.0, (20, 2)):
+        assert_close(fit.polished(np.array([height + above, aside])), [height, second], SAME_ALGEBRA)

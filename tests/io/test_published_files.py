@@ -12,7 +12,7 @@ from closeness import SAME_ALGEBRA, assert_close
 
 from mindyn import MindynError, compile_model, load_robot
 from mindyn.errors import MissingPhysicsError, RobotError, RobotFileError
-from mindyn.estimators.robot_record import robot_from_record, robot_record
+from mindyn.estimators.estimate_files import robot_from_record, robot_record
 from mindyn.export.urdf_writer import edited_urdf
 from mindyn.robots.description import Selection
 from mindyn.robots.loading import load_like

@@ -16,9 +16,9 @@ from mindyn.logs.cleaning import DAY_S
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.findings import LogError
 from mindyn.logs.log import log_of_arrays
-from mindyn.logs.ordering import LATE_ROWS, RESTART_GAP_S, order_of
 from mindyn.logs.pipeline import condition
 from mindyn.logs.reading import read_log, scan_log
+from mindyn.logs.stamps import LATE_ROWS, RESTART_GAP_S, order_of
 from mindyn.logs.text_table import TextTable
 from mindyn.robots.parts import Drive, Joint, Link
 

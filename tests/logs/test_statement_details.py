@@ -13,8 +13,7 @@ from mindyn.logs.columns import Pick, both_lists, further_joints, pick_signal
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.conversion import conversion_of, motor_gears, per_joint
 from mindyn.logs.derivatives import central, savitzky_golay, smoothed
-from mindyn.logs.faults import Faults
-from mindyn.logs.findings import LogError
+from mindyn.logs.findings import Faults, LogError
 from mindyn.logs.log import log_of_arrays
 from mindyn.logs.motion import conditioned_motion
 from mindyn.logs.parquet_table import USUAL_GROUP, _fetched

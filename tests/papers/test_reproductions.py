@@ -10,9 +10,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from mindyn.cli.papers import PAGE, papers
+from mindyn.cli.papers import PAGE, PAPERS, papers
 from mindyn.papers.counting import Counts
-from mindyn.papers.every_paper import PAPERS
 from mindyn.papers.lin_fang_paper import fang_lines, traced_lines
 from mindyn.papers.reproduction import as_markdown
 from mindyn.papers.yoshida_values import VALUE_TABLES, yoshida_values

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import mindyn
+from mindyn.logs.conversion import with_logged_gears
 from mindyn.logs.statement import Statement
-from mindyn.regression.logged_gears import with_logged_gears
 from mindyn.robots import Mimic
 
 ROBOT = replace(mindyn.load_robot("planar2"), drives=())

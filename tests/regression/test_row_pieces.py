@@ -11,6 +11,7 @@ from closeness import EXACT, ORACLE, assert_close
 
 from mindyn.errors import InputError
 from mindyn.feasibility.mending import _by, _checked_eps, _moves, covariance_moves, data_moves, mend_values
+from mindyn.logs.conversion import _by_joint, _drive
 from mindyn.logs.derivatives import central, savitzky_golay, smoothed, spline_settling_rows
 from mindyn.logs.draft import UNKNOWN, Belief, Draft, toml_value
 from mindyn.logs.log import log_of_arrays
@@ -28,7 +29,6 @@ from mindyn.regression.block_gathering import (
     blocks_of_stream,
 )
 from mindyn.regression.information import Information
-from mindyn.regression.logged_gears import _by_joint, _drive
 from mindyn.regression.regressor import Regressor
 from mindyn.regression.rows import Rows, _OfLogs, listed_logs, rows_of
 from mindyn.regression.treatment import Treatment

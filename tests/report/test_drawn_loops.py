@@ -8,7 +8,7 @@ import pytest
 import mindyn
 from mindyn.equations.loop_closure import closure_of
 from mindyn.kernels.skeleton import skeleton_along
-from mindyn.report.skeleton import skeleton
+from mindyn.report.gathering import skeleton
 
 
 @pytest.mark.parametrize("name", ["five_bar", "slider_crank", "palletiser"])

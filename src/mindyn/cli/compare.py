@@ -139,9 +139,8 @@ def _compare_on_logs(
     *,
     as_json: bool,
 ) -> None:
-    from mindyn.comparison.comparing import compare_on_logs
+    from mindyn.comparison.comparing import compare_on_logs, comparison_page
     from mindyn.comparison.log_sets import read_sets
-    from mindyn.comparison.page import comparison_page
 
     taken = named_methods(methods)
     splits = read_sets(folder, sets, dict(map(_assigned, models or ())))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -24,8 +24,19 @@ from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.identification.identify import identify
 from mindyn.logs.log import Log
+from mindyn.pages.document import document
+from mindyn.pages.markup import Column, Section, markup, p, table, tag
 from mindyn.reading import reason_of
 from mindyn.robots.table import text_table
+
+RULES: Final = (
+    "Every method sees the training rows alone and chooses all of its settings there; then it is given the motion of "
+    "the held-out logs without their torque.",
+    "Every scored row counts as it was logged: neither filtered nor thinned out, standstill included. The error is "
+    "|measured - predicted| / |measured| over all joints and rows.",
+    "A page that was looked at is spent: a rule that is changed after reading it must be judged on logs that are not "
+    "in it.",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,3 +194,16 @@ def _within(a: Estimate, b: Estimate) -> tuple[int, int]:
     told = np.isfinite(widths) & (widths > 0)
     apart = np.abs(a.beta[at] - b.beta[bt])
     return int((apart <= widths)[told].sum()), int(told.sum())
+
+
+def comparison_page(found: LogComparison) -> str:
+    """The scores of methods on recorded logs as one HTML file."""
+    heading, *lines = found.rows()
+    columns = [Column(title, number=k > 0) for k, title in enumerate(heading)]
+    errors = table(columns, lines, "Relative error of the torque on rows that no fit saw, by method and set")
+    notes = tag("ul", {}, [tag("li", {}, note) for note in found.notes()])
+    sections = [
+        Section("errors", "Held-out torque error", markup([errors, notes])),
+        Section("rules", "Rules", markup([p(rule) for rule in RULES])),
+    ]
+    return document("Methods on recorded logs", f"{len(lines)} methods, {len(found.splits)} splits", sections)

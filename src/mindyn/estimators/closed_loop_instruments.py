@@ -17,9 +17,9 @@ from mindyn.estimators.estimator import Estimator, Needs
 from mindyn.estimators.instruments import coloured_covariance, instrument_step
 from mindyn.estimators.least_squares import LeastSquares, Weights
 from mindyn.estimators.simulated_states import Initial, LoopReplay, LoopSettings
-from mindyn.estimators.told_directions import told_directions
 from mindyn.estimators.untold import infinite_variances
 from mindyn.estimators.wording import status_of, unexplained
+from mindyn.regression.information import told_directions
 from mindyn.regression.rows import Rows
 from mindyn.regression.treatment import PLAIN_FRICTION, Treatment
 from mindyn.robots.robot import Robot

@@ -15,7 +15,14 @@ from mindyn.algebra.spread import NORMAL_95
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError, shortened
 from mindyn.estimators.estimate_columns import columns_of, table_of
-from mindyn.estimators.estimate_files import EARLIER_FORMATS, brought_up, require_valid, saved_base
+from mindyn.estimators.estimate_files import (
+    EARLIER_FORMATS,
+    brought_up,
+    require_valid,
+    robot_from_record,
+    robot_record,
+    saved_base,
+)
 from mindyn.estimators.estimate_parts import (
     BlockSpread,
     CrossValidated,
@@ -25,7 +32,6 @@ from mindyn.estimators.estimate_parts import (
     read_ends,
     saved_ends,
 )
-from mindyn.estimators.robot_record import robot_from_record, robot_record
 from mindyn.estimators.untold import read_covariance, saved_covariance
 from mindyn.files import write_whole
 from mindyn.logs.conditioning import Conditioning

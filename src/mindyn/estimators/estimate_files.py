@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 from math import isfinite
 from pathlib import Path
@@ -24,8 +25,10 @@ from mindyn.identifiability.base_sets import base_parameters
 from mindyn.kernels.kernel import Kernel
 from mindyn.parameters.base import BaseParameters
 from mindyn.regression.mlc_columns import lin_columns
+from mindyn.robots.description import Selection
 from mindyn.robots.robot import Robot
 from mindyn.robots.toml_reader import ROBOT_FORMAT as ROBOT_FORMAT
+from mindyn.robots.toml_table import robot_of_table, toml_table
 
 _JSON_TYPES: Mapping[str, Any] = {"object": dict, "array": list, "string": str, "boolean": bool, "null": type(None)}
 EARLIER_FORMATS: Final = ("mindyn estimate 1", "mindyn estimate 2", "mindyn estimate 3")
@@ -233,3 +236,15 @@ def saved_base(robot: Robot, record: Mapping[str, Any]) -> tuple[BaseParameters,
         tuple(record["notes"]),
     )
     return base, None
+
+
+def robot_record(robot: Robot) -> dict[str, Any]:
+    """All of a robot but its notes: the table of a robot file, and what of its source was selected."""
+    return {**toml_table(robot), "selection": robot.selection.to_dict()}
+
+
+def robot_from_record(record: Mapping[str, Any]) -> Robot:
+    """The inverse of `robot_record`."""
+    robot = robot_of_table({name: value for name, value in record.items() if name != "selection"})
+    home = np.array([record["home"][name] for name in robot.joint_names]) if "home" in record else None
+    return replace(robot, selection=Selection(**record.get("selection", {})), home=home)

@@ -22,12 +22,11 @@ from mindyn.estimators.estimator import Estimator, Needs
 from mindyn.estimators.instruments import coloured_covariance, instrument_step
 from mindyn.estimators.least_squares import LeastSquares, Weights
 from mindyn.estimators.model_acceleration import ModelAcceleration, model_acceleration
-from mindyn.estimators.told_directions import told_directions
 from mindyn.estimators.untold import infinite_variances
 from mindyn.estimators.wording import status_of, unexplained
 from mindyn.logs.filters import lowpass
 from mindyn.logs.samples import Samples
-from mindyn.regression.information import Information
+from mindyn.regression.information import Information, told_directions
 from mindyn.regression.regressor import Regressor
 from mindyn.regression.rows import Rows
 from mindyn.simulation.inputs import require_count

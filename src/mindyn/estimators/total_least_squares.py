@@ -20,10 +20,9 @@ from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.estimator import Estimator, Needs
 from mindyn.estimators.least_squares import LeastSquares, Weights
 from mindyn.estimators.measurement_noise import MeasurementNoise, column_errors
-from mindyn.estimators.told_directions import told_directions
 from mindyn.estimators.untold import infinite_variances
 from mindyn.estimators.wording import status_of
-from mindyn.regression.information import Information
+from mindyn.regression.information import Information, told_directions
 from mindyn.regression.rows import Rows
 from mindyn.regression.treatment import Treatment
 from mindyn.robots.robot import Robot

@@ -24,7 +24,7 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
-from mindyn.estimators.robot_record import robot_from_record, robot_record
+from mindyn.estimators.estimate_files import robot_from_record, robot_record
 from mindyn.files import make_folder, write_whole
 from mindyn.fleet.zero_columns import ZeroRegressor
 from mindyn.reading import read_json

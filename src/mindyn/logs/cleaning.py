@@ -14,7 +14,7 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.logs.findings import LogError, refuse_unless_accepted
-from mindyn.logs.ordering import LATE_ROWS, RESTART_GAP_S, order_of
+from mindyn.logs.stamps import LATE_ROWS, RESTART_GAP_S, order_of
 
 if TYPE_CHECKING:
     from mindyn.logs.log import Log

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from mindyn.algebra.values import Array
 from mindyn.logs.checks import UNLIMITED_TURN, reach_of
 from mindyn.logs.draft_names import unit_of, words_of
-from mindyn.logs.ordering import restarts
-from mindyn.logs.stamps import LONG, usual_step
+from mindyn.logs.stamps import LONG, restarts, usual_step
 from mindyn.logs.units import UNITS
 from mindyn.robots.robot import Robot
 

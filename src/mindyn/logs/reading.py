@@ -15,8 +15,7 @@ from mindyn.logs.checks import Oddities, unit_notes
 from mindyn.logs.cleaning import Cleaner
 from mindyn.logs.columns import Pick, both_lists, further_columns, further_joints, one_column, pick_signal
 from mindyn.logs.conversion import Conversion, conversion_of
-from mindyn.logs.faults import Faults
-from mindyn.logs.findings import LogError
+from mindyn.logs.findings import Faults, LogError
 from mindyn.logs.formats import open_table
 from mindyn.logs.log import Log, Source, joined, source_of
 from mindyn.logs.mounting import require_mount

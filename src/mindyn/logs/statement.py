@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from mindyn.errors import did_you_mean, shortened
-from mindyn.logs.faults import Faults
-from mindyn.logs.findings import FINDINGS, LogError
+from mindyn.logs.findings import FINDINGS, Faults, LogError
 from mindyn.logs.places import Place
 from mindyn.logs.units import UNITS
 from mindyn.reading import LARGEST_SETTINGS, limited, parse_toml, read_toml

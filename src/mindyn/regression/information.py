@@ -105,6 +105,15 @@ def null_space(R: Array) -> Array:
     return np.asarray(Vt[rank:].T)
 
 
+def told_directions(R: Array) -> Array:
+    """(p, k) with beta = told @ gamma, the complement of `null_space`: directions of the parameters that data tell.
+
+    Orthonormal for parameters in units of 1 / the length of their column of R.
+    """
+    (_, scales), hidden = _scaled(R), null_space(R)
+    return np.asarray(np.linalg.svd(hidden)[0][:, hidden.shape[1] :] / scales[:, None])
+
+
 def _scaled(R: Array) -> tuple[Array, Array]:
     scales = np.linalg.norm(R, axis=0)
     scales = np.where(scales > 0, scales, 1.0)

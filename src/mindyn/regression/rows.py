@@ -19,6 +19,7 @@ from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.executors import spread
 from mindyn.logs.conditioning import Conditioning
+from mindyn.logs.conversion import with_logged_gears
 from mindyn.logs.cutoffs import noise_floor_cutoff
 from mindyn.logs.followed_loops import followed_samples
 from mindyn.logs.log import Log, Source
@@ -43,7 +44,6 @@ from mindyn.regression.device_gathering import gpu_factors
 from mindyn.regression.gathering import require_enough, require_joints
 from mindyn.regression.information import Information, combined
 from mindyn.regression.log_gathering import GatheredLog, gathered_log, sources_of
-from mindyn.regression.logged_gears import with_logged_gears
 from mindyn.regression.regressor import Regressor, regressor_of, with_estimated_drives
 from mindyn.regression.treatment import Treatment
 from mindyn.robots.robot import Robot, require_robot

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Final
 
+import numpy as np
+from numpy.typing import NDArray
+
+from mindyn.algebra.values import Array
+from mindyn.equations.loop_closure import closure_of
 from mindyn.estimators.estimate import Estimate
 from mindyn.export.writing import fitting_format
+from mindyn.kernels.skeleton import SkeletonData, skeleton_along
 from mindyn.report.data import UNNAMED, JointData, ReportData
-from mindyn.report.evidence import evidence_of, excitation, motion, residuals, traces
+from mindyn.report.evidence import Evidence, evidence_of, excitation, motion, residuals, traces
 from mindyn.report.findings import comparison_data, friction_data, parameter_rows, suspicion_of, unfit_for, verdict_data
 from mindyn.report.inputs import ReportInputs
 from mindyn.report.making import made_data
-from mindyn.report.skeleton import skeleton
+from mindyn.robots.meshes import Meshes
+from mindyn.robots.robot import Robot
 from mindyn.validation.prediction import prediction_of
 from mindyn.validation.residual_causes import causes_of
 from mindyn.validation.validate import Verdict, fit_verdict, prior_estimate, validate
+
+POSES: Final = 200
+"""Along a log, in which the robot is drawn."""
 
 
 def gather(inputs: ReportInputs) -> ReportData:
@@ -82,3 +93,38 @@ def _given(robot: object) -> str:
 def _joints(estimate: Estimate) -> tuple[JointData, ...]:
     units = {"revolute": ("N m", "rad"), "prismatic": ("N", "m")}
     return tuple(JointData(joint.name, *units[joint.kind]) for joint in estimate.robot.primary_joints)
+
+
+def skeleton(robot: Robot, evidence: Sequence[Evidence], meshes: Meshes | None = None) -> SkeletonData | None:
+    """The robot as lines in space, for some poses along the first log; loops closed."""
+    return skeleton_along(robot, *_poses(robot, evidence), _torques(evidence), meshes=meshes)
+
+
+def _poses(robot: Robot, evidence: Sequence[Evidence]) -> tuple[Array, Array]:
+    """Evenly spaced rows of the first log, or the pose at rest."""
+    if not evidence:
+        return _at_rest(robot)[None], np.zeros(1)
+    made = evidence[0].prediction
+    rows = _rows(len(made.time))
+    return made.samples.q[rows], made.time[rows] - made.time[0]
+
+
+def _at_rest(robot: Robot) -> Array:
+    """(n,) primary joints at zero, or where loops are known to be closed."""
+    if not robot.loops:
+        return np.zeros(len(robot.primary_names))
+    closure = closure_of(robot)
+    return np.asarray(closure.home[list(closure.primary)])
+
+
+def _torques(evidence: Sequence[Evidence]) -> Array | None:
+    """Parts of the greatest torque of every joint, at the same rows."""
+    if not evidence:
+        return None
+    size = np.abs(evidence[0].prediction.measured)
+    greatest = size.max(axis=0)
+    return np.asarray(size[_rows(len(size))] / np.where(greatest > 0, greatest, 1.0))
+
+
+def _rows(count: int) -> NDArray[np.intp]:
+    return np.unique(np.linspace(0, count - 1, POSES).astype(int))
