@@ -41,7 +41,7 @@ from mindyn.robots.files import comments_above, parse_xml, read_text
 from mindyn.robots.parts import Joint, Link, Shape
 from mindyn.robots.robot import Robot
 from mindyn.robots.snapping import Snapper
-from mindyn.robots.urdf_reader import read_urdf
+from mindyn.robots.urdf_reader import GEAR_RATIO, ROTOR_INERTIA, read_urdf
 
 URDF_SUMMED = "Inertials, damping and friction by mindyn; parts on fixed joints are counted with the link they are on."
 
@@ -71,6 +71,7 @@ def robot_to_urdf(robot: Robot, *, force: bool = False, notes: Sequence[str] = (
     for frame in robot.frames:
         SubElement(root, "link", name=frame.name)
         _fixed(root, f"{frame.name}__fixed", frame.link, frame.name, frame.pose)
+    _rotors(root, robot)
     return xml_document(root, declaration=True)
 
 
@@ -112,7 +113,7 @@ def _remedy(robot: Robot) -> str:
     if not any(drive.rotor_inertia for drive in robot.drives):
         return ""
     return (
-        "Without rotor inertia a simulator of this file is too light at those joints: "
+        "Without rotor inertia a simulator of this file is too light at those joints (Drake has tags for it): "
         "set it there as armature, or write MJCF or C, which have it."
     )
 
@@ -177,6 +178,19 @@ def _link(root: Element, link: Link, meshes: bool) -> None:
     for shape in link.shapes:
         if meshes or shape.kind != "mesh":
             _shape(SubElement(element, "collision"), shape)
+
+
+def _rotors(root: Element, robot: Robot) -> None:
+    """Gear ratios and rotor inertias of single joints, where Drake looks for them; other readers pass over them."""
+    for drive in robot.drives:
+        if drive.rotor_inertia and not drive.coupling:
+            root.set("xmlns:drake", "http://drake.mit.edu")
+            element = SubElement(root, "transmission", name=f"{drive.joint}__transmission")
+            SubElement(element, "type").text = "transmission_interface/SimpleTransmission"
+            SubElement(element, "joint", name=drive.joint)
+            actuator = SubElement(element, "actuator", name=f"{drive.joint}__motor")
+            SubElement(actuator, ROTOR_INERTIA, value=repr(float(drive.rotor_inertia)))
+            SubElement(actuator, GEAR_RATIO, value=repr(float(drive.ratio)))
 
 
 def _shape(collision: Element, shape: Shape) -> None:
@@ -267,6 +281,11 @@ def _take_out_meshes(root: Element) -> None:
 
 def _edit_joints(root: Element, robot: Robot) -> None:
     drives = {drive.joint: drive for drive in robot.drives}
+    for element in root.findall("transmission"):
+        drive = drives.get(next((joint.get("name", "") for joint in element.findall("joint")), ""))
+        for tag, value in () if drive is None else ((ROTOR_INERTIA, drive.rotor_inertia), (GEAR_RATIO, drive.ratio)):
+            for stated in element.iter(tag):
+                stated.set("value", repr(float(value)))
     for element in root.findall("joint"):
         drive = drives.get(element.get("name", ""))
         if drive is None:

@@ -25,6 +25,8 @@ from mindyn.robots.snapping import Snapper
 _KINDS: Final = {"revolute": "revolute", "continuous": "revolute", "prismatic": "prismatic"}
 _MIMIC: Final = {"multiplier": "1", "offset": "0"}
 _FREE: Final = ("floating", "planar")
+GEAR_RATIO: Final = "drake:gear_ratio"
+ROTOR_INERTIA: Final = "drake:rotor_inertia"
 _SUMMARIES: Final = {"shape": "{count} collision shapes cannot be read and were left out", **SUMMARIES}
 
 
@@ -51,6 +53,7 @@ class _UrdfReader:
     drives: list[Drive] = field(default_factory=list)
     mimics: list[Mimic] = field(default_factory=list)
     refused: dict[str, RobotError] = field(default_factory=dict)
+    moving_names: set[str] = field(default_factory=set)
 
     def description(self, root: Element) -> Description:
         if root.tag != "robot":
@@ -63,6 +66,8 @@ class _UrdfReader:
         if not links:
             raise RobotFileError("the URDF has no <link>", hint="is it a part that other files include?")
         joints = tuple(self.joint(element) for element in root.findall("joint"))
+        for element in root.findall("transmission"):
+            self.rotor(element)
         links += self.mounting_link(links, joints)
         return Description(
             (root.get("name") or "").strip() or "robot",
@@ -189,6 +194,7 @@ class _UrdfReader:
             axis=self.snap.axis(direction, f"axis of {what}"),
             limits=self.limits(element, what, ranged=kind != "continuous"),
         )
+        self.moving_names.add(plain.name)
         self.drives.extend(self.friction(element))
         self.mimics.extend(self.mimic(element))
         return joint
@@ -228,6 +234,26 @@ class _UrdfReader:
         viscous, coulomb = (number(dynamics.get(key, "0"), f"{what}, {key}") for key in ("damping", "friction"))
         if viscous or coulomb:
             yield Drive(self.name(element), viscous=viscous, coulomb=coulomb, side="joint")
+
+    def rotor(self, element: Element) -> None:
+        """Gear ratio and rotor inertia that a <transmission> states in Drake's words, on the drive of its joint."""
+        stated = {tag: found for tag in (GEAR_RATIO, ROTOR_INERTIA) for found in element.iter(tag)}
+        names = [joint.get("name", "") for joint in element.findall("joint")]
+        if not stated:
+            return
+        what = f"transmission {element.get('name')!r}"
+        if len(names) != 1:
+            self.note("left out", f"{what} is of {len(names)} joints: its rotor inertia and gear ratio are left out")
+            return
+        (name,) = names
+        values = {tag: number(found.get("value"), f"{what}, {tag}") for tag, found in stated.items()}
+        own = [k for k, drive in enumerate(self.drives) if drive.joint == name]
+        drive = self.drives[own[0]] if own else Drive(name, side="joint")
+        drive = replace(drive, ratio=values.get(GEAR_RATIO, 1.0), rotor_inertia=values.get(ROTOR_INERTIA, 0.0))
+        if own:
+            self.drives[own[0]] = drive
+        elif name in self.moving_names:
+            self.drives.append(drive)
 
 
 def _float(text: str) -> float:
