@@ -107,6 +107,18 @@ def weight(robot, samples):
     return np.asarray(mindyn.equation(robot, "inverse_dynamics")(samples.q.T, still, still)).T
 
 
+@pytest.mark.parametrize("name", ["ur10", "panda"])
+def test_an_arm_on_a_slope_is_named_with_its_gravity(name):
+    robot, sound = recorded(name, 1)
+    slope = np.array([0.6 * np.sin(0.35), 0.8 * np.sin(0.35), -np.cos(0.35)])
+    arm, tilted = built(name, np.random.default_rng(1)), 9.81 * slope
+    weights = weight(replace(arm, gravity=tilted), sound) - weight(arm, sound)
+    (found,) = suspicions(robot, replace(sound, tau=sound.tau + weights))
+    assert found.kind == "gravity"
+    assert "does the arm stand on a slope?" in found.sentence
+    assert found.value == pytest.approx(0.35, abs=0.15)
+
+
 @pytest.mark.parametrize("name", ROBOTS)
 def test_gravity_that_a_controller_took_out_is_named(name):
     """By the arm's own weight, and by that of the file, which is 20 % off."""

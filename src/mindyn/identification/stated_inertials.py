@@ -63,6 +63,11 @@ UPSET: Final = 0.3
 """Root of the misfit from which a sign, an order or the gravity may be wrong; a zero that is off by less than
 `NEAR_DEG` shows below it."""
 NEAR_DEG: Final = 22.5
+TURNS: Final = 4
+"""Times that slopes and gravity are fitted in turn."""
+DIRECTED: Final = 1.2
+"""Multiple of its misfit that a gravity of any direction counts with: two numbers explain more than the zero of one
+joint, or gravity along an axis of the base, by chance."""
 SCALES: Final = (1 / 3, 3.0)
 """Slopes between these are a file's inaccurate masses or a payload."""
 THOUSAND: Final = (200.0, 5000.0)
@@ -282,8 +287,10 @@ def _cures(compared: _Comparison, T: Array, stated: Array) -> Iterator[tuple[Arr
     """Corrections of one statement, each with misfits before and after (2, 2); None: of the file's masses."""
     names = compared.robot.joint_names
     strong = compared.strong(T)
-    for joint in strong if sqrt(stated[0]) > NOTICED else ():
-        yield _zero(compared, joint, T, LEAST_ZERO_DEG[joint == strong[-1]])
+    if sqrt(stated[0]) > NOTICED:
+        for joint in strong:
+            yield _zero(compared, joint, T, LEAST_ZERO_DEG[joint == strong[-1]])
+        yield from _tilted(compared, T)
     if sqrt(stated[0]) < UPSET:
         return
     for joint in strong:
@@ -308,6 +315,51 @@ def _cures(compared: _Comparison, T: Array, stated: Array) -> Iterator[tuple[Arr
             compared.cured(T, T, compared.tau[:, order]),
             Suspicion("column order", (names[one], names[other]), 0.0, f"the torques of {both} seem to be swapped"),
         )
+
+
+def _tilted(compared: _Comparison, T: Array) -> Iterator[tuple[Array, Suspicion]]:
+    """Gravity of any direction, as of a base that is not level: the one that the torque fits best.
+
+    The torque is linear in it, but for the joints' slopes: both are fitted in turn.
+    """
+    gravity = compared.robot.gravity
+    size, slopes = float(np.linalg.norm(gravity)), dict(zip(compared.strong(T), compared.slopes(T), strict=True))
+    if not size > 0 or len(slopes) < 2:
+        return
+    weightless = compared.file_torque(np.zeros(3))
+    weights = [compared.file_torque(one) - weightless for one in np.eye(3)]
+    other = gravity
+    for _ in range(TURNS):
+        columns, left = [], []
+        for joint, slope in slopes.items():
+            others, tau = compared.others[joint], compared.tau[:, joint]
+            block = np.column_stack(
+                [slope * weight[:, joint] for weight in weights] + [tau - slope * weightless[:, joint]]
+            )
+            block = (block - others @ (others.T @ block)) / np.linalg.norm(tau - others @ (others.T @ tau))
+            columns.append(block[:, :3])
+            left.append(block[:, 3])
+        found = np.linalg.lstsq(np.vstack(columns), np.concatenate(left), rcond=None)[0]
+        if not np.linalg.norm(found) > 0:
+            return
+        other = found * size / np.linalg.norm(found)
+        bent = weightless + np.einsum("k,kij->ij", other, np.array(weights))
+        slopes = {joint: compared.against(joint, compared.tau[:, joint], bent[:, joint])[0] for joint in slopes}
+    degrees = float(np.rad2deg(np.arccos(np.clip(other @ gravity / size**2, -1.0, 1.0))))
+    if degrees < LEAST_ZERO_DEG[0]:
+        return
+    vector = " ".join(f"{component:.2f}" for component in other)
+    yield (
+        compared.cured(T, compared.file_torque(other)) * [[1.0], [DIRECTED]],
+        Suspicion(
+            "gravity",
+            (),
+            float(np.deg2rad(degrees)),
+            f"the torque fits the file's masses where gravity is about {vector} m/s^2 along the base's axes, "
+            f"{degrees:.0f} degrees from where it is stated: does the arm stand on a slope? measure it, and state "
+            "--gravity, or --mount",
+        ),
+    )
 
 
 def _turned_over(compared: _Comparison, T: Array) -> Iterator[tuple[Array, Suspicion]]:
