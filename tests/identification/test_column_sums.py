@@ -9,6 +9,7 @@ import pytest
 from closeness import SAME_ALGEBRA, assert_close
 
 import mindyn
+from mindyn.errors import InputError
 from mindyn.identification import column_sums
 from mindyn.identification.column_sums import ColumnSums, Part, Room
 from mindyn.kernels import threads
@@ -69,7 +70,9 @@ def expected(regressor, samples, cutoff_hz, part):
 def test_sums_are_those_of_the_columns(regressor, cutoff_hz):
     samples = samples_of(regressor)
     room, first = Room(), replace(FRICTIONS[0], joint_side=(regressor.joint_names[1],))
-    for friction in (first, *FRICTIONS):
+    reference = np.random.default_rng(5).normal(size=regressor.base.count)
+    loaded = replace(FRICTIONS[0], shapes=("root", "load"), reference=tuple(reference.tolist()))
+    for friction in (first, loaded, *FRICTIONS):
         own = regressor.with_friction(friction)
         sums = ColumnSums(own, samples, cutoff_hz, room)
         for part, matrices in zip(PARTS, sums.normal_matrices(PARTS), strict=True):
@@ -136,3 +139,11 @@ def test_what_fresh_memory_holds_does_not_matter(regressor, monkeypatch):
     monkeypatch.setattr(column_sums, "np", Numpy())
     for ours, theirs in zip(ColumnSums(own, samples, 8.0, Room()).normal_matrices(PARTS), expected_sums, strict=True):
         assert all(np.array_equal(one, other) for one, other in zip(ours, theirs, strict=True))
+
+
+def test_a_sample_without_finite_columns_is_named(regressor):
+    samples = samples_of(regressor)
+    sums = ColumnSums(regressor, samples, 8.0, Room())
+    samples.q[700, 3] = np.nan
+    with pytest.raises(InputError, match=r"q: element \[700, 3\] is nan"):
+        sums.normal_matrices(PARTS)

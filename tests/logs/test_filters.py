@@ -10,8 +10,9 @@ from closeness import SAME_ALGEBRA, assert_close
 from scipy.signal import butter, sosfiltfilt
 
 from mindyn.kernels import threads
+from mindyn.kernels.call_list import CallList
 from mindyn.logs import filters
-from mindyn.logs.filters import LowpassInStretches, lowpass
+from mindyn.logs.filters import ListedLowpass, lowpass
 
 RATE_HZ = 1000.0
 
@@ -60,11 +61,16 @@ def test_stretch_by_stretch_it_has_the_same_bits(cutoff_hz, rows):
     """Also where the beginning is mirrored from several stretches, or from all rows."""
     x = np.random.default_rng(rows).normal(size=(rows, 11))
     expected, y = lowpass(x, cutoff_hz, 100.0), np.full(x.shape, np.nan)
-    stretches = [(start, min(start + 64, rows)) for start in range(0, rows, 64)]
-    filtering = LowpassInStretches(y, cutoff_hz, 100.0)
-    for start, stop in stretches:
+    calls = CallList()
+    filtering = ListedLowpass(y, cutoff_hz, 100.0, calls)
+
+    def write(start, stop):
+        assert np.isnan(y[start:stop]).all()
         y[start:stop] = x[start:stop]
-        filtering.came(start, stop)
-    for start, stop in reversed(stretches):
-        filtering.goes(start, stop)
+
+    filtering.forward(write, 64)
+    for start in reversed(range(0, rows, 64)):
+        stop = min(start + 64, rows)
+        filtering.back(start, stop)
+        calls.run()
         assert np.array_equal(y[start:stop], expected[start:stop])

@@ -8,7 +8,7 @@ give is put together in order, so that it does not depend on their number.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple, TypeVar
 
@@ -16,15 +16,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
+from mindyn.kernels.call_list import CallList, Place
 from mindyn.kernels.products import Products, mirrored
 from mindyn.kernels.threads import of_each
-from mindyn.logs.filters import LowpassInStretches, lowpass
+from mindyn.logs.filters import ListedLowpass, lowpass
 from mindyn.logs.samples import Samples
 from mindyn.regression.gathering import segment_ends
+from mindyn.regression.listed_columns import ListedColumns
 from mindyn.regression.regressor import Regressor
 
 ROWS_AT_ONCE: Final = 1024
 """Rows of the kernel's columns that stay in the cache."""
+CHUNK_ROWS: Final = 2 * ROWS_AT_ONCE
+"""Rows for which calls are listed at a time where no filter needs all of a segment: more do not stay in the cache."""
 
 Item = TypeVar("Item")
 Slowest = float | tuple[float, ...]
@@ -65,6 +69,11 @@ class _Work(NamedTuple):
         kernel, beside = ([x[:, a:b] for a, b in pairwise(own)] for x, own in zip((room, further), ends, strict=True))
         return _Work(room, further, kernel, beside)
 
+    def for_stretch(self) -> _Work:
+        """Further room for a stretch of rows of the same columns."""
+        widths, counts = ([one.shape[1] for one in own] for own in (self.kernel, self.beside))
+        return _Work.of(np.empty((ROWS_AT_ONCE, sum(widths))), np.empty((ROWS_AT_ONCE, sum(counts))), widths, counts)
+
 
 class Room:
     """Memory that each thread writes its columns to, again and again: fresh memory costs as much as the columns."""
@@ -92,6 +101,7 @@ class ColumnSums:
         self._room = room
         self._q = regressor.positions(samples)
         self._directions = regressor.directions(self._q, samples.qd, samples.segments, samples.rate_hz)
+        self._listed = ListedColumns.of(regressor, (self._q, samples.qd, samples.qdd), self._directions)
         self._torque = self._filtered(samples.tau)
         self._matrices: dict[Part, list[Array]] = {}
 
@@ -117,10 +127,10 @@ class ColumnSums:
     def count(self, part: Part, joint: int) -> int:
         """Rows of the part that count for a joint."""
         if part.slowest is not None:
-            return int(self._fast(part.slowest, slice(part.first, part.last, part.step))[:, joint].sum())
+            return int(self.fast(part.slowest, slice(part.first, part.last, part.step))[:, joint].sum())
         return len(range(part.first, part.last, part.step))
 
-    def _fast(self, slowest: Slowest, rows: slice) -> NDArray[np.bool_]:
+    def fast(self, slowest: Slowest, rows: slice) -> NDArray[np.bool_]:
         """(rows, n) which joints are not too slow."""
         return np.asarray(np.abs(self.samples.qd[rows]) > np.asarray(slowest))
 
@@ -135,21 +145,30 @@ class ColumnSums:
     def _sums(self, segment: range, parts: Sequence[Part]) -> list[list[Array]]:
         """For each part and joint the normal matrix."""
         totals = [np.zeros((len(parts), len(own) + 2, len(own) + 2)) for own in self.regressor.columns]
-        work = self._workspace(len(segment) if self.cutoff_hz is not None else ROWS_AT_ONCE)
-        copies = {one: self._copy_of(work) for one in {part.slowest for part in parts} if one is not None}
-        adding: dict[Slowest | None, Products] = {one: _products(totals, copy) for one, copy in copies.items()}
-        adding[None] = _products(totals, work)
-        for rows, at, numbers in self._smooth_stretches(segment, parts, work):
-            for slowest, copy in copies.items():
-                self._take_fast(rows, slowest, work, at, copy)
-            for number in numbers:
-                part = parts[number]
-                taken, offset = part.within(rows), at.start if part.slowest is None else 0
-                adding[part.slowest].add(slice(taken.start + offset, taken.stop + offset, part.step), number)
+        chunks = self._chunks(segment, parts)
+        calls, work = CallList(lambda: self._refuse(segment)), self._workspace(max(map(len, chunks)))
+        adding = {one: _Adding(self, totals, work, one) for one in {part.slowest for part in parts}}
+        for chunk in chunks:
+            self._write_beside(chunk, work)
+            for one in adding.values():
+                one.begin(chunk)
+            for rows, numbers in self._smooth_stretches(chunk, parts, work, calls):
+                for slowest, one in adding.items():
+                    own = [(number, parts[number]) for number in numbers if parts[number].slowest == slowest]
+                    one.list(calls, rows, own)
+            calls.run()
         for total, A in zip(totals, work.kernel, strict=True):
-            for one in total:
-                _complete(one, A.shape[1])
+            for matrix in total:
+                _complete(matrix, A.shape[1])
         return [list(one) for one in zip(*totals, strict=True)]
+
+    def _chunks(self, segment: range, parts: Sequence[Part]) -> list[range]:
+        """Rows whose columns there is room for at a time; the filter needs all of them."""
+        if self.cutoff_hz is not None:
+            return [segment]
+        first, last = min(part.first for part in parts), max(part.last for part in parts)
+        first -= (first - segment.start) % ROWS_AT_ONCE
+        return [range(start, min(start + CHUNK_ROWS, segment.stop)) for start in range(first, last, CHUNK_ROWS)]
 
     def _workspace(self, rows: int) -> _Work:
         widths = [int((own < self.regressor.base.count).sum()) for own in self.regressor.columns]
@@ -157,64 +176,68 @@ class ColumnSums:
         # Zeros: the filter goes over the places of the torques before they are written.
         return _Work.of(self._room.of(rows, sum(widths)), np.zeros((rows, sum(counts))), widths, counts)
 
-    def _copy_of(self, work: _Work) -> _Work:
-        """Further room for a stretch of rows of the same columns."""
-        widths, counts = ([one.shape[1] for one in own] for own in (work.kernel, work.beside))
-        return _Work.of(np.empty((ROWS_AT_ONCE, sum(widths))), np.empty((ROWS_AT_ONCE, sum(counts))), widths, counts)
-
-    def _take_fast(self, rows: range, slowest: Slowest, work: _Work, at: slice, copy: _Work) -> None:
-        """The columns of a stretch, zeros in the rows of joints that are too slow."""
-        copy.room[: len(rows)], copy.further[: len(rows)] = work.room[at], work.further[at]
-        slow = ~self._fast(slowest, slice(rows.start, rows.stop))
-        for joint, own in enumerate(zip(copy.kernel, copy.beside, strict=True)):
-            for one in own:
-                one[: len(rows)][slow[:, joint]] = 0.0
-
     def _smooth_stretches(
-        self, segment: range, parts: Sequence[Part], work: _Work
-    ) -> Iterator[tuple[range, slice, list[int]]]:
-        """Rows that parts have, where in the room their columns are, behind the filter, and the numbers of the parts.
-
-        Without a filter the room holds one stretch of rows after the other.
+        self, chunk: range, parts: Sequence[Part], work: _Work, calls: CallList
+    ) -> Iterator[tuple[range, list[int]]]:
+        """Rows that parts have and the numbers of the parts; when one comes, calls are listed that write its columns,
+        behind the filter.
         """
+        write = self._writer(chunk, work, calls)
         if self.cutoff_hz is None:
-            for rows, numbers in _stretches(segment, parts):
-                at = slice(0, len(rows))
-                self._write(rows, work, at)
-                self._write_torques(rows, work, at)
-                yield rows, at, numbers
+            for rows, numbers in _stretches(chunk, parts):
+                write(rows.start - chunk.start, rows.stop - chunk.start)
+                yield rows, numbers
             return
-        smooth = LowpassInStretches(work.room, self.cutoff_hz, self.samples.rate_hz)
-        for rows, _ in _stretches(segment, [Part(segment.start, segment.stop)]):
-            at = slice(rows.start - segment.start, rows.stop - segment.start)
-            self._write(rows, work, at)
-            smooth.came(at.start, at.stop)
+        smooth = ListedLowpass(work.room, self.cutoff_hz, self.samples.rate_hz, calls)
+        smooth.forward(write, ROWS_AT_ONCE)
         if self.regressor.friction_columns[1]:
             lowpass(work.further, self.cutoff_hz, self.samples.rate_hz, out=work.further)
-        self._write_torques(segment, work, slice(None))
-        for start in reversed(range(segment.start, segment.stop, ROWS_AT_ONCE)):
-            rows = range(start, min(start + ROWS_AT_ONCE, segment.stop))
-            at = slice(rows.start - segment.start, rows.stop - segment.start)
-            smooth.goes(at.start, at.stop)
-            numbers = [k for _, found in _stretches(rows, parts) for k in found]
-            if numbers:
-                yield rows, at, numbers
+        self._write_torques(chunk, work)
+        numbers_of = {rows.start: numbers for rows, numbers in _stretches(chunk, parts, whole=True)}
+        for start in reversed(range(chunk.start, chunk.stop, ROWS_AT_ONCE)):
+            rows = range(start, min(start + ROWS_AT_ONCE, chunk.stop))
+            smooth.back(rows.start - chunk.start, rows.stop - chunk.start)
+            if start in numbers_of:
+                yield rows, numbers_of[start]
 
-    def _write(self, rows: range, work: _Work, at: slice) -> None:
-        """The columns of consecutive rows, as they are."""
-        taken, samples = slice(rows.start, rows.stop), self.samples
-        given = None if self._directions is None else self._directions[taken]
-        motion = self._q[taken], samples.qd[taken], samples.qdd[taken]
-        found = self.regressor.parts(*motion, given, work.room[at])
-        for (_, *shapes), beside in zip(found, work.beside, strict=True):
-            for k, shape in enumerate(shapes):
-                beside[at, k] = shape[:, 0]
+    def _writer(self, chunk: range, work: _Work, calls: CallList) -> Callable[[int, int], None]:
+        """Writes the columns of rows of the chunk, counted from its first, as they are; or lists calls that do."""
+        if self._listed is None:
+            return lambda start, stop: self._write(chunk, start, stop, work)
+        onto = self._listed.onto(work.room, chunk.start)
+        return lambda start, stop: onto(calls, chunk[start:stop])
 
-    def _write_torques(self, rows: range, work: _Work, at: slice) -> None:
-        """The torques of consecutive rows, filtered and not."""
+    def _write(self, chunk: range, start: int, stop: int, work: _Work) -> None:
+        for first in range(start, stop, ROWS_AT_ONCE):
+            at = slice(first, min(first + ROWS_AT_ONCE, stop))
+            taken, samples = slice(chunk.start + at.start, chunk.start + at.stop), self.samples
+            given = None if self._directions is None else self._directions[taken]
+            found = self.regressor.parts(self._q[taken], samples.qd[taken], samples.qdd[taken], given, work.room[at])
+            for (_, *shapes), beside in zip(found, work.beside, strict=True):
+                for k, shape in enumerate(shapes):
+                    beside[at, k] = shape[:, 0]
+
+    def _write_beside(self, chunk: range, work: _Work) -> None:
+        """What stands beside the kernel's columns, but for shapes that come with them."""
+        taken, places = slice(chunk.start, chunk.stop), slice(0, len(chunk))
+        if self._listed is not None and self._directions is not None:
+            shaped = self.regressor.shape_columns(self._q[taken], self.samples.qd[taken], self._directions[taken])
+            for shapes, beside in zip(shaped, work.beside, strict=True):
+                for k, shape in enumerate(shapes):
+                    beside[places, k] = shape[:, 0]
+        if self.cutoff_hz is None:
+            self._write_torques(chunk, work)
+
+    def _write_torques(self, chunk: range, work: _Work) -> None:
+        """The torques of the rows, filtered and not."""
         places = np.cumsum([own.shape[1] for own in work.beside])
-        work.further[at, places - 2] = self._torque[rows.start : rows.stop]
-        work.further[at, places - 1] = self.samples.tau[rows.start : rows.stop]
+        work.further[: len(chunk), places - 2] = self._torque[chunk.start : chunk.stop]
+        work.further[: len(chunk), places - 1] = self.samples.tau[chunk.start : chunk.stop]
+
+    def _refuse(self, segment: range) -> None:
+        """Names the sample that the kernel has no finite numbers for, if there is one."""
+        taken = slice(segment.start, segment.stop)
+        self.regressor.parts(self._q[taken], self.samples.qd[taken], self.samples.qdd[taken])
 
     def _errors(self, segment: range, parts: Sequence[tuple[int, Part, Array]]) -> list[tuple[int, Array]]:
         """For the number of each part (n, 2) squares of what beta leaves of the torque, and of the torque."""
@@ -227,7 +250,7 @@ class ColumnSums:
             tau = self.samples.tau[logged]
             left = tau - torques[id(beta)][taken]
             if part.slowest is not None:
-                fast = self._fast(part.slowest, logged)
+                fast = self.fast(part.slowest, logged)
                 tau, left = np.where(fast, tau, 0.0), np.where(fast, left, 0.0)
             made.append((number, np.stack([(left**2).sum(axis=0), (tau**2).sum(axis=0)], axis=1)))
         return made
@@ -237,10 +260,13 @@ class ColumnSums:
         wanted = parts if self.cutoff_hz is None else [Part(segment.start, segment.stop)]
         joints, values = self.regressor.columns, np.stack(betas, axis=1)
         torques = np.zeros((len(segment), len(joints), len(betas)))
-        work = self._workspace(ROWS_AT_ONCE)
-        for rows, _ in _stretches(segment, wanted):
-            at, own_rows = slice(rows.start - segment.start, rows.stop - segment.start), slice(0, len(rows))
-            self._write(rows, work, own_rows)
+        calls, work = CallList(lambda: self._refuse(segment)), self._workspace(min(CHUNK_ROWS, len(segment)))
+        for start in range(min(part.first for part in wanted), max(part.last for part in wanted), CHUNK_ROWS):
+            chunk = range(start, min(start + CHUNK_ROWS, segment.stop))
+            at, own_rows = slice(chunk.start - segment.start, chunk.stop - segment.start), slice(0, len(chunk))
+            self._write_beside(chunk, work)
+            self._writer(chunk, work, calls)(0, len(chunk))
+            calls.run()
             for joint, (own, A, Z) in enumerate(zip(joints, work.kernel, work.beside, strict=True)):
                 width = A.shape[1]
                 torques[at, joint] = A[own_rows] @ values[own[:width]]
@@ -256,14 +282,56 @@ class ColumnSums:
         return np.concatenate([lowpass(x[a:b], self.cutoff_hz, self.samples.rate_hz) for a, b in self.segments])
 
 
-def _stretches(segment: range, parts: Sequence[Part]) -> Iterator[tuple[range, list[int]]]:
-    """At most `ROWS_AT_ONCE` consecutive rows at a time, until all rows of the parts have come; whose they are."""
-    firsts, lasts = np.array([(part.first, part.last) for part in parts]).T
+def _stretches(segment: range, parts: Sequence[Part], *, whole: bool = False) -> list[tuple[range, list[int]]]:
+    """At most `ROWS_AT_ONCE` consecutive rows at a time, until all rows of the parts have come; whose they are.
+
+    whole  also rows of a stretch that no part has
+    """
+    found = []
     for start in range(segment.start, segment.stop, ROWS_AT_ONCE):
         stop = min(start + ROWS_AT_ONCE, segment.stop)
-        own = np.flatnonzero((firsts < stop) & (lasts > start))
-        if len(own):
-            yield range(max(start, int(firsts[own].min())), min(stop, int(lasts[own].max()))), own.tolist()
+        if own := [k for k, part in enumerate(parts) if part.first < stop and part.last > start]:
+            first, last = min(parts[k].first for k in own), max(parts[k].last for k in own)
+            found.append((range(start, stop) if whole else range(max(start, first), min(stop, last)), own))
+    return found
+
+
+class _Adding:
+    """Adds the products of rows of parts that leave out joints at or below a speed, or of all rows.
+
+    Where joints are left out, the columns are copied first, times zero in their rows.
+    """
+
+    def __init__(self, sums: ColumnSums, totals: Sequence[Array], work: _Work, slowest: Slowest | None) -> None:
+        self._sums, self._work, self._slowest = sums, work, slowest
+        self._copy = work if slowest is None else work.for_stretch()
+        self._products, self._chunk = _products(totals, self._copy), range(0)
+        self._fast = np.empty((0, 0))
+
+    def begin(self, chunk: range) -> None:
+        """Rows that come now."""
+        self._chunk = chunk
+        if self._slowest is not None:
+            self._fast = self._sums.fast(self._slowest, slice(chunk.start, chunk.stop)).astype(np.float64)
+
+    def list(self, calls: CallList, rows: range, parts: Sequence[tuple[int, Part]]) -> None:
+        """Lists the products of the parts' rows among those of a stretch."""
+        at = rows.start - self._chunk.start
+        if self._slowest is not None and parts:
+            self._list_copy(calls, at, len(rows))
+            at = 0
+        for number, part in parts:
+            taken = part.within(rows)
+            self._products.add(slice(taken.start + at, taken.stop + at, part.step), number, calls)
+
+    def _list_copy(self, calls: CallList, at: int, count: int) -> None:
+        fast = Place.of(self._fast)
+        calls.needs(self._fast)
+        pairs = [(self._work.kernel, self._copy.kernel), (self._work.beside, self._copy.beside)]
+        for joint, (x, y) in ((k, pair) for one, other in pairs for k, pair in enumerate(zip(one, other, strict=True))):
+            given, made = Place.of(x), Place.of(y)
+            factor = fast.row(at) + 8 * joint, fast.step
+            calls.scale(count, given.width, factor, (given.row(at), given.step), (made.address, made.step))
 
 
 def _products(totals: Sequence[Array], work: _Work) -> Products:

@@ -125,6 +125,14 @@ class Kernel:
         """Compiles, or loads, the code for batches now rather than at the first call."""
         self.code(self._lanes)
 
+    def code_of_batches(self) -> native.NativeCode:
+        """Machine code for many samples: i64 kernel(i64 first, i64 last, ptr table), for samples first .. last - 1.
+
+        The table holds, for each input and output, the address of sample 0 and the bytes from one sample to the next;
+        the result is nonzero when an input or a result may not be finite. Outputs must not overlap inputs.
+        """
+        return self.code(self._lanes)
+
     def code(self, width: int) -> native.NativeCode:
         """Machine code for `width` samples at a time; compiled, or loaded from the cache, once."""
         with self._lock:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from mindyn.algebra.values import Array
 from mindyn.kernels import native
 from mindyn.kernels.cache import cached
+from mindyn.kernels.call_list import CallList
 from mindyn.kernels.machine import host
 
 _VECTORS: Final = 3
@@ -53,18 +54,23 @@ class Products:
         self._arrays = listed  # they must not go while their addresses are used
         self._rows = min((min(len(X), len(Y)) for _, X, Y, _ in listed), default=0)
         entries = [_entry(*one) for one in listed if one[0].size]
-        self._table = np.array([entry for entry, _ in entries], dtype=np.int64)
-        self._apart = np.array([apart for _, apart in entries], dtype=np.int64)
+        numbers = max((len(total) for total, *_ in listed if total.ndim > 2), default=1)
+        self._tables = np.tile(np.array([entry for entry, _ in entries], dtype=np.int64), (numbers, 1, 1))
+        if entries:
+            self._tables[:, :, _SUMS] += np.arange(numbers)[:, None] * [apart for _, apart in entries]
+        self._entries, self._address, self._apart = len(entries), self._tables.ctypes.data, self._tables.strides[0]
 
-    def add(self, rows: slice, number: int = 0) -> None:
-        """The products of some of the rows, to the sums of a number."""
+    def add(self, rows: slice, number: int = 0, calls: CallList | None = None) -> None:
+        """The products of some of the rows, to the sums of a number; by a list of calls, when that is run."""
         first, stop, step = rows.indices(self._rows)
-        if len(count := range(first, stop, step)) and len(self._table):
-            table = self._table
-            if number:
-                table = table.copy()
-                table[:, _SUMS] += number * self._apart
-            _function()(first, len(count), step, table.ctypes.data, len(table))
+        if not self._entries or not (count := len(range(first, stop, step))):
+            return
+        given = first, count, step, self._address + number * self._apart, self._entries
+        if calls is None:
+            _function()(*given)
+        else:
+            calls.needs(self)
+            calls.add("products", _code(), *given)
 
 
 def mirrored(total: Array) -> Array:
@@ -91,9 +97,14 @@ def _entry(total: Array, X: Array, Y: Array, same: int) -> tuple[list[int], int]
 
 
 @cache
-def _function() -> Callable[..., None]:
+def _code() -> native.NativeCode:
     ir = _module(host().lanes(64))
-    code = native.load(cached(("products", ir), lambda: native.assemble(ir)), "each")
+    return native.load(cached(("products", ir), lambda: native.assemble(ir)), "each")
+
+
+@cache
+def _function() -> Callable[..., None]:
+    code = _code()
     made = ctypes.CFUNCTYPE(None, *(ctypes.c_int64,) * 3, ctypes.c_void_p, ctypes.c_int64)(code.address)
     made.needs = code  # type: ignore[attr-defined]
     return made

@@ -17,6 +17,7 @@ import numpy as np
 from mindyn.algebra.values import Array
 from mindyn.kernels import native
 from mindyn.kernels.cache import cached
+from mindyn.kernels.call_list import CallList, Place
 from mindyn.kernels.machine import host
 
 _ABREAST: Final = 4
@@ -28,38 +29,52 @@ _BLOCK: Final = 2**15
 _POINTERS: Final = (ctypes.c_int64, ctypes.c_int64, *(ctypes.c_void_p, ctypes.c_int64) * 2, *(ctypes.c_void_p,) * 2)
 
 
-def filter_rows(sections: Array, state: Array, x: Array, y: Array) -> None:
-    """y, the rows of x (N, k) after the sections; the state is carried on.
+class Cascade:
+    """Second-order sections and the state in which they are, which goes along with the rows that they filter.
 
     sections  (s, 6) as SciPy has them: b0 b1 b2 1 a1 a2
-    state     (s, 2, k), contiguous
-    x, y      float64, columns contiguous, rows any (also a negative) distance apart; they may be the same
+    state     (s, 2, k), contiguous, of k columns
     """
-    coefficients = np.ascontiguousarray(sections[:, [0, 1, 2, 4, 5]])
-    assert state.flags.c_contiguous
-    (rows, width), size = x.shape, x.itemsize
-    if rows == 0 or width == 0:
-        return
-    assert width == 1 or x.strides[1] == y.strides[1] == size
-    function, at = _function(len(sections)), (x.ctypes.data, y.ctypes.data)
-    steps, tables = (x.strides[0], y.strides[0]), (coefficients.ctypes.data, state.ctypes.data)
-    block = max(1, _BLOCK // width)
-    for first in range(0, rows, block):
-        x_p, y_p = (address + first * step for address, step in zip(at, steps, strict=True))
-        function(min(block, rows - first), width, x_p, steps[0] // size, y_p, steps[1] // size, *tables)
+
+    def __init__(self, sections: Array, state: Array) -> None:
+        assert state.flags.c_contiguous
+        self._coefficients, self._state = np.ascontiguousarray(sections[:, [0, 1, 2, 4, 5]]), state
+        self._count, self._width = len(sections), state.shape[2]
+        self._tables = self._coefficients.ctypes.data, state.ctypes.data
+
+    def on(self, x: Array, y: Array) -> None:
+        """y, the rows of x (N, k) after the sections; they may be the same.
+
+        x, y  float64, columns contiguous, rows any (also a negative) distance apart
+        """
+        if x.size:
+            (from_x, step_x, _), (from_y, step_y, _) = Place.of(x), Place.of(y)
+            _function(self._count)(len(x), self._width, from_x, step_x, from_y, step_y, *self._tables)
+
+    def list(self, calls: CallList, rows: int, address: int, step: int) -> None:
+        """The same in place, when the list of calls is run: of rows that begin at an address, numbers apart."""
+        if rows and self._width:
+            calls.needs(self)
+            at = address, step
+            calls.add("sections", _code(self._count), rows, self._width, *at, *at, *self._tables)
+
+
+@cache
+def _code(count: int) -> native.NativeCode:
+    ir = _module(count, host().lanes(64))
+    return native.load(cached(("sections", ir), lambda: native.assemble(ir)), "sections")
 
 
 @cache
 def _function(count: int) -> Callable[..., None]:
-    ir = _module(count, host().lanes(64))
-    code = native.load(cached(("sections", ir), lambda: native.assemble(ir)), "sections")
+    code = _code(count)
     made = ctypes.CFUNCTYPE(None, *_POINTERS)(code.address)
     made.needs = code  # type: ignore[attr-defined]
     return made
 
 
 def _module(count: int, lanes: int) -> str:
-    """A loop over columns `_ABREAST` registers wide, then one over what is left, a register at a time and masked."""
+    """Blocks of rows; of each, columns `_ABREAST` registers wide, then the rest, a register at a time and masked."""
     return f"""
 declare <{lanes} x double> @llvm.masked.load.v{lanes}f64.p0(ptr, i32, <{lanes} x i1>, <{lanes} x double>)
 declare void @llvm.masked.store.v{lanes}f64.p0(<{lanes} x double>, ptr, i32, <{lanes} x i1>)
@@ -67,6 +82,29 @@ declare void @llvm.masked.store.v{lanes}f64.p0(<{lanes} x double>, ptr, i32, <{l
 declare void @llvm.prefetch.p0(ptr, i32, i32, i32)
 
 define void @sections(i64 %rows, i64 %width, ptr %x, i64 %xs, ptr %y, i64 %ys, ptr %c, ptr %state) nounwind {{
+entry:
+  %fitting = udiv i64 {_BLOCK}, %width
+  %none = icmp eq i64 %fitting, 0
+  %most = select i1 %none, i64 1, i64 %fitting
+  br label %some
+some:
+  %first = phi i64 [0, %entry], [%next, %some]
+  %left = sub i64 %rows, %first
+  %last = icmp slt i64 %left, %most
+  %now = select i1 %last, i64 %left, i64 %most
+  %x.off = mul i64 %first, %xs
+  %y.off = mul i64 %first, %ys
+  %x.now = getelementptr double, ptr %x, i64 %x.off
+  %y.now = getelementptr double, ptr %y, i64 %y.off
+  call void @block(i64 %now, i64 %width, ptr %x.now, i64 %xs, ptr %y.now, i64 %ys, ptr %c, ptr %state)
+  %next = add i64 %first, %now
+  %more = icmp slt i64 %next, %rows
+  br i1 %more, label %some, label %end
+end:
+  ret void
+}}
+
+define internal void @block(i64 %rows, i64 %width, ptr %x, i64 %xs, ptr %y, i64 %ys, ptr %c, ptr %state) nounwind {{
 entry:
 {_coefficients(count, lanes)}
   %xs.far = mul i64 %xs, {_AHEAD}

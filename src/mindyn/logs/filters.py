@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from math import ceil, log
 from typing import Final
@@ -11,7 +12,8 @@ from scipy.signal import butter, sosfilt_zi
 
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
-from mindyn.kernels.sections import filter_rows
+from mindyn.kernels.call_list import CallList, Place
+from mindyn.kernels.sections import Cascade
 from mindyn.kernels.threads import of_each, threads_help
 
 SHORTEST_EDGE_S: Final = 0.1
@@ -66,63 +68,68 @@ def _forward_and_back(design: tuple[Array, Array], x: Array, y: Array, extension
 def _of_columns(design: tuple[Array, Array], x: Array, y: Array, extension: int) -> None:
     before = 2 * x[0] - x[extension:0:-1]
     after = 2 * x[-1] - x[-2 : -extension - 2 : -1]
-    there = _Pass(design, before)
+    there = _pass(design, before)
     there.on(x, y)
     there.on(after, after)
-    _Pass(design, after[::-1]).on(y[::-1], y[::-1])
+    _pass(design, after[::-1]).on(y[::-1], y[::-1])
 
 
-class _Pass:
+def _pass(design: tuple[Array, Array], first: Array) -> Cascade:
     """A pass in one direction; its first rows, filtered in place, come before those that are wanted."""
-
-    def __init__(self, design: tuple[Array, Array], first: Array) -> None:
-        self._sections, settled = design
-        self._state = settled[:, :, None] * first[0]
-        self.on(first, first)
-
-    def on(self, x: Array, y: Array) -> None:
-        """The rows that come next; y may be x."""
-        filter_rows(self._sections, self._state, x, y)
+    sections, settled = design
+    made = Cascade(sections, settled[:, :, None] * first[0])
+    made.on(first, first)
+    return made
 
 
-class LowpassInStretches:
-    """`lowpass` of x (N, k) in place, stretch by stretch, to the same bits: each is filtered while it is in the cache.
+class ListedLowpass:
+    """`lowpass` of x (N, k) in place, to the same bits, in stretches: each is filtered while it is in the cache.
 
-    First `came` for all stretches, from the first to the last, as their rows have been written; then `goes`, from the
-    last to the first, after which a stretch is what `lowpass` gives.
+    calls  lists the filter's part, and what else is to be done with the rows
     """
 
-    def __init__(self, x: Array, cutoff_hz: float, rate_hz: float, order: int = 4) -> None:
+    def __init__(self, x: Array, cutoff_hz: float, rate_hz: float, calls: CallList, order: int = 4) -> None:
         _require_below_nyquist(cutoff_hz, rate_hz)
-        self._x, self._design = x, second_order_sections(cutoff_hz, rate_hz, order)
+        self._x, self._place, self._calls = x, Place.of(x), calls
+        self._design = second_order_sections(cutoff_hz, rate_hz, order)
         self._extension = min(len(x) - 1, mirrored_rows(cutoff_hz, rate_hz))
-        self._last = np.empty((self._extension + 1, x.shape[1]))
-        self._pass: _Pass | None = None
+        self._back: Cascade | None = None
 
-    def came(self, start: int, stop: int) -> None:
-        """Rows that have been written."""
-        x, extension, begun = self._x, self._extension, start
+    def forward(self, write: Callable[[int, int], None], at_once: int) -> None:
+        """The pass from the first row to the last.
+
+        write    called with first row and row after the last, in their order: writes them, or lists calls that will
+        at_once  the most rows that are written at a time, but for those that the ends are mirrored from
+        """
+        x, calls, extension = self._x, self._calls, self._extension
         if len(x) < 2:
+            write(0, len(x))
+            calls.run()
             return
-        kept = len(x) - len(self._last)
-        if stop > kept:
-            self._last[max(start, kept) - kept : stop - kept] = x[max(start, kept) : stop]
-        if self._pass is None:
-            if stop <= extension:
-                return  # the rows that the beginning is mirrored from have not all come
-            self._pass, begun = _Pass(self._design, 2 * x[0] - x[extension:0:-1]), 0
-        self._pass.on(x[begun:stop], x[begun:stop])
-        if stop == len(x):
-            after = 2 * self._last[-1] - self._last[-2::-1]
-            self._pass.on(after, after)
-            self._pass = _Pass(self._design, after[::-1])
+        begun, kept = extension + 1, len(x) - extension - 1
+        write(0, begun)
+        calls.run()
+        there = _pass(self._design, 2 * x[0] - x[extension:0:-1])
+        self._list(there, 0, min(begun, kept))
+        for start in range(begun, kept, at_once):
+            stop = min(start + at_once, kept)
+            write(start, stop)
+            self._list(there, start, stop)
+        if max(begun, kept) < len(x):
+            write(max(begun, kept), len(x))
+        calls.run()
+        after = 2 * x[-1] - x[-2 : -extension - 2 : -1]
+        there.on(x[kept:], x[kept:])
+        there.on(after, after)
+        self._back = _pass(self._design, after[::-1])
 
-    def goes(self, start: int, stop: int) -> None:
-        """Rows that are wanted now."""
-        if len(self._x) < 2:
-            return
-        assert self._pass is not None
-        self._pass.on(self._x[start:stop][::-1], self._x[start:stop][::-1])
+    def back(self, start: int, stop: int) -> None:
+        """Lists the pass back over rows, of which those after them have been passed."""
+        if self._back is not None:
+            self._back.list(self._calls, stop - start, self._place.row(stop - 1), -self._place.step)
+
+    def _list(self, there: Cascade, start: int, stop: int) -> None:
+        there.list(self._calls, max(0, stop - start), self._place.row(start), self._place.step)
 
 
 @lru_cache

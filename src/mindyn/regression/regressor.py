@@ -182,6 +182,18 @@ class Regressor:
         return u
 
     @property
+    def is_plain(self) -> bool:
+        """Whether columns are the kernel's, with directions of friction in its Coulomb columns, and `shape_columns`."""
+        further = self._varying is not None or self._loads is not None or bool(self._declared)
+        return type(self) is Regressor and not further
+
+    def shape_columns(self, q: Array, qd: Array, directions: Array) -> Parts:
+        """For each joint of a regressor that `is_plain`, its columns (N, 1) of friction shapes."""
+        found: Parts = [[] for _ in self.columns]
+        self._add_shapes(found, q, qd, directions, None)
+        return found
+
+    @property
     def friction_columns(self) -> tuple[Sequence[tuple[int, int, float]], Sequence[_FrictionColumn]]:
         """What `directions` enter: (place in the kernel's output, speed, weight) of Coulomb columns; the shapes."""
         return self._coulomb, self._shaped

@@ -1,0 +1,208 @@
+"""`CallList`: calls of machine code that are listed first, then made one after another by one call from Python.
+
+Threads that leave the interpreter for a tenth of a millisecond at a time wait for each other to come back to it, longer
+than they compute. A list of calls leaves it once, for as long as all of them take.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from functools import cache
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from mindyn.algebra.values import Array
+from mindyn.kernels import native
+from mindyn.kernels.cache import cached
+from mindyn.kernels.machine import host
+
+_KINDS: Final = {
+    "kernel": ("i64", "i64", "ptr"),
+    "sections": ("i64", "i64", "ptr", "i64", "ptr", "i64", "ptr", "ptr"),
+    "products": ("i64", "i64", "i64", "ptr", "i64"),
+    "scaled": ("i64", "i64", "ptr", "i64", "ptr", "i64", "ptr", "i64"),
+}
+"""Arguments of the functions that may be listed: of `Kernel`, whose result is kept, `sections`, `products`, here."""
+_NUMBERS: Final = {kind: number for number, kind in enumerate(_KINDS)}
+_WORDS: Final = 2 + max(map(len, _KINDS.values()))
+"""Of an entry: the kind of function, its address, its arguments."""
+
+
+Rows = tuple[int, int]
+"""Address of the first row, and numbers from one to the next, which may be none."""
+
+
+class Place(NamedTuple):
+    """Where the rows of an array (N, width) of float64 lie: the address of the first, numbers from one to the next."""
+
+    address: int
+    step: int
+    width: int
+
+    @staticmethod
+    def of(array: Array) -> Place:
+        """Of an array whose columns are contiguous; it must live as long as calls are listed that use the place."""
+        rows, columns = array.strides
+        assert array.dtype == np.float64
+        assert columns == array.itemsize or array.shape[1] == 1, "columns must be contiguous"
+        return Place(array.ctypes.data, rows // array.itemsize, array.shape[1])
+
+    def row(self, number: int) -> int:
+        """The address of a row."""
+        return self.address + 8 * number * self.step
+
+    def columns(self, first: int, width: int) -> Place:
+        """Some columns of the same rows."""
+        return Place(self.address + 8 * first, self.step, width)
+
+
+class CallList:
+    """Calls in the order in which they are listed; `run` makes them and begins a new list.
+
+    refuse  called when a kernel says that numbers may not be finite
+    """
+
+    def __init__(self, refuse: Callable[[], None] | None = None) -> None:
+        self._words: list[int] = []
+        self._needs: list[Any] = []
+        self._refuse = refuse
+
+    def needs(self, *objects: Any) -> None:
+        """Objects that must live until the calls have been made."""
+        self._needs += objects
+
+    def add(self, kind: str, code: native.NativeCode, *arguments: int) -> None:
+        """A call of a function."""
+        self._needs.append(code)  # two threads may have loaded it, and one of the two goes
+        self._add(kind, code.address, arguments)
+
+    def _add(self, kind: str, address: int, arguments: tuple[int, ...]) -> None:
+        self._words += (_NUMBERS[kind], address, *arguments, *(0,) * (_WORDS - 2 - len(arguments)))
+
+    def scale(self, rows: int, width: int, factor: Rows, x: Rows, y: Rows) -> None:
+        """y = factor x in rows of some width, each with one factor."""
+        self._add("scaled", 0, (rows, width, *x, *y, *factor))
+
+    def run(self) -> None:
+        """Makes the calls."""
+        if self._words:
+            table = np.array(self._words, dtype=np.int64)
+            status = _function()(table.ctypes.data, len(table) // _WORDS)
+            self._words, self._needs = [], []
+            if status and self._refuse is not None:
+                self._refuse()
+
+
+@cache
+def _function() -> Callable[..., int]:
+    ir = _module(host().lanes(64))
+    code = native.load(cached(("calls", ir), lambda: native.assemble(ir)), "calls")
+    made = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)(code.address)
+    made.needs = code  # type: ignore[attr-defined]
+    return made
+
+
+def _module(lanes: int) -> str:
+    kinds = [f"    i64 {number}, label %{kind}" for kind, number in _NUMBERS.items()]
+    reports = ["[ %kernel.report, %kernel ]", *(f"[ 0, %{kind} ]" for kind in list(_KINDS)[1:])]
+    vector = f"<{lanes} x double>"
+    return f"""
+declare {vector} @llvm.masked.load.v{lanes}f64.p0(ptr, i32, <{lanes} x i1>, {vector})
+declare void @llvm.masked.store.v{lanes}f64.p0({vector}, ptr, i32, <{lanes} x i1>)
+
+define i64 @calls(ptr %table, i64 %count) nounwind {{
+entry:
+  br label %one
+one:
+  %k = phi i64 [ 0, %entry ], [ %k.next, %made ]
+  %status = phi i64 [ 0, %entry ], [ %status.next, %made ]
+  %offset = mul i64 %k, {_WORDS}
+  %at = getelementptr i64, ptr %table, i64 %offset
+  %kind = load i64, ptr %at
+  %f.p = getelementptr i64, ptr %at, i64 1
+  %f = load ptr, ptr %f.p
+  switch i64 %kind, label %unknown [
+{chr(10).join(kinds)}
+  ]
+{"".join(_call(kind, types) for kind, types in _KINDS.items())}
+unknown:
+  br label %made
+made:
+  %report = phi i64 {", ".join(reports)}, [ 1, %unknown ]
+  %status.next = or i64 %status, %report
+  %k.next = add i64 %k, 1
+  %more = icmp slt i64 %k.next, %count
+  br i1 %more, label %one, label %end
+end:
+  ret i64 %status.next
+}}
+
+define internal void @scaled(i64 %rows, i64 %width, ptr %x, i64 %xs, ptr %y, i64 %ys, ptr %f, i64 %fs) nounwind {{
+entry:
+  %narrow = icmp eq i64 %width, 1
+  br i1 %narrow, label %number, label %row
+number:
+  %n = phi i64 [ 0, %entry ], [ %n.next, %number ]
+  %xp = phi ptr [ %x, %entry ], [ %xp.next, %number ]
+  %yp = phi ptr [ %y, %entry ], [ %yp.next, %number ]
+  %fp = phi ptr [ %f, %entry ], [ %fp.next, %number ]
+  %xn = load double, ptr %xp
+  %fn = load double, ptr %fp
+  %yn = fmul double %xn, %fn
+  store double %yn, ptr %yp
+  %xp.next = getelementptr double, ptr %xp, i64 %xs
+  %yp.next = getelementptr double, ptr %yp, i64 %ys
+  %fp.next = getelementptr double, ptr %fp, i64 %fs
+  %n.next = add i64 %n, 1
+  %n.more = icmp slt i64 %n.next, %rows
+  br i1 %n.more, label %number, label %end
+row:
+  %r = phi i64 [ 0, %entry ], [ %r.next, %done ]
+  %x.off = mul i64 %r, %xs
+  %y.off = mul i64 %r, %ys
+  %f.off = mul i64 %r, %fs
+  %xr = getelementptr double, ptr %x, i64 %x.off
+  %yr = getelementptr double, ptr %y, i64 %y.off
+  %fr = getelementptr double, ptr %f, i64 %f.off
+  %factor = load double, ptr %fr
+  %factor.i = insertelement {vector} poison, double %factor, i64 0
+  %factors = shufflevector {vector} %factor.i, {vector} poison, <{lanes} x i32> zeroinitializer
+  br label %some
+some:
+  %j = phi i64 [ 0, %row ], [ %j.next, %some ]
+  %left = sub i64 %width, %j
+  %left.i = insertelement <{lanes} x i64> poison, i64 %left, i64 0
+  %all = shufflevector <{lanes} x i64> %left.i, <{lanes} x i64> poison, <{lanes} x i32> zeroinitializer
+  %mask = icmp slt <{lanes} x i64> <{", ".join(f"i64 {k}" for k in range(lanes))}>, %all
+  %xj = getelementptr double, ptr %xr, i64 %j
+  %yj = getelementptr double, ptr %yr, i64 %j
+  %v = call {vector} @llvm.masked.load.v{lanes}f64.p0(ptr %xj, i32 8, <{lanes} x i1> %mask, {vector} zeroinitializer)
+  %w = fmul {vector} %v, %factors
+  call void @llvm.masked.store.v{lanes}f64.p0({vector} %w, ptr %yj, i32 8, <{lanes} x i1> %mask)
+  %j.next = add i64 %j, {lanes}
+  %j.more = icmp slt i64 %j.next, %width
+  br i1 %j.more, label %some, label %done
+done:
+  %r.next = add i64 %r, 1
+  %r.more = icmp slt i64 %r.next, %rows
+  br i1 %r.more, label %row, label %end
+end:
+  ret void
+}}
+"""
+
+
+def _call(kind: str, types: tuple[str, ...]) -> str:
+    """The block of IR that calls a function of a kind."""
+    lines = [f"{kind}:"]
+    for k, one in enumerate(types):
+        lines += [
+            f"  %{kind}.{k}.p = getelementptr i64, ptr %at, i64 {k + 2}",
+            f"  %{kind}.{k} = load {one}, ptr %{kind}.{k}.p",
+        ]
+    given = ", ".join(f"{one} %{kind}.{k}" for k, one in enumerate(types))
+    made = {"kernel": f"%kernel.report = call i64 %f({given})", "scaled": f"call void @scaled({given})"}
+    lines += [f"  {made.get(kind, f'call void %f({given})')}", "  br label %made", ""]
+    return "\n".join(lines)
