@@ -57,7 +57,8 @@ class Products:
         numbers = max((len(total) for total, *_ in listed if total.ndim > 2), default=1)
         self._tables = np.tile(np.array([entry for entry, _ in entries], dtype=np.int64), (numbers, 1, 1))
         if entries:
-            self._tables[:, :, _SUMS] += np.arange(numbers)[:, None] * [apart for _, apart in entries]
+            apart = np.array([one for _, one in entries], dtype=np.int64)
+            self._tables[:, :, _SUMS] += np.arange(numbers, dtype=np.int64)[:, None] * apart
         self._entries, self._address, self._apart = len(entries), self._tables.ctypes.data, self._tables.strides[0]
 
     def add(self, rows: slice, number: int = 0, calls: CallList | None = None) -> None:
