@@ -63,16 +63,15 @@ class _Work(NamedTuple):
     beside: list[Array]
 
     @staticmethod
-    def of(room: Array, further: Array, widths: Sequence[int], counts: Sequence[int]) -> _Work:
+    def of(room: Room, use: str, rows: int, widths: Sequence[int], counts: Sequence[int]) -> _Work:
         """The same, the widths and counts of the joints' columns being known."""
-        ends = [np.cumsum([0, *own]).tolist() for own in (widths, counts)]
-        kernel, beside = ([x[:, a:b] for a, b in pairwise(own)] for x, own in zip((room, further), ends, strict=True))
-        return _Work(room, further, kernel, beside)
-
-    def for_stretch(self) -> _Work:
-        """Further room for a stretch of rows of the same columns."""
-        widths, counts = ([one.shape[1] for one in own] for own in (self.kernel, self.beside))
-        return _Work.of(np.empty((ROWS_AT_ONCE, sum(widths))), np.empty((ROWS_AT_ONCE, sum(counts))), widths, counts)
+        places = []
+        for kind, own in (("kernel", widths), ("beside", counts)):
+            ends = np.cumsum([0, *own]).tolist()
+            whole = room.of(rows, ends[-1], f"{use} {kind}")
+            places.append((whole, [whole[:, a:b] for a, b in pairwise(ends)]))
+        (columns, kernel), (further, beside) = places
+        return _Work(columns, further, kernel, beside)
 
 
 class Room:
@@ -81,11 +80,12 @@ class Room:
     def __init__(self) -> None:
         self._own = threading.local()
 
-    def of(self, rows: int, width: int) -> Array:
-        """(rows, width), whatever is in it."""
-        held: Array | None = getattr(self._own, "held", None)
+    def of(self, rows: int, width: int, use: str = "") -> Array:
+        """(rows, width), whatever is in it; what is held for another use stays."""
+        known: dict[str, Array] = self._own.__dict__
+        held = known.get(use)
         if held is None or held.size < rows * width:
-            held = self._own.held = np.empty(rows * width)
+            held = known[use] = np.empty(rows * width)
         return held[: rows * width].reshape(rows, width)
 
 
@@ -99,6 +99,8 @@ class ColumnSums:
         self.regressor, self.samples, self.cutoff_hz = regressor, samples, cutoff_hz
         self.segments = segment_ends(samples.segments)
         self._room = room
+        kernel = [int((own < regressor.base.count).sum()) for own in regressor.columns]
+        self._widths = kernel, [len(own) - width + 2 for own, width in zip(regressor.columns, kernel, strict=True)]
         self._q = regressor.positions(samples)
         self._directions = regressor.directions(self._q, samples.qd, samples.segments, samples.rate_hz)
         self._listed = ListedColumns.of(regressor, (self._q, samples.qd, samples.qdd), self._directions)
@@ -147,7 +149,7 @@ class ColumnSums:
         totals = [np.zeros((len(parts), len(own) + 2, len(own) + 2)) for own in self.regressor.columns]
         chunks = self._chunks(segment, parts)
         calls, work = CallList(lambda: self._refuse(segment)), self._workspace(max(map(len, chunks)))
-        adding = {one: _Adding(self, totals, work, one) for one in {part.slowest for part in parts}}
+        adding = {one: _Adding(self, totals, work, one) for one in dict.fromkeys(part.slowest for part in parts)}
         for chunk in chunks:
             self._write_beside(chunk, work)
             for one in adding.values():
@@ -171,10 +173,14 @@ class ColumnSums:
         return [range(start, min(start + CHUNK_ROWS, segment.stop)) for start in range(first, last, CHUNK_ROWS)]
 
     def _workspace(self, rows: int) -> _Work:
-        widths = [int((own < self.regressor.base.count).sum()) for own in self.regressor.columns]
-        counts = [len(own) - width + 2 for own, width in zip(self.regressor.columns, widths, strict=True)]
-        # Zeros: the filter goes over the places of the torques before they are written.
-        return _Work.of(self._room.of(rows, sum(widths)), np.zeros((rows, sum(counts))), widths, counts)
+        work = _Work.of(self._room, "all", rows, *self._widths)
+        if self.regressor.friction_columns[1]:
+            work.further.fill(0.0)  # the filter goes over the places of the torques before they are written
+        return work
+
+    def copy_of_stretch(self, slowest: Slowest) -> _Work:
+        """Room for the columns of a stretch once more, of parts that leave out slow rows."""
+        return _Work.of(self._room, f"above {slowest}", ROWS_AT_ONCE, *self._widths)
 
     def _smooth_stretches(
         self, chunk: range, parts: Sequence[Part], work: _Work, calls: CallList
@@ -304,7 +310,7 @@ class _Adding:
 
     def __init__(self, sums: ColumnSums, totals: Sequence[Array], work: _Work, slowest: Slowest | None) -> None:
         self._sums, self._work, self._slowest = sums, work, slowest
-        self._copy = work if slowest is None else work.for_stretch()
+        self._copy = work if slowest is None else sums.copy_of_stretch(slowest)
         self._products, self._chunk = _products(totals, self._copy), range(0)
         self._fast = np.empty((0, 0))
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.kernels import native
+from mindyn.kernels.arrays import address_of
 from mindyn.kernels.cache import cached
 from mindyn.kernels.machine import host
 
@@ -47,7 +48,7 @@ class Place(NamedTuple):
         rows, columns = array.strides
         assert array.dtype == np.float64
         assert columns == array.itemsize or array.shape[1] == 1, "columns must be contiguous"
-        return Place(array.ctypes.data, rows // array.itemsize, array.shape[1])
+        return Place(address_of(array), rows // array.itemsize, array.shape[1])
 
     def row(self, number: int) -> int:
         """The address of a row."""
@@ -89,7 +90,7 @@ class CallList:
         """Makes the calls."""
         if self._words:
             table = np.array(self._words, dtype=np.int64)
-            status = _function()(table.ctypes.data, len(table) // _WORDS)
+            status = _function()(address_of(table), len(table) // _WORDS)
             self._words, self._needs = [], []
             if status and self._refuse is not None:
                 self._refuse()

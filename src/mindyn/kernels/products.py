@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.kernels import native
+from mindyn.kernels.arrays import address_of
 from mindyn.kernels.cache import cached
 from mindyn.kernels.call_list import CallList
 from mindyn.kernels.machine import host
@@ -59,7 +60,7 @@ class Products:
         if entries:
             apart = np.array([one for _, one in entries], dtype=np.int64)
             self._tables[:, :, _SUMS] += np.arange(numbers, dtype=np.int64)[:, None] * apart
-        self._entries, self._address, self._apart = len(entries), self._tables.ctypes.data, self._tables.strides[0]
+        self._entries, self._address, self._apart = len(entries), address_of(self._tables), self._tables.strides[0]
 
     def add(self, rows: slice, number: int = 0, calls: CallList | None = None) -> None:
         """The products of some of the rows, to the sums of a number; by a list of calls, when that is run."""
@@ -93,7 +94,7 @@ def _entry(total: Array, X: Array, Y: Array, same: int) -> tuple[list[int], int]
         row, column = array.strides[-2:]
         assert array.dtype == np.float64
         assert column == array.itemsize or array.shape[-1] == 1, "columns must be contiguous"
-        entry += [array.ctypes.data, row // array.itemsize, array.shape[-1]]
+        entry += [address_of(array), row // array.itemsize, array.shape[-1]]
     return [*entry[:-1], same], total.strides[0] if total.ndim > 2 else 0
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.kernels import native
+from mindyn.kernels.arrays import address_of
 from mindyn.kernels.cache import cached
 from mindyn.kernels.call_list import CallList, Place
 from mindyn.kernels.machine import host
@@ -40,7 +41,7 @@ class Cascade:
         assert state.flags.c_contiguous
         self._coefficients, self._state = np.ascontiguousarray(sections[:, [0, 1, 2, 4, 5]]), state
         self._count, self._width = len(sections), state.shape[2]
-        self._tables = self._coefficients.ctypes.data, state.ctypes.data
+        self._tables = address_of(self._coefficients), address_of(state)
 
     def on(self, x: Array, y: Array) -> None:
         """y, the rows of x (N, k) after the sections; they may be the same.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Final
 
 import numpy as np
@@ -49,7 +50,7 @@ def _weights(rows: float) -> list[tuple[int, float]]:
     """How many rows back the eight rows nearest to a delay lie, and their weights."""
     whole = int(np.floor(rows))
     nodes = range(-3, 5)
-    return [(whole + k, float(np.prod([(rows - whole - m) / (k - m) for m in nodes if m != k]))) for k in nodes]
+    return [(whole + k, prod((rows - whole - m) / (k - m) for m in nodes if m != k)) for k in nodes]
 
 
 def _continued(x: Array, margin: int) -> Array:

@@ -155,7 +155,7 @@ class Regressor:
 
     def positions(self, samples: Samples, taken: slice = slice(None)) -> Array:
         """What `parts` takes as q: with the dependent joints of loops that are solved for."""
-        return whole_positions(self.robot, samples.take(taken))
+        return whole_positions(self.robot, samples.take(taken)) if self.robot.has_dependents else samples.q[taken]
 
     def directions(self, q: Array, qd: Array, segments: NDArray[np.int64], rate_hz: float) -> Array | None:
         """(N, sources): which way every friction acts; None where the kernel's own sign serves."""

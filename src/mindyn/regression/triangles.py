@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
-from scipy.linalg.blas import dgemm
 from scipy.linalg.lapack import dgeqrf, dpotrf, dtrtri, dtrtrs
 
 from mindyn.algebra.values import Array
+from mindyn.kernels.products import Products, mirrored
 
 FEWEST: Final = 64
 """Rows below which reflections take no longer than products."""
 FEWEST_FOR_BASIS: Final = 512
 """Rows below which reflections take no longer than to find a basis and its products."""
 PRODUCT_ROWS: Final = 512
-"""Rows of a product: OpenBLAS multiplies fewer than a million terms without packing them."""
+"""Rows of a product: put side by side they stay in the cache."""
 SMALLEST_PIVOT: Final = 1e-2
 """Share of a column that the columns before it leave unexplained, below which it is replaced by what is left."""
 LARGEST_CONDITION: Final = 1e3
@@ -78,13 +79,15 @@ class Triangle:
         basis = self._basis or _basis(self.R)
         if basis is None:
             return False
-        added = np.zeros((self.width, self.width))
+        room = _Room.of(self.width)
+        room.sums.fill(0.0)
         for start in range(0, len(parts[0]), PRODUCT_ROWS):
-            C = np.concatenate([part[start : start + PRODUCT_ROWS] for part in parts], axis=1)
+            taken = [part[start : start + PRODUCT_ROWS] for part in parts]
+            C = np.concatenate(taken, axis=1, out=room.rows[: len(taken[0])])
             for j in basis.alone:
                 C[:, j] = (C[:, j] - C[:, :j] @ basis.T[:j, j]) / basis.T[j, j]
-            added += dgemm(1.0, C.T, C.T, trans_b=1)
-        sums = basis.sums + added
+            room.products.add(slice(0, len(C)))
+        sums = basis.sums + mirrored(room.sums)
         if not (sums.diagonal() < LARGEST_GROWTH * basis.first).all():  # also where one is no number
             if self._factor is not None:
                 return False
@@ -92,6 +95,26 @@ class Triangle:
             return self._summed(parts)
         self._basis, self._factor = basis._replace(sums=sums), None
         return True
+
+
+class _Room(NamedTuple):
+    """Where a thread puts rows of some width side by side, and the sums of their squares."""
+
+    rows: Array
+    sums: Array
+    products: Products
+
+    @staticmethod
+    def of(width: int) -> _Room:
+        """That of this thread."""
+        known: dict[int, _Room] = _own.__dict__.setdefault("rooms", {})
+        if width not in known:
+            rows, sums = np.empty((PRODUCT_ROWS, width)), np.zeros((width, width))
+            known[width] = _Room(rows, sums, Products([(sums, rows)]))
+        return known[width]
+
+
+_own = threading.local()
 
 
 def _basis(R: Array) -> _Basis | None:
