@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from closeness import ORACLE, assert_close
@@ -115,3 +117,14 @@ def test_expressions_are_formulas():
     assert by_name["Ixx6R"] == "Ixx6 - Iyy6"
     assert by_name["mcy5R"] == "mcy5 - mcz6"
     assert by_name["mcx2R"] == "mcx2 + 0.4318 m3 + 0.4318 m4 + 0.4318 m5 + 0.4318 m6"
+
+
+@pytest.mark.parametrize("seed", [3, 7])
+def test_expressions_evaluated_as_text_are_the_values(seed):
+    """Factors of any geometry, read back from the text; tables show six digits of them."""
+    robot = random_robot(seed, special=False)
+    base = structural_base(robot)
+    known = dict(zip(base.labels, robot.phi.tolist(), strict=True))
+    values = [eval(re.sub(r"(?<=[0-9]) (?=[A-Za-z])", " * ", text), {}, known) for text in base.expressions]
+    assert_close(values, base.values, 1e-11)
+    assert all(len(short) <= len(text) for short, text in zip(base.shown_expressions, base.expressions, strict=True))

@@ -42,7 +42,7 @@ def base(
     elif latex:
         typer.echo(_as_latex(found))
     else:
-        _show(found, symbolic_expressions(found) if symbols else found.expressions)
+        _show(found, symbolic_expressions(found) if symbols else found.shown_expressions)
     for note in (*found.robot.notes, *found.notes):
         say(f"note: {note}")
 

@@ -25,6 +25,9 @@ ROBOT_FILES: Final[Mapping[RobotFormat, str]] = {"urdf": "model.urdf", "mjcf": "
 CLOSING: Final[tuple[LoopKind, ...]] = ("pin", "ball", "weld")
 """Loops that <connect> and <weld> of MJCF can close."""
 
+NOTHING: Final = 1e-12
+"""N m, N, kg m^2 or kg: what rounding leaves of a drive that has none is no loss."""
+
 SAME_PLACE = 1e-4
 """rad or m by which joints of robot and source may differ: snapping moves rotations by 1e-5."""
 
@@ -82,8 +85,8 @@ def losses(robot: Robot, *, armature: bool, closing: Sequence[LoopKind] = (), sp
         if drive.coupling and (drive.rotor_inertia or (drive.side == "motor" and (drive.viscous or drive.coulomb))):
             ratios = ", ".join(f"{ratio:.4g} of {joint}" for joint, ratio in drive.coupling.items())
             of_drives.setdefault("coupling", []).append(f"{drive.joint!r} ({ratios})")
-        if drive.offset:
-            offset = drive.offset * (drive.ratio if drive.side == "motor" else 1.0)
+        offset = drive.offset * (drive.ratio if drive.side == "motor" else 1.0)
+        if abs(offset) > NOTHING:
             of_drives.setdefault("torque offset", []).append(f"{drive.joint!r} ({offset:.4g} {unit})")
     rotors = [] if armature else _rotors(robot)
     beside = ", in brackets what the links have there at q = 0" if _links_known(robot) else ""
@@ -102,7 +105,7 @@ def _links_known(robot: Robot) -> bool:
 
 def _rotors(robot: Robot) -> list[str]:
     """For each rotor its inertia at the joint, beside what the links have there (the diagonal of M) at q = 0."""
-    turning = [drive for drive in robot.drives if drive.rotor_inertia]
+    turning = [drive for drive in robot.drives if joint_side(drive)[0] > NOTHING]
     links = None
     if turning and _links_known(robot):
         M = equation(robot, "inertia_matrix", check=False)(np.zeros(robot.joint_count))

@@ -98,7 +98,8 @@ class LoopRegressors:
                 return found[:count]
         raise RobotError(
             f"the loops of robot {robot.name!r} close at {len(found)} of {100 * count} random positions: too few "
-            "to find its parameter space"
+            "to find its parameter space",
+            hint="is home at the end of what the loops can reach? load_robot(..., home={...}), --home: another one",
         )
 
 

@@ -11,7 +11,7 @@ from mindyn.algebra.values import Array, content
 from mindyn.errors import InputError, NearlyDegenerateError, RobotError
 from mindyn.pages.showing import Shown
 from mindyn.parameters.labels import parameter_labels
-from mindyn.parameters.reading import Coefficients, expression
+from mindyn.parameters.reading import EXACT, SHOWN, Coefficients, expression
 from mindyn.robots.drive_matrices import drive_parameters
 from mindyn.robots.robot import Robot
 from mindyn.robots.scale import length_unit
@@ -121,9 +121,17 @@ class BaseParameters(Shown):
 
     @cached_property
     def expressions(self) -> tuple[str, ...]:
-        """Every base parameter as a formula in the standard parameters, with the geometry as numbers."""
+        """Every base parameter as a formula in the standard parameters, with the geometry as numbers to 1e-12."""
+        return self._formulas(EXACT)
+
+    @property
+    def shown_expressions(self) -> tuple[str, ...]:
+        """The same with six digits, to read."""
+        return self._formulas(SHOWN)
+
+    def _formulas(self, within: float) -> tuple[str, ...]:
         shown = printed(self.robot, self.matrix, drives=self.drives)
-        return tuple(expression(Coefficients(self.labels, row)) for row in shown)
+        return tuple(expression(Coefficients(self.labels, row), within) for row in shown)
 
     @cached_property
     def embedding(self) -> Array:

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from mindyn.algebra.values import Array
+
+EXACT: Final = 1e-12
+"""What texts that programs read leave off a factor."""
+SHOWN: Final = 5e-6
+"""The same of texts that people read: six digits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,18 +29,27 @@ class Coefficients:
         return [t for t in found if abs(t[0]) == 1] + [t for t in found if abs(t[0]) != 1]
 
 
-def _sum(parts: list[tuple[float, str]], join: str) -> str:
+def number_text(value: float, within: float) -> str:
+    """The shortest text of a number, of six digits or more, that gives it back to so much of itself."""
+    for digits in range(6, 17):
+        text = f"{value:.{digits}g}"
+        if abs(float(text) - value) <= within * abs(value):
+            return text
+    return repr(value)
+
+
+def _sum(parts: list[tuple[float, str]], join: str, within: float = SHOWN) -> str:
     text = ""
     for factor, term in parts:
-        size = "" if abs(factor) == 1 else f"{abs(factor):.6g}{join}"
+        size = "" if abs(factor) == 1 else f"{number_text(abs(factor), within)}{join}"
         sign = ("-" if factor < 0 else "") if not text else (" - " if factor < 0 else " + ")
         text += f"{sign}{size}{term}"
     return text or "0"
 
 
-def expression(form: Coefficients) -> str:
-    """`Izz1 + Iyy2 - 0.3 mcz3`."""
-    return _sum(form.terms(), " ")
+def expression(form: Coefficients, within: float = EXACT) -> str:
+    """`Izz1 + Iyy2 - 0.3 mcz3`; factors to so much of themselves."""
+    return _sum(form.terms(), " ", within)
 
 
 def latex_symbol(label: str) -> str:

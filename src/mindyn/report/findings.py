@@ -70,7 +70,7 @@ def suspicion_of(estimate: Estimate) -> str:
 
 def parameter_rows(estimate: Estimate, prior: Estimate | None) -> tuple[ParameterRow, ...]:
     """Every parameter; those that could not be told have no interval, those that were left out no deviation."""
-    formulas = [*estimate.base.expressions, *[""] * (len(estimate.names) - estimate.base.count)]
+    formulas = [*estimate.base.shown_expressions, *[""] * (len(estimate.names) - estimate.base.count)]
     rows, units, ends, not_negative = [], estimate.units, estimate.intervals, _not_negative(estimate)
     relative = relative_deviation(estimate.beta, estimate.deviations, ends)
     for k, name in enumerate(estimate.names):

@@ -100,7 +100,7 @@ def _base(base: BaseParameters) -> Html:
     title = f"{base.robot.name}: {base.count} base parameters of {len(base.labels)} ({base.form})"
     known = base.robot.has_parameters
     values = [f"{value:.6g}" for value in base.values] if known else [""] * base.count
-    rows = list(zip(base.names, values, base.expressions, strict=True))
+    rows = list(zip(base.names, values, base.shown_expressions, strict=True))
     return _shown(title, [], ("name", "value", "formula"), rows)
 
 
