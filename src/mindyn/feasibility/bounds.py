@@ -84,10 +84,8 @@ class Bounds:
 
     def hold(self, space: PhysicalSpace, x: Array) -> bool:
         """Whether x keeps to them all."""
-        rows = self.rows(space)
-        return all((one.matrix @ x + one.offset >= 0).all() for one in rows if one.kind == "nonnegative") and all(
-            np.allclose(one.matrix @ x, 0.0) for one in rows if one.kind == "zero"
-        )
+        kept = [(one.kind, one.matrix @ x + one.offset) for one in self.rows(space)]
+        return all((values >= 0).all() if kind == "nonnegative" else np.allclose(values, 0.0) for kind, values in kept)
 
     def _unit(self, space: PhysicalSpace, link: str, k: int) -> Array:
         i = space.robot.link_index(link)

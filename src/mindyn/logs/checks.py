@@ -235,4 +235,4 @@ class Oddities:
         if signal not in self.ends:
             return np.zeros(len(self.joints), dtype=bool)
         _, low, high = self.ends[signal]
-        return np.asarray(high - low <= ONE_VALUE * np.maximum(np.abs(low), np.abs(high)))
+        return np.asarray(high - low <= ONE_VALUE * np.abs(high))

@@ -197,8 +197,8 @@ def _spellings(joint: str, joints: Sequence[str]) -> list[str]:
     if len(joints) < 2:
         return [joint]
     before = _common_start(joints)
-    after = _common_start([name[::-1] for name in joints])[::-1]
-    short = joint[len(before) : len(joint) - len(after) or None].strip("_-. ")
+    after = _common_start([name[::-1] for name in joints])
+    short = joint[len(before) : len(joint) - len(after)].strip("_-. ")
     return list(dict.fromkeys([joint, *([short] if len(short) > 2 else [])]))
 
 

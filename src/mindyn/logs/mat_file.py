@@ -114,7 +114,7 @@ def _expanded(content: memoryview, mark: str, size: int, before: int, name: str)
     stream = zlib.decompressobj()
     head = stream.decompress(content, _TAG)
     _, count = struct.unpack(f"{mark}II", head)
-    require_plausible(before + count, size, name, LogError)
+    require_plausible((before + count) // 8, size, name, LogError)
     body = stream.decompress(stream.unconsumed_tail, count) if count else b""
     if len(body) < count:
         raise DamagedError(f"{count} bytes are declared where {len(body)} are packed")

@@ -1,0 +1,130 @@
+"""What stays as it was: parameters left out, prior links, ends that data do not give, bounds of two kinds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from closeness import EXACT, ORACLE, assert_close
+from equations import equations
+from estimators.recovered import exact_samples
+from robots import random_robot, with_random_drives
+
+from mindyn.estimators.estimate_parts import Physical
+from mindyn.estimators.least_squares import LeastSquares
+from mindyn.feasibility.bounds import Bounds
+from mindyn.feasibility.constrained_fit import FitProblem
+from mindyn.feasibility.intervals import physical_ends, torque_bands
+from mindyn.feasibility.make_consistent import mend_consistent
+from mindyn.feasibility.physical_space import space_of
+from mindyn.feasibility.possible import judge_possible
+from mindyn.feasibility.priors import Prior
+from mindyn.robots.loading import load_robot
+
+
+@pytest.fixture(scope="module")
+def samples():
+    return exact_samples(ROBOT, 120, noise=0.5)
+
+
+ROBOT = with_random_drives(random_robot(7, joints=2, tree=False, gravity=(0.0, 0.0, -9.81)), 7)
+
+
+@pytest.fixture(scope="module")
+def rows(samples):
+    return equations(ROBOT, samples)
+
+
+@pytest.fixture(scope="module")
+def estimate(rows):
+    return LeastSquares().fit(rows)
+
+
+@pytest.fixture(scope="module")
+def space(estimate):
+    return space_of(estimate.regressor)
+
+
+def links_of(space):
+    return tuple(np.asarray(link.phi) for link in space.robot.links)
+
+
+def test_what_a_fit_holds_at_zero_is_polished_to_zero(rows, estimate, space):
+    held = tuple(k for k, label in enumerate(space.labels) if label in ("fv1", "fo2"))
+    assert len(held) == 2
+    problem = FitProblem(space, Prior(links_of(space), "entropic", ()), zero=held, compact=False)
+    weights = estimate.joint_weights
+    rough = problem.solve(rows.information, weights, 1e-3)
+    fine = problem.polished(rows.information, weights, 1e-3, rough)
+    assert fine is not rough
+    assert (fine[list(held)] == 0).all()
+    free = replace(problem, zero=()).polished(rows.information, weights, 1e-3, rough)
+    assert np.abs(free[list(held)]).min() > 0
+
+
+def test_mending_remembers_the_prior_and_the_values_that_it_began_from(estimate, space):
+    before = estimate.beta - 3 * estimate.deviations
+    x = np.linalg.pinv(space.matrix) @ estimate.beta
+    held = replace(estimate, physical=Physical(space.labels, x, before, ("link1", "link2")))
+    for given, links, free in ((held, ("link1", "link2"), before), (estimate, (), estimate.beta)):
+        mended = mend_consistent(given)
+        assert mended.physical.prior_links == links
+        assert_close(mended.physical.unconstrained, free, EXACT)
+        assert_close(mended.beta, space.matrix @ mended.physical.values, ORACLE)
+        assert mended.mended
+
+
+def test_only_what_data_tell_has_ends(estimate):
+    wide = estimate.covariance.copy()
+    wide[0, :] = wide[:, 0] = 0.0
+    wide[0, 0] = np.inf
+    ends = physical_ends(replace(estimate, covariance=wide))
+    assert np.isnan(ends[:, 0]).all()
+    assert np.isfinite(ends[:, 1:]).all()
+    assert (ends[0, 1:] < ends[1, 1:]).all()
+    nothing = replace(estimate, covariance=np.diag(np.full(len(estimate.beta), np.inf)))
+    assert np.isnan(physical_ends(nothing)).all()
+    named = physical_ends(replace(estimate, left_out=(estimate.names[1],), untold=(estimate.names[2],)))
+    assert np.isnan(named).all(axis=0).tolist() == [k in (1, 2) for k in range(len(estimate.beta))]
+
+
+def test_bands_of_torque_are_those_of_the_covariance(estimate, samples):
+    """Against rows Y C Y^T one by one; what data do not tell leaves joints that feel it without a band."""
+    few = samples.take(slice(0, 12))
+    n, p = few.q.shape[1], len(estimate.beta)
+    Y = np.stack([replace(estimate, beta=unit).predict(few) for unit in np.eye(p)], axis=-1)
+    wide = estimate.quantile * np.sqrt(np.einsum("tip,pq,tiq->ti", Y, estimate.covariance, Y))
+    low, high = torque_bands(estimate, few)
+    middle = estimate.predict(few)
+    assert_close((low + high) / 2, middle, ORACLE)
+    assert (high - low >= 2 * wide * (1 - 1e-6)).all()
+    noisy = torque_bands(estimate, few, noise=True)
+    added = ((noisy[1] - noisy[0]) / 2) ** 2 - ((high - low) / 2) ** 2
+    rms = np.array([one.rms for one in estimate.residuals])
+    assert_close(added, np.tile((estimate.quantile * rms) ** 2, (12, 1)), 1e-6)
+    untold = estimate.covariance.copy()
+    k = int(np.flatnonzero([(Y[:, :, j] == 0).all(axis=0).any() for j in range(p)])[0])
+    untold[k, :] = untold[:, k] = 0.0
+    untold[k, k] = np.inf
+    open_low, open_high = torque_bands(replace(estimate, covariance=untold), few)
+    assert n == 2
+    assert np.array_equal(np.isinf(open_high - open_low), Y[:, :, k] != 0)
+
+
+def test_bounds_hold_where_all_of_them_do(space):
+    links = space.robot.link_names
+    x = np.zeros(space.size)
+    x[space.masses] = 2.0
+    heavy = Bounds(masses={links[0]: (3.0, 4.0)}, symmetric={links[1]: "xz"})
+    light = Bounds(masses={links[0]: (1.0, 4.0)}, symmetric={links[1]: "xz"})
+    assert light.hold(space, x)
+    assert not heavy.hold(space, x)
+    x[space.link(1).start + 2] = 0.1  # mcy
+    assert not light.hold(space, x)
+
+
+def test_through_loops_that_are_solved_fewer_configurations_are_looked_at(monkeypatch):
+    monkeypatch.setattr("mindyn.feasibility.possible.CLOSED_LOOPS", 5)
+    for robot, expected in ((load_robot("slider_crank"), 5), (load_robot("planar2"), 9)):
+        assert judge_possible(robot, count=9).witness["configurations"] == expected

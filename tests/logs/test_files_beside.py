@@ -1,0 +1,98 @@
+"""Files beside a log, rows that wait, sizes that add up and separators: what a reader decides before any number."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from closeness import EXACT, assert_close
+from draft_parts import group
+from polars.exceptions import PanicException
+from scipy.io import savemat
+
+from mindyn.logs import mat_file
+from mindyn.logs.cleaning import Cleaner
+from mindyn.logs.drafting import _by_file_names
+from mindyn.logs.log import Log
+from mindyn.logs.mat_file import read_mat
+from mindyn.logs.parquet_table import _unreadable
+from mindyn.logs.places import RemoteFile
+from mindyn.logs.stamps import LATE_ROWS
+from mindyn.logs.text_table import _separator
+
+
+def test_signals_stand_in_files_that_their_names_tell_and_in_nothing_else(tmp_path):
+    for name in ("pos.csv", "current.csv", "velocity.txt", "notes.csv"):
+        (tmp_path / name).write_text("column_1,column_2\n0.5,1.5\n")
+    (tmp_path / "velocity.csv").mkdir()
+    chosen, files = _by_file_names(tmp_path / "pos.csv", [group("column_")], {}, 2)
+    assert files == {"torque": "current.csv"}
+    assert set(chosen) == {"position", "torque"}
+    assert chosen["torque"].words[-1] == "current"
+    given = group("tau")
+    chosen, files = _by_file_names(tmp_path / "pos.csv", [group("column_")], {"torque": given}, 2)
+    assert (chosen["torque"], files) == (given, {})  # what the file has itself is not looked for elsewhere
+
+
+def test_packed_arrays_count_together(tmp_path, monkeypatch):
+    """A file that is made to fill the memory may do so in many small pieces."""
+    asked = []
+    monkeypatch.setattr(mat_file, "require_plausible", lambda numbers, *_: asked.append(numbers))
+    arrays = {"a": np.zeros((1000, 3)), "b": np.zeros((500, 2)), "c": np.zeros((10, 2))}
+    savemat(tmp_path / "a.mat", arrays, do_compression=True)
+    found = read_mat(tmp_path / "a.mat")
+    assert set(found) == set(arrays)
+    for expected, numbers in zip((3000, 4000, 4020), asked, strict=True):
+        assert expected <= numbers < expected + 60  # of the arrays' heads
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_packed_numbers_are_those_that_were_written(tmp_path, order):
+    array = np.asarray(np.arange(12.0).reshape(4, 3), order=order)
+    savemat(tmp_path / "a.mat", {"q": array}, do_compression=True)
+    assert_close(read_mat(tmp_path / "a.mat")["q"], array, EXACT)
+
+
+def test_a_damaged_file_of_a_store_is_told_from_a_store_that_is_not_reached():
+    place = RemoteFile("s3://store/one.parquet")
+    assert "cannot be read as Parquet" in _unreadable(place, PanicException("out of range")).message
+    assert "cannot be read: no route" in _unreadable(place, RuntimeError("no route")).message
+    assert "cannot be read as Parquet" in _unreadable(Path("one.parquet"), RuntimeError("no index")).message
+
+
+@pytest.mark.parametrize(
+    ("header", "first", "separator"),
+    [
+        ("t;q", "0", ";"),  # a row that breaks off: the names tell
+        ("t;q;tau", "0;1,5;2", ";"),
+        ("t q", "0 1", " "),
+        ("t,q", "0,1", ","),
+        ("t\tq 1", "0\t1", "\t"),  # as many cells in both lines, though a space divides the names too
+        ("time", "0", ","),
+        ("a;b,c", "1;2,5", ";"),
+    ],
+)
+def test_the_separator_divides_names_and_numbers_alike(header, first, separator):
+    assert _separator(header, first) == separator
+
+
+def recorded(time, first=0):
+    q = np.column_stack([np.asarray(time), np.asarray(time)])
+    return Log(("a", "b"), np.asarray(time, dtype=float), q, np.ones_like(q), np.arange(first, first + len(time)))
+
+
+def test_of_rows_that_came_late_only_the_last_wait():
+    time = np.arange(200) / 100
+    time[[90, 91]] = time[[91, 90]]
+    cleaner = Cleaner("log")
+    begun = cleaner.clean(recorded(time))
+    assert_close(begun.time, np.arange(200 - LATE_ROWS) / 100, EXACT)
+    assert cleaner.late == 1
+    more = cleaner.clean(recorded(np.arange(200, 260) / 100, 200))
+    assert_close(more.time, np.arange(200 - LATE_ROWS, 260) / 100, EXACT)
+    assert cleaner.rest() is None
+    few = Cleaner("log")
+    assert len(few.clean(recorded([0.0, 0.02, 0.01, *np.arange(3, 30) / 100]))) == 0
+    assert_close(few.rest().time, np.arange(30) / 100, EXACT)
+    assert few.kept == few.row_count == 30
