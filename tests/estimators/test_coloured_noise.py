@@ -118,3 +118,12 @@ def test_a_step_of_instruments_solves_the_weighted_products():
     blind = replace(expected, q=rng.normal(size=(90, 2)), usable=np.zeros((90, 2), dtype=bool))
     with pytest.raises(InputError, match="instruments do not determine the parameters"):
         instrument_step(estimate, SAMPLES, blind, np.eye(p), None, 1)
+
+
+def test_correlated_spread_goes_with_the_unit_of_torque():
+    """Also where the squares of all residuals together are less than one."""
+    rows = equations(ROBOT, SAMPLES)
+    expected = LeastSquares(covariance="correlated").fit(rows).deviations
+    for unit in (1e-4, 1e4):
+        scaled = equations(ROBOT, replace(SAMPLES, tau=unit * SAMPLES.tau))
+        assert_close(LeastSquares(covariance="correlated").fit(scaled).deviations / unit, expected, ORACLE)

@@ -13,7 +13,7 @@ from mindyn.estimators import model_acceleration as accelerations
 from mindyn.estimators.covariance import sandwich
 from mindyn.estimators.essential import essential
 from mindyn.estimators.estimate import Estimate, load_estimate, unfiltered_prediction
-from mindyn.estimators.estimate_files import _contradictions, earlier_robot
+from mindyn.estimators.estimate_files import _contradictions, earlier_robot, robot_from_record, robot_record
 from mindyn.estimators.estimate_parts import BlockSpread, JointResidual, Physical
 from mindyn.estimators.last_link_first import _condition, _Found, _status
 from mindyn.estimators.least_squares import LeastSquares
@@ -329,3 +329,19 @@ def test_the_noise_of_a_joint_is_over_rows_less_parameters_and_at_least_one(rows
     left = tau - Y @ np.linalg.lstsq(Y, tau, rcond=None)[0]
     expected = left @ left / {2: 1, 3: 1, 4: 2}[rows] * np.linalg.inv(Y.T @ Y)
     assert np.abs(found.covariance - expected).max() <= ORACLE * np.linalg.norm(np.linalg.inv(Y.T @ Y))
+
+
+def test_parts_of_an_estimate_that_it_has_not_come_back_as_nothing():
+    without = Physical(("a",), np.ones(1), np.zeros(1), ("link",))
+    assert Physical.from_dict(without.to_dict()).ends is None
+    assert Physical.from_dict(without.to_dict()).prior_shares is None
+    ends = np.array([[0.5], [np.nan]])
+    held = Physical.from_dict(replace(without, ends=ends, prior_shares=np.array([0.25])).to_dict())
+    assert np.array_equal(held.ends, ends, equal_nan=True)
+    assert held.prior_shares.tolist() == [0.25]
+
+
+def test_the_home_of_a_linkage_is_kept_in_the_record_of_its_robot():
+    linkage, arm = load_robot("slider_crank"), load_robot("planar2")
+    assert_close(robot_from_record(robot_record(linkage)).home, linkage.home, SAME_ALGEBRA)
+    assert robot_from_record(robot_record(arm)).home is None

@@ -45,6 +45,14 @@ def test_a_load_starts_from_what_the_estimate_knows():
     own = np.linalg.inv(C[np.ix_([0, 2], [0, 2])])
     assert_close(information[:2, :2], own, ORACLE)
     assert not information[2:].any()
+    sure = C.copy()
+    sure[0] = sure[:, 0] = sure[3] = sure[:, 3] = 0.0  # a link's value that is known for sure stays, friction does not
+    sure[4, 4] = np.inf
+    certain = SimpleNamespace(**{**vars(found), "covariance": sure, "untold": ()})
+    information, _, free = _known_part(certain, 5)
+    assert free.tolist() == [2, 3, 4, *range(5, 15)]
+    assert_close(information[0, 0], 1 / C[2, 2], ORACLE)
+    assert not information[1:].any()
 
 
 def test_directions_of_a_load_that_a_run_does_not_see_are_wide():

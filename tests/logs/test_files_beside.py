@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from closeness import EXACT, assert_close
-from draft_parts import group
+from closeness import EXACT, SAME_ALGEBRA, assert_close
+from draft_parts import PLANAR, group, head
 from polars.exceptions import PanicException
 from scipy.io import savemat
 
-from mindyn.logs import mat_file
+from mindyn.logs import formats, mat_file
 from mindyn.logs.cleaning import Cleaner
-from mindyn.logs.drafting import _by_file_names
+from mindyn.logs.columns import _column_names
+from mindyn.logs.drafting import _by_file_names, _of_fewer_joints
+from mindyn.logs.findings import LogError
 from mindyn.logs.log import Log
 from mindyn.logs.mat_file import read_mat
 from mindyn.logs.parquet_table import _unreadable
 from mindyn.logs.places import RemoteFile
-from mindyn.logs.stamps import LATE_ROWS
-from mindyn.logs.text_table import _separator
+from mindyn.logs.stamps import LATE_ROWS, RESTART_GAP_S
+from mindyn.logs.text_table import TextTable, _separator
 
 
 def test_signals_stand_in_files_that_their_names_tell_and_in_nothing_else(tmp_path):
@@ -96,3 +99,46 @@ def test_of_rows_that_came_late_only_the_last_wait():
     assert len(few.clean(recorded([0.0, 0.02, 0.01, *np.arange(3, 30) / 100]))) == 0
     assert_close(few.rest().time, np.arange(30) / 100, EXACT)
     assert few.kept == few.row_count == 30
+
+
+def test_an_empty_file_of_a_store_is_said_to_be_empty(monkeypatch):
+    monkeypatch.setattr(RemoteFile, "info", lambda _: SimpleNamespace(size=0))
+    with pytest.raises(LogError, match=r"one.parquet is empty \(0 bytes\)"):
+        formats._remote(RemoteFile("s3://store/one.parquet"))
+
+
+def test_times_that_go_back_are_recordings_one_after_the_other():
+    cleaner = Cleaner("log", restarts=True)
+    made = [cleaner.clean(recorded(np.arange(5) / 10)), cleaner.clean(recorded([0.5, 0.0, 0.1, 0.2], 5))]
+    time = np.concatenate([one.time for one in made])
+    assert_close(time, [*np.arange(6) / 10, *(0.5 + RESTART_GAP_S + np.arange(3) / 10)], SAME_ALGEBRA)
+    assert cleaner.begun_anew == 1
+    (more,) = [cleaner.clean(recorded([0.3, 0.4], 9))]
+    assert_close(more.time, 0.5 + RESTART_GAP_S + np.array([0.3, 0.4]), SAME_ALGEBRA)
+
+
+def test_joints_of_a_statement_are_those_of_the_robot():
+    for joints in (["joint1", "elbow"], ["joint1"], ["joint1", "joint1"]):
+        with pytest.raises(LogError, match="joints"):
+            _column_names("position", ["a", "b"], joints, PLANAR)
+    assert _column_names("position", "q{i}", ["joint2", "joint1"], PLANAR) == ("q2", "q1")
+
+
+def test_a_log_of_two_joints_says_which_of_three_to_hold():
+    groups = [group("q"), group("tau")]
+    said = _of_fewer_joints(head(), ["a", "b", "c"], groups)
+    assert said.startswith("the log has 2 joints, the robot 3")
+    assert "--lock c=0" in said
+    assert _of_fewer_joints(head(), ["a", "b"], groups) == ""
+    assert _of_fewer_joints(head(), ["a", "b", "c"], [group("q", 1), group("tau", 1)]) == ""
+    assert _of_fewer_joints(head(), ["a", "b", "c"], [group("q"), group("tau", 3)]) == ""
+
+
+@pytest.mark.parametrize("between", ["", "\n", "\n \n"])
+def test_a_comment_that_names_the_columns_does_so_over_empty_lines(tmp_path, between):
+    path = tmp_path / "run.txt"
+    path.write_text(f"# made by hand\n# t q\n{between}0 1\n2 3\n")
+    table = TextTable(path)
+    assert table.names == ("t", "q")
+    rows = list(table.chunks(["q"], 10))
+    assert np.concatenate([one["q"] for one in rows]).tolist() == [1.0, 3.0]

@@ -153,3 +153,13 @@ def test_inertia_matrices_of_linkages_at_many_configurations_are_those_at_each()
     step = 1e-5
     slopes = (family.matrices(q + step, values) - family.matrices(q - step, values))[:, 0, 0] / (2 * step)
     assert_close(family.slopes(q, values, u)[:, 0], slopes, 1e-5)
+
+
+def test_workers_are_sent_no_regressor_and_the_way_to_a_file_in_place_of_it(monkeypatch):
+    log, regressor = recorded(900), regressor_of(ROBOT, TREATMENT)
+    scan = object.__new__(LogScan)
+    monkeypatch.setattr(LogScan, "opening", "how to open it")
+    for executor, sent, here in ((None, scan, regressor), (object(), "how to open it", None)):
+        first, second = _OfLogs([log, scan], ROBOT, TREATMENT, None, executor).tasks(regressor)
+        assert (first[1], first[-1], first[4]) == (log, here, 0)
+        assert (second[1], second[-1], second[4]) == (sent, here, 1)

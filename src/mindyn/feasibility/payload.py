@@ -167,10 +167,10 @@ def _known_part(found: Estimate, p: int) -> tuple[Array, Array, Array]:
     any prior: held at the value that a fit happened to give them, they would be told of the load.
     """
     start = np.concatenate([found.beta, np.zeros(PARAMETERS_PER_LINK)])
-    deviations = np.sqrt(np.maximum(np.diag(found.covariance), 0.0))
-    moving = np.array([_is_free(one, d, found) for one, d in zip(found.parameters, deviations, strict=True)])
+    variances = np.diag(found.covariance)
+    moving = np.array([_is_free(one, v, found) for one, v in zip(found.parameters, variances, strict=True)])
     free = np.concatenate([np.flatnonzero(moving), np.arange(p, p + PARAMETERS_PER_LINK)])
-    told = np.isfinite(deviations) & np.array([one.name not in found.untold for one in found.parameters])
+    told = np.isfinite(variances) & np.array([one.name not in found.untold for one in found.parameters])
     rigid = (np.array([one.kind in RIGID for one in found.parameters]) & told)[moving]
     own = np.flatnonzero(moving)[rigid]
     information = np.zeros((len(free), len(free)))
@@ -180,10 +180,10 @@ def _known_part(found: Estimate, p: int) -> tuple[Array, Array, Array]:
     return information, start, free
 
 
-def _is_free(parameter: Parameter, deviation: float, found: Estimate) -> bool:
+def _is_free(parameter: Parameter, variance: float, found: Estimate) -> bool:
     if parameter.name in found.left_out:
         return False
-    return parameter.kind not in RIGID or deviation > 0 or parameter.name in found.untold
+    return parameter.kind not in RIGID or variance > 0 or parameter.name in found.untold
 
 
 def _normal(stacked: tuple[Array, Array], start: Array, free: Array) -> tuple[Array, Array]:
