@@ -7,7 +7,7 @@ import pytest
 from closeness import SAME_ALGEBRA, assert_close
 from draft_parts import T, limited
 
-from mindyn.logs.draft_head import _of_arrays
+from mindyn.logs.draft_head import _contained, _of_arrays
 from mindyn.logs.draft_names import _by_number, _common_start, _spellings, _width, groups_of
 from mindyn.logs.draft_numbers import (
     _nanoseconds_beside,
@@ -18,9 +18,6 @@ from mindyn.logs.draft_numbers import (
     position_side,
     position_unit,
     velocity_slope,
-)
-from mindyn.logs.drafting import (
-    _contained,
 )
 
 

@@ -34,6 +34,14 @@ def notes_of(log, robot):
     return " ".join(unit_notes(log, robot, ()))
 
 
+def test_whole_turns_are_not_beyond_the_limits():
+    robot = robot_with(reach=4.0)
+    log = log_with(robot)
+    assert "beyond its limits" not in notes_of(replace(log, q=log.q + 2 * np.pi), robot)
+    assert "beyond its limits" not in notes_of(replace(log, q=log.q - 2 * np.pi), robot)
+    assert "beyond its limits" in notes_of(replace(log, q=log.q + np.pi), robot)
+
+
 @pytest.mark.parametrize("sign", [-1.0, 1.0])
 def test_positions_in_degrees_are_recognised_whichever_way_they_go(sign):
     robot = robot_with(reach=2.0)

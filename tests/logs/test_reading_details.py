@@ -18,8 +18,9 @@ from mindyn.logs.conditioning import Conditioning, edge_rows, motion_cutoff, tor
 from mindyn.logs.conversion import _scales
 from mindyn.logs.delay import DelayScan, joint_delay_notes
 from mindyn.logs.draft import toml_value
+from mindyn.logs.draft_head import lerobot_names
 from mindyn.logs.draft_names import _width, is_measured
-from mindyn.logs.drafting import _lerobot_names, draft_of
+from mindyn.logs.drafting import draft_of
 from mindyn.logs.filters import edge_s, lowpass
 from mindyn.logs.findings import LogError
 from mindyn.logs.log import Log, log_of_arrays
@@ -70,7 +71,7 @@ def test_names_of_a_dataset_serve_where_they_are_texts_of_all_joints(tmp_path):
     def said(names):
         text = json.dumps({"features": {"state": {"names": names}}})
         (tmp_path / "meta" / "info.json").write_text(text)
-        return _lerobot_names(path, "state", ("elbow_joint", "wrist_joint"))
+        return lerobot_names(path, "state", ("elbow_joint", "wrist_joint"))
 
     assert said(["main_wrist.pos", "main_elbow.pos"]) == ["wrist_joint", "elbow_joint"]
     assert said({"motors": ["elbow", "wrist", "grip"]}) == ["elbow_joint", "wrist_joint", "grip"]

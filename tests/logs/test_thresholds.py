@@ -70,6 +70,13 @@ def test_a_tenth_of_the_rows_may_repeat_a_stamp():
     assert cleaned((t, q)).notes(("a", "b"), ("stamps",))[0].startswith("accepted: 3 of 20 rows")
 
 
+def test_rows_that_stand_twice_are_left_out_however_many():
+    t = np.repeat(np.arange(20.0), 2)
+    q = np.column_stack([np.sin(t), np.cos(t)])
+    (note,) = cleaned((t, q)).notes(("a", "b"), ())
+    assert note == "20 of 40 rows of run repeat the stamp and its values before them; left out"
+
+
 def test_two_rows_are_a_log_and_one_is_none():
     t = np.arange(2.0)
     q = np.column_stack([t, t])

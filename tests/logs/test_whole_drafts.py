@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from draft_parts import PLANAR
 
+from mindyn.logs import drafting
 from mindyn.logs.draft import Belief, Draft, toml_value
 from mindyn.logs.draft_head import head_of
 from mindyn.logs.draft_names import groups_of, is_measured, signal_of, unit_of, words_of
@@ -217,6 +219,47 @@ def test_logs_of_fewer_joints_say_what_to_hold(tmp_path):
     with pytest.raises(LogError, match="no columns of run.csv look like torque for each of the joints") as told:
         draft_of(write(tmp_path / "run.csv", unlike), PLANAR)
     assert "state them in a sidecar file" in told.value.hint
+
+
+def test_a_joint_is_not_named_by_another_whose_name_begins_alike(tmp_path):
+    robot = load_robot("planar2")
+    joints = tuple(replace(one, name=f"joint{9 + k}") for k, one in enumerate(robot.joints))
+    arm = replace(robot, joints=joints, drives=(), extras=())
+    some = {"time": T, "joint100_pos": Q[:, 0], "joint10_pos": Q[:, 1], "joint10_torque": TAU[:, 0]}
+    with pytest.raises(LogError) as told:
+        draft_of(write(tmp_path / "run.csv", some), arm)
+    assert "the log names no column for joint9: hold what it did not move" in told.value.hint
+    both = {"time": T, **pair("{}_pos", Q, JOINTS), f"{JOINTS[1]}_torque": TAU[:, 0]}
+    with pytest.raises(LogError) as told:
+        draft_of(write(tmp_path / "run.csv", both), PLANAR)
+    assert told.value.hint.startswith(f"the log has no torque of {JOINTS[0]}: where these stood still")
+
+
+def test_torques_of_another_recording_are_not_taken(tmp_path):
+    positions = {"time": T, **pair("q{}", Q)}
+    write(tmp_path / "run2_current.csv", pair("j{}", TAU))
+    with pytest.raises(LogError, match="no columns of run1_pos.csv look like torque"):
+        draft_of(write(tmp_path / "run1_pos.csv", positions), PLANAR)
+    assert draft_of(write(tmp_path / "run2_pos.csv", positions), PLANAR).value("files.torque") == "run2_current.csv"
+
+
+def test_an_arm_that_stands_before_it_moves_is_read_on(tmp_path, monkeypatch):
+    monkeypatch.setattr(drafting, "DRAFT_ROWS", 30)
+    still = {name: np.concatenate([np.full(40, column[0]), column]) for name, column in PLAIN.items()}
+    still |= {"time": np.arange(100) / 100, "qd1": np.concatenate([np.zeros(40), V[:, 0]])}
+    still |= {"qd2": np.concatenate([np.zeros(40), V[:, 1]])}
+    found = lines(draft_of(write(tmp_path / "run.csv", still), PLANAR))
+    assert found["units.velocity"][0] == "rad/s"
+    assert "times the derivative of the position" in found["units.velocity"][1]
+
+
+def test_an_angle_that_wraps_keeps_its_velocity_and_rows_that_stand_twice_their_clock(tmp_path):
+    wrapped = {**PLAIN, **pair("q{}", np.mod(Q, 2 * np.pi))}
+    assert draft_of(write(tmp_path / "run.csv", wrapped), PLANAR).value("units.velocity") == "rad/s"
+    twice = {name: np.repeat(column, 2) for name, column in PLAIN.items()}
+    assert draft_of(write(tmp_path / "run.csv", twice), PLANAR).value("units.time") == "s"
+    fast = {**PLAIN, "time": T / 80, **pair("qd{}", 80 * V)}
+    assert draft_of(write(tmp_path / "run.csv", fast), PLANAR).value("units.time") == "s"  # 8 kHz
 
 
 def test_bags_need_a_robot(tmp_path):

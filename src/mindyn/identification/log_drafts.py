@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from math import sqrt
 from pathlib import Path
 from typing import Final
@@ -12,7 +13,8 @@ from mindyn.errors import MindynError
 from mindyn.identification.stated_inertials import EXPLAINED, SCALES, THOUSAND, agreement, suspicions
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.draft import UNKNOWN, Belief, Draft
-from mindyn.logs.draft_head import DRAFT_ROWS
+from mindyn.logs.draft_head import DRAFT_ROWS, LONG_DRAFT_ROWS
+from mindyn.logs.draft_numbers import stands_still
 from mindyn.logs.drafting import draft_of
 from mindyn.logs.findings import FINDINGS
 from mindyn.logs.pipeline import condition
@@ -67,7 +69,8 @@ def _samples(path: Path, robot: Robot, draft: Draft) -> Samples | None:
     units = {"torque": "N m", **stated["units"]}
     side = {"torque": "joint", **stated["side"]}
     said = {**stated, "units": units, "side": side, "accept": FINDINGS}
-    log = next(iter(LogScan(path, robot, said, DRAFT_ROWS, sidecar={})), None)
+    blocks = islice(LogScan(path, robot, said, DRAFT_ROWS, sidecar={}), LONG_DRAFT_ROWS // DRAFT_ROWS)
+    log = next((block for block in blocks if not stands_still(block.q)), None)
     return None if log is None else condition(log, robot, Conditioning()).samples
 
 
@@ -91,4 +94,5 @@ def _beside_inertials(draft: Draft, robot: Robot, samples: Samples) -> Draft:
         draft = draft.without("gears").stating(Belief("units.torque", "mN m", explained))
         return draft.stating(Belief("side.torque", "joint", "as the unit"))
     found_wrong = [one.sentence for one in suspicions(robot, samples)]
-    return draft.noting(*(found_wrong or [f"the torque is {explained}"]))
+    unclear = f"the torque is {explained}: no zero, sign, unit or gravity that is stated wrong would explain that"
+    return draft.noting(*(found_wrong or [unclear]))

@@ -323,7 +323,7 @@ def _tilted(compared: _Comparison, T: Array) -> Iterator[tuple[Array, Suspicion]
     The torque is linear in it, but for the joints' slopes: both are fitted in turn.
     """
     gravity = compared.robot.gravity
-    size, slopes = float(np.linalg.norm(gravity)), dict(zip(compared.strong(T), compared.slopes(T), strict=True))
+    size, slopes = float(np.linalg.norm(gravity)), dict.fromkeys(compared.strong(T), 1.0)
     if not size > 0 or len(slopes) < 2:
         return
     weightless = compared.file_torque(np.zeros(3))

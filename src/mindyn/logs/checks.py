@@ -83,7 +83,12 @@ def _limit_notes(log: Log, robot: Robot) -> list[str]:
     for joint, q in zip(robot.primary_joints, log.q.T, strict=True):
         low, high = joint.limits.lower, joint.limits.upper
         margin = 0.0 if low is None or high is None else 0.01 * (high - low)
-        if low is not None and high is not None and high > low and (q.min() < low - margin or q.max() > high + margin):
+        if low is None or high is None or not high > low:
+            continue
+        # Whole turns make no difference: where an angle wrapped around, nothing says at which it began.
+        turns = 2 * pi * np.floor((q.max() - high - margin) / (2 * pi) + 1) if joint.kind == "revolute" else 0.0
+        within = [q.min() - by >= low - margin and q.max() - by <= high + margin for by in (0.0, turns)]
+        if not any(within):
             notes.append(
                 f"joint {joint.name} moves from {q.min():.4g} to {q.max():.4g}, beyond its limits "
                 f"{low:.4g} to {high:.4g}: another zero, sign or side, or the log of another robot?"

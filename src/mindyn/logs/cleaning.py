@@ -49,6 +49,7 @@ class Cleaner:
         self.not_numbers: dict[str, int] = {}
         self.not_number_rows = 0
         self.repeated = 0
+        self.copies = 0
         self.late = 0
         self.begun_anew = 0
         self.midnights = 0
@@ -140,6 +141,8 @@ class Cleaner:
             steps = np.diff(chunk.time, prepend=self.last_time)
         again = steps < SAME_STAMP_S
         self.repeated += int(again.sum())
+        same = (np.diff(chunk.q, axis=0) == 0).all(axis=1) & (np.diff(chunk.tau, axis=0) == 0).all(axis=1)
+        self.copies += int((again[1:] & same).sum())
         return chunk.take(~again) if again.any() else chunk
 
     def _unwrapped(self, chunk: Log) -> Log:
@@ -197,8 +200,9 @@ class Cleaner:
     def _repeat_notes(self, accepted: tuple[str, ...]) -> list[str]:
         if not self.repeated:
             return []
-        message = f"{self.repeated} of {self.row_count} rows of {self.name} repeat the stamp before them"
-        if self.repeated > LARGEST_SHARE * self.row_count:
+        whole = " and its values" if self.copies == self.repeated else ""
+        message = f"{self.repeated} of {self.row_count} rows of {self.name} repeat the stamp{whole} before them"
+        if self.repeated - self.copies > LARGEST_SHARE * self.row_count:
             hint = "are the stamps rounded? state rate_hz if the rows are uniform"
             return [refuse_unless_accepted("stamps", accepted, message, hint)]
         return [f"{message}; left out"]

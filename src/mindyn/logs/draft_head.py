@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -18,12 +18,14 @@ from mindyn.logs.formats import LOG_FORMATS, TEXT_FORMATS, open_table
 from mindyn.logs.statement import Statement
 from mindyn.logs.tables import Table
 from mindyn.logs.text_table import TextTable
-from mindyn.reading import require_file
+from mindyn.reading import read_json, require_file
 from mindyn.robots.parts import Joint, Link
 from mindyn.robots.robot import Robot
 
 DRAFT_ROWS: Final = 20_000
 """Rows that are looked at."""
+LONG_DRAFT_ROWS: Final = 20 * DRAFT_ROWS
+"""... where nothing moves in those: arms stand before they are started."""
 NUMBERS: Final = 0.5
 """Share of the cells of a column of text from which it holds numbers."""
 _ARRAYS: Final = (".npz", ".mat", ".h5", ".hdf5")
@@ -52,27 +54,27 @@ class Head:
     is_named: bool = True
 
 
-def head_of(path: Path, robot: Robot | None) -> Head:
+def head_of(path: Path, robot: Robot | None, rows: int = DRAFT_ROWS) -> Head:
     """The head of a log file; a bag needs the robot whose joints it is to hold."""
     suffix = path.suffix.lower()
     if suffix in _BAGS or path.is_dir():
         if robot is None:
             raise LogError(f"{path.name} is a bag: its joints are known by name", hint="give the robot after the log")
-        return _of_table(open_table(path, robot, Statement()))
+        return _of_table(open_table(path, robot, Statement()), rows)
     if suffix not in LOG_FORMATS or suffix in _ARRAYS:
         require_file(path, "log", LogError)
     if suffix in _ARRAYS:
-        return _of_arrays(open_arrays(path, 0))
+        return _of_arrays(open_arrays(path, 0), rows)
     table = open_table(path, robot or _NOBODY, Statement())
-    return _of_text(TextTable(path)) if suffix in TEXT_FORMATS else _of_table(table)
+    return _of_text(TextTable(path), rows) if suffix in TEXT_FORMATS else _of_table(table, rows)
 
 
 _NOBODY: Final = Robot("nobody", Link("base"), (Joint("one", "revolute", "base", "tip"),), (Link("tip"),))
 """For readers that take a robot and do not look at it."""
 
 
-def _of_text(table: TextTable) -> Head:
-    frame = table.texts(DRAFT_ROWS)
+def _of_text(table: TextTable, rows: int = DRAFT_ROWS) -> Head:
+    frame = table.texts(rows)
     cells = frame.select(pl.all().str.strip_chars())
     cells = table.without_names(cells)
     points = pl.all() if table.decimal == "." else pl.all().str.replace(",", ".", literal=True)
@@ -90,8 +92,8 @@ def _of_text(table: TextTable) -> Head:
     return Head(columns, words, {}, table.notes, table.units, empty, table.is_named)
 
 
-def _of_arrays(table: ArrayTable) -> Head:
-    columns = table.head(DRAFT_ROWS)
+def _of_arrays(table: ArrayTable, rows: int = DRAFT_ROWS) -> Head:
+    columns = table.head(rows)
     if not columns:
         return Head({}, {}, {}, ())
     # Time runs along the length that most arrays share: others are settings, not recordings.
@@ -100,15 +102,35 @@ def _of_arrays(table: ArrayTable) -> Head:
     return Head({name: values for name, values in columns.items() if len(values) == usual}, {}, {}, ())
 
 
-def _of_table(table: Table) -> Head:
+def _of_table(table: Table, rows: int = DRAFT_ROWS) -> Head:
     columns: dict[str, NDArray[Any]] = {}
     words = {}
     for name in table.names:
         try:
-            chunk = next(iter(table.chunks([name], DRAFT_ROWS)), None)
+            chunk = next(iter(table.chunks([name], rows)), None)
         except LogError as error:
             words[name] = error.message
             continue
         if chunk is not None:
             columns[name] = chunk[name]
     return Head(columns, words, table.stated, table.notes)
+
+
+def lerobot_names(path: Path, array: str, joints: Sequence[str]) -> list[str] | None:
+    """The columns of an array as LeRobot's meta/info.json above the file names them, joints by the robot's names."""
+    for folder in list(path.resolve().parents)[:3]:
+        info = folder / "meta" / "info.json"
+        if info.is_file():
+            features = read_json(info, "LeRobot's info.json", LogError).get("features", {})
+            names = features.get(array, {}).get("names") if isinstance(features, dict) else None
+            flat: object = next(iter(names.values()), []) if isinstance(names, dict) else names
+            if isinstance(flat, list) and all(isinstance(name, str) for name in flat):
+                meant = {_contained(name, joints) or name: None for name in flat}
+                return list(meant) if set(joints) <= set(meant) and len(meant) == len(flat) else None
+    return None
+
+
+def _contained(name: str, joints: Sequence[str]) -> str | None:
+    """The longest joint name, in full or without its ending `_joint`, that stands in a name."""
+    known = [joint for joint in joints if joint.removesuffix("_joint") in name.removesuffix(".pos")]
+    return max(known, key=len, default=None)

@@ -162,6 +162,15 @@ def groups_of(columns: Mapping[str, NDArray[Any]], joints: Sequence[str]) -> lis
     return [*arrays, *by_name, *_by_number([name for name in single if name not in taken])]
 
 
+def is_named(joint: str, name: str) -> bool:
+    """Whether a column's name holds the joint's, as a whole: `joint10_pos` does not hold joint1's."""
+    return _place_of(joint, name) is not None
+
+
+def _place_of(spelling: str, name: str) -> re.Match[str] | None:
+    return re.search(rf"(?<![A-Za-z0-9]){re.escape(spelling)}(?![A-Za-z0-9])", name, re.IGNORECASE)
+
+
 def _by_joint(names: Sequence[str], joints: Sequence[str]) -> list[Group]:
     """Groups in which every joint is named, in full or without what all joints' names have in common."""
     found: dict[tuple[str, str, bool], dict[str, str]] = defaultdict(dict)
@@ -169,7 +178,7 @@ def _by_joint(names: Sequence[str], joints: Sequence[str]) -> list[Group]:
     spelled.sort(key=lambda one: -len(one[1]))
     for name in names:
         for joint, spelling, in_full in spelled:
-            place = re.search(rf"(?<![A-Za-z0-9]){re.escape(spelling)}(?![A-Za-z0-9])", name, re.IGNORECASE)
+            place = _place_of(spelling, name)
             if place:
                 exact = in_full and place[0] == joint
                 found[name[: place.start()], name[place.end() :], exact].setdefault(joint, name)

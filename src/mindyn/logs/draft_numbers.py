@@ -19,6 +19,12 @@ from mindyn.logs.units import UNITS
 from mindyn.robots.robot import Robot
 
 USUAL_RATES_HZ: Final = (10.0, 5000.0)
+FAST_HZ: Final = 20_000.0
+"""Rates above the usual ones are believed in seconds alone: a step of 0.15 is that of a slow log, not one in ms."""
+GROWING: Final = 0.3
+"""Share of rows whose stamp differs from that before it, from which a time may be one with rows that stand twice."""
+STILL: Final = 1e-3
+"""rad, deg, m or mm that positions vary by, below which nothing is said of velocity and torque."""
 AGREES: Final = 0.5
 """Squared correlation from which a velocity is that of a position; measured arms: 0.9 and more."""
 SMALL_TURN: Final = 0.2
@@ -60,13 +66,19 @@ def clock_of(columns: Mapping[str, NDArray[Any]], units: Mapping[str, str] = Map
     for _, name in sorted(named):
         stamps = columns[name]
         steps = np.diff(stamps)
-        if len(steps) < 2 or not np.isfinite(stamps).all() or (steps > 0).mean() < AGREES:
+        changes = steps[steps != 0]
+        if (
+            len(changes) < max(2, GROWING * len(steps))
+            or not np.isfinite(stamps).all()
+            or (changes > 0).mean() < AGREES
+        ):
             unused = unused or name
             continue
         step = usual_step(steps[steps > 0])
         beside = words_of(units.get(name, ""))
         said = unit_of("time", (*words_of(name), *beside), beside or words_of(name)[-1:])
         fitting = [unit for unit, size in UNITS["time"].items() if _usual(1 / (step * size))]
+        fitting = fitting or (["s"] if USUAL_RATES_HZ[1] < 1 / step <= FAST_HZ else [])
         unit = said if said is not None and (said in fitting or not fitting) else fitting[0] if fitting else None
         if unit is None:
             return Clock((name,), None, None, f"a step of {step:.4g} is a usual rate in no unit of time")
@@ -104,11 +116,20 @@ def _rate_text(seconds: Array) -> str:
     return f"{1 / step:.5g} Hz{rest}"
 
 
-def velocity_slope(q: Array, v: Array, seconds: Array) -> tuple[float, float]:
-    """Slope of a logged velocity on the derivative of the position, and their squared correlation, joints together."""
+def stands_still(q: Array) -> bool:
+    """Whether no position moves."""
+    return largest(np.fmax.reduce(q, axis=0) - np.fmin.reduce(q, axis=0)) < STILL
+
+
+def velocity_slope(q: Array, v: Array, seconds: Array, turn: float = np.inf) -> tuple[float, float]:
+    """Slope of a logged velocity on the derivative of the position, and their squared correlation, joints together.
+
+    turn  at which angles wrap around: steps by more than half of it say nothing
+    """
     steps = np.diff(seconds)
     long = LONG * float(np.median(steps[steps > 0])) if (steps > 0).any() else 0.0
     good = (steps > 0) & (steps <= long) & np.isfinite(q[1:] + q[:-1] + v[1:] + v[:-1]).all(axis=1)
+    good &= (np.abs(np.diff(q, axis=0)) < 0.5 * turn).all(axis=1)
     change = np.diff(q, axis=0)[good]
     travelled = 0.5 * (v[1:] + v[:-1])[good] * steps[good, None]
     power, other = float((change**2).sum()), float((travelled**2).sum())

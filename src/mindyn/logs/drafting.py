@@ -5,6 +5,7 @@ A draft states nothing: it is read by a person, and used when that person has co
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,14 +16,16 @@ import numpy as np
 from mindyn.algebra.values import Array
 from mindyn.errors import listed
 from mindyn.logs.draft import UNKNOWN, Belief, Draft
-from mindyn.logs.draft_head import Head, head_of
+from mindyn.logs.draft_head import DRAFT_ROWS, LONG_DRAFT_ROWS, Head, head_of, lerobot_names
 from mindyn.logs.draft_names import (
     JOINT_WORDS,
     MEASURED,
     MOTOR_WORDS,
+    SIGNAL_WORDS,
     Group,
     groups_of,
     is_measured,
+    is_named,
     signal_of,
     unit_of,
     words_of,
@@ -34,12 +37,12 @@ from mindyn.logs.draft_numbers import (
     largest,
     position_side,
     position_unit,
+    stands_still,
     velocity_slope,
     velocity_units,
 )
 from mindyn.logs.findings import LogError
 from mindyn.logs.units import UNITS
-from mindyn.reading import read_json
 from mindyn.robots.robot import Robot
 
 FEW_AMPERES: Final = 200.0
@@ -51,10 +54,13 @@ def draft_of(path: Path, robot: Robot | None, assumed: str | None = None) -> Dra
 
     assumed  the unit of the positions where neither names nor numbers tell it
     """
-    head = head_of(path, robot)
     joints = () if robot is None else robot.primary_names
-    groups = [_with_unit(group, head) for group in groups_of(head.columns, joints)]
-    chosen = _chosen(groups, len(joints), ())
+    for rows in (DRAFT_ROWS, LONG_DRAFT_ROWS):
+        head = head_of(path, robot, rows)
+        groups = [_with_unit(group, head) for group in groups_of(head.columns, joints)]
+        chosen = _chosen(groups, len(joints), ())
+        if "position" not in chosen or not stands_still(_values(chosen["position"], head)):
+            break
     files: dict[str, str] = {}
     if not {"position", "torque"} <= set(chosen):
         chosen, files = _by_file_names(path, groups, chosen, len(joints))
@@ -90,8 +96,10 @@ def _unread(path: Path, head: Head, missing: Sequence[str], joints: Sequence[str
 
 def _of_fewer_joints(head: Head, joints: Sequence[str], groups: Sequence[Group]) -> str:
     """What to do about joints that the log does not hold, such as those of a gripper; empty where it is not that."""
-    named = [joint for joint in joints if any(joint in name for name in head.columns)]
-    if named and len(named) < len(joints):
+    named = [joint for joint in joints if any(is_named(joint, name) for name in head.columns)]
+    if len(named) == len(joints):
+        return _of_fewer_torques(head, joints)
+    if named:
         unlogged = [joint for joint in joints if joint not in named]
         held = " ".join(f"--lock {joint}=0" for joint in unlogged)
         return f"the log names no column for {listed(unlogged)}: hold what it did not move where it stood, {held}"
@@ -103,6 +111,19 @@ def _of_fewer_joints(head: Head, joints: Sequence[str], groups: Sequence[Group])
     return (
         f"the log has {count} joints, the robot {len(joints)}: hold those that it does not have where they stood, such "
         f"as {held}"
+    )
+
+
+def _of_fewer_torques(head: Head, joints: Sequence[str]) -> str:
+    """What to do about joints whose torque alone the log does not hold; empty where it is not that."""
+    torques = [name for name in head.columns if (meant := signal_of(words_of(name))) and meant[0] == "torque"]
+    logged = [joint for joint in joints if any(is_named(joint, name) for name in torques)]
+    if not logged or len(logged) == len(joints):
+        return ""
+    missing = [joint for joint in joints if joint not in logged]
+    return (
+        f"the log has no torque of {listed(missing)}: where these stood still hold them, --lock {missing[0]}=0; where "
+        "they moved, add a column of zeros for each, which counts as no torque, so that the other joints' are fitted"
     )
 
 
@@ -134,6 +155,8 @@ def _by_file_names(
         meant = signal_of(words_of(other.stem))
         if other == path or meant is None or meant[0] in ("position", *chosen) or not other.is_file():
             continue
+        if _recording(other.stem) != _recording(path.stem):
+            continue
         beside = head_of(other, None)
         found = _chosen(groups_of(beside.columns, ()), joint_count, words_of(other.stem))
         if meant[0] in found:
@@ -141,6 +164,12 @@ def _by_file_names(
             chosen[meant[0]] = replace(named, words=(*named.words, *words_of(other.stem)))
             files[meant[0]] = other.name
     return chosen, files
+
+
+def _recording(stem: str) -> list[str]:
+    """What a file's name says beside its signal: files of one recording share it, as run1_pos and run1_current."""
+    said = [word for words in SIGNAL_WORDS.values() for word in words] + [*MEASURED, *MOTOR_WORDS, *JOINT_WORDS]
+    return [word for word in re.findall(r"[a-z]+|[0-9]+", stem.lower()) if word not in said]
 
 
 def _with_time(draft: Draft, clock: Clock) -> Draft:
@@ -176,7 +205,7 @@ def _with_columns(
         return draft
     named = head.stated.get("joints") or _named_order(head, max(group.count for group in counted))
     if named is None and counted[0].order == "array":
-        named = _lerobot_names(path, counted[0].columns[0], joints)
+        named = lerobot_names(path, counted[0].columns[0], joints)
     if named is not None:
         return draft.stating(Belief("joints", named, "the order in which the file itself names the joints"))
     further = [f"column {k + 1}" for k in range(len(joints), max(group.count for group in counted))]
@@ -242,7 +271,9 @@ def _with_units(
     draft = _with_torque(draft, chosen["torque"], known, head if "torque" not in files else None)
     if "torque" not in files and (constant := _constant_columns(chosen["torque"], head, draft, robot)):
         draft = draft.noting(f"the torque never changes in {listed(constant)}: is a sensor dead?")
-    return _with_side(draft, chosen, q, unit, robot)
+    left_out = () if draft.value("columns.velocity") is not None else ("velocity",)
+    used = {signal: group for signal, group in chosen.items() if signal not in left_out}
+    return _with_side(draft, used, q, unit, robot)
 
 
 def _of_each_joint(robot: Robot) -> str:
@@ -280,12 +311,14 @@ def _with_velocity(
     if group is None:
         return draft
     said = unit_of("velocity", group.words, group.ending) or _known_units(chosen).get("velocity")
-    if "velocity" in files or clock.seconds is None or position is None:
+    still = stands_still(_values(chosen["position"], head))
+    if "velocity" in files or clock.seconds is None or position is None or still:
         unit = said or UNKNOWN
         return draft.stating(Belief("units.velocity", unit, "the name says so" if said else "rad/s, deg/s, rpm, ...?"))
     q, v = _values(chosen["position"], head), _values(group, head)
     count = min(q.shape[1], v.shape[1])
-    slope, agreement = velocity_slope(q[:, :count], v[:, :count], clock.seconds)
+    turn = 2 * np.pi / UNITS["position"][position] if position in ("rad", "deg") else np.inf
+    slope, agreement = velocity_slope(q[:, :count], v[:, :count], clock.seconds, turn)
     fitting = velocity_units(position, slope, kinds[0] if kinds else "revolute")
     if agreement < AGREES or not fitting:
         kept = tuple(one for one in draft.beliefs if one.key != "columns.velocity")
@@ -355,23 +388,3 @@ def _with_side(draft: Draft, chosen: Mapping[str, Group], q: Array, unit: str | 
         needed = "of the motors, where a side is motor: q_motor = G q_joint; delete the line where all are joint"
         draft = draft.stating(Belief("gears", UNKNOWN, needed))
     return draft
-
-
-def _lerobot_names(path: Path, array: str, joints: Sequence[str]) -> list[str] | None:
-    """The columns of an array as LeRobot's meta/info.json above the file names them, joints by the robot's names."""
-    for folder in list(path.resolve().parents)[:3]:
-        info = folder / "meta" / "info.json"
-        if info.is_file():
-            features = read_json(info, "LeRobot's info.json", LogError).get("features", {})
-            names = features.get(array, {}).get("names") if isinstance(features, dict) else None
-            flat: object = next(iter(names.values()), []) if isinstance(names, dict) else names
-            if isinstance(flat, list) and all(isinstance(name, str) for name in flat):
-                meant = {_contained(name, joints) or name: None for name in flat}
-                return list(meant) if set(joints) <= set(meant) and len(meant) == len(flat) else None
-    return None
-
-
-def _contained(name: str, joints: Sequence[str]) -> str | None:
-    """The longest joint name, in full or without its ending `_joint`, that stands in a name."""
-    known = [joint for joint in joints if joint.removesuffix("_joint") in name.removesuffix(".pos")]
-    return max(known, key=len, default=None)
