@@ -68,6 +68,8 @@ TURNS: Final = 4
 DIRECTED: Final = 1.2
 """Multiple of its misfit that a gravity of any direction counts with: two numbers explain more than the zero of one
 joint, or gravity along an axis of the base, by chance."""
+LEVEL: Final = 0.2
+"""Part of g by which gravity may be off an axis of the base to be taken as along it."""
 SCALES: Final = (1 / 3, 3.0)
 """Slopes between these are a file's inaccurate masses or a payload."""
 THOUSAND: Final = (200.0, 5000.0)
@@ -346,7 +348,9 @@ def _tilted(compared: _Comparison, T: Array) -> Iterator[tuple[Array, Suspicion]
         bent = weightless + np.einsum("k,kij->ij", other, np.array(weights))
         slopes = {joint: compared.against(joint, compared.tau[:, joint], bent[:, joint])[0] for joint in slopes}
     degrees = float(np.rad2deg(np.arccos(np.clip(other @ gravity / size**2, -1.0, 1.0))))
-    if degrees < LEAST_ZERO_DEG[0]:
+    main = int(np.argmax(np.abs(other)))
+    along = size * np.sign(other[main]) * np.eye(3)[main]
+    if degrees < LEAST_ZERO_DEG[0] or (_is_other(along, gravity) and np.linalg.norm(other - along) < LEVEL * size):
         return
     vector = " ".join(f"{component:.2f}" for component in other)
     yield (
@@ -362,13 +366,18 @@ def _tilted(compared: _Comparison, T: Array) -> Iterator[tuple[Array, Suspicion]
     )
 
 
+def _is_other(one: Array, gravity: Array) -> bool:
+    """Whether a gravity is another than the stated one."""
+    return bool(np.abs(one - gravity).max() >= 0.1 * np.linalg.norm(gravity))
+
+
 def _turned_over(compared: _Comparison, T: Array) -> Iterator[tuple[Array, Suspicion]]:
     """Gravity along another axis; and all torques reversed, which gravity upside down looks like but for friction."""
     gravity = compared.robot.gravity
     size = float(np.linalg.norm(gravity))
     for axis, sign in product(range(3), (1.0, -1.0)) if size > 0 else ():
         other = sign * size * np.eye(3)[axis]
-        if np.abs(other - gravity).max() < 0.1 * size:
+        if not _is_other(other, gravity):
             continue
         along = f"{'-' if sign < 0 else '+'}{'xyz'[axis]}"
         vector = " ".join(f"{component + 0.0:.4g}" for component in other)
