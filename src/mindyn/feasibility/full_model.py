@@ -44,6 +44,8 @@ GYRATION_LIMITS: Final = (1.0, 2.0, None)
 """Radii of gyration about the joint that a link may have, tried in turn, as multiples of its length."""
 NULL_SINGULAR_VALUE: Final = 1e-10
 """Singular values that are a smaller part of the largest are zero."""
+HALVINGS: Final = 30
+"""Of the way from the parameters nearest to the prior to those known to be inside."""
 LEAST_FORCED: Final = 1e-3
 """kg; least mass of a link that is written although nothing has its values."""
 
@@ -104,13 +106,27 @@ def _standard(
         x = space.inside(np.array(list(answer.witness["physical"].values())))
     light = _nearest_to_prior(space, x, prior_of(estimate.robot, None, "euclidean"), [], drives_stay=own)
     if prior is None:
-        return space.inside(light)
+        return _inside(space, light, x)
     believed = prior_of(estimate.robot, prior, "euclidean")
     notes += believed.notes
     unknown = [i for i, phi in enumerate(believed.links) if phi is None]
     believed = replace(believed, links=_with_balls(space, light, believed.links, unknown))
     roomy = _with_room(space, light, drives_stay=own)
-    return space.inside(_nearest_to_prior(space, roomy, believed, unknown, drives_stay=own))
+    return _inside(space, _nearest_to_prior(space, roomy, believed, unknown, drives_stay=own), x)
+
+
+def _inside(space: PhysicalSpace, x: Array, known: Array) -> Array:
+    """x moved towards physical parameters of the same dynamics until every link is a solid body.
+
+    Both have the same base values, and so has all between them; `space.inside` alone would move them a little.
+    """
+    if space.is_inside(x):
+        return x
+    low, high = 0.0, 1.0
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if space.is_inside(x + middle * (known - x)) else (middle, high)
+    return space.inside(x + high * (known - x))
 
 
 def _with_balls(

@@ -162,6 +162,10 @@ class PhysicalSpace:
         moved[signed] = np.maximum(moved[signed], 0.0)
         return moved
 
+    def is_inside(self, x: Array) -> bool:
+        """Whether `inside` would leave x as it is."""
+        return bool(np.array_equal(self.inside(x), x))
+
     def thinnest(self, x: Array) -> float:
         """The smallest eigenvalue of a link's pseudo-inertia at x, kg, lengths in units of `length`."""
         D = np.diag([1 / self.length] * 3 + [1.0])
