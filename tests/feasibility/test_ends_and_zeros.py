@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,6 +18,9 @@ from mindyn.feasibility.bounds import Bounds
 from mindyn.feasibility.constrained_fit import FitProblem
 from mindyn.feasibility.intervals import physical_ends, torque_bands
 from mindyn.feasibility.make_consistent import mend_consistent
+from mindyn.feasibility.mending import _reported
+from mindyn.feasibility.nearest_possible import NearestPossible
+from mindyn.feasibility.payload import _misfit_notes
 from mindyn.feasibility.physical_space import space_of
 from mindyn.feasibility.possible import judge_possible
 from mindyn.feasibility.priors import Prior
@@ -128,3 +132,35 @@ def test_through_loops_that_are_solved_fewer_configurations_are_looked_at(monkey
     monkeypatch.setattr("mindyn.feasibility.possible.CLOSED_LOOPS", 5)
     for robot, expected in ((load_robot("slider_crank"), 5), (load_robot("planar2"), 9)):
         assert judge_possible(robot, count=9).witness["configurations"] == expected
+
+
+@pytest.mark.parametrize("rounds", [0, 1, 2])
+def test_a_mended_estimate_says_what_moved_and_frees_what_was_left_out(estimate, rounds):
+    first, second = estimate.names[:2]
+    given = replace(estimate, left_out=(first, second), untold=())
+    beta = estimate.beta.copy()
+    if rounds:
+        beta[0] += 2 * estimate.by_noise_alone().deviations[0]
+    member = SimpleNamespace(family=SimpleNamespace(base=SimpleNamespace(drives=True)))
+    made = _reported(given, member, NearestPossible(beta, np.array([2.0]), -0.5, 0.25, rounds, 3), 0.1)
+    assert made.mended == (rounds > 0)
+    assert (made.left_out, made.untold) == (((second,), (first,)) if rounds else ((first, second), ()))
+    assert np.isinf(made.deviations).tolist() == [k == 0 and rounds > 0 for k in range(len(beta))]
+    assert ("then mended by 2 standard deviations" in made.status) == (rounds > 0)
+    assert (f"{first} " in made.status) == (rounds > 0)
+    if rounds:
+        assert made.status.endswith("(+2).")
+        assert "is 0.25 in place of -0.5 kg m^2" in made.status
+
+
+def test_a_run_is_doubted_where_it_fits_far_worse_than_the_estimates_own():
+    usual = [SimpleNamespace(rms=one) for one in (1.0, 1.0, 1.0, 0.0)]
+    found = SimpleNamespace(residuals=usual)
+    run = SimpleNamespace(joint_names=("a", "b", "c", "d"), tau=np.tile([10.0, 10.0, 1e3, 10.0], (5, 1)))
+    assert _misfit_notes(found, run, np.array([3.9, 3.9, 9.0, 9.0])) == []  # 9 of 1000 N m is little, of rms 0 unknown
+    (note,) = _misfit_notes(found, run, np.array([4.1, 3.9, 9.0, 9.0]))
+    assert note.kind == "misfit"
+    assert "larger at a (4.1 times); is" in note.sentence
+    (both,) = _misfit_notes(found, run, np.array([5.0, 6.0, 51.0, 0.0]))
+    assert "a (5 times), b (6 times)" in both.sentence
+    assert "c (51 times)" in both.sentence

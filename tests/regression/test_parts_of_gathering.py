@@ -21,6 +21,7 @@ from mindyn.identifiability.base_sets import base_parameters
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.log import log_of_arrays
 from mindyn.logs.reading import LogScan, _where
+from mindyn.regression.gathering import gather
 from mindyn.regression.log_gathering import gathered_log
 from mindyn.regression.regressor import regressor_of
 from mindyn.regression.rows import _OfLogs, rows_of
@@ -163,3 +164,13 @@ def test_workers_are_sent_no_regressor_and_the_way_to_a_file_in_place_of_it(monk
         first, second = _OfLogs([log, scan], ROBOT, TREATMENT, None, executor).tasks(regressor)
         assert (first[1], first[-1], first[4]) == (log, here, 0)
         assert (second[1], second[-1], second[4]) == (sent, here, 1)
+
+
+def test_a_joint_moves_where_it_stands_elsewhere_in_another_part_of_a_stream():
+    regressor, samples = regressor_of(ROBOT, TREATMENT), exact_samples(ROBOT, 80)
+    parts = [replace(samples, q=np.column_stack([np.full(80, at), samples.q[:, 1]])) for at in (0.5, -0.5, 0.2)]
+    assert gather(regressor, parts).counts == (240, 240)
+    with pytest.raises(InputError, match=f"joint {ROBOT.joint_names[0]} never moves"):
+        gather(regressor, parts[:1] * 2)
+    with pytest.raises(InputError, match="no samples were given"):
+        gather(regressor, [])

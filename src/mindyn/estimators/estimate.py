@@ -333,7 +333,7 @@ def unfiltered_prediction(regressor: Regressor, beta: Array, samples: Samples) -
     tau, q = np.empty_like(samples.q), regressor.positions(samples)
     directions = regressor.directions(q, samples.qd, samples.segments, samples.rate_hz)
     for start in range(0, len(samples), FACTORED_ROWS):
-        taken = slice(start, min(start + FACTORED_ROWS, len(samples)))
+        taken = slice(start, start + FACTORED_ROWS)
         motion = (q[taken], samples.qd[taken], samples.qdd[taken])
         parts = regressor.parts(*motion, None if directions is None else directions[taken])
         for joint, (columns, arrays) in enumerate(zip(regressor.columns, parts, strict=True)):

@@ -157,7 +157,7 @@ class Cleaner:
         for joint in np.flatnonzero(jumps.any(axis=0)):
             name = chunk.joint_names[joint]
             self.wraps[name] = self.wraps.get(name, 0) + int(np.abs(jumps[:, joint]).sum())
-        return replace(chunk, q=chunk.q + TURN * turns) if turns.any() else chunk
+        return replace(chunk, q=chunk.q + TURN * turns)
 
     def notes(self, joint_names: tuple[str, ...], accepted: tuple[str, ...]) -> tuple[str, ...]:
         """What was left out; refuses a log that lost too much."""

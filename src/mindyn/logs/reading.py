@@ -187,7 +187,7 @@ def sparse(scan: LogScan, rows: int, stretches: int = 8) -> Log:
         for start in range(0, len(chunk), length):
             if seen % every == 0:
                 # An index array copies: a slice would hold on to the chunk.
-                kept.append(chunk.take(np.arange(start, min(start + length, len(chunk)))))
+                kept.append(chunk.take(np.arange(len(chunk))[start : start + length]))
             seen += 1
             if len(kept) > 2 * stretches:
                 kept, every = kept[::2], 2 * every
