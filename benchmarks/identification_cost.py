@@ -9,7 +9,8 @@ candidates  the same with the candidates of 90d9a94 alone: no friction that grow
             physically consistent fits; intervals and doubts are those of either version
 
 Each part runs in a process of its own with the sources of this checkout, then with those of the other, on the same
-rows, one thread of BLAS; the least of three runs (automatic, candidates: of one).
+rows, one thread of BLAS, machine code compiled before; the least of three runs (automatic, candidates: of one). Of the
+last two the time on the wall is told too, on one core and on two: of use on a machine that does nothing else.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ import mindyn
 
 ROOT = Path(__file__).parents[1]
 COMMON = f"""
-import sys, time
+import os, sys, time
+os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: int(sys.argv[2])])
 import numpy as np
 import mindyn
 robot, path, stated = mindyn.load_robot({ROBOT!r}), sys.argv[1], {STATED!r}
@@ -36,10 +38,10 @@ def least(run, count):
     run() if count > 1 else None
     taken = []
     for _ in range(count):
-        start = time.process_time()
+        start, begun = time.process_time(), time.perf_counter()
         run()
-        taken.append(time.process_time() - start)
-    print(min(taken))
+        taken.append((time.process_time() - start, time.perf_counter() - begun))
+    print(*min(taken))
 """
 PARTS = {
     "memory": """
@@ -78,26 +80,30 @@ else:
         mindyn.LeastSquares(covariance="correlated", left_out=left_out), ()
     )
 log = mindyn.read_log(path, robot, stated=stated).take(slice(100_000))
-mindyn.identify
+mindyn.identify(robot, log.take(slice(5_000)))
 least(lambda: mindyn.identify(robot, log), 1)
 """,
     "automatic": """
 log = mindyn.read_log(path, robot, stated=stated).take(slice(100_000))
+mindyn.identify(robot, log.take(slice(5_000)))
 least(lambda: mindyn.identify(robot, log), 1)
 """,
 }
+ON_TWO_CORES = ("candidates", "automatic")
 
 
-def seconds(part: str, sources: Path, path: Path) -> float:
-    one_thread = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+def seconds(part: str, sources: Path, path: Path, cores: int = 1) -> tuple[float, float]:
+    """Processor time, and time on the wall, on some cores."""
+    own = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MINDYN_CACHE_DIR": str(path.parent / "code")}
     run = subprocess.run(
-        [sys.executable, "-c", COMMON + PARTS[part], str(path)],
-        env={**os.environ, **one_thread, "PYTHONPATH": str(sources / "src")},
+        [sys.executable, "-c", COMMON + PARTS[part], str(path), str(cores)],
+        env={**os.environ, **own, "PYTHONPATH": str(sources / "src")},
         stdout=subprocess.PIPE,
         text=True,
         check=True,
     )
-    return float(run.stdout.splitlines()[-1])
+    processor, wall = map(float, run.stdout.splitlines()[-1].split())
+    return processor, wall
 
 
 def main() -> None:
@@ -110,8 +116,13 @@ def main() -> None:
         model = mindyn.compile_model(mindyn.load_robot(ROBOT), drives=True)
         pl.concat([part_of_log(model, start, PART_ROWS) for start in (0, PART_ROWS)]).write_parquet(path)
         for part in options.parts or PARTS:
-            now, then = (seconds(part, sources, path) for sources in (ROOT, options.before.resolve()))
+            (now, wall), (then, _) = (seconds(part, sources, path) for sources in (ROOT, options.before.resolve()))
             print(f"{part:10} {now:7.2f} s, before {then:7.2f} s: {then / now:.2f} times as fast", flush=True)
+            if part in ON_TWO_CORES:
+                both, on_two = seconds(part, ROOT, path, cores=2)
+                print(
+                    f"  two cores {both:7.2f} s; on the wall {on_two:.2f} s, on one {wall:.2f} s: {wall / on_two:.2f}"
+                )
 
 
 if __name__ == "__main__":

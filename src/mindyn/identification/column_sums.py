@@ -27,7 +27,7 @@ from mindyn.regression.regressor import Regressor
 
 ROWS_AT_ONCE: Final = 1024
 """Rows of the kernel's columns that stay in the cache."""
-CHUNK_ROWS: Final = 2 * ROWS_AT_ONCE
+CHUNK_ROWS: Final = 4 * ROWS_AT_ONCE
 """Rows for which calls are listed at a time where no filter needs all of a segment: more do not stay in the cache."""
 
 Item = TypeVar("Item")
@@ -226,7 +226,7 @@ class ColumnSums:
     def _write_beside(self, chunk: range, work: _Work) -> None:
         """What stands beside the kernel's columns, but for shapes that come with them."""
         taken, places = slice(chunk.start, chunk.stop), slice(0, len(chunk))
-        if self._listed is not None and self._directions is not None:
+        if self._listed is not None and self._directions is not None and self.regressor.friction_columns[1]:
             shaped = self.regressor.shape_columns(self._q[taken], self.samples.qd[taken], self._directions[taken])
             for shapes, beside in zip(shaped, work.beside, strict=True):
                 for k, shape in enumerate(shapes):

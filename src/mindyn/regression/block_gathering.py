@@ -88,7 +88,9 @@ def host_factors(
     if shortest >= APART * settling_rows(treatment.cutoff_hz, samples.rate_hz):
         ends = segment_ends(samples.segments)
         alone = [Stretch(samples, range(*span), 0, ends) for span in spans]
-        return of_each(lambda one: _factors(regressor, one, treatment, None, 1, directions)[0], alone)
+        # Without a filter, calls of machine code are so short that threads would wait for the interpreter.
+        at_once = 1 if treatment.cutoff_hz is None else None
+        return of_each(lambda one: _factors(regressor, one, treatment, None, 1, directions)[0], alone, at_once)
     labels = np.repeat(np.arange(len(spans)), [stop - start for start, stop in spans])
     return _factors(regressor, Stretch(samples, range(len(samples))), treatment, labels, len(spans), directions)
 
