@@ -25,6 +25,7 @@ if __package__ in (None, ""):
 from honesty.arms import TURN_RAD_S, Recording, file_of, motion, random_arm, recorded, torque
 
 import mindyn
+from mindyn.identification.absent_gravity import absent_gravity
 from mindyn.identification.identifiable import identifiability
 from mindyn.identification.joint_zeros import zeros
 from mindyn.identification.log_doubts import sign_doubts, unexplained_doubts
@@ -35,7 +36,7 @@ from mindyn.regression.rows import rows_of
 from mindyn.regression.treatment import Treatment
 
 TREATMENT = Treatment(mindyn.Conditioning(position_cutoff_hz=10.0), friction=mindyn.Friction("tanh", 0.02))
-ERRORS = ("zero 10", "zero 90", "current", "unit", "sign", "sideways")
+ERRORS = ("zero 10", "zero 90", "current", "unit", "sign", "sideways", "slope", "compensated")
 """What users state wrongly."""
 UNFIT = ("one joint", "constant speed", "noise", "constant", "saturated", "late joint")
 """Logs that cannot identify their robot."""
@@ -89,6 +90,10 @@ def spoiled(seed: int, fault: str):
         g = np.zeros(3)
         g[axis] = 9.81 * rng.choice([-1, 1])
         return replace(robot, gravity=g), log
+    elif fault in ("slope", "compensated"):
+        tilt, way = rng.uniform(0.25, 0.6), rng.uniform(0, 2 * np.pi)
+        level = np.array([np.sin(tilt) * np.cos(way), np.sin(tilt) * np.sin(way), -np.cos(tilt)])
+        tau += weight(arm, q, 9.81 * level if fault == "slope" else np.zeros(3)) - weight(arm, q, arm.gravity)
     elif fault in ("one joint", "constant speed"):
         log = unfit_motion(arm, how, seed, fault, joint)
         return robot, log
@@ -104,6 +109,12 @@ def spoiled(seed: int, fault: str):
         tau[rows:, 1] = tau[:-rows, 1]
         return robot, replace(log, q=q, tau=tau).take(slice(rows, None))
     return robot, replace(log, q=q, tau=tau)
+
+
+def weight(arm, q, gravity):
+    """(N, n) torque that holds the arm up at rest."""
+    still = np.zeros_like(q.T)
+    return np.asarray(mindyn.equation(replace(arm, gravity=gravity), "inverse_dynamics")(q.T, still, still)).T
 
 
 def unfit_motion(arm, how, seed, fault, joint):
@@ -129,7 +140,7 @@ def said(robot, log) -> tuple[list, object, list]:
     rows = rows_of(robot, log, TREATMENT)
     found, samples = mindyn.LeastSquares().fit(rows), rows.whole("this")
     verdict = identifiability(found, samples, [log])
-    suspected = suspicions(robot, samples) or zeros(found, samples)
+    suspected = suspicions(robot, samples) or absent_gravity(found, samples) or zeros(found, samples)
     doubtful = unexplained_doubts(found, samples)
     if verdict.holds:
         doubtful += sign_doubts(found, samples) + drift_doubts(found, rows.blocks)
@@ -154,8 +165,8 @@ def named(fault: str, number: int, robot, suspected, verdict, doubtful) -> bool:
             "late joint": f"the torque of joint {robot.joint_names[1]} is about",
         }
         return any(words[fault] in one for one in verdict.because)
-    kinds = {"current": "motor current", "unit": "torque unit", "sign": "torque sign", "sideways": "gravity"}
-    kind = kinds.get(fault, "joint zero")
+    kinds = {"current": "motor current", "unit": "torque unit", "sign": "torque sign"}
+    kind = "gravity" if fault in ("sideways", "slope", "compensated") else kinds.get(fault, "joint zero")
     wanted = (robot.joint_names[1],) if kind in ("joint zero", "torque sign") else ()
     return any(one.kind == kind and one.joints == wanted for one in suspected)
 

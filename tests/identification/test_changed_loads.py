@@ -48,3 +48,15 @@ def test_a_load_that_is_held_otherwise_is_no_other_mass(arm):
 def test_other_motions_are_no_other_loads(arm):
     assert doubts(arm, (12.0, 0.3), (12.0, 0.3), (12.0, 0.3)) == []
     assert doubts(arm, (0.0, 0.0)) == []
+
+
+def test_a_load_that_is_taken_up_on_the_way_is_named(arm):
+    loaded = arm.with_payload(mass=12.0, com=(0.3, 0.0, 0.0), inertia=0.02 * np.eye(3))
+    before, after = (recorded(robot, 24.0, 9.0, noise=0.02, seed=3) for robot in (arm, loaded))
+    half = len(before) // 2
+    log = replace(before, tau=np.concatenate([before.tau[:half], after.tau[half:]]))
+    rows = rows_of(arm, log, SETTINGS)
+    (said,) = load_doubts(mindyn.LeastSquares().fit(rows), rows)
+    assert said.startswith("from about 50 % of log 1 on the arm had another load than before (+1")
+    whole = rows_of(arm, before, SETTINGS)
+    assert load_doubts(mindyn.LeastSquares().fit(whole), whole) == []
