@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from closeness import SAME_ALGEBRA, assert_close
 
 import mindyn
+from mindyn.identification.file_comparison import comparison_of
 from mindyn.identification.stated_inertials import suspicions
 from mindyn.logs.samples import Samples
 
@@ -136,3 +138,12 @@ def test_placeholders_and_missing_inertials_say_nothing():
     assert not suspicions(replace(robot, links=same), scaled(sound, 1e3))
     unknown = (replace(robot.links[0], phi=None), *robot.links[1:])
     assert not suspicions(replace(robot, links=unknown), scaled(sound, 1e3))
+
+
+def test_torques_under_another_gravity_are_those_of_a_robot_that_has_it():
+    robot, samples = recorded("panda", 0)
+    compared = comparison_of(replace(robot, gravity=np.array([1.0, -2.0, -9.0])), samples)
+    gravity, moved = np.array([3.0, -7.0, 5.0]), np.linspace(-0.2, 0.3, 7)
+    other = mindyn.compile_model(replace(robot, gravity=gravity))
+    expected = other.inverse_dynamics(compared.q + moved, compared.qd, compared.qdd)
+    assert_close(compared.file_torque(gravity, moved), expected, SAME_ALGEBRA)

@@ -236,9 +236,14 @@ class ColumnSums:
 
     def _write_torques(self, chunk: range, work: _Work) -> None:
         """The torques of the rows, filtered and not."""
-        places = np.cumsum([own.shape[1] for own in work.beside])
-        work.further[: len(chunk), places - 2] = self._torque[chunk.start : chunk.stop]
-        work.further[: len(chunk), places - 1] = self.samples.tau[chunk.start : chunk.stop]
+        for back, torque in ((2, self._torque), (1, self.samples.tau)):
+            given = torque[chunk.start : chunk.stop]
+            if len(widths := {own.shape[1] for own in work.beside}) == 1:  # at once, as most often
+                (width,) = widths
+                work.further[: len(chunk), width - back :: width] = given
+            else:
+                for joint, own in enumerate(work.beside):
+                    own[: len(chunk), -back] = given[:, joint]
 
     def _refuse(self, segment: range) -> None:
         """Names the sample that the kernel has no finite numbers for, if there is one."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import sqrt
 from typing import Final
 
@@ -59,10 +60,12 @@ class Comparison:
 
     def file_torque(self, gravity: Array | None = None, moved: Array | float = 0.0) -> Array:
         """(N, n) torque of the file's inertials, under another gravity or with joints moved."""
-        function = self.function
-        if gravity is not None:
-            function = equation(replace(self.robot, gravity=gravity), "inverse_dynamics")
-        return np.asarray(function((self.q + moved).T, self.qd.T, self.qdd.T)).T
+        q, still = (self.q + moved).T, np.zeros_like(self.q.T)
+        torque = np.asarray(self.function(q, self.qd.T, self.qdd.T)).T
+        if gravity is not None:  # in which the torque is linear
+            parts = zip(gravity - self.robot.gravity, _weights(self.robot), strict=True)
+            torque = torque + sum(part * np.asarray(weight(q, still, still)).T for part, weight in parts)
+        return torque
 
     def against(self, joint: int, tau: Array, T: Array) -> tuple[float, float, float]:
         """Slope of tau (N,) on T (N,), the power that it leaves, and that of the torque; without friction and rotor."""
@@ -150,6 +153,12 @@ def comparison_of(robot: Robot, samples: Samples) -> Comparison | None:
     bare = replace(robot, drives=(), extras=())
     made = Comparison(bare, equation(bare, "inverse_dynamics"), q, qd, qdd, others, tau)
     return made if made.strong(made.file_torque()) else None
+
+
+@lru_cache(maxsize=2)
+def _weights(robot: Robot) -> tuple[Function, ...]:
+    """Inverse dynamics under unit gravity along every axis of the base."""
+    return tuple(equation(replace(robot, gravity=one), "inverse_dynamics") for one in np.eye(3))
 
 
 def _states_masses(robot: Robot) -> bool:

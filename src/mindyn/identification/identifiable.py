@@ -97,10 +97,10 @@ class SmoothRows:
 
     def left(self, tau: Array) -> Fitted:
         """What a fit to other torques leaves, weighted by that."""
-        weights, rows = self.weights, self.Y.reshape(-1, self.Y.shape[2])
+        weights, Y = self.weights, self.Y.transpose(1, 0, 2)
+        matrices, rights = Y.transpose(0, 2, 1) @ Y, np.einsum("jrp,rj->jp", Y, tau)  # of every joint
         for _ in range(REWEIGHTINGS):
-            weighted = (self.Y * weights[:, None]).reshape(rows.shape)
-            beta = _inverse(weighted.T @ rows) @ (weighted.T @ tau.ravel())
+            beta = _inverse(np.tensordot(weights, matrices, 1)) @ (weights @ rights)
             squares = (tau - self.Y @ beta) ** 2
             left = squares.mean(axis=0)
             weights = 1 / np.maximum(left, LEAST_NOISE**2 * (tau**2).mean(axis=0) + 1e-300)

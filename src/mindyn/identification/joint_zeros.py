@@ -16,6 +16,7 @@ from mindyn.algebra.values import Array
 from mindyn.estimators.estimate import Estimate
 from mindyn.identification.identifiable import Fitted, SmoothRows, smooth_rows, surely_less
 from mindyn.identification.stated_inertials import LEAST_ZERO_DEG, Suspicion
+from mindyn.kernels.threads import of_each
 from mindyn.logs.samples import Samples
 
 TRIED_DEG: Final = (-135.0, -90.0, -45.0, -20.0, -10.0, 10.0, 20.0, 45.0, 90.0, 135.0, 180.0)
@@ -42,7 +43,7 @@ def zeros(found: Estimate, samples: Samples) -> list[Suspicion]:
     stated = smooth.left(smooth.tau)
     if not (stated[1] > 0).all():
         return []
-    best = {joint: _best(found, smooth, joint) for joint in asked}
+    best = dict(zip(asked, of_each(lambda joint: _best(found, smooth, joint), asked), strict=True))
     joint = min(best, key=lambda j: _part(best[j][1], stated))
     degrees, left = best[joint]
     least = _part(left, stated)

@@ -97,6 +97,7 @@ class _Shared:
     def __init__(self, logs: Sequence[Log], regressor: Regressor) -> None:
         self.logs, self.regressor = logs, regressor
         self._room, self._lock = Room(), Lock()
+        self._making: dict[object, Lock] = {}
         self._samples: dict[Conditioning, Conditioned] = {}
         self._regressors: dict[Friction, Regressor] = {}
         self._sums: dict[tuple[Conditioning, float | None, Friction], ColumnSums] = {}
@@ -123,16 +124,19 @@ class _Shared:
         return self._kept(self._sums, sums_key(setting), made)
 
     def _kept(self, known: dict[Key, Value], key: Key, made: Callable[[], Value]) -> Value:
-        """What is known of the key, or is made for it; that which was asked for the longest ago goes."""
+        """What is known of the key, or is made for it, by one thread; that which was asked for the longest ago goes."""
         with self._lock:
-            if key in known:
-                known[key] = known.pop(key)
-                return known[key]
-        found = made()
-        with self._lock:
-            known[key] = found
-            while len(known) > KEPT:
-                known.pop(next(iter(known)))
+            making = self._making.setdefault(key, Lock())
+        with making:
+            with self._lock:
+                if key in known:
+                    known[key] = known.pop(key)
+                    return known[key]
+            found = made()
+            with self._lock:
+                known[key] = found
+                while len(known) > KEPT:
+                    known.pop(next(iter(known)))
         return found
 
 
@@ -302,8 +306,12 @@ def scored(foldings: Sequence[Trials], settings: Sequence[Setting]) -> list[list
     for one in dict.fromkeys(settings):
         if not all(trials.knows(one) for trials in foldings):
             alike.setdefault(sums_key(one), []).append(one)
-    at_once = foldings[0].at_once
-    of_each(lambda group: [trials.score(one) for one in group for trials in foldings], [*alike.values()], at_once)
+    # The same motion one after another, while it is kept.
+    order: dict[Any, list[list[Setting]]] = {}
+    for key, group in alike.items():
+        order.setdefault(key[0], []).append(group)
+    groups = [group for own in order.values() for group in own]
+    of_each(lambda group: [trials.score(one) for one in group for trials in foldings], groups, foldings[0].at_once)
     return [[trials.score(one) for trials in foldings] for one in settings]
 
 
