@@ -13,7 +13,7 @@ from robots import random_motion, random_pose, random_robot
 
 import mindyn
 from mindyn.errors import ExportError, MissingExtraError, MissingPhysicsError
-from mindyn.robots.parts import Drive, Frame
+from mindyn.robots.parts import Drive, Frame, Mimic
 
 SEEDS = range(12)
 
@@ -94,3 +94,22 @@ def test_drives_become_armature_damping_and_friction():
     assert_close(tau, mindyn.compile_model(robot, drives=True).inverse_dynamics(q, qd, qdd), ORACLE)
     with pytest.raises(ExportError, match=r"torque offset of the drives of 'joint1' \(2 N m\)"):
         mindyn.to_pinocchio(replace(robot, drives=(Drive("joint1", offset=2.0),)), drives=True)
+
+
+def test_mimic_joints_follow_through_chains_with_their_drives():
+    """One mimics a mimic, one comes before the joint that it follows; rotors of followers turn with it."""
+    chain = random_robot(8, joints=5, tree=False)
+    mimics = (Mimic("joint2", "joint4", -1.7, 0.3), Mimic("joint5", "joint2", 0.5, -0.2))
+    robot = replace(chain, mimics=mimics)
+    drives = tuple(Drive(name, -3.0, {}, 0.2, 0.5, 0.7, 0.0, "motor") for name in robot.joint_names)
+    model = mindyn.to_pinocchio(robot)
+    q, qd, qdd = np.random.default_rng(2).normal(size=(3, 3))
+    ours = mindyn.compile_model(robot)
+    assert_close(pin.rnea(model, model.createData(), q, qd, qdd), ours.inverse_dynamics(q, qd, qdd), ORACLE)
+    M = pin.crba(model, model.createData(), q)
+    assert_close(np.triu(M) + np.triu(M, 1).T, ours.inertia_matrix(q), ORACLE)
+    geared = replace(robot, drives=drives)
+    model = mindyn.to_pinocchio(geared, drives=True)
+    added = np.array(model.damping * qd + model.upperDryFrictionLimit * np.sign(qd) + model.armature * qdd)
+    whole = mindyn.compile_model(geared, drives=True).inverse_dynamics(q, qd, qdd)
+    assert_close(ours.inverse_dynamics(q, qd, qdd) + added, whole, ORACLE)

@@ -10,6 +10,7 @@ from mindyn.algebra.inertia import mass_com_inertia
 from mindyn.algebra.poses import IDENTITY, Pose
 from mindyn.errors import ExportError, MissingExtraError
 from mindyn.export.writing import joint_side, losses
+from mindyn.robots.mimics import mimic_map, rooted
 from mindyn.robots.parts import Joint, Link
 from mindyn.robots.robot import Robot
 
@@ -20,8 +21,10 @@ if TYPE_CHECKING:
 def to_pinocchio(robot: Robot, *, drives: bool = False) -> pinocchio.Model:
     """The kinematic chain as a `pinocchio.Model`: rnea, crba, aba, ... of it are those of `compile_model(robot)`.
 
-    Joint k of the robot is joint k + 1 of the model, so q, qd and tau keep their order. Links and frames of the robot
-    are frames of the model; limits and gravity go along.
+    Joint k of the robot is joint k + 1 of the model, so q, qd and tau keep their order; mimic joints are Pinocchio's
+    (3.4 or later), so that q, qd and tau are those of the primary joints. Its rnea and crba (with a Data of its
+    own for each call) know them, its aba does not. Links and frames of the robot are frames of the model; limits and
+    gravity go along.
 
     drives  rotor inertia becomes armature, which Pinocchio's rnea, crba and aba count; viscous friction becomes damping
             and dry friction the limits of friction, which they do not. What Pinocchio has no words for (couplings,
@@ -46,20 +49,38 @@ def to_pinocchio(robot: Robot, *, drives: bool = False) -> pinocchio.Model:
         k = robot.link_index(frame.link)
         pose = _placement(pin, tips[k] @ frame.pose)
         model.addFrame(pin.Frame(frame.name, k + 1, pose, pin.FrameType.OP_FRAME))
+    model = _with_mimics(pin, model, robot)
     if drives:
         _set_drives(model, robot)
     return model
 
 
+def _with_mimics(pin: Any, model: Any, robot: Robot) -> Any:
+    """The model with its mimic joints, each following the joint at the end of its chain."""
+    following = {mimic.joint: mimic for mimic in robot.mimics}
+    for name in following:
+        of, multiplier, offset = rooted(name, following)
+        if not hasattr(pin, "transformJointIntoMimic"):
+            raise ExportError(
+                f"joint {name!r} mimics {of!r}, which this Pinocchio does not know", hint="pip install -U pin"
+            )
+        model = pin.transformJointIntoMimic(model, model.getJointId(of), model.getJointId(name), multiplier, offset)
+    return model
+
+
 def _set_drives(model: Any, robot: Robot) -> None:
-    """Armature, damping and dry friction of the joints; joint k of the robot has velocity k of the model."""
+    """Armature, damping and dry friction of the primary joints; what mimic joints have shows at those they follow."""
     lost = losses(robot, armature=True)
     if lost:
         raise ExportError(f"Pinocchio cannot express: {'; '.join(lost)}", hint="leave them out of the robot's drives")
-    armature, damping, friction = np.zeros((3, robot.joint_count))
+    mimics = mimic_map(robot)
+    armature, damping, friction = np.zeros((3, len(mimics.free)))
     for drive in robot.drives:
-        k = robot.joint_index(drive.joint)
-        armature[k], damping[k], friction[k] = joint_side(drive)
+        turns = mimics.matrix[robot.joint_index(drive.joint)]  # of one joint alone
+        shown = joint_side(drive)
+        armature += shown[0] * turns**2
+        damping += shown[1] * turns**2
+        friction += shown[2] * np.abs(turns)
     model.armature, model.damping = armature, damping
     model.lowerDryFrictionLimit, model.upperDryFrictionLimit = -friction, friction
 
@@ -74,10 +95,11 @@ def import_pinocchio() -> Any:
 
 
 def _require_tree(robot: Robot) -> None:
-    if robot.has_dependents:
+    if robot.loops:
         raise ExportError(
             f"robot {robot.name!r} has {robot.dependence}, and a Pinocchio model is a tree",
-            hint="leave them out: to_pinocchio(dataclasses.replace(robot, loops=(), mimics=(), home=None))",
+            hint="leave them out: to_pinocchio(dataclasses.replace(robot, loops=(), home=None)), and close them by "
+            "Pinocchio's constraint models",
         )
     for k, parent in enumerate(robot.parents):
         if parent not in (-1, *robot.path(k - 1)) and k:
