@@ -97,9 +97,9 @@ def test_drives_become_armature_damping_and_friction():
 
 
 def test_mimic_joints_follow_through_chains_with_their_drives():
-    """One mimics a mimic, one comes before the joint that it follows; rotors of followers turn with it."""
+    """One mimics a mimic, one comes before it; rotors of followers turn with those that they follow."""
     chain = random_robot(8, joints=5, tree=False)
-    mimics = (Mimic("joint2", "joint4", -1.7, 0.3), Mimic("joint5", "joint2", 0.5, -0.2))
+    mimics = (Mimic("joint3", "joint5", -1.7, 0.3), Mimic("joint5", "joint2", 0.5, -0.2))
     robot = replace(chain, mimics=mimics)
     drives = tuple(Drive(name, -3.0, {}, 0.2, 0.5, 0.7, 0.0, "motor") for name in robot.joint_names)
     model = mindyn.to_pinocchio(robot)
@@ -113,3 +113,5 @@ def test_mimic_joints_follow_through_chains_with_their_drives():
     added = np.array(model.damping * qd + model.upperDryFrictionLimit * np.sign(qd) + model.armature * qdd)
     whole = mindyn.compile_model(geared, drives=True).inverse_dynamics(q, qd, qdd)
     assert_close(ours.inverse_dynamics(q, qd, qdd) + added, whole, ORACLE)
+    with pytest.raises(ExportError, match="'joint2' mimics 'joint4', which comes after it"):
+        mindyn.to_pinocchio(replace(chain, mimics=(Mimic("joint2", "joint4"),)))

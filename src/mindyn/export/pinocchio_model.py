@@ -60,6 +60,11 @@ def _with_mimics(pin: Any, model: Any, robot: Robot) -> Any:
     following = {mimic.joint: mimic for mimic in robot.mimics}
     for name in following:
         of, multiplier, offset = rooted(name, following)
+        if robot.joint_index(of) > robot.joint_index(name):
+            raise ExportError(
+                f"joint {name!r} mimics {of!r}, which comes after it: mimic joints of Pinocchio follow earlier ones",
+                hint=f"let {of!r} mimic {name!r} in the robot, by the inverse of its multiplier",
+            )
         if not hasattr(pin, "transformJointIntoMimic"):
             raise ExportError(
                 f"joint {name!r} mimics {of!r}, which this Pinocchio does not know", hint="pip install -U pin"
