@@ -180,7 +180,8 @@ class PeerProblem(Problem):
 
     def criterion_of(self, x):
         q, qd, qdd, _ = self.samples.state(self.table(x))
-        return self.criterion.value(self.columns.information(PEER.regressor(q, qd, qdd), self.weights))
+        Y = PEER.regressor(q, qd, qdd)[:, self.columns.rows, self.columns.columns]
+        return self.criterion.value(self.columns.information(Y, self.weights))
 
     def excess_of(self, x, sharpness):
         q, qd, qdd, jerk = self.knots.state(self.table(x))

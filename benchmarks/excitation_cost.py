@@ -19,7 +19,7 @@ import numpy as np
 
 ROOT = Path(__file__).parents[1]
 DESIGNS = tuple(
-    f"{name}:{kind}:{seed}" for seed in (0, 1) for name in ("puma560", "ur10") for kind in ("D", "condition")
+    f"{name}:{kind}:{seed}" for seed in (0, 1) for name in ("puma560", "panda", "scara") for kind in ("D", "condition")
 )
 CODE = """
 import inspect, sys, time

@@ -162,7 +162,7 @@ def test_constraints_of_loops_have_exact_derivatives():
     for one in safety.constraints:
         slopes = aggregated(one, instants, instants.state(z), 20.0)[1]()
         value = lambda x, one=one: aggregated(one, instants, instants.state(x), 20.0)[0]  # noqa: E731
-        assert_close(np.einsum("cij,ij->c", slopes, along), differences(value, z, along, h=1e-4), 10 * DERIVATIVE)
+        assert_close(np.einsum("wcij,ij->wc", slopes, along), differences(value, z, along, h=1e-4), 10 * DERIVATIVE)
 
 
 FIVE_BAR = {
@@ -187,7 +187,7 @@ def test_constraints_of_solved_loops_have_exact_derivatives():
     for one in safety.constraints:
         slopes = aggregated(one, instants, instants.state(z), 20.0)[1]()
         value = lambda x, one=one: aggregated(one, instants, instants.state(x), 20.0)[0]  # noqa: E731
-        assert_close(np.einsum("cij,ij->c", slopes, along), differences(value, z, along, h=1e-4), 10 * DERIVATIVE)
+        assert_close(np.einsum("wcij,ij->wc", slopes, along), differences(value, z, along, h=1e-4), 10 * DERIVATIVE)
 
 
 def test_limits_and_floor_hold_through_loops_that_are_solved_for():

@@ -160,7 +160,7 @@ def test_distances_from_boxes_are_those_of_coal_with_exact_derivatives(tall):
     z, along = 0.3 * rng.normal(size=(2, 1 + family.count, 3))
     slopes = aggregated(constraint, instants, instants.state(z), 20.0)[1]()
     value = lambda x: aggregated(constraint, instants, instants.state(x), 20.0)[0]  # noqa: E731
-    assert_close(np.einsum("cij,ij->c", slopes, along), differences(value, z, along, h=1e-5), 10 * DERIVATIVE)
+    assert_close(np.einsum("wcij,ij->wc", slopes, along), differences(value, z, along, h=1e-5), 10 * DERIVATIVE)
 
 
 def test_the_signed_distance_of_a_box_grows_by_one_along_its_gradient():

@@ -92,6 +92,15 @@ def test_derivatives_and_adjoints_equal_casadis(seed):
             assert_close(gradient @ direction, (V * slope).reshape(5, -1).sum(axis=1), 1e-5)
 
 
+def test_the_adjoint_of_a_compact_output_is_that_of_the_dense_one():
+    model, rng = mindyn.compile_model(random_robot(1, joints=2)), np.random.default_rng(1)
+    q, qd, qdd = rng.uniform(-2, 2, (3, 5, 2))
+    V = rng.normal(size=model.regressor(q, qd, qdd).shape)
+    places = model.kernel("regressor", compact=True).nonzeros("Y")
+    found = model.adjoint("regressor", compact=True)(q, qd, qdd, V.reshape(5, -1)[:, places])
+    assert_close(np.stack(found), np.stack(model.adjoint("regressor")(q, qd, qdd, V)), SAME_ALGEBRA)
+
+
 def test_public_functions_have_the_shapes_they_state():
     robot = mindyn.load_robot("panda")
     model = mindyn.compile_model(robot)

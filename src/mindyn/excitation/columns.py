@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -24,15 +26,22 @@ TURNING: Final = 0.05
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Coulomb:
-    """The Coulomb column of one drive: row[j] * tanh(row @ qd / width) at joint j."""
+    """The Coulomb column of one drive: row[j] * tanh(row @ qd / width) at joint j.
 
-    column: int
+    places  among the entries, and `weights` the nonzeros of the row
+    """
+
+    places: NDArray[np.intp]
+    weights: Array
     row: Array
     width: float
 
 
 class Columns:
-    """Y (N, n, p) of the base set with friction and rotor columns, Coulomb columns smooth.
+    """Y (N, n, p) of the base set with friction and rotor columns, Coulomb columns smooth; as its entries (N, e).
+
+    Entries are those of Y that are not zero for every motion, row by row: a joint's torque does not depend on the links
+    before it, nor on the friction of others, so that of a 6R arm two thirds of the products of columns are not formed.
 
     speeds  (n,) speed limits, which set the width of the smooth sign
     """
@@ -41,39 +50,67 @@ class Columns:
         self.robot = robot
         self.base: BaseParameters = base_of(robot, drives=drives)
         self.model: Model = compile_model(robot, drives=drives, base=self.base)
-        self._kernel = self.model.kernel("regressor")
-        self._adjoint = self.model.adjoint("regressor")
-        self._coulomb = _coulomb_columns(robot, self.base, speeds) if drives else ()
+        self._kernel = self.model.kernel("regressor", compact=True)
+        self._adjoint = self.model.adjoint("regressor", compact=True)
+        self.rows, self.columns = np.divmod(self._kernel.nonzeros("Y"), self.count)
+        ends = np.searchsorted(self.rows, np.arange(len(robot.primary_names) + 1))
+        self._joints = [slice(int(first), int(last)) for first, last in pairwise(ends)]
+        self._blocks = [np.ix_(own, own) for own in (self.columns[joint] for joint in self._joints)]
+        self._coulomb = tuple(self._coulomb_columns(speeds)) if drives else ()
 
     @property
     def count(self) -> int:
         """p."""
         return self.base.count
 
-    def regressor(self, q: Array, qd: Array, qdd: Array) -> Array:
-        """Y (N, n, p) with the smooth sign."""
-        Y: Array = self._kernel(q, qd, qdd)
+    def entries(self, q: Array, qd: Array, qdd: Array) -> Array:
+        """Of Y with the smooth sign."""
+        made: Array = self._kernel(q, qd, qdd)
         for one in self._coulomb:
-            Y[:, :, one.column] = np.tanh(qd @ one.row / one.width)[:, None] * one.row
-        return Y
+            made[:, one.places] = np.tanh(qd @ one.row / one.width)[:, None] * one.weights
+        return made
+
+    def signed_entries(self, q: Array, qd: Array, qdd: Array) -> Array:
+        """Of Y as identification takes it, with the sign itself."""
+        made: Array = self._kernel(q, qd, qdd)
+        return made
 
     def signed_regressor(self, q: Array, qd: Array, qdd: Array) -> Array:
-        """Y (N, n, p) as identification takes it, with the sign itself."""
-        Y: Array = self._kernel(q, qd, qdd)
-        return Y
+        """Y (N, n, p) as identification takes it."""
+        return self.dense(self.signed_entries(q, qd, qdd))
+
+    def dense(self, entries: Array) -> Array:
+        """Y (N, n, p) of its entries."""
+        return self._kernel.densify("Y", entries)
 
     def pulled_back(self, q: Array, qd: Array, qdd: Array, V: Array) -> tuple[Array, Array, Array]:
-        """Derivatives of <V, Y> by q, qd, qdd, (N, n) each."""
+        """Derivatives of <V, entries> by q, qd, qdd, (N, n) each."""
         by_q, by_qd, by_qdd = self._adjoint(q, qd, qdd, V)
         for one in self._coulomb:
             slope = (1 - np.tanh(qd @ one.row / one.width) ** 2) / one.width
-            by_qd += (slope * (V[:, :, one.column] @ one.row))[:, None] * one.row
+            by_qd += (slope * (V[:, one.places] @ one.weights))[:, None] * one.row
         return by_q, by_qd, by_qdd
 
-    def information(self, Y: Array, weights: Array) -> Array:
+    def information(self, entries: Array, weights: Array) -> Array:
         """S (p, p) = sum over samples and joints j of weights[j] Y_j^T Y_j."""
-        rows = (Y * np.sqrt(weights)[:, None]).reshape(-1, Y.shape[2])
-        return np.asarray(rows.T @ rows)
+        S = np.zeros((self.count, self.count))
+        for joint, block, weight in zip(self._joints, self._blocks, weights, strict=True):
+            own = entries[:, joint]
+            S[block] += weight * (own.T @ own)
+        return S
+
+    def slopes(self, entries: Array, weights: Array, G: Array) -> Array:
+        """(N, e) derivatives by the entries of what has the symmetric derivatives G by the information."""
+        V = np.empty_like(entries)
+        for joint, block, weight in zip(self._joints, self._blocks, weights, strict=True):
+            np.matmul(entries[:, joint], (2 * weight) * G[block], out=V[:, joint])
+        return V
+
+    def _coulomb_columns(self, speeds: Array) -> Iterator[_Coulomb]:
+        finite = np.where(np.isfinite(speeds) & (speeds > 0), speeds, 1.0)
+        for number, row in zip(*coulomb_columns(self.robot, self.base), strict=True):
+            places = np.flatnonzero((self.columns == number) & (row[self.rows] != 0))
+            yield _Coulomb(places, row[self.rows[places]], row, float(TURNING * np.abs(row) @ finite))
 
 
 class OwnColumns:
@@ -83,24 +120,27 @@ class OwnColumns:
     joint in blocks [Lin 1995, eq. 94-116].
     """
 
-    def __init__(self, columns: Columns, Y: Array) -> None:
+    def __init__(self, columns: Columns) -> None:
         self._columns = columns
-        touched = np.abs(Y).max(axis=0) > 0
-        last = touched.shape[0] - 1 - np.argmax(touched[::-1], axis=0)
-        self.owners: NDArray[np.intp] = np.where(touched.any(axis=0), last, 0)
-        self._own = np.arange(touched.shape[0])[:, None] == self.owners
+        self.owners: NDArray[np.intp] = np.zeros(columns.count, dtype=np.intp)
+        np.maximum.at(self.owners, columns.columns, columns.rows)
+        self._own = columns.rows == self.owners[columns.columns]
 
-    def regressor(self, q: Array, qd: Array, qdd: Array) -> Array:
+    def entries(self, q: Array, qd: Array, qdd: Array) -> Array:
         """See `Columns`."""
-        return np.asarray(self._columns.regressor(q, qd, qdd) * self._own)
+        return np.asarray(self._columns.entries(q, qd, qdd) * self._own)
 
     def pulled_back(self, q: Array, qd: Array, qdd: Array, V: Array) -> tuple[Array, Array, Array]:
         """See `Columns`."""
         return self._columns.pulled_back(q, qd, qdd, V * self._own)
 
-    def information(self, Y: Array, weights: Array) -> Array:
-        """See `Columns`; of any rows, with others' parameters left out."""
-        return self._columns.information(Y * self._own, weights)
+    def information(self, entries: Array, weights: Array) -> Array:
+        """See `Columns`; of any entries, with others' parameters left out."""
+        return self._columns.information(entries * self._own, weights)
+
+    def slopes(self, entries: Array, weights: Array, G: Array) -> Array:
+        """See `Columns`."""
+        return self._columns.slopes(entries, weights, G)
 
 
 def base_of(robot: Robot, *, drives: bool) -> BaseParameters:
@@ -120,9 +160,3 @@ def coulomb_columns(robot: Robot, base: BaseParameters) -> tuple[list[int], Arra
     found = [(k, name) for k, label in enumerate(own) for name in (label, f"{label}R") if name in base.names]
     found = [(k, name) for k, name in found if rows[k].any()]
     return [base.names.index(name) for _, name in found], rows[[k for k, _ in found]]
-
-
-def _coulomb_columns(robot: Robot, base: BaseParameters, speeds: Array) -> tuple[_Coulomb, ...]:
-    numbers, rows = coulomb_columns(robot, base)
-    finite = np.where(np.isfinite(speeds) & (speeds > 0), speeds, 1.0)
-    return tuple(_Coulomb(k, row, float(TURNING * np.abs(row) @ finite)) for k, row in zip(numbers, rows, strict=True))

@@ -38,7 +38,7 @@ class Constraint(Protocol):
         """(N, c), at most 1 where the constraint is met."""
 
     def pulled_back(self, instants: Instants, state: State, weights: Array) -> Array:
-        """(c, 1 + m, n): derivatives by z of sum_t weights[t] values[t]."""
+        """(w, c, 1 + m, n): derivatives by z of sum_t weights[t] values[t] over each of the instants' stretches."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,9 +64,10 @@ class Rates:
 
     def pulled_back(self, instants: Instants, state: State, weights: Array) -> Array:
         """See `Constraint`."""
-        B = instants.basis[self.order]
-        found = np.zeros((len(self.joints), B.shape[1], state[0].shape[1]))
-        found[range(len(self.joints)), :, self.joints] = (B.T @ (weights / self.half)).T
+        B = instants.by_stretch(instants.basis[self.order])
+        found = np.zeros((len(B), len(self.joints), B.shape[2], state[0].shape[1]))
+        summed = B.swapaxes(1, 2) @ instants.by_stretch(weights / self.half)  # (w, 1 + m, c)
+        found[:, range(len(self.joints)), :, self.joints] = summed.transpose(2, 0, 1)
         return found
 
 
@@ -102,8 +103,9 @@ class LinkedRates(_DependentRates):
 
     def pulled_back(self, instants: Instants, state: State, weights: Array) -> Array:  # noqa: ARG002 - linear
         """See `Constraint`."""
-        summed = instants.basis[self.order].T @ (weights / self.half)
-        return np.asarray(summed.T[:, :, None] * self.rows[:, None, :])
+        B = instants.by_stretch(instants.basis[self.order])
+        summed = B.swapaxes(1, 2) @ instants.by_stretch(weights / self.half)
+        return np.asarray(summed.swapaxes(1, 2)[:, :, :, None] * self.rows[:, None, :])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -246,22 +248,22 @@ class Walls:
 def aggregated(
     constraint: Constraint, instants: Instants, state: State, sharpness: float
 ) -> tuple[Array, Callable[[], Array]]:
-    """Smooth maxima over time (c,), and what gives their derivatives (c, 1 + m, n) by z.
+    """Smooth maxima over each stretch of time (w, c), and what gives their derivatives (w, c, 1 + m, n) by z.
 
     The mean of v with weights exp(sharpness v), over both signs of v where both are bound: exact for a constant
     series, about 1 / (2 sharpness) below a peak. (The logarithm of a sum lies log(N) / sharpness above a constant.)
     """
-    v = constraint.values(state)
-    signed = np.concatenate([v, -v]) if constraint.two_sided else v
-    weights = np.exp(sharpness * (signed - signed.max(axis=0)))
-    weights /= weights.sum(axis=0)
-    mean = (weights * signed).sum(axis=0)
+    v = instants.by_stretch(constraint.values(state))
+    signed = np.concatenate([v, -v], axis=1) if constraint.two_sided else v
+    weights = np.exp(sharpness * (signed - signed.max(axis=1, keepdims=True)))
+    weights /= weights.sum(axis=1, keepdims=True)
+    mean = (weights * signed).sum(axis=1)
 
     def derivatives() -> Array:
-        slopes = weights * (1 + sharpness * (signed - mean))
+        slopes = weights * (1 + sharpness * (signed - mean[:, None]))
         if constraint.two_sided:
-            slopes = slopes[: len(v)] - slopes[len(v) :]
-        return constraint.pulled_back(instants, state, slopes)
+            slopes = slopes[:, : v.shape[1]] - slopes[:, v.shape[1] :]
+        return constraint.pulled_back(instants, state, slopes.reshape(-1, v.shape[2]))
 
     return mean, derivatives
 

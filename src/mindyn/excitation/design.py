@@ -42,7 +42,7 @@ from mindyn.excitation.instants import Instants
 from mindyn.excitation.limits import STILL, MotionLimits
 from mindyn.excitation.motion_design import MotionDesign, Prediction, check_note, check_times
 from mindyn.excitation.motions import Family, Motion, require_seconds
-from mindyn.excitation.problem import KNOTS_PER_CYCLE, SAMPLES_PER_CYCLE, Problem
+from mindyn.excitation.problem import KNOTS_PER_CYCLE, SAMPLES_PER_CYCLE, Problem, stretches_of
 from mindyn.excitation.run import approach_from
 from mindyn.excitation.safety import Surroundings, safety_of
 from mindyn.excitation.sampling import sample_times
@@ -55,7 +55,7 @@ from mindyn.robots.robot import Robot
 
 BEGINNINGS: Final = 3
 """First stages for every search that is carried to its end."""
-REFINEMENTS: Final = 4
+REFINEMENTS: Final = 2
 """Searches from near the best motion, at the end."""
 
 
@@ -117,7 +117,8 @@ def design_motion(
                     lower z wall of its own; None for none
     tool            capsules on links beside their own: a tool, a payload
     self_collision  whether links must keep apart; by `capsules`, or those made of shapes and joints (`capsules_of`)
-    starts          how many searches are carried to their end, out of three times as many random beginnings by `seed`
+    starts          how many searches are carried to their end, out of three times as many random beginnings by `seed`:
+                    the others are given up on the way
     deadline_s      seconds after which the search ends; the best motion so far is then checked and judged, which takes
                     up to a second or two more for a motion of ten minutes
     executor        any `concurrent.futures.Executor`: its workers take a search each; the motion is the same on any
@@ -178,14 +179,15 @@ def design_motion(
 def problem_of(question: Question, constraints: tuple[Constraint, ...], rng: np.random.Generator) -> Problem:
     """Criterion and constraints as functions of the unknowns; refused where parameters cannot be told at all."""
     columns, family, seconds = question.columns, question.family, question.seconds
-    Y = require_excitable(columns, question.limits, question.earlier, rng)
+    entries = require_excitable(columns, question.limits, question.earlier, rng)
     earlier = question.earlier.T @ question.earlier
-    reference = np.diag(columns.information(Y, question.weights / len(Y)))
+    reference = np.diag(columns.information(entries, question.weights / len(entries)))
     reference = np.where(reference > 0, reference, np.diag(earlier))
     cycles = family.cycles(seconds)
     samples = Instants.of(family, seconds, int(SAMPLES_PER_CYCLE * cycles) + 1)
-    knots = Instants.of(family, seconds, int(KNOTS_PER_CYCLE * cycles) + 1)
-    own = OwnColumns(columns, Y)
+    series = sum(len(one.labels) for one in constraints)
+    knots = Instants.of(family, seconds, int(KNOTS_PER_CYCLE * cycles) + 1, stretches_of(cycles, series))
+    own = OwnColumns(columns)
     return Problem(
         own if question.criterion == "joints" else columns,
         Criterion(question.criterion, 1 / np.sqrt(reference), owners=own.owners),
@@ -261,14 +263,15 @@ def _design(
     motion, problem, columns = search.best, search.problem, question.columns
     log = Instants.at(sample_times(question.seconds, question.rate_hz), question.family, question.seconds)
     state = log.state(np.vstack([motion.start, motion.coefficients]))
-    S = columns.information(columns.signed_regressor(*state[:3]), 1 / question.noise**2)
+    entries = columns.signed_entries(*state[:3])
+    S = columns.information(entries, 1 / question.noise**2)
     whole = S + problem.earlier
     deviations, excitation = np.sqrt(np.diag(_inverse(whole))), np.sqrt(np.diag(S) / len(log.t))
     of_all = [name for name in get_args(Name) if name != "joints"]
     criteria = {name: replace(problem.criterion, name=name, power=EXTREME).value(whole) for name in of_all}
     criteria["condition"] = float(np.exp(criteria["condition"]))
     if isinstance(problem.columns, OwnColumns):
-        blocks = problem.columns.information(columns.signed_regressor(*state[:3]), 1 / question.noise**2)
+        blocks = problem.columns.information(entries, 1 / question.noise**2)
         criteria["joints"] = float(np.exp(replace(problem.criterion, power=EXTREME).value(blocks)))
     used = problem.used(motion, search.dense)
     status = (

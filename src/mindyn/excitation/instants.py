@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,15 +19,20 @@ class Instants:
     """Times t (N,) and the basis (N, 1 + m) of every order 0 to 3; the first column is that of the start.
 
     Unknowns are z (1 + m, n): the start in the first row, the coefficients below it; q = basis[0] @ z.
+
+    stretches  w: parts of equally many instants, one after the other, over each of which series are summed by itself
     """
 
     t: Array
     basis: tuple[Array, ...]
+    stretches: int = 1
 
     @staticmethod
-    def of(family: Family, seconds: float, count: int) -> Instants:
-        """`count` instants in the middles of equal intervals."""
-        return Instants.at(np.asarray((np.arange(count) + 0.5) * (seconds / count), dtype=np.float64), family, seconds)
+    def of(family: Family, seconds: float, count: int, stretches: int = 1) -> Instants:
+        """At least `count` instants in the middles of equal intervals, equally many in each of the stretches."""
+        whole = -(-count // stretches) * stretches
+        t = np.asarray((np.arange(whole) + 0.5) * (seconds / whole), dtype=np.float64)
+        return replace(Instants.at(t, family, seconds), stretches=stretches)
 
     @staticmethod
     def at(t: Array, family: Family, seconds: float) -> Instants:
@@ -46,11 +51,17 @@ class Instants:
         return q, qd, qdd, qddd
 
     def pulled_back(self, *slopes: Array) -> Array:
-        """(1 + m, n): derivatives by z of what has derivatives (N, n) by q, qd, ..."""
+        """(1 + m, n): derivatives by z of what has derivatives (N, n) by q, qd, ...; summed over all instants."""
         return np.asarray(sum(B.T @ slope for B, slope in zip(self.basis, slopes, strict=False)))
 
     def pulled_back_series(self, *slopes: Array) -> Array:
-        """(c, 1 + m, n) for c quantities with derivatives (N, c, n) by q, qd, ..."""
-        count, c, n = slopes[0].shape
-        flat = sum(B.T @ slope.reshape(count, c * n) for B, slope in zip(self.basis, slopes, strict=False))
-        return np.asarray(flat).reshape(-1, c, n).transpose(1, 0, 2)
+        """(w, c, 1 + m, n) for c quantities with derivatives (N, c, n) by q, qd, ..., summed over each stretch."""
+        _, c, n = slopes[0].shape
+        orders = zip(self.basis, slopes, strict=False)
+        flat = sum(self.by_stretch(B).swapaxes(1, 2) @ self.by_stretch(slope).reshape(self.stretches, -1, c * n)
+                   for B, slope in orders)  # fmt: skip
+        return np.asarray(flat).reshape(self.stretches, -1, c, n).transpose(0, 2, 1, 3)
+
+    def by_stretch(self, series: Array) -> Array:
+        """(w, N / w, ...) of (N, ...)."""
+        return series.reshape(self.stretches, -1, *series.shape[1:])

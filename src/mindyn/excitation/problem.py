@@ -10,7 +10,7 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.excitation.columns import Columns, OwnColumns
-from mindyn.excitation.constraints import Constraint, aggregated, greatest, worst
+from mindyn.excitation.constraints import Constraint, aggregated, greatest, sizes, worst
 from mindyn.excitation.criteria import Criterion
 from mindyn.excitation.instants import Instants
 from mindyn.excitation.motions import Family, Motion
@@ -18,11 +18,20 @@ from mindyn.excitation.motions import Family, Motion
 SAMPLES_PER_CYCLE: Final = 40
 KNOTS_PER_CYCLE: Final = 20
 """Instants of the criterion and of the constraints for every cycle of the fastest function."""
+STRETCHES_PER_CYCLE: Final = 2
+"""Parts of the motion for every such cycle in which each series has a maximum of its own."""
+MOST_MAXIMA: Final = 600
+"""Of all series in all stretches: the solver's steps take time in proportion to them."""
 SINGULAR_CRITERION: Final = 1e3
 """Stands for the criterion where a step of the search leaves parameters untold."""
 
 Derivatives = Callable[[], Array]
 """Derivatives at a point where the value is known: line searches ask for many values, and few of these."""
+
+
+def stretches_of(cycles: float, series: int) -> int:
+    """Into how many stretches the motion is divided."""
+    return max(1, min(round(STRETCHES_PER_CYCLE * cycles), MOST_MAXIMA // max(series, 1)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,34 +77,50 @@ class Problem:
     def information(self, x: Array) -> Array:
         """S (p, p): earlier logs and this motion."""
         state = self.samples.state(self.table(x))
-        return self.earlier + self.columns.information(self.columns.regressor(*state[:3]), self.weights)
+        return self.earlier + self.columns.information(self.columns.entries(*state[:3]), self.weights)
 
     def objective(self, x: Array) -> tuple[float, Derivatives]:
         """The criterion, and what gives its gradient: one adjoint product of the regressor kernel."""
         q, qd, qdd, _ = self.samples.state(self.table(x))
-        Y = self.columns.regressor(q, qd, qdd)
-        value, G = self.criterion.with_gradient(self.earlier + self.columns.information(Y, self.weights))
+        entries = self.columns.entries(q, qd, qdd)
+        value, G = self.criterion.with_gradient(self.earlier + self.columns.information(entries, self.weights))
         if not np.isfinite(value):
             return SINGULAR_CRITERION, lambda: np.zeros_like(x)
 
         def gradient() -> Array:
-            V = ((2 * self.weights)[:, None] * Y).reshape(-1, len(G)) @ G
-            slopes = self.columns.pulled_back(q, qd, qdd, V.reshape(Y.shape))
-            return self._of_table(self.samples.pulled_back(*slopes))
+            V = self.columns.slopes(entries, self.weights, G)
+            return self._of_table(self.samples.pulled_back(*self.columns.pulled_back(q, qd, qdd, V)))
 
         return value, gradient
 
     def excess(self, x: Array, sharpness: float) -> tuple[Array, Derivatives]:
-        """Smooth maxima over the knots of all series, minus 1 (c,); what gives their Jacobian (c, unknowns)."""
+        """Smooth maxima of all series over each stretch of the knots, minus 1 (w c,); what gives their Jacobian.
+
+        A series has as many peaks as the motion has cycles, and near the optimum most of them are at their limit: where
+        each has a constraint of its own, a step takes all of them into account.
+        """
         state = self.knots.state(self.table(x))
         found = [aggregated(one, self.knots, state, sharpness) for one in self.constraints]
-        values = np.concatenate([value for value, _ in found]) - 1
-        return values, lambda: self._of_table(np.concatenate([slopes() for _, slopes in found]))
+        values = np.concatenate([value for value, _ in found], axis=1).ravel() - 1
+
+        def jacobian() -> Array:
+            by_z = np.concatenate([slopes() for _, slopes in found], axis=1)
+            return self._of_table(by_z.reshape(-1, *by_z.shape[2:]))
+
+        return values, jacobian
 
     def greatest(self, motion: Motion, instants: Instants) -> Array:
         """(c,) largest value of every series at the instants."""
         state = instants.state(np.vstack([motion.start, motion.coefficients]))
         return np.concatenate([greatest(one, state) for one in self.constraints])
+
+    def greatest_by_stretch(self, motion: Motion, instants: Instants) -> Array:
+        """(w c,) largest value of every series in each stretch of the knots, at instants in order of time."""
+        state = instants.state(np.vstack([motion.start, motion.coefficients]))
+        ends = np.arange(self.knots.stretches) * (self.seconds / self.knots.stretches)
+        first = np.searchsorted(instants.t, ends)
+        found = [np.maximum.reduceat(sizes(one, state), first) for one in self.constraints]
+        return np.concatenate(found, axis=1).ravel()
 
     def worst(self, motion: Motion, instants: Instants) -> Array:
         """(N,) largest value of all series at every instant."""

@@ -71,20 +71,20 @@ def good_starts(
     return sorted(drawn, key=lambda motion: exact_value(problem, motion))[:count]
 
 
-def reference_regressor(columns: Columns, limits: MotionLimits, rng: np.random.Generator) -> Array:
-    """Y (N, n, p) at random states within the limits: all that the robot could ever be asked to do."""
+def reference_entries(columns: Columns, limits: MotionLimits, rng: np.random.Generator) -> Array:
+    """The regressor's entries (N, e) at random states within the limits: all that it could ever be asked to do."""
     count = 4 * columns.count
     speed = np.where(np.isfinite(limits.velocity), limits.velocity, 1.0) * ~limits.still
     push = np.where(np.isfinite(limits.acceleration), limits.acceleration, speed / UNLIMITED_S) * ~limits.still
     q = random_positions(limits, rng, count)
     qd, qdd = rng.uniform(-1, 1, (2, *q.shape)) * np.stack([speed, push])[:, None]
-    return columns.signed_regressor(q, qd, qdd)
+    return columns.signed_entries(q, qd, qdd)
 
 
 def require_excitable(columns: Columns, limits: MotionLimits, earlier_rows: Array, rng: np.random.Generator) -> Array:
-    """The reference regressor; refused where parameters stay untold by any state within the limits."""
-    Y = reference_regressor(columns, limits, rng)
-    open_directions = null_space(np.vstack([Y.reshape(-1, columns.count), earlier_rows]))
+    """The reference entries; refused where parameters stay untold by any state within the limits."""
+    entries = reference_entries(columns, limits, rng)
+    open_directions = null_space(np.vstack([columns.dense(entries).reshape(-1, columns.count), earlier_rows]))
     touched = np.asarray((np.abs(open_directions) > 1e-6).any(axis=1))
     if touched.any():
         names = [name for name, one in zip(columns.base.names, touched, strict=True) if one]
@@ -94,4 +94,4 @@ def require_excitable(columns: Columns, limits: MotionLimits, earlier_rows: Arra
             f"no motion within the limits tells these parameters: {', '.join(names)}{cause}",
             hint="widen the limits, lock joints that do not move (robot.lock), or give earlier logs that tell them",
         )
-    return Y
+    return entries

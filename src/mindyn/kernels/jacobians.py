@@ -24,12 +24,13 @@ def jacobians(function: Function, inputs: Sequence[str]) -> Function:
     return casadi.Function(f"{function.name()}_derivatives", [*symbols.values()], blocks, [*symbols], names)
 
 
-def gradients(function: Function, inputs: Sequence[str]) -> Function:
-    """Gradients of the sum of V * output by each motion input."""
+def gradients(function: Function, inputs: Sequence[str], places: Sequence[int] | None = None) -> Function:
+    """Gradients of the sum of V * output by each motion input; `places`: of these elements, row-major, alone."""
     symbols = _symbols(function)
     output, *closure = function.call([*symbols.values()])
-    V = casadi.SX.sym("V", *output.shape)
-    total = casadi.sum1(casadi.vec(V * output))
+    summed = output if places is None else casadi.vec(casadi.densify(output).T)[list(places)]
+    V = casadi.SX.sym("V", *summed.shape)
+    total = casadi.sum1(casadi.vec(V * summed))
     gradients = [casadi.cse(casadi.densify(casadi.gradient(total, symbols[name]))) for name in inputs] + closure
     names = [f"gradient_{name}" for name in inputs] + function.name_out()[1:]
     return casadi.Function(f"{function.name()}_adjoint", [*symbols.values(), V], gradients, [*symbols, "V"], names)

@@ -256,10 +256,12 @@ class Model(Shown):
         key, inputs = ("derivatives", name, link or ""), EQUATIONS[name].inputs
         return self._compiled(key, lambda: jacobians(self.casadi(name, link), inputs))
 
-    def adjoint(self, name: str, link: str | None = None) -> Kernel:
-        """A kernel of the gradients of <V, output> by q, qd, ...; V, of the output's shape, is its last argument."""
-        key, inputs = ("adjoint", name, link or ""), EQUATIONS[name].inputs
-        return self._compiled(key, lambda: gradients(self.casadi(name, link), inputs))
+    def adjoint(self, name: str, link: str | None = None, *, compact: bool = False) -> Kernel:
+        """A kernel of the gradients of <V, output> by q, qd, ...; V, shaped as the output, is its last argument."""
+        key, inputs = ("adjoint", name, link or "", str(compact)), EQUATIONS[name].inputs
+        kernel = self.kernel(name, link, compact=True) if compact else None
+        places = None if kernel is None else kernel.nonzeros(EQUATIONS[name].output).tolist()
+        return self._compiled(key, lambda: gradients(self.casadi(name, link), inputs, places))
 
     def _compiled(self, key: tuple[str, ...], make: Any, compact: bool = False) -> Kernel:
         if key not in self._kernels:
@@ -392,6 +394,6 @@ def _matrices(function: Function, key: tuple[str, ...]) -> list[str]:
     named = [*MATRICES]
     if kind == "derivatives":
         named += [one for one in function.name_out() if one != CLOSURE]
-    if kind == "adjoint" and EQUATIONS[name].output in MATRICES:
+    if kind == "adjoint" and EQUATIONS[name].output in MATRICES and key[3] == str(False):
         named.append("V")
     return named

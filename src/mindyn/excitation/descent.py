@@ -1,0 +1,265 @@
+"""`Descent`: sequential quadratic programming that can be left and gone on with.
+
+Minimise f(x) subject to c(x) <= 0, from derivatives of both. Every step is that of a quadratic program, with the
+curvature of the Lagrangian by damped updates [Powell 1978] and a line search on f + weights . max(c, 0). Of hundreds of
+constraints few are near their limit: the program is solved with these, and with what its solution breaks, until it
+breaks none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+
+from mindyn.algebra.values import Array
+from mindyn.excitation.problem import Derivatives
+
+NEAR: Final = 0.1
+"""Constraints within this of their limit are in a program from the beginning."""
+EASED: Final = (1.0, 0.5, 0.1, 0.0)
+"""Part of what is exceeded that a step is to take back; the next where constraints contradict each other."""
+SUFFICIENT: Final = 0.1
+"""Part of the foretold decrease that a step must bring."""
+SHORTENINGS: Final = 10
+SHORTEST: Final = 0.1
+"""How often a step is shortened, and to what part of it at most at once."""
+ROUNDS: Final = 30
+"""Solutions of a program with more and more of its constraints, at most."""
+KEPT_TO: Final = 1e-8
+"""Constraints of a program hold to within this."""
+RIDGE: Final = 1e-12
+"""Added to the squares of constraints, relative to their mean, so that one that follows from others does no harm."""
+MISSING: Final = 1e-11
+"""Constraints that are missed by less are not taken in."""
+PATIENCE: Final = 3
+"""Exchanges that may pass without fewer wrong constraints."""
+DAMPED: Final = 0.2
+"""Of the curvature so far, the part that an update keeps at least."""
+
+Function = Callable[[Array], tuple[Any, Derivatives]]
+"""Value at a point, and what gives the derivatives there."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Point:
+    """Where a descent is, and the curvature (n, n) of the Lagrangian as far as it is known; None: not at all."""
+
+    x: Array
+    curvature: Array | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Descent:
+    """A point on its way down, and what is known there.
+
+    objective    f and its gradient (n,)
+    limits       c (m,) and its Jacobian (m, n)
+    box          how far x may go from where it began, in every unknown
+    ends         change of f, and sum of what is exceeded, at which it has arrived
+    """
+
+    objective: Function
+    limits: Function
+    begun: Point
+    box: float = np.inf
+    ends: float = 1e-5
+    arrived: bool = False
+    x: Array = field(init=False)
+    _f: float = field(init=False)
+    _c: Array = field(init=False)
+    _gradient: Array = field(init=False)
+    _jacobian: Array = field(init=False)
+    _curvature: Array = field(init=False)
+    _weights: Array = field(init=False)
+    _active: NDArray[np.bool_] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.x = self.begun.x
+        self._f, gradient = self.objective(self.x)
+        self._c, jacobian = self.limits(self.x)
+        self._gradient, self._jacobian = gradient(), jacobian()
+        self._forget()
+        if self.begun.curvature is not None:
+            self._curvature = self.begun.curvature
+        self._weights = np.zeros(len(self._c))
+        self._active = np.zeros(len(self._c), dtype=np.bool_)
+
+    def go(self, steps: int, passed: Callable[[Array, float, Array], None] = lambda *_: None) -> Point:
+        """Where so many steps lead, or fewer where it arrives; `passed` is called with every x, f and c on the way."""
+        for _ in range(steps):
+            if self.arrived:
+                break
+            self._step()
+            passed(self.x, self._f, self._c)
+        return Point(self.x, self._curvature)
+
+    def _forget(self) -> None:
+        self._curvature = np.eye(len(self.x))
+
+    def _step(self) -> None:
+        known = self._found_step()
+        if known is None:
+            self.arrived = True
+            return
+        d, multipliers, slope = known
+        exceeded = np.maximum(self._c, 0.0)
+        merit, length = self._f + self._weights @ exceeded, 1.0
+        for _ in range(SHORTENINGS):
+            x = self.x + length * d
+            f, gradient = self.objective(x)
+            c, jacobian = self.limits(x)
+            change = f + self._weights @ np.maximum(c, 0.0) - merit
+            if change <= SUFFICIENT * length * slope:
+                break
+            length *= max(length * slope / (2 * (length * slope - change)), SHORTEST)
+        if not np.isfinite(change):
+            self.arrived = True
+            return
+        moved, old = x - self.x, self._gradient + multipliers @ self._jacobian
+        self.arrived = bool(
+            (abs(f - self._f) < self.ends or np.linalg.norm(moved) < self.ends) and np.maximum(c, 0.0).sum() < self.ends
+        )
+        self.x, self._f, self._c = x, float(f), c
+        self._gradient, self._jacobian = gradient(), jacobian()
+        self._update(moved, self._gradient + multipliers @ self._jacobian - old)
+
+    def _found_step(self) -> tuple[Array, Array, float] | None:
+        """A step, the multipliers, and the slope of the merit along it; None where there is none downwards."""
+        exceeded = np.maximum(self._c, 0.0)
+        for fresh in (False, True):
+            if fresh:
+                self._forget()
+            for part in EASED:
+                solved = self._programmed(part * exceeded + np.minimum(self._c, 0.0))
+                if solved is not None:
+                    break
+            else:
+                continue
+            d, multipliers = solved
+            self._weights = np.maximum(multipliers, (self._weights + multipliers) / 2)
+            slope = float(self._gradient @ d - part * (self._weights @ exceeded))
+            if slope < 0:
+                return d, multipliers, slope
+        return None
+
+    def _programmed(self, c: Array) -> tuple[Array, Array] | None:
+        """d and multipliers (m,) of min gradient . d + d . curvature d / 2, c + jacobian d <= 0, x + d in the box.
+
+        None where the constraints contradict each other. With L L^T the curvature and y = L^T d + L^-1 gradient it is
+        the shortest y of those that keep to the constraints.
+        """
+        count, n = self._jacobian.shape
+        rows, limit = self._jacobian, -c
+        if np.isfinite(self.box):
+            gone = self.x - self.begun.x
+            rows = np.vstack([rows, np.eye(n), -np.eye(n)])
+            limit = np.concatenate([limit, self.box - gone, self.box + gone])
+        try:
+            L = np.linalg.cholesky(self._curvature)
+        except np.linalg.LinAlgError:  # rounding; `_found_step` then begins anew
+            return None
+        w = solve_triangular(L, self._gradient, lower=True, check_finite=False)
+        active = np.zeros(len(limit), dtype=np.bool_)
+        active[:count] = self._active
+        taken = active | (limit < NEAR)
+        for _ in range(ROUNDS):
+            chosen = np.flatnonzero(taken)
+            G = -solve_triangular(L, rows[chosen].T, lower=True, check_finite=False)  # (n, k)
+            found = shortest(G, w @ G - limit[chosen], active[chosen])
+            if found is None:
+                return None
+            d = solve_triangular(L, G @ found - w, lower=True, trans=1, check_finite=False)
+            active[chosen] = found > 0
+            broken = (rows @ d - limit > KEPT_TO) & ~taken
+            if not broken.any():
+                break
+            taken |= broken
+        multipliers = np.zeros(len(limit))
+        multipliers[chosen] = found
+        self._active = active[:count]
+        return d, multipliers[:count]
+
+    def _update(self, s: Array, y: Array) -> None:
+        """Of the curvature, by a step and the change of the Lagrangian's gradient."""
+        Bs = self._curvature @ s
+        sBs, sy = float(s @ Bs), float(s @ y)
+        if sBs <= 0:
+            return
+        if sy < DAMPED * sBs:
+            part = (1 - DAMPED) * sBs / (sBs - sy)
+            y = part * y + (1 - part) * Bs
+            sy = float(s @ y)
+        self._curvature = self._curvature - np.outer(Bs / sBs, Bs) + np.outer(y / sy, y)
+
+
+def shortest(G: Array, h: Array, active: NDArray[np.bool_]) -> Array | None:
+    """Multipliers (k,) >= 0 whose G u is the shortest y with G^T y >= h; None where there is no such y.
+
+    active  those that may be positive, as far as is known: mostly they were so a step before
+
+    By exchanging all constraints that are wrongly active or not at once [Portugal, Judice & Vicente 1994], and where
+    that does not lessen them any more by taking in one after the other [Lawson & Hanson 1974, chapter 23].
+    """
+    if not len(h):
+        return h
+    Q = G.T @ G
+    Q[np.diag_indices_from(Q)] += RIDGE * max(float(np.trace(Q)) / len(h), np.finfo(float).tiny)
+    u = _exchanged(Q, h, active)
+    if u is None:
+        u = _one_by_one(Q, h, active)
+    return None if u is None or (h - G.T @ (G @ u)).max() > KEPT_TO else u
+
+
+def _exchanged(Q: Array, h: Array, active: NDArray[np.bool_]) -> Array | None:
+    fewest, patience = len(h) + 1, PATIENCE
+    while patience:
+        if (u := _balanced(Q, h, active)) is None:
+            return None
+        wrong = np.where(active, u < 0, h - Q @ u > MISSING)
+        count = int(wrong.sum())
+        if not count:
+            return u
+        fewest, patience = (count, PATIENCE) if count < fewest else (fewest, patience - 1)
+        active = active ^ wrong
+    return None
+
+
+def _one_by_one(Q: Array, h: Array, active: NDArray[np.bool_]) -> Array | None:
+    """Begins with those of the active that are positive together."""
+    while (u := _balanced(Q, h, active)) is not None and (u < 0).any():
+        active = active & (u > 0)
+    for _ in range(3 * len(h)):
+        if u is None:
+            return None
+        missing = np.where(active, 0.0, h - Q @ u)
+        new = int(missing.argmax())
+        if missing[new] <= MISSING:
+            return u
+        active = active.copy()
+        active[new] = True
+        while (aim := _balanced(Q, h, active)) is not None and (aim < 0).any():
+            falling = aim < 0
+            parts = u[falling] / (u[falling] - aim[falling])
+            u = u + parts.min() * (aim - u)
+            active = active & ~(falling & (u <= np.finfo(float).eps * np.abs(u).max()))
+            active[np.flatnonzero(falling)[parts.argmin()]] = False
+            u = np.where(active, u, 0.0)
+        u = aim
+    return None
+
+
+def _balanced(Q: Array, h: Array, active: NDArray[np.bool_]) -> Array | None:
+    """The multipliers at which the active constraints hold with equality."""
+    from scipy.linalg.lapack import dposv
+
+    u, own = np.zeros(len(h)), np.flatnonzero(active)
+    if len(own):
+        _, u[own], failed = dposv(Q[np.ix_(own, own)], h[own], lower=1)
+        if failed:
+            return None
+    return u
