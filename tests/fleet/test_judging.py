@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mindyn.fleet.causes import Cause, Causes, Evidence
-from mindyn.fleet.judging import differences
+from mindyn.fleet.judging import judge
 from mindyn.fleet.spread import variance
 
 WEIGHT_NM, INERTIA, VISCOUS, COULOMB, NOISE_NM = 30.0, 1.0, 2.0, 3.0, 1.0
@@ -57,7 +57,7 @@ def fleet(seed, faults, reach=1.0):
 def test_the_cause_that_leaves_the_least_misfit_is_named(seed):
     """The torque of a shifted zero, w cos q, is constant but for some percent: by itself an offset explains it too."""
     faults = {"arm3": ("zero", 0.08), "arm7": ("offset", 2.4), "arm11": ("friction", 0.5), "arm13": ("zero", -0.08)}
-    found = differences(CAUSES, fleet(seed, faults))
+    found = judge(CAUSES, fleet(seed, faults)).named
     assert {(one.robot, one.cause.what, one.drift) for one in found} == {
         (robot, kind, kind == "friction") for robot, (kind, _) in faults.items()
     }
@@ -69,7 +69,7 @@ def test_the_cause_that_leaves_the_least_misfit_is_named(seed):
 
 def test_causes_that_small_motions_cannot_tell_apart_are_named_together():
     """Within 0.05 rad w cos q is an offset to a part in a thousand."""
-    found = differences(CAUSES, fleet(7150, {"arm3": ("zero", 0.08), "arm7": ("offset", 2.4)}, reach=0.1))
+    found = judge(CAUSES, fleet(7150, {"arm3": ("zero", 0.08), "arm7": ("offset", 2.4)}, reach=0.1)).named
     assert {one.robot for one in found} == {"arm3", "arm7"}
     for one in found:
         assert {one.cause.what, *(other.what for other in one.or_else)} == {"zero", "offset"}
@@ -78,7 +78,18 @@ def test_causes_that_small_motions_cannot_tell_apart_are_named_together():
 
 def test_healthy_fleets_raise_no_alarm():
     """One fleet in a hundred may: two in fifteen have a probability of 1 %."""
-    assert sum(bool(differences(CAUSES, fleet(seed, {}))) for seed in range(7200, 7215)) < 2
+    assert sum(bool(judge(CAUSES, fleet(seed, {})).named) for seed in range(7200, 7215)) < 2
+
+
+def test_what_came_near_is_said_with_its_chance():
+    """Friction that grows by 0.1 of the type's over the logs: too little to be named among 144 tests."""
+    found = judge(CAUSES, fleet(7302, {"arm5": ("friction", 0.1)}))
+    assert found.nearest is not None
+    assert found.named == ()
+    assert (found.nearest.robot, found.nearest.cause.what, found.nearest.drift) == ("arm5", "friction", True)
+    assert 0.01 < found.chance < 0.2
+    assert found.watched.startswith("not named, but near it: arm5, friction of hinge grows by")
+    assert judge(CAUSES, fleet(7200, {})).watched == ""
 
 
 def test_variances_take_no_notice_of_exceptions():

@@ -21,7 +21,7 @@ from mindyn.estimators.least_squares import LeastSquares
 from mindyn.files import make_folder, write_whole
 from mindyn.fleet.causes import Causes, Evidence, causes_of, evidence_of
 from mindyn.fleet.factors import FactorStore, Generation, earlier_generation
-from mindyn.fleet.judging import FEWEST_LOGS, LEAST_DAYS, Difference, differences
+from mindyn.fleet.judging import FEWEST_LOGS, LEAST_DAYS, Difference, Judgement, judge
 from mindyn.fleet.mapping import Progress, gather_all
 from mindyn.fleet.spread import FEWEST_ROBOTS
 from mindyn.fleet.tally import Entry, Tally, summed, tally_of, unexplained, without_zeros
@@ -206,7 +206,8 @@ def studied(
     say(f"summing {len(tally.entries)} logs of {len(tally.robots)} robots")
     tally = _of_this_type(tally)
     totals = tally.totals()
-    found, named, evidence = _judged(tally, totals)
+    found, judgement, evidence = _judged(tally, totals)
+    named = judgement.named
     healthy = [robot for robot in tally.robots if robot not in {one.robot for one in named}] or list(tally.robots)
     of_type = [entry for entry in tally.entries if entry.robot in set(healthy)]
     robots = [_member(tally, (robot,), tally.of_robot(robot)) for robot in tally.robots]
@@ -219,17 +220,15 @@ def studied(
         whole,
         tuple(robots),
         tuple(groups),
-        tuple(named),
+        named,
         tuple(sorted((*excluded, *tally.excluded), key=lambda one: one.name)),
         gathered,
-        (*notes, *_limits(tally)),
+        (*notes, *filter(None, [judgement.watched]), *_limits(tally)),
         tuple(_history(one, evidence[one.robot]) for one in named),
     )
 
 
-def _judged(
-    tally: Tally, totals: dict[str, Information]
-) -> tuple[Estimate, list[Difference], dict[str, list[Evidence]]]:
+def _judged(tally: Tally, totals: dict[str, Information]) -> tuple[Estimate, Judgement, dict[str, list[Evidence]]]:
     """The type without those that differ from it, and who does."""
     apart: set[str] = set()
     for _ in range(TYPE_ROUNDS):
@@ -239,13 +238,13 @@ def _judged(
             raise InputError("too few rows in all logs together to estimate anything", hint="more logs are needed")
         causes = causes_of(tally.regressor, found, total)
         evidence = _evidence(tally, causes, found)
-        named = differences(causes, evidence)
-        differing = {one.robot for one in named}
+        judgement = judge(causes, evidence)
+        differing = {one.robot for one in judgement.named}
         if differing == apart or len(differing) > FEW * len(tally.robots):
             break
         apart = differing
     assert found is not None
-    return found, named, evidence
+    return found, judgement, evidence
 
 
 def _evidence(tally: Tally, causes: Causes, found: Estimate) -> dict[str, list[Evidence]]:

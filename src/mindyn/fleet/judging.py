@@ -1,4 +1,4 @@
-"""`differences`: who differs from the type, or drifts, beyond what chance explains, and by which cause.
+"""`judge`: who differs from the type, or drifts, beyond what chance explains, and by which cause.
 
 For every robot and cause the size is fitted to all of its logs, and again without each log in turn: the jackknife over
 logs gives its variance, whatever the noise within a log is like. Variances of few logs are moderated towards those of
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from scipy import stats
@@ -27,6 +27,8 @@ from mindyn.fleet.spread import FEWEST_ROBOTS, Fleet, Size, fleet_of, variance
 
 FAMILY_ERROR: Final = 0.01
 """Probability that a run names anything that is not so."""
+WATCHED: Final = 0.2
+"""Probability by chance up to which what was not named is worth a line."""
 FEWEST_LOGS: Final = 3
 SECOND_CAUSE: Final = 0.1
 """A second cause explains at least this part of what the first does: a large fault leaves more than directions tell."""
@@ -92,8 +94,32 @@ Test = tuple[int, bool]
 """Number of a cause, and whether its drift is meant."""
 
 
-def differences(causes: Causes, evidence: Mapping[str, Sequence[Evidence]]) -> list[Difference]:
-    """What is beyond chance, the most certain first.
+class Judgement(NamedTuple):
+    """What a run says of its robots.
+
+    named    what is beyond chance, the most certain first
+    nearest  of a robot that is not named, what came nearest to it; None where nobody else was judged
+    chance   probability that a fleet of healthy robots shows as much as the nearest somewhere
+    """
+
+    named: tuple[Difference, ...]
+    nearest: Difference | None
+    chance: float
+
+    @property
+    def watched(self) -> str:
+        """A sentence on the nearest where it is worth watching, else empty."""
+        if self.nearest is None or self.chance > WATCHED:
+            return ""
+        return (
+            f"not named, but near it: {self.nearest.robot}, {self.nearest.sentence}; of healthy fleets like this one "
+            f"{100 * self.chance:.2g} % show as much by chance, and what is named is below {100 * FAMILY_ERROR:g} %: "
+            "more logs of it would tell"
+        )
+
+
+def judge(causes: Causes, evidence: Mapping[str, Sequence[Evidence]]) -> Judgement:
+    """Who differs or drifts beyond chance.
 
     evidence  of every log of every robot
     """
@@ -101,12 +127,34 @@ def differences(causes: Causes, evidence: Mapping[str, Sequence[Evidence]]) -> l
     own = _own_spread(causes, evidence)
     sizes = {test: {robot: _size(causes, own, logs, [], test) for robot, logs in evidence.items()} for test in tests}
     fleets = {test: fleet_of([one for one in found.values() if one is not None]) for test, found in sizes.items()}
-    count = sum(one is not None for found in sizes.values() for one in found.values())
+    count = max(1, sum(one is not None for found in sizes.values() for one in found.values()))
     named: list[Difference] = []
+    others: list[Difference] = []
     for robot, logs in evidence.items():
         alone = {test: found[robot] for test, found in sizes.items()}
-        named += _causes_of_robot(robot, logs, causes, own, fleets, alone, FAMILY_ERROR / max(1, count))
-    return sorted(named, key=lambda one: (one.p, -abs(one.size / one.deviation), one.robot))
+        of_robot = list(_causes_of_robot(robot, logs, causes, own, fleets, alone, FAMILY_ERROR / count))
+        named += of_robot
+        if not of_robot:
+            tried = (_difference(robot, logs, causes, test, alone[test], fleets[test]) for test in tests)
+            others += [one for one in tried if one is not None]
+    nearest = min(others, key=lambda one: one.p, default=None)
+    chance = 1.0 if nearest is None else min(1.0, count * nearest.p)
+    order = sorted(named, key=lambda one: (one.p, -abs(one.size / one.deviation), one.robot))
+    return Judgement(tuple(order), nearest, chance)
+
+
+def _difference(
+    robot: str, logs: Sequence[Evidence], causes: Causes, test: Test, size: Size | None, fleet: Fleet | None
+) -> Difference | None:
+    """What a size says beside the fleet; None where the logs cannot tell it."""
+    if size is None or fleet is None:
+        return None
+    deviation, freedom = fleet.deviation(size)
+    value = size.value - fleet.centre
+    p = float(2 * stats.t.sf(abs(value) / deviation, freedom))
+    days = [log.day for log in logs if np.isfinite(log.day)]
+    span = (min(days), max(days)) if days else None
+    return Difference(robot, causes.listed[test[0]], test[1], value, deviation, p, span)
 
 
 def _tests(causes: Causes, evidence: Mapping[str, Sequence[Evidence]]) -> list[Test]:
@@ -130,21 +178,14 @@ def _causes_of_robot(
     """
     accepted: list[Test] = []
     first = 0.0
-    days = [log.day for log in logs if np.isfinite(log.day)]
     while len(accepted) < MOST_CAUSES:
         sure: list[tuple[float, Test, Difference]] = []
         for test, fleet in fleets.items():
             if fleet is None or any(test[0] == number for number, _ in accepted):
                 continue
             size = _size(causes, own, logs, accepted, test) if accepted else alone[test]
-            if size is None:
-                continue
-            deviation, freedom = fleet.deviation(size)
-            value = size.value - fleet.centre
-            p = float(2 * stats.t.sf(abs(value) / deviation, freedom))
-            if p <= limit:
-                span = (min(days), max(days)) if days else None
-                made = Difference(robot, causes.listed[test[0]], test[1], value, deviation, p, span)
+            made = _difference(robot, logs, causes, test, size, fleet)
+            if size is not None and made is not None and made.p <= limit:
                 sure.append((size.misfit, test, made))
         if not sure:
             return
