@@ -223,3 +223,14 @@ def test_a_reader_that_goes_away_ends_the_program_quietly():
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as program:
         program.stdout.close()
         assert b"Traceback" not in program.stderr.read()
+
+
+def test_motion_that_hold_out_keeps_apart_is_said(folder):
+    rows = ["t,q1,q2,tau1,tau2"]
+    rows += [f"{k / 100},{0.3 if k < 400 else k / 400 - 0.7},0.1,{1 + k % 3},2" for k in range(500)]
+    (folder / "late.csv").write_text("\n".join(rows) + "\n")
+    columns = 'columns = { time = "t", position = "q{i}", torque = "tau{i}" }'
+    units = 'units = { time = "s", position = "rad", torque = "N m" }'
+    (folder / "late.csv.toml").write_text(f'side = "joint"\n{columns}\n{units}\n')
+    ended = mindyn_program("identify", "planar2", "late.csv", "--hold-out", "0.2")
+    assert_refused(ended, "all motion is in the last 20 % of the logs", "rows = [first, end]")

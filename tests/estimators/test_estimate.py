@@ -39,7 +39,7 @@ def test_a_saved_estimate_predicts_the_same(robot, tmp_path):
     rows = equations(robot, samples, friction=friction, filter_hz=20.0)
     found = LeastSquares(covariance="correlated").fit(rows)
     found.save(tmp_path / "estimate.json")
-    again = load_estimate(tmp_path / "estimate.json")
+    again = load_estimate(tmp_path)  # the folder of a run
     assert again.names == found.names
     assert again.status == found.status
     assert again.treatment == found.treatment

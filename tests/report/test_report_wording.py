@@ -32,6 +32,7 @@ from mindyn.report.inputs import MotionComparison, ReportInputs
 from mindyn.report.judgement import FLATTERED, UNCHECKED, headline, summary, torque_section, verdict_section
 from mindyn.report.parameter_table import BOUNDED, WITHIN, parameter_section
 from mindyn.report.residuals import making_section, motion_section, residual_section
+from mindyn.report.summary import weakest_of
 from mindyn.validation.errors import EDGE_S
 
 
@@ -269,3 +270,8 @@ def test_what_next_follows_the_verdict(good):
     looped = replace(run, file_format="mjcf")
     assert advised(looped) == [("Use", "mindyn export 'run 1' --to mjcf --out model.xml")]
     assert advised(replace(python, file_format="toml")) == [("Use", 'mindyn.write_toml(found, "model.toml")')]
+
+
+def test_a_joint_without_torque_is_not_the_weakest():
+    assert weakest_of([0.1, np.inf, 0.3]) == 2
+    assert weakest_of([np.inf, np.inf]) == 0

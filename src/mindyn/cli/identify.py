@@ -29,6 +29,7 @@ from mindyn.feasibility.answer import can_exist
 from mindyn.feasibility.check import Feasibility, check_feasible
 from mindyn.feasibility.physically_consistent import PhysicallyConsistent
 from mindyn.files import folder_for, replacing, write_whole
+from mindyn.identification.choosing import never_moves
 from mindyn.identification.identify import identify as identify_logs
 from mindyn.identification.methods import METHODS
 from mindyn.kernels.gpu import require_cuda_device
@@ -190,7 +191,13 @@ def _split(logs: Sequence[Log], part: float) -> tuple[list[Log], list[Log]]:
         )
     ends = [round((1 - part) * len(log)) for log in logs]
     cut = list(zip(logs, ends, strict=True))
-    return [log.take(slice(0, end)) for log, end in cut], [log.take(slice(end, len(log))) for log, end in cut]
+    first, last = [log.take(slice(0, end)) for log, end in cut], [log.take(slice(end, len(log))) for log, end in cut]
+    if all(never_moves(log) for log in first) and not all(never_moves(log) for log in last):
+        raise InputError(
+            f"all motion is in the last {100 * part:g} % of the logs, which --hold-out keeps apart",
+            hint="state rows = [first, end] of the motion in the log's sidecar, or leave --hold-out out",
+        )
+    return first, last
 
 
 def _scanned(paths: Sequence[Place], robot: Robot) -> list[LogScan]:

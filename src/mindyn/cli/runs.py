@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import isfinite
 from pathlib import Path
 from typing import Any, Final
 
@@ -90,7 +91,8 @@ def show_verdict(found: Estimate, verdict: VerdictData) -> None:
     rows = [("joint", "missed", "rms", "verdict" if verdict.held_out else "fit of its own rows")]
     for joint, one in zip(found.robot.primary_joints, verdict.joints, strict=True):
         unit = "N" if joint.kind == "prismatic" else "N m"
-        rows.append((joint.name, f"{100 * one.relative:.3g} %", f"{one.rmse:.3g} {unit}", WORDS[one.grade]))
+        part = f"{100 * one.relative:.3g} %" if isfinite(one.relative) else "no torque"
+        rows.append((joint.name, part, f"{one.rmse:.3g} {unit}", WORDS[one.grade]))
     rows.append(("all joints", f"{100 * verdict.total:.3g} %", "", WORDS[verdict.grade]))
     grades = [*(one.grade for one in verdict.joints), verdict.grade]
     show_table(rows, numbers=(1, 2), styles=[COLOURS[grade] for grade in grades])

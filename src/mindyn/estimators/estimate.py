@@ -342,8 +342,9 @@ def unfiltered_prediction(regressor: Regressor, beta: Array, samples: Samples) -
 
 
 def load_estimate(path: str | Path) -> Estimate:
-    """The estimate of a JSON file; those of earlier versions too."""
-    values = read_json(Path(path), "estimate", InputError, "Estimate.save and mindyn identify --out write them")
+    """The estimate of a JSON file, or of the folder of a run; those of earlier versions too."""
+    path = Path(path) / "estimate.json" if Path(path).is_dir() else Path(path)
+    values = read_json(path, "estimate", InputError, "Estimate.save and mindyn identify --out write them")
     stated = values.get("format")
     if stated not in (ESTIMATE_FORMAT, *EARLIER_FORMATS):
         later = isinstance(stated, str) and stated.startswith("mindyn estimate ")

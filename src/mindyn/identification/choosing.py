@@ -182,6 +182,11 @@ def _start_friction(robot: Robot) -> Friction:
     return Friction("tanh", START_WIDTH, (), coupled)
 
 
+def never_moves(log: Log) -> bool:
+    """Whether no position of a log changes."""
+    return not len(log) or float(np.ptp(log.q, axis=0).max()) < NEVER_MOVES
+
+
 def require_signals(logs: Sequence[Log]) -> None:
     """Refuses logs without motion, without torque, or with numbers whose squares overflow."""
     if not all((np.abs(array) < LARGEST).all() for log in logs for array in (log.q, log.tau)):

@@ -27,7 +27,7 @@ from mindyn.pages.markup import (
 from mindyn.pages.plots import axis, pane, plot, series
 from mindyn.report.data import JointTrace, JointVerdict, ReportData, TorqueTrace, VerdictData
 from mindyn.report.headlines import WORDS, headline_of
-from mindyn.report.summary import WEAK, Advice, Summary, summary_of, unfit_because
+from mindyn.report.summary import WEAK, Advice, Summary, summary_of, unfit_because, weakest_of
 from mindyn.validation.errors import EDGE_S
 from mindyn.validation.validate import BOUNDS, Grade
 
@@ -108,7 +108,7 @@ def _missed(data: ReportData) -> str:
     """The errors over all joints, in the mean and at the weakest."""
     found, parts = data.verdict, [joint.relative for joint in data.verdict.joints]
     seen = "motion that it was not fitted to" if found.held_out else "the motion that it was fitted to"
-    worst = max(range(len(parts)), key=parts.__getitem__)
+    worst = weakest_of(parts)
     noise = " (flat sensor noise)" if found.joints[worst].grade == "floor" else ""
     several = f" over all joints together, {percent(sum(parts) / len(parts))} in the mean over joints, and "
     weakest = (

@@ -6,6 +6,7 @@ import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import Final
 
 from mindyn.errors import listed
@@ -93,10 +94,15 @@ def missed(verdict: VerdictData, joints: Sequence[str]) -> str:
     """The errors over all joints, and at the weakest."""
     parts = [joint.relative for joint in verdict.joints]
     seen = "motion that it was not fitted to" if verdict.held_out else "the motion that it was fitted to"
-    worst = max(range(len(parts)), key=parts.__getitem__)
+    worst = weakest_of(parts)
     weakest = f"; at {joints[worst]}, the weakest, {_percent(parts[worst])}" if len(parts) > 1 else ""
     noise = " (flat sensor noise)" if verdict.joints[worst].grade == "floor" and weakest else ""
     return f"On {seen} it misses {_percent(verdict.total)} of the torque{weakest}{noise}."
+
+
+def weakest_of(parts: Sequence[float]) -> int:
+    """The joint of which most is missed, among those that have a torque."""
+    return max(range(len(parts)), key=lambda joint: parts[joint] if isfinite(parts[joint]) else -1.0)
 
 
 def told(parameters: Sequence[ParameterRow]) -> str:
