@@ -14,6 +14,7 @@ from robots import random_robot, with_random_drives
 
 from mindyn.estimators.estimate_parts import Physical
 from mindyn.estimators.least_squares import LeastSquares
+from mindyn.feasibility import full_model
 from mindyn.feasibility.bounds import Bounds
 from mindyn.feasibility.constrained_fit import FitProblem
 from mindyn.feasibility.intervals import physical_ends, torque_bands
@@ -164,3 +165,12 @@ def test_a_run_is_doubted_where_it_fits_far_worse_than_the_estimates_own():
     (both,) = _misfit_notes(found, run, np.array([5.0, 6.0, 51.0, 0.0]))
     assert "a (5 times), b (6 times)" in both.sentence
     assert "c (51 times)" in both.sentence
+
+
+@pytest.mark.parametrize("edge", [0.0, 0.3, 0.95])
+def test_a_model_outside_is_moved_just_as_far_as_it_must_be(edge):
+    """Along the line to one that is inside, to where the inside begins."""
+    line = SimpleNamespace(is_inside=lambda x: x[0] >= edge, inside=lambda x: x)
+    found = full_model._inside(line, np.array([0.0, 2.0]), np.array([1.0, 4.0]))
+    assert line.is_inside(found)
+    assert_close(found, [edge, 2.0 + 2.0 * edge], 1e-3)

@@ -23,7 +23,7 @@ from mindyn.logs.log import log_of_arrays
 from mindyn.logs.reading import LogScan, _where
 from mindyn.regression.gathering import gather
 from mindyn.regression.log_gathering import gathered_log
-from mindyn.regression.regressor import regressor_of
+from mindyn.regression.regressor import regressor_of, with_estimated_drives
 from mindyn.regression.rows import _OfLogs, rows_of
 from mindyn.regression.treatment import Treatment
 from mindyn.regression.triangles import triangle_of
@@ -174,3 +174,25 @@ def test_a_joint_moves_where_it_stands_elsewhere_in_another_part_of_a_stream():
         gather(regressor, parts[:1] * 2)
     with pytest.raises(InputError, match="no samples were given"):
         gather(regressor, [])
+
+
+@pytest.mark.parametrize("constant", [(), (0,), (1,), (0, 1)])
+def test_torques_that_never_change_beside_others_count_as_none(constant):
+    """A dead sensor that reads one value; where all do, nothing is told apart from a joint that needs no more."""
+    robot = with_estimated_drives(ROBOT)
+    samples = exact_samples(robot, 90, noise=0.2)
+    tau = samples.tau.copy()
+    tau[:, list(constant)] = [-3.0, 0.0][: len(constant)]
+    rows = rows_of(robot, replace(samples, tau=tau), Treatment())
+    found = rows.without_constant_torques()
+    if len(constant) != 1:
+        assert found is rows
+        return
+    for joint, (factor, before) in enumerate(zip(found.information.factors, rows.information.factors, strict=True)):
+        expected = 0.0 if joint in constant else np.linalg.norm(tau[:, joint])
+        assert np.linalg.norm(factor[:, -1]) == pytest.approx(expected, rel=1e-9, abs=1e-12)
+        assert_close(factor[:, :-1].T @ factor[:, :-1], before[:, :-1].T @ before[:, :-1], ORACLE)
+    nearly = tau.copy()
+    nearly[:, constant[0]] *= 1 + 1e-3 * np.sin(np.arange(90))
+    almost = rows_of(robot, replace(samples, tau=nearly), Treatment())
+    assert almost.without_constant_torques() is almost
