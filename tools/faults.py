@@ -34,7 +34,7 @@ AT_ONCE = (
     "FILTERED_ROWS",
     "CHUNK",
     "CHUNK_ROWS",
-    "_BLOCK_BYTES",
+    "BLOCK_BYTES",
     "WAITING_ROWS",
 )
 """Constants that say how much is worked on at once, or kept for the next call: results are the same with any."""

@@ -103,7 +103,7 @@ def test_stretches_without_samples_are_told():
 def test_a_row_is_counted_over_blocks_of_a_file(tmp_path, monkeypatch):
     path = tmp_path / "one.csv"
     path.write_text("t,x\n" + "".join(f"{k},{'no' if k == 41 else k}\n" for k in range(60)))
-    monkeypatch.setattr(text_table, "_BLOCK_BYTES", 40)
+    monkeypatch.setattr(text_table, "BLOCK_BYTES", 40)
     table = TextTable(path)
     with pytest.raises(LogError, match="column 'x' of one.csv holds 'no' in row 41, not a number"):
         list(table.chunks(["t", "x"], 5))

@@ -73,7 +73,7 @@ def test_rows_come_in_pieces_and_are_counted_from_the_first(tmp_path, monkeypatc
     rows = "".join(f"{k},{k * k}\n" for k in range(25))
     table = table_of(tmp_path, "t,q\n" + rows)
     assert [len(chunk["t"]) for chunk in table.chunks(["t"], 10)] == [10, 10, 5]
-    monkeypatch.setattr(text_table, "_BLOCK_BYTES", 16)
+    monkeypatch.setattr(text_table, "BLOCK_BYTES", 16)
     assert read(table)["q"] == [k * k for k in range(25)]
     wrong = table_of(tmp_path, "t,q\n" + rows.replace("20,400", "20,x"))
     with pytest.raises(LogError, match="holds 'x' in row 20"):

@@ -32,6 +32,7 @@ from mindyn.notation import LINK_PARAMETERS, PARAMETERS_PER_LINK
 from mindyn.notes import Note
 from mindyn.parameters.parameter import Parameter
 from mindyn.regression.information import Information
+from mindyn.regression.regressor import RIGID
 from mindyn.regression.rows import Rows
 from mindyn.robots.edits import carrier_of
 from mindyn.robots.robot import Robot
@@ -39,8 +40,6 @@ from mindyn.robots.robot import Robot
 LENGTH_M: Final = 0.1
 """Size of a load by which it is judged whether its parameters are told: half-widths above m * LENGTH_M / 2 of a first
 moment, m * LENGTH_M^2 of an inertia, m / 2 of the mass leave it open."""
-RIGID: Final = ("link", "rotor")
-"""Kinds of parameters that a load does not change."""
 UNSEEN_INFORMATION: Final = 1e-10
 """Part of the largest information below which a direction is not seen; rounding leaves 1e-14."""
 WIDE: Final = 1e3

@@ -29,7 +29,6 @@ LONG_DRAFT_ROWS: Final = 20 * DRAFT_ROWS
 NUMBERS: Final = 0.5
 """Share of the cells of a column of text from which it holds numbers."""
 _ARRAYS: Final = (".npz", ".mat", ".h5", ".hdf5")
-_BAGS: Final = (".db3", ".mcap")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,7 +56,7 @@ class Head:
 def head_of(path: Path, robot: Robot | None, rows: int = DRAFT_ROWS) -> Head:
     """The head of a log file; a bag needs the robot whose joints it is to hold."""
     suffix = path.suffix.lower()
-    if suffix in _BAGS or path.is_dir():
+    if suffix in (".db3", ".mcap") or path.is_dir():
         if robot is None:
             raise LogError(f"{path.name} is a bag: its joints are known by name", hint="give the robot after the log")
         return _of_table(open_table(path, robot, Statement()), rows)

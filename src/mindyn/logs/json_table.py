@@ -15,10 +15,9 @@ from polars.exceptions import PolarsError
 from mindyn.logs.dates import nanoseconds_of_dates
 from mindyn.logs.findings import LogError
 from mindyn.logs.nested import array_of, entries
-from mindyn.logs.tables import Chunk, numbers_of
+from mindyn.logs.tables import BLOCK_BYTES, Chunk, numbers_of
 from mindyn.logs.text_table import LONGEST_LINE
 
-_BLOCK_BYTES: Final = 16 * 2**20
 _FIRST_ROWS: Final = 100
 """Rows whose entries are the columns."""
 JOINT_LISTS: Final = ("name", "names", "joint_names", "joints")
@@ -53,7 +52,7 @@ class JsonLinesTable:
             before += len(lines)
 
     def _blocks(self, rows: int) -> Iterator[list[bytes]]:
-        """Lines that hold something, at most `rows` and about `_BLOCK_BYTES` at a time."""
+        """Lines that hold something, at most `rows` and about `BLOCK_BYTES` at a time."""
         lines: list[bytes] = []
         held = 0
         with self.path.open("rb") as file:
@@ -66,7 +65,7 @@ class JsonLinesTable:
                 if line.strip():
                     lines.append(line)
                     held += len(line)
-                if len(lines) == rows or held > _BLOCK_BYTES:
+                if len(lines) == rows or held > BLOCK_BYTES:
                     yield lines
                     lines, held = [], 0
         if lines:

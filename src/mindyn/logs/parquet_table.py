@@ -163,7 +163,6 @@ def _unreadable(path: Place, error: BaseException) -> LogError:
     )
 
 
-_MARK = b"PAR1"
 _ROW_GROUPS, _GROUP_ROWS = 4, 3
 """Numbers of the fields FileMetaData.row_groups and RowGroup.num_rows in the format's Thrift definition."""
 _TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 1, 2, 3, 7, 8, 9, 10, 12
@@ -174,7 +173,7 @@ def group_rows(path: Place) -> list[int]:
     with path.open("rb") if isinstance(path, Path) else path.open() as file:
         file.seek(-8, 2)
         tail = file.read(8)
-        if tail[4:] != _MARK:
+        if tail[4:] != b"PAR1":
             raise LogError(f"{path.name} does not end as a Parquet file does", hint="is the copy complete?")
         file.seek(-8 - int.from_bytes(tail[:4], "little"), 2)
         footer = _Footer(file.read(int.from_bytes(tail[:4], "little")))

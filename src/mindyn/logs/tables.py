@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,8 @@ from mindyn.errors import MindynError
 from mindyn.logs.findings import LogError
 from mindyn.reading import reason_of
 
+BLOCK_BYTES: Final = 16 * 2**20
+"""Of a file of text that are read at once."""
 Chunk = Mapping[str, NDArray[Any]]
 """Columns of some rows: (rows,) numbers, or (rows, k) for a column that holds arrays."""
 

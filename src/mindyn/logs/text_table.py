@@ -18,9 +18,8 @@ from mindyn.errors import listed
 from mindyn.logs.dates import DATE, nanoseconds_of_dates
 from mindyn.logs.findings import LogError
 from mindyn.logs.statement import SEPARATORS, WHERE
-from mindyn.logs.tables import Chunk
+from mindyn.logs.tables import BLOCK_BYTES, Chunk
 
-_BLOCK_BYTES: Final = 16 * 2**20
 LONGEST_LINE: Final = 2**24
 """Bytes of a line: a hundred thousand columns take less."""
 COMMENTS: Final = (b"#", b"%", b"//")
@@ -175,7 +174,7 @@ class TextTable:
         with self._open() as file:
             file.seek(self.data_start)
             rest = b""
-            while data := file.read(_BLOCK_BYTES):
+            while data := file.read(BLOCK_BYTES):
                 whole, newline, tail = data.rpartition(b"\n")
                 if newline:
                     yield rest + whole + newline

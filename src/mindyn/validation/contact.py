@@ -45,7 +45,6 @@ BASELINE_S: Final = 2.0
 STRETCH_S: Final = 0.5
 """Stretches whose greatest residuals are taken: ten time constants, so that they hardly depend on each other."""
 FEWEST_STRETCHES: Final = 20
-EULER: Final = 0.5772156649
 ALARMS_PER_HOUR: Final = 1.0
 ENDS: Final = 2.5
 """Periods of the cut-off that the low pass of positions errs by at the ends of a stretch that begins or ends moving."""
@@ -203,7 +202,7 @@ def contact_thresholds(
 def _passed_rarely(peaks: Array, probability: float) -> Array:
     """(n,) what the greatest of a stretch passes with that probability: Gumbel's law of these mean and deviation."""
     scale = peaks.std(axis=0, ddof=1) * np.sqrt(6) / np.pi
-    return np.asarray(peaks.mean(axis=0) + scale * (-natural_log(-np.log1p(-probability)) - EULER))
+    return np.asarray(peaks.mean(axis=0) + scale * (-natural_log(-np.log1p(-probability)) - np.euler_gamma))
 
 
 class Watch:
