@@ -189,17 +189,18 @@ def _write(folder: Path, digest: str, payload: bytes, *, prune: bool) -> None:
 def _prune(folder: Path) -> None:
     """Deletes the least recently used objects beyond the limit, and what killed processes left half-written."""
     entries = []
-    for path in folder.iterdir():
-        with contextlib.suppress(OSError):
-            status = path.stat()
-            if path.name.startswith(_TEMPORARY_PREFIX):
-                if time.time() - status.st_mtime > _STALE_SECONDS:
-                    path.unlink()
-            elif path.suffix == ".o":
-                entries.append((status.st_mtime, status.st_size, path))
+    with os.scandir(folder) as found:  # there may be tens of thousands: paths would take ten times as long
+        for one in found:
+            with contextlib.suppress(OSError):
+                status = one.stat()
+                if one.name.startswith(_TEMPORARY_PREFIX):
+                    if time.time() - status.st_mtime > _STALE_SECONDS:
+                        Path(one.path).unlink()
+                elif one.name.endswith(".o"):
+                    entries.append((status.st_mtime, status.st_size, one.path))
     total = sum(size for _, size, _ in entries)
     for _, size, path in sorted(entries):
         if total <= SIZE_LIMIT:
             return
-        path.unlink(missing_ok=True)
+        Path(path).unlink(missing_ok=True)
         total -= size
