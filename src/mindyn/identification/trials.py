@@ -263,7 +263,19 @@ class Trials:
         error, power = _errors(self._shared.sums(setting), folds, betas)
         return [Score(e, power) for e in error]
 
+    def sum_ahead(self, setting: Setting, foldings: Sequence[Trials]) -> None:
+        """Sums what scores of the setting in several foldings need in one pass over the columns."""
+        found = [own for trials in foldings if not trials.knows(setting) for own in trials._parts(setting).values()]
+        parts = [part for own in found for fit, scored in own for part in (fit, *(scored if setting.dropped else ()))]
+        self._shared.sums(setting).normal_matrices(parts)
+
     def _folds(self, setting: Setting) -> list[Fold]:
+        found, sums = self._parts(setting), self._shared.sums(setting)
+        sums.normal_matrices([fit for own in found.values() for fit, _ in own])  # of all segments at once
+        return [_fold(sums, own) for _, own in sorted(found.items())]
+
+    def _parts(self, setting: Setting) -> dict[int, list[tuple[Part, list[Part]]]]:
+        """For every block the parts to fit, each with the parts to score."""
         made, sums = self.samples(setting.conditioning), self._shared.sums(setting)
         rate, labels = made.samples.rate_hz, self._labels(made)
         step = decimation_for(setting.filter_hz, rate)
@@ -275,8 +287,7 @@ class Trials:
                 score = range(start + max(first, edge), start + min(last, stop - start - edge))
                 if fit.first < fit.last and len(score):
                     found.setdefault(label, []).append((fit, _scored(fit, score)))
-        sums.normal_matrices([fit for own in found.values() for fit, _ in own])  # of all segments at once
-        return [_fold(sums, own) for _, own in sorted(found.items())]
+        return found
 
     def _labels(self, made: Conditioned) -> NDArray[np.int64]:
         """(N,) the number of the block that each sample is held out with."""
@@ -297,8 +308,15 @@ class Trials:
         return np.clip(part.astype(np.int64), 0, self.fold_count - 1)
 
 
+def scores(foldings: Sequence[Trials], setting: Setting) -> list[Score]:
+    """Of a setting in all foldings, which are of the same logs."""
+    if len(foldings) > 1 and not all(trials.knows(setting) for trials in foldings):
+        foldings[0].sum_ahead(setting, foldings)
+    return [trials.score(setting) for trials in foldings]
+
+
 def scored(foldings: Sequence[Trials], settings: Sequence[Setting]) -> list[list[Score]]:
-    """For each setting its scores in all foldings, which are of the same logs; settings are tried on threads.
+    """For each setting its `scores` in all foldings; settings are tried on threads.
 
     What settings have in common is summed once: those with the same columns are tried by one thread.
     """
@@ -311,8 +329,8 @@ def scored(foldings: Sequence[Trials], settings: Sequence[Setting]) -> list[list
     for key, group in alike.items():
         order.setdefault(key[0], []).append(group)
     groups = [group for own in order.values() for group in own]
-    of_each(lambda group: [trials.score(one) for one in group for trials in foldings], groups, foldings[0].at_once)
-    return [[trials.score(one) for trials in foldings] for one in settings]
+    of_each(lambda group: [scores(foldings, one) for one in group], groups, foldings[0].at_once)
+    return [scores(foldings, one) for one in settings]
 
 
 def _runs(labels: NDArray[np.int64]) -> list[tuple[int, int, int]]:

@@ -8,7 +8,7 @@ from math import isinf, log
 from typing import Final
 
 from mindyn.identification.scores import Gain, error_over, gain_of
-from mindyn.identification.trials import Setting, Trials, changed, rate_of, scored
+from mindyn.identification.trials import Setting, Trials, changed, rate_of, scored, scores
 from mindyn.logs.conditioning import number
 from mindyn.parameters.parameter import Kind
 from mindyn.regression.friction import SHAPES, Friction
@@ -128,7 +128,7 @@ def _least_supported(foldings: Sequence[Trials], setting: Setting) -> tuple[Sett
     parameters = foldings[0].regressor.with_friction(setting.friction).parameters
     count = len(setting.kept(parameters))
     others = [replace(setting, dropped=k) for k in range(max(1, round(MOST_DROPPED * count)))]
-    errors = [_error(foldings, other) for other in others]
+    errors = [_error(foldings, other) for other in reversed(others)][::-1]  # the first of them tells all
     return others[errors.index(min(errors))], min(errors)
 
 
@@ -260,12 +260,12 @@ def loaded(trials: Trials, best: Setting) -> Setting:
 
 def _error(foldings: Sequence[Trials], setting: Setting) -> float:
     """Geometric mean of the errors over several numbers of blocks."""
-    return error_over([one.score(setting) for one in foldings])
+    return error_over(scores(foldings, setting))
 
 
 def _gain(foldings: Sequence[Trials], best: Setting, other: Setting) -> Gain:
     """By how much the other setting predicts better."""
-    return gain_of(*([one.score(setting) for one in foldings] for setting in (best, other)))
+    return gain_of(*(scores(foldings, setting) for setting in (best, other)))
 
 
 def _braking(trials: Trials, setting: Setting) -> Setting | None:
