@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import sqlite3
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -11,6 +12,7 @@ import pytest
 from closeness import EXACT, SAME_ALGEBRA, assert_close
 from recordings import NAMES, STATED, arm, sines
 
+from mindyn.identification.log_drafts import draft_log
 from mindyn.logs.findings import LogError
 from mindyn.logs.reading import read_log, scan_log
 
@@ -203,6 +205,33 @@ def test_rosbag2_folder(tmp_path, version):
     assert_same(read_log(file, ROBOT, side="joint"), SAME_ALGEBRA)
     with pytest.raises(LogError, match="side of position is not stated"):
         read_log(file, ROBOT)
+
+
+def two_topics(folder, other):
+    """A bag with the arm's states, and those of joints called `other`."""
+    rosbag2 = pytest.importorskip("rosbags.rosbag2")
+    kind = "sensor_msgs/msg/JointState"
+    with rosbag2.Writer(folder, version=9, storage_plugin=rosbag2.StoragePlugin.SQLITE3) as writer:
+        arm = hand = None
+        for stamp, store, message in joint_state_messages():
+            arm = arm or writer.add_connection("/arm/states", kind, typestore=store)
+            hand = hand or writer.add_connection("/hand/states", kind, typestore=store)
+            writer.write(arm, stamp, store.serialize_cdr(message, kind))
+            named = replace(message, name=[other.format(name) for name in message.name])
+            writer.write(hand, stamp, store.serialize_cdr(named, kind))
+    return folder
+
+
+def test_of_several_topics_that_of_the_robots_joints_is_taken(tmp_path):
+    bag = two_topics(tmp_path / "bag", "finger_of_{}s")
+    found = read_log(bag, ROBOT, side="joint")
+    assert_same(found, SAME_ALGEBRA)
+    assert any("topic /arm/states of bag is taken, which names the robot's joints" in note for note in found.notes)
+    both = two_topics(tmp_path / "both", "left_{}")
+    with pytest.raises(LogError, match="both has 2 JointState topics") as told:
+        read_log(both, ROBOT, side="joint")
+    assert "--state topic=" in told.value.hint
+    assert draft_log(both, ROBOT, "/hand/states").value("columns.position") == "left_{joint}.position"
 
 
 def test_mcap_written_in_compressed_chunks(tmp_path):

@@ -57,7 +57,9 @@ def log(
             )
         _check(file, beside, arm, as_json)
     else:
-        draft = stating(as_edited(draft_log(file, arm), read_sidecar(file)), state or ())
+        topics = [line.partition("=")[2] for line in state or () if line.startswith("topic=")]
+        topic = topics[-1] if topics else read_sidecar(file).get("topic")
+        draft = stating(as_edited(draft_log(file, arm, topic), read_sidecar(file)), state or ())
         typer.echo(json.dumps(_data(draft), indent=1) if as_json else draft.toml(confirmed=confirm), nl=as_json)
         say_notes(draft.notes)
         if not (write or confirm):
@@ -67,7 +69,8 @@ def log(
     if robot is not None and write and not confirm:
         say_next("log", file, robot, *option_words(options), "--confirm")
     elif robot is not None:
-        say_next("identify", robot, file, *option_words(options), "--out", file.with_suffix(""))
+        out = file.with_suffix("") if file.suffix else file.with_name(f"{file.name}_run")  # a bag is a folder itself
+        say_next("identify", robot, file, *option_words(options), "--out", out)
 
 
 def stating(draft: Draft, given: Sequence[str]) -> Draft:

@@ -23,20 +23,21 @@ from mindyn.logs.samples import Samples
 from mindyn.robots.robot import Robot
 
 
-def draft_log(path: str | Path, robot: Robot | None = None) -> Draft:
+def draft_log(path: str | Path, robot: Robot | None = None, topic: str | None = None) -> Draft:
     """What the columns of a log seem to mean, each line with its evidence, "?" where only the user can know.
 
     robot  gives joints, their order, limits and inertials; without it less is told
+    topic  of a bag with several that name its joints
 
     Nothing is read by a draft: `Draft.toml` is the text of a sidecar file that `read_log` refuses until it is
     confirmed.
     """
     file = Path(path)
-    draft = draft_of(file, robot)
+    draft = draft_of(file, robot, topic=topic)
     if robot is None:
         return draft
     if draft.value("units.position") == UNKNOWN:
-        degrees = _compared(file, draft_of(file, robot, "deg"), robot)
+        degrees = _compared(file, draft_of(file, robot, "deg", topic), robot)
         if degrees.value("side.torque") == "joint" and not degrees.questions:
             return degrees
     return _compared(file, draft, robot)

@@ -51,8 +51,7 @@ class BagTable:
         self.path = path
         self.name = path.name
         self.joints = robot.primary_names
-        self.topic = _one_topic(path, topic)
-        self.notes: tuple[str, ...] = ()
+        self.topic, self.notes = _one_topic(path, topic, self.joints)
         messages = list(islice(_messages(path, self.topic), _FIRST_MESSAGES))
         named = dict.fromkeys(name for message in messages for name in message.names)
         self.names = ("stamp", *(f"{name}.{kind}" for name in named for kind in FIELDS))
@@ -91,7 +90,8 @@ def _parts(path: Path) -> list[Path]:
     return sorted(found, key=lambda entry: [int(w) if w.isdigit() else w for w in re.split(r"(\d+)", entry.stem)])
 
 
-def _one_topic(path: Path, topic: str | None) -> str:
+def _one_topic(path: Path, topic: str | None, joints: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+    """The topic that is meant, and what is worth knowing of that: of several, the one that names the robot's joints."""
     topics: dict[str, str] = {}
     for part in _parts(path):
         topics |= _mcap_topics(part) if part.suffix == ".mcap" else _db3_topics(part)
@@ -99,10 +99,23 @@ def _one_topic(path: Path, topic: str | None) -> str:
     listed = ", ".join(f"{name} ({kind})" for name, kind in topics.items()) or "none"
     if topic is not None and topic not in found:
         raise LogError(f"{path.name} has no JointState topic {topic!r}; topics: {listed}")
-    if topic is None and len(found) != 1:
-        hint = 'state topic = "..."' if found else "mindyn reads sensor_msgs/JointState"
-        raise LogError(f"{path.name} has {len(found)} JointState topics; topics: {listed}", hint=hint)
-    return topic or found[0]
+    if topic is not None or len(found) == 1:
+        return topic or found[0], ()
+    fitting = [name for name in found if _holds(path, name, joints)]
+    if len(fitting) == 1:
+        others = ", ".join(name for name in found if name != fitting[0])
+        return fitting[0], (
+            f"topic {fitting[0]} of {path.name} is taken, which names the robot's joints; not {others}",
+        )
+    how = f"in a sidecar file, or mindyn log {path.name} ROBOT --state topic=..." if found else ""
+    hint = f'state topic = "..." {how}' if found else "mindyn reads sensor_msgs/JointState"
+    raise LogError(f"{path.name} has {len(found)} JointState topics; topics: {listed}", hint=hint)
+
+
+def _holds(path: Path, topic: str, joints: Sequence[str]) -> bool:
+    """Whether the first messages on a topic name all joints, alone or with a prefix."""
+    named = {name for message in islice(_messages(path, topic), _FIRST_MESSAGES) for name in message.names}
+    return all(any(name == joint or name.endswith(("_" + joint, "/" + joint)) for name in named) for joint in joints)
 
 
 def _messages(path: Path, topic: str) -> Iterator[JointState]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -53,13 +54,13 @@ class Head:
     is_named: bool = True
 
 
-def head_of(path: Path, robot: Robot | None, rows: int = DRAFT_ROWS) -> Head:
+def head_of(path: Path, robot: Robot | None, rows: int = DRAFT_ROWS, topic: str | None = None) -> Head:
     """The head of a log file; a bag needs the robot whose joints it is to hold."""
     suffix = path.suffix.lower()
     if suffix in (".db3", ".mcap") or path.is_dir():
         if robot is None:
             raise LogError(f"{path.name} is a bag: its joints are known by name", hint="give the robot after the log")
-        return _of_table(open_table(path, robot, Statement()), rows)
+        return _of_table(open_table(path, robot, Statement(topic=topic)), rows)
     if suffix not in LOG_FORMATS or suffix in _ARRAYS:
         require_file(path, "log", LogError)
     if suffix in _ARRAYS:
@@ -112,7 +113,22 @@ def _of_table(table: Table, rows: int = DRAFT_ROWS) -> Head:
             continue
         if chunk is not None:
             columns[name] = chunk[name]
-    return Head(columns, words, table.stated, table.notes)
+    return Head(_of_same_rows(columns, table, rows), words, table.stated, table.notes)
+
+
+def _of_same_rows(columns: Mapping[str, NDArray[Any]], table: Table, rows: int) -> Mapping[str, NDArray[Any]]:
+    """The columns at the rows that most of them have: in a bag, messages of a gripper hold no joint of the arm."""
+    lengths = Counter(len(values) for values in columns.values())
+    if len(lengths) < 2:
+        return columns
+    usual = max(lengths, key=lambda length: (lengths[length], length))
+    whole = next(name for name, values in columns.items() if len(values) == usual)
+    made = {}
+    for name, values in columns.items():
+        found = values if len(values) == usual else next(iter(table.chunks([name, whole], rows)), {name: ()})[name]
+        if len(found) == usual:
+            made[name] = np.asarray(found)
+    return made
 
 
 def lerobot_names(path: Path, array: str, joints: Sequence[str]) -> list[str] | None:

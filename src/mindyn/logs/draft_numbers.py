@@ -29,7 +29,20 @@ AGREES: Final = 0.5
 """Squared correlation from which a velocity is that of a position; measured arms: 0.9 and more."""
 SMALL_TURN: Final = 0.2
 """A peak below this (as rad) may as well be degrees."""
-TIME_WORDS: Final = ("stamp", "timestamp", "time", "times", "t", "sec", "secs", "seconds", "clock", "duration")
+TIME_WORDS: Final = (
+    "stamp",
+    "timestamp",
+    "stamps",
+    "timestamps",
+    "time",
+    "times",
+    "t",
+    "sec",
+    "secs",
+    "seconds",
+    "clock",
+    "duration",
+)
 """Words of columns of time, the likelier before: a message's own stamp is better than the recorder's."""
 UNIFORM: Final = 0.05
 

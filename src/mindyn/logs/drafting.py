@@ -49,14 +49,15 @@ FEW_AMPERES: Final = 200.0
 """Currents of robots' drives stay below, in A; in mA they are above."""
 
 
-def draft_of(path: Path, robot: Robot | None, assumed: str | None = None) -> Draft:
+def draft_of(path: Path, robot: Robot | None, assumed: str | None = None, topic: str | None = None) -> Draft:
     """The draft of a log by its names and numbers; the robot gives joints, their order and their limits.
 
     assumed  the unit of the positions where neither names nor numbers tell it
+    topic    of a bag with several
     """
     joints = () if robot is None else robot.primary_names
     for rows in (DRAFT_ROWS, LONG_DRAFT_ROWS):
-        head = head_of(path, robot, rows)
+        head = head_of(path, robot, rows, topic)
         groups = [_with_unit(group, head) for group in groups_of(head.columns, joints)]
         chosen = _chosen(groups, len(joints), ())
         if "position" not in chosen or not stands_still(_values(chosen["position"], head)):
@@ -68,6 +69,8 @@ def draft_of(path: Path, robot: Robot | None, assumed: str | None = None) -> Dra
     draft = Draft(path.name, (), (*head.notes, *empty))
     if missing := [signal for signal in ("position", "torque") if signal not in chosen]:
         raise _unread(path, head, missing, joints, groups)
+    if topic is not None:
+        draft = draft.stating(Belief("topic", topic, "as you stated"))
     clock = clock_of(head.columns, head.units)
     draft = _with_time(draft, clock)
     draft = _with_columns(draft, path, chosen, files, joints, head)
