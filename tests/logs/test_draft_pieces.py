@@ -10,6 +10,7 @@ from closeness import EXACT, assert_close
 from draft_parts import EMPTY, PLANAR, T, group, head, limited
 
 from mindyn.logs.draft import UNKNOWN, Belief, Draft
+from mindyn.logs.draft_gaps import unread
 from mindyn.logs.draft_head import Head
 from mindyn.logs.draft_names import words_of
 from mindyn.logs.draft_numbers import (
@@ -21,7 +22,6 @@ from mindyn.logs.drafting import (
     _named_order,
     _order_text,
     _ordered,
-    _unread,
     _values,
     _with_columns,
     _with_side,
@@ -250,10 +250,10 @@ def test_lines_on_units_of_positions():
 
 def test_logs_that_cannot_be_read_say_what_they_hold():
     made = Head({"a": T, "b": T}, {}, {}, ())
-    error = _unread(Path("run.csv"), made, ["position", "torque"], ("j1", "j2"), [])
+    error = unread(Path("run.csv"), made, ["position", "torque"], ("j1", "j2"), {})
     assert error.message.startswith("no columns of run.csv look like position and torque for each of the joints j1, j2")
     assert "its columns are: a, b" in error.message
     assert error.hint.startswith("state them in a sidecar file")
-    bare = _unread(Path("run.csv"), Head({}, {}, {}, (), is_named=False), ["torque"], (), [])
+    bare = unread(Path("run.csv"), Head({}, {}, {}, (), is_named=False), ["torque"], (), {})
     assert bare.message == "no columns of run.csv look like torque; it has no column of numbers"
     assert bare.hint.startswith("without names nobody can tell them")

@@ -15,14 +15,15 @@ from scipy.io import savemat
 from mindyn.logs import formats, mat_file
 from mindyn.logs.cleaning import Cleaner
 from mindyn.logs.columns import _column_names
-from mindyn.logs.drafting import _by_file_names, _of_fewer_joints
+from mindyn.logs.draft_gaps import _of_fewer_joints
+from mindyn.logs.drafting import _by_file_names
 from mindyn.logs.findings import LogError
 from mindyn.logs.log import Log
 from mindyn.logs.mat_file import read_mat
 from mindyn.logs.parquet_table import _unreadable
 from mindyn.logs.places import RemoteFile
 from mindyn.logs.stamps import LATE_ROWS, RESTART_GAP_S
-from mindyn.logs.text_table import TextTable, _separator
+from mindyn.logs.text_table import _separator
 
 
 def test_signals_stand_in_files_that_their_names_tell_and_in_nothing_else(tmp_path):
@@ -125,20 +126,10 @@ def test_joints_of_a_statement_are_those_of_the_robot():
 
 
 def test_a_log_of_two_joints_says_which_of_three_to_hold():
-    groups = [group("q"), group("tau")]
-    said = _of_fewer_joints(head(), ["a", "b", "c"], groups)
+    counts = {"position": 2, "torque": 2}
+    said = _of_fewer_joints(head(), ["a", "b", "c"], counts)
     assert said.startswith("the log has 2 joints, the robot 3")
     assert "--lock c=0" in said
-    assert _of_fewer_joints(head(), ["a", "b"], groups) == ""
-    assert _of_fewer_joints(head(), ["a", "b", "c"], [group("q", 1), group("tau", 1)]) == ""
-    assert _of_fewer_joints(head(), ["a", "b", "c"], [group("q"), group("tau", 3)]) == ""
-
-
-@pytest.mark.parametrize("between", ["", "\n", "\n \n"])
-def test_a_comment_that_names_the_columns_does_so_over_empty_lines(tmp_path, between):
-    path = tmp_path / "run.txt"
-    path.write_text(f"# made by hand\n# t q\n{between}0 1\n2 3\n")
-    table = TextTable(path)
-    assert table.names == ("t", "q")
-    rows = list(table.chunks(["q"], 10))
-    assert np.concatenate([one["q"] for one in rows]).tolist() == [1.0, 3.0]
+    assert _of_fewer_joints(head(), ["a", "b"], counts) == ""
+    assert _of_fewer_joints(head(), ["a", "b", "c"], {"position": 1, "torque": 1}) == ""
+    assert _of_fewer_joints(head(), ["a", "b", "c"], {"position": 2, "torque": 3}) == ""

@@ -235,6 +235,17 @@ def test_a_joint_is_not_named_by_another_whose_name_begins_alike(tmp_path):
     assert told.value.hint.startswith(f"the log has no torque of {JOINTS[0]}: where these stood still")
 
 
+def test_forces_of_slides_stand_beside_torques(tmp_path):
+    arm = load_robot("scara")
+    names, kinds = arm.primary_names, [joint.kind for joint in arm.primary_joints]
+    words = ["force" if kind == "prismatic" else "torque" for kind in kinds]
+    assert set(words) == {"force", "torque"}
+    columns = {"time": T} | {f"{name}_pos": Q[:, 0] for name in names}
+    columns |= {f"{name}_{word}": TAU[:, 0] for name, word in zip(names, words, strict=True)}
+    found = draft_of(write(tmp_path / "run.csv", columns), arm)
+    assert found.value("columns.torque") == [f"{name}_{word}" for name, word in zip(names, words, strict=True)]
+
+
 def test_torques_of_another_recording_are_not_taken(tmp_path):
     positions = {"time": T, **pair("q{}", Q)}
     write(tmp_path / "run2_current.csv", pair("j{}", TAU))

@@ -16,11 +16,13 @@ import numpy as np
 from mindyn.algebra.values import Array
 from mindyn.errors import listed
 from mindyn.logs.draft import UNKNOWN, Belief, Draft
+from mindyn.logs.draft_gaps import unread
 from mindyn.logs.draft_head import DRAFT_ROWS, LONG_DRAFT_ROWS, Head, head_of, lerobot_names
 from mindyn.logs.draft_names import (
     JOINT_WORDS,
     MEASURED,
     MOTOR_WORDS,
+    NOT_MEASURED,
     SIGNAL_WORDS,
     Group,
     groups_of,
@@ -41,7 +43,6 @@ from mindyn.logs.draft_numbers import (
     velocity_slope,
     velocity_units,
 )
-from mindyn.logs.findings import LogError
 from mindyn.logs.units import UNITS
 from mindyn.robots.robot import Robot
 
@@ -63,12 +64,15 @@ def draft_of(path: Path, robot: Robot | None, assumed: str | None = None, topic:
         if "position" not in chosen or not stands_still(_values(chosen["position"], head)):
             break
     files: dict[str, str] = {}
+    if "torque" not in chosen and (forces := _with_forces(head, robot)) is not None:
+        chosen["torque"] = forces
     if not {"position", "torque"} <= set(chosen):
         chosen, files = _by_file_names(path, groups, chosen, len(joints))
     empty = (f"columns without any value: {listed(head.empty)}",) if head.empty else ()
     draft = Draft(path.name, (), (*head.notes, *empty))
     if missing := [signal for signal in ("position", "torque") if signal not in chosen]:
-        raise _unread(path, head, missing, joints, groups)
+        counts = {signal: group.count for signal, group in _chosen(groups, 1, ()).items()}
+        raise unread(path, head, missing, joints, counts)
     if topic is not None:
         draft = draft.stating(Belief("topic", topic, "as you stated"))
     clock = clock_of(head.columns, head.units)
@@ -83,51 +87,17 @@ def _with_unit(group: Group, head: Head) -> Group:
     return replace(group, words=(*group.words, *said), ending=(*group.ending, *said)) if said else group
 
 
-def _unread(path: Path, head: Head, missing: Sequence[str], joints: Sequence[str], groups: Sequence[Group]) -> LogError:
-    has = f"its columns are: {listed(head.columns)}" if head.columns else "it has no column of numbers"
-    has += f"; empty are: {listed(head.empty)}" if head.empty else ""
-    of = f" for each of the joints {listed(joints)}" if joints else ""
-    message = f"no columns of {path.name} look like {' and '.join(missing)}{of}; {has}"
-    if not head.is_named:
-        hint = "without names nobody can tell them: write a first line such as t,q1,q2,tau1,tau2"
-    elif fewer := _of_fewer_joints(head, joints, groups):
-        hint = fewer
-    else:
-        hint = "state them in a sidecar file, columns.position = [...], or is it the log of another robot?"
-    return LogError(message, hint=hint)
-
-
-def _of_fewer_joints(head: Head, joints: Sequence[str], groups: Sequence[Group]) -> str:
-    """What to do about joints that the log does not hold, such as those of a gripper; empty where it is not that."""
-    named = [joint for joint in joints if any(is_named(joint, name) for name in head.columns)]
-    if len(named) == len(joints):
-        return _of_fewer_torques(head, joints)
-    if named:
-        unlogged = [joint for joint in joints if joint not in named]
-        held = " ".join(f"--lock {joint}=0" for joint in unlogged)
-        return f"the log names no column for {listed(unlogged)}: hold what it did not move where it stood, {held}"
-    counts = {signal: group.count for signal, group in _chosen(groups, 1, ()).items()}
-    count = counts.get("position", 0)
-    if not 1 < count < len(joints) or counts.get("torque") != count:
-        return ""
-    held = " ".join(f"--lock {joint}=0" for joint in joints[count:])
-    return (
-        f"the log has {count} joints, the robot {len(joints)}: hold those that it does not have where they stood, such "
-        f"as {held}"
-    )
-
-
-def _of_fewer_torques(head: Head, joints: Sequence[str]) -> str:
-    """What to do about joints whose torque alone the log does not hold; empty where it is not that."""
-    torques = [name for name in head.columns if (meant := signal_of(words_of(name))) and meant[0] == "torque"]
-    logged = [joint for joint in joints if any(is_named(joint, name) for name in torques)]
-    if not logged or len(logged) == len(joints):
-        return ""
-    missing = [joint for joint in joints if joint not in logged]
-    return (
-        f"the log has no torque of {listed(missing)}: where these stood still hold them, --lock {missing[0]}=0; where "
-        "they moved, add a column of zeros for each, which counts as no torque, so that the other joints' are fitted"
-    )
+def _with_forces(head: Head, robot: Robot | None) -> Group | None:
+    """Torques of joints that turn and forces of those that slide, by the joints' names; None where one has none."""
+    columns = []
+    for joint in () if robot is None else robot.primary_joints:
+        words = ("force", "forces") if joint.kind == "prismatic" else SIGNAL_WORDS["torque"]
+        own = [name for name in head.columns if is_named(joint.name, name) and set(words_of(name)) & set(words)]
+        own = [name for name in own if head.columns[name].ndim == 1 and not set(words_of(name)) & NOT_MEASURED]
+        if len(own) != 1:
+            return None
+        columns += own
+    return Group(tuple(columns), tuple(columns), len(columns), ("torque",), "names") if columns else None
 
 
 def _chosen(groups: Sequence[Group], joint_count: int, file_words: Sequence[str]) -> dict[str, Group]:
