@@ -14,7 +14,7 @@ from mindyn.feasibility.consistent import judge_values
 from mindyn.feasibility.mending import EPS_SHARE, _default_eps
 from mindyn.feasibility.nearest import relative_metric
 from mindyn.feasibility.physical_space import LEAST_INSIDE, ROOMY, space_of
-from mindyn.feasibility.physically_consistent import _distinct, _plainest, choose_prior
+from mindyn.feasibility.physically_consistent import _distinct, _errors, _plainest, choose_prior
 from mindyn.regression.regressor import Regressor, with_estimated_drives
 
 
@@ -142,8 +142,8 @@ def test_the_plainest_model_within_the_spread_is_taken(monkeypatch):
     folds, weights = [Fold(0.0), Fold(0.1)], np.ones(1)
     assert _distinct(Model()) == [("rotor", "friction"), ("friction",), ("rotor",), ()]
     tried = []
-    taken = _plainest(Model(), folds, weights, [(("rotor",), 1e-2), (("friction",), 1e-2), ((), 1e-2)], tried)
-    assert taken == 1
+    taken = _errors(Model(), folds, weights, [(("rotor",), 1e-2), (("friction",), 1e-2), ((), 1e-2)], tried)
+    assert _plainest(taken) == 1
     assert [one["without"] for one in tried] == [["rotor"], ["friction"], []]
     found = choose_prior(Model(), folds, weights, None, kinds=True)
     assert (found.weight, found.without) == (pytest.approx(1e-2), ("friction",))

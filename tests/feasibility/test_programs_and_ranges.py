@@ -157,17 +157,31 @@ def test_values_are_judged_at_one_configuration_or_more():
     assert found.witness["failing_part"] == 0.0
 
 
-@pytest.mark.parametrize(("errors", "taken"), [([3.0, 1.2, 1.0], 1), ([1.1, 1.0, 2.0], 0), ([3.0, 2.0, 1.0], 2)])
-def test_the_plainest_candidate_within_a_standard_error_is_taken(monkeypatch, errors, taken):
-    told = {float(k): (error, 0.2) for k, error in enumerate(errors)}
+@pytest.mark.parametrize(
+    ("errors", "taken"),
+    [
+        ([[3.0, 3.1, 3.0], [1.1, 2.0, 2.9], [1.0, 2.1, 2.8]], 1),  # the same blocks are hard for both
+        ([[1.2, 2.2, 3.1], [1.0, 2.0, 3.0]], 1),  # a little worse, but on every block
+        ([[1.2, 1.9, 3.0], [1.0, 2.0, 3.0], [9.0, 9.0, 9.0]], 0),
+        ([[np.inf] * 3, [2.0, 2.0, 2.0], [1.0, 1.0, 1.0]], 2),
+        ([[1.0, 2.0, 3.0], [1.0, 2.0, 3.0]], 0),
+    ],
+)
+def test_the_plainest_candidate_that_blocks_do_not_tell_from_the_best_is_taken(monkeypatch, errors, taken):
+    told = {float(k): error for k, error in enumerate(errors)}
     monkeypatch.setattr(physically_consistent, "_error", lambda _problem, _folds, _weights, weight: told[weight])
     problem = SimpleNamespace(without=lambda _kinds: None)
     tried: list = []
-    assert physically_consistent._plainest(problem, [], None, [((), w) for w in told], tried) == taken
-    assert [(one["weight"], one["error"], one["spread"]) for one in tried] == [(w, *told[w]) for w in told]
-    monkeypatch.setattr(physically_consistent, "_error", lambda *_: (float("inf"), 0.0))
+    found = physically_consistent._errors(problem, [], None, [((), w) for w in told], tried)
+    assert physically_consistent._plainest(found) == taken
+    assert [one["weight"] for one in tried] == list(told)
+    means = [float(np.mean(own)) for own in errors]
+    assert [one["error"] for one in tried] == means
+    spreads = [np.std(own, ddof=1) / np.sqrt(3) if np.isfinite(own).all() else 0.0 for own in errors]
+    np.testing.assert_allclose([one["spread"] for one in tried], spreads)
+    monkeypatch.setattr(physically_consistent, "_error", lambda *_: [float("inf")] * 3)
     with pytest.raises(ConicError, match="none of the conic programs"):
-        physically_consistent._plainest(problem, [], None, [((), 1.0)], tried)
+        physically_consistent._errors(problem, [], None, [((), 1.0)], tried)
     assert_close(
         [
             physically_consistent.PRIOR_WEIGHTS[0],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,8 +11,9 @@ from estimators.recovered import smooth_samples
 from robots import random_robot, with_random_drives
 
 import mindyn
+from mindyn.identification import tuning
 from mindyn.identification.trials import Setting, Trials, scored, scores
-from mindyn.identification.tuning import MOST_DROPPED, Freedom, _least_supported, tuned
+from mindyn.identification.tuning import MOST_DROPPED, Freedom, _essential, _least_supported, _stops, tuned
 from mindyn.kernels import threads
 from mindyn.logs.conditioning import AS_LOGGED, Conditioning
 from mindyn.logs.cutoffs import noise_floor_cutoff
@@ -89,6 +91,31 @@ def test_rows_summed_for_several_foldings_score_as_those_of_one(dropped):
         together = scores([trials.with_folds(count) for count in (3, 5)], setting)
         alone = [Trials([log], regressor, count).score(setting) for count in (3, 5)]
         assert [one.criterion for one in together] == [one.criterion for one in alone]
+
+
+def test_stops_are_looked_at_again_between_the_widths_tried_before():
+    turning, held = (
+        Setting(AS_LOGGED, None, Friction(kind, width)) for kind, width in (("tanh", 0.05), ("stop", 1e-4))
+    )
+    wanted = 10.0 ** np.arange(-6, -2.9, 0.5)
+    found = [one.friction for one in _stops(turning, Freedom())]
+    assert {one.direction for one in found} == {"stop"}
+    np.testing.assert_allclose([one.width for one in found], wanted)
+    np.testing.assert_allclose([one.friction.width for one in _stops(held, Freedom())], [10**-4.5, 10**-3.5])
+    assert _stops(turning, Freedom(friction=False)) == []
+
+
+@pytest.mark.parametrize(("gain", "taken"), [(0.001, "tanh"), (0.01, "stop")])
+def test_a_stop_is_taken_for_a_clear_gain_alone(gain, taken, monkeypatch):
+    def told(_, setting):
+        better = setting.friction.direction == "stop"
+        return replace(setting, dropped=1), 0.1 * (1 - gain * better)
+
+    monkeypatch.setattr(tuning, "_least_supported", told)
+    trials = SimpleNamespace(fold_count=8, timeline=SimpleNamespace(repeated=False))
+    trials.with_folds = lambda _: trials
+    found = _essential(trials, Setting(AS_LOGGED, None, Friction("tanh", 0.05)), Freedom())
+    assert found.friction.direction == taken
 
 
 def test_scores_do_not_depend_on_the_number_of_threads(monkeypatch):

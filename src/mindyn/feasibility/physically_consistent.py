@@ -1,9 +1,10 @@
 """`PhysicallyConsistent`: the fit whose links are bodies, whose rotors have inertia and whose friction brakes.
 
 How much the prior counts, and which drive parameters are needed at all, is chosen inside the training data. Blocks are
-held out in turn; a candidate's error is the mean over blocks of the weighted mean squared residual. The data often
-cannot tell candidates apart, so the plainest candidate within one standard error of the best is taken [Breiman et al.
-1984]: first the fewest kinds of drive parameters, then the heaviest prior.
+held out in turn; a candidate's error is the mean over blocks of the weighted mean squared residual. Of kinds of drive
+parameters the plainest candidate is taken that the blocks do not tell from the best [Breiman et al. 1984], by what the
+two differ in on the same blocks. The prior gets the weight of the least error: a heavier one is not plainer, and where
+it is wrong, it is wrong on every motion that the logs do not make.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
@@ -36,6 +38,10 @@ from mindyn.robots.robot import Robot
 NO_BOUNDS: Final = Bounds()
 KIND_WORDS: Final[Mapping[Kind, str]] = {"rotor": "rotor inertias", "friction": "friction shapes"}
 PRIOR_WEIGHTS: Final = tuple(float(10.0**k) for k in np.arange(-5.0, 1.1, 0.5))
+SURE: Final = 0.5
+"""Standard deviations of its mean that a difference of errors must exceed to tell two candidates apart."""
+SAME: Final = 1e-9
+"""Part of an error that is rounding."""
 MIDDLE: Final = 1e-3
 """Weight of the prior while kinds of parameters are compared."""
 DROPPABLE_KINDS: Final[tuple[tuple[Kind, ...], ...]] = (("rotor", "friction"), ("friction",), ("rotor",), ())
@@ -49,7 +55,7 @@ class PhysicallyConsistent(Estimator):
     prior         "robot": the robot's own inertials, unless they are placeholders; another `Robot` with the same links
                   (CAD, a URDF); None: least total mass
     prior_weight  of the prior beside half the mean squared residual in units of its spread; "cross-validated": the
-                  heaviest that predicts held-out blocks within one standard error of the best (not from one block)
+                  one that predicts held-out blocks best (not from one block)
     divergence    "entropic" (log det of pseudo-inertias) or "euclidean": how far from the prior is measured
     bounds        on masses, centres, total mass; planes of symmetry
     kinds         "cross-validated": rotor inertias and friction shapes that held-out blocks do not miss are left out;
@@ -219,12 +225,11 @@ def choose_prior(
     without = models[0]
     if len(models) > 1:
         at = MIDDLE if weight is None else weight
-        without = models[_plainest(problem, folds, weights, [(one, at) for one in models], tried)]
+        without = models[_plainest(_errors(problem, folds, weights, [(one, at) for one in models], tried))]
     if weight is not None:
         return PriorChoice(weight, without, tuple(tried))
-    heaviest_first = PRIOR_WEIGHTS[::-1]
-    taken = _plainest(problem, folds, weights, [(without, one) for one in heaviest_first], tried)
-    return PriorChoice(heaviest_first[taken], without, tuple(tried))
+    errors = _errors(problem, folds, weights, [(without, one) for one in PRIOR_WEIGHTS], tried)
+    return PriorChoice(PRIOR_WEIGHTS[int(errors.mean(axis=1).argmin())], without, tuple(tried))
 
 
 def _distinct(problem: FitProblem) -> list[tuple[Kind, ...]]:
@@ -235,34 +240,45 @@ def _distinct(problem: FitProblem) -> list[tuple[Kind, ...]]:
     return list(reversed(made.values()))
 
 
-def _plainest(
+def _plainest(errors: Array) -> int:
+    """The first candidate whose error is not surely above the least, of errors (candidates, folds)."""
+    best = errors[int(errors.mean(axis=1).argmin())]
+    solved: NDArray[np.bool_] = np.asarray(np.isfinite(errors).all(axis=1))
+    more = np.where(solved[:, None], errors, best) - best
+    bound = SURE * more.std(axis=1, ddof=1) / np.sqrt(errors.shape[1]) + SAME * best.mean()
+    return int(np.argmax(solved & (more.mean(axis=1) <= bound)))
+
+
+def _errors(
     problem: FitProblem,
     folds: Sequence[Information],
     weights: Array,
     candidates: Sequence[tuple[tuple[Kind, ...], float]],
     tried: list[dict[str, Any]],
-) -> int:
-    """The first candidate whose error lies within one standard error of the least; all are written down."""
-    errors = [_error(problem.without(without), folds, weights, weight) for without, weight in candidates]
+) -> Array:
+    """(candidates, folds) errors on each fold of fits to the others; all are written down."""
+    errors = np.array([_error(problem.without(without), folds, weights, weight) for without, weight in candidates])
     tried += [
-        {"without": list(without), "weight": weight, "error": mean, "spread": spread}
-        for (without, weight), (mean, spread) in zip(candidates, errors, strict=True)
+        {"without": list(without), "weight": weight, "error": float(own.mean()), "spread": _spread(own)}
+        for (without, weight), own in zip(candidates, errors, strict=True)
     ]
-    if np.isinf(min(errors)[0]):
+    if not np.isfinite(errors).all(axis=1).any():
         raise ConicError("none of the conic programs of the prior's weights was solved", hint="state prior_weight")
-    bound = sum(min(errors))
-    return next(k for k, (mean, _) in enumerate(errors) if mean <= bound)
+    return errors
 
 
-def _error(
-    problem: FitProblem, folds: Sequence[Information], weights: Array, prior_weight: float
-) -> tuple[float, float]:
+def _spread(errors: Array) -> float:
+    """Standard error of the mean; zero where there is none."""
+    return float(errors.std(ddof=1) / np.sqrt(len(errors))) if np.isfinite(errors).all() else 0.0
+
+
+def _error(problem: FitProblem, folds: Sequence[Information], weights: Array, prior_weight: float) -> list[float]:
     found = []
     for held in range(len(folds)):
         rest = combined([fold for k, fold in enumerate(folds) if k != held])
         try:
             beta = problem.space.matrix @ problem.solve(rest, weights, prior_weight)
         except ConicError:
-            return float("inf"), 0.0  # another weight will do
+            return [float("inf")] * len(folds)  # another weight will do
         found.append(float(weights @ folds[held].residuals(beta)) / sum(folds[held].counts))
-    return float(np.mean(found)), float(np.std(found, ddof=1) / np.sqrt(len(found)))
+    return found

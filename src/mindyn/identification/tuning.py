@@ -26,6 +26,8 @@ MOTION_TO_FILTER: Final = 2.5
 """The motion's own cut-off in multiples of the parallel filter's while that one is chosen."""
 TANH_WIDTHS: Final = (0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2)
 STOP_WIDTHS: Final = (1e-6, 1e-5, 1e-4, 1e-3)
+BETWEEN: Final = 10.0**0.5
+"""Factor between the widths of a stop in the end."""
 SLOW_SPEEDS: Final = (None, 0.01, 0.02, 0.05)
 """Rows of a joint that is not faster, rad/s, are left out of the fit: stiction there is no function of the speed."""
 WORTHWHILE: Final = 0.995
@@ -101,15 +103,15 @@ def _essential(trials: Trials, best: Setting, freedom: Freedom) -> Setting:
     """Leaves out as many of the least supported parameters as predict unseen motion best.
 
     Few large blocks hold out motion unlike the rest, many small ones motion like it: settings that differ in freedom
-    are compared over several numbers of blocks, by the geometric mean of their errors. Delay and slow rows,
-    which one number of blocks may choose to fit its own noise, are looked at again.
+    are compared over several numbers of blocks, by the geometric mean of their errors. Delay, slow rows and the way
+    friction turns over, which one number of blocks may choose to fit its own noise, are looked at again.
     """
     foldings = _foldings(trials)
     best, error = _least_supported(foldings, best)
-    for look in (_no_delay, _other_slow_speeds):
+    for look in (_no_delay, _other_slow_speeds, _stops):
         for other in look(best, freedom):
             found, found_error = _least_supported(foldings, other)
-            if found_error < error:
+            if found_error < (WORTHWHILE if look is _stops else 1.0) * error:
                 best, error = found, found_error
     if trials.timeline.repeated:
         # Phases are other motions, times the same one again, which will be asked for as well.
@@ -139,6 +141,17 @@ def _no_delay(best: Setting, freedom: Freedom) -> list[Setting]:
 def _other_slow_speeds(best: Setting, freedom: Freedom) -> list[Setting]:
     known = best.conditioning.slow_speed
     return [changed(best, slow_speed=v) for v in SLOW_SPEEDS if v != known] if freedom.friction else []
+
+
+def _stops(best: Setting, freedom: Freedom) -> list[Setting]:
+    """Presliding friction, between the widths tried before; of a stop, the widths next to its own."""
+    if not freedom.friction:
+        return []
+    friction = best.friction
+    widths = (*STOP_WIDTHS, *(width * BETWEEN for width in STOP_WIDTHS[:-1]))
+    if friction.direction == "stop":
+        widths = (friction.width / BETWEEN, friction.width * BETWEEN)
+    return [replace(best, friction=replace(friction, direction="stop", width=width)) for width in sorted(widths)]
 
 
 def _line(what: str, trials: Trials, setting: Setting) -> str:
