@@ -174,3 +174,28 @@ def test_a_model_outside_is_moved_just_as_far_as_it_must_be(edge):
     found = full_model._inside(line, np.array([0.0, 2.0]), np.array([1.0, 4.0]))
     assert line.is_inside(found)
     assert_close(found, [edge, 2.0 + 2.0 * edge], 1e-3)
+
+
+def test_a_fit_that_is_near_its_prior_is_its_own_full_model(estimate, space, monkeypatch):
+    """Links that were fitted near to a prior, all of them, stay; others are made anew."""
+    x = np.concatenate([np.concatenate(links_of(space)), np.full(space.size - 20, 0.3)])
+    names, asked = space.robot.link_names, []
+    monkeypatch.setattr(full_model, "_standard", lambda *given, **_: asked.append(given[3]) or x)
+    monkeypatch.setattr(full_model, "_robot", lambda *given, **_: given[2])
+    for links, prior, anew in ((names, "robot", False), (names[:1], "robot", True), (names, None, True)):
+        asked.clear()
+        held = replace(estimate, beta=space.matrix @ x, physical=Physical(space.labels, x, estimate.beta, links))
+        assert_close(full_model.full_model(held, prior=prior), x, EXACT)
+        assert asked == ([prior] if anew else [])
+
+
+def test_a_table_says_of_each_parameter_what_the_data_say(estimate):
+    names = estimate.names
+    wide = estimate.covariance.copy()
+    wide[1, :] = wide[:, 1] = 0.0
+    wide[1, 1] = np.inf
+    told = replace(estimate, left_out=(names[0],), untold=(names[1],), covariance=wide).table().splitlines()
+    by_name = {line.split()[0]: line for line in told if line.strip()}
+    assert "left out" in by_name[names[0]]
+    assert "the data cannot tell" in by_name[names[1]]
+    assert " to " in by_name[names[2]]

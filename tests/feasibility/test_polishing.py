@@ -200,3 +200,11 @@ def test_a_row_that_was_reached_on_the_way_binds_whatever_its_offset(height):
     second = A[:, 1] @ (A @ below - A[:, 0] * height) / (A[:, 1] @ A[:, 1])
     for above, aside in np.random.default_rng(1).uniform(0.1, 3.0, (20, 2)):
         assert_close(fit.polished(np.array([height + above, aside])), [height, second], SAME_ALGEBRA)
+
+
+@pytest.mark.parametrize("shift", [-10.0, 0.0, 10.0])
+def test_rows_that_need_not_bind_are_set_free_wherever_the_values_lie(shift):
+    """From the corner of v >= floor to a minimum inside of it; sizes of values are those of either sign."""
+    floor = np.array([-3.0, -4.0, -5.0]) + shift
+    fit = from_below(floor + np.array([1.0, 2.0, -1.0]), floor)
+    assert_close(fit.polished(floor.copy()), floor + np.array([1.0, 2.0, 0.0]), SAME_ALGEBRA)

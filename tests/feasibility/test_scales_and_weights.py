@@ -120,3 +120,7 @@ def test_moves_cost_the_residuals_that_they_add():
     scaled = R[:, :2] / np.linalg.norm(R[:, :2], axis=0)
     largest = np.linalg.svd(scaled, compute_uv=False)[0]
     assert_close(np.abs(moves[:, 2]), [0.0, 0.0, 1 / (LEAST_COST * largest)], ORACLE)
+    small = [one * np.array([1e-4, 1e3, 1.0, 1.0]) for one in tables]  # parameters in other units
+    information = Information(("x", "y"), names, columns, tuple(map(triangle_of, small)), (40, 40))
+    there = data_moves(SimpleNamespace(names=names, beta=beta * [1e4, 1e-3, 1.0]), information)
+    assert_close(np.abs(there * np.array([[1e-4], [1e3], [1.0]])), np.abs(moves), ORACLE)

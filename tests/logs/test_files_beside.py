@@ -12,18 +12,21 @@ from draft_parts import PLANAR, group, head
 from polars.exceptions import PanicException
 from scipy.io import savemat
 
-from mindyn.logs import formats, mat_file
+from mindyn.errors import InputError
+from mindyn.logs import formats, json_table, mat_file
 from mindyn.logs.cleaning import Cleaner
 from mindyn.logs.columns import _column_names
 from mindyn.logs.draft_gaps import _of_fewer_joints
+from mindyn.logs.draft_names import _by_number
 from mindyn.logs.drafting import _by_file_names
 from mindyn.logs.findings import LogError
-from mindyn.logs.log import Log
+from mindyn.logs.json_table import JsonLinesTable
+from mindyn.logs.log import Log, log_of_arrays
 from mindyn.logs.mat_file import read_mat
 from mindyn.logs.parquet_table import _unreadable
-from mindyn.logs.places import RemoteFile
+from mindyn.logs.places import RemoteFile, matching, place_of
 from mindyn.logs.stamps import LATE_ROWS, RESTART_GAP_S
-from mindyn.logs.text_table import _separator
+from mindyn.logs.text_table import TextTable, _separator, _without_mark
 
 
 def test_signals_stand_in_files_that_their_names_tell_and_in_nothing_else(tmp_path):
@@ -133,3 +136,77 @@ def test_a_log_of_two_joints_says_which_of_three_to_hold():
     assert _of_fewer_joints(head(), ["a", "b"], counts) == ""
     assert _of_fewer_joints(head(), ["a", "b", "c"], {"position": 1, "torque": 1}) == ""
     assert _of_fewer_joints(head(), ["a", "b", "c"], {"position": 2, "torque": 3}) == ""
+
+
+@pytest.mark.parametrize("between", ["", "\n", "\n \n"])
+def test_a_comment_that_names_the_columns_does_so_over_empty_lines(tmp_path, between):
+    path = tmp_path / "run.txt"
+    path.write_text(f"# made by hand\n# t q\n{between}0 1\n2 3\n")
+    table = TextTable(path)
+    assert table.names == ("t", "q")
+    rows = list(table.chunks(["q"], 10))
+    assert np.concatenate([one["q"] for one in rows]).tolist() == [1.0, 3.0]
+
+
+def test_rows_are_copies_where_all_that_they_hold_is_the_same():
+    q, tau = np.tile([1.0, 2.0], (6, 1)), np.tile([3.0, 4.0], (6, 1))
+    q[3, 0] = tau[5, 1] = 9.0
+    cleaner = Cleaner("log")
+    cleaner.clean(Log(("a", "b"), np.array([0.0, 0.0, 0.1, 0.1, 0.2, 0.2]), q, tau, np.arange(6)))
+    assert (cleaner.repeated, cleaner.copies) == (3, 1)
+
+
+def test_a_line_of_json_that_does_not_end_is_refused(tmp_path, monkeypatch):
+    path = tmp_path / "run.jsonl"
+    path.write_text('{"q": 1}\n{"q": 2}\n')
+    monkeypatch.setattr(json_table, "LONGEST_LINE", 9)
+    assert sum(len(one["q"]) for one in JsonLinesTable(path).chunks(["q"], 9)) == 2
+    path.write_text('{"q": 1}\n{"q": 22}\n')
+    with pytest.raises(LogError, match="has a line of more than"):
+        list(JsonLinesTable(path).chunks(["q"], 9))
+
+
+@pytest.mark.parametrize("last", ["2,3", "2,3,", "2,3\n", "2,3,\n"])
+def test_the_last_line_ends_as_the_others_or_not_at_all(tmp_path, last):
+    path = tmp_path / "run.csv"
+    path.write_text(f"t,q\n0,1,\n1,2,\n{last}")
+    table = TextTable(path)
+    assert np.concatenate([one["q"] for one in table.chunks(["q"], 9)]).tolist() == [1.0, 2.0, 3.0]
+    assert table.notes == ()
+
+
+def test_rows_with_an_empty_cell_stay_where_the_names_stand_again(tmp_path):
+    path = tmp_path / "run.csv"
+    path.write_text("t,q\n0,1\n1,\nt,q\n2,3\n")
+    table = TextTable(path)
+    q = np.concatenate([one["q"] for one in table.chunks(["t", "q"], 9)])
+    assert np.array_equal(q, [1.0, np.nan, 3.0], equal_nan=True)
+    assert "the line of names stands again" in table.notes[0]
+
+
+@pytest.mark.parametrize("mark", ["#", "%", "//"])
+def test_the_mark_of_a_comment_is_no_part_of_a_name(mark):
+    assert _without_mark([f"{mark}t", "q"], ["0", "1"]) == ["t", "q"]
+    assert _without_mark([mark, "t", "q"], ["0", "1"]) == ["t", "q"]
+    assert _without_mark([mark, "q"], ["0", "1"]) == [mark, "q"]
+    assert _without_mark(["t", "q"], ["0", "1"]) == ["t", "q"]
+    assert _without_mark([], []) == []
+
+
+def test_the_number_that_most_names_count_by_is_that_of_the_joint():
+    (found,) = _by_number(["a1_b1", "a1_b2", "a1_b3", "a2_b1"])
+    assert found.columns == ("a1_b1", "a1_b2", "a1_b3")
+
+
+def test_a_place_stays_itself_and_a_pattern_is_of_what_there_is(tmp_path):
+    place = RemoteFile("s3://key:secret@store.example/one.parquet?token=abc")
+    assert place_of(place) is place
+    (tmp_path / "one.csv").write_text("t\n")
+    for pattern, count in (("one.csv", 1), ("two.csv", 0), ("*.csv", 1), ("o?e.csv", 1), ("*.txt", 0)):
+        assert len(matching(str(tmp_path / pattern))) == count
+
+
+def test_names_of_joints_are_a_list_of_them():
+    for wrong in ("ab", None, 2):
+        with pytest.raises(InputError, match="joint_names is a list of names"):
+            log_of_arrays(wrong, np.arange(3.0), np.zeros((3, 2)), np.zeros((3, 2)))

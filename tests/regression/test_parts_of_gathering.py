@@ -117,6 +117,10 @@ def test_regular_values_of_a_chain_alone_leave_its_rotors_out():
     assert_close(found, regular_values(bare, samples), ORACLE)
     M = inertia_matrices(plain.regressor, found, samples)
     assert_close(M[:, 1, 1], inertia_matrices(bare.regressor, found, samples)[:, 1, 1], SAME_ALGEBRA)
+    rotors = LeastSquares().fit(rows_of(driven, samples, Treatment(drives="stated")))
+    moved = inertia_matrices(rotors.regressor, regular_values(rotors, samples), samples)
+    sizes = np.abs(np.einsum("kii->ki", inertia_matrices(rotors.regressor, rotors.beta, samples))).mean(axis=0)
+    assert_close(moved, np.tile(np.diag(sizes), (60, 1, 1)), 1e-9)  # rotors alone: the same at every configuration
 
 
 def test_joints_count_as_still_by_what_all_blocks_reach():

@@ -221,7 +221,7 @@ def noticed_moves(estimate: Estimate, q: Array, seed: int) -> Array:
 def data_moves(estimate: Estimate, data: Samples | Information) -> Array:
     """Of all parameters: independent directions of R, |R x|^2 the weighted squared residuals that a move x adds.
 
-    Directions that the data hardly tell cost WEAKEST of the best-told one.
+    Directions that the data hardly tell cost `LEAST_COST` of the best-told one.
     """
     information = data if isinstance(data, Information) else _information(estimate, data)
     if information.names != estimate.names:

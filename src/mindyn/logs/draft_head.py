@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from mindyn.logs.array_table import ArrayTable, open_arrays
 from mindyn.logs.dates import nanoseconds_of_dates
 from mindyn.logs.findings import LogError
-from mindyn.logs.formats import LOG_FORMATS, TEXT_FORMATS, open_table
+from mindyn.logs.formats import TEXT_FORMATS, open_table
 from mindyn.logs.statement import Statement
 from mindyn.logs.tables import Table
 from mindyn.logs.text_table import TextTable
@@ -61,8 +61,7 @@ def head_of(path: Path, robot: Robot | None, rows: int = DRAFT_ROWS, topic: str 
         if robot is None:
             raise LogError(f"{path.name} is a bag: its joints are known by name", hint="give the robot after the log")
         return _of_table(open_table(path, robot, Statement(topic=topic)), rows)
-    if suffix not in LOG_FORMATS or suffix in _ARRAYS:
-        require_file(path, "log", LogError)
+    require_file(path, "log", LogError)
     if suffix in _ARRAYS:
         return _of_arrays(open_arrays(path, 0), rows)
     table = open_table(path, robot or _NOBODY, Statement())

@@ -39,7 +39,7 @@ def _motion(rows: Log, c: Conditioning, rate: float) -> tuple[Array, Array, Arra
         q, qd, qdd = savitzky_golay(lowpass(rows.q, cutoff, rate, c.order), rate, c.window, c.degree)
     else:
         q = lowpass(rows.q, cutoff, rate, c.order)
-        qd = central(q, rate) if c.velocity == "differentiated" else q
+        qd = central(q, rate)
         qdd = central(qd, rate)
     if c.velocity == "measured":
         qd = lowpass(_logged(rows.qd, "velocity"), cutoff, rate, c.order)

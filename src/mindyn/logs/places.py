@@ -165,7 +165,7 @@ def matching(pattern: str) -> list[Listed]:
     place = place_of(pattern)
     if isinstance(place, Path):
         pattern = str(place)
-        found = sorted(map(Path, glob(pattern, recursive=True))) if has_magic(pattern) else [place]  # noqa: PTH207
+        found = sorted(map(Path, glob(pattern, recursive=True)))  # noqa: PTH207
         return [local_listed(one) for one in found if one.exists()]
     with _told(place):
         system = _filesystem(place.url)
