@@ -6,13 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from closeness import SAME_ALGEBRA, assert_close
+from closeness import ORACLE, SAME_ALGEBRA, SOLVED, assert_close
 from identification.test_candidates import recorded
 
 import mindyn
 from mindyn.errors import InputError
 from mindyn.estimators.energy_difference import EnergyDifference
 from mindyn.feasibility.physical_space import space_of
+from mindyn.identification.identify import _load_change, _unsettled
 from mindyn.identification.trials import Setting, Trials
 from mindyn.identification.tuning import loaded
 from mindyn.logs.conditioning import Conditioning
@@ -64,6 +65,27 @@ def settled(robot, samples, shapes=("load", "driving"), times=9):
         found = mindyn.LeastSquares().fit(rows_of(robot, samples, Treatment(friction=friction)))
         friction = Friction("tanh", WIDTH, shapes, reference=tuple(found.base_values))
     return found.with_own_load()
+
+
+def test_a_joint_whose_load_has_not_settled_is_named(arm, samples):
+    found = settled(arm, samples)
+    treatment = replace(found.treatment, friction=found.regressor.friction)
+    assert _unsettled(rows_of(arm, samples, treatment), found) == []
+    other = np.array(found.regressor.friction.reference)
+    own = found.regressor.columns[1]
+    alone = [k for k in range(len(other)) if k in own and found.parameters[k].kind in ("link", "rotor")]
+    other[alone] *= 1.5  # the second joint's columns, which the first has too
+    moved = replace(treatment, friction=replace(treatment.friction, reference=tuple(other)))
+    rows = rows_of(arm, samples, moved)
+    change, load = _load_change(rows, found)
+    Y = [factor[:, :-1] for factor in rows.information.factors]
+    reference = np.where(rows.regressor.rigid, np.append(other, np.zeros(len(found.beta) - len(other))), 0.0)
+    assert_close(
+        load, [np.sum((one @ reference[c]) ** 2) for one, c in zip(Y, rows.regressor.columns, strict=True)], ORACLE
+    )
+    assert_close(change[1] / load[1], 1 / 9, SOLVED)
+    (note,) = _unsettled(rows, found)
+    assert "joint2 has not settled" in note.sentence
 
 
 def test_coefficients_are_found_without_noise(arm, samples):

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from mindyn.algebra.blas import on_one_blas_thread
+from mindyn.algebra.values import Array
 from mindyn.errors import InputError, MindynError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.estimator import Estimator
@@ -47,6 +48,8 @@ REFRESHES: Final = 5
 """How often, at most, the reference of load-dependent friction is made anew by the fit."""
 SETTLED: Final = 0.01
 """Rms change of the load, as part of it, that friction, which takes a tenth or so of it, does not notice."""
+UNSETTLED: Final = 0.05
+"""The same of one joint's load, from which on it is told."""
 
 
 @on_one_blas_thread
@@ -117,24 +120,48 @@ def _with_settled_load(
     """
     found = estimator.fit(rows)
     for _ in range(REFRESHES):
-        own = found.with_own_load()
-        if _load_change(rows, found) < SETTLED:
-            return own, rows
-        rows = _fitted_rows(robot, logs, own.treatment, executor, gpu=gpu)
+        if _part(*_load_change(rows, found)) < SETTLED:
+            break
+        rows = _fitted_rows(robot, logs, found.with_own_load().treatment, executor, gpu=gpu)
         found = estimator.fit(rows)
-    return found.with_own_load(), rows
+    return replace(found.with_own_load(), notes=(*found.notes, *_unsettled(rows, found))), rows
 
 
-def _load_change(rows: Rows, found: Estimate) -> float:
-    """Rms change of the load between the reference of the rows and the values found, as part of the load."""
-    if not rows.regressor.friction.needs_load:
-        return 0.0
-    count, rigid = rows.regressor.base.count, rows.regressor.rigid
-    reference = np.zeros(len(found.beta))
-    reference[:count] = rows.regressor.friction.reference
-    R, _ = rows.information.stacked()
-    sizes = [float(np.linalg.norm(R @ np.where(rigid, one, 0.0))) for one in (found.beta - reference, reference)]
-    return sizes[0] / max(sizes[1], 1e-300)
+def _load_change(rows: Rows, found: Estimate) -> tuple[Array, Array]:
+    """(n,) squares of the change of every joint's load, from the reference of the rows to the values found, and of it.
+
+    Both zero where no friction depends on the load.
+    """
+    squares = np.zeros((2, len(rows.regressor.columns)))
+    if rows.regressor.friction.needs_load:
+        count, rigid = rows.regressor.base.count, rows.regressor.rigid
+        reference = np.zeros(len(found.beta))
+        reference[:count] = rows.regressor.friction.reference
+        information = rows.information
+        for k, one in enumerate((found.beta - reference, reference)):
+            values = np.where(rigid, one, 0.0)
+            for joint, (columns, factor) in enumerate(zip(information.columns, information.factors, strict=True)):
+                squares[k, joint] = float(((factor[:, :-1] @ values[columns]) ** 2).sum())
+    return squares[0], squares[1]
+
+
+def _part(change: Array, load: Array) -> float:
+    """Rms change of all loads as part of them."""
+    return float(np.sqrt(change.sum() / max(load.sum(), 1e-300)))
+
+
+def _unsettled(rows: Rows, found: Estimate) -> list[Note]:
+    """Joints whose own load changed by much in the last fit: a small one beside others, told badly, settles slowly."""
+    change, load = _load_change(rows, found)
+    names = [
+        name
+        for name, c, size in zip(rows.regressor.joint_names, change, load, strict=True)
+        if c > UNSETTLED**2 * size > 0
+    ]
+    if not names:
+        return []
+    told = "the load of " + " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+    return [Note("intervals", f"{told} has not settled: friction that grows with it is less sure than its interval")]
 
 
 def of_factors(estimator: Estimator, *, asked: bool) -> Estimator:
