@@ -26,6 +26,7 @@ from mindyn.report.headlines import (
     IMPOSSIBLE_UNEVEN,
     UNDECIDED,
     UNEVEN,
+    UNEVEN_ROUGH,
     UNJUDGED,
 )
 from mindyn.report.inputs import MotionComparison, ReportInputs
@@ -98,6 +99,15 @@ def test_a_poor_model_stays_poor_whatever_else_is_known(good):
     assert headline(uneven) == (UNEVEN, "roughly")
     refuted = (Answer("possible", False, "It is not.").to_dict(),)
     assert headline(replace(uneven, feasibility=refuted)) == (IMPOSSIBLE_UNEVEN, "roughly")
+    rough = tuple(replace(one, grade="roughly") for one in joints[1:])
+    assert headline(replace(uneven, verdict=replace(uneven.verdict, joints=(joints[0], *rough)))) == (
+        UNEVEN_ROUGH,
+        "roughly",
+    )
+    mute = replace(joints[0], relative=np.inf)
+    assert "–" not in said(
+        verdict_section(replace(uneven, verdict=replace(uneven.verdict, joints=(mute, *joints[1:]))))
+    )
 
 
 def test_the_errors_over_all_joints_in_the_mean_and_at_the_weakest_are_told_and_defined(good):

@@ -18,6 +18,7 @@ USEFUL: Final = ("well", "floor", "roughly")
 UNFIT: Final = "This log cannot identify this robot."
 SUSPECTED: Final = "Something that was stated of the robot or of its logs seems wrong."
 UNEVEN: Final = "The model is good for some joints, not for all."
+UNEVEN_ROUGH: Final = "The model is usable for some joints, with care, and not for all."
 UNJUDGED: Final = "Fits its own training data; not yet judged on other motion."
 JUDGED_BEFORE: Final = "Fits its own training data; judged on other motion when it was made."
 IMPOSSIBLE: Final = "It predicts the torque, but no arm can have these values."
@@ -53,7 +54,8 @@ def headline_of(found: VerdictData, exists: bool | None) -> tuple[str, Grade]:
         unjudged = UNJUDGED if found.before is None else JUDGED_BEFORE
         return IMPOSSIBLE_FIT if exists is False else unjudged, "roughly"
     if not even:
-        return IMPOSSIBLE_UNEVEN if exists is False else UNEVEN, "roughly"
+        uneven = UNEVEN if any(joint.grade in ("well", "floor") for joint in found.joints) else UNEVEN_ROUGH
+        return IMPOSSIBLE_UNEVEN if exists is False else uneven, "roughly"
     if exists:
         return HEADLINES[found.grade], found.grade
     return UNDECIDED if exists is None else IMPOSSIBLE, "roughly"

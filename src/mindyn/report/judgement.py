@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import Final
 
 from mindyn.feasibility.answer import can_exist
@@ -110,7 +111,8 @@ def _missed(data: ReportData) -> str:
     seen = "motion that it was not fitted to" if found.held_out else "the motion that it was fitted to"
     worst = weakest_of(parts)
     noise = " (flat sensor noise)" if found.joints[worst].grade == "floor" else ""
-    several = f" over all joints together, {percent(sum(parts) / len(parts))} in the mean over joints, and "
+    judged = [part for part in parts if isfinite(part)] or parts
+    several = f" over all joints together, {percent(sum(judged) / len(judged))} in the mean over joints, and "
     weakest = (
         f"{several}{percent(parts[worst])} at {data.joints[worst].name}, the weakest{noise}" if len(parts) > 1 else ""
     )

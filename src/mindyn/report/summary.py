@@ -168,13 +168,15 @@ def _advice(
         mend = "Mend it before it is simulated or used for control: the nearest values an arm can have."
         found.append(Advice(mend, words.export(mend=True)))
     elif verdict.grade in ("well", "floor", "roughly"):
-        care = "Use it" if not weak else f"Use it, with care at {listed(weak, NAMED)}"
+        where = "all joints" if len(weak) == len(joints) else listed(weak, NAMED)
+        care = f"Use it, with care at {where}" if weak else "Use it"
         found.append(Advice(f"{care}: for control, simulation and contact detection.", words.export()))
     else:
         found.append(Advice("Do not use it yet: check units, signs and side in the log's sidecar, and gear ratios."))
     if weak:
         again = words.excite("--seconds", "30", "--speed", "1.0", "--out", "motion")
-        sentence = f"For {listed(weak, NAMED)}, record 30 s at a higher speed, in which their torque stands out more."
+        where = "all joints" if len(weak) == len(joints) else listed(weak, NAMED)
+        sentence = f"For {where}, record 30 s at a higher speed, in which their torque stands out more."
         found.append(Advice(sentence, again))
     elif untold:
         again = words.excite("--seconds", "30", "--out", "motion")
