@@ -15,6 +15,7 @@ from mindyn.algebra.inertia import tensor_from_entries
 from mindyn.algebra.values import Array
 from mindyn.feasibility.conic import ConeRows, ConicError, Program
 from mindyn.feasibility.physical_space import PhysicalSpace
+from mindyn.notation import PARAMETERS_PER_LINK
 
 HEAVINESS: Final = 1e-9
 """Cost of a kilogram beside squared parts of the values: what beta leaves open takes the least mass."""
@@ -28,6 +29,8 @@ FINEST_DISTANCE: Final = 1e-8
 """Distances below this part of the values' size count as this much."""
 AS_NEAR: Final = 1e-3
 """Distances that differ by less, relative, count as the same."""
+SMALL: Final = 1e-2
+"""kg, N m, ...: a robot whose links or frictions are smaller is measured in units of its own."""
 LEAST_SIZE: Final = 1e-2
 """Values smaller than this part of their kind's rms are compared with that much."""
 
@@ -59,9 +62,10 @@ def nearest_consistent(
     millionth, tolerance and cost of mass would else be whole standard deviations.
     """
     size = float(np.sqrt(np.mean((W @ beta) ** 2))) or 1.0
-    found = _from(np.zeros(space.size), space, beta, W, rows, HEAVINESS, size)
+    units = _units(space, beta)
+    found = _from(np.zeros(space.size), space, beta, W, rows, HEAVINESS, size, units)
     try:
-        return _from(found.x, space, beta, W, rows, heaviness, max(found.distance, FINEST_DISTANCE * size))
+        return _from(found.x, space, beta, W, rows, heaviness, max(found.distance, FINEST_DISTANCE * size), units)
     except ConicError:
         return found
 
@@ -87,11 +91,36 @@ def nearest_compact(space: PhysicalSpace, beta: Array, W: Array, rows: tuple[Con
     return found[0] if found[0].distance <= as_near else found[-1]
 
 
+def _units(space: PhysicalSpace, beta: Array) -> Array:
+    """(size,) units of x: those of the space; of a robot so small that a solver's tolerance would show, of its own.
+
+    Physical x form a cone, so that links and drives may be measured in any unit.
+    """
+    units, links = space.units.copy(), PARAMETERS_PER_LINK * space.link_count
+    of_links = np.abs(space.matrix[:, :links] * units[:links]).max(axis=1, initial=0.0)
+    masses = np.abs(beta[of_links > 0]) / of_links[of_links > 0]
+    others = np.abs(beta[of_links == 0])
+    units[:links] *= _own_unit(float(masses.max(initial=0.0)))
+    units[links:] *= _own_unit(float(np.sqrt(np.mean(others**2))) if others.any() else 1.0)
+    return units
+
+
+def _own_unit(size: float) -> float:
+    """The power of ten below a size, 1 where it is not small."""
+    return 1.0 if size == 0.0 or size >= SMALL else float(10.0 ** np.floor(np.log10(size)))
+
+
 def _from(
-    start: Array, space: PhysicalSpace, beta: Array, W: Array, rows: tuple[ConeRows, ...], heaviness: float, size: float
+    start: Array,
+    space: PhysicalSpace,
+    beta: Array,
+    W: Array,
+    rows: tuple[ConeRows, ...],
+    heaviness: float,
+    size: float,
+    units: Array,
 ) -> Nearest:
     """The nearest as a step from `start`, distances in units of `size`."""
-    units = space.units
     program = Program(space.size)
     program.add_squares(W @ space.matrix * units / size, W @ (beta - space.matrix @ start) / size)
     program.cost[space.masses] = heaviness
