@@ -1,4 +1,4 @@
-"""A robot of grams and centimetres is mended as the same robot of kilograms and metres: no unit decides what is near."""
+"""A robot of grams and centimetres is mended as the same one of kilograms and metres: no unit decides what is near."""
 
 from __future__ import annotations
 
