@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-BENCHMARKS := $(filter-out benchmarks/identification_cost.py benchmarks/excitation_cost.py benchmarks/gpu% benchmarks/fuzz% benchmarks/fleet% benchmarks/payload_coverage.py benchmarks/whole_chain.py benchmarks/sections.py benchmarks/timing.py benchmarks/native_peer.py, $(wildcard benchmarks/*.py))
+BENCHMARKS := $(filter-out benchmarks/identification_cost.py benchmarks/excitation_cost.py benchmarks/compile_cost.py benchmarks/gpu% benchmarks/fuzz% benchmarks/fleet% benchmarks/payload_coverage.py benchmarks/whole_chain.py benchmarks/sections.py benchmarks/timing.py benchmarks/native_peer.py, $(wildcard benchmarks/*.py))
 ifndef MINDYN_REAL_DATA
 BENCHMARKS := $(filter-out benchmarks/real_methods.py benchmarks/automatic_choice.py, $(BENCHMARKS))
 endif

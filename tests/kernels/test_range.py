@@ -86,8 +86,12 @@ def test_an_arm_without_inertia_is_refused_before_anything_is_computed(names, tm
     assert np.isfinite(driven).all()
 
 
+@pytest.mark.parametrize("long", [False, True])
 @pytest.mark.parametrize("seed", range(8))
-def test_a_point_mass_on_its_own_axis_has_no_inertia(seed):
+def test_a_point_mass_on_its_own_axis_has_no_inertia(seed, long, monkeypatch):
+    """Of an arm that is long enough for articulated bodies alone to be traced, too."""
+    if long:
+        monkeypatch.setattr("mindyn.equations.forward_dynamics._fewest_of_factoring", lambda _: np.inf)
     robot = random_robot(seed, joints=4, tree=False, special=False, tips=False)
     last = replace(robot.joints[-1], kind="revolute")
     phi = phi_about_origin(2.0, 0.7 * last.axis, np.zeros((3, 3)))

@@ -72,6 +72,22 @@ def test_parts_compute_what_the_whole_does(part_size, monkeypatch):
         assert_close(result, reference, TOLERANCE[np.float64])
 
 
+@pytest.mark.parametrize(("bits", "register_bits"), [(64, 512), (64, 256), (32, 128)])
+def test_what_huge_code_stores_by_calls_is_what_it_would_store_in_place(bits, register_bits, monkeypatch):
+    dtype = np.float64 if bits == 64 else np.float32
+    function = FUNCTIONS["regressor"]
+    inputs = [a.astype(dtype) for a in random_inputs(function, (19,))]
+    monkeypatch.setattr("mindyn.kernels.kernel.cached", lambda _, build: build())
+    found = []
+    for limit in (0, 10**9):
+        monkeypatch.setattr("mindyn.kernels.schedule.HUGE", limit)
+        kernel = Kernel(function, dtype=dtype)
+        monkeypatch.setattr(kernel, "_lanes", register_bits // bits)
+        found.append(kernel(*inputs))
+    assert_close(found[0], evaluate(function, *inputs)[0], TOLERANCE[dtype])
+    assert np.array_equal(found[0], found[1])
+
+
 @pytest.mark.parametrize("bits", [64, 32])
 @pytest.mark.parametrize("register_bits", [128, 256, 512])
 def test_every_register_width_gives_the_same_numbers(bits, register_bits, monkeypatch):

@@ -28,10 +28,24 @@ def forward_dynamics(chain: Chain, q: SX, qd: SX, tau: SX, bias: SX, added_inert
     bias           (n, 1) torques at qdd = 0
     added_inertia  (n, n) constant of the drives, on top of M
     """
-    candidates = [by_factoring(chain, q, tau - bias, added_inertia)]
-    if added_inertia is None:
-        candidates.append(by_articulated_bodies(chain, q, qd, tau))
-    return min(candidates, key=_size)
+    if added_inertia is not None:
+        return by_factoring(chain, q, tau - bias, added_inertia)
+    recursive, pivots = _recursion(chain, q, qd, tau)
+    size = _size(recursive)
+    if _fewest_of_factoring(chain) > size:  # of long arms: to trace what will not be taken takes 5 s at 60 joints
+        require_inertia(_composite_inertia(chain, q) + _turned_inertia(chain), pivots, q, chain.robot.joint_names)
+        return recursive
+    factored = by_factoring(chain, q, tau - bias)
+    return factored if _size(factored) <= size else recursive
+
+
+def _fewest_of_factoring(chain: Chain) -> int:
+    """Operations that factoring takes at least: two for every update, nine for every entry off the diagonal.
+
+    Of these four are of the solution, and five of the entry itself.
+    """
+    ancestors = [len(one) for one in _ancestors(chain, coupled=False)]
+    return sum(count * (count + 1) + 9 * count for count in ancestors)
 
 
 def _size(expression: SX) -> int:
@@ -137,6 +151,11 @@ class Articulated:
 
 def by_articulated_bodies(chain: Chain, q: SX, qd: SX, tau: SX) -> SX:
     """O(n) recursion over articulated bodies [Featherstone 2008, 7.3], with accelerations relative to gravity."""
+    return _recursion(chain, q, qd, tau)[0]
+
+
+def _recursion(chain: Chain, q: SX, qd: SX, tau: SX) -> tuple[SX, SX]:
+    """Accelerations by articulated bodies, and the inertia (n, 1) of each about its joint: the pivots of factoring."""
     joints = chain.at(q)
     zero = casadi.SX(chain.joint_count, 1)
     motions = forward_motion(chain, joints, qd, zero)
@@ -165,7 +184,19 @@ def by_articulated_bodies(chain: Chain, q: SX, qd: SX, tau: SX) -> SX:
         own = casadi.SX(6, 1)
         own[rows[i]] = qdd[i]
         deviations.append(carried + own)
-    return qdd
+    return qdd, casadi.vertcat(*pivots)
+
+
+def _composite_inertia(chain: Chain, q: SX) -> SX:
+    """(n, 1) the diagonal of M: inertia that each joint moves while those after it are locked."""
+    joints = chain.at(q)
+    bodies = [_spatial_inertia(chain, i) for i in range(chain.joint_count)]
+    for i in reversed(range(chain.joint_count)):
+        if chain.parents[i] >= 0:
+            X = motion_transform(joints[i])
+            bodies[chain.parents[i]] += X.T @ bodies[i] @ X
+    rows = [5 if joint.step.kind == "prismatic" else 2 for joint in joints]
+    return casadi.vertcat(*(body[row, row] for body, row in zip(bodies, rows, strict=True)))
 
 
 def _spatial_inertia(chain: Chain, i: int) -> SX:

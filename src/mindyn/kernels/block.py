@@ -39,6 +39,7 @@ class PartWriter:
         self._names: dict[int, str] = {}
         self._columns: dict[tuple[int, int], str] = {}
         self._rows: dict[int, list[str]] = {}
+        self._tables: dict[int, str] = {}
         self._exports: frozenset[int] = frozenset()
         self._sum = layout.form.splat(0.0)
         self._stored: set[int] = set()
@@ -140,6 +141,15 @@ class PartWriter:
             self._rows[array] = [body.let(f"getelementptr i8, ptr {base}, i64 {offset}") for offset in offsets]
         return self._rows[array]
 
+    def _row_table(self, array: int) -> str:
+        """Where the addresses of each lane's sample in output `array` stand."""
+        if array not in self._tables:
+            name = self._tables[array] = f"%rows{array}"
+            self.allocations.append(f"  {name} = alloca [{self._body.form.width} x ptr], align 64")
+            for lane, row in enumerate(self._row_pointers(array)):
+                self._body.line(f"store ptr {row}, ptr {self._body.offset(name, 8 * lane)}")
+        return self._tables[array]
+
     def _slot(self, value: int) -> str:
         form = self._body.form
         return self._body.offset("%scratch", self._plan.slots[value] * form.bytes * form.width)
@@ -151,7 +161,13 @@ class PartWriter:
                 if value is not None and value not in self._stored:
                     self._stored.add(value)
                     self._sum = self._body.let(f"fadd {self._body.form.vector} {self._sum}, {column}")
-        store_columns(self._body, self._row_pointers(len(self._program.inputs) + step.output), step.first, columns)
+        array = len(self._program.inputs) + step.output
+        if self._plan.huge and len(columns) == self._body.form.width > 1:
+            given = ", ".join(f"{self._body.form.vector} {column}" for column in columns)
+            offset = step.first * self._body.form.bytes
+            self._body.line(f"call void @store_chunk(ptr {self._row_table(array)}, i64 {offset}, {given})")
+        else:
+            store_columns(self._body, self._row_pointers(array), step.first, columns)
 
     def _write_sines(self, pairs: tuple[int, ...]) -> None:
         angles = [self._name(self._program.instructions[v].operands[0]) for v in pairs]

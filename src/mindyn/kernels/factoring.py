@@ -12,6 +12,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterable
+from typing import Final
 
 from mindyn.kernels.building import ProgramBuilder
 from mindyn.kernels.ordering import stages_of
@@ -24,12 +25,18 @@ Part = tuple[float, int, int]
 """Stage, sign and new value."""
 
 
+WORTH_A_PASS: Final = 1e-4
+"""Part of the multiplications that a pass must have saved for another one to be made."""
+
+
 def factored(program: Program) -> Program:
-    """The same functions with fewer multiplications; repeated until nothing more is found."""
+    """The same functions with fewer multiplications; repeated until next to nothing more is found."""
     while True:
-        shorter = _Factoring(program).program()
-        if _products(shorter) >= _products(program):
-            return shorter if _products(shorter) == _products(program) else program
+        shorter, products = _Factoring(program).program(), _products(program)
+        if _products(shorter) > products:
+            return program
+        if products - _products(shorter) <= WORTH_A_PASS * products:
+            return shorter
         program = shorter
 
 

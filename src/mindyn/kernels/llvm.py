@@ -27,7 +27,7 @@ from mindyn.kernels.operations import emit_operation
 from mindyn.kernels.program import Op, Program
 from mindyn.kernels.schedule import Schedule, schedule
 from mindyn.kernels.sincos import emit_checked
-from mindyn.kernels.transpose import chunks, load_columns
+from mindyn.kernels.transpose import chunks, load_columns, store_routine
 from mindyn.kernels.vectors import CodeLines
 
 _DEFINITIONS = """
@@ -47,6 +47,7 @@ def emit(program: Program, layout: Layout, part_size: int | None = None) -> str:
     plan = schedule(program, layout, part_size)
     writers = _write_parts(program, layout, plan)
     pieces = [_DEFINITIONS, sincos_beyond.routines(layout.form), prologue(program, layout, plan)]
+    pieces += [store_routine(layout.form)] if plan.huge and layout.form.width > 1 else []
     pieces += [_part(number, writer, layout, plan) for number, writer in enumerate(writers)]
     pieces += [_groups(layout, plan), _entry(layout, plan)]
     return "\n".join(pieces)

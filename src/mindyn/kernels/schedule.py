@@ -41,13 +41,15 @@ class Part:
 @dataclass(frozen=True, slots=True)
 class Schedule:
     """`uniform[v]`: value v is the same for all samples, and `uniform_slots[v]` where the steps that read it find it.
-    `slots[v]`: where value v waits between two parts.
+    `slots[v]`: where value v waits between two parts. `huge`: there are so many steps that the time to compile them
+    counts more than that of a call for every chunk that is stored.
     """
 
     uniform: tuple[bool, ...]
     uniform_slots: dict[int, int]
     parts: tuple[Part, ...]
     slots: dict[int, int]
+    huge: bool = False
 
     def scratch_bytes(self, form: Format) -> int:
         """Scratch memory of one block."""
@@ -70,7 +72,8 @@ def schedule(program: Program, layout: Layout, part_size: int | None = None) -> 
     pieces = [tuple(steps[first : first + part_size]) for first in range(0, len(steps), part_size or 1)] or [()]
     parts = _with_traffic(program, uniform, pieces)
     read = sorted({v for step in steps for v in _read(step, program.instructions) if uniform[v]})
-    return Schedule(uniform, {v: slot for slot, v in enumerate(read)}, parts, _assign_slots(parts))
+    slots = {v: slot for slot, v in enumerate(read)}
+    return Schedule(uniform, slots, parts, _assign_slots(parts), len(steps) > HUGE)
 
 
 def uniform_values(program: Program, shared: tuple[int, ...]) -> tuple[bool, ...]:

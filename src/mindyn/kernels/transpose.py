@@ -67,6 +67,22 @@ def store_columns(body: CodeLines, rows: Sequence[str], offset: int, columns: Se
             _store_piece(body, rows[row], offset, vector, piece, size)
 
 
+def store_routine(form: Format) -> str:
+    """`@store_chunk(rows, offset, columns ...)`: `store_columns` of as many columns as there are lanes, as a function.
+
+    rows  address of the rows' addresses
+    """
+    body = CodeLines(form)
+    lanes = range(form.width)
+    places = [body.let(f"getelementptr ptr, ptr %rows, i64 {lane}") for lane in lanes]
+    rows = [body.let(f"load ptr, ptr {place}, align 8") for place in places]
+    moved = [body.let(f"getelementptr i8, ptr {row}, i64 %offset") for row in rows]
+    store_columns(body, moved, 0, [f"%c{lane}" for lane in lanes])
+    columns = ", ".join(f"{form.vector} %c{lane}" for lane in lanes)
+    lines = [f"define internal void @store_chunk(ptr %rows, i64 %offset, {columns}) noinline #0 {{", "entry:"]
+    return "\n".join([*lines, *body.lines, "  ret void", "}"])
+
+
 def _load_piece(body: CodeLines, row: str, offset: int, size: int) -> str:
     kind = f"<{size} x {body.form.scalar}>"
     return body.let(f"load {kind}, ptr {body.offset(row, offset * body.form.bytes)}, align {body.form.bytes}")
