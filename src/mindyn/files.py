@@ -207,16 +207,35 @@ def make_folder(path: str | Path) -> None:
 @contextmanager
 def folder_for(path: str | Path) -> Iterator[None]:
     """`make_folder` for what is written inside; left by an error or Ctrl-C, it removes empty ones that it made."""
-    above = [Path(path).absolute(), *Path(path).absolute().parents]
-    made = [one for one in above if not one.exists()]
+    missing = _missing_folders(path)
     make_folder(path)
     try:
         yield
     except BaseException:
-        with suppress(OSError):  # the first that holds something, and those above it, stay
-            for one in made:
-                one.rmdir()
+        _remove_empty(missing)
         raise
+
+
+def require_writable(path: str | Path) -> None:
+    """Refuses a folder that cannot be made or written into, before work that ends there; leaves nothing behind."""
+    missing = _missing_folders(path)
+    make_folder(path)
+    try:
+        with _export_errors(Path(path)), tempfile.TemporaryFile(dir=path):
+            pass
+    finally:
+        _remove_empty(missing)
+
+
+def _missing_folders(path: str | Path) -> list[Path]:
+    """The folder and those above it that are not there, the innermost first."""
+    return [one for one in (Path(path).absolute(), *Path(path).absolute().parents) if not one.exists()]
+
+
+def _remove_empty(folders: list[Path]) -> None:
+    with suppress(OSError):  # the first that holds something, and those above it, stay
+        for one in folders:
+            one.rmdir()
 
 
 def _require_ordinary(target: Path) -> None:

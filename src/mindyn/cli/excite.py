@@ -24,6 +24,7 @@ from mindyn.excitation.limits import MotionLimits
 from mindyn.excitation.motion_design import MotionDesign, Prediction
 from mindyn.excitation.motion_files import files_at
 from mindyn.excitation.splines import BSpline
+from mindyn.files import require_writable
 from mindyn.reading import read_toml
 from mindyn.robots.loading import RobotOptions
 from mindyn.robots.meshes import read_meshes
@@ -101,7 +102,7 @@ def excite(
     given = _table(limits)
     bounds = MotionLimits.from_dict(arm, {key: value for key, value in given.items() if key not in PLACES})
     if out is not None:
-        files_at(out)  # refused now rather than after the search
+        require_writable(files_at(out)[0].parent)  # refused now rather than after the search
     with spoken_progress("designing", starts + 1, verbose=verbose) as talk:
         design = design_motion(
             arm,
