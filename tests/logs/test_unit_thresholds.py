@@ -252,3 +252,14 @@ def test_densities_are_averaged_over_the_longest_parts():
     assert_close(frequency, each[0][0], EXACT)
     assert_close(density, (4200 * each[0][1] + 9000 * each[1][1]) / 13200, SAME_ALGEBRA)
     assert len(_density([short, rng.normal(size=100)], 100.0)[0]) == 251
+
+
+@pytest.mark.parametrize(
+    ("times", "cause"),
+    [(180 / np.pi, "deg/s"), (np.pi / 180, "rad/s for deg/s"), (1e3, "ms for s"), (1e-3, "s for ms"), (5.0, None)],
+)
+def test_velocities_in_another_unit_are_told_by_their_factor(times, cause):
+    velocity = np.column_stack([3 * np.cos(3 * T), -2 * np.sin(2 * T)])
+    said = suspicion(TURN, qd=times * velocity)
+    assert f"times the derivative of the position{'' if cause is None else f' ({cause}?)'}" in said
+    assert ("?)" in said) == (cause is not None)
