@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,6 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 from mindyn.errors import InputError
 
 Array = NDArray[np.float64]
+
+_ABREAST: Final = 64
+"""Rows that are compared with the next as many, all their columns together."""
 
 
 def require_unmasked(value: object, what: str) -> None:
@@ -36,6 +39,23 @@ def frozen_array(value: ArrayLike, shape: tuple[int, ...], what: str) -> Array:
         raise InputError(f"{what} must be finite, got {value!r}")
     array.flags.writeable = False
     return array
+
+
+def column_ends(x: Array, *, gaps: bool = False) -> tuple[Array, Array]:
+    """Least and largest number of every column of x (N, k); NaN where it has one, or with `gaps` of the others.
+
+    Many rows are compared at once: NumPy goes down few columns one row at a time, twenty times as slowly.
+    """
+    least, largest = (np.fmin, np.fmax) if gaps else (np.minimum, np.maximum)
+    whole = len(x) // _ABREAST * _ABREAST
+    if not whole or not x.flags.c_contiguous:
+        return least.reduce(x, axis=0), largest.reduce(x, axis=0)
+    wide, rest = x[:whole].reshape(-1, _ABREAST * x.shape[1]), x[whole:]
+    low, high = (
+        one.reduce(np.concatenate([one.reduce(wide, axis=0).reshape(_ABREAST, -1), rest]), axis=0)
+        for one in (least, largest)
+    )
+    return low, high
 
 
 def content(value: Any) -> Any:

@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from mindyn.algebra.values import Array
+from mindyn.algebra.values import Array, column_ends
 from mindyn.logs.columns import Pick
 from mindyn.logs.findings import refuse_unless_accepted
 from mindyn.logs.log import Log
@@ -177,7 +177,7 @@ class Oddities:
 
     def see_columns(self, pick: Pick, values: Array) -> None:
         """The next rows of a signal as logged, (rows, n)."""
-        low, high = np.fmin.reduce(values), np.fmax.reduce(values)
+        low, high = column_ends(values, gaps=True)
         if pick.signal in self.ends:
             _, lowest, highest = self.ends[pick.signal]
             low, high = np.fmin(low, lowest), np.fmax(high, highest)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from mindyn.algebra.values import Array
+from mindyn.algebra.values import Array, column_ends
 from mindyn.logs.findings import LogError, refuse_unless_accepted
 from mindyn.logs.stamps import LATE_ROWS, RESTART_GAP_S, order_of
 
@@ -76,7 +76,7 @@ class Cleaner:
         chunk = self._unwrapped(self._advancing(chunk))
         if len(chunk):
             self.last_time = float(chunk.time[-1])
-            low, high = chunk.q.min(axis=0), chunk.q.max(axis=0)
+            low, high = column_ends(chunk.q)
             self.lowest = low if self.lowest is None else np.minimum(self.lowest, low)
             self.highest = high if self.highest is None else np.maximum(self.highest, high)
         self.kept += len(chunk)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.blas import on_one_blas_thread
-from mindyn.algebra.values import Array
+from mindyn.algebra.values import Array, column_ends
 from mindyn.kernels.threads import of_each
 from mindyn.logs.filters import settling_rows
 from mindyn.logs.pipeline import SampleStream
@@ -202,4 +202,4 @@ def _reach(samples: Samples, rows: NDArray[np.bool_] | slice) -> Array:
     q = samples.q[rows]
     if not len(q):
         return np.stack([np.full(q.shape[1], np.inf), np.full(q.shape[1], -np.inf)])
-    return np.stack([q.min(axis=0), q.max(axis=0)])
+    return np.stack(column_ends(q))

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.blas import on_one_blas_thread
-from mindyn.algebra.values import Array
+from mindyn.algebra.values import Array, column_ends
 from mindyn.errors import InputError, listed
 from mindyn.logs.filters import edge_s, lowpass, settling_rows
 from mindyn.logs.pipeline import SampleStream, joined_samples
@@ -53,7 +53,7 @@ def gather(
     for stretch in with_neighbours(regressor, samples, cutoff_hz, decimation):
         block = stretch.samples
         require_joints(regressor, block)
-        ends = np.stack([block.q.min(axis=0), block.q.max(axis=0)])
+        ends = np.stack(column_ends(block.q))
         reach = ends if reach is None else np.stack([np.minimum(reach[0], ends[0]), np.maximum(reach[1], ends[1])])
         for parts, rows in blocks(regressor, stretch, cutoff_hz, decimation):
             _append(triangles, parts, rows, block.usable, row_weight)
