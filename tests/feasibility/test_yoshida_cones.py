@@ -62,13 +62,13 @@ def test_the_closed_condition_is_that_of_dense_eigenvalues_and_of_the_exact_cone
     q = grid(np.array([[0.0, 0.0], [-np.pi, np.pi]]), 361)
     units = [regressor_matrices(BASE, unit, q) for unit in np.eye(BASE.count)]
     possible = 0
-    for arm in random_arms():
+    for arm in random_arms(400):
         M = sum(value * unit for value, unit in zip(values_of(arm), units, strict=True))
         least = np.linalg.eigvalsh(M)[:, 0].min()
         if abs(least) > 1e-5:
             assert arm.is_possible is bool(least > 0)
         possible += arm.is_possible
-    assert 200 < possible < 1300
+    assert 60 < possible < 340
     for arm in random_arms(25):
         assert judge_by_cones(BASE, values_of(arm), points=None).holds is arm.is_possible
         assert judge_possible((BASE, values_of(arm)), count=200).holds is arm.is_possible
