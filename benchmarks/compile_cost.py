@@ -47,7 +47,7 @@ def seconds(name: str, joints: int, sources: Path) -> float:
     """Processor time of one process, without starting it."""
     with tempfile.TemporaryDirectory() as empty:
         paths = os.pathsep.join([str(sources / "src"), str(sources / "benchmarks")])
-        single = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MINDYN_CACHE": empty, "XDG_CACHE_HOME": empty}
+        single = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MINDYN_CACHE_DIR": empty}
         run = subprocess.run(
             [sys.executable, "-c", CODE, name, str(joints)],
             env={**os.environ, **single, "PYTHONPATH": paths},

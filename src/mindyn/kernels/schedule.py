@@ -12,10 +12,10 @@ from mindyn.kernels.transpose import chunks
 from mindyn.kernels.vectors import Format
 
 WHOLE_LIMIT = 3_500
-PART_SIZE = 1_200
+PART_SIZE = 1_700
 """Up to WHOLE_LIMIT steps are one piece of code; more are cut into parts of about PART_SIZE, each of which fits the
-first-level instruction cache (32 KB) and is run over a group of blocks before the next: 40 joints 166 ns, whole 176 ns;
-28 joints 120 ns, whole 105 ns. LLVM's time grows faster than the length of a piece, too.
+first-level instruction cache (32 KB) nearly and is run over a group of blocks before the next: 40 joints 171 ns, whole
+178 ns, in parts of 1200 176 ns. LLVM's time grows faster than the length of a piece, too.
 """
 HUGE = 20_000
 SMALL_PART = 600
