@@ -117,3 +117,13 @@ def test_gears_unlike_the_drives_are_noted():
     robot, log = sound("planar2", 600)
     said = notes(robot, replace(log, statement=Statement(side="motor", gears=[[100.0, 0.0], [7.0, 100.0]])))
     assert said[0].startswith("the log's gears are not those of the robot's drives")
+
+
+def test_pushes_in_a_log_are_named_and_noise_is_not():
+    robot, log = sound()
+    pushed = log.tau.copy()
+    for start in (400, 1500):
+        pushed[start : start + 30] += 3 * log.tau.std(axis=0) * np.hanning(30)[:, None]
+    (said,) = [one for one in notes(robot, replace(log, tau=pushed)) if "touched" in one]
+    assert "lies in 2 short stretches of the logs, at joint1, " in said
+    assert "mindyn contact shows when" in said

@@ -32,7 +32,7 @@ from mindyn.identification.choosing import (
 from mindyn.identification.identifiable import identifiability, uncertain, uncertain_doubts
 from mindyn.identification.joint_zeros import zeros
 from mindyn.identification.left_out import with_left_out
-from mindyn.identification.log_doubts import sign_doubts, unexplained_doubts
+from mindyn.identification.log_doubts import sign_doubts, touch_doubts, unexplained_doubts
 from mindyn.identification.one_more_column import drift_doubts, gain_doubts
 from mindyn.identification.stated_inertials import suspicions
 from mindyn.identification.systematic_errors import with_systematic_errors
@@ -197,7 +197,7 @@ def judged(robot: Robot, found: Estimate, rows: Rows, choice: Choice, logs: Logs
         suspected = [Note("suspicion", one.sentence) for one in wrong]
         suspected += [Note("suspicion", sentence) for sentence in load_doubts(found, rows)]
         unfit = [] if verdict.holds else [Note("verdict", verdict.sentence)]
-        doubted = uncertain_doubts(verdict) + unexplained_doubts(free, samples)
+        doubted = uncertain_doubts(verdict) + unexplained_doubts(free, samples) + touch_doubts(free, samples)
         if not uncertain(verdict):
             doubted = sign_doubts(free, samples) + doubted + drift_doubts(free, rows.blocks)
             doubted += [] if suspected else gain_doubts(free, blocks)
