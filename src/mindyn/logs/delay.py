@@ -140,6 +140,11 @@ class DelayScan:
         return Delay(float(found.x), float(found.fun), unexplained(0.0))
 
 
+NEGLIGIBLE: Final = 1e-3
+"""Share of a joint's torque power, unexplained, below which its delay is not asked for: backlash and soft gears look as
+much like a delay, and 3 % of a torque are no matter."""
+
+
 def joint_delay_notes(scan: DelayScan, common_s: float) -> list[str]:
     """A sentence where one joint's torque comes earlier or later than the others', which no common delay puts right.
 
@@ -150,7 +155,10 @@ def joint_delay_notes(scan: DelayScan, common_s: float) -> list[str]:
     # What is best at the end of the scan is no delay: torque of something else, which no shift explains.
     last = scan.longest_s * (1 - 1 / SCAN_STEPS)
     apart = [
-        one.is_noticeable and 1 / scan.samples.rate_hz < abs(one.seconds) < last and scan.surely(joint, one.seconds)
+        one.is_noticeable
+        and one.unexplained_without > NEGLIGIBLE
+        and 1 / scan.samples.rate_hz < abs(one.seconds) < last
+        and scan.surely(joint, one.seconds)
         for joint, one in enumerate(found)
     ]
     if not any(apart):
