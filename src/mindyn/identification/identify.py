@@ -99,8 +99,9 @@ def identify(
 
 def _without_dead_torques(logs: Logs) -> Logs:
     """The logs with zero for torques that never change, where all of their rows are in memory."""
-    held = [log for log in listed_logs(logs) or () if isinstance(log, Log)]
-    return logs if len(held) < len(listed_logs(logs) or ()) else without_dead_torques(held)
+    listed = listed_logs(logs)
+    held = [log for log in listed or () if isinstance(log, Log)]
+    return without_dead_torques(held) if listed is not None and len(held) == len(listed) else logs
 
 
 def _fitted_rows(robot: Robot, logs: Logs, treatment: Treatment, executor: Executor | None, *, gpu: bool) -> Rows:
