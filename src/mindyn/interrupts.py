@@ -65,7 +65,11 @@ class _Insistent:
 
     def _raise_again(self) -> None:
         self._own = True
-        _thread.interrupt_main()
+        main = threading.main_thread().ident
+        if main is not None and hasattr(signal, "pthread_kill"):
+            signal.pthread_kill(main, signal.SIGINT)  # ends a sleep or a wait as well
+        else:
+            _thread.interrupt_main()
 
 
 _INSISTENT: Final = _Insistent()

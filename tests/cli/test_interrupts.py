@@ -21,7 +21,7 @@ with insistent_interrupts():
     except KeyboardInterrupt:
         pass  # as a library does that clears errors
     try:
-        time.sleep(30)
+        time.sleep(600)  # ended by it, not waited for
         print("lost")
     except KeyboardInterrupt:
         time.sleep(0.8)  # nothing disturbs what tidies up
