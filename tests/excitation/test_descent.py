@@ -3,7 +3,7 @@
 import clarabel
 import numpy as np
 import pytest
-from closeness import DERIVATIVE, assert_close
+from closeness import DERIVATIVE, SAME_ALGEBRA, assert_close
 from scipy.sparse import csc_matrix
 
 from mindyn.excitation.descent import Descent, Point, shortest
@@ -73,3 +73,16 @@ def test_a_descent_out_of_constraints_that_contradict_each_other_lowers_what_is_
     found = Descent(lambda x: (0.01 * x[0] ** 2, lambda: 0.02 * x), limits, Point(np.array([5.0]))).go(50)
     assert np.isfinite(found.x).all()
     assert np.abs(found.x).max() < 5.0
+
+
+def test_the_curvature_meets_the_secant_equation():
+    """B s = y of the last step [Nocedal & Wright 2006, eq. 6.6]: of a quadratic, as its own matrix does."""
+    A = np.random.default_rng(0).normal(size=(4, 4))
+    H = np.eye(4) + A @ A.T  # steep enough that no update is damped
+    far = np.array([-1e6])
+    begun = np.ones(4)
+    found = Descent(
+        lambda x: (x @ H @ x / 2, lambda: H @ x), lambda _: (far, lambda: np.zeros((1, 4))), Point(begun)
+    ).go(1)
+    step = found.x - begun
+    assert_close(found.curvature @ step, H @ step, SAME_ALGEBRA)

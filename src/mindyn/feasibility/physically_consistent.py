@@ -16,6 +16,7 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from mindyn.algebra.spread import TOLD_APART
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
@@ -38,8 +39,6 @@ from mindyn.robots.robot import Robot
 NO_BOUNDS: Final = Bounds()
 KIND_WORDS: Final[Mapping[Kind, str]] = {"rotor": "rotor inertias", "friction": "friction shapes"}
 PRIOR_WEIGHTS: Final = tuple(float(10.0**k) for k in np.arange(-5.0, 1.1, 0.5))
-SURE: Final = 0.5
-"""Standard deviations of its mean that a difference of errors must exceed to tell two candidates apart."""
 SAME: Final = 1e-9
 """Part of an error that is rounding."""
 MIDDLE: Final = 1e-3
@@ -245,7 +244,7 @@ def _plainest(errors: Array) -> int:
     best = errors[int(errors.mean(axis=1).argmin())]
     solved: NDArray[np.bool_] = np.asarray(np.isfinite(errors).all(axis=1))
     more = np.where(solved[:, None], errors, best) - best
-    bound = SURE * more.std(axis=1, ddof=1) / np.sqrt(errors.shape[1]) + SAME * best.mean()
+    bound = TOLD_APART * more.std(axis=1, ddof=1) / np.sqrt(errors.shape[1]) + SAME * best.mean()
     return int(np.argmax(solved & (more.mean(axis=1) <= bound)))
 
 

@@ -8,6 +8,7 @@ least mass the sum of all masses, where no prior is known
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
@@ -167,10 +168,24 @@ def placeholders(robot: Robot) -> dict[str, str]:
     """
     found = {link.name: why for link in robot.links if (why := _unbelievable(link))}
     stated = [link for link in robot.links if link.name not in found]
-    bodies = [np.round(_body(link), 12) for link in stated]
-    if len(stated) > 1 and all((body == bodies[0]).all() for body in bodies[1:]):
+    if _are_alike(stated):
         found |= {link.name: "every link states the same mass and inertia, a placeholder" for link in stated}
     return found
+
+
+def has_placeholders(robot: Robot) -> bool:
+    """Whether some link states mass 1 with the unit tensor, or all that are believable state the same."""
+    believable = [link for link in robot.links if not _unbelievable(link)]
+    return any(_is_unit(link) for link in robot.links) or _are_alike(believable)
+
+
+def _are_alike(links: Sequence[Link]) -> bool:
+    bodies = [np.round(_body(link), 12) for link in links]
+    return len(bodies) > 1 and all((body == bodies[0]).all() for body in bodies[1:])
+
+
+def _is_unit(link: Link) -> bool:
+    return link.phi is not None and link.phi[0] == 1.0 and np.array_equal(mass_com_inertia(link.phi)[2], np.eye(3))
 
 
 def _body(link: Link) -> Array:
@@ -187,8 +202,7 @@ def _unbelievable(link: Link) -> str:
     verdict = consistency_of(link.phi)
     if not verdict.possible:
         return verdict.reason
-    mass, _, J = mass_com_inertia(link.phi)
-    if mass == 1.0 and np.array_equal(J, np.eye(3)):
+    if _is_unit(link):
         return "mass 1 and the unit tensor are a placeholder"
     return ""
 

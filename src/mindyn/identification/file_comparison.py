@@ -17,7 +17,7 @@ from casadi import Function
 
 from mindyn.algebra.values import Array
 from mindyn.equations.catalogue import equation
-from mindyn.feasibility.priors import placeholders
+from mindyn.feasibility.priors import has_placeholders
 from mindyn.logs.filters import lowpass
 from mindyn.logs.samples import Samples
 from mindyn.regression.gathering import segment_ends
@@ -165,9 +165,7 @@ def _states_masses(robot: Robot) -> bool:
     """Whether masses and centres are stated and no placeholders; tensors that no body can have do no harm here."""
     if any(link.phi is None for link in robot.links):
         return False
-    return not any("placeholder" in why for why in placeholders(robot).values()) and any(
-        link.phi is not None and link.phi[:4].any() for link in robot.links
-    )
+    return not has_placeholders(robot) and any(link.phi is not None and link.phi[:4].any() for link in robot.links)
 
 
 def _other_columns(qd: Array, qdd: Array, offset: float = 1.0) -> Array:

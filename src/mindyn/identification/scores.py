@@ -18,12 +18,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from mindyn.algebra.spread import TOLD_APART
 from mindyn.algebra.values import Array
 
-SURE: Final = 0.5
-"""Standard deviations that a gain must exceed where it costs freedom. On simulated arms any number from 0.4 to 3.8
-tells those with friction that grows with the load from those without; parts of measured logs of an arm that has it
-reach 1."""
 TINY: Final = 1e-300
 
 
@@ -63,8 +60,8 @@ class Gain(NamedTuple):
     deviation: float
 
     def surely_above(self, least: float) -> bool:
-        """Whether the gain is above `least`, and above its deviation `SURE` times."""
-        return self.mean > max(least, SURE * self.deviation)
+        """Whether the gain is above `least`, and above its deviation `TOLD_APART` times."""
+        return self.mean > max(least, TOLD_APART * self.deviation)
 
 
 def error_over(scores: Sequence[Score]) -> float:
