@@ -3,12 +3,15 @@
 python tools/measure_code.py src/mindyn                      one row for every layer
 python tools/measure_code.py src/mindyn --one-importer       those modules, with who imports each
 python tools/measure_code.py src/mindyn --repeated           constants and classes of one name in several modules
+python tools/measure_code.py src/mindyn --code               lines of code alone, and files of more than 400 of them
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import io
+import tokenize
 from collections import defaultdict
 from pathlib import Path
 
@@ -20,6 +23,38 @@ def constants(tree: ast.Module) -> list[str]:
         targets = [node.target] if isinstance(node, ast.AnnAssign) else getattr(node, "targets", [])
         found += [one.id for one in targets if isinstance(one, ast.Name) and one.id.strip("_").isupper()]
     return found
+
+
+MOST_LINES = 400
+"""Lines of a file without its docstrings."""
+
+
+def code_lines(text: str) -> int:
+    """Count lines without blank lines, comments, docstrings and the texts that describe a constant."""
+    tree = ast.parse(text)
+    described = {
+        line
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
+    }
+    silent = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
+    tokens = [token for token in tokenize.generate_tokens(io.StringIO(text).readline) if token.type not in silent]
+    lines = {line for token in tokens for line in range(token.start[0], token.end[0] + 1)}
+    return len(lines - described)
+
+
+def print_code_lines(texts: dict[Path, str], source: Path) -> None:
+    """Print the code lines of every layer, and the files that are too long without their docstrings."""
+    counts = {path: code_lines(text) for path, text in texts.items()}
+    layers: dict[str, int] = defaultdict(int)
+    for path, count in counts.items():
+        layers[path.relative_to(source).parts[0] if path.parent != source else "(package)"] += count
+    for layer, count in [*layers.items(), ("all", sum(counts.values()))]:
+        print(f"{layer:18}{count:8}")
+    for path, count in counts.items():
+        if count > MOST_LINES:
+            print(f"more than {MOST_LINES} lines: {path} ({count})")
 
 
 def importers(trees: dict[str, ast.Module]) -> dict[str, set[str]]:
@@ -55,9 +90,13 @@ def main() -> None:
     parser.add_argument("source", type=Path, nargs="?", default=Path("src/mindyn"))
     parser.add_argument("--one-importer", action="store_true")
     parser.add_argument("--repeated", action="store_true")
+    parser.add_argument("--code", action="store_true")
     given = parser.parse_args()
     paths = sorted(given.source.rglob("*.py"))
     texts = {path: path.read_text() for path in paths}
+    if given.code:
+        print_code_lines(texts, given.source)
+        return
     names = {path: ".".join(("mindyn", *path.relative_to(given.source).with_suffix("").parts)) for path in paths}
     trees = {names[path].removesuffix(".__init__"): ast.parse(text) for path, text in texts.items()}
     by = importers(trees)

@@ -16,6 +16,7 @@ LAYERS = (
         "notation",
         "errors",
         "notes",
+        "findings",
         "escaping",
         "files",
         "reading",
