@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
-from warnings import warn
 
 if TYPE_CHECKING:
     from mindyn.equations.catalogue import equation
@@ -122,75 +121,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
 }
 """Where the public names are defined, in the order of the work."""
 
-_MOVED: dict[str, tuple[str, ...]] = {
-    "mindyn.robots": (
-        "Frame",
-        "Shape",
-        "Limits",
-        "Loop",
-        "Mimic",
-        "stribeck",
-        "asymmetric_coulomb",
-        "asymmetric_viscous",
-        "Meshes",
-        "read_meshes",
-    ),
-    "mindyn.parameters": ("Parameter",),
-    "mindyn.equations": ("LoopDynamics", "loop_dynamics"),
-    "mindyn.identifiability": (
-        "reduce_model",
-        "constraint_matrix",
-        "added_body",
-        "added_point_mass",
-        "place_point_mass",
-    ),
-    "mindyn.kernels": ("MomentumObserver",),
-    "mindyn.logs": ("AS_LOGGED", "condition_stream"),
-    "mindyn.simulation": ("compiled_rollout", "ProportionalDerivative", "ControlLaw", "TorqueLog", "measure"),
-    "mindyn.regression": ("Rows", "with_estimated_drives"),
-    "mindyn.excitation": (
-        "MotionDesign",
-        "capsules_of",
-        "StepPlan",
-        "load_plan",
-        "write_motions",
-        "write_test_logs",
-        "read_test_logs",
-        "simulate_tests",
-    ),
-    "mindyn.estimators": ("RecursiveInstruments", "ClosedLoopInstruments", "MeasurementNoise", "reduce_estimate"),
-    "mindyn.feasibility": (
-        "Feasibility",
-        "Intervals",
-        "constrained_intervals",
-        "torque_bands",
-        "judge_possible",
-        "mend_possible",
-        "bounds_of_shapes",
-        "consistent_drive_gains",
-    ),
-    "mindyn.validation": (
-        "compare",
-        "Verdict",
-        "simulated_against_measured",
-        "Trajectories",
-        "compare_methods",
-        "Comparison",
-        "BenchSetting",
-    ),
-    "mindyn.identification": ("Choice",),
-    "mindyn.report": ("MotionComparison",),
-    "mindyn.notes": ("Note",),
-}
-"""Names that `mindyn` had at its top, and the packages that have them now: types of results and rarer needs."""
-
-_GONE: dict[str, str] = {
-    "identify_by": "identify(robot, logs, estimator), such as LastLinkFirst(), chooses the same settings",
-    "identify_consistent": 'identify(robot, logs, PhysicallyConsistent(covariance="correlated"))',
-}
-"""Names of earlier versions, and the new way."""
-
-_MODULE_OF = {name: module for homes in (_HOMES, _MOVED) for module, names in homes.items() for name in names}
+_MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [  # noqa: RUF022 - in the order of the work
     # robots
@@ -279,14 +210,9 @@ _DRAWER = "mindyn.report.objects"
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used, so that `import mindyn` costs nothing heavy."""
-    if name in _GONE:
-        raise AttributeError(f"mindyn.{name} went: {_GONE[name]}")
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'mindyn' has no attribute {name!r}")
-    home = _MODULE_OF[name]
-    if home in _MOVED and name in _MOVED[home]:
-        warn(f"mindyn.{name} moved: from {home} import {name}", DeprecationWarning, stacklevel=2)
-    return getattr(import_module(home), name)
+    return getattr(import_module(_MODULE_OF[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -115,7 +115,6 @@ def test_reference_has_every_public_name():
     assert listed == [name for name in mindyn.__all__ if name != "__version__"]
     of_modules = re.findall(r"^::: (mindyn\.\S+)\.(\w+)$", (ROOT / "docs" / "api.md").read_text(), re.MULTILINE)
     assert all(defines(module, name) for module, name in of_modules)
-    assert set(of_modules) >= {(module, name) for module, names in mindyn._MOVED.items() for name in names}
 
 
 def shell_lines():
@@ -182,11 +181,3 @@ def test_names_of_the_papers_page_exist():
     for name, module in pairs:
         home = import_module(module.removeprefix("src/").replace("/", "."))
         assert hasattr(home, name), f"{module}.py has no {name}"
-
-
-def test_the_migration_page_names_what_moved():
-    page = (ROOT / "docs" / "migration.md").read_text()
-    rows = dict(re.findall(r"^\| (`[^|]*`) \| `(mindyn\.[a-z_.]+)` \|$", page, re.MULTILINE))
-    listed = {name: home for names, home in rows.items() for name in re.findall(r"`(\w+)`", names)}
-    assert listed == {name: home for home, names in mindyn._MOVED.items() for name in names}
-    assert all(f"`{name}(" in page for name in mindyn._GONE)

@@ -133,17 +133,6 @@ def test_a_package_offers_what_it_lists(room):
         _ = package.nonsense
 
 
-def test_names_that_went_say_the_new_way_in_one_line():
-    with pytest.raises(AttributeError, match=r"^mindyn\.identify_by went: identify\(robot, logs, estimator\)"):
-        _ = mindyn.identify_by
-    moved = {name: module for module, names in mindyn._MOVED.items() for name in names}
-    assert not set(moved) & set(mindyn.__all__)
-    for name, module in moved.items():
-        said = rf"^mindyn\.{name} moved: from {module} import {name}$"
-        with pytest.warns(DeprecationWarning, match=said):
-            assert getattr(mindyn, name) is getattr(import_module(module), name)
-
-
 def test_readme_lists_the_bundled_robots():
     readme = (ROOT / "README.md").read_text()
     missing = [name for name in mindyn.bundled_robots() if f"`{name}`" not in readme]
