@@ -11,8 +11,8 @@ from sections import Section, arguments, publish
 from timing import this_machine
 
 import mindyn
-from mindyn.validation.bench_setting import BenchSetting
-from mindyn.validation.method_bench import compare_methods
+from mindyn.comparison.bench_setting import BenchSetting
+from mindyn.comparison.method_bench import compare_methods
 
 ROBOT = "puma560_yoshida"
 

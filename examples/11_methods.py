@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 
 import mindyn
+from mindyn.comparison import BenchSetting
 from mindyn.estimators import ClosedLoopInstruments
-from mindyn.validation import BenchSetting, simulated_against_measured
+from mindyn.validation import simulated_against_measured
 
 robot = mindyn.load_robot("puma560_yoshida")
 bench = BenchSetting(seconds=10.0, torque_noise=0.01).bench(robot)

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from mindyn.estimators.instrumental_variables import InstrumentalVariables
     from mindyn.estimators.last_link_first import LastLinkFirst
     from mindyn.estimators.least_squares import LeastSquares
-    from mindyn.estimators.loads import drive_gains
     from mindyn.estimators.output_error import OutputError
     from mindyn.estimators.recursive import RecursiveLeastSquares
     from mindyn.estimators.step_by_step import StepByStep
@@ -36,12 +35,13 @@ if TYPE_CHECKING:
     from mindyn.feasibility.bounds import Bounds
     from mindyn.feasibility.check import check_feasible, make_feasible
     from mindyn.feasibility.full_model import full_model
-    from mindyn.feasibility.payload import payload
     from mindyn.feasibility.physically_consistent import PhysicallyConsistent
     from mindyn.identifiability.base_sets import base_parameters
     from mindyn.identification.choosing import choose
     from mindyn.identification.identify import identify
     from mindyn.kernels.model import Model, compile_model
+    from mindyn.loads.from_runs import drive_gains
+    from mindyn.loads.payload import payload
     from mindyn.logs.conditioning import Conditioning
     from mindyn.logs.log import Log, log_of_arrays
     from mindyn.logs.pipeline import condition
@@ -97,8 +97,8 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "mindyn.feasibility.check": ("check_feasible", "make_feasible"),
     "mindyn.feasibility.full_model": ("full_model",),
     "mindyn.feasibility.bounds": ("Bounds",),
-    "mindyn.estimators.loads": ("drive_gains",),
-    "mindyn.feasibility.payload": ("payload",),
+    "mindyn.loads.from_runs": ("drive_gains",),
+    "mindyn.loads.payload": ("payload",),
     "mindyn.excitation.design": ("design_motion",),
     "mindyn.excitation.limits": ("MotionLimits",),
     "mindyn.excitation.fourier": ("Fourier",),

@@ -33,7 +33,18 @@ LAYERS = (
         "jax",
         "logs",
     ),
-    *("simulation", "regression", "excitation", "estimators", "feasibility", "validation", "identification", "export"),
+    *(
+        "simulation",
+        "regression",
+        "excitation",
+        "estimators",
+        "feasibility",
+        "loads",
+        "validation",
+        "contact",
+        "identification",
+        "export",
+    ),
     *("report", "comparison", "fleet", "papers", "cli", "__main__"),
 )
 FILES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")

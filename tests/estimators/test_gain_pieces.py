@@ -14,11 +14,11 @@ from mindyn.errors import InputError
 from mindyn.estimators import recursive_instruments
 from mindyn.estimators.instrumental_variables import _expected, _require_definite, torque_noise
 from mindyn.estimators.instruments import InstrumentStep, _Products
-from mindyn.estimators.loads import _linear_gains, _output_gains
 from mindyn.estimators.measurement_noise import MeasurementNoise
 from mindyn.estimators.recursive_instruments import RecursiveInstruments
 from mindyn.estimators.step_by_step import StepByStep, _Sequence, _status
 from mindyn.estimators.step_noise import TestRows, noises_of
+from mindyn.loads.from_runs import _linear_gains, _output_gains
 from mindyn.logs.samples import Samples
 from mindyn.regression.triangles import triangle_of
 

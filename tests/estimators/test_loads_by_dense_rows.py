@@ -16,8 +16,8 @@ from mindyn.algebra.poses import Pose
 from mindyn.algebra.rotations import from_quaternion
 from mindyn.errors import InputError
 from mindyn.estimators.least_squares import LeastSquares
-from mindyn.estimators.loads import Payload, drive_gains, known_torque, payload_of_runs, regressor_with_load
 from mindyn.kernels.model import compile_model
+from mindyn.loads.from_runs import Payload, drive_gains, known_torque, payload_of_runs, regressor_with_load
 from mindyn.regression.regressor import Regressor
 
 ROBOT = random_robot(4, joints=2, tree=False, special=False, gravity=(0.0, 0.0, -9.81))

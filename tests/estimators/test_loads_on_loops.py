@@ -11,7 +11,7 @@ from closeness import assert_close, assert_negligible
 import mindyn
 from mindyn.algebra.inertia import phi_about_origin
 from mindyn.errors import InputError
-from mindyn.estimators.loads import drive_gains, payload_of_runs
+from mindyn.loads.from_runs import drive_gains, payload_of_runs
 from mindyn.logs.samples import Samples
 from mindyn.notation import LINK_PARAMETERS
 from mindyn.robots.edits import carrier_of

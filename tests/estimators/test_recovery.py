@@ -16,10 +16,10 @@ from scipy.signal import lfilter
 from mindyn.algebra.spread import NORMAL_95
 from mindyn.estimators.essential import essential
 from mindyn.estimators.least_squares import LeastSquares
-from mindyn.estimators.loads import drive_gains
 from mindyn.estimators.recursive import RecursiveLeastSquares
-from mindyn.feasibility.payload import payload
 from mindyn.identifiability.base_sets import base_parameters
+from mindyn.loads.from_runs import drive_gains
+from mindyn.loads.payload import payload
 from mindyn.parameters.structural import structural_base
 from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import with_estimated_drives

@@ -11,13 +11,13 @@ from closeness import DERIVATIVE, assert_close
 from equations import equations
 
 import mindyn
+from mindyn.comparison import BenchSetting, compare_methods
 from mindyn.estimators.closed_loop_instruments import ClosedLoopInstruments
 from mindyn.estimators.output_error import OutputError
 from mindyn.regression.regressor import Regressor
 from mindyn.robots.parts import Drive
 from mindyn.simulation.closed_loop import ClosedLoop
 from mindyn.simulation.controllers import SineMotion
-from mindyn.validation import BenchSetting, compare_methods
 
 RECOVERY = 1e-6
 REPLAYED = 1e-8

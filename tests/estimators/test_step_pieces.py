@@ -11,7 +11,6 @@ from closeness import EXACT, ORACLE, SAME_ALGEBRA, assert_close
 from mindyn.algebra.inertia import phi_about_origin
 from mindyn.errors import InputError
 from mindyn.estimators.estimate_parts import JointResidual
-from mindyn.estimators.loads import Payload, drive_gains
 from mindyn.estimators.step_rows import (
     SIGN_SPEED,
     MotionRows,
@@ -24,6 +23,7 @@ from mindyn.estimators.step_rows import (
 from mindyn.estimators.untold import among_untold, infinite_variances, read_covariance, saved_covariance
 from mindyn.estimators.wording import joint_residuals, status_of, told_from, unexplained
 from mindyn.excitation.step_motions import Breakaways
+from mindyn.loads.from_runs import Payload, drive_gains
 from mindyn.logs.findings import LogError
 from mindyn.logs.log import log_of_arrays
 from mindyn.regression.information import Information

@@ -12,8 +12,8 @@ from robots import random_robot, with_random_drives
 
 from mindyn.algebra.inertia import consistency_of, phi_about_origin
 from mindyn.errors import InputError
-from mindyn.estimators.loads import drive_gains
-from mindyn.feasibility.consistent_gains import consistent_drive_gains
+from mindyn.loads.consistent_gains import consistent_drive_gains
+from mindyn.loads.from_runs import drive_gains
 from mindyn.regression.regressor import with_estimated_drives
 from mindyn.robots.loading import load_robot
 from mindyn.robots.parts import Link

@@ -14,14 +14,14 @@ from robots import random_robot, with_random_drives
 
 from mindyn.algebra.inertia import phi_about_origin, pseudo_inertia
 from mindyn.estimators.least_squares import LeastSquares
-from mindyn.estimators.loads import FARTHEST, Payload, known_torque
 from mindyn.feasibility import consistent_gains, intervals, mending
 from mindyn.feasibility.bounds import Bounds
 from mindyn.feasibility.check import judge_plausible
 from mindyn.feasibility.intervals import LEEWAY, physical_ends
 from mindyn.feasibility.nearest import _adjoint, relative_metric
-from mindyn.feasibility.payload import _consistent, _open_spread
 from mindyn.feasibility.physical_space import space_of
+from mindyn.loads.from_runs import FARTHEST, Payload, known_torque
+from mindyn.loads.payload import _consistent, _open_spread
 
 LOAD = phi_about_origin(3.0, np.array([0.1, -0.05, 0.2]), np.diag([0.02, 0.03, 0.04]))
 

@@ -21,10 +21,10 @@ from mindyn.feasibility.intervals import physical_ends, torque_bands
 from mindyn.feasibility.make_consistent import mend_consistent
 from mindyn.feasibility.mending import _reported
 from mindyn.feasibility.nearest_possible import NearestPossible
-from mindyn.feasibility.payload import _misfit_notes
 from mindyn.feasibility.physical_space import space_of
 from mindyn.feasibility.possible import judge_possible
 from mindyn.feasibility.priors import Prior
+from mindyn.loads.payload import _misfit_notes
 from mindyn.robots.loading import load_robot
 
 

@@ -9,10 +9,12 @@ import pytest
 from closeness import EXACT, ORACLE, SAME_ALGEBRA, SOLVED, assert_close
 
 from mindyn.algebra.inertia import phi_about_origin, pseudo_inertia
-from mindyn.estimators.loads import Payload
-from mindyn.feasibility import payload
 from mindyn.feasibility.nearest_possible import HeldError, NearestPossible, _Cuts
-from mindyn.feasibility.payload import (
+from mindyn.feasibility.worst_configurations import _to_the_end, _together, descended, extremes_at
+from mindyn.feasibility.yoshida_mending import TwoLinks, _angle, _stepped_inside, in_circular_cone, mend_two_links
+from mindyn.loads import payload
+from mindyn.loads.from_runs import Payload
+from mindyn.loads.payload import (
     _consistent,
     _gain_shifts,
     _known_part,
@@ -20,8 +22,6 @@ from mindyn.feasibility.payload import (
     _open_spread,
     _pseudo_inertia_rows,
 )
-from mindyn.feasibility.worst_configurations import _to_the_end, _together, descended, extremes_at
-from mindyn.feasibility.yoshida_mending import TwoLinks, _angle, _stepped_inside, in_circular_cone, mend_two_links
 from mindyn.logs.samples import Samples
 from mindyn.regression.information import Information
 from mindyn.regression.triangles import triangle_of

@@ -13,7 +13,7 @@ from robots import random_robot
 
 import mindyn
 from mindyn.algebra.poses import Pose
-from mindyn.estimators.loads import drive_gains
+from mindyn.loads.from_runs import drive_gains
 from mindyn.regression.regressor import with_estimated_drives
 
 CENTRE, TENSOR = np.array([0.05, -0.02, 0.1]), np.diag([0.02, 0.03, 0.025])

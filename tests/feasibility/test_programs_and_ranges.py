@@ -10,13 +10,13 @@ import pytest
 from closeness import EXACT, ORACLE, SAME_ALGEBRA, SOLVED, assert_close
 
 from mindyn.errors import InputError, MissingPhysicsError, UnknownNameError
-from mindyn.estimators.loads import Payload
 from mindyn.feasibility import physically_consistent
 from mindyn.feasibility.configurations import joint_ranges, named_configuration, spread_configurations
 from mindyn.feasibility.conic import ConeRows, ConicError, ContradictionError, Program, matrix_of_triangle, triangle
-from mindyn.feasibility.payload import _first_weights, _is_free, _jackknife, _normal, _notes, _untold, payload
 from mindyn.feasibility.possible import _failing_orders, _joints_in, judge_possible
 from mindyn.feasibility.worst_configurations import _free_turns, failing_minors
+from mindyn.loads.from_runs import Payload
+from mindyn.loads.payload import _first_weights, _is_free, _jackknife, _normal, _notes, _untold, payload
 from mindyn.robots.loading import load_robot
 
 

@@ -12,15 +12,15 @@ from closeness import ORACLE, SAME_ALGEBRA, assert_close, assert_negligible
 
 from mindyn.errors import InputError, MindynError
 from mindyn.estimators.estimate import load_estimate
-from mindyn.estimators.loads import payload_of_runs
 from mindyn.feasibility import worst_configurations
 from mindyn.feasibility.configurations import spread_configurations
 from mindyn.feasibility.conic import matrix_of_triangle, triangle
 from mindyn.feasibility.consistent import MOST_OF, NAMED, _most_weighty
 from mindyn.feasibility.make_consistent import covariance_metric
 from mindyn.feasibility.mending import covariance_moves
-from mindyn.feasibility.payload import WIDE, _gain_shifts, _memory, _open_spread, payload
 from mindyn.feasibility.physical_space import space_of
+from mindyn.loads.from_runs import payload_of_runs
+from mindyn.loads.payload import WIDE, _gain_shifts, _memory, _open_spread, payload
 from mindyn.robots.loading import load_robot
 
 SAVED = Path(__file__).parents[1] / "estimators" / "estimate_of_format_3.json"

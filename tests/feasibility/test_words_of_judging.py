@@ -21,13 +21,13 @@ from mindyn.feasibility.full_model import GYRATION_LIMITS, _nearest_to_prior
 from mindyn.feasibility.inertia_family import InertiaFamily, Member, member_of
 from mindyn.feasibility.mending import _reported, noticed_moves
 from mindyn.feasibility.nearest_possible import NearestPossible
-from mindyn.feasibility.payload import payload
 from mindyn.feasibility.physical_space import space_of
 from mindyn.feasibility.polishing import SmoothFit
 from mindyn.feasibility.possible import judge_possible
 from mindyn.feasibility.priors import Prior
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.kernels.model import compile_model
+from mindyn.loads.payload import payload
 from mindyn.logs.log import log_of_arrays
 from mindyn.logs.samples import Samples
 from mindyn.regression.regressor import Regressor, with_estimated_drives

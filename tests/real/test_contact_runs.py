@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 import mindyn
+from mindyn.contact.detection import contact_thresholds, contact_trace, contacts
 from mindyn.regression.friction import Friction
 from mindyn.regression.treatment import Treatment
-from mindyn.validation.contact import contact_thresholds, contact_trace, contacts
 
 FOLDER = Path(os.environ.get("MINDYN_REAL_DATA", "/nonexistent")) / "ur10e_innopolis"
 JOINTS = ("shoulder_pan_joint", "shoulder_lift_joint", "elbow_joint", "wrist_1_joint", "wrist_2_joint", "wrist_3_joint")

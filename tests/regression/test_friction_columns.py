@@ -11,8 +11,8 @@ from robots import geared_arm, random_robot
 
 from mindyn.algebra.inertia import phi_about_origin
 from mindyn.errors import InputError
-from mindyn.estimators.loads import regressor_with_load
 from mindyn.identifiability.base_sets import base_parameters
+from mindyn.loads.from_runs import regressor_with_load
 from mindyn.regression.friction import Friction, _stop_operator
 from mindyn.regression.regressor import Regressor, with_estimated_drives
 from mindyn.robots.friction_laws import FITTED_SHAPES, FRICTION_LAWS, LOAD_SHAPES

@@ -13,11 +13,11 @@ from robots import random_robot
 from mindyn.errors import InputError
 from mindyn.estimators.essential import elimination
 from mindyn.estimators.least_squares import LeastSquares
-from mindyn.estimators.loads import _output_gains
 from mindyn.estimators.model_acceleration import inertia_matrices
 from mindyn.estimators.simulated_states import regular_values
 from mindyn.feasibility.inertia_family import InertiaFamily
 from mindyn.identifiability.base_sets import base_parameters
+from mindyn.loads.from_runs import _output_gains
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.log import log_of_arrays
 from mindyn.logs.reading import LogScan, _where

@@ -14,14 +14,7 @@ from typer.testing import CliRunner
 
 import mindyn
 from mindyn.cli.main import app
-from mindyn.errors import InputError
-from mindyn.export.controller_code import write_contact_c
-from mindyn.kernels.model import compile_model
-from mindyn.logs.writing import write_log
-from mindyn.regression.friction import Friction
-from mindyn.regression.treatment import Treatment
-from mindyn.robots.parts import Drive
-from mindyn.validation.contact import (
+from mindyn.contact.detection import (
     GAIN,
     ContactDetector,
     ContactThresholds,
@@ -31,6 +24,13 @@ from mindyn.validation.contact import (
     contact_trace,
     contacts,
 )
+from mindyn.errors import InputError
+from mindyn.export.controller_code import write_contact_c
+from mindyn.kernels.model import compile_model
+from mindyn.logs.writing import write_log
+from mindyn.regression.friction import Friction
+from mindyn.regression.treatment import Treatment
+from mindyn.robots.parts import Drive
 
 RATE = 200.0
 PANDA = mindyn.load_robot("panda")

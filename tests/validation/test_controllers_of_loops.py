@@ -12,13 +12,13 @@ import pytest
 from closeness import ORACLE, assert_close, assert_negligible
 
 import mindyn
+from mindyn.contact.detection import ContactDetector, contact_thresholds
+from mindyn.contact.guiding import HandGuide, hand_guiding
 from mindyn.equations.loop_closure import closure_of
 from mindyn.export.controller_code import write_contact_c, write_hand_guiding_c
 from mindyn.kernels.model import compile_model
 from mindyn.regression.friction import Friction
 from mindyn.regression.treatment import Treatment
-from mindyn.validation.contact import ContactDetector, contact_thresholds
-from mindyn.validation.hand_guiding import HandGuide, hand_guiding
 
 COULOMB, VISCOUS, PASSIVE = 3.0, 1.0, 0.5
 PUSH = 50.0

@@ -13,13 +13,13 @@ from typer.testing import CliRunner
 
 import mindyn
 from mindyn.cli.main import app
+from mindyn.contact.guiding import HandGuide, hand_guiding
 from mindyn.export.controller_code import write_hand_guiding_c
 from mindyn.feasibility.full_model import full_model
 from mindyn.kernels.model import compile_model
 from mindyn.regression.friction import Friction
 from mindyn.regression.treatment import Treatment
 from mindyn.robots.parts import Drive
-from mindyn.validation.hand_guiding import HandGuide, hand_guiding
 
 PANDA = mindyn.load_robot("panda")
 ROBOT = replace(PANDA, drives=tuple(Drive(j, 1.0, {}, 0.05, 0.6, 1.5, 0.1, "joint") for j in PANDA.joint_names))

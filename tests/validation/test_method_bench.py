@@ -12,13 +12,13 @@ from equations import equations
 from typer.testing import CliRunner
 
 from mindyn.cli.main import app
+from mindyn.comparison.bench_methods import BENCH_METHODS, Method
+from mindyn.comparison.bench_setting import BenchSetting, make_bench
+from mindyn.comparison.method_bench import compare_methods
 from mindyn.errors import InputError, MindynError
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.regression.regressor import Regressor
 from mindyn.robots.loading import load_robot
-from mindyn.validation.bench_methods import BENCH_METHODS, Method
-from mindyn.validation.bench_setting import BenchSetting, make_bench
-from mindyn.validation.method_bench import compare_methods
 
 SMALL = BenchSetting(repetitions=3, seconds=8.0, top_hz=0.6)
 

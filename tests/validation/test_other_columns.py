@@ -10,9 +10,9 @@ from closeness import assert_close
 
 import mindyn
 from mindyn.cli.runs import unlike_the_fit
+from mindyn.contact.detection import contact_thresholds
 from mindyn.errors import InputError
 from mindyn.regression.treatment import Treatment
-from mindyn.validation.contact import contact_thresholds
 
 ROBOT = mindyn.load_robot("planar2")
 RATE = 200.0

@@ -12,6 +12,7 @@ from identifiability.loop_oracle import LoopOracle
 from scipy.integrate import solve_ivp
 from simulation.plants import INTEGRATED
 
+from mindyn.comparison.bench_setting import BenchSetting, make_bench
 from mindyn.equations.loop_closure import closure_of
 from mindyn.errors import InputError
 from mindyn.estimators.least_squares import LeastSquares
@@ -19,7 +20,6 @@ from mindyn.logs.log import log_of_arrays
 from mindyn.logs.samples import Samples
 from mindyn.regression.friction import Friction
 from mindyn.robots.loading import load_robot
-from mindyn.validation.bench_setting import BenchSetting, make_bench
 from mindyn.validation.trajectories import simulated_against_measured
 
 CONTROL_HZ = 200.0

@@ -14,13 +14,13 @@ from mindyn.cli.arguments import JSON, ROBOT, one_of, takes_robot
 from mindyn.cli.next_step import option_words, say_next
 from mindyn.cli.printing import say, show
 from mindyn.cli.progress_bars import progress
+from mindyn.comparison.bench_methods import BENCH_METHODS
+from mindyn.comparison.bench_setting import BenchSetting, Differentiation
+from mindyn.comparison.method_bench import compare_methods
 from mindyn.comparison.methods import LOG_METHODS, named_methods
 from mindyn.errors import InputError
 from mindyn.files import write_whole
 from mindyn.robots.loading import RobotOptions
-from mindyn.validation.bench_methods import BENCH_METHODS
-from mindyn.validation.bench_setting import BenchSetting, Differentiation
-from mindyn.validation.method_bench import compare_methods
 
 PLAIN = BenchSetting()
 

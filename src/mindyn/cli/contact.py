@@ -13,6 +13,16 @@ from mindyn.algebra.values import Array
 from mindyn.cli.arguments import JSON
 from mindyn.cli.printing import say, say_notes, show
 from mindyn.cli.runs import RUN, estimate_of, read_logs
+from mindyn.contact.detection import (
+    ALARMS_PER_HOUR,
+    GAIN,
+    Contact,
+    ContactThresholds,
+    ContactTrace,
+    contact_thresholds,
+    contact_trace,
+    contacts,
+)
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.export.controller_code import write_contact_c
@@ -24,16 +34,6 @@ from mindyn.pages.markup import Section, figure, markup, p, plural
 from mindyn.pages.plots import axis, pane, plot, series
 from mindyn.reading import read_json
 from mindyn.robots.table import text_table
-from mindyn.validation.contact import (
-    ALARMS_PER_HOUR,
-    GAIN,
-    Contact,
-    ContactThresholds,
-    ContactTrace,
-    contact_thresholds,
-    contact_trace,
-    contacts,
-)
 
 BUCKETS = 1500
 """Of the curves in a plot."""

@@ -15,6 +15,7 @@ from mindyn.cli.arguments import JSON, one_of
 from mindyn.cli.next_step import say_next
 from mindyn.cli.printing import say, say_as_it_is
 from mindyn.cli.runs import RUN, estimate_of
+from mindyn.contact.guiding import hand_guiding
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.export.controller_code import write_hand_guiding_c
@@ -33,7 +34,6 @@ from mindyn.logs.reading import read_log
 from mindyn.reading import read_json
 from mindyn.robots.loading import load_like
 from mindyn.robots.table import text_table
-from mindyn.validation.hand_guiding import hand_guiding
 from mindyn.validation.validate import comparison_table
 
 

@@ -12,9 +12,9 @@ from mindyn.cli.arguments import JSON
 from mindyn.cli.printing import say_notes, show, show_table
 from mindyn.cli.runs import RUN, estimate_of, read_logs, require_unseen
 from mindyn.errors import unknown_name
-from mindyn.estimators.loads import Payload
-from mindyn.feasibility.payload import GAIN_DEVIATION
-from mindyn.feasibility.payload import payload as payload_of
+from mindyn.loads.from_runs import Payload
+from mindyn.loads.payload import GAIN_DEVIATION
+from mindyn.loads.payload import payload as payload_of
 from mindyn.notation import LINK_PARAMETER_UNITS, LINK_PARAMETERS
 from mindyn.robots.robot import Robot
 

@@ -9,7 +9,6 @@ from mindyn.lazy_names import named_lazily
 if TYPE_CHECKING:
     from mindyn.feasibility.bounds import bounds_of_shapes
     from mindyn.feasibility.check import Feasibility
-    from mindyn.feasibility.consistent_gains import consistent_drive_gains
     from mindyn.feasibility.intervals import Intervals, constrained_intervals, torque_bands
     from mindyn.feasibility.mending import mend_possible
     from mindyn.feasibility.possible import judge_possible
@@ -22,7 +21,6 @@ __all__ = [  # noqa: RUF022 - in the order of the work
     "judge_possible",
     "mend_possible",
     "bounds_of_shapes",
-    "consistent_drive_gains",
 ]
 
 __getattr__ = named_lazily(
@@ -33,6 +31,5 @@ __getattr__ = named_lazily(
         "possible": ("judge_possible",),
         "mending": ("mend_possible",),
         "bounds": ("bounds_of_shapes",),
-        "consistent_gains": ("consistent_drive_gains",),
     },
 )

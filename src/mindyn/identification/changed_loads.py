@@ -15,8 +15,8 @@ import numpy as np
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
-from mindyn.estimators.loads import load_columns
 from mindyn.identification.scores import Gain, Score, gain_of
+from mindyn.loads.from_runs import load_columns
 from mindyn.regression.block_gathering import Block
 from mindyn.regression.information import solve
 from mindyn.regression.rows import Rows

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 from mindyn.lazy_names import named_lazily
 
 if TYPE_CHECKING:
-    from mindyn.validation.bench_setting import BenchSetting
-    from mindyn.validation.method_bench import Comparison, compare_methods
     from mindyn.validation.step_checks import StepCheck, StepChecks, check_steps
     from mindyn.validation.trajectories import Trajectories, simulated_against_measured
     from mindyn.validation.validate import Verdict, compare
@@ -21,9 +19,6 @@ __all__ = [  # noqa: RUF022 - in the order of the work
     "check_steps",
     "StepChecks",
     "StepCheck",
-    "compare_methods",
-    "Comparison",
-    "BenchSetting",
 ]
 
 __getattr__ = named_lazily(
@@ -32,7 +27,5 @@ __getattr__ = named_lazily(
         "validate": ("compare", "Verdict"),
         "trajectories": ("simulated_against_measured", "Trajectories"),
         "step_checks": ("check_steps", "StepChecks", "StepCheck"),
-        "method_bench": ("compare_methods", "Comparison"),
-        "bench_setting": ("BenchSetting",),
     },
 )

@@ -14,10 +14,10 @@ from typing import Final, Literal
 import numpy as np
 
 from mindyn.algebra.values import Array
-from mindyn.estimators.loads import Gains, drive_gains, known_torque
 from mindyn.feasibility.constrained_fit import FitProblem
 from mindyn.feasibility.physical_space import space_of
 from mindyn.feasibility.priors import prior_of
+from mindyn.loads.from_runs import Gains, drive_gains, known_torque
 from mindyn.logs.samples import Samples
 from mindyn.regression.information import Information
 from mindyn.regression.regressor import Regressor

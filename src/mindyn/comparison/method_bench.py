@@ -17,14 +17,14 @@ from typing import Any
 import numpy as np
 
 from mindyn.algebra.values import Array
+from mindyn.comparison.bench_methods import BENCH_METHODS
+from mindyn.comparison.bench_setting import Bench, BenchSetting, make_bench
 from mindyn.errors import MindynError, unknown_name
 from mindyn.executors import process_pool, spread
 from mindyn.regression.regressor import Regressor
 from mindyn.robots.robot import Robot
 from mindyn.robots.table import text_table
 from mindyn.simulation.inputs import require_count
-from mindyn.validation.bench_methods import BENCH_METHODS
-from mindyn.validation.bench_setting import Bench, BenchSetting, make_bench
 
 Progress = Callable[[int, int], None]
 """Called with repetitions done, and all of them."""

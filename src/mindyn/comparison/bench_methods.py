@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+from mindyn.comparison.bench_setting import Trial, closing_ranges, encoders
 from mindyn.estimators.closed_loop_instruments import ClosedLoopInstruments
 from mindyn.estimators.energy_difference import EnergyDifference
 from mindyn.estimators.estimate import Estimate
@@ -23,7 +24,6 @@ from mindyn.excitation.step_simulation import simulate_tests
 from mindyn.regression.rows import rows_of
 from mindyn.regression.treatment import Treatment
 from mindyn.robots.robot import Robot
-from mindyn.validation.bench_setting import Trial, closing_ranges, encoders
 
 BREAKAWAY_DEVIATIONS: Final = 6.0
 """Standard deviations of the torque by which noise may exchange two breakaways where there is no friction."""

@@ -23,8 +23,8 @@ from mindyn.algebra.inertia import pseudo_inertia
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError, listed
 from mindyn.estimators.estimate import Estimate
-from mindyn.estimators.loads import Payload, payload_of_runs, regressor_with_load
 from mindyn.feasibility.conic import ConeRows, Program
+from mindyn.loads.from_runs import Payload, payload_of_runs, regressor_with_load
 from mindyn.logs.log import Log
 from mindyn.logs.pipeline import condition
 from mindyn.logs.samples import Samples
