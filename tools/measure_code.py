@@ -92,7 +92,7 @@ def main() -> None:
     parser.add_argument("--repeated", action="store_true")
     parser.add_argument("--code", action="store_true")
     given = parser.parse_args()
-    paths = sorted(given.source.rglob("*.py"))
+    paths = sorted([*given.source.rglob("*.py"), *given.source.rglob("*.pyi")])
     texts = {path: path.read_text() for path in paths}
     if given.code:
         print_code_lines(texts, given.source)

@@ -1,19 +1,23 @@
-"""Public names of a package, imported when they are first used: `import mindyn` and its rooms cost nothing heavy."""
+"""Public names of a package, imported when they are first used, so that `import mindyn` costs nothing heavy."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import ast
+from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 
-def named_lazily(package: str, homes: Mapping[str, tuple[str, ...]]) -> Callable[[str], Any]:
-    """The `__getattr__` of `package` [PEP 562]: a name of `homes` comes from the module of the package that has it."""
-    home_of = {name: module for module, names in homes.items() for name in names}
+def named_lazily(package: str, init_file: str) -> tuple[list[str], Callable[[str], Any]]:
+    """Return `__all__` and `__getattr__` [PEP 562] of a package from its `__init__.pyi`, the one list of its names."""
+    stub = ast.parse(Path(init_file).with_name("__init__.pyi").read_text(encoding="utf-8"))
+    imports = [node for node in stub.body if isinstance(node, ast.ImportFrom)]
+    module_of = {alias.name: str(node.module) for node in imports for alias in node.names}
 
-    def attribute(name: str) -> Any:
-        if name not in home_of:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}; it offers: {', '.join(home_of)}")
-        return getattr(import_module(f"{package}.{home_of[name]}"), name)
+    def import_name(name: str) -> Any:
+        if name not in module_of:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}; it offers: {', '.join(module_of)}")
+        return getattr(import_module(module_of[name]), name)
 
-    return attribute
+    return list(module_of), import_name

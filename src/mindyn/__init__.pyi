@@ -1,0 +1,58 @@
+# The public names in the order of the work; `named_lazily` imports each when it is first used.
+# ruff: noqa: I001
+from mindyn.robots.loading import load_robot as load_robot, bundled_robots as bundled_robots
+from mindyn.robots.robot import Robot as Robot
+from mindyn.robots.parts import Link as Link, Joint as Joint, Drive as Drive, ExtraTorque as ExtraTorque
+from mindyn.identifiability.base_sets import base_parameters as base_parameters
+from mindyn.parameters.base import BaseParameters as BaseParameters
+from mindyn.kernels.model import compile_model as compile_model, Model as Model
+from mindyn.equations.catalogue import equation as equation
+from mindyn.logs.reading import read_log as read_log, scan_log as scan_log
+from mindyn.logs.log import log_of_arrays as log_of_arrays, Log as Log
+from mindyn.logs.conditioning import Conditioning as Conditioning
+from mindyn.logs.pipeline import condition as condition
+from mindyn.logs.samples import Samples as Samples
+from mindyn.identification.identify import identify as identify
+from mindyn.identification.choosing import choose as choose
+from mindyn.regression.rows import rows_of as rows_of
+from mindyn.regression.treatment import Treatment as Treatment
+from mindyn.regression.friction import Friction as Friction
+from mindyn.estimators.estimate import Estimate as Estimate, load_estimate as load_estimate
+from mindyn.estimators.estimator import Estimator as Estimator
+from mindyn.estimators.least_squares import LeastSquares as LeastSquares
+from mindyn.feasibility.physically_consistent import PhysicallyConsistent as PhysicallyConsistent
+from mindyn.estimators.instrumental_variables import InstrumentalVariables as InstrumentalVariables
+from mindyn.estimators.energy_difference import EnergyDifference as EnergyDifference
+from mindyn.estimators.total_least_squares import TotalLeastSquares as TotalLeastSquares
+from mindyn.estimators.output_error import OutputError as OutputError
+from mindyn.estimators.last_link_first import LastLinkFirst as LastLinkFirst
+from mindyn.estimators.recursive import RecursiveLeastSquares as RecursiveLeastSquares
+from mindyn.estimators.step_by_step import StepByStep as StepByStep
+from mindyn.validation.validate import validate as validate
+from mindyn.estimators.essential import essential as essential
+from mindyn.feasibility.check import check_feasible as check_feasible, make_feasible as make_feasible
+from mindyn.feasibility.full_model import full_model as full_model
+from mindyn.feasibility.bounds import Bounds as Bounds
+from mindyn.loads.payload import payload as payload
+from mindyn.loads.from_runs import drive_gains as drive_gains
+from mindyn.excitation.design import design_motion as design_motion
+from mindyn.excitation.limits import MotionLimits as MotionLimits
+from mindyn.excitation.fourier import Fourier as Fourier
+from mindyn.excitation.splines import BSpline as BSpline
+from mindyn.excitation.capsules import Capsule as Capsule
+from mindyn.excitation.constraints import Box as Box
+from mindyn.excitation.step_planner import plan_tests as plan_tests
+from mindyn.simulation.simulate import simulate as simulate
+from mindyn.simulation.rollouts import rollout as rollout
+from mindyn.simulation.controllers import SineMotion as SineMotion, ComputedTorque as ComputedTorque
+from mindyn.simulation.sensors import Sensors as Sensors
+from mindyn.export.toml_writer import write_toml as write_toml
+from mindyn.export.urdf_writer import write_urdf as write_urdf
+from mindyn.export.mjcf_writer import write_mjcf as write_mjcf
+from mindyn.export.mat_writer import write_mat as write_mat
+from mindyn.export.ros2_package import write_ros2_package as write_ros2_package
+from mindyn.export.pinocchio_model import to_pinocchio as to_pinocchio
+from mindyn.report.writing import write_report as write_report
+from mindyn.errors import MindynError as MindynError
+
+__version__: str

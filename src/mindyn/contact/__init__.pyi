@@ -1,0 +1,11 @@
+# The public names in the order of the work; `named_lazily` imports each when it is first used.
+# ruff: noqa: I001
+from mindyn.contact.detection import (
+    contact_thresholds as contact_thresholds,
+    ContactThresholds as ContactThresholds,
+    contact_trace as contact_trace,
+    contacts as contacts,
+    Contact as Contact,
+    ContactDetector as ContactDetector,
+)
+from mindyn.contact.guiding import hand_guiding as hand_guiding, HandGuiding as HandGuiding, HandGuide as HandGuide

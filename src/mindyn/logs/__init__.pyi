@@ -1,0 +1,6 @@
+# The public names in the order of the work; `named_lazily` imports each when it is first used.
+# ruff: noqa: I001
+from mindyn.logs.conditioning import AS_LOGGED as AS_LOGGED
+from mindyn.logs.pipeline import condition_stream as condition_stream
+from mindyn.logs.array_table import ArrayTable as ArrayTable
+from mindyn.logs.formats import LOG_FORMATS as LOG_FORMATS

@@ -1,0 +1,5 @@
+# The public names in the order of the work; `named_lazily` imports each when it is first used.
+# ruff: noqa: I001
+from mindyn.regression.rows import Rows as Rows
+from mindyn.regression.regressor import with_estimated_drives as with_estimated_drives
+from mindyn.regression.device_job import write_device_job as write_device_job, rows_of_factors as rows_of_factors

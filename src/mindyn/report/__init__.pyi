@@ -1,0 +1,2 @@
+# The public names in the order of the work; `named_lazily` imports each when it is first used.
+from mindyn.report.inputs import MotionComparison as MotionComparison

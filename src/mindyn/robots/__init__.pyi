@@ -1,0 +1,12 @@
+# The public names in the order of the work; `named_lazily` imports each when it is first used.
+# ruff: noqa: I001
+from mindyn.robots.parts import Frame as Frame, Shape as Shape, Limits as Limits, Loop as Loop, Mimic as Mimic
+from mindyn.robots.friction_laws import (
+    FrictionLaw as FrictionLaw,
+    stribeck as stribeck,
+    asymmetric_coulomb as asymmetric_coulomb,
+    asymmetric_viscous as asymmetric_viscous,
+)
+from mindyn.robots.meshes import Meshes as Meshes, read_meshes as read_meshes
+from mindyn.robots.description import Description as Description
+from mindyn.robots.loading import ROBOT_FORMATS as ROBOT_FORMATS
