@@ -129,10 +129,9 @@ def test_a_package_offers_what_it_lists(room):
         _ = package.nonsense
 
 
-def test_readme_lists_the_bundled_robots():
-    readme = (ROOT / "README.md").read_text()
-    missing = [name for name in mindyn.bundled_robots() if f"`{name}`" not in readme]
-    assert not missing
+def test_documentation_lists_the_bundled_robots():
+    page = (ROOT / "docs" / "robot-format.md").read_text()
+    assert not [name for name in mindyn.bundled_robots() if f"`{name}`" not in page]
 
 
 def test_readme_count_of_the_general_puma_is_the_counted_one():
