@@ -2,14 +2,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-BENCHMARKS := $(filter-out benchmarks/identification_cost.py benchmarks/excitation_cost.py benchmarks/compile_cost.py benchmarks/gpu% benchmarks/fuzz% benchmarks/fleet% benchmarks/payload_coverage.py benchmarks/whole_chain.py benchmarks/sections.py benchmarks/timing.py benchmarks/native_peer.py, $(wildcard benchmarks/*.py))
+BENCHMARKS := $(filter-out benchmarks/identification_cost.py benchmarks/excitation_cost.py benchmarks/compile_cost.py benchmarks/gpu% benchmarks/fuzz% benchmarks/fleet% benchmarks/payload_coverage.py benchmarks/whole_chain.py benchmarks/sections.py benchmarks/timing.py benchmarks/native_peer.py benchmarks/study.py, $(wildcard benchmarks/*.py))
 ifndef MINDYN_REAL_DATA
 BENCHMARKS := $(filter-out benchmarks/real_methods.py benchmarks/automatic_choice.py, $(BENCHMARKS))
 endif
 # Tests run one process for each core: BLAS threads on top of that only wait for each other.
 ONE_BLAS_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
-.PHONY: strangers feedback repeated-runs chain payloads coverage spoiled attacks fleet fuzz-files dist soak cross help setup demo test check format docs bench benchmarks mutants fuzz fuzz-readers clean
+.PHONY: study strangers feedback repeated-runs chain payloads coverage spoiled attacks fleet fuzz-files dist soak cross help setup demo test check format docs bench benchmarks mutants fuzz fuzz-readers clean
 
 help:
 	@echo "make demo    set up, run the demonstration"
@@ -30,6 +30,7 @@ help:
 	@echo "make spoiled      what is said of 300 sound and 300 spoiled logs, kept over runs (SECONDS=600: for so long)"
 	@echo "make strangers    60 logs as strangers record them: identify beside a plain cross-validated pipeline (SECONDS=600: for so long)"
 	@echo "make repeated-runs   two recordings of one measured robot: do they agree within their intervals? (MINDYN_REAL_DATA)"
+	@echo "make study NAME=...   one long study by name, continued over runs (SECONDS=600: for so long); without NAME: list the names"
 	@echo "make attacks hostile files replayed, each with limits of time and memory"
 	@echo "make benchmarks   all of docs/benchmarks.md, measured again (half an hour)"
 
@@ -74,8 +75,8 @@ chain: setup
 payloads: setup
 	$(ONE_BLAS_THREAD) $(BIN)/python benchmarks/payload_coverage.py
 
-safe-motions: setup
-	$(ONE_BLAS_THREAD) $(BIN)/python benchmarks/safe_motions.py
+study: setup
+	$(ONE_BLAS_THREAD) $(BIN)/python benchmarks/study.py $(NAME) $(if $(NAME),--seconds $(or $(SECONDS),0)) $(OPTIONS)
 
 benchmarks: setup
 	for one in $(BENCHMARKS); do $(ONE_BLAS_THREAD) $(BIN)/python $$one --record || exit 1; done
