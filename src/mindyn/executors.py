@@ -6,6 +6,7 @@ any number of workers.
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -19,6 +20,10 @@ from mindyn.reading import reason_of
 T = TypeVar("T")
 _LOST_IN_DASK: Final = ("KilledWorker", "CommClosedError", "FutureCancelledError")
 """Names of its errors: Dask is not imported for them."""
+_TRIAL_S: Final = 10.0
+"""How long polars may take to read one number before its threads count as missing; it takes milliseconds."""
+_polars_process: int | None = None
+"""The process that is known to have polars' threads; 0 if they are known to be missing."""
 
 
 class WorkersLostError(MindynError):
@@ -54,6 +59,32 @@ def require_executor(executor: object) -> None:
             f"{type(executor).__name__} is no executor",
             hint="concurrent.futures.ProcessPoolExecutor(), or of a Dask client: client.get_executor()",
         )
+
+
+def require_polars_threads() -> None:
+    """Raise if this process was forked from one that had used polars: every read would wait forever.
+
+    A fork copies no threads, and polars starts its own once (see "Multiprocessing" in its user guide). The first call
+    tries them, since another part of the program may have used polars before the fork.
+    """
+    global _polars_process
+    if _polars_process is None:
+        trial = threading.Thread(target=_read_one_number, daemon=True)
+        trial.start()
+        trial.join(_TRIAL_S)
+        _polars_process = 0 if trial.is_alive() else os.getpid()
+    if _polars_process != os.getpid():
+        raise InputError(
+            "this process was forked after polars had been used, and a fork does not copy the threads that read files",
+            hint='start processes by "spawn": ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")), or '
+            "read the logs before the fork",
+        )
+
+
+def _read_one_number() -> None:
+    import polars
+
+    polars.read_csv(b"1\n", has_header=False)
 
 
 @contextmanager

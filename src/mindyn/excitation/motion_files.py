@@ -18,6 +18,7 @@ from mindyn.excitation.motion_plot import html_plot
 from mindyn.excitation.run import Run
 from mindyn.excitation.sampling import sample_times
 from mindyn.excitation.splines import BSpline
+from mindyn.executors import require_polars_threads
 from mindyn.files import make_folder, replacing, write_whole
 from mindyn.robots.meshes import Meshes
 
@@ -114,6 +115,7 @@ def _sampled(run: Run, rate_hz: float) -> tuple[Array, Array, Array, Array]:
 
 
 def _columns(run: Run, rate_hz: float) -> dict[str, Any]:
+    require_polars_threads()
     q, qd, qdd, t = _sampled(run, rate_hz)
     columns: dict[str, Any] = {"time": t}
     for signal, values in (("position", q), ("velocity", qd), ("acceleration", qdd)):

@@ -10,6 +10,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any, Final
 
+from mindyn.executors import require_polars_threads
 from mindyn.files import replacing, write_whole
 from mindyn.fleet.fleet import FleetStudy, Member
 from mindyn.fleet.page import fleet_page
@@ -45,6 +46,7 @@ def _parquet(columns: Mapping[str, list[Any]]) -> bytes:
     import polars as pl
 
     kinds = {"log": pl.String, "reason": pl.String, "robot": pl.String}
+    require_polars_threads()
     file = BytesIO()
     pl.DataFrame(columns, schema_overrides={k: v for k, v in kinds.items() if k in columns}).write_parquet(file)
     return file.getvalue()

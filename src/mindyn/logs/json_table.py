@@ -12,6 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 from polars.exceptions import PolarsError
 
+from mindyn.executors import require_polars_threads
 from mindyn.logs.dates import nanoseconds_of_dates
 from mindyn.logs.findings import LogError
 from mindyn.logs.nested import array_of, entries
@@ -74,6 +75,7 @@ class JsonLinesTable:
     def _frame(self, lines: list[bytes], before: int) -> pl.DataFrame:
         if not lines:
             raise LogError(f"{self.name} holds no lines", hint="did the recording or the copy fail?")
+        require_polars_threads()
         try:
             frame = pl.read_ndjson(io.BytesIO(b"".join(lines)), infer_schema_length=None)
         except PolarsError as error:

@@ -16,6 +16,7 @@ import polars as pl
 from numpy.typing import NDArray
 from polars.exceptions import PanicException, PolarsError
 
+from mindyn.executors import require_polars_threads
 from mindyn.logs.findings import LogError
 from mindyn.logs.nested import array_of, entries
 from mindyn.logs.places import Place, RemoteFile, unreachable
@@ -111,6 +112,7 @@ def without_panic_text() -> Iterator[None]:
     The text of its panic hook cannot be turned off; the exception that follows says the same. Of several threads the
     first turns it away and the last turns it back.
     """
+    require_polars_threads()
     with _STDERR_LOCK:
         _READERS.append(_READERS[0] if _READERS else _turned_away())
     try:

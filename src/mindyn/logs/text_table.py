@@ -15,6 +15,7 @@ import polars as pl
 from polars.exceptions import PolarsError
 
 from mindyn.errors import listed
+from mindyn.executors import require_polars_threads
 from mindyn.logs.dates import DATE, nanoseconds_of_dates
 from mindyn.logs.findings import LogError
 from mindyn.logs.statement import SEPARATORS, WHERE
@@ -230,6 +231,7 @@ class TextTable:
     def _read(self, block: bytes, kind: type[pl.DataType], before: int) -> pl.DataFrame:
         if self.separator == " ":
             block = b"\n".join(b" ".join(line.split()) for line in block.splitlines())
+        require_polars_threads()
         try:
             frame = pl.read_csv(
                 io.BytesIO(block),

@@ -11,6 +11,7 @@ from typing import Final
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.escaping import toml_key, toml_string
+from mindyn.executors import require_polars_threads
 from mindyn.files import write_together
 from mindyn.robots.robot import Robot
 
@@ -46,6 +47,7 @@ def write_log(
     for signal, values in signals.items():
         for k, name in enumerate(robot.primary_names):
             columns[f"{name}.{signal}" if by_name else f"{signal}{k + 1}"] = values[:, k]
+    require_polars_threads()
     table = polars.DataFrame(columns)
     content = BytesIO()
     table.write_csv(content) if path.suffix == ".csv" else table.write_parquet(content)
