@@ -9,11 +9,17 @@ endif
 # Tests run one process for each core: BLAS threads on top of that only wait for each other.
 ONE_BLAS_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
-.PHONY: study strangers feedback repeated-runs chain payloads coverage spoiled attacks fleet fuzz-files dist soak cross help setup demo test check format docs bench benchmarks mutants fuzz fuzz-readers clean
+.PHONY: study strangers feedback repeated-runs chain payloads coverage spoiled attacks fleet fuzz-files dist soak cross help setup demo test quick check format docs bench benchmarks mutants fuzz fuzz-readers clean
+
+# Two minutes on two cores. PYTHONOPTIMIZE (python -O) removes the asserts of src; those of the tests are rewritten by
+# pytest and hold (tests/contracts/test_asserts.py).
+QUICK_OPTIMISED := tests/contracts/test_asserts.py tests/kernels/test_arrays.py tests/kernels/test_products.py tests/identification/test_column_sums.py tests/logs/test_every_format.py
+QUICK := $(QUICK_OPTIMISED) tests/contracts/test_layers.py tests/contracts/test_command_line.py tests/contracts/test_typed_identification.py tests/laws/test_gears.py tests/oracles/test_mujoco.py tests/regression/test_information.py tests/estimators/test_estimate.py tests/logs/test_formats.py tests/logs/test_forked_readers.py tests/cli/test_formats_and_commands.py
 
 help:
 	@echo "make demo    set up, run the demonstration"
 	@echo "make test    set up, run the tests"
+	@echo "make quick   set up, run a selection of the tests, then a part of it under python -O (two minutes)"
 	@echo "make check   formatting, lint, types, layers"
 	@echo "make docs    the documentation, in build/site"
 	@echo "make fuzz-readers   20 000 mutated robot files of each format"
@@ -49,6 +55,10 @@ demo: setup
 
 test: setup
 	$(ONE_BLAS_THREAD) $(BIN)/python -m pytest -n auto --dist loadfile
+
+quick: setup
+	$(ONE_BLAS_THREAD) $(BIN)/python -m pytest -n auto -m "not slow" $(QUICK)
+	$(ONE_BLAS_THREAD) PYTHONOPTIMIZE=1 $(BIN)/python -m pytest -n auto -m "not slow" -W "ignore:assertions not in test modules" $(QUICK_OPTIMISED)
 
 check: setup
 	$(BIN)/ruff format --check .

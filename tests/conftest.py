@@ -40,6 +40,10 @@ def needed(path: Path) -> frozenset[str]:
     return frozenset(found)
 
 
+# Modules that tests import are rewritten like tests: their asserts hold under `python -O` too.
+helpers = [path.relative_to(TESTS).with_suffix("") for path in TESTS.rglob("*.py") if not path.name.startswith("test_")]
+pytest.register_assert_rewrite(*{name for path in helpers for name in (path.name, ".".join(path.parts))} - {"conftest"})
+
 left_out = {path: needed(path) for path in TESTS.rglob("test_*.py") if MISSING and needed(path)}
 collect_ignore = [str(path) for path in left_out]
 
