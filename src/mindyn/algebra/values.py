@@ -7,12 +7,13 @@ from dataclasses import fields
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from mindyn.errors import InputError
 
 Array = NDArray[np.float64]
 
+_REAL_KINDS: Final = "fiub"
 _ABREAST: Final = 64
 """Rows that are compared with the next as many, all their columns together."""
 
@@ -24,6 +25,26 @@ def require_unmasked(value: object, what: str) -> None:
             f"{what} is a masked array, and masks are not looked at",
             hint="leave the masked samples out, or give value.filled(number) where a number stands for them",
         )
+
+
+def real_array(value: object, dtype: DTypeLike, name: str) -> NDArray[Any]:
+    """`value` as an array of `dtype`; refuses what is not an array of real numbers."""
+    require_unmasked(value, name)
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise InputError(f"{name}: not an array of numbers ({error})") from error
+    if array.dtype.kind not in _REAL_KINDS:
+        raise InputError(f"{name}: has dtype {array.dtype}, but real numbers are needed")
+    return array.astype(dtype, copy=False)
+
+
+def native_array(value: object, name: str) -> Array:
+    """Return `value` as a C-contiguous, aligned float64 array in native byte order; copy it only if it is not.
+
+    NumPy's sums depend on the layout in their last bits, and machine code reads one layout.
+    """
+    return np.require(real_array(value, np.float64, name), requirements=["C", "A"])
 
 
 def frozen_array(value: ArrayLike, shape: tuple[int, ...], what: str) -> Array:

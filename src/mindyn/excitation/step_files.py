@@ -63,7 +63,7 @@ def read_test_logs(folder: str | Path, robot: Robot) -> tuple[StepPlan, dict[str
     unknown = [name for name in files if name not in plan.motions]
     if unknown:
         raise InputError(f"{path} names a log of {unknown[0]!r}, which is no motion of the plan")
-    missing = [file for file in files.values() if not (Path(folder) / file).is_file()]
+    missing = [file for file in files.values() if not (Path(folder) / file).exists()]
     if missing:
         raise InputError(f"{path} names the log {missing[0]!r}, but there is no such file beside it")
     return plan, {name: read_log(Path(folder) / file, robot) for name, file in files.items()}

@@ -14,11 +14,12 @@ import numpy as np
 
 from mindyn.algebra.blas import on_one_blas_thread
 from mindyn.errors import MindynError, shortened
+from mindyn.executors import require_polars_threads
 from mindyn.fleet.factors import Factor, Generation
 from mindyn.fleet.zero_columns import ZeroRegressor
 from mindyn.logs.conditioning import Conditioning, number
 from mindyn.logs.findings import LogError
-from mindyn.logs.log import Log
+from mindyn.logs.log import Log, source_of
 from mindyn.logs.pipeline import condition_stream, require_rows
 from mindyn.logs.places import Place
 from mindyn.logs.reading import LogScan
@@ -117,6 +118,7 @@ def _constants(place: Place, names: Sequence[str]) -> dict[str, str]:
         return {}
     import polars as pl
 
+    require_polars_threads()
     frame = pl.scan_parquet(place if isinstance(place, Path) else place.url, glob=False)
     missing = [name for name in names if name not in frame.collect_schema().names()]
     if missing or place.suffix.lower() != ".parquet":
@@ -130,6 +132,5 @@ def _constants(place: Place, names: Sequence[str]) -> dict[str, str]:
 
 
 def _digest(place: Place) -> str:
-    assert isinstance(place, Path)
-    with place.open("rb") as file:
-        return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
+    hashes = [source.sha256 for source in source_of(place)]
+    return f"sha256:{hashes[0] if len(hashes) == 1 else hashlib.sha256(''.join(hashes).encode()).hexdigest()}"

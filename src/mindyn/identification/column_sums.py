@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mindyn.algebra.values import Array
+from mindyn.algebra.values import Array, native_array
 from mindyn.kernels.call_list import CallList, Place
 from mindyn.kernels.products import Products, mirrored
 from mindyn.kernels.threads import of_each
@@ -323,7 +323,7 @@ class _Adding:
         """Rows that come now."""
         self._chunk = chunk
         if self._slowest is not None:
-            self._fast = self._sums.fast(self._slowest, slice(chunk.start, chunk.stop)).astype(np.float64)
+            self._fast = native_array(self._sums.fast(self._slowest, slice(chunk.start, chunk.stop)), "fast")
 
     def list(self, calls: CallList, rows: range, parts: Sequence[tuple[int, Part]]) -> None:
         """Lists the products of the parts' rows among those of a stretch."""

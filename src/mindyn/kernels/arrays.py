@@ -10,13 +10,11 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
-from mindyn.algebra.values import require_unmasked
 from mindyn.errors import InputError
 
 Array = NDArray[Any]
-_REAL_KINDS = "fiub"
 
 
 class Samples(NamedTuple):
@@ -25,18 +23,6 @@ class Samples(NamedTuple):
     owner: Array
     address: int
     stride: int
-
-
-def real_array(value: object, dtype: np.dtype[Any], name: str) -> Array:
-    """`value` as an array of `dtype`; refuses what is not an array of real numbers."""
-    require_unmasked(value, name)
-    try:
-        array = np.asarray(value)
-    except ValueError as error:
-        raise InputError(f"{name}: not an array of numbers ({error})") from error
-    if array.dtype.kind not in _REAL_KINDS:
-        raise InputError(f"{name}: has dtype {array.dtype}, but real numbers are needed")
-    return array.astype(dtype, copy=False)
 
 
 def batch_shape(array: Array, shape: tuple[int, ...], name: str) -> tuple[int, ...]:
@@ -109,8 +95,21 @@ def _layout_is_known() -> bool:
 address_of = _address_by_layout if _layout_is_known() else _address_by_interface
 
 
+def address_of_rows(array: Array, dtype: DTypeLike = np.float64) -> int:
+    """Return the address of an array for machine code that walks along its last axis; raise if it cannot.
+
+    Every address of rows is taken here: another layout or byte order would give other numbers, not an error.
+    """
+    if array.dtype != dtype or not array.flags.aligned or not _is_packed(array, array.shape[-1:]):
+        raise InputError(
+            f"machine code cannot read an array of {array.dtype.str} with strides {array.strides}",
+            hint=f"pass numpy.ascontiguousarray(array, dtype={np.dtype(dtype).name!r})",
+        )
+    return address_of(array)
+
+
 def _packed(array: Array, shape: tuple[int, ...]) -> Array:
-    return array if array.flags.aligned and _is_packed(array, shape) else np.ascontiguousarray(array)
+    return array if array.flags.aligned and _is_packed(array, shape) else np.require(array, requirements=["C", "A"])
 
 
 def _is_packed(array: Array, shape: tuple[int, ...]) -> bool:

@@ -15,7 +15,7 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.kernels import native
-from mindyn.kernels.arrays import address_of
+from mindyn.kernels.arrays import address_of, address_of_rows
 from mindyn.kernels.cache import cached
 from mindyn.kernels.machine import host
 
@@ -44,11 +44,8 @@ class Place(NamedTuple):
 
     @staticmethod
     def of(array: Array) -> Place:
-        """Of an array whose columns are contiguous; it must live as long as calls are listed that use the place."""
-        rows, columns = array.strides
-        assert array.dtype == np.float64
-        assert columns == array.itemsize or array.shape[1] == 1, "columns must be contiguous"
-        return Place(address_of(array), rows // array.itemsize, array.shape[1])
+        """Of an array (..., N, width); it must live as long as calls are listed that use the place."""
+        return Place(address_of_rows(array), array.strides[-2] // array.itemsize, array.shape[-1])
 
     def row(self, number: int) -> int:
         """The address of a row."""

@@ -12,10 +12,10 @@ from typing import Any
 import casadi
 import numpy as np
 
-from mindyn.algebra.values import require_unmasked
+from mindyn.algebra.values import real_array, require_unmasked
 from mindyn.errors import InputError, unknown_name
 from mindyn.kernels import calling, native
-from mindyn.kernels.arrays import Array, Samples, batch_shape, common_batch, real_array, view_results, view_samples
+from mindyn.kernels.arrays import Array, Samples, batch_shape, common_batch, view_results, view_samples
 from mindyn.kernels.binding import BoundKernel
 from mindyn.kernels.cache import cached
 from mindyn.kernels.layout import Layout

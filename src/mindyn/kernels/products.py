@@ -17,10 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
+from mindyn.errors import InputError
 from mindyn.kernels import native
 from mindyn.kernels.arrays import address_of
 from mindyn.kernels.cache import cached
-from mindyn.kernels.call_list import CallList
+from mindyn.kernels.call_list import CallList, Place
 from mindyn.kernels.machine import host
 
 _VECTORS: Final = 3
@@ -88,14 +89,13 @@ def _below(size: int) -> NDArray[np.bool_]:
 
 def _entry(total: Array, X: Array, Y: Array, same: int) -> tuple[list[int], int]:
     """A row of the table, and how many bytes the sums of the next number are further on."""
-    assert total.shape[-2:] == (X.shape[1], Y.shape[1]), f"{total.shape} for {X.shape[1]} and {Y.shape[1]} columns"
-    entry: list[int] = []
-    for array in (X, Y, total):
-        row, column = array.strides[-2:]
-        assert array.dtype == np.float64
-        assert column == array.itemsize or array.shape[-1] == 1, "columns must be contiguous"
-        entry += [address_of(array), row // array.itemsize, array.shape[-1]]
-    return [*entry[:-1], same], total.strides[0] if total.ndim > 2 else 0
+    if total.shape[-2:] != (X.shape[1], Y.shape[1]):
+        raise InputError(
+            f"sums of shape {total.shape} cannot hold the products of {X.shape[1]} and {Y.shape[1]} columns"
+        )
+    sums = Place.of(total)
+    entry = [*Place.of(X), *Place.of(Y), sums.address, sums.step, same]
+    return entry, total.strides[0] if total.ndim > 2 else 0
 
 
 @cache

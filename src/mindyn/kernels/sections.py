@@ -12,9 +12,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import Final
 
-import numpy as np
-
-from mindyn.algebra.values import Array
+from mindyn.algebra.values import Array, native_array
+from mindyn.errors import InputError
 from mindyn.kernels import native
 from mindyn.kernels.arrays import address_of
 from mindyn.kernels.cache import cached
@@ -38,16 +37,18 @@ class Cascade:
     """
 
     def __init__(self, sections: Array, state: Array) -> None:
-        assert state.flags.c_contiguous
-        self._coefficients, self._state = np.ascontiguousarray(sections[:, [0, 1, 2, 4, 5]]), state
+        self._coefficients = native_array(sections[:, [0, 1, 2, 4, 5]], "sections")
+        self._state = native_array(state, "state")
         self._count, self._width = len(sections), state.shape[2]
-        self._tables = address_of(self._coefficients), address_of(state)
+        self._tables = address_of(self._coefficients), address_of(self._state)
 
     def on(self, x: Array, y: Array) -> None:
         """y, the rows of x (N, k) after the sections; they may be the same.
 
         x, y  float64, columns contiguous, rows any (also a negative) distance apart
         """
+        if x.shape != y.shape or x.shape[1] != self._width:
+            raise InputError(f"rows of shape {x.shape} and {y.shape} do not fit sections of {self._width} columns")
         if x.size:
             (from_x, step_x, _), (from_y, step_y, _) = Place.of(x), Place.of(y)
             _function(self._count)(len(x), self._width, from_x, step_x, from_y, step_y, *self._tables)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mindyn.algebra.values import Array, require_unmasked
+from mindyn.algebra.values import Array, native_array, require_unmasked
 from mindyn.errors import InputError
 from mindyn.logs.cleaning import Cleaner
 from mindyn.logs.places import Place, RemoteFile
@@ -57,19 +57,16 @@ class Log(Shown):
     def __post_init__(self) -> None:
         if not self.name and self.sources:
             object.__setattr__(self, "name", PurePath(self.sources[0].path).name)
-        require_unmasked(self.time, "time")
         shape = (len(self.time), len(self.joint_names))
-        for name in ("q", "qd", "qdd", "tau"):
-            array = getattr(self, name)
-            require_unmasked(array, name)
-            if array is not None and array.shape != shape:
-                raise InputError(f"{name} has shape {array.shape}, but {shape} is needed: torque out of step?")
         for name in ("time", "q", "qd", "qdd", "tau", "rows"):
             array = getattr(self, name)
-            if array is not None:
-                view = array.view()
-                view.flags.writeable = False
-                object.__setattr__(self, name, view)
+            if array is None:
+                continue
+            view = (array if name == "rows" else native_array(array, name)).view()
+            if name not in ("time", "rows") and view.shape != shape:
+                raise InputError(f"{name} has shape {view.shape}, but {shape} is needed: torque out of step?")
+            view.flags.writeable = False
+            object.__setattr__(self, name, view)
 
     def __len__(self) -> int:
         return len(self.time)

@@ -186,12 +186,13 @@ def matching(pattern: str) -> list[Listed]:
 
 
 def local_listed(path: Path) -> Listed:
-    """What the file system says of a file."""
+    """What the file system says of a file, or of the files of a folder (a rosbag2) together."""
     try:
-        said = path.stat()
+        said = [one.stat() for one in (sorted(path.iterdir()) if path.is_dir() else [path])] or [path.stat()]
     except OSError as problem:
         raise LogError(f"{str(path)!r} cannot be read: {reason_of(problem)}") from problem
-    return Listed(path, said.st_size, f"changed:{said.st_size}:{said.st_mtime_ns}", said.st_mtime)
+    size, changed = sum(one.st_size for one in said), max(one.st_mtime_ns for one in said)
+    return Listed(path, size, f"changed:{size}:{changed}", changed / 1e9)
 
 
 def _listed(place: RemoteFile, said: dict[str, Any]) -> Listed:

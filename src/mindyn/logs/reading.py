@@ -139,9 +139,10 @@ class LogScan:
 
     def _seconds(self, since: Sequence[Array]) -> Array:
         """(N,) s of the stamps since the first row; of two columns, whole seconds and nanoseconds."""
+        # Divided by a power of ten, not multiplied by 1e-9: a second has the same bits in every unit.
         if len(since) == 2:
-            return np.asarray(since[0] * 1.0 + since[1] * 1e-9)
-        return np.asarray(since[0] * factor("time", self.statement.unit("time", ""), "", ""))
+            return np.asarray((since[0] * 10**9 + since[1]) / 10**9)
+        return np.asarray(since[0] / round(1 / factor("time", self.statement.unit("time", ""), "", "")))
 
     def _in_range(self, chunk: Log) -> Log:
         """The rows of the chunk that `rows` and `times` of the statement leave."""

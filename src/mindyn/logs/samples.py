@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mindyn.algebra.values import Array, require_unmasked
+from mindyn.algebra.values import Array, native_array
 from mindyn.errors import InputError
 from mindyn.pages.showing import Shown
 
@@ -45,8 +45,8 @@ class Samples(Shown):
     def __post_init__(self) -> None:
         shape = (len(self.q), len(self.joint_names))
         for name in ("q", "qd", "qdd", "tau"):
-            array = getattr(self, name)
-            require_unmasked(array, name)
+            array = native_array(getattr(self, name), name)
+            object.__setattr__(self, name, array)
             if array.shape != shape:
                 raise InputError(f"{name} has shape {array.shape}, but {shape} is needed: one column for each joint")
             if not np.isfinite(array).all():
@@ -59,9 +59,11 @@ class Samples(Shown):
         if self.usable is not None and self.usable.shape != shape:
             raise InputError(f"usable has shape {self.usable.shape}, but {shape} is needed")
         for name in ("dependent_q", "closure"):
-            array = getattr(self, name)
-            if array is not None and len(array) != len(self.q):
-                raise InputError(f"{name} has {len(array)} rows, but {len(self.q)} are needed")
+            if (given := getattr(self, name)) is None:
+                continue
+            object.__setattr__(self, name, native_array(given, name))
+            if len(given) != len(self.q):
+                raise InputError(f"{name} has {len(given)} rows, but {len(self.q)} are needed")
 
     def __len__(self) -> int:
         return len(self.q)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from mindyn.algebra.values import Array
+from mindyn.algebra.values import Array, native_array
 from mindyn.kernels.call_list import CallList, Place
 from mindyn.kernels.kernel import Kernel
 from mindyn.regression.regressor import Regressor
@@ -23,8 +23,8 @@ class ListedColumns:
 
     def __init__(self, regressor: Regressor, motion: tuple[Array, ...], directions: Array | None) -> None:
         self._code = regressor.kernel.code_of_batches()
-        self._motion = [np.ascontiguousarray(one, dtype=np.float64) for one in motion]
-        self._directions = None if directions is None else np.ascontiguousarray(directions)
+        self._motion = [native_array(one, "motion") for one in motion]
+        self._directions = None if directions is None else native_array(directions, "directions")
         coulomb = () if directions is None else regressor.friction_columns[0]
         self._weights = np.array([weight for _, _, weight in coulomb])
         self._coulomb = [(8 * place, 8 * source) for place, source, _ in coulomb]

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.linalg.lapack import dgeqrf, dpotrf, dtrtri, dtrtrs
 
 from mindyn.algebra.values import Array
+from mindyn.errors import InputError
 from mindyn.kernels.products import Products, mirrored
 
 FEWEST: Final = 64
@@ -62,7 +63,7 @@ class Triangle:
         if self._factor is None:
             assert self._basis is not None
             L, info = dpotrf(self._basis.sums)
-            assert info == 0, f"dpotrf: {info}"
+            _require_factored(info, "dpotrf")
             self._factor = np.triu(L) @ self._basis.T
         return self._factor
 
@@ -142,8 +143,16 @@ def _reflected(R: Array, parts: Sequence[Array]) -> Array:
     work[:k] = R
     np.concatenate(parts, axis=1, out=work[k:])
     factored, _, _, info = dgeqrf(work, overwrite_a=1)
-    assert info == 0, f"dgeqrf: argument {-info}"
+    _require_factored(info, "dgeqrf")
     return np.triu(factored[:k])
+
+
+def _require_factored(info: int, routine: str) -> None:
+    if info:
+        raise InputError(
+            f"the rows cannot be factored ({routine} reports {info})",
+            hint="does a column hold numbers near the largest or smallest that float64 has?",
+        )
 
 
 def triangle_of(rows: Array) -> Array:

@@ -18,7 +18,6 @@ from mindyn.simulation.candidates import CompiledStep, candidate_shape, compiled
 from mindyn.simulation.control_laws import ControlLaw, law_of, require_law, signal_rows
 from mindyn.simulation.controllers import ComputedTorque, ProportionalDerivative
 from mindyn.simulation.inputs import require_positive
-from mindyn.simulation.time_loop import Series
 
 Controller = ControlLaw | ProportionalDerivative | ComputedTorque
 
@@ -159,24 +158,12 @@ class ClosedLoop:
     def _run(
         self, step: CompiledStep, arrays: dict[str, Array], constants: dict[str, Array], at: int, taken: int, count: int
     ) -> None:
-        series = []
-        for name in step.inputs:
-            if name == "dt":
-                series.append(Series(self._dt.ctypes.data, 0, 0))
-            elif name in constants:
-                series.append(Series(constants[name].ctypes.data, constants[name].strides[0], 0))
-            elif name in self._signals:
-                signal = self._signals[name]
-                series.append(Series(signal.ctypes.data + at * signal.strides[0], 0, signal.strides[0]))
-            else:
-                series.append(_series(arrays[name], later=False))
-        series += [_series(arrays[name.removesuffix("_next")], later=name.endswith("_next")) for name in step.outputs]
+        given = arrays | {name: values[:, None] for name, values in constants.items()} | {"dt": self._dt[None, None]}
+        given |= {name: signal[None, at:] for name, signal in self._signals.items()}
+        series = [step.loop.series(given[name], count) for name in step.inputs]
+        for name in step.outputs:
+            series.append(step.loop.series(arrays[name.removesuffix("_next")], count, later=name.endswith("_next")))
         step.loop.run(series, count, taken, 1)
-
-
-def _series(array: Array, *, later: bool) -> Series:
-    between, along, _ = array.strides
-    return Series(array.ctypes.data + later * along, between, along)
 
 
 def _moving(qd: Array) -> NDArray[np.bool_]:

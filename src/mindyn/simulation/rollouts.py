@@ -11,9 +11,9 @@ import casadi
 import numpy as np
 from numpy.typing import NDArray
 
+from mindyn.algebra.values import real_array
 from mindyn.equations.catalogue import Function
 from mindyn.errors import InputError, unknown_name
-from mindyn.kernels.arrays import real_array
 from mindyn.kernels.closed_kernel import OPEN_SINGLE
 from mindyn.kernels.kernel import Kernel
 from mindyn.kernels.model import Precision
@@ -23,7 +23,7 @@ from mindyn.simulation.inputs import read_only, require_count, require_positive
 from mindyn.simulation.plant import Plant, plant_of
 from mindyn.simulation.results import Rollouts, SimulationError
 from mindyn.simulation.runge_kutta import step_function
-from mindyn.simulation.time_loop import Series, TimeLoop
+from mindyn.simulation.time_loop import TimeLoop
 
 Batch = NDArray[Any]
 STATES = ("q", "qd", "lam")
@@ -80,10 +80,10 @@ class CompiledRollout:
         signals = self._signals(given, steps)
         starts = [self._start(q0, "q0"), self._start(qd0, "qd0")]
         count = _rollout_count(starts, signals)
-        arrays = self._arrays(starts, count, steps) | signals
-        step = np.array([dt], dtype=self.dtype)
-        series = [Series(step.ctypes.data, 0, 0) if n == "dt" else _series(arrays[n], count) for n in self._inputs]
-        series += [_series(arrays[name.removesuffix("_next")], count, name.endswith("_next")) for name in self._outputs]
+        arrays = self._arrays(starts, count, steps) | signals | {"dt": np.full((1, 1, 1), dt, dtype=self.dtype)}
+        series = [self._loop.series(arrays[name], count) for name in self._inputs]
+        for name in self._outputs:
+            series.append(self._loop.series(arrays[name.removesuffix("_next")], count, later=name.endswith("_next")))
         status = self._loop.run(series, count, steps, threads)
         self._require_finite(status, arrays)
         times = read_only(np.arange(steps + 1) * np.float64(dt))
@@ -108,7 +108,7 @@ class CompiledRollout:
         if array.ndim > 1 and array.shape[-2] != steps:
             short = f"{name} has {array.shape[-2]} steps, but the rollouts take {steps}"
             raise InputError(f"{short}: {shapes} is needed")
-        array = np.ascontiguousarray(array)
+        array = np.require(array, requirements=["C", "A"])
         if array.ndim == 1:
             return np.broadcast_to(array, (1, steps, size))
         return array if array.ndim == 3 else array[None]
@@ -179,9 +179,3 @@ def _rollout_count(starts: list[Batch], signals: Mapping[str, Batch]) -> int:
         given = ", ".join(f"{name} {count}" for name, count in counts.items())
         raise InputError(f"the numbers of rollouts differ: {given}")
     return largest
-
-
-def _series(array: Batch, count: int, later: bool = False) -> Series:
-    """Where the steps of (B or 1, steps, size) lie; `later` begins at the second step."""
-    between, along, _ = array.strides
-    return Series(array.ctypes.data + later * along, between if len(array) == count and count > 1 else 0, along)

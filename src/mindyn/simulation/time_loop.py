@@ -9,8 +9,12 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from numpy.typing import NDArray
+
+from mindyn.errors import InputError
+from mindyn.kernels.arrays import address_of_rows
 from mindyn.kernels.kernel import Kernel
 from mindyn.kernels.machine import host
 from mindyn.kernels.native import assemble, load
@@ -35,14 +39,21 @@ class TimeLoop:
 
     def __init__(self, kernel: Kernel) -> None:
         self._lanes = host().lanes(kernel.dtype.itemsize * 8)
-        self._entries = len(kernel.program.arguments)
+        self._entries, self._dtype = len(kernel.program.arguments), kernel.dtype
         self._step = kernel.code(self._lanes)
         self._code = load(assemble(_march(self._step.address, self._entries, self._lanes * _REGISTERS)), "march")
         self._run = _MARCH(self._code.address)
 
+    def series(self, array: NDArray[Any], rollouts: int, *, later: bool = False) -> Series:
+        """Return where an array (rollouts or 1, steps or 1, size) lies; `later` begins at the second step."""
+        count, steps, _ = array.shape
+        between, along = array.strides[0] if count == rollouts else 0, array.strides[1] if steps > 1 else 0
+        return Series(address_of_rows(array, self._dtype) + later * along, between, along)
+
     def run(self, arguments: Sequence[Series], rollouts: int, steps: int, threads: int) -> int:
         """Nonzero when some input of a step was not finite; the numbers do not depend on `threads`."""
-        assert len(arguments) == self._entries
+        if len(arguments) != self._entries:
+            raise InputError(f"{len(arguments)} arrays given, but a step takes {self._entries}")
         table = (ctypes.c_int64 * (2 * self._entries))(*[n for one in arguments for n in one[:2]])
         moves = (ctypes.c_int64 * self._entries)(*[one.step_stride for one in arguments])
         blocks = -(-rollouts // self._lanes)

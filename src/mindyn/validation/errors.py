@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mindyn.algebra.values import Array, require_unmasked
+from mindyn.algebra.values import Array, native_array
 from mindyn.errors import InputError
 from mindyn.logs.filters import SHORTEST_EDGE_S
 from mindyn.robots.table import text_table
@@ -49,9 +49,7 @@ class TorqueError:
 
 def torque_error(joint_names: Sequence[str], tau: ArrayLike, predicted: ArrayLike) -> TorqueError:
     """The measure of predictions (N, n) against logged torques (N, n)."""
-    require_unmasked(tau, "the logged torque")
-    require_unmasked(predicted, "the prediction")
-    logged, hat = np.asarray(tau, dtype=np.float64), np.asarray(predicted, dtype=np.float64)
+    logged, hat = native_array(tau, "the logged torque"), native_array(predicted, "the prediction")
     if logged.ndim != 2 or logged.shape != hat.shape or logged.shape[1] != len(joint_names) or not len(logged):
         raise InputError(f"torques {logged.shape} and predictions {hat.shape} must both be (rows, {len(joint_names)})")
     for name, values in (("torque", logged), ("prediction", hat)):

@@ -1,0 +1,183 @@
+"""Every command that takes a log gives the same numbers from every format as from CSV."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from functools import cache
+from importlib import import_module
+
+import polars as pl
+import pytest
+from cli.program import mindyn_program
+from closeness import SAME_ALGEBRA, assert_close, assert_negligible
+from logs.every_format import BY_JOINT, FORMATS, Recording, planar_motion, write_recording
+
+import mindyn
+from mindyn.cli.main import COMMANDS
+from mindyn.export.toml_writer import write_toml
+
+FREE, OTHER, LOADED = planar_motion(1408), planar_motion(700, seed=1), planar_motion(700, seed=2, payload=3.0)
+CHANGING = ("sources", "seconds", "finished", "command", "out", "files", "runs", "given", "python", "platform", "logs")
+"""Entries that name files and times."""
+
+
+def output_of(*words):
+    """What a command prints, as JSON; it must succeed."""
+    ended = mindyn_program(*words)
+    assert ended.code == 0, ended.err
+    return json.loads(ended.out)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A saved estimate of the arm, from CSV."""
+    folder = tmp_path_factory.mktemp("saved")
+    path = write_recording(folder, "csv", FREE)
+    assert mindyn_program("identify", "planar2", path, "--out", folder / "run", "--no-report").code == 0
+    return folder / "run"
+
+
+def identify(folder, form, run):  # noqa: ARG001 - one signature for all
+    path = write_recording(folder, form, OTHER)
+    found = output_of(
+        "identify", "planar2", path, "--hold-out", "0.3", "--out", folder / "made", "--no-report", "--json"
+    )
+    saved = json.loads((folder / "made" / "estimate.json").read_text())
+    return found, {key: saved[key] for key in ("beta", "treatment") if key in saved}
+
+
+def identify_stream(folder, form, run):  # noqa: ARG001
+    path, other = (write_recording(folder, form, one, name) for one, name in ((OTHER, "a"), (LOADED, "b")))
+    return output_of("identify", "planar2", path, "--validate", other, "--stream", "--json")
+
+
+def log(folder, form, run):  # noqa: ARG001
+    path = write_recording(folder, form, FREE)
+    ended = mindyn_program("log", path, "planar2")
+    assert ended.code == 0, ended.err
+    return ended.out.replace(path.name, "LOG")
+
+
+def payload(folder, form, run):
+    return output_of("payload", run, write_recording(folder, form, LOADED), "--json")
+
+
+def contact(folder, form, run):
+    free, other = (write_recording(folder, form, one, name) for one, name in ((FREE, "a"), (OTHER, "b")))
+    ended = mindyn_program("contact", run, other, "--free", free, "--json")
+    return json.loads(ended.out)
+
+
+def report(folder, form, run):
+    path = write_recording(folder, form, OTHER)
+    ended = mindyn_program("report", run, "--validate", path, "--out", folder / "page.html")
+    assert ended.code == 0, ended.err
+    shown = re.findall(r"[\d.]+ (?:%|rad/s|N m|Hz)", re.sub(r"<[^>]*>", "", (folder / "page.html").read_text()))
+    assert len(shown) > 20
+    return shown
+
+
+def fleet(folder, form, run):
+    for number, one in enumerate((FREE, OTHER)):
+        (folder / f"robot{number}").mkdir()
+        write_recording(folder / f"robot{number}", form, one)
+    pattern = folder / "{robot_id}" / f"run{FORMATS[form][0]}"
+    found = output_of("fleet", "planar2", pattern, "--out", folder / "study", "--settings", run, "--json")
+    values = pl.read_parquet(folder / "study" / "parameters.parquet").select("parameter", "value", "deviation")
+    return found, values.to_dict(as_series=False)
+
+
+def compare(folder, form, run):  # noqa: ARG001
+    robot, signals = mindyn.load_robot("planar2"), {k: v for k, v in FREE.signals.items() if k != "velocity"}
+    path = write_recording(folder, form, Recording(FREE.joints, signals))  # bags would state their velocity
+    write_toml(robot, folder / "arm.toml")
+    _, _, pattern = FORMATS[form]
+    names = {"position": "position", "torque": "torque" if pattern else "effort"}
+    by_joint = pattern in (None, BY_JOINT)
+
+    def signal(kind):
+        columns = [f"{joint}.{names[kind]}" for joint in robot.joint_names]
+        return {**({"columns": columns} if by_joint else {"array": kind}), "to_joint": [[1.0, 0.0], [0.0, 1.0]]}
+
+    rows = {
+        "train": [{"file": path.name, "rows": [0, 900]}],
+        "held_out": [{"file": path.name, "rows": [900, 1408], "score_rows": [920, 1390]}],
+    }
+    stated = {"model": "arm.toml", "joints": list(robot.joint_names), "rate_hz": 128.0, "splits": {"main": rows}}
+    signals = {"position": {**signal("position"), "scale": 1.0}, "velocity": None, "torque": signal("torque")}
+    path.with_name(path.name + ".toml").unlink()
+    (folder / "set").mkdir()
+    for one in (path, folder / "arm.toml"):
+        one.rename(folder / "set" / one.name)
+    (folder / "splits.json").write_text(json.dumps({"sets": {"set": {**stated, **signals}}}))
+    return output_of("compare", "--logs", folder, "--method", "weighted", "--json")
+
+
+USES = {one.__name__: one for one in (identify, identify_stream, log, payload, contact, report, fleet, compare)}
+
+
+def without_changing(value):
+    if isinstance(value, dict):
+        return {key: without_changing(one) for key, one in value.items() if key not in CHANGING}
+    return [without_changing(one) for one in value] if isinstance(value, (list, tuple)) else value
+
+
+def assert_alike(found, expected, where="output"):
+    """Numbers beside each other to 1e-12 of the largest, all else equal."""
+    if isinstance(expected, dict):
+        assert found.keys() == expected.keys(), where
+        for key, one in expected.items():
+            assert_alike(found[key], one, f"{where}.{key}")
+    elif isinstance(expected, list):
+        assert len(found) == len(expected), where
+        numbers = [k for k, one in enumerate(expected) if isinstance(one, float)]
+        if any(expected[k] for k in numbers):
+            assert_close([found[k] for k in numbers], [expected[k] for k in numbers], SAME_ALGEBRA)
+        elif numbers:
+            assert_negligible([found[k] for k in numbers], 1.0, SAME_ALGEBRA)
+        for k, one in enumerate(expected):
+            if k not in numbers:
+                assert_alike(found[k], one, f"{where}[{k}]")
+    elif isinstance(expected, float) and expected:
+        assert_close([found], [expected], SAME_ALGEBRA)
+    elif isinstance(expected, str):
+        assert re.sub(r"run\.\w+", "LOG", found) == re.sub(r"run\.\w+", "LOG", expected), where
+    else:
+        assert found == expected, where
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory, run):
+    return cache(lambda use: without_changing(USES[use](tmp_path_factory.mktemp("expected"), "csv", run)))
+
+
+STREAMED = ("json lines", "parquet", "npz by columns", "hdf5 chunks", "mat 5", "mcap", "rosbag2 folder")
+"""One of each reader: choosing settings twice takes seconds."""
+CASES = [
+    pytest.param(use, form, marks=() if use in ("log", "payload", "contact", "fleet") else pytest.mark.slow)
+    for use in USES
+    for form in (STREAMED if "stream" in use else FORMATS)
+    if form != "csv"
+]
+
+
+@pytest.mark.parametrize(("use", "form"), CASES)
+def test_every_format_gives_the_numbers_of_csv(tmp_path, use, form, run, expected):
+    assert_alike(without_changing(USES[use](tmp_path, form, run)), expected(use))
+
+
+def test_every_command_that_takes_a_log_is_used_here():
+    takes = set()
+    for name in COMMANDS:
+        function = getattr(import_module(f"mindyn.cli.{name}"), name)
+        helps = " ".join(
+            str(getattr(one, "help", ""))
+            for p in inspect.signature(function).parameters.values()
+            for one in getattr(p.annotation, "__metadata__", ())
+        )
+        if re.search(r"\blogs?\b", f"{helps} {COMMANDS[name]}", re.IGNORECASE):
+            takes.add(name)
+    # `simulate` and `excite` write logs; `tests` reads those that it wrote; `demo` makes its own.
+    assert takes - {"simulate", "excite", "tests", "demo", "check"} <= {name.split("_")[0] for name in USES}, takes
