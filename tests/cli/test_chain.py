@@ -79,7 +79,7 @@ def test_a_run_goes_from_home_to_home_within_limits_and_without_jumps():
     for wrong in (0.0, 1.5):
         with pytest.raises(mindyn.MindynError, match="part of the designed speed"):
             design.run(wrong)
-    with pytest.raises(mindyn.MindynError, match="holds no motion"):
+    with pytest.raises(mindyn.MindynError, match="a file has no entry 'joints'"):
         run_of({"family": {"kind": "Fourier"}}, "a file")
 
 

@@ -20,6 +20,7 @@ LAYERS = (
         "escaping",
         "files",
         "reading",
+        "schemas",
         "interrupts",
         "executors",
         "algebra",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,7 +16,6 @@ from mindyn.errors import InputError
 from mindyn.estimators.estimate import load_estimate
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.estimators.recursive import RecursiveLeastSquares
-from mindyn.feasibility.physical_space import space_of
 from mindyn.identification.identify import identify
 from mindyn.logs.conditioning import AS_LOGGED
 from mindyn.logs.log import log_of_arrays
@@ -122,37 +120,6 @@ class TestBadInput:
     def test_no_log_is_refused(self, robot):
         with pytest.raises(InputError, match="no log was given"):
             identify(robot, [])
-
-
-def test_an_estimate_file_with_parts_missing_is_named(tmp_path):
-    (tmp_path / "half.json").write_text('{"format": "mindyn estimate 1"}')
-    with pytest.raises(InputError, match="half.json is damaged"):
-        load_estimate(tmp_path / "half.json")
-
-
-def test_estimates_of_the_first_format_still_load(tmp_path):
-    """Written by version 0.1.0: what stood in its provenance has fields of its own now."""
-    found = load_estimate(Path(__file__).with_name("estimate_of_format_1.json"))
-    assert (found.method, found.residual_of) == ("physically consistent", "torque")
-    assert found.treatment.friction == Friction("tanh", 0.05)
-    assert (found.filter_hz, found.treatment.step) == (8.0, 2)
-    assert found.conditioning.position_cutoff_hz == 20.0
-    assert_close(found.joint_weights, 1 / np.array([one.rms for one in found.residuals]) ** 2, 0.05)
-    space = space_of(found.regressor)
-    assert found.physical.labels == space.labels
-    assert_close(space.matrix @ found.physical.values, found.beta, 1e-12)
-    assert_close(found.physical.unconstrained, found.beta, 0.1)
-    assert found.constrained
-    found.save(tmp_path / "again.json")
-    again = load_estimate(tmp_path / "again.json")
-    assert again.to_dict() == found.to_dict()
-
-
-def test_estimates_of_the_third_format_still_load():
-    """The same estimate, written when robots had a layout of their own inside of estimates."""
-    found, first = (load_estimate(Path(__file__).with_name(f"estimate_of_format_{k}.json")) for k in (3, 1))
-    assert found.robot == first.robot
-    assert found.to_dict() == first.to_dict()
 
 
 def test_single_states_are_predicted_in_any_batch_shape(robot):

@@ -13,7 +13,7 @@ from mindyn.estimators import model_acceleration as accelerations
 from mindyn.estimators.covariance import sandwich
 from mindyn.estimators.essential import essential
 from mindyn.estimators.estimate import Estimate, load_estimate, unfiltered_prediction
-from mindyn.estimators.estimate_files import _contradictions, earlier_robot, robot_from_record, robot_record
+from mindyn.estimators.estimate_files import _contradictions, robot_from_record, robot_record
 from mindyn.estimators.estimate_parts import BlockSpread, JointResidual, Physical
 from mindyn.estimators.last_link_first import _condition, _Found, _status
 from mindyn.estimators.least_squares import LeastSquares
@@ -137,11 +137,14 @@ def test_a_file_of_another_format_says_so(tmp_path):
         assert bool(hint) == ("a later version of mindyn wrote it" in str(refused.value))
 
 
+PHYSICAL = {"labels": ["x"], "values": [1.0], "unconstrained": [1.0, 2.0], "ends": [[0, 0], [1, 1]]}
+
+
 def content(**changes):
     values = {
         "names": ["a", "b"],
         "beta": [1.0, 2.0],
-        "covariance": [[1.0, 0.0], [0.0, 1.0]],
+        "covariance": [[1.0, 0.0], [0.0, None]],
         "residuals": [{}],
         "shifts": None,
         "block_spread": None,
@@ -153,47 +156,51 @@ def content(**changes):
     return list(_contradictions({**values, **changes}))
 
 
-def test_lengths_that_do_not_fit_are_told():
-    assert content() == []
-    assert content(beta=[1.0]) == ["beta has 1 values for 2 names"]
-    assert content(covariance=[[1.0, 0.0]]) == ["covariance must be 2 x 2"]
-    assert content(covariance=[[1.0], [0.0]]) == ["covariance must be 2 x 2"]
-    assert content(covariance=[[1.0, 0.0], [0.0, -1.0]]) == ["the variance of b is negative"]
-    assert content(shifts=[[1.0]]) == ["rows of shifts must have 2 entries"]
-    assert content(shifts=[[1.0, 2.0]]) == []
-    blocks = {"telling": [1.0, 1.0], "widened": [1.0, 1.0]}
-    assert content(block_spread=blocks) == []
-    assert content(block_spread={**blocks, "telling": [1.0]}) == [
-        "telling and widened of block_spread must have 2 entries"
-    ]
-    assert content(block_spread={**blocks, "widened": [1.0, 0.9]}) == ["block_spread.widened must be 1 or more"]
-    physical = {"labels": ["x"], "values": [1.0], "unconstrained": [1.0, 2.0], "ends": [[0, 0], [1, 1]]}
-    assert content(physical=physical) == []
-    assert content(physical={**physical, "ends": [[0, 0]]}) == ["physical.ends must be 2 x 2"]
-    assert content(physical={**physical, "labels": []}) == ["physical has not as many labels as values"]
-    assert content(physical={**physical, "unconstrained": [1.0]}) == ["physical.unconstrained must have 2 entries"]
-    assert content(left_out_ends=[[0, 0], [1, 1]]) == []
-    assert content(left_out_ends=[[0, 0]]) == content(left_out_ends=[[0], [1]]) == ["left_out_ends must be 2 x 2"]
-    assert content(joint_weights=[1.0, 2.0]) == ["joint_weights has 2 entries for 1 joints"]
-    assert content(joint_weights=None, residuals=[]) == []
-    assert content(untold=["z"], left_out=["y"]) == [
-        "left_out names 'y', which is no parameter",
-        "untold names 'z', which is no parameter",
-    ]
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"beta": [1.0]},
+        {"covariance": [[1.0, 0.0]]},
+        {"covariance": [[1.0], [0.0]]},
+        {"covariance": [[-1.0, 0.0], [0.0, None]]},
+        {"covariance": [[1.0, 0.0], [0.0, 1.0]]},  # the second is untold
+        {"covariance": [[None, 0.0], [0.0, None]]},
+        {"covariance": [[1.0, 0.5], [0.5, 1.0]], "untold": ["a"]},
+        {"covariance": [[1.0, 0.5], [0.4, 1.0]], "untold": []},
+        {"covariance": [[1.0, 1.5], [1.5, 1.0]], "untold": []},
+        {"covariance": [[1.0, 0.0], [0.0, 1.0]], "untold": [], "shifts": [[1.1, 0.0]]},
+        {"shifts": [[1.0]]},
+        {"block_spread": {"telling": [1.0], "widened": [1.0, 1.0]}},
+        {"physical": PHYSICAL | {"ends": [[0, 0]]}},
+        {"physical": PHYSICAL | {"labels": []}},
+        {"physical": PHYSICAL | {"unconstrained": [1.0]}},
+        {"left_out_ends": [[0, 0]]},
+        {"left_out_ends": [[0], [1]]},
+        {"joint_weights": [1.0, 2.0]},
+        {"untold": ["z"]},
+        {"left_out": ["y"]},
+        {"left_out": ["a"], "covariance": [[0.0, 0.0], [0.0, None]]},
+        {"left_out": ["a"], "beta": [0.0, 2.0]},
+    ],
+)
+def test_what_contradicts_itself_is_named(changes):
+    assert len(content(**changes)) == 1
 
 
-def test_robots_of_earlier_files_keep_their_home_and_their_root():
-    pose = {"rotation": np.eye(3).tolist(), "translation": [0.0, 0.0, 0.0]}
-    joint = {"name": "j", "kind": "revolute", "parent": "base", "child": "l", "origin": pose, "tip": pose}
-    joint |= {"axis": [0.0, 0.0, 1.0], "limits": {}}
-    old = {"name": "arm", "root": "base", "gravity": [0, 0, -9.81], "joints": [joint], "drives": []}
-    old["links"] = [{"name": "l", "phi": None, "shapes": []}]
-    found = earlier_robot(old)
-    assert "home" not in found
-    assert (found["root"], found["source"]) == ("base", "")
-    assert [one["name"] for one in found["link"]] == ["base", "l"]
-    moved = earlier_robot({**old, "home": [0.5], "source": "x.urdf", "root": {"name": "floor", "phi": None}})
-    assert (moved["home"], moved["source"], moved["root"]) == ({"j": 0.5}, "x.urdf", "floor")
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"shifts": [[0.5, 0.0]]},
+        {"block_spread": {"telling": [1.0, 1.0], "widened": [1.0, 1.0]}},
+        {"physical": PHYSICAL},
+        {"left_out_ends": [[0, 0], [1, 1]]},
+        {"joint_weights": None, "residuals": []},
+        {"left_out": ["a"], "beta": [0.0, 2.0], "covariance": [[0.0, 0.0], [0.0, None]]},
+    ],
+)
+def test_what_agrees_is_sound(changes):
+    assert content(**changes) == []
 
 
 def test_a_sandwich_is_bread_meat_bread():

@@ -12,7 +12,6 @@ from scipy.stats import t as student
 from mindyn.errors import InputError
 from mindyn.estimators.covariance import LONGEST_MEMORY, _process
 from mindyn.estimators.essential import _effective_shares
-from mindyn.estimators.estimate_files import violations
 from mindyn.estimators.estimate_parts import BlockSpread, Identifiability
 from mindyn.estimators.instrumental_variables import torque_noise
 from mindyn.estimators.least_squares import LeastSquares
@@ -143,14 +142,3 @@ def test_a_verdict_on_logs_is_told_where_they_do_not_serve():
     assert Identifiability(True, ("x",)).sentence == ""
     said = Identifiability(False, ("a", "b"), ("c",)).sentence
     assert said == "this log cannot identify this robot, because a; b; record c"
-
-
-def test_values_of_files_are_held_to_their_schema():
-    wanted = {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer", "minimum": 1}}}
-    assert list(violations({"n": 1}, wanted, "")) == []
-    assert list(violations({"n": 0}, wanted, "")) == ["n must be at least 1, got 0"]
-    assert list(violations({}, wanted, "")) == ["the file has no entry 'n'"]
-    assert list(violations([3, "x"], {"items": {"type": ["integer", "null"]}}, "a")) == [
-        "a[1] must be integer or null, got 'x'"
-    ]
-    assert list(violations("x", {"enum": ["y"]}, "kind")) == ["kind must be one of 'y', got 'x'"]

@@ -127,7 +127,7 @@ def test_a_triangle_takes_rows_as_they_come():
 
 
 def test_what_is_untold_or_left_out_has_no_deviation_in_the_table():
-    found = load_estimate(Path(__file__).with_name("estimate_of_format_3.json"))
+    found = load_estimate(Path(__file__).with_name("saved_estimate.json"))
     found = replace(found, physical=None, untold=found.names[:1], left_out=found.names[1:2])
     table = columns_of(found)
     assert table["state"][:3] == ["cannot be told", "left out", "found"]

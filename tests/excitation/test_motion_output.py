@@ -199,9 +199,9 @@ def test_the_command_refuses_a_bad_target_before_it_searches(arm):
 @pytest.mark.parametrize(
     ("table", "words"),
     [
-        ("obstacles = 3", "lists of tables"),
-        ("[[obstacles]]\na = [0, 0, 0]\nradius = 'thick'", "radius of a capsule must be numbers"),
-        ("[workspace]\nfloor = 'low'", "lower corner of a box must be three numbers"),
+        ("obstacles = 3", "must be a list"),
+        ("[[obstacles]]\na = [0, 0, 0]\nradius = 'thick'", "obstacles[0].radius = 'thick'"),
+        ("[workspace]\nfloor = 'low'", "workspace.floor = 'low'"),
         ("[workspace]\nfloor = 0\nupper = [1, 1, 1]", "a floor or corners, not both"),
     ],
 )
@@ -216,4 +216,4 @@ def test_the_command_refuses_unknown_limits(arm):
     (arm / "limits.toml").write_text("speed = 2.0\n")
     done = excite(arm)
     assert isinstance(done.exception, mindyn.MindynError)
-    assert "no limit 'speed'" in str(done.exception)
+    assert "no entry 'speed'" in str(done.exception)

@@ -249,7 +249,7 @@ def test_impossible_arguments_are_named(options, words):
         ({"lower": -np.inf}, "both ends or none"),
         ({"effort": float("nan")}, "effort of joint1"),
         ({"torque_margin": 1.0}, "torque_margin"),
-        ({"torque_margin": "low"}, "torque_margin must be a number"),
+        ({"torque_margin": "low"}, "torque_margin = 'low'"),
     ],
 )
 def test_impossible_limits_are_named(change, words):

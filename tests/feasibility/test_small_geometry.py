@@ -23,7 +23,7 @@ from mindyn.loads.from_runs import payload_of_runs
 from mindyn.loads.payload import WIDE, _gain_shifts, _memory, _open_spread, payload
 from mindyn.robots.loading import load_robot
 
-SAVED = Path(__file__).parents[1] / "estimators" / "estimate_of_format_3.json"
+SAVED = Path(__file__).parents[1] / "estimators" / "saved_estimate.json"
 
 
 @pytest.fixture(scope="module")

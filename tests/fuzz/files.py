@@ -42,7 +42,7 @@ from mindyn.cli.main import app, loaded, run
 from mindyn.errors import MindynError
 
 ROOT = Path(__file__).parents[2]
-ESTIMATE = ROOT / "tests" / "estimators" / "estimate_of_format_1.json"
+ESTIMATE = ROOT / "tests" / "estimators" / "saved_estimate.json"
 ROWS = 100
 Writer = Callable[[Path, dict[str, np.ndarray]], None]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pinocchio as pin
@@ -14,7 +13,7 @@ from robots import random_motion, random_pose, random_robot, with_random_drives
 
 from mindyn import bundled_robots, load_robot, write_mjcf, write_toml, write_urdf
 from mindyn.equations.catalogue import equation
-from mindyn.estimators.estimate_files import earlier_robot, robot_from_record, robot_record
+from mindyn.estimators.estimate_files import robot_from_record, robot_record
 from mindyn.robots import Loop
 from mindyn.robots.description import Selection
 from mindyn.robots.parts import ExtraTorque, Frame, Limits, Link, Shape
@@ -47,7 +46,7 @@ def test_toml_is_exact(seed, tmp_path):
     assert hash(again) == hash(robot)
 
 
-def test_the_record_of_an_estimate_is_exact_and_earlier_ones_load():
+def test_the_record_of_an_estimate_is_exact():
     robot = decorated(0)
     root = Link("base", robot.links[0].phi, robot.links[4].shapes)
     spring = ExtraTorque("spring", robot.joint_names[0], "sin(q)", 2.5)
@@ -58,14 +57,6 @@ def test_the_record_of_an_estimate_is_exact_and_earlier_ones_load():
     standing = replace(robot, home=[0.1, -0.2, 0.3, 0.4, 0.5], selection=Selection({"grasp": 0.02}, tip="link5"))
     again = robot_from_record(json.loads(json.dumps(robot_record(standing))))
     assert (again, again.selection) == (standing, standing.selection)
-
-    record = json.loads(Path(__file__).with_name("robot_record_of_format_3.json").read_text())  # of the same robot
-    assert robot_from_record(earlier_robot(record)) == robot
-    del record["frames"], record["source"], record["selection"], record["mimics"], record["home"]
-    links = [{"name": link["name"], "phi": link["phi"]} for link in record["links"]]
-    earlier = robot_from_record(earlier_robot({**record, "root": "base", "links": links}))
-    bare = tuple(Link(link.name, link.phi) for link in robot.links)
-    assert earlier == replace(robot, root=Link("base"), links=bare, frames=())
 
 
 @pytest.mark.parametrize("name", bundled_robots())

@@ -94,7 +94,7 @@ def test_two_sidecars_are_refused(path):
         (without("units", "time"), "no unit is stated for time"),
         (without("side"), "side of position is not stated"),
         ({**STATED, "side": {"position": "joint", "velocity": "joint"}}, "side of torque is not stated"),
-        ({**STATED, "side": "link"}, 'state "motor" or "joint"'),
+        ({**STATED, "side": "link"}, "side = 'link' must be"),
         ({**STATED, "side": "motor"}, "no gears for: shoulder, elbow, wrist"),
         ({**STATED, "units": {**UNITS, "torque": "A"}}, "current \\(A\\), but no gains"),
         ({**STATED, "units": {**UNITS, "torque": "lbf ft"}}, "is not a unit of torque; mindyn reads: N m, mN m"),
@@ -180,7 +180,7 @@ def test_all_faults_of_a_sidecar_are_told_at_once(path):
     said = str(refused.value)
     assert said.startswith("6 things are wrong with what is stated of run.parquet in run.parquet.toml:")
     for part in (
-        'state "motor" or "joint"',
+        "'motor' or 'joint'",
         "skip_rows = -1",
         "no entry 'colums'",
         "did you mean 'columns'?",

@@ -65,13 +65,13 @@ def test_directions_of_friction():
     # A stop operator moves on by u / (width * rate) a row.
     assert_close(Friction("stop", 0.5).directions(u, segments, 10.0).ravel()[1:], [0.0, 0.1, 0.7], SAME_ALGEBRA)
     for given in ({"direction": "tanh"}, {"direction": "stop", "width": -1.0}):
-        with pytest.raises(InputError, match="needs a positive width"):
+        with pytest.raises(InputError, match="width"):
             Friction(**given)
-    with pytest.raises(InputError, match="finite numbers"):
+    with pytest.raises(InputError, match="finite number"):
         Friction(reference=(np.inf,))
     with pytest.raises(InputError, match="direction = 'soft'"):
         Friction("soft")
-    with pytest.raises(InputError, match="no friction shape 'none'"):
+    with pytest.raises(InputError, match="'none' must be one of"):
         Friction(shapes=("none",))
 
 

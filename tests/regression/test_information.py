@@ -164,5 +164,5 @@ class TestBadInput:
             gather(Regressor(broken), samples)
 
     def test_unknown_shapes_are_refused_with_the_known_ones(self):
-        with pytest.raises(InputError, match="no friction shape 'quartic'; there are: asymmetric"):
+        with pytest.raises(InputError, match="'quartic' must be one of 'asymmetric'"):
             Friction(shapes=("quartic",))

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from mindyn.errors import InputError
+from mindyn.errors import InputError, shortened
 
 Array = NDArray[np.float64]
 
@@ -52,8 +52,8 @@ def frozen_array(value: ArrayLike, shape: tuple[int, ...], what: str) -> Array:
     require_unmasked(value, what)
     try:
         array = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{what} must be numbers of shape {shape}, got {value!r}") from error
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(f"{what} must be numbers of shape {shape}, got {shortened(repr(value), 300)}") from error
     if array.shape != shape:
         raise InputError(f"{what} must have shape {shape}, got shape {array.shape}: {value!r}")
     if not np.isfinite(array).all():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, get_args
 
@@ -20,7 +21,7 @@ from mindyn.excitation.criteria import Name
 from mindyn.excitation.design import design_motion
 from mindyn.excitation.design_inputs import Purpose
 from mindyn.excitation.fourier import Fourier
-from mindyn.excitation.limits import MotionLimits
+from mindyn.excitation.limits import LIMITS, MotionLimits
 from mindyn.excitation.motion_design import MotionDesign, Prediction
 from mindyn.excitation.motion_files import files_at
 from mindyn.excitation.splines import BSpline
@@ -28,9 +29,21 @@ from mindyn.files import require_writable
 from mindyn.reading import read_toml
 from mindyn.robots.loading import RobotOptions
 from mindyn.robots.meshes import read_meshes
+from mindyn.schemas import NUMBER, TEXT, Schema, list_of, require_valid, table_of
 
-PLACES = ("workspace", "obstacles", "capsules", "tool", "noise", "start", "home")
-"""Tables of a limits file beside the limits themselves."""
+_POINT: Final = list_of(NUMBER, minItems=3, maxItems=3)
+_CORNER: Final = list_of({"type": ["number", "infinite"]}, minItems=3, maxItems=3)
+_CAPSULE: Final = table_of(
+    {}, {"link": TEXT, "a": _POINT, "b": _POINT, "radius": NUMBER, "lower": _CORNER, "upper": _CORNER}
+)
+PLACES: Final[Mapping[str, Schema]] = {
+    "workspace": table_of({}, {"lower": _CORNER, "upper": _CORNER, "floor": NUMBER}),
+    **dict.fromkeys(("obstacles", "capsules", "tool"), list_of(_CAPSULE)),
+    "noise": list_of(NUMBER, "number"),
+    **dict.fromkeys(("start", "home"), list_of(NUMBER)),
+}
+FILE: Final = {**LIMITS, "properties": {**LIMITS["properties"], **PLACES}}
+"""The JSON Schema of a file of limits."""
 UNCLEAR: Final = 0.3
 """Predicted deviations that are a larger part of the value are said."""
 SAID: Final = 6
@@ -174,34 +187,28 @@ def _hardly_told(prediction: Prediction) -> list[str]:
 def _table(path: Path | None) -> dict[str, Any]:
     if path is None:
         return {}
-    return read_toml(path, "file of limits", InputError, "a line of it is like: velocity = { joint1 = 2.0 }")
+    hint = "a line of it is like: velocity = { joint1 = 2.0 }"
+    found = read_toml(path, "file of limits", InputError, hint)
+    require_valid(found, FILE, path.name, hint=hint)
+    return found
 
 
 def _obstacles(entries: Any) -> tuple[Capsule | Box, ...]:
     """Tables of capsules, or with `lower` and `upper` corners of a box."""
-    _require_tables(entries)
     return tuple(
-        Box(entry["lower"], entry["upper"])
-        if isinstance(entry, dict) and set(entry) == {"lower", "upper"}
-        else _capsule(entry, "")
+        Box(entry["lower"], entry["upper"]) if set(entry) == {"lower", "upper"} else _capsule(entry, "")
         for entry in entries
     )
 
 
 def _capsules(entries: Any, link: str = "") -> tuple[Capsule, ...]:
     """Tables of capsules, on `link` where they name none."""
-    _require_tables(entries)
     return tuple(_capsule(entry, link) for entry in entries)
-
-
-def _require_tables(entries: Any) -> None:
-    if not isinstance(entries, list):
-        raise InputError(f"obstacles, capsules and tool are lists of tables, got {entries!r}", hint="[[obstacles]]")
 
 
 def _capsule(entry: Any, link: str) -> Capsule:
     """A table with `a`, `b` (a sphere without it), `radius`, and `link` where it moves."""
-    if not isinstance(entry, dict) or not {"a", "radius"} <= set(entry) <= {"link", "a", "b", "radius"}:
+    if not {"a", "radius"} <= set(entry) <= {"link", "a", "b", "radius"}:
         raise InputError(f"a capsule has a, radius, and maybe b and link, and a box has lower and upper; got {entry!r}")
     return Capsule(entry.get("link", link), entry["a"], entry["b"] if "b" in entry else entry["a"], entry["radius"])
 
@@ -210,8 +217,6 @@ def _box(entry: Any) -> Box | None:
     """A table with `lower` and `upper` corners, or `floor` alone."""
     if entry is None:
         return None
-    if not isinstance(entry, dict) or not set(entry) <= {"lower", "upper", "floor"}:
-        raise InputError(f"a workspace has lower and upper corners, or a floor; got {entry!r}")
     if "floor" in entry:
         if len(entry) > 1:
             raise InputError("a workspace has a floor or corners, not both; its lower corner may hold the floor")

@@ -16,9 +16,8 @@ from mindyn.algebra.values import Array
 from mindyn.errors import InputError, shortened
 from mindyn.estimators.estimate_columns import columns_of, table_of
 from mindyn.estimators.estimate_files import (
-    EARLIER_FORMATS,
-    brought_up,
-    require_valid,
+    require_physical,
+    require_sound,
     robot_from_record,
     robot_record,
     saved_base,
@@ -44,6 +43,7 @@ from mindyn.pages.showing import Page, Shown, drawn
 from mindyn.parameters.base import BaseParameters
 from mindyn.parameters.parameter import Parameter
 from mindyn.reading import read_json
+from mindyn.regression.friction import Friction
 from mindyn.regression.gathering import FACTORED_ROWS, require_joints, segment_ends
 from mindyn.regression.regressor import Regressor
 from mindyn.regression.rows import Quantity
@@ -286,7 +286,9 @@ class Estimate(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as JSON can hold it."""
-        physical, base = self.physical, self.base
+        physical, base, friction = self.physical, self.base, self.treatment.friction
+        if isinstance(friction, Friction):
+            friction = replace(friction, reference=())  # on loading, the estimate's own values
         return {
             "format": ESTIMATE_FORMAT,
             "robot": robot_record(self.robot),
@@ -303,7 +305,7 @@ class Estimate(Shown):
             "covariance": saved_covariance(self.covariance),
             "status": self.status,
             "residuals": [asdict(one) for one in self.residuals],
-            "treatment": self.treatment.to_dict(),
+            "treatment": replace(self.treatment, friction=friction).to_dict(),
             "left_out": list(self.left_out),
             "left_out_ends": None if self.left_out_ends is None else saved_ends(self.left_out_ends),
             "left_out_shifts": None if self.left_out_shifts is None else self.left_out_shifts.tolist(),
@@ -342,11 +344,11 @@ def unfiltered_prediction(regressor: Regressor, beta: Array, samples: Samples) -
 
 
 def load_estimate(path: str | Path) -> Estimate:
-    """The estimate of a JSON file, or of the folder of a run; those of earlier versions too."""
+    """The estimate of a JSON file, or of the folder of a run."""
     path = Path(path) / "estimate.json" if Path(path).is_dir() else Path(path)
     values = read_json(path, "estimate", InputError, "Estimate.save and mindyn identify --out write them")
     stated = values.get("format")
-    if stated not in (ESTIMATE_FORMAT, *EARLIER_FORMATS):
+    if stated != ESTIMATE_FORMAT:
         later = isinstance(stated, str) and stated.startswith("mindyn estimate ")
         raise InputError(
             f"{path} is not an estimate of mindyn: its format is {shortened(repr(stated), 100)}, "
@@ -354,18 +356,23 @@ def load_estimate(path: str | Path) -> Estimate:
             hint="a later version of mindyn wrote it: install that one" if later else "",
         )
     try:
-        present = values if stated == ESTIMATE_FORMAT else {**brought_up(values), "format": ESTIMATE_FORMAT}
-        require_valid(present, str(path))
-        return _estimate_of(present, str(path))
+        require_sound(values, str(path))
+        return _estimate_of(values, str(path))
     except (KeyError, IndexError, AttributeError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise InputError(f"{path} is damaged: {shortened(f'{type(error).__name__} {error}', 300)}") from error
 
 
 def _estimate_of(values: Mapping[str, Any], path: str) -> Estimate:
     robot, treatment = robot_from_record(values["robot"]), Treatment.from_dict(values["treatment"])
-    regressor = Regressor(robot, treatment.shape, *saved_base(robot, values["base"]))
+    base, kernel = saved_base(robot, values["base"])
+    if treatment.shape.needs_load:
+        own = replace(treatment.shape, reference=tuple(values["beta"][: base.count]))
+        treatment = replace(treatment, friction=own)
+    regressor = Regressor(robot, treatment.shape, base, kernel)
     if list(regressor.names) != values["names"]:
         raise InputError(f"{path} names other parameters than this version of mindyn finds for its robot")
+    if values["physical"] is not None:
+        require_physical(regressor, np.array(values["beta"]), values["physical"])
     physical, score, blocks = values["physical"], values["cross_validated"], values.get("block_spread")
     judged, ends, shifts = (values.get(key) for key in ("identifiable", "left_out_ends", "left_out_shifts"))
     return Estimate(

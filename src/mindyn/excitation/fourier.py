@@ -13,11 +13,18 @@ from scipy.linalg import null_space
 
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
+from mindyn.schemas import COUNT, require_valid, table_of
 
 RAMP: Final = np.polynomial.Polynomial([0, 0, 0, 0, 35, -84, 70, -20])
 """From 0 at 0 to 1 at 1, its first three derivatives zero at both."""
 RAMPS: Final = tuple(RAMP.deriv(order).coef for order in range(len(RAMP.coef)))
 """Coefficients of the ramp and its derivatives, lowest power first."""
+
+
+FOURIER: Final = table_of(
+    {}, {"harmonics": COUNT, "periods": COUNT, "ramp_s": {"type": "number", "minimum": 0, "maximum": 1e6}}
+)
+"""The JSON Schema of the settings."""
 
 
 @dataclass(frozen=True)
@@ -35,12 +42,7 @@ class Fourier:
     ramp_s: float = 2.0
 
     def __post_init__(self) -> None:
-        for name in ("harmonics", "periods"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise InputError(f"{name} must be a whole number of at least 1, got {value!r}")
-        if not np.isfinite(self.ramp_s) or self.ramp_s < 0:
-            raise InputError(f"ramp_s must be zero or a positive number of seconds, got {self.ramp_s!r}")
+        require_valid({name: getattr(self, name) for name in FOURIER["properties"]}, FOURIER, "Fourier")
         object.__setattr__(self, "ramp_s", float(self.ramp_s))
         if self.ramp_s == 0 and self.harmonics < 2:
             raise InputError("without ramps one harmonic cannot start at rest; take two or more, or a ramp")

@@ -13,6 +13,7 @@ from mindyn.algebra.values import Array
 from mindyn.errors import InputError, MissingPhysicsError, unknown_name
 from mindyn.robots.parts import Joint, Limits
 from mindyn.robots.robot import Robot
+from mindyn.schemas import NUMBER, list_of, require_valid, table_of
 
 BOUNDS: Final = ("lower", "upper", "velocity", "acceleration", "jerk", "effort")
 REQUIRED: Final = ("lower", "upper", "velocity", "effort")
@@ -24,6 +25,12 @@ TO_FULL_SPEED_S: Final = 0.2
 """Within this time a joint may reach its full speed where it states no acceleration but part of it is wanted."""
 STILL: Final = 1e-12
 """Stands for a limit of zero where one divides by it."""
+
+_BOUND: Final = {"type": ["number", "infinite"]}
+LIMITS: Final = table_of(
+    {}, {**dict.fromkeys(BOUNDS, list_of(_BOUND, "object", *_BOUND["type"])), "torque_margin": NUMBER}
+)
+"""The JSON Schema of limits in a file: of each a number, one for each joint, or by joint name."""
 
 Given = ArrayLike | Mapping[str, float] | None
 
@@ -115,10 +122,7 @@ class MotionLimits:
     @staticmethod
     def from_dict(robot: Robot, values: Mapping[str, Any]) -> MotionLimits:
         """The limits of a table, as a TOML file holds it: keyword arguments of `of`."""
-        known = (*BOUNDS, "torque_margin")
-        for key in values:
-            if key not in known:
-                raise InputError(f"no limit {key!r}; there are: {', '.join(known)}")
+        require_valid(values, LIMITS, "limits", hint="a limit is like: velocity = { joint1 = 2.0 }")
         return MotionLimits.of(robot, **values)
 
     def parts(self, speed: float, acceleration: float) -> MotionLimits:
@@ -211,7 +215,7 @@ def _bound(robot: Robot, name: str, given: Given) -> Array:
         return _stated_of(joints, name, given)
     try:
         array = np.asarray(given, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InputError(f"limit {name} must be numbers, got {given!r}") from error
     if array.shape not in ((), (len(joints),)):
         raise InputError(f"limit {name} has shape {array.shape}, but one number or {len(joints)} are needed")
@@ -227,9 +231,8 @@ def _stated(limits: Limits, name: str) -> float:
 
 
 def _number(value: object, name: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise InputError(f"limit {name} must be a number, got {value!r}")
-    return float(value)
+    require_valid(value, _BOUND, f"limit {name}")
+    return float(value)  # type: ignore[arg-type] # a number, by its schema
 
 
 def _require_stated(robot: Robot, bounds: Mapping[str, Array]) -> None:

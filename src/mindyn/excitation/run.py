@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -13,11 +13,12 @@ from numpy.typing import ArrayLike
 from mindyn.algebra.values import Array, frozen_array
 from mindyn.errors import InputError
 from mindyn.excitation.constraints import Constraint, worst
-from mindyn.excitation.fourier import RAMPS, Fourier
+from mindyn.excitation.fourier import FOURIER, RAMPS, Fourier
 from mindyn.excitation.instants import State
 from mindyn.excitation.limits import MotionLimits
 from mindyn.excitation.motions import Family, Motion
 from mindyn.excitation.splines import BSpline
+from mindyn.schemas import COUNT, NUMBER, POSITIVE, TEXT, Schema, list_of, or_else, require_valid, table_of
 
 PEAKS: Final = (2.1875, 7.5132, 52.5)
 """Largest first, second and third derivative of the ramp from 0 to 1 within one second."""
@@ -29,6 +30,8 @@ DETOURS: Final = 200
 SLOWER: Final = 1.5
 """An approach whose torque or speed exceeds a limit is taken slower by this factor, a few times."""
 TRIES: Final = 6
+LONGEST_S: Final = 1e6
+"""Seconds of a motion that is read from a file: eleven days."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -159,20 +162,42 @@ def _worst(approach: Approach, constraints: Sequence[Constraint]) -> float:
     return float(max(worst(one, state).max() for one in constraints))
 
 
+_LISTS: Final = list_of(list_of(NUMBER))
+_SECONDS: Final = {**POSITIVE, "maximum": LONGEST_S}
+_FAMILIES: Final[Mapping[str, tuple[Callable[..., Family], Schema]]] = {
+    "Fourier": (Fourier, FOURIER),
+    "BSpline": (BSpline, table_of({"points": COUNT})),
+}
+MOTION: Final[Schema] = {
+    **table_of(
+        {
+            "joints": list_of(TEXT, minItems=1),
+            "seconds": _SECONDS,
+            "start": list_of(NUMBER),
+            "family": {"type": "object", "required": ["kind"], "properties": {"kind": {"enum": list(_FAMILIES)}}},
+            "coefficients": _LISTS,
+        },
+        {"approach": or_else(table_of({"places": _LISTS, "seconds": list_of(_SECONDS, minItems=1)}), null=True)},
+    ),
+    "additionalProperties": True,
+}
+"""The JSON Schema of motion.json: what a run is made of; its other entries are for people and other programs."""
+
+
 def run_of(record: Mapping[str, Any], where: str) -> Run:
-    """The run of a motion's JSON; `where` it came from, for the error."""
-    try:
-        kind = dict(record["family"])
-        name = kind.pop("kind")
-        kind.pop("degree", None)
-        family: Family = {"Fourier": Fourier, "BSpline": BSpline}[name](**kind)
-        motion = Motion(family, float(record["seconds"]), np.array(record["start"]), np.array(record["coefficients"]))
-        if motion.coefficients.shape != (family.count, len(motion.start)) or len(record["joints"]) != len(motion.start):
-            raise ValueError("shapes do not agree")
-        way = record.get("approach")
-        approach = None if way is None else Approach(np.array(way["places"]), np.array(way["seconds"]))
-        return Run(tuple(record["joints"]), motion, approach)
-    except (KeyError, TypeError, ValueError) as error:
-        raise InputError(
-            f"{where} holds no motion: {error!r}", hint="`mindyn excite ROBOT --out DIR` writes DIR/motion.json"
-        ) from error
+    """Return the run of a motion's JSON; `where` it came from, for the error."""
+    hint = "`mindyn excite ROBOT --out DIR` writes DIR/motion.json"
+    require_valid(record, MOTION, where, hint=hint)
+    make, schema = _FAMILIES[record["family"]["kind"]]
+    settings = {name: value for name, value in record["family"].items() if name not in ("kind", "degree")}
+    require_valid(settings, schema, f"{where}: family", hint=hint)
+    family = make(**settings)
+    joints, way = tuple(record["joints"]), record.get("approach")
+    start = frozen_array(record["start"], (len(joints),), "start")
+    coefficients = frozen_array(record["coefficients"], (family.count, len(joints)), "coefficients")
+    approach = None
+    if way is not None:
+        legs = len(way["seconds"])
+        places = frozen_array(way["places"], (legs + 1, len(joints)), "approach.places")
+        approach = Approach(places, frozen_array(way["seconds"], (legs,), "approach.seconds"))
+    return Run(joints, Motion(family, float(record["seconds"]), start, coefficients), approach)

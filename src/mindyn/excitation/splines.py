@@ -9,7 +9,7 @@ import numpy as np
 from scipy.interpolate import BSpline as Spline
 
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError
+from mindyn.schemas import COUNT, require_valid
 
 SPLINE_DEGREE: Final = 5
 """Quintic: accelerations and jerks are smooth."""
@@ -24,8 +24,7 @@ class BSpline:
     points: int = 12
 
     def __post_init__(self) -> None:
-        if not isinstance(self.points, int) or isinstance(self.points, bool) or self.points < 1:
-            raise InputError(f"points must be a whole number of at least 1, got {self.points!r}")
+        require_valid(self.points, COUNT, "points")
 
     @property
     def count(self) -> int:

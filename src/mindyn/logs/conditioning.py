@@ -11,9 +11,35 @@ from mindyn.errors import InputError
 from mindyn.logs.derivatives import Method, spline_settling_rows
 from mindyn.logs.filters import settling_rows
 from mindyn.logs.interpolation import SHIFT_REACH
+from mindyn.schemas import COUNT, NUMBER, POSITIVE, list_of, or_else, require_valid, table_of
 
 Origin = Literal["differentiated", "measured"]
 Auto = Literal["auto"]
+
+
+CONDITIONING: Final = table_of(
+    {},
+    {
+        "rate_hz": or_else(POSITIVE, "auto"),
+        "stamps": {"enum": ["auto", "measured", "uniform"]},
+        "longest_gap_rows": POSITIVE,
+        "position_cutoff_hz": or_else(POSITIVE, "auto", null=True),
+        "torque_cutoff_hz": or_else(POSITIVE, null=True),
+        "order": {**COUNT, "maximum": 20},
+        "differentiation": {"enum": ["central", "savitzky-golay", "spline"]},
+        "window": {**COUNT, "maximum": 10_001},
+        "degree": {"type": "integer", "minimum": 2},
+        "velocity": {"enum": ["differentiated", "measured"]},
+        "acceleration": {"enum": ["differentiated", "measured"]},
+        "delay_s": or_else(NUMBER, "auto"),
+        "edge_s": or_else({"type": "number", "minimum": 0}, "auto"),
+        "decimation": COUNT,
+        "rest_s": {"type": ["number", "null"], "minimum": 0},
+        "rest_speed": POSITIVE,
+        "slow_speed": list_of(NUMBER, "number", "null"),
+    },
+)
+"""The JSON Schema of the settings; in files "none" stands for null."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,19 +82,7 @@ class Conditioning:
     slow_speed: float | tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
-        choices = {
-            "stamps": ("auto", "measured", "uniform"),
-            "differentiation": ("central", "savitzky-golay", "spline"),
-            "velocity": ("differentiated", "measured"),
-            "acceleration": ("differentiated", "measured"),
-        }
-        for name, valid in choices.items():
-            if getattr(self, name) not in valid:
-                raise InputError(f"{name} = {getattr(self, name)!r}; it may be: {', '.join(valid)}")
-        for name in ("rate_hz", "position_cutoff_hz", "torque_cutoff_hz", "longest_gap_rows", "rest_speed"):
-            _require_positive(name, getattr(self, name))
-        if self.decimation < 1 or self.order < 1:
-            raise InputError("decimation and order count from 1")
+        require_valid({one: getattr(self, one) for one in CONDITIONING["properties"]}, CONDITIONING, "conditioning")
         if self.window % 2 == 0 or not 2 <= self.degree < self.window:
             raise InputError(f"Savitzky-Golay needs an odd window above the degree >= 2: {self.window}, {self.degree}")
 
@@ -101,22 +115,11 @@ class Conditioning:
     @staticmethod
     def from_dict(values: Mapping[str, Any]) -> Conditioning:
         """The inverse of `to_dict`; what is left out has its default."""
-        valid = [entry.name for entry in fields(Conditioning)]
-        unknown = [name for name in values if name not in valid]
-        if unknown:
-            raise InputError(
-                f"conditioning has no setting {', '.join(unknown)}; it has: {', '.join(valid)}",
-                hint="see `Conditioning`",
-            )
         words: dict[str, Any] = {name: None if value == "none" else value for name, value in values.items()}
         if isinstance(words.get("slow_speed"), list):
             words["slow_speed"] = tuple(words["slow_speed"])
+        require_valid(words, CONDITIONING, "conditioning")
         return Conditioning(**words)
-
-
-def _require_positive(name: str, value: object) -> None:
-    if isinstance(value, (int, float)) and not value > 0:
-        raise InputError(f"{name} = {value!r} must be positive")
 
 
 AS_LOGGED: Final = Conditioning(

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
 
-from mindyn.errors import did_you_mean, shortened
+from mindyn.errors import did_you_mean
 from mindyn.logs.findings import FINDINGS, Faults, LogError
 from mindyn.logs.places import Place
 from mindyn.logs.units import UNITS
 from mindyn.reading import LARGEST_SETTINGS, limited, parse_toml, read_toml
+from mindyn.schemas import NUMBER, POSITIVE, TEXT, Schema, list_of, or_else, show, table_of, violations
 
 SIGNALS: Final = ("position", "velocity", "acceleration", "torque")
 ColumnNames = str | Sequence[str] | Mapping[str, str]
@@ -113,11 +114,11 @@ class Statement:
     def merged_sound(self, over: Mapping[str, Any]) -> tuple[Statement, list[LogError]]:
         """The statement with those keys of `over` that can be meant so put above it, and the faults of the others."""
         values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
-        faults = [fault for key in over if (fault := _unknown("the log's statement", key, tuple(values)))]
+        faults = []
         for name, value in over.items():
-            wrong = faults_of(name, value) if name in values else []
+            wrong = faults_of(name, value) if name in values else [_unknown_key(name)]
             faults += wrong
-            if name in values and not wrong:
+            if not wrong:
                 both = isinstance(value, Mapping) and isinstance(values[name], Mapping)
                 values[name] = {**values[name], **value} if both else value
         return Statement(**values), faults
@@ -126,133 +127,88 @@ class Statement:
 WHERE: Final = "in the log's sidecar file or in the call"
 
 
-def _unknown(what: str, key: object, valid: Sequence[str]) -> LogError | None:
-    if key in valid:
-        return None
-    return LogError(f"{what} has no entry {key!r}; it may have: {', '.join(valid)}", hint=did_you_mean(key, valid, ""))
-
-
 def faults_of(key: str, value: Any) -> list[LogError]:
-    """What is wrong with the value of one key of a statement, whatever the log and the robot are."""
-    if value is None and key in _MAY_BE_LEFT_OUT:
-        return []
-    if value == "?":
-        return [LogError(f"{key} is still a question", hint=f"put what is right in place of the ? {WHERE}")]
-    if key in _TABLES and not isinstance(value, Mapping):
-        return [LogError(f"{key} = {value!r} must be a table", hint=f"like {_TABLES[key]}")]
-    if key in _LISTS and (isinstance(value, str) or not isinstance(value, Sequence | Mapping)):
-        return [LogError(f"{key} = {shortened(repr(value), 100)} must be a list", hint=f"like {_LISTS[key]}")]
-    questions = [f"{key}.{entry}" for entry, one in value.items() if one == "?"] if isinstance(value, Mapping) else []
-    asked = [
-        LogError(f"{one} is still a question", hint=f"put what is right in place of the ? {WHERE}") for one in questions
+    """Return what is wrong with the value of one key of a statement, whatever the log and the robot are."""
+    if key == "draft" and value is True:
+        return [LogError("the sidecar file is a draft: nobody has confirmed it", hint=_CONFIRM)]
+    entries = value if isinstance(value, Mapping) else {}
+    asked = [key] if _is_question(value) else [f"{key}.{name}" for name, one in entries.items() if _is_question(one)]
+    known = {name: one for name, one in entries.items() if not _is_question(one)} if entries else value
+    found = [
+        LogError(f"{one} is still a question", hint=f"put what is right in place of the ? {WHERE}") for one in asked
     ]
-    return [*asked, *_FAULTS.get(key, lambda _: [])(value)]
+    if not _is_question(value):
+        found += [LogError(one.message, hint=one.hint) for one in violations(known, SIDECAR["properties"][key], key)]
+    if key in ("rows", "times") and not found and value is not None and not value[0] < value[1]:
+        found.append(LogError(f"{key} = {show(value)} must begin before it ends", hint=f"like {_EXAMPLES[key]}"))
+    return found
 
 
-def _entry_faults(what: str, valid: Sequence[str]) -> Callable[[Any], list[LogError]]:
-    return lambda given: [fault for key in given if (fault := _unknown(what, key, valid))]
+def _unknown_key(key: object) -> LogError:
+    keys = SIDECAR["properties"]
+    message = f"the log's statement has no entry {show(key)}; it may have: {', '.join(keys)}"
+    return LogError(message, hint=did_you_mean(key, keys, ""))
 
 
-def _one_of(key: str, valid: Sequence[str]) -> Callable[[Any], list[LogError]]:
-    def faults(value: object) -> list[LogError]:
-        if value in valid:
-            return []
-        return [LogError(f"{key} = {value!r}; it may be: {', '.join(map(repr, valid))}")]
-
-    return faults
+def _is_question(value: object) -> bool:
+    return isinstance(value, str) and value == "?"
 
 
-def _side_faults(side: Any) -> list[LogError]:
-    given = side if isinstance(side, Mapping) else {"": side}
-    found = [fault for signal in given if signal and (fault := _unknown("side", signal, SIGNALS))]
-    wrong = [one for one in given.values() if one not in (None, "?", "motor", "joint")]
-    return [*found, *(LogError(f'side = {one!r}: state "motor" or "joint"') for one in wrong)]
-
-
-def _skip_faults(rows: Any) -> list[LogError]:
-    if type(rows) is int and 0 <= rows <= MOST_SKIPPED:
-        return []
-    return [LogError(f"skip_rows = {rows!r} must be a number of lines, at most {MOST_SKIPPED}")]
-
-
-def _rate_faults(rate: Any) -> list[LogError]:
-    if isinstance(rate, int | float) and not isinstance(rate, bool) and rate > 0:
-        return []
-    return [LogError(f"rate_hz = {rate!r} must be positive")]
-
-
-def _range_faults(key: str, example: str) -> Callable[[Any], list[LogError]]:
-    """Of two numbers, first and last, the first not below zero; rows are whole."""
-
-    def faults(ends: Any) -> list[LogError]:
-        kinds = int if key == "rows" else int | float
-        numbers = [end for end in ends if isinstance(end, kinds) and not isinstance(end, bool)]
-        if len(ends) == len(numbers) == 2 and 0 <= numbers[0] < numbers[1]:
-            return []
-        return [
-            LogError(f"{key} = {ends!r} must be two numbers, the first not below 0, the second larger", hint=example)
-        ]
-
-    return faults
-
-
-def _draft_faults(draft: Any) -> list[LogError]:
-    if draft is False:
-        return []
-    return [
-        LogError(
-            "the sidecar file is a draft: nobody has confirmed it",
-            hint="look at its lines, put what is right for each ?, and delete the line `draft = true`; "
-            "`mindyn log LOG ROBOT --confirm` does that where no ? is left",
-        )
-    ]
-
-
-_TABLES: Final = {
+_CONFIRM: Final = (
+    "look at its lines, put what is right for each ?, and delete the line `draft = true`; "
+    "`mindyn log LOG ROBOT --confirm` does that where no ? is left"
+)
+_EXAMPLES: Final = {
     "columns": 'columns = { time = "t", position = "q{i}", torque = "tau{i}" }',
     "units": 'units = { time = "s", position = "rad", torque = "N m" }',
+    "side": 'side = "motor", or side = { position = "motor", torque = "joint" }',
     "files": 'files = { torque = "torque.csv" }',
-}
-_LISTS: Final = {
     "accept": 'accept = ["rate"]',
     "joints": 'joints = ["shoulder", "elbow"]',
-    "rows": "rows = [100, 5000]",
-    "times": "times = [0.5, 20.0]",
+    "rows": "rows = [100, 5000], which takes the rows 100 to 4999 of the file, counted from 0",
+    "times": "times = [0.5, 20.0], which takes what lies so many seconds after the first row",
     "gravity": "gravity = [0, 0, -9.81]",
     "gears": "gears = [100, 100]",
     "current_gains": "current_gains = [11.2, 11.2]",
     "drive_gains": "drive_gains = [1.05, 0.97]",
     "position_offset": "position_offset = [0, 0]",
+    "rate_hz": "rate_hz = 1000",
 }
-_FAULTS: Final[dict[str, Callable[[Any], list[LogError]]]] = {
-    "columns": _entry_faults("columns", ("time", *SIGNALS)),
-    "units": _entry_faults("units", tuple(UNITS)),
-    "files": _entry_faults("files", SIGNALS),
-    "accept": _entry_faults("accept", FINDINGS),
-    "side": _side_faults,
-    "separator": _one_of("separator", SEPARATORS),
-    "decimal": _one_of("decimal", (".", ",")),
-    "skip_rows": _skip_faults,
-    "rate_hz": _rate_faults,
-    "rows": _range_faults("rows", "rows = [100, 5000] takes the rows 100 to 4999 of the file, counted from 0"),
-    "times": _range_faults("times", "times = [0.5, 20.0] takes what lies so many seconds after the first row"),
-    "draft": _draft_faults,
-}
-_MAY_BE_LEFT_OUT: Final = (
-    *(
-        "side",
-        "joints",
-        "gears",
-        "current_gains",
-        "drive_gains",
-        "position_offset",
-        "rate_hz",
-        "topic",
-        "separator",
-        "decimal",
+_SIDE: Final = or_else({}, "motor", "joint")
+_PER_JOINT: Final = list_of(NUMBER, "object", "null")
+_PER_JOINT_TEXT: Final[Schema] = {"type": ["string", "object"], "additionalProperties": TEXT}
+_ROW: Final = {"type": "integer", "minimum": 0, "maximum": 2**53}
+_KEYS: Final[Mapping[str, Schema]] = {
+    "columns": table_of(
+        {}, {"time": list_of(TEXT, "string"), **dict.fromkeys(SIGNALS, list_of(TEXT, "string", "object"))}
     ),
-    *("rows", "times", "gravity", "mount"),
-)
+    "units": table_of({}, {"time": TEXT, **dict.fromkeys(SIGNALS, _PER_JOINT_TEXT)}),
+    "side": {**table_of({}, dict.fromkeys(SIGNALS, _SIDE)), **or_else({"type": "object"}, "motor", "joint", null=True)},
+    "joints": list_of(TEXT, "null"),
+    "files": table_of({}, dict.fromkeys(SIGNALS, TEXT)),
+    "gears": list_of(list_of(NUMBER, "number"), "null"),
+    "current_gains": _PER_JOINT,
+    "drive_gains": _PER_JOINT,
+    "position_offset": _PER_JOINT,
+    "rate_hz": or_else(POSITIVE, null=True),
+    "topic": or_else(TEXT, null=True),
+    "separator": {"enum": [*SEPARATORS, None]},
+    "decimal": {"enum": [".", ",", None]},
+    "skip_rows": {"type": "integer", "minimum": 0, "maximum": MOST_SKIPPED},
+    "rows": list_of(_ROW, "null", minItems=2, maxItems=2),
+    "times": list_of({"type": "number", "minimum": 0}, "null", minItems=2, maxItems=2),
+    "gravity": list_of(NUMBER, "null", minItems=3, maxItems=3),
+    "mount": list_of(NUMBER, "string", "null", minItems=3, maxItems=3),
+    "draft": {"type": "boolean"},
+    "accept": list_of({"enum": FINDINGS}),
+}
+SIDECAR: Final[Schema] = {
+    "title": "The sidecar file of a log",
+    **table_of(
+        {}, {key: {**one, **({"examples": [_EXAMPLES[key]]} if key in _EXAMPLES else {})} for key, one in _KEYS.items()}
+    ),
+}
+"""The JSON Schema of a sidecar file: the keys of `Statement`."""
 
 
 SHARED_SIDECAR: Final = "logs.toml"

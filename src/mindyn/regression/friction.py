@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from math import isfinite
 from typing import Any, Final, Literal, get_args
 
 import numpy as np
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.robots.friction_laws import FITTED_SHAPES, FRICTION_LAWS, LOAD_SHAPES
+from mindyn.schemas import NUMBER, TEXT, list_of, require_valid, table_of
 
 Direction = Literal["sign", "tanh", "stop"]
 
@@ -21,6 +21,11 @@ SHAPES: Final[Mapping[str, Callable[[Array, Array], Array]]] = {
 }
 """Further friction columns as functions of the speed u and the direction s; formulas: `mindyn.robots.friction_laws`."""
 KNOWN_SHAPES: Final = (*FITTED_SHAPES, *LOAD_SHAPES)
+FRICTION: Final = table_of(
+    {"direction": {"enum": get_args(Direction)}, "width": {"type": "number", "minimum": 0}},
+    {"shapes": list_of({"enum": KNOWN_SHAPES}), "joint_side": list_of(TEXT), "reference": list_of(NUMBER)},
+)
+"""The JSON Schema of the friction columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +48,9 @@ class Friction:
     reference: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.direction not in get_args(Direction):
-            raise InputError(f"direction = {self.direction!r}; it may be: {', '.join(get_args(Direction))}")
+        require_valid({one: getattr(self, one) for one in FRICTION["properties"]}, FRICTION, "friction")
         if self.direction != "sign" and not self.width > 0:
             raise InputError(f"direction {self.direction!r} needs a positive width, got {self.width!r}")
-        for name in self.shapes:
-            if name not in KNOWN_SHAPES:
-                raise InputError(f"no friction shape {name!r}; there are: {', '.join(KNOWN_SHAPES)}")
-        if not all(isfinite(value) for value in self.reference):
-            raise InputError("the reference of load-dependent friction must be finite numbers")
 
     @property
     def needs_load(self) -> bool:
@@ -83,9 +82,10 @@ class Friction:
 
     @staticmethod
     def from_dict(values: Mapping[str, Any]) -> Friction:
-        """The inverse of `to_dict`; files of earlier versions have no reference."""
-        listed = (tuple(values.get(name, ())) for name in ("shapes", "joint_side", "reference"))
-        return Friction(values["direction"], values["width"], *listed)
+        """The inverse of `to_dict`."""
+        require_valid(values, FRICTION, "friction")
+        given: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in values.items()}
+        return Friction(**given)
 
 
 def _stop_operator(steps: Array, segments: NDArray[np.int64]) -> Array:

@@ -4,16 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar, get_args
 
 from mindyn.errors import InputError
+from mindyn.identifiability.base_sets import FORMS
 from mindyn.logs.conditioning import Conditioning
 from mindyn.regression.friction import Friction
+from mindyn.schemas import COUNT, POSITIVE, or_else, require_valid, table_of
 
 Auto = Literal["auto"]
 Drives = Literal["stated", "estimated"]
 PLAIN_FRICTION: Final = Friction()
 Chosen = TypeVar("Chosen", float | None, int, Friction)
+
+
+TREATMENT: Final = table_of(
+    {
+        "conditioning": {"type": ["object", "null"]},
+        "filter_hz": or_else(POSITIVE, "auto", null=True),
+        "decimation": or_else(COUNT, "auto"),
+        "friction": or_else({"type": "object"}, "auto"),
+        "base_form": {"enum": FORMS},
+        "drives": {"enum": get_args(Drives)},
+    }
+)
+"""The JSON Schema of a treatment; `Conditioning` and `Friction` check their own tables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +54,10 @@ class Treatment:
     drives: Drives = "estimated"
 
     def __post_init__(self) -> None:
-        f = self.filter_hz
-        if not (f is None or f == "auto" or (isinstance(f, (int, float)) and 0 < f < float("inf"))):
-            raise InputError(f'filter_hz = {f!r}; it may be a positive number of Hz, None or "auto"')
-        d = self.decimation
-        if not (d == "auto" or (isinstance(d, int) and d >= 1)):
-            raise InputError(f'decimation = {d!r}; it may be a number from 1 on, or "auto"')
+        own = {name: getattr(self, name) for name in ("filter_hz", "decimation", "base_form", "drives")}
+        require_valid(own, {**TREATMENT, "required": []}, "treatment")
         if self.friction != "auto" and not isinstance(self.friction, Friction):
             raise InputError(f'friction = {self.friction!r}; it may be a Friction or "auto"')
-        if self.drives not in ("stated", "estimated"):
-            raise InputError(f'drives = {self.drives!r}; they may be: "stated", "estimated"')
 
     @staticmethod
     def automatic(conditioning: Conditioning | None = None) -> Treatment:
@@ -105,6 +114,7 @@ class Treatment:
     @staticmethod
     def from_dict(values: Mapping[str, Any]) -> Treatment:
         """The inverse of `to_dict`."""
+        require_valid(values, TREATMENT, "treatment")
         conditioning, friction = values["conditioning"], values["friction"]
         return Treatment(
             None if conditioning is None else Conditioning.from_dict(conditioning),

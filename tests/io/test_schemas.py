@@ -1,0 +1,127 @@
+"""Every key of every schema x values of wrong types: an error of ours or success, never another exception."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tomllib
+import warnings
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from wrong_values import toml_text, wrong_tables
+
+import mindyn
+from mindyn.cli import excite
+from mindyn.errors import MindynError
+from mindyn.excitation.limits import LIMITS, MotionLimits
+from mindyn.excitation.motions import Motion
+from mindyn.excitation.run import MOTION, run_of
+from mindyn.logs.conditioning import CONDITIONING
+from mindyn.logs.statement import SIDECAR as SIDECAR_SCHEMA
+from mindyn.regression.friction import FRICTION
+from mindyn.regression.treatment import TREATMENT
+from mindyn.schemas import violations
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "attacks"))
+from hostile_logs import ARRAYS, SIDECAR, arrays, csv_text
+
+ARM = mindyn.load_robot("planar2")
+
+
+def escaped(cases: Iterable[tuple[str, Any]], use: Callable[[Any], object]) -> list[str]:
+    """Names of the cases that end in anything but success or an error of ours with a message of readable length."""
+    found = []
+    for name, value in cases:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                use(value)
+        except MindynError as error:
+            if len(str(error)) > 8000:
+                found.append(f"{name}: a message of {len(str(error))} characters")
+        except Exception as error:
+            found.append(f"{name}: {type(error).__name__} {error}")
+    return found
+
+
+@pytest.mark.parametrize(("file", "text"), [("log.csv", SIDECAR), ("log.npz", ARRAYS)])
+def test_sidecars(tmp_path, file, text):
+    path = tmp_path / file
+    if file.endswith("csv"):
+        path.write_text(csv_text(40))
+    else:
+        np.savez(path, **arrays(40))
+    cases = wrong_tables(tomllib.loads(text), SIDECAR_SCHEMA)
+    assert escaped(cases, lambda stated: mindyn.read_log(path, ARM, stated=stated)) == []
+
+
+@pytest.mark.parametrize(
+    ("schema", "good", "use"),
+    [
+        (CONDITIONING, mindyn.Conditioning().to_dict(), mindyn.Conditioning.from_dict),
+        (CONDITIONING, {}, lambda given: mindyn.Conditioning(**given)),
+        (FRICTION, mindyn.Friction().to_dict(), mindyn.Friction.from_dict),
+        (TREATMENT, mindyn.Treatment().to_dict(), mindyn.Treatment.from_dict),
+        (TREATMENT, {}, lambda given: mindyn.Treatment(**given)),
+    ],
+)
+def test_settings(schema, good, use):
+    unknown = {**good, "nonsense": 5}
+    assert escaped((case for case in wrong_tables(good, schema) if case[1] != unknown), use) == []
+
+
+def test_limits():
+    good = {"velocity": {"joint1": 2.0, "joint2": 2.0}, "effort": [10.0, 10.0], "lower": -1.0, "upper": 1.0}
+    cases = [*wrong_tables(good, LIMITS)]
+    assert escaped(cases, lambda given: MotionLimits.from_dict(ARM, given)) == []
+    mild = (case for case in cases if "nonsense" not in case[1])
+    assert escaped(mild, lambda given: MotionLimits.of(ARM, **given)) == []
+
+
+def test_files_of_limits(tmp_path):
+    """The whole file, up to what is made of its places; no motion is designed."""
+    good = {"noise": 0.1, "obstacles": [{"a": [1.0, 1.0, 1.0], "radius": 0.1}], "workspace": {"floor": -1.0}}
+
+    def use(given: dict[str, Any]) -> None:
+        path = tmp_path / "limits.toml"
+        path.write_text(toml_text(given))
+        read = excite._table(path)
+        excite._obstacles(read.get("obstacles", []))
+        excite._capsules(read.get("tool", []), "link2")
+        excite._box(read.get("workspace"))
+
+    assert escaped(wrong_tables(good, excite.FILE), use) == []
+
+
+def test_motions():
+    for family in (mindyn.Fourier(2), mindyn.BSpline(3)):
+        motion = Motion(family, 8.0, np.zeros(2), np.ones((family.count, 2)))
+        good = {
+            "joints": ["joint1", "joint2"],
+            "seconds": motion.seconds,
+            "start": motion.start.tolist(),
+            "family": family.to_dict(),
+            "coefficients": motion.coefficients.tolist(),
+            "approach": {"places": [[0.0, 0.0], [1.0, 1.0]], "seconds": [1.0]},
+        }
+        kinds = {"type": "object", "properties": {key: {} for key in family.to_dict()}}
+        schema = {**MOTION, "properties": {**MOTION["properties"], "family": kinds}}
+        assert (
+            escaped(wrong_tables(good, schema), lambda given: run_of(given, "x.json").rows(np.linspace(0, 8, 5))) == []
+        )
+
+
+def test_the_checker_agrees_with_jsonschema():
+    """On every wrong sidecar and every wrong setting; jsonschema was written by others."""
+    jsonschema = pytest.importorskip("jsonschema")
+    for schema, good in ((SIDECAR_SCHEMA, tomllib.loads(SIDECAR)), (CONDITIONING, {}), (FRICTION, {"width": 1.0})):
+        plain = json.loads(json.dumps(schema))
+        jsonschema.Draft202012Validator.check_schema(plain)
+        oracle = jsonschema.Draft202012Validator(plain)
+        for name, value in wrong_tables(good, schema):
+            if not any(one in name for one in ("1000000", "nan", "inf", "1e+300")):  # JSON has none, or they are whole
+                assert oracle.is_valid(value) == (not list(violations(value, schema, "x"))), name
