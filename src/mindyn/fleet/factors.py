@@ -13,7 +13,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -27,13 +26,30 @@ from mindyn.errors import InputError
 from mindyn.estimators.estimate_files import robot_from_record, robot_record
 from mindyn.files import make_folder, write_whole
 from mindyn.fleet.zero_columns import ZeroRegressor
-from mindyn.reading import read_json
+from mindyn.reading import read_json, reason_of
 from mindyn.regression.information import Information
-from mindyn.regression.treatment import Treatment
+from mindyn.regression.treatment import TREATMENT, Treatment
 from mindyn.robots.robot import Robot
+from mindyn.schemas import NUMBER, TEXT, list_of, require_valid, table_of
 
-FACTOR_FORMAT: Final = 2
+FACTOR_FORMAT: Final = 3
 """Of factor files; a change of what is in them starts new generations."""
+CHECKSUM: Final = 32
+"""Bytes of the SHA-256 at the end of a factor file."""
+_AGAIN: Final = "delete it and run again: its logs are then read again"
+GENERATION: Final = table_of(
+    {
+        "format": {"type": "integer"},
+        "robot": TEXT,
+        "completed": {"type": "object"},
+        "treatment": TREATMENT,
+        "reference": list_of(NUMBER),
+        "names": list_of(TEXT),
+        "notes": list_of(TEXT),
+        "sha256": TEXT,
+    }
+)
+"""The JSON Schema of generation.json; sha256 is of its other entries."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,7 +82,7 @@ class Factor:
         return Information(regressor.joint_names, regressor.names, regressor.columns, self.factors, self.counts)
 
     def to_bytes(self) -> bytes:
-        """The file: triangles without their zeros."""
+        """The file: triangles without their zeros, then the SHA-256 of them all."""
         known = {
             "name": self.name,
             "version": self.version,
@@ -80,12 +96,15 @@ class Factor:
         packed: dict[str, Any] = {f"R{k}": R[np.triu_indices(len(R))] for k, R in enumerate(self.factors)}
         file = BytesIO()
         np.savez(file, known=np.frombuffer(json.dumps(known).encode(), dtype=np.uint8), **packed)
-        return file.getvalue()
+        return file.getvalue() + hashlib.sha256(file.getvalue()).digest()
 
     @staticmethod
     def from_file(path: Path) -> Factor:
-        """The inverse of `to_bytes`."""
-        with np.load(path, allow_pickle=False) as arrays:
+        """The inverse of `to_bytes`; raise `InputError` if a byte was changed."""
+        content = path.read_bytes()
+        if hashlib.sha256(content[:-CHECKSUM]).digest() != content[-CHECKSUM:]:
+            raise InputError(f"the factor file {path} was changed or damaged: its checksum differs", hint=_AGAIN)
+        with np.load(BytesIO(content[:-CHECKSUM]), allow_pickle=False) as arrays:
             known = json.loads(arrays["known"].tobytes())
             factors = tuple(_unpacked(arrays[f"R{k}"]) for k in range(len(known["counts"])))
         return Factor(
@@ -154,7 +173,7 @@ class FactorStore:
                 "names": list(self.regressor.names),
                 "notes": list(said.get("notes", ())),
             }
-            write_whole(about, json.dumps(record, indent=1) + "\n")
+            write_whole(about, json.dumps(record | {"sha256": _record_hash(record)}, indent=1) + "\n")
 
     def path(self, name: str, version: str) -> Path:
         """Where the file of a log is, or will be."""
@@ -181,23 +200,26 @@ class FactorStore:
             latest[path.name[:24]] = path
         return sorted(latest.values())
 
-    def factors(self) -> Iterator[tuple[Path, Factor | None]]:
-        """All of them, one in memory at a time; None for a file that is damaged, which is removed."""
+    def factors(self) -> Iterator[tuple[Path, Factor]]:
+        """All of them, one in memory at a time."""
         for path in self.paths():
             yield path, self.read(path)
 
-    def read(self, path: Path) -> Factor | None:
-        """One of them; None, and the file removed, where it is damaged: its log is then gathered again."""
+    def read(self, path: Path) -> Factor:
+        """Return one of them; raise `InputError`, which names the file, if it was changed or damaged."""
         try:
             found = Factor.from_file(path)
-            widths = [len(columns) + 1 for columns in self.regressor.columns]
-            if [len(R) for R in found.factors] == widths and all(np.isfinite(R).all() for R in found.factors):
-                return found
-        except (OSError, ValueError, KeyError, BadZipFile, EOFError):
-            pass
-        with suppress(OSError):
-            path.unlink()
-        return None
+        except (OSError, ValueError, KeyError, BadZipFile, EOFError) as error:
+            raise InputError(f"the factor file {path} cannot be read: {reason_of(error)}", hint=_AGAIN) from error
+        widths = [len(columns) + 1 for columns in self.regressor.columns]
+        if [len(R) for R in found.factors] != widths or not all(np.isfinite(R).all() for R in found.factors):
+            raise InputError(f"the factor file {path} is of other parameters than its generation", hint=_AGAIN)
+        return found
+
+
+def _record_hash(record: Mapping[str, Any]) -> str:
+    text = json.dumps({key: value for key, value in record.items() if key != "sha256"}, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def robot_hash(robot: Robot) -> str:
@@ -210,12 +232,20 @@ def earlier_generation(out: Path, robot: Robot) -> Generation | None:
     pointer = out / "fleet.json"
     if not pointer.exists():
         return None
-    name = str(read_json(pointer, "record of a fleet", InputError).get("generation", ""))
-    about = out / "factors" / Path(name).name / "generation.json"
-    if not name or not about.exists():
+    known = read_json(pointer, "record of a fleet", InputError)
+    require_valid(
+        known, {"properties": {"generation": {"type": "string", "pattern": "^([0-9a-f]{20})$"}}}, str(pointer)
+    )
+    about = out / "factors" / known.get("generation", "none") / "generation.json"
+    if not about.exists():
         return None
     record = read_json(about, "record of a generation", InputError)
-    if record.get("format") != FACTOR_FORMAT or record.get("robot") != robot_hash(robot):
+    if record.get("format") != FACTOR_FORMAT:
+        return None
+    require_valid(record, GENERATION, str(about), hint=_AGAIN)
+    if record["sha256"] != _record_hash(record):
+        raise InputError(f"{about} was changed or damaged: its checksum differs", hint=_AGAIN)
+    if record["robot"] != robot_hash(robot):
         return None
     return Generation(
         robot_from_record(record["completed"]), Treatment.from_dict(record["treatment"]), np.array(record["reference"])

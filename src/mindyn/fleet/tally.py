@@ -73,12 +73,7 @@ class Tally:
 
     def information(self, entry: Entry) -> Information:
         """What one log says."""
-        found = self.store.read(entry.path)
-        if found is None:
-            raise InputError(
-                f"the factor file of {entry.name} is damaged and was removed", hint="run again: its log is read again"
-            )
-        return found.information(self.regressor)
+        return self.store.read(entry.path).information(self.regressor)
 
     def total(self, entries: Iterable[Entry]) -> Information:
         """What several logs say, with the same bits for the same logs."""
@@ -126,7 +121,8 @@ def tally_of(store: FactorStore, group_by: Sequence[str], without: Callable[[str
     entries: list[Entry] = []
     excluded: list[Excluded] = []
     seen: dict[str, str] = {}
-    for path, factor in sorted(_readable(store), key=lambda pair: pair[1].name):
+    found = ((path, _light(factor)) for path, factor in store.factors())
+    for path, factor in sorted(found, key=lambda pair: pair[1].name):
         if without(factor.name):
             excluded.append(Excluded(factor.name, "left out as asked"))
         elif factor.content in seen:
@@ -137,12 +133,6 @@ def tally_of(store: FactorStore, group_by: Sequence[str], without: Callable[[str
             seen[factor.content] = factor.name
             entries.append(Entry(factor.name, path, keys[0], keys, factor.day, factor.rows))
     return Tally(store, entries, excluded)
-
-
-def _readable(store: FactorStore) -> Iterator[tuple[Path, Factor]]:
-    for path, factor in store.factors():
-        if factor is not None:
-            yield path, _light(factor)
 
 
 def _light(factor: Factor) -> Factor:
