@@ -7,6 +7,7 @@ frame origin. Off-diagonals are tensor entries: Ixy = -integral of x y dm.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -89,6 +90,10 @@ def phi_map(X_ab: Pose) -> Array:
     return np.stack([phi_of_pseudo_inertia(P) for P in X @ _UNIT_PSEUDO_INERTIAS @ X.T], axis=1)
 
 
+MOMENT_ROUNDING: Final = 1e-12
+"""Relative to the entries of phi: Steiner's term is subtracted from them, which leaves their rounding."""
+
+
 @dataclass(frozen=True, slots=True)
 class Consistency:
     """Whether some mass distribution has this phi.
@@ -106,6 +111,13 @@ class Consistency:
         return self.status in ("consistent", "boundary")
 
 
+def least_moment(phi: Array) -> float | None:
+    """Return the least principal moment about the centre of mass, kg m^2; None if the numbers overflow."""
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        inertia_com = mass_com_inertia(phi)[2]
+    return float(np.linalg.eigvalsh(inertia_com)[0]) if np.isfinite(inertia_com).all() else None
+
+
 def consistency_of(phi: Array | None) -> Consistency:
     """Judge phi by the eigenvalues of its pseudo-inertia, and say in mechanical terms what is wrong."""
     if phi is None:
@@ -121,8 +133,7 @@ def consistency_of(phi: Array | None) -> Consistency:
         return Consistency("inconsistent", f"the numbers are too large to compute with: {far}")
     moments = np.linalg.eigvalsh(inertia_com)
     slack = moments[0] + moments[1] - moments[2]
-    # Steiner's term is subtracted from entries of the size of phi, which leaves their rounding.
-    tolerance = 1e-12 * float(np.abs(phi).max())
+    tolerance = MOMENT_ROUNDING * float(np.abs(phi).max())
     if slack < -tolerance or moments[0] < -tolerance:
         listed = ", ".join(f"{value:.4g}" for value in moments)
         which = "are not all positive" if moments[0] < -tolerance else "break the triangle inequality a + b >= c"

@@ -15,6 +15,7 @@ from scipy.linalg import solve_toeplitz
 from scipy.signal import lfilter
 
 from mindyn.algebra.values import Array
+from mindyn.errors import InputError
 from mindyn.logs.samples import Samples
 from mindyn.regression.gathering import blocks, segment_ends, with_neighbours
 from mindyn.regression.regressor import Regressor
@@ -108,6 +109,8 @@ def joint_rows(
 
 def _process(lags: Array, count: float) -> tuple[Array, float]:
     """Coefficients and innovation variance of the order that AIC prefers."""
+    if not np.isfinite(lags).all():
+        raise InputError("the residuals are too large to compute with", hint="are the units of the torque right?")
     if not lags[0] > 0:
         return np.ones(1), 0.0
     best, chosen = np.inf, (np.ones(1), float(lags[0]))

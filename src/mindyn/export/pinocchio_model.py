@@ -140,4 +140,10 @@ def _body(pin: Any, link: Link) -> Any:
     mass, com, inertia = mass_com_inertia(link.phi)
     if mass == 0 and link.phi[1:4].any():
         raise ExportError(f"Pinocchio cannot express link {link.name!r}: no mass, but a first moment")
-    return pin.Inertia(mass, com, inertia)
+    try:
+        return pin.Inertia(mass, com, inertia)
+    except (RuntimeError, ValueError) as error:
+        raise ExportError(
+            f"Pinocchio cannot express link {link.name!r}: {link.consistency().reason or error}",
+            hint="correct the inertial parameters of the link; mindyn robots ROBOT lists them",
+        ) from error

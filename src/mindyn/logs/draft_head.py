@@ -17,7 +17,7 @@ from mindyn.logs.dates import nanoseconds_of_dates
 from mindyn.logs.findings import LogError
 from mindyn.logs.formats import TEXT_FORMATS, open_table
 from mindyn.logs.statement import Statement
-from mindyn.logs.tables import Table
+from mindyn.logs.tables import Table, damaged_as
 from mindyn.logs.text_table import TextTable
 from mindyn.reading import read_json, require_file
 from mindyn.robots.parts import Joint, Link
@@ -63,7 +63,8 @@ def head_of(path: Path, robot: Robot | None, rows: int = DRAFT_ROWS, topic: str 
         return _of_table(open_table(path, robot, Statement(topic=topic)), rows)
     require_file(path, "log", LogError)
     if suffix in _ARRAYS:
-        return _of_arrays(open_arrays(path, 0), rows)
+        with damaged_as(f"{suffix} file", path.name):
+            return _of_arrays(open_arrays(path, 0), rows)
     table = open_table(path, robot or _NOBODY, Statement())
     return _of_text(TextTable(path), rows) if suffix in TEXT_FORMATS else _of_table(table, rows)
 

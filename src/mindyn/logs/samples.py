@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mindyn.algebra.values import Array, native_array
+from mindyn.algebra.values import Array, column_ends, native_array
 from mindyn.errors import InputError
+from mindyn.logs.cleaning import LARGEST
 from mindyn.pages.showing import Shown
 
 
@@ -49,11 +50,18 @@ class Samples(Shown):
             object.__setattr__(self, name, array)
             if array.shape != shape:
                 raise InputError(f"{name} has shape {array.shape}, but {shape} is needed: one column for each joint")
-            if not np.isfinite(array).all():
-                row, column = np.argwhere(~np.isfinite(array))[0]
+            largest = np.maximum(*map(np.abs, column_ends(array))) if len(array) else np.zeros(0)
+            if not (largest < LARGEST).all():
+                row, column = np.argwhere(~(np.abs(array) < LARGEST))[0]
                 raise InputError(
-                    f"{name} of joint {self.joint_names[column]!r} is {array[row, column]} at sample {row}"
+                    f"{name} of joint {self.joint_names[column]!r} is {array[row, column]} at sample {row}",
+                    hint=f"numbers must be smaller than {LARGEST:g}: is a value missing, or is its unit another?",
                 )
+        if (tiny := np.flatnonzero((largest > 0) & (largest < 1 / LARGEST))).size:  # of tau, the last
+            raise InputError(
+                f"no torque of joint {self.joint_names[tiny[0]]!r} is larger than {1 / LARGEST:g}",
+                hint="is its unit another? exact zeros say that there is none",
+            )
         if self.segments.shape != shape[:1]:
             raise InputError(f"segments has shape {self.segments.shape}, but {shape[:1]} is needed")
         if self.usable is not None and self.usable.shape != shape:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from mindyn.algebra.inertia import moved_phi
+from mindyn.algebra.inertia import MOMENT_ROUNDING, least_moment, moved_phi
 from mindyn.algebra.poses import IDENTITY, Pose
 from mindyn.errors import RobotError, listed, unknown_name
+from mindyn.findings import Kind
 from mindyn.notes import Note
 from mindyn.robots.description import AnyJoint, Description, FixedJoint, RefusedJoint, following_fixed
 from mindyn.robots.parts import Frame, Joint, Link, Loop, Shape
@@ -45,6 +46,7 @@ def assemble(description: Description) -> Robot:
     carrier = _carriers(order, links)
     moving = [joint for joint in order if isinstance(joint, Joint)]
     bodies = _merged([root, *(joint.child for joint in moving)], links, carrier, order)
+    notes = tuple(dict.fromkeys((*notes, *_negative_inertia(bodies.values()))))
     fixed = [Frame(name, *carrier[name]) for name in links if carrier[name][0] != name]
     return Robot(
         name=d.name,
@@ -62,6 +64,16 @@ def assemble(description: Description) -> Robot:
         notes=notes,
         selection=d.selection,
     )
+
+
+def _negative_inertia(links: Iterable[Link]) -> Iterator[Note]:
+    """Yield a note on every link of which a principal moment of inertia is negative, as no body has it."""
+    for link in links:
+        if link.phi is None or (least := least_moment(link.phi)) is None:
+            continue
+        if least < -MOMENT_ROUNDING * float(np.abs(link.phi).max()):
+            said = f"link {link.name!r} has a negative principal moment of inertia, {least:.4g} kg m^2: no body has it"
+            yield Note(Kind.NEGATIVE_INERTIA, f"{said}; correct its inertial parameters, or identify them")
 
 
 def described(robot: Robot) -> Description:

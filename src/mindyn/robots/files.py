@@ -17,6 +17,8 @@ from mindyn.reading import reason_of, require_file
 
 LARGEST_FILE: Final = 64 * 2**20
 """A robot description is text; anything larger is the wrong file. Bytes."""
+_NOT_OF_FILES: Final = ("punycode", "idna", "undefined", "unicode-escape", "raw-unicode-escape")
+"""Codecs of Python that are not encodings of files; punycode takes time by the square of the length."""
 DEEPEST_TAG: Final = 500
 """Elements inside elements; MuJoCo's own reader has this limit too."""
 LARGEST_NUMBER: Final = 1e15
@@ -37,8 +39,10 @@ def read_text(path: Path) -> str:
         raise RobotFileError(f"{path.name} cannot be read: {reason_of(error)}") from error
     encoding = _encoding(content)
     try:
+        if codecs.lookup(encoding).name in _NOT_OF_FILES:
+            raise LookupError(encoding)
         return content.decode(encoding)
-    except (UnicodeDecodeError, LookupError) as error:
+    except (UnicodeError, LookupError) as error:
         where = f" (byte {error.start})" if isinstance(error, UnicodeDecodeError) else ""
         name = "UTF-8" if encoding == "utf-8-sig" else f"UTF-8 or {encoding}"
         raise RobotFileError(f"{path.name} is not {name} text{where}", hint="save it as UTF-8") from error

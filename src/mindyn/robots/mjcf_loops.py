@@ -155,6 +155,8 @@ class LoopReader:
     def _jacobian(self, home: Array) -> dict[int, Array]:
         """Rows (., nv) of each equality; of those that no joint moves there are none."""
         model, data = self.model, self.mujoco.MjData(self.model)
+        if not model.nv:
+            return {}
         model.opt.jacobian = int(self.mujoco.mjtJacobian.mjJAC_DENSE)
         model.opt.disableflags &= ~int(self.mujoco.mjtDisableBit.mjDSBL_EQUALITY)
         data.qpos[:] = home
