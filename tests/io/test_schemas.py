@@ -48,7 +48,10 @@ def escaped(cases: Iterable[tuple[str, Any]], use: Callable[[Any], object]) -> l
     return found
 
 
-@pytest.mark.parametrize(("file", "text"), [("log.csv", SIDECAR), ("log.npz", ARRAYS)])
+MOTORS = SIDECAR.replace('"joint"', '"motor"').replace("N m", "A") + "gears = [2, 3]\ncurrent_gains = [1, 1]\n"
+
+
+@pytest.mark.parametrize(("file", "text"), [("log.csv", SIDECAR), ("log.csv", MOTORS), ("log.npz", ARRAYS)])
 def test_sidecars(tmp_path, file, text):
     path = tmp_path / file
     if file.endswith("csv"):

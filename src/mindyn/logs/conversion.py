@@ -72,8 +72,9 @@ def motor_gears(statement: Statement, robot: Robot) -> Array:
     """G (n, n) of q_motor = G q_joint; row j is the motor of joint j."""
     n = len(robot.primary_names)
     if statement.gears is not None:
-        stated = np.array(statement.gears, dtype=np.float64)
-        G = frozen_array(np.diag(stated) if stated.shape == (n,) else stated, (n, n), "gears")
+        is_matrix = any(isinstance(row, Sequence) for row in statement.gears)
+        stated = frozen_array(statement.gears, (n, n) if is_matrix else (n,), "gears")
+        G = stated if is_matrix else np.diag(stated)
     else:
         G = _gears_of_drives(robot)
     if gear_condition(G) > SINGULAR_GEARS:
