@@ -366,13 +366,11 @@ def _estimate_of(values: Mapping[str, Any], path: str) -> Estimate:
     robot, treatment = robot_from_record(values["robot"]), Treatment.from_dict(values["treatment"])
     base, kernel = saved_base(robot, values["base"])
     if treatment.shape.needs_load:
-        own = replace(treatment.shape, reference=tuple(values["beta"][: base.count]))
-        treatment = replace(treatment, friction=own)
+        treatment = replace(treatment, friction=replace(treatment.shape, reference=tuple(values["beta"][: base.count])))
     regressor = Regressor(robot, treatment.shape, base, kernel)
     if list(regressor.names) != values["names"]:
         raise InputError(f"{path} names other parameters than this version of mindyn finds for its robot")
-    if values["physical"] is not None:
-        require_physical(regressor, np.array(values["beta"]), values["physical"])
+    require_physical(regressor, np.array(values["beta"]), values["physical"])
     physical, score, blocks = values["physical"], values["cross_validated"], values.get("block_spread")
     judged, ends, shifts = (values.get(key) for key in ("identifiable", "left_out_ends", "left_out_shifts"))
     return Estimate(

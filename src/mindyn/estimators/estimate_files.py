@@ -137,8 +137,10 @@ def saved_base(robot: Robot, record: Mapping[str, Any]) -> tuple[BaseParameters,
     return saved, None
 
 
-def require_physical(regressor: Regressor, beta: Array, physical: Mapping[str, Any]) -> None:
-    """Raise `InputError` if beta = B x does not hold for the physical values x behind it."""
+def require_physical(regressor: Regressor, beta: Array, physical: Mapping[str, Any] | None) -> None:
+    """Raise `InputError` if beta = B x does not hold for the physical values x behind it, if there are any."""
+    if physical is None:
+        return
     base = regressor.base
     split = base.matrix.shape[1]
     labels = [*base.labels, *regressor.names[base.count :]]
