@@ -117,6 +117,7 @@ soak: setup
 
 fuzz-files: setup
 	$(ONE_BLAS_THREAD) POLARS_MAX_THREADS=1 $(BIN)/python tests/fuzz/files.py --seconds $(or $(SECONDS),600)
+	$(ONE_BLAS_THREAD) POLARS_MAX_THREADS=1 $(BIN)/python tests/fuzz/sidecars.py --seconds $(or $(SECONDS),600)
 
 coverage: setup
 	$(ONE_BLAS_THREAD) $(BIN)/python tests/honesty/coverage.py --seconds $(or $(SECONDS),0)

@@ -133,7 +133,7 @@ def _longer(table: Table, rng: random.Random) -> Table:
         return {**table, key: (value * count)[:count]}
     if isinstance(value, Mapping):
         return {**table, key: {**value, **{f"x{k}": rng.choice(ODD[:20]) for k in range(count // 10)}}}
-    return {**table, key: str(value) * count}
+    return {**table, key: (str(value) * count)[:200_000]}
 
 
 def _other_units(table: Table, rng: random.Random) -> Table:
@@ -266,8 +266,9 @@ def run_cases(cases: Cases, path: Path, count: int, seconds: float) -> int:
             where = traceback.extract_tb(error.__traceback__)[-1]
             fault = f"{type(error).__name__} {Path(where.filename).name}:{where.lineno} {str(error)[:200]}"
         took, kb = time.process_time() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        grew = kb > max(LARGEST_KB, record["most_kb"])
         record |= {"next_seed": seed + 1, "most_s": max(record["most_s"], took), "most_kb": max(record["most_kb"], kb)}
-        if fault or took > LONGEST_S or kb > LARGEST_KB:
+        if fault or took > LONGEST_S or grew:
             record["escaped"][str(seed)] = fault or f"{took:.1f} s, {kb} kB"
             print(seed, record["escaped"][str(seed)], flush=True)
         if seed % 100 == 99:
