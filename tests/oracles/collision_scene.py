@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -217,7 +218,9 @@ def _urdf_scene(path: Path) -> Scene:
     shapes = []
     for link in root.findall("link"):
         frame = model.frames[model.getFrameId(link.get("name"), pin.BODY)]
-        parts = _urdf_shapes(link, path, "collision") or _urdf_shapes(link, path, "visual")
+        parts = _urdf_shapes(link, path, "collision")
+        with suppress(SceneError):  # a link without collision shapes, and without files of the visual ones
+            parts = parts or _urdf_shapes(link, path, "visual")
         for source, (solid, points, semi_axes), X in parts:
             X = frame.placement * X
             shapes.append(Shape(frame.parentJoint, source, solid, points, semi_axes, X.rotation, X.translation))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import coal
 import numpy as np
@@ -16,9 +17,13 @@ RATE_HZ = 250.0
 """Between these samples a point that accelerates with 20 m/s^2 leaves its chord by 40 um."""
 FAR_M = 0.15
 """Distances between links are not measured beyond this."""
+TOLERANCE_M = 1e-4
+"""Between reported and measured distances: samples of both are a few milliseconds apart."""
 PROBES = 200
 """Random positions that show which heights can change and which pairs always touch."""
 FIXED_HEIGHT_M = 1e-4
+CONTACT_M = 5e-3
+"""Bodies that no random position brings farther apart are in contact by design."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +85,25 @@ class MotionCheck:
     @property
     def is_safe(self) -> bool:
         return self.smallest[0] > 0 and max(self.limits.values(), default=0.0) <= 1 + 1e-6
+
+    def find_overstated(self, distances: Iterable[Mapping[str, Any]]) -> dict[str, tuple[float | None, float]]:
+        """Return what mindyn reports larger than it is, as (reported, measured) in m.
+
+        A pair that mindyn does not report counts if it is nearer than the smallest distance that mindyn reports.
+        """
+        measured = {frozenset((name, "floor")): value for name, value in self.floor.items()}
+        measured |= {frozenset(name.split(" - ")): value for name, value in self.pairs.items()}
+        bodies = {name for pair in measured for name in pair}
+        reported: dict[frozenset[str], float] = {}
+        for one in distances:
+            pair = frozenset(name if name in bodies else "world" for name in (one["first"], one["second"]))
+            reported[pair] = min(reported.get(pair, np.inf), one["distance_m"])
+        smallest = min(reported.values(), default=0.0)
+        return {
+            " - ".join(sorted(pair)): (reported.get(pair), round(value, 5))
+            for pair, value in measured.items()
+            if value < FAR_M and reported.get(pair, smallest) > value + TOLERANCE_M
+        }
 
 
 def check_motion(scene: Scene, motion: Motion, *, floor_m: float | None = 0.0) -> MotionCheck:
@@ -209,7 +233,8 @@ def measure(
 def _touch_everywhere(shapes: tuple[Shape, ...], pairs: list[tuple[int, int]], probes: Placed) -> bool:
     def touch(k: int) -> bool:
         return any(
-            measure(shapes[i].solid, shapes[j].solid, *(part[k] for part in (*probes[i], *probes[j])), FAR_M) <= 0
+            measure(shapes[i].solid, shapes[j].solid, *(part[k] for part in (*probes[i], *probes[j])), FAR_M)
+            <= CONTACT_M
             for i, j in pairs
         )
 
