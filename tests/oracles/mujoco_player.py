@@ -33,7 +33,6 @@ def model_with_floor(path: Path) -> mujoco.MjModel:
     for body in spec.bodies[1:]:
         if not body.geoms:
             _add_inertia_box(body)
-    spec.worldbody.add_geom(name="floor", type=mujoco.mjtGeom.mjGEOM_PLANE, size=[5, 5, 0.1])
     fixed = ["world"]  # MuJoCo excludes contacts of parent and child, except for children of what is fixed
     for body in spec.bodies[1:]:
         if body.parent.name in fixed:
@@ -41,6 +40,7 @@ def model_with_floor(path: Path) -> mujoco.MjModel:
                 spec.add_exclude(bodyname1=name, bodyname2=body.name)
             if not body.joints:
                 fixed.append(body.name)
+    spec.worldbody.add_body(name="floor").add_geom(type=mujoco.mjtGeom.mjGEOM_PLANE, size=[5, 5, 0.1])
     return spec.compile()
 
 
@@ -49,7 +49,7 @@ def _readable_urdf(path: Path) -> str:
     root = ElementTree.parse(path).getroot()
     for old in root.findall("mujoco"):
         root.remove(old)
-    options = {"strippath": "false", "discardvisual": "true", "fusestatic": "true", "balanceinertia": "true"}
+    options = {"strippath": "false", "discardvisual": "true", "fusestatic": "false", "balanceinertia": "true"}
     ElementTree.SubElement(ElementTree.SubElement(root, "mujoco"), "compiler", options)
     for link in root.findall("link"):
         for visual in link.findall("visual"):
