@@ -21,6 +21,7 @@ from mindyn.estimators.step_noise import TestRows, noises_of
 from mindyn.loads.from_runs import _linear_gains, _output_gains
 from mindyn.logs.samples import Samples
 from mindyn.regression.triangles import triangle_of
+from mindyn.robots.parts import Limits
 
 ARM = SimpleNamespace(joint_names=("a", "b"), primary_names=("a", "b"))
 GAINS = np.array([4.0, 0.5])
@@ -248,12 +249,13 @@ class Rough:
 def online(monkeypatch):
     """Instruments of the first column are half the torque; every fifth sample has none."""
 
-    def expected(_regressor, _beta, samples):
+    def expected(_regressor, _beta, samples, _largest):
         definite = np.round(samples.q[:, 0]).astype(int) % 5 != 4
         return SimpleNamespace(qdd=0.5 * samples.tau, definite=definite)
 
     monkeypatch.setattr(recursive_instruments, "model_acceleration", expected)
-    model = SimpleNamespace(regressor=Rough(), beta=np.array([1.0, 1.0, 9.0]), joint_weights=None)
+    robot = SimpleNamespace(primary_joints=[SimpleNamespace(limits=Limits())])
+    model = SimpleNamespace(regressor=Rough(), beta=np.array([1.0, 1.0, 9.0]), joint_weights=None, robot=robot)
     rng = np.random.default_rng(2)
     motion = rng.normal(size=(200, 2))
     tau = 2.0 * motion[:, 0] - 3.0 * motion[:, 1] + 0.1 * rng.normal(size=200)

@@ -54,14 +54,15 @@ class NoisyFeedback:
         return self.torques[-1]
 
 
-def recorded(seed: int) -> tuple[mindyn.Robot, mindyn.Log]:
+def recorded(seed: int, noise_rad: float | None = None) -> tuple[mindyn.Robot, mindyn.Log]:
     """An arm and what its controller logs: encoders, and mean torques about the instants of their reading."""
     rng = np.random.default_rng([seed, 5])
     arm = driven_arm(seed, joints=2 + seed % 2)
     reference = sines(arm, seed)
     bandwidth = rng.uniform(15.0, 25.0)
     law = ComputedTorque(arm, reference, bandwidth**2, 2 * bandwidth, drives=True)
-    loop = NoisyFeedback(law, float(rng.choice([5e-5, 1e-4, 2e-4])), rng)
+    drawn = float(rng.choice([5e-5, 1e-4, 2e-4]))
+    loop = NoisyFeedback(law, drawn if noise_rad is None else noise_rad, rng)
     q0, qd0, _ = reference(0.0)
     mindyn.simulate(
         arm, loop, seconds=SECONDS, q0=q0, qd0=qd0, rate_hz=RATE_HZ, drives=True, method="fixed",
@@ -87,19 +88,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--arms", type=int, default=30)
     parser.add_argument("--first", type=int, default=0, help="seed of the first arm")
+    parser.add_argument("--noise", type=float, help="rad of encoder noise; by default 5e-5, 1e-4 or 2e-4, drawn")
     options = parser.parse_args()
     names = ("as they are", "chosen", "of identify")
     found: dict[str, list[tuple[np.ndarray, np.ndarray, float]]] = {name: [] for name in names}
     method = InstrumentalVariables()
     for seed in range(options.first, options.first + options.arms):
-        arm, log = recorded(seed)
+        arm, log = recorded(seed, options.noise)
         chosen = mindyn.choose(arm, log, method, CHOSEN).treatment
         with suppress(InputError):  # noise may make the first model indefinite
             found["as they are"].append(judged(method.fit(mindyn.rows_of(arm, log, AS_THEY_ARE)), arm))
-        found["chosen"].append(judged(method.fit(mindyn.rows_of(arm, log, chosen)), arm))
-        found["of identify"].append(judged(mindyn.identify(arm, log, method, chosen), arm))
+        try:
+            found["chosen"].append(judged(method.fit(mindyn.rows_of(arm, log, chosen)), arm))
+            found["of identify"].append(judged(mindyn.identify(arm, log, method, chosen), arm))
+        except InputError as error:
+            print(f"{seed}: {chosen.filter_hz and round(chosen.filter_hz, 1)} Hz, rejected: {error.message[:90]}")
+            continue
         held, _, error = found["chosen"][-1]
-        print(f"{seed}: {chosen.filter_hz:.3g} Hz, {held.sum()} of {len(held)}, off by {100 * error:.2g} %", flush=True)
+        used = chosen.filter_hz and round(chosen.filter_hz, 1)
+        print(f"{seed}: {used} Hz, {held.sum()} of {len(held)}, off by {100 * error:.2g} %", flush=True)
     for name, trials in found.items():
         inside, sizes = (np.concatenate([one[k] for one in trials]) for k in (0, 1))
         refused = f", {options.arms - len(trials)} refused" if len(trials) < options.arms else ""

@@ -31,10 +31,13 @@ class ModelAcceleration:
         return 1.0 - float(self.definite.mean())
 
 
-def model_acceleration(regressor: Regressor, beta: Array, samples: Samples) -> ModelAcceleration:
+def model_acceleration(
+    regressor: Regressor, beta: Array, samples: Samples, largest: Array | None = None
+) -> ModelAcceleration:
     """M(q) qdd = tau - tau(q, qd, 0), friction of the motors' motion included [Yoshida 1996, eq. 3.35].
 
-    Accelerations beyond the largest measured one of the joint are cut off there: a nearly singular M makes them wild.
+    Accelerations are clipped at `largest` (n,), by default the largest measured one of each joint, because a nearly
+    singular M makes them large.
     """
     M = inertia_matrices(regressor, beta, samples)
     definite = _definite(M)
@@ -42,7 +45,8 @@ def model_acceleration(regressor: Regressor, beta: Array, samples: Samples) -> M
     left = samples.tau - unfiltered_prediction(regressor, beta, replace(samples, qdd=rest))
     qdd = np.zeros_like(samples.q)
     qdd[definite] = np.linalg.solve(M[definite], left[definite, :, None])[..., 0]
-    largest = np.abs(samples.qdd).max(axis=0)
+    if largest is None:
+        largest = np.abs(samples.qdd).max(axis=0)
     return ModelAcceleration(np.clip(qdd, -largest, largest), definite, M)
 
 

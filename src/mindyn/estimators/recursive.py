@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Final
 
@@ -21,8 +23,8 @@ from mindyn.regression.triangles import Triangle
 from mindyn.robots.robot import Robot
 
 WAITING_ROWS: Final = 128
-"""Samples that wait to be factored together, so that the kernel and the QR work on a block. The estimate asked for in
-between counts them too."""
+"""Samples that wait to be factored together, so that the kernel and the QR work on a block. An estimate that is read in
+between counts them too, without adding them to the state."""
 SIGNALS: Final = ("q", "qd", "qdd", "tau")
 
 
@@ -56,21 +58,17 @@ class RecursiveLeastSquares:
         self._triangles = [Triangle(self.regressor.width(i) + 1) for i in range(n)]
 
     def update(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike, tau: ArrayLike) -> None:
-        """Takes in one sample, arrays (n,)."""
-        sample = self._samples[self._waiting]
-        sample[0], sample[1], sample[2], sample[3] = q, qd, qdd, tau
-        if not np.isfinite(sample.sum()):
-            self._refuse(sample)
+        """Add one sample, arrays (n,)."""
+        self._samples[self._waiting] = require_sample(self.regressor.joint_names, self.count, q, qd, qdd, tau)
         self._waiting += 1
         self.count += 1
         if self._waiting == WAITING_ROWS:
-            self._factor()
+            self._triangles, self._waiting = self._factors_so_far(), 0
 
     @property
     def information(self) -> Information:
         """R factors of all samples so far; their rows count by their weights, as the squares in the factors do."""
-        self._factor()
-        factors = tuple(triangle.R for triangle in self._triangles)
+        factors = tuple(triangle.R for triangle in self._factors_so_far())
         names, counts = self.regressor.joint_names, (self._remembered(),) * len(factors)
         return Information(names, self.regressor.names, self.regressor.columns, factors, counts)
 
@@ -93,20 +91,31 @@ class RecursiveLeastSquares:
         found = self.settings.fit(Rows.of_information(self.regressor, self.information, treatment))
         return replace(found, method="recursive least squares").with_provenance(forgetting=self.forgetting)
 
-    def _factor(self) -> None:
-        m, self._waiting = self._waiting, 0
+    def _factors_so_far(self) -> list[Triangle]:
+        """Return copies of the factors with the waiting samples added: reading must not change the state."""
+        m, triangles = self._waiting, [copy(triangle) for triangle in self._triangles]
         if not m:
-            return
+            return triangles
         q, qd, qdd, tau = np.ascontiguousarray(self._samples[:m].transpose(1, 0, 2))
         directions = self.regressor.directions(q, qd, np.zeros(m, dtype=np.int64), 1.0)
         ages = np.sqrt(self.forgetting) ** np.arange(m - 1, -1, -1.0)[:, None]
         for joint, parts in enumerate(self.regressor.parts(q, qd, qdd, directions)):
             rows = [*parts, tau[:, joint : joint + 1]]
             weighted = [part * ages for part in rows] if self.forgetting < 1 else rows
-            self._triangles[joint].append(weighted, faded=float(np.sqrt(self.forgetting) ** m))
+            triangles[joint].append(weighted, faded=float(np.sqrt(self.forgetting) ** m))
+        return triangles
 
-    def _refuse(self, sample: Array) -> None:
-        for name, values in zip(SIGNALS, sample, strict=True):
-            if not np.isfinite(values).all():
-                joint = self.regressor.joint_names[int(np.argmin(np.isfinite(values)))]
-                raise InputError(f"{name} of joint {joint!r} is not finite at sample {self.count}")
+
+def require_sample(names: Sequence[str], count: int, *signals: ArrayLike) -> Array:
+    """Return q, qd, qdd and tau of one sample as an array (4, n); raise if one has another shape or is not finite."""
+    try:
+        sample = np.array([np.asarray(signal, dtype=np.float64).reshape(len(names)) for signal in signals])
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"sample {count}: q, qd, qdd and tau must each be {len(names)} numbers, one for each joint: "
+            f"{', '.join(names)}"
+        ) from error
+    if not np.isfinite(sample).all():
+        signal, joint = np.argwhere(~np.isfinite(sample))[0]
+        raise InputError(f"{SIGNALS[signal]} of joint {names[joint]!r} is not finite at sample {count}")
+    return sample

@@ -2,13 +2,13 @@
 
     A_k = forgetting A_{k-1} + Omega_k^T W Y_k,    b_k = forgetting b_{k-1} + Omega_k^T W tau_k,    beta_k = A_k^-1 b_k
 
-which is what the matrix inversion lemma makes of the thesis's iterative formula, without the digits that the recursion
-of A^-1 loses: after the last sample it is the batch solution of eq. 3.22 to rounding.
+The matrix inversion lemma turns the thesis's iterative formula into these sums, without the digits that the recursion
+of A^-1 loses: the result is the batch solution of eq. 3.22 to rounding.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,80 +17,125 @@ from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.model_acceleration import model_acceleration
-from mindyn.estimators.recursive import SIGNALS, WAITING_ROWS
+from mindyn.estimators.recursive import WAITING_ROWS, require_sample
 from mindyn.estimators.untold import among_untold
 from mindyn.logs.samples import Samples
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Sums:
+    """Sums over samples, each weighted by its age.
+
+    A, b      (p, p), (p,) Omega^T W Y and Omega^T W tau
+    squares   (p + 1, p + 1) [Y tau]^T W [Y tau], for the residuals
+    spread    (p, p) Omega^T W Omega with squared ages, for the covariance
+    rows      weights of all rows
+    left_out  samples without a usable inertia matrix
+    """
+
+    A: Array
+    b: Array
+    squares: Array
+    spread: Array
+    rows: float = 0.0
+    left_out: int = 0
 
 
 class RecursiveInstruments:
     """Online instrumental variables: the regressor at the measured motion, its instruments at a model's accelerations.
 
-    model       whose accelerations under the measured torque are the instruments: a least-squares estimate, mended
-                where its inertia matrix is indefinite; its friction, base set and weights of joints are taken over
-    forgetting  weight of a sample relative to the next one; 1: none is forgotten, the result is the batch's
+    Reading `beta`, `covariance` or `estimate()` never changes later results: they depend on the samples alone, to the
+    last bit.
+
+    Parameters
+    ----------
+    model : Estimate
+        A least-squares estimate whose accelerations under the measured torque are the instruments; use
+        `mend_possible` first if its inertia matrix is indefinite. Its friction, base set and joint weights are kept.
+    forgetting : float
+        Weight of a sample relative to the next one. With 1, the result equals the batch's.
+    largest_acceleration : array_like (n,) or float, optional
+        Accelerations of the instruments are clipped here, in rad/s^2 or m/s^2, because a nearly singular inertia
+        matrix makes them large; for example the largest of the batch that gave the model. By default the robot's
+        acceleration limits, and no clipping where it has none.
     """
 
-    def __init__(self, model: Estimate, *, forgetting: float = 1.0) -> None:
+    def __init__(
+        self, model: Estimate, *, forgetting: float = 1.0, largest_acceleration: ArrayLike | None = None
+    ) -> None:
         if not 0 < forgetting <= 1:
             raise InputError(f"forgetting = {forgetting!r} must lie in (0, 1]")
         if model.regressor.friction.direction == "stop":
             raise InputError('friction direction "stop" remembers the motion before a sample; use "tanh" or "sign"')
         self.model = model
         self.forgetting = forgetting
-        self.count, self.left_out = 0, 0
+        self.largest_acceleration = _bounds(model, largest_acceleration)
+        self.count = 0
         p = len(model.beta)
-        self._A, self._b = np.zeros((p, p)), np.zeros(p)
-        # [Y tau]^T W [Y tau] for the residuals, Omega^T W Omega by squared ages for the covariance, weights of rows
-        self._squares, self._spread, self._rows = np.zeros((p + 1, p + 1)), np.zeros((p, p)), 0.0
+        self._sums = _Sums(np.zeros((p, p)), np.zeros(p), np.zeros((p + 1, p + 1)), np.zeros((p, p)))
         self._waiting: list[Array] = []
 
     def update(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike, tau: ArrayLike) -> None:
-        """Takes in one sample, arrays (n,)."""
-        sample = np.array([q, qd, qdd, tau], dtype=np.float64)
-        if not np.isfinite(sample).all():
-            signal, joint = np.argwhere(~np.isfinite(sample))[0]
-            name = self.model.regressor.joint_names[joint]
-            raise InputError(f"{SIGNALS[signal]} of joint {name!r} is not finite at sample {self.count}")
-        self._waiting.append(sample)
+        """Add one sample, arrays (n,)."""
+        self._waiting.append(require_sample(self.model.regressor.joint_names, self.count, q, qd, qdd, tau))
         self.count += 1
         if len(self._waiting) == WAITING_ROWS:
-            self._add()
+            self._sums, self._waiting = self._sums_so_far(), []
+
+    @property
+    def left_out(self) -> int:
+        """Samples so far at which the model's inertia matrix is not positive definite."""
+        return self._sums_so_far().left_out
 
     @property
     def beta(self) -> Array:
-        """The values found so far; refuses while the samples do not tell every parameter that the model has."""
-        d, told, A = self._equations()
-        beta = self.model.beta.copy()
-        beta[told] = np.linalg.solve(A, self._b[told] / d[told]) / d[told]
-        return beta
+        """The values so far; raises while the samples do not determine every parameter that the model has."""
+        return self._beta(self._sums_so_far())
 
     @property
     def covariance(self) -> Array:
-        """s^2 A^-1 (Omega^T W Omega) A^-T of the values found so far, for noise without memory.
+        """s^2 A^-1 (Omega^T W Omega) A^-T of the values so far, for noise without memory.
 
-        s^2 is the variance of what they leave of the torque, of rows that are not forgotten, relative to the weights of
-        the joints. Parameters that no sample moves have none: infinity.
+        s^2 is the residual variance of rows that are not forgotten, relative to the weights of the joints. Parameters
+        that no sample moves have an infinite variance.
         """
-        d, told, A = self._equations()
-        left = np.append(-self.beta, 1.0)
-        freedom = self._rows - told.sum()
+        return self._covariance(self._sums_so_far())
+
+    def estimate(self) -> Estimate:
+        """Return the model with the values so far and their covariance."""
+        sums = self._sums_so_far()
+        status = f"recursive instrumental variables after {self.count} samples, {sums.left_out} left out"
+        method = "recursive instrumental variables"
+        return replace(
+            self.model, beta=self._beta(sums), covariance=self._covariance(sums), status=status, method=method
+        )
+
+    def _beta(self, sums: _Sums) -> Array:
+        d, told, A = self._equations(sums)
+        beta = self.model.beta.copy()
+        beta[told] = np.linalg.solve(A, sums.b[told] / d[told]) / d[told]
+        return beta
+
+    def _covariance(self, sums: _Sums) -> Array:
+        d, told, A = self._equations(sums)
+        left = np.append(-self._beta(sums), 1.0)
+        freedom = sums.rows - told.sum()
         if not freedom > 0:
             raise InputError(
-                f"{self._rows:.4g} rows that are not forgotten leave no residual of {told.sum()} parameters"
+                f"{sums.rows:.4g} rows that are not forgotten leave no residual of {told.sum()} parameters"
             )
-        variance = max(float(left @ self._squares @ left), 0.0) / freedom
-        half = np.linalg.solve(A, self._spread[np.ix_(told, told)] / d[told] / d[told][:, None])
+        variance = max(float(left @ sums.squares @ left), 0.0) / freedom
+        half = np.linalg.solve(A, sums.spread[np.ix_(told, told)] / d[told] / d[told][:, None])
         return among_untold(variance * np.linalg.solve(A, half.T) / d[told] / d[told][:, None], told)
 
-    def _equations(self) -> tuple[Array, NDArray[np.bool_], Array]:
-        """Lengths of the columns, which of them some sample moves, and A of those in columns of unit length."""
-        self._add()
-        d = np.sqrt(np.abs(np.diag(self._A)))
+    def _equations(self, sums: _Sums) -> tuple[Array, NDArray[np.bool_], Array]:
+        """Return the lengths of the columns, which of them some sample moves, and A of those, scaled to length 1."""
+        d = np.sqrt(np.abs(np.diag(sums.A)))
         told = d > 0
         if not told.any() or self.count * self.model.regressor.joint_count < told.sum():
             raise InputError(f"too few rows: {self.count} samples so far for {len(d)} parameters")
         # Columns of unit length: what is solved does not depend on the units of the parameters.
-        A = self._A[np.ix_(told, told)] / d[told] / d[told][:, None]
+        A = sums.A[np.ix_(told, told)] / d[told] / d[told][:, None]
         if np.linalg.matrix_rank(A) < told.sum():
             raise InputError(
                 f"{self.count} samples so far do not tell all {int(told.sum())} parameters",
@@ -98,35 +143,47 @@ class RecursiveInstruments:
             )
         return d, told, A
 
-    def estimate(self) -> Estimate:
-        """The model with the values found so far, and their covariance."""
-        status = f"recursive instrumental variables after {self.count} samples, {self.left_out} left out"
-        method = "recursive instrumental variables"
-        return replace(self.model, beta=self.beta, covariance=self.covariance, status=status, method=method)
-
-    def _add(self) -> None:
+    def _sums_so_far(self) -> _Sums:
+        """Return the sums with the waiting samples added; the state stays as it is."""
         if not self._waiting:
-            return
-        regressor, model = self.model.regressor, self.model
-        q, qd, qdd, tau = np.array(self._waiting).transpose(1, 0, 2)
+            return self._sums
+        regressor, model, sums = self.model.regressor, self.model, self._sums
+        q, qd, qdd, tau = np.ascontiguousarray(np.array(self._waiting).transpose(1, 0, 2))
         m = len(q)
-        self._waiting = []
-        stretch = np.zeros(m, dtype=np.int64)
-        samples = Samples(regressor.joint_names, q, qd, qdd, tau, 1.0, stretch)
-        expected = model_acceleration(regressor, model.beta, samples)
-        directions = regressor.directions(q, qd, stretch, 1.0)
+        segments = np.zeros(m, dtype=np.int64)
+        samples = Samples(regressor.joint_names, q, qd, qdd, tau, 1.0, segments)
+        expected = model_acceleration(regressor, model.beta, samples, self.largest_acceleration)
+        directions = regressor.directions(q, qd, segments, 1.0)
         Y = regressor.dense(regressor.parts(q, qd, qdd, directions))
         Omega = regressor.dense(regressor.parts(q, qd, expected.qdd, directions))
         ages = self.forgetting ** np.arange(m - 1, -1, -1.0) * expected.definite
-        self.left_out += int((~expected.definite).sum())
         joints = np.ones(regressor.joint_count) if model.joint_weights is None else model.joint_weights
         weights = ages[:, None, None] * (joints / joints.max())[:, None]
         weighted = Omega * weights
-        self._A = self.forgetting**m * self._A + np.einsum("njp,njr->pr", weighted, Y, optimize=True)
-        self._b = self.forgetting**m * self._b + np.einsum("njp,nj->p", weighted, tau, optimize=True)
         whole = np.concatenate([Y, tau[:, :, None]], axis=2)
         kept = self.forgetting**m
-        self._squares = kept * self._squares + np.einsum("njp,njr->pr", weights * whole, whole, optimize=True)
-        aged = weighted * ages[:, None, None]
-        self._spread = kept**2 * self._spread + np.einsum("njp,njr->pr", aged, Omega, optimize=True)
-        self._rows = kept * self._rows + float(ages.sum()) * regressor.joint_count
+        return _Sums(
+            kept * sums.A + np.einsum("njp,njr->pr", weighted, Y, optimize=True),
+            kept * sums.b + np.einsum("njp,nj->p", weighted, tau, optimize=True),
+            kept * sums.squares + np.einsum("njp,njr->pr", weights * whole, whole, optimize=True),
+            kept**2 * sums.spread + np.einsum("njp,njr->pr", weighted * ages[:, None, None], Omega, optimize=True),
+            kept * sums.rows + float(ages.sum()) * regressor.joint_count,
+            sums.left_out + int((~expected.definite).sum()),
+        )
+
+
+def _bounds(model: Estimate, given: ArrayLike | None) -> Array:
+    """Return the largest accelerations (n,) of the instruments: those given, else the robot's limits, else infinity."""
+    names = model.regressor.joint_names
+    if given is None:
+        limits = [joint.limits.acceleration for joint in model.robot.primary_joints]
+        return np.array([np.inf if limit is None else limit for limit in limits])
+    try:
+        bounds = np.broadcast_to(np.asarray(given, dtype=np.float64), len(names))
+    except (TypeError, ValueError):
+        bounds = np.zeros(1)
+    if not (bounds > 0).all():
+        raise InputError(
+            f"largest_acceleration = {given!r} must be a positive number, or one for each joint: {', '.join(names)}"
+        )
+    return bounds
