@@ -73,6 +73,10 @@ class MissingExtraError(MindynError):
     """An optional package is needed that is not installed."""
 
 
+class UnsafeMotionError(MindynError):
+    """A motion would hit something or break a limit, or a moving link has no volume that could be checked."""
+
+
 class ExportError(MindynError):
     """A file cannot be written: its format cannot say what is asked, the robot is not physical, no such folder."""
 

@@ -19,9 +19,13 @@ class Kind(StrEnum):
     """What a finding is about; programs compare kinds, never messages."""
 
     NO_VOLUME = "link without a volume"
+    MISSING_MESH = "missing mesh"
     GUESSED_VOLUME = "guessed volume"
     UNCHECKED_PAIR = "unchecked pair of links"
+    GUESSED_FLOOR = "guessed floor"
     GUESSED_LIMIT = "guessed limit"
+    GUESSED_NOISE = "guessed torque noise"
+    COARSE_CHECK = "coarse check"
     UNCHECKED_APPROACH = "unchecked approach"
     HELD_JOINT = "held joint"
     DISTANCE_VIOLATED = "distance violated"

@@ -40,7 +40,7 @@ def test_each_command_names_the_next(tmp_path, monkeypatch):
     (tmp_path / "sensors.toml").write_text(SENSORS)
     quick = ("--seconds", 6, "--starts", 1, "--deadline-s", 1)
     done = mindyn_program("excite", "planar2", "--limits", "cell.toml", *quick, "--gravity", 0, -9.81, 0,
-                          "--rehearse", 0.2, "--out", "motion")  # fmt: skip
+                          "--out", "motion")  # fmt: skip
     assert (tmp_path / "motion" / "rehearsal.csv").is_file()
     assert not (tmp_path / "motion" / "motion.script").exists(), "two joints are no UR arm"
     done = mindyn_program(*next_of(done, "--sensors", "sensors.toml"))

@@ -2,4 +2,11 @@
 
 from __future__ import annotations
 
-FULL_SPEED = {"speed": 1.0, "acceleration": 1.0, "floor": None}
+FULL_SPEED = {
+    "speed": 1.0,
+    "acceleration": 1.0,
+    "floor": None,
+    "clearance_m": 0.01,
+    "tracking_error_m": 0.0,
+    "tip_speed": float("inf"),
+}

@@ -11,9 +11,10 @@ from excitation.independent_check import smallest_gaps
 from robots import random_pose, random_robot
 
 from mindyn import Capsule, load_robot
-from mindyn.excitation.capsules import RADIUS_PART, around, capsules_of
+from mindyn.errors import UnknownNameError
 from mindyn.excitation.clearance import Pairs, nearest
-from mindyn.excitation.safety import Surroundings
+from mindyn.excitation.volumes import volumes_of
+from mindyn.robots.geometry import VolumeSource
 from mindyn.robots.parts import Shape
 
 
@@ -74,10 +75,14 @@ def test_gaps_of_a_robots_capsules_equal_coals(seed):
     ],
     ids=lambda shape: shape.kind,
 )
-def test_a_capsule_around_a_shape_holds_all_of_it(shape):
+def test_the_cover_of_a_shape_holds_all_of_it(shape):
     rng = np.random.default_rng(0)
+    robot = load_robot("planar2")
     shape = replace(shape, pose=random_pose(rng))
-    capsule = around(shape, "link")
+    body = volumes_of(replace(robot, links=(replace(robot.links[0], shapes=(shape,)), robot.links[1]), file=""))
+    (volume,) = (one for one in body.volumes if one.link == robot.links[0].name)
+    assert volume.source is VolumeSource.COLLISION
+    (capsule,) = volume.covers
     points = shape.pose.rotation @ surface(shape, rng).T + shape.pose.translation[:, None]
     axis = capsule.b - capsule.a
     s = np.clip(axis @ (points - capsule.a[:, None]) / max(axis @ axis, 1e-12), 0, 1)
@@ -100,31 +105,17 @@ def surface(shape: Shape, rng) -> np.ndarray:
     return np.column_stack([round_, rng.uniform(-length / 2, length / 2, len(u))])
 
 
-def test_capsules_of_a_robot_without_shapes_join_its_joints():
-    body = capsules_of(load_robot("ur10"))
-    lengths = {c.link: float(np.linalg.norm(c.b - c.a)) for c in body.capsules}
-    assert lengths["upper_arm_link"] == pytest.approx(0.612)
-    assert f"{RADIUS_PART:g} of the summed joint distances" in body.origin
-    assert all(c.radius == 0.03 for c in capsules_of(load_robot("ur10"), 0.03).capsules)
-
-
-def test_shapes_come_before_joints_and_meshes_are_said_not_to_be_read():
-    robot = load_robot("ur10")
-    shapes = {
-        "forearm_link": (Shape("cylinder", (0.07, 0.5)),),
-        "wrist_1_link": (Shape("mesh", (1, 1, 1), filename="w"),),
-    }
-    links = tuple(replace(link, shapes=shapes.get(link.name, ())) for link in robot.links)
-    body = capsules_of(replace(robot, links=links))
-    (forearm,) = (c for c in body.capsules if c.link == "forearm_link")
-    assert forearm.radius == 0.07
-    assert "around the shapes of forearm_link;" in body.origin
-    assert "wrist_1_link (its mesh is not read)" in body.origin
+def test_given_radii_join_the_joints_and_are_no_guess():
+    body = volumes_of(load_robot("ur10"), radius={"upper_arm_link": 0.03})
+    (arm,) = (one for one in body.volumes if one.link == "upper_arm_link")
+    assert arm.source is VolumeSource.GIVEN
+    assert all(one.radius == 0.03 for one in arm.covers)
+    assert max(np.linalg.norm(one.b - one.a) for one in arm.covers) == pytest.approx(0.612)
 
 
 def test_given_capsules_of_unknown_links_are_refused():
-    with pytest.raises(Exception, match="no link 'elbow2'"):
-        Surroundings(capsules=(Capsule("elbow2", np.zeros(3), np.ones(3), 0.1),)).body(load_robot("ur10"))
+    with pytest.raises(UnknownNameError, match="elbow2"):
+        volumes_of(load_robot("ur10"), capsules=(Capsule("elbow2", np.zeros(3), np.ones(3), 0.1),))
 
 
 @pytest.mark.parametrize("radius", [0.0, -1.0, float("nan")])

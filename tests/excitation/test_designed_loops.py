@@ -20,13 +20,13 @@ from laws.closed_linkages import linkage
 import mindyn
 from mindyn.equations.loop_closure import closure_of
 from mindyn.errors import InputError
-from mindyn.excitation.capsules import capsules_of
 from mindyn.excitation.columns import Columns
 from mindyn.excitation.constraints import aggregated
 from mindyn.excitation.design_inputs import limits_for, robot_to_estimate
 from mindyn.excitation.instants import Instants
 from mindyn.excitation.loop_limits import loop_constraints
 from mindyn.excitation.safety import Surroundings, safety_of
+from mindyn.excitation.volumes import volumes_of
 from mindyn.robots.parts import Drive
 
 SECONDS = 8.0
@@ -86,10 +86,10 @@ def test_limits_of_all_joints_hold_at_one_kilohertz(design):
     q, qd, qdd = through_pins(robot, p, pd, pdd)
     third, rod = robot.joint_index("joint3"), robot.joint_index("joint_rod")
     parts = {
-        "position": np.abs(p).max() / 1.5,
+        "position": np.abs(p).max() / (0.95 * 1.5),
         "velocity": np.abs(pd).max() / 3.0,
         "acceleration": np.abs(pdd).max() / 20.0,
-        "position of joint3": np.abs(q[:, third] - 0.25).max() / 0.65,
+        "position of joint3": np.abs(q[:, third] - 0.25).max() / (0.95 * 0.65),
         "velocity of joint3": np.abs(qd[:, third]).max() / 1.5,
         "acceleration of joint_rod": np.abs(qdd[:, rod]).max() / 6.0,
     }
@@ -135,10 +135,11 @@ def test_a_parallelogram_stays_open():
 def test_capsules_of_a_loop_keep_their_distance():
     robot = mindyn.load_robot("semi_direct_drive")
     limits = mindyn.MotionLimits.of(robot, **BOUNDS)
+    radius = dict.fromkeys(robot.link_names, 0.03)
     found = mindyn.design_motion(
-        robot, seconds=SECONDS, family=FAMILY, limits=limits, starts=1, capsule_radius=0.03, **FULL_SPEED
+        robot, seconds=SECONDS, family=FAMILY, limits=limits, starts=1, radius=radius, **FULL_SPEED
     )
-    capsules = capsules_of(robot, 0.03).capsules
+    capsules = volumes_of(robot, radius=radius).capsules
     links = [one.link for one in capsules]
     assert "rod" in links
     p, pd, pdd, _ = motion_at(found.to_dict(), np.arange(0, SECONDS, 1e-2))
@@ -157,7 +158,7 @@ def test_constraints_of_loops_have_exact_derivatives():
     rng = np.random.default_rng(0)
     instants = Instants.of(FAMILY, SECONDS, 40)
     z, along = 0.3 * rng.normal(size=(2, 1 + FAMILY.count, 4))
-    safety = safety_of(columns, limits, columns.base.values, Surroundings(radius=0.02), 0)
+    safety = safety_of(columns, limits, columns.base.values, Surroundings(), 0)
     assert len(loop_constraints(robot, limits)) == 3
     for one in safety.constraints:
         slopes = aggregated(one, instants, instants.state(z), 20.0)[1]()
@@ -182,7 +183,7 @@ def test_constraints_of_solved_loops_have_exact_derivatives():
     instants = Instants.of(FAMILY, SECONDS, 30)
     z, along = 0.12 * rng.normal(size=(2, 1 + FAMILY.count, 3))
     z[0] = 0.0, 0.05, -1.2
-    safety = safety_of(columns, limits, columns.base.values, Surroundings(radius=0.02, floor=-1.2), 0)
+    safety = safety_of(columns, limits, columns.base.values, Surroundings(floor=-1.2), 0)
     assert {type(one).__name__ for one in safety.constraints} >= {"SolvedRates", "Walls", "Torques"}
     for one in safety.constraints:
         slopes = aggregated(one, instants, instants.state(z), 20.0)[1]()
@@ -200,7 +201,10 @@ def test_limits_and_floor_hold_through_loops_that_are_solved_for():
         family=mindyn.Fourier(2),
         limits=limits,
         floor=-0.52,
-        capsule_radius=0.02,
+        radius=dict.fromkeys(robot.link_names, 0.02),
+        clearance_m=0.01,
+        tracking_error_m=0.0,
+        tip_speed=np.inf,
         noise=0.1,
         starts=1,
         deadline_s=6.0,
@@ -220,7 +224,7 @@ def test_limits_and_floor_hold_through_loops_that_are_solved_for():
     heights = mindyn.compile_model(robot).forward_kinematics(q, "link3")[:, 2, 3]  # the pin of both branches
     assert heights.min() > -0.52
     assert found.extent.lowest_m >= -0.52 * (1 + TOLERANCE)
-    assert "links of one loop are not checked against each other: linkages are made to pass" in found.notes
+    assert found.check.closest is not None
 
 
 def test_a_log_of_the_motion_tells_what_was_promised():

@@ -338,7 +338,7 @@ def test_the_assembly_is_said_when_a_robot_is_loaded(tmp_path):
         load_robot("puma560", home={"joint1": 0.1})
     with pytest.raises(UnknownNameError, match="no joint 'elbow'"):
         load_robot("five_bar", home={"elbow": 0.1})
-    options = [word for name, value in mirrored.items() for word in ("--home", f"{name}={value}")]
+    options = [word for name, value in mirrored.items() for word in ("--assembly", f"{name}={value}")]
     ended = mindyn_program("robots", "five_bar", *options)
     assert ended.code == 0, ended.err
-    assert "--home 'a' is not JOINT=VALUE" in mindyn_program("base", "five_bar", "--home", "a").err
+    assert "--assembly 'a' is not NAME=VALUE" in mindyn_program("base", "five_bar", "--assembly", "a").err

@@ -201,7 +201,7 @@ def test_unlogged_joints_are_locked(logs, arm, fixed):
     names = json.loads(invoked(*given, "--lock", "joint3=0.5").stdout)["parameters"]["name"]
     assert "fv2" in names
     assert "fv3" not in names
-    with pytest.raises(InputError, match="--lock 'joint3' is not JOINT=VALUE"):
+    with pytest.raises(InputError, match="--lock 'joint3' is not NAME=VALUE"):
         invoked(*given, "--lock", "joint3")
 
 

@@ -65,7 +65,7 @@ _ROBOT_OPTIONS: Final[dict[str, Any]] = {
         str | None,
         typer.Option(help=f"{', '.join(MOUNTS)}, or 'ROLL PITCH YAW' of the root in the world, rad."),
     ],
-    "home": Annotated[
+    "assembly": Annotated[
         list[str] | None,
         typer.Option(
             help="JOINT=VALUE: a place near which loops are assembled the way that is meant, rad or m. Repeatable.",
@@ -105,11 +105,11 @@ def robot_options(
     tip: str | None,
     gravity: tuple[float, ...] | None,
     mount: str | None,
-    home: Sequence[str] | None,
+    assembly: Sequence[str] | None,
     snap: bool,
 ) -> RobotOptions:
     """What the options of a command line say."""
-    held, stands = _placed("--lock", lock), _placed("--home", home)
+    held, stands = placed("--lock", lock), placed("--assembly", assembly)
     if gravity is not None and not all(map(isfinite, gravity)):
         raise InputError(f"--gravity {' '.join(map(str, gravity))} must be finite", hint="--gravity 0 0 -9.81")
     return RobotOptions(snap, gravity, _mount(mount), Selection(held, root, tip), stands or None)
@@ -130,9 +130,9 @@ def _mount(text: str | None) -> str | tuple[float, ...] | None:
     return angles
 
 
-def _placed(option: str, texts: Sequence[str] | None) -> dict[str, float]:
-    """Positions by joint."""
-    placed: dict[str, float] = {}
+def placed(option: str, texts: Sequence[str] | None, example: str = "gripper=0.02, in rad or m") -> dict[str, float]:
+    """Return the numbers of a repeated option NAME=VALUE."""
+    numbers: dict[str, float] = {}
     for text in texts or ():
         name, _, value = text.rpartition("=")
         try:
@@ -140,10 +140,8 @@ def _placed(option: str, texts: Sequence[str] | None) -> dict[str, float]:
             if not name or not isfinite(position):
                 raise ValueError(value)
         except ValueError as error:
-            raise InputError(
-                f"{option} {text!r} is not JOINT=VALUE", hint=f"like {option} gripper=0.02, in rad or m"
-            ) from error
-        if name in placed:
-            raise InputError(f"{option} names {name!r} twice", hint="give each joint once")
-        placed[name] = position
-    return placed
+            raise InputError(f"{option} {text!r} is not NAME=VALUE", hint=f"like {option} {example}") from error
+        if name in numbers:
+            raise InputError(f"{option} names {name!r} twice", hint="give each once")
+        numbers[name] = position
+    return numbers

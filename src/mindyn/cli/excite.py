@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, get_args
 import numpy as np
 import typer
 
-from mindyn.cli.arguments import JSON, MESHES, ROBOT, VERBOSE, one_of, takes_robot
+from mindyn.cli.arguments import JSON, MESHES, ROBOT, VERBOSE, one_of, placed, takes_robot
 from mindyn.cli.next_step import option_words, say_next
 from mindyn.cli.printing import say, show
 from mindyn.cli.progress_bars import spoken_progress
@@ -24,6 +24,7 @@ from mindyn.excitation.fourier import Fourier
 from mindyn.excitation.limits import LIMITS, MotionLimits
 from mindyn.excitation.motion_design import MotionDesign, Prediction
 from mindyn.excitation.motion_files import files_at
+from mindyn.excitation.safety import CLEARANCE_M, TIP_SPEED, TRACKING_ERROR_M
 from mindyn.excitation.splines import BSpline
 from mindyn.files import require_writable
 from mindyn.reading import read_toml
@@ -92,8 +93,17 @@ def excite(
     controller_hz: Annotated[
         float | None, typer.Option(help="Rate of the samples that are written; that of the log if left out.")
     ] = None,
-    rehearse: Annotated[
-        float | None, typer.Option(help="Write the same way at this part of the speed too, such as 0.2.")
+    clearance: Annotated[float, typer.Option(help="Distance to floor, obstacles and between links, m.")] = CLEARANCE_M,
+    tracking_error: Annotated[
+        float, typer.Option(help="By which the tip may leave the path, m; added to the clearance.")
+    ] = TRACKING_ERROR_M,
+    tip_speed: Annotated[float, typer.Option(help="Largest speed of any point of the arm, m/s.")] = TIP_SPEED,
+    radius: Annotated[
+        list[str] | None,
+        typer.Option(help="LINK=M: a volume of this radius between the link's joints. Repeatable.", metavar="LINK=M"),
+    ] = None,
+    accept_unchecked: Annotated[
+        list[str] | None, typer.Option(help="Accept that this link has no volume. Repeatable.", metavar="LINK")
     ] = None,
     starts: Annotated[int, typer.Option(help="Searches from random motions.")] = 4,
     seed: Annotated[int, typer.Option(help="Of the random motions.")] = 0,
@@ -134,13 +144,20 @@ def excite(
             workspace=_box(given.get("workspace")),
             floor=None if no_floor else "base plane" if floor is None else floor,
             tool=_capsules(given.get("tool", []), arm.link_names[-1]),
-            capsules=_capsules(given["capsules"]) if "capsules" in given else None,
+            capsules=_capsules(given.get("capsules", [])),
+            radius=placed("--radius", radius, "link5=0.08, in m"),
+            accept_unchecked=tuple(accept_unchecked or ()),
+            clearance_m=clearance,
+            tracking_error_m=tracking_error,
+            tip_speed=tip_speed,
             starts=starts,
             seed=seed,
             deadline_s=deadline_s,
             progress=talk,
         )
-    for note in (*design.notes, *_hardly_told(design.prediction)):
+    for finding in design.findings:
+        say(f"{finding.severity}: {finding}")
+    for note in _hardly_told(design.prediction):
         say(f"note: {note}")
     if as_json:
         typer.echo(json.dumps(design.to_dict(), indent=1))
@@ -153,7 +170,7 @@ def excite(
         for missing in drawn.notes if drawn is not None else ():
             say(f"note: {missing}")
         rate = rate_hz if controller_hz is None else controller_hz
-        written = design.write(out, rate_hz=rate, rehearse=rehearse, meshes=drawn)
+        written = design.write(out, rate_hz=rate, meshes=drawn)
         say(f"written to {out}: {', '.join(path.name for path in written)}")
     if out is not None and out.is_dir():
         say_next("simulate", robot, *option_words(options), "--motion", out, "--out", "run1.csv")

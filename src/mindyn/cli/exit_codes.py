@@ -21,7 +21,8 @@ MEANINGS: Final[Mapping[ExitCode, str]] = {
     ExitCode.DONE: "done; of check, doctor and papers: the answer is yes",
     ExitCode.ERROR: "an error in what was given or done, said with a hint",
     ExitCode.USAGE: "wrong usage: no such command or option, or one is missing",
-    ExitCode.NO: "the answer of check, doctor or papers is no; of identify: the log cannot identify the robot",
+    ExitCode.NO: "the answer of check, doctor or papers is no; identify: the log cannot identify the robot; "
+    "excite, tests plan: the motion is not safe",
     ExitCode.INTERRUPTED: "interrupted by Ctrl-C",
 }
 

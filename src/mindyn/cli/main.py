@@ -16,7 +16,7 @@ from typer.main import get_command
 from mindyn import __version__
 from mindyn.cli.exit_codes import IN_HELP, ExitCode
 from mindyn.cli.printing import columns, say
-from mindyn.errors import InputError, MindynError, shortened
+from mindyn.errors import InputError, MindynError, UnsafeMotionError, shortened
 from mindyn.escaping import COLUMNS
 from mindyn.interrupts import insistent_interrupts
 
@@ -180,7 +180,7 @@ def run() -> None:
             app()
     except MindynError as error:
         say(f"error: {error}")
-        sys.exit(ExitCode.ERROR)
+        sys.exit(ExitCode.NO if isinstance(error, UnsafeMotionError) else ExitCode.ERROR)
     except BrokenPipeError:
         raise
     except OSError as error:  # of the system, where no reader or writer said it in words of its own

@@ -27,8 +27,8 @@ def option_words(options: RobotOptions, drives: Path | None = None) -> list[str]
     """The options of the robot as they were given."""
     given = options.to_dict()
     words: list[str] = []
-    for option in ("lock", "home"):
-        for name, value in (given[option] or {}).items():
+    for key, option in (("lock", "lock"), ("home", "assembly")):
+        for name, value in (given[key] or {}).items():
             words += [f"--{option}", f"{name}={value:g}"]
     for name in ("root", "tip"):
         words += [f"--{name}", given[name]] if given[name] is not None else []

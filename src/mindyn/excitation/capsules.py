@@ -1,23 +1,30 @@
-"""`Capsule`: a segment with a radius, fixed to a link; fitted to a robot's shapes or to its joints."""
+"""`Capsule`: a segment with a radius, fixed to a link; the smallest few that contain given solids."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.spatial import ConvexHull, QhullError
 
-from mindyn.algebra.poses import Pose
+from mindyn.algebra.rotations import about_axis
 from mindyn.algebra.values import Array, Value, frozen_array
 from mindyn.errors import InputError
-from mindyn.robots.parts import Joint, Shape
-from mindyn.robots.robot import Robot
+from mindyn.robots.geometry import Solid, mesh_solid
+from mindyn.robots.mesh_files import Triangles
 
-RADIUS_PART: Final = 0.05
-"""Radius of capsules that are fitted between joints, where none is given: this part of all joint distances"""
-RADIUS_OF_LENGTH: Final = 0.5
-"""The same is at most this part of their own length: no link is thicker than long."""
+MOST_COVERS: Final = 3
+"""Capsules of one link: the search compares all pairs of them at every instant."""
+SPLIT_GAIN: Final = 0.8
+"""A further capsule is used where the summed volume falls below this fraction."""
+DESCENT_STEPS: Final = 150
+"""Evaluations with which the axis of a capsule is improved."""
+MARGIN_M: Final = 1e-6
+"""Added to every radius, against rounding."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,93 +45,140 @@ class Capsule(Value):
         if frozen_array(self.radius, (), "the radius of a capsule") <= 0:
             raise InputError(f"the radius of a capsule must be positive, got {self.radius!r}")
 
+    @property
+    def solid(self) -> Solid:
+        """The capsule as the hull of its ends, swept by its radius."""
+        return Solid(np.array([self.a, self.b] if (self.a != self.b).any() else [self.a]), self.radius)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CapsuleModel:
-    """The capsules of a robot, and how they were made, as a sentence."""
+class _Balls:
+    """Balls (V, 3), (V,) that belong to pieces (V,) of solids (V,): what contains its balls contains a piece."""
 
-    capsules: tuple[Capsule, ...]
-    origin: str
+    centres: Array
+    radii: Array
+    pieces: NDArray[np.int64]
+    solids: NDArray[np.int64]
+
+    def chosen(self, mask: NDArray[Any]) -> _Balls:
+        return _Balls(self.centres[mask], self.radii[mask], self.pieces[mask], self.solids[mask])
 
 
-def capsules_of(robot: Robot, radius: float | None = None) -> CapsuleModel:
-    """Capsules around the shapes of every link; between its joints where it has none, or meshes alone."""
-    between = _fitted_radius(robot) if radius is None else float(radius)
-    made: list[Capsule] = []
-    from_shapes, from_joints = [], []
-    for number, link in enumerate((robot.root, *robot.links), start=-1):
-        shapes = [shape for shape in link.shapes if shape.kind != "mesh" and _has_body(shape)]
-        made += [around(shape, link.name) for shape in shapes]
-        if shapes:
-            from_shapes.append(link.name)
+def cover(solids: Sequence[Solid], link: str) -> tuple[tuple[Capsule, ...], tuple[Solid, ...]]:
+    """Return at most `MOST_COVERS` capsules whose union contains the solids, and the solids as they lie in them.
+
+    Each solid, or each triangle of a mesh, lies in one capsule as a whole; a capsule is convex, so it contains them
+    if it contains their corners. A mesh that several capsules share is divided likewise.
+    """
+    balls = _balls(solids)
+    part = np.zeros(len(balls.centres), dtype=np.int64)
+    for count in range(2, MOST_COVERS + 1):
+        best = min((_division(balls, count, axis) for axis in range(3)), key=lambda one: _rough_volume(balls, one))
+        if _rough_volume(balls, best) < SPLIT_GAIN * _rough_volume(balls, part):
+            part = best
+    fits = [_fit(balls.chosen(part == k)) for k in np.unique(part)]
+    capsules = tuple(Capsule(link, a, b, radius + MARGIN_M) for a, b, radius in fits)
+    return capsules, tuple(_pieces(solids, balls, part))
+
+
+def _pieces(solids: Sequence[Solid], balls: _Balls, part: NDArray[np.int64]) -> Iterator[Solid]:
+    for number, solid in enumerate(solids):
+        parts = part[balls.solids == number]
+        if solid.surface is None or len(np.unique(parts)) == 1:
+            yield solid
             continue
-        segments = _segments(robot, number)
-        made += [Capsule(link.name, a, b, _radius(a, b, between, radius)) for a, b in segments]
-        if segments:
-            from_joints.append(f"{link.name} (its mesh is not read)" if link.shapes else link.name)
-    return CapsuleModel(tuple(made), _origin(from_shapes, from_joints, between, radius))
+        corners, faces = solid.surface.corners, solid.surface.faces
+        yield from (mesh_solid(Triangles(corners, faces[parts[::3] == k])) for k in np.unique(parts))
 
 
-def around(shape: Shape, link: str) -> Capsule:
-    """The smallest capsule of its kind around a box, sphere, cylinder or capsule."""
-    if shape.kind == "sphere":
-        return _placed(shape.pose, link, np.zeros(3), shape.dimensions[0])
-    if shape.kind in ("cylinder", "capsule"):
-        radius, length = shape.dimensions
-        return _placed(shape.pose, link, np.array([0.0, 0.0, length / 2]), radius)
-    if shape.kind == "mesh":
-        raise InputError(f"the mesh {shape.filename!r} is not read: give its link a capsule")
-    half = np.array(shape.dimensions) / 2
-    longest = int(half.argmax())
-    across = np.delete(half, longest)
-    return _placed(shape.pose, link, np.eye(3)[longest] * half[longest], float(np.hypot(*across)))
+_Fit = tuple[Array, Array, float]
 
 
-def _has_body(shape: Shape) -> bool:
-    """Whether a shape has any thickness: files state placeholders of size zero."""
-    thick = shape.dimensions if shape.kind == "box" else shape.dimensions[:1]
-    return sum(size > 0 for size in thick) >= (2 if shape.kind == "box" else 1)
+def _volume(fit: _Fit) -> float:
+    a, b, r = fit
+    return float(np.pi * r**2 * (np.linalg.norm(b - a) + 4 / 3 * r))
 
 
-def _placed(pose: Pose, link: str, end: Array, radius: float) -> Capsule:
-    return Capsule(link, pose.apply(-end), pose.apply(end), radius)
+def _rough_volume(balls: _Balls, part: NDArray[np.int64]) -> float:
+    parts = [_hull(balls.chosen(part == k)) for k in np.unique(part)]
+    return sum(min(_volume(_around(one, *line)) for line in _lines(one)) for one in parts)
 
 
-def _segments(robot: Robot, number: int) -> list[tuple[Array, Array]]:
-    """From the joint that moves a link to those and the pins that it carries, or to its frames; in the link frame."""
-    begin = np.zeros(3) if number < 0 else _own_joint(robot.joints[number])
-    carried = [joint.origin.translation for joint in robot.joints if joint.parent == _name(robot, number)]
-    pins = [pin for loop in robot.loops for pin in ((loop.first, loop.first_pose), (loop.second, loop.second_pose))]
-    carried += [pose.translation for link, pose in pins if link == _name(robot, number)]
-    if not carried:
-        carried = [frame.pose.translation for frame in robot.frames if frame.link == _name(robot, number)]
-    ends = carried or ([] if number < 0 else [np.zeros(3)])
-    return [(begin, end) for end in ends if np.linalg.norm(end - begin) > 1e-6]
+def _balls(solids: Sequence[Solid]) -> _Balls:
+    centres, pieces, count = [], [], 0
+    for solid in solids:
+        if solid.surface is None:
+            centres.append(solid.points)
+            pieces.append(np.full(len(solid.points), count))
+            count += 1
+        else:
+            faces = solid.surface.faces
+            centres.append(solid.surface.corners[faces].reshape(-1, 3))
+            pieces.append(count + np.repeat(np.arange(len(faces)), 3))
+            count += len(faces)
+    sizes = [len(one) for one in centres]
+    radii = np.repeat([solid.radius for solid in solids], sizes)
+    return _Balls(np.concatenate(centres), radii, np.concatenate(pieces), np.repeat(np.arange(len(solids)), sizes))
 
 
-def _own_joint(joint: Joint) -> Array:
-    return joint.tip.inverse().translation
+def _division(balls: _Balls, count: int, axis: int) -> NDArray[np.int64]:
+    """(V,) the part of every ball: pieces divided by their middles along a principal axis into equal lengths."""
+    along = balls.centres @ _lines(balls)[axis][1]
+    sizes = np.bincount(balls.pieces)
+    middles = (np.bincount(balls.pieces, along) / np.maximum(sizes, 1))[balls.pieces]
+    return np.searchsorted(np.linspace(along.min(), along.max(), count + 1)[1:-1], middles)
 
 
-def _name(robot: Robot, number: int) -> str:
-    return robot.root.name if number < 0 else robot.link_names[number]
+def _lines(balls: _Balls) -> list[tuple[Array, Array]]:
+    """Return the principal axes through the middle of the extents along them: (point, direction)."""
+    centred = balls.centres - balls.centres.mean(axis=0)
+    axes = np.linalg.svd(centred[:: 1 + len(centred) // 2000], full_matrices=True)[2]
+    extents = centred @ axes.T
+    middle = balls.centres.mean(axis=0) + axes.T @ ((extents.min(axis=0) + extents.max(axis=0)) / 2)
+    return [(middle, axis) for axis in axes]
 
 
-def _radius(a: Array, b: Array, largest: float, given: float | None) -> float:
-    return largest if given is not None else min(largest, RADIUS_OF_LENGTH * float(np.linalg.norm(b - a)))
+def _fit(balls: _Balls) -> _Fit:
+    """Return a capsule of small volume around balls: a descent from the best principal axis."""
+    balls = _hull(balls)
+    point, axis = min(_lines(balls), key=lambda line: _volume(_around(balls, *line)))
+    u, v = _across(axis)
+
+    def capsule(x: Array) -> _Fit:
+        turn = x[0] * u + x[1] * v
+        angle = float(np.linalg.norm(turn))
+        d = axis if angle == 0 else about_axis(turn / angle, angle) @ axis
+        return _around(balls, point + x[2] * u + x[3] * v, d)
+
+    size = float(np.ptp(balls.centres, axis=0).max() + balls.radii.max())
+    simplex = np.vstack([np.zeros(4), np.diag([0.2, 0.2, 0.1 * size, 0.1 * size])])
+    options = {"initial_simplex": simplex, "maxfev": DESCENT_STEPS, "xatol": 1e-4 * size, "fatol": 1e-9}
+    return capsule(minimize(lambda x: _volume(capsule(x)), np.zeros(4), method="Nelder-Mead", options=options).x)
 
 
-def _fitted_radius(robot: Robot) -> float:
-    lengths = [np.linalg.norm(b - a) for number in range(-1, robot.joint_count) for a, b in _segments(robot, number)]
-    return RADIUS_PART * float(np.sum(lengths)) if lengths else RADIUS_PART
+def _hull(balls: _Balls) -> _Balls:
+    """Return the balls that matter: corners of the hull where all are of one size."""
+    if len(balls.centres) > 20 and np.ptp(balls.radii) == 0:
+        try:
+            return balls.chosen(ConvexHull(balls.centres).vertices)
+        except QhullError:
+            pass
+    return balls
 
 
-def _origin(from_shapes: Sequence[str], from_joints: Sequence[str], between: float, radius: float | None) -> str:
-    parts = []
-    if from_shapes:
-        parts.append(f"around the shapes of {', '.join(from_shapes)}")
-    if from_joints:
-        fitted = f"at most {between:.3g} m ({RADIUS_PART:g} of the summed joint distances) and half the length"
-        chosen = fitted if radius is None else f"{between:.3g} m as given"
-        parts.append(f"between the joints of {', '.join(from_joints)}, radius {chosen}")
-    return "; ".join(parts) or "none: the links have no shapes and no length"
+def _across(axis: Array) -> Iterator[Array]:
+    u = np.cross(axis, np.eye(3)[np.abs(axis).argmin()])
+    u /= np.linalg.norm(u)
+    yield u
+    yield np.cross(axis, u)
+
+
+def _around(balls: _Balls, point: Array, d: Array) -> _Fit:
+    """Return the shortest capsule of least radius around the balls whose axis is the line through point along d."""
+    along = (balls.centres - point) @ d
+    off = np.linalg.norm(balls.centres - point - along[:, None] * d, axis=1)
+    radius = float((off + balls.radii).max())
+    half = np.sqrt(np.maximum((radius - balls.radii) ** 2 - off**2, 0.0))
+    low, high = float((along + half).min()), float((along - half).max())
+    low, high = (low, high) if low < high else ((low + high) / 2,) * 2
+    return point + low * d, point + high * d, radius

@@ -21,8 +21,6 @@ from mindyn.kernels.closed_kernel import kernel_for
 from mindyn.kernels.kernel import Kernel
 from mindyn.robots.robot import Robot
 
-UNMOVED_M: Final = 1e-9
-"""What changes by less over all positions that are tried, no joint moves."""
 KEPT_ROWS: Final = 1000
 """Nearest points at more instants are not kept: those of a check, once each."""
 _TINY = 1e-12
@@ -37,7 +35,7 @@ class Points:
 
     def __init__(self, robot: Robot, links: Sequence[int], points: Array) -> None:
         tree = casadi.SX.sym("q", robot.joint_count)
-        P = casadi.Function("points", [tree], [_placed(robot, tree, links, points)])
+        P = casadi.Function("points", [tree], [placed_points(robot, tree, links, points)])
         J = casadi.Function("slopes", [tree], [casadi.jacobian(P(tree), tree)])
         closed: list[SX] = []
         if is_affine(robot):
@@ -65,7 +63,7 @@ class Points:
         return np.asarray(self._slopes(q)).reshape(len(q), *self._shape, q.shape[1])
 
 
-def _placed(robot: Robot, q: SX, links: Sequence[int], points: Array) -> SX:
+def placed_points(robot: Robot, q: SX, links: Sequence[int], points: Array) -> SX:
     """(3 k,) points of links in the root frame at the positions q of all joints."""
     chain = kinematic_chain(robot)
     placed, root = frame_placements(chain, chain.at(q)), chain.frames.root
@@ -177,8 +175,3 @@ def _end_points(robot: Robot, capsules: Sequence[Capsule]) -> Points:
     links = [robot.link_index(c.link) if c.link else -1 for c in capsules for _ in range(2)]
     ends = np.array([end for c in capsules for end in (c.a, c.b)]).reshape(-1, 3)
     return Points(robot, links, ends)
-
-
-def moved_by(robot: Robot, capsules: Sequence[Capsule]) -> list[int]:
-    """The link number of every capsule, -1 for fixed ones."""
-    return [robot.link_index(c.link) if c.link else -1 for c in capsules]

@@ -167,10 +167,10 @@ class Torques:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Gaps:
-    """Gaps between capsules, `clearance` (m) at least."""
+    """Gaps between capsules, `clearance` (c,) m at least."""
 
     pairs: Pairs
-    clearance: float
+    clearance: Array
 
     two_sided = False
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from time import monotonic
@@ -26,7 +26,7 @@ from mindyn.excitation.design_inputs import (
     earlier_rows,
     known_rows,
     limits_for,
-    noise_note,
+    noise_finding,
     noise_of,
     prior_values,
     require_criterion,
@@ -40,14 +40,15 @@ from mindyn.excitation.design_inputs import (
 from mindyn.excitation.extent import extent_of
 from mindyn.excitation.instants import Instants
 from mindyn.excitation.limits import STILL, MotionLimits
-from mindyn.excitation.motion_design import MotionDesign, Prediction, check_note, check_times
+from mindyn.excitation.motion_design import MotionDesign, Prediction, check_finding, check_times, checked_design
 from mindyn.excitation.motions import Family, Motion, require_seconds
 from mindyn.excitation.problem import KNOTS_PER_CYCLE, SAMPLES_PER_CYCLE, Problem, stretches_of
 from mindyn.excitation.run import approach_from
-from mindyn.excitation.safety import Surroundings, safety_of
+from mindyn.excitation.safety import CLEARANCE_M, TIP_SPEED, TRACKING_ERROR_M, Surroundings, safety_of
 from mindyn.excitation.sampling import sample_times
 from mindyn.excitation.solving import Search, Stopped
 from mindyn.excitation.starts import good_starts, places_to_stand, random_motion, require_excitable
+from mindyn.findings import Finding
 from mindyn.interrupts import acknowledge
 from mindyn.parameters.parameter import parameters_of_base
 from mindyn.regression.information import Information
@@ -55,6 +56,8 @@ from mindyn.robots.robot import Robot
 
 BEGINNINGS: Final = 3
 """First stages for every search that is carried to its end."""
+POSITION_FRACTION: Final = 0.95
+"""Of the range of every joint that a motion uses."""
 REFINEMENTS: Final = 2
 """Searches from near the best motion, at the end."""
 
@@ -82,9 +85,12 @@ def design_motion(
     floor: float | Literal["base plane"] | None = "base plane",
     tool: Sequence[Capsule] = (),
     self_collision: bool = True,
-    capsules: Sequence[Capsule] | None = None,
-    capsule_radius: float | None = None,
-    clearance_m: float = 0.01,
+    capsules: Sequence[Capsule] = (),
+    radius: Mapping[str, float] | None = None,
+    accept_unchecked: Sequence[str] = (),
+    clearance_m: float = CLEARANCE_M,
+    tracking_error_m: float = TRACKING_ERROR_M,
+    tip_speed: float = TIP_SPEED,
     starts: int = 4,
     seed: int = 0,
     deadline_s: float | None = None,
@@ -116,7 +122,13 @@ def design_motion(
     floor           m, a height in the root frame that they stay above; "base plane" is 0.0, unless the workspace has a
                     lower z wall of its own; None for none
     tool            capsules on links beside their own: a tool, a payload
-    self_collision  whether links must keep apart; by `capsules`, or those made of shapes and joints (`capsules_of`)
+    self_collision  whether links must keep apart
+    capsules        take the place of the volumes of the links that they name (see `volumes_of`)
+    radius          m by link: capsules of this radius between its joint frames take the place of its volume
+    accept_unchecked  moving links that may have no volume; any other raises an UnsafeMotionError
+    clearance_m     distance from floor, obstacles and between links; of two links at most half of what they can reach
+    tracking_error_m  by which the tip may leave the path; added to the clearance
+    tip_speed       m/s, the largest speed of any point of a volume
     starts          how many searches are carried to their end, out of three times as many random beginnings by `seed`:
                     the others are given up on the way
     deadline_s      seconds after which the search ends; the best motion so far is then checked and judged, which takes
@@ -133,7 +145,7 @@ def design_motion(
     deadline = deadline_of(begin, deadline_s)
     arm = robot_to_estimate(robot, drives)
     whole = limits_for(arm, limits)
-    bounds = whole.parts(speed, acceleration)
+    bounds = whole.parts(speed, acceleration).narrowed(POSITION_FRACTION)
     deviations, from_there = noise_of(arm, bounds, noise), start_of(arm, bounds, start)
     columns = Columns(arm, drives=drives, speeds=bounds.velocity)
     question = Question(
@@ -149,9 +161,18 @@ def design_motion(
         from_there,
     )
     require_rows(columns, len(sample_times(question.seconds, question.rate_hz)), question.earlier)
-    own = None if capsules is None else tuple(capsules)
     around = Surroundings(
-        tuple(obstacles), workspace, floor, tuple(tool), self_collision, own, capsule_radius, clearance_m
+        tuple(obstacles),
+        workspace,
+        floor,
+        tuple(tool),
+        self_collision,
+        tuple(capsules),
+        radius or {},
+        tuple(accept_unchecked),
+        clearance_m,
+        tracking_error_m,
+        tip_speed,
     )
     safety = safety_of(columns, bounds, question.beta, around, seed)
     rng = np.random.default_rng(seed)
@@ -160,20 +181,21 @@ def design_motion(
     dense = Instants.at(checked, problem.family, problem.seconds)
     search = Search(problem, dense, deadline)
     ending = _searched(search, bounds, rng, starts, progress or (lambda _: None), executor)
-    notes = (
-        *bounds.notes(arm),
-        *whole.guessed_accelerations(arm, acceleration),
-        *safety.notes,
-        *noise_note(noise),
-        *check_note(checked),
+    findings = (
+        *whole.findings(arm, acceleration),
+        *safety.findings,
+        *noise_finding(noise),
+        *check_finding(checked),
     )
-    parts = {"velocity": float(speed), "acceleration": float(acceleration)}
-    found = _design(question, search, f"{ending} after {monotonic() - begin:.1f} s", notes, safety.capsules, parts)
-    found = replace(found, around=around, capsules=safety.capsules)
-    if home is None:
-        return found
-    places = places_to_stand(problem, bounds, rng)
-    return replace(found, approach=approach_from(home, found.motion.start, bounds, safety.constraints, places, rng))
+    parts = {"position": POSITION_FRACTION, "velocity": float(speed), "acceleration": float(acceleration)}
+    found = _design(question, search, ending, findings, safety.volumes.capsules, parts)
+    found = replace(found, around=around, capsules=safety.volumes.capsules)
+    if home is not None:
+        places = places_to_stand(problem, bounds, rng)
+        way = approach_from(home, found.motion.start, bounds, safety.constraints, places, rng)
+        found = replace(found, approach=way)
+    found = checked_design(found, safety, tip_speed)
+    return replace(found, status=f"{found.status} after {monotonic() - begin:.1f} s")
 
 
 def problem_of(question: Question, constraints: tuple[Constraint, ...], rng: np.random.Generator) -> Problem:
@@ -251,7 +273,7 @@ def _design(
     question: Question,
     search: Search,
     ending: str,
-    notes: tuple[str, ...],
+    findings: tuple[Finding, ...],
     capsules: tuple[Capsule, ...],
     parts: dict[str, float],
 ) -> MotionDesign:
@@ -291,7 +313,7 @@ def _design(
         question.noise,
         question.rate_hz,
         status,
-        notes,
+        findings,
         extent=extent_of(question.robot, capsules, search.dense.t, *_dense_state(search, motion)),
         parts=parts,
     )

@@ -18,6 +18,7 @@ from mindyn.excitation.limits import MotionLimits, dependent_limits
 from mindyn.excitation.loop_limits import require_closing
 from mindyn.excitation.motions import Family
 from mindyn.excitation.sampling import sample_times
+from mindyn.findings import Finding, Kind, Severity
 from mindyn.notation import DRIVE_PARAMETERS, PARAMETERS_PER_LINK
 from mindyn.regression.information import Information
 from mindyn.regression.regressor import with_estimated_drives
@@ -146,10 +147,11 @@ def noise_of(robot: Robot, limits: MotionLimits, noise: ArrayLike | None) -> Arr
     return found
 
 
-def noise_note(noise: ArrayLike | None) -> tuple[str, ...]:
-    """Says that the noise was not given."""
-    taken = f"the torque noise was not given: {100 * NOISE_PART:g} % of each effort limit is taken for it"
-    return (taken,) if noise is None else ()
+def noise_finding(noise: ArrayLike | None) -> tuple[Finding, ...]:
+    """Say that the noise was not given."""
+    sentence = f"the torque noise is guessed as {100 * NOISE_PART:g} % of each effort limit"
+    guess = Finding(Kind.GUESSED_NOISE, Severity.INFO, sentence, "State noise in the limits file")
+    return (guess,) if noise is None else ()
 
 
 def require_rate(rate_hz: float) -> float:

@@ -13,7 +13,8 @@ from mindyn.equations.closed_motion import is_affine
 from mindyn.equations.loop_closure import closure_of
 from mindyn.equations.loop_constraints import open_tree
 from mindyn.excitation.capsules import Capsule
-from mindyn.excitation.clearance import UNMOVED_M, Points
+from mindyn.excitation.clearance import Points
+from mindyn.excitation.encounters import UNMOVED_M
 from mindyn.robots.robot import Robot
 
 

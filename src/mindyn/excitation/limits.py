@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError, MissingPhysicsError, unknown_name
+from mindyn.findings import Finding, Kind, Severity
 from mindyn.robots.parts import Joint, Limits
 from mindyn.robots.robot import Robot
 from mindyn.schemas import NUMBER, list_of, require_valid, table_of
@@ -144,25 +145,31 @@ class MotionLimits:
             dependent=None if self.dependent is None else self.dependent.parts(speed, acceleration),
         )
 
-    def notes(self, robot: Robot) -> tuple[str, ...]:
-        """Says which continuous joints keep to ends that nobody gave."""
-        ends = zip(robot.primary_joints, self.lower, self.upper, strict=True)
-        kept = [j.name for j, low, high in ends if j.limits.continuous and (low, high) == (-ONE_TURN, ONE_TURN)]
-        if not kept:
-            return ()
-        return (
-            f"kept within one turn either way, though continuous: {', '.join(kept)}; lower and upper say otherwise",
+    def narrowed(self, fraction: float) -> MotionLimits:
+        """The same with this fraction of every finite range of positions, about its middle."""
+        lower, upper = (
+            np.where(np.isfinite(end), self.middle + fraction * (end - self.middle), end)
+            for end in (self.lower, self.upper)
         )
+        dependent = None if self.dependent is None else self.dependent.narrowed(fraction)
+        return replace(self, lower=lower, upper=upper, dependent=dependent)
 
-    def guessed_accelerations(self, robot: Robot, acceleration: float) -> tuple[str, ...]:
-        """Says of which joints `parts` takes an acceleration that nobody stated."""
+    def findings(self, robot: Robot, acceleration: float) -> tuple[Finding, ...]:
+        """Say which limits were guessed: ends of continuous joints, accelerations, and what the file does not state."""
+        ends = zip(robot.primary_joints, self.lower, self.upper, strict=True)
+        turning = [j.name for j, low, high in ends if j.limits.continuous and (low, high) == (-ONE_TURN, ONE_TURN)]
+        found = []
+        if turning:
+            said = f"lower and upper are guessed as one turn either way for continuous joints: {', '.join(turning)}"
+            found.append(_guess(said, "lower and upper", turning))
         unstated = [name for name, a in zip(robot.primary_names, self.acceleration, strict=True) if np.isinf(a)]
-        if not unstated or acceleration >= 1:
-            return ()
-        return (
-            f"no acceleration limit is stated for {', '.join(unstated)}: guessed as {acceleration:g} of what "
-            f"brings a joint to its full speed in {TO_FULL_SPEED_S:g} s",
-        )
+        if unstated and acceleration < 1:
+            said = (
+                f"acceleration is guessed for {', '.join(unstated)}: {acceleration:g} of what brings a joint to its "
+                f"full speed in {TO_FULL_SPEED_S:g} s"
+            )
+            found.append(_guess(said, "acceleration", unstated))
+        return tuple(found)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON can hold it; null for infinite."""
@@ -177,6 +184,11 @@ class MotionLimits:
                 [float(v) if np.isfinite(v) else None for v in value] if isinstance(value, np.ndarray) else value
             )
         return made
+
+
+def _guess(sentence: str, key: str, joints: Sequence[str]) -> Finding:
+    remedy = f"State {key} in the limits file"
+    return Finding(Kind.GUESSED_LIMIT, Severity.WARNING, sentence, remedy, tuple(joints))
 
 
 def dependent_limits(robot: Robot, given: Mapping[str, Given]) -> MotionLimits:

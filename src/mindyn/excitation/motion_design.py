@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,13 +11,17 @@ import numpy as np
 
 from mindyn.algebra.spread import CLEAR, relative_deviation
 from mindyn.algebra.values import Array
+from mindyn.errors import UnsafeMotionError
 from mindyn.excitation.capsules import Capsule
 from mindyn.excitation.extent import Extent
 from mindyn.excitation.limits import MotionLimits
+from mindyn.excitation.motion_check import CHECK_HZ as PATH_HZ
+from mindyn.excitation.motion_check import PathCheck, check_path
 from mindyn.excitation.motions import Motion
 from mindyn.excitation.run import CHECK_HZ, Approach, Run
-from mindyn.excitation.safety import Surroundings
+from mindyn.excitation.safety import Safety, Surroundings
 from mindyn.excitation.sampling import sample_times
+from mindyn.findings import Finding, Kind, Severity
 from mindyn.pages.showing import Page, Shown, drawn
 from mindyn.robots.meshes import Meshes
 from mindyn.robots.robot import Robot
@@ -31,6 +35,8 @@ CHECKED_PER_CYCLE: Final = 200
 two of the latter is missed by 1.2e-4 of its size. One check of 600 s at 1 kHz takes a PUMA 560 0.7 s."""
 
 
+REHEARSAL_SPEED: Final = 0.25
+"""m/s: reduced manual speed (ISO 10218-1), which no volume exceeds in the rehearsal."""
 SHARED: Final = ("position", "velocity", "acceleration", "jerk", "torque")
 """Limits whose shares are summed up by kind."""
 
@@ -69,7 +75,8 @@ class MotionDesign(Shown):
     prediction  of the parameters, for a log at `rate_hz` with torque noise of standard deviation `noise` (n,)
     used        largest part of every limit that the motion takes, 1 at most
     status      what came of the search, as a sentence
-    notes       what was taken for granted
+    findings    what was guessed, excluded or not checked
+    check       distances and speeds along the whole run, approach and return included; None where it was not made
     extent      lowest point, reach and speed of the flange
     approach    the way from home to the start; None where no home was given
     around      what must not be hit; None where it is not known
@@ -87,12 +94,13 @@ class MotionDesign(Shown):
     noise: Array
     rate_hz: float
     status: str
-    notes: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
     extent: Extent | None = None
     parts: Mapping[str, float] = field(default_factory=dict)
     approach: Approach | None = None
     around: Surroundings | None = None
     capsules: tuple[Capsule, ...] = ()
+    check: PathCheck | None = None
 
     @property
     def shares(self) -> dict[str, float]:
@@ -134,9 +142,24 @@ class MotionDesign(Shown):
         q, qd, qdd = (self.motion.derivative(t, order) for order in range(3))
         return q, qd, qdd, t
 
+    @property
+    def headline(self) -> str:
+        """What was checked, the smallest distance, and what was guessed or not checked."""
+        checked = "Nothing was checked" if self.check is None else self.check.headline
+        start = ", ".join(f"{n} = {q:.3f}" for n, q in zip(self.robot.primary_names, self.motion.start, strict=True))
+        way = f"approach not checked: move to {start} first" if self.approach is None else "approach and return checked"
+        guessed = [one.kind.value for one in self.findings if one.severity is Severity.WARNING]
+        warned = f"; warning: {', '.join(dict.fromkeys(guessed))}" if guessed else ""
+        return f"{checked}; {way}{warned}."
+
+    @property
+    def rehearsal_speed(self) -> float:
+        """Fraction of the speed at which no volume exceeds `REHEARSAL_SPEED`."""
+        return 1.0 if self.check is None or not self.check.speed else min(1.0, REHEARSAL_SPEED / self.check.speed)
+
     def summary(self) -> tuple[str, ...]:
         """In sentences: how long, what a log of it will tell, how near to its limits, and what came of the search."""
-        said = [f"A motion of {self.seconds:g} s for {self.robot.name}, within all limits."]
+        said = [self.headline, f"A motion of {self.seconds:g} s for {self.robot.name}, within all limits."]
         relative = self.prediction.relative
         if relative is not None:
             clear = int(np.sum(relative <= CLEAR))
@@ -195,7 +218,8 @@ class MotionDesign(Shown):
             "parts": dict(self.parts),
             "extent": None if self.extent is None else self.extent.to_dict(),
             "status": self.status,
-            "notes": list(self.notes),
+            "findings": [one.to_dict() for one in self.findings],
+            "check": None if self.check is None else self.check.to_dict(),
         }
 
     def write(
@@ -203,13 +227,12 @@ class MotionDesign(Shown):
         path: str | Path,
         *,
         rate_hz: float | None = None,
-        rehearse: float | None = None,
         meshes: Meshes | None = None,
     ) -> list[Path]:
         """Writes one file, by its suffix, or all of them into a folder; the files written.
 
-        Samples are those of `run()`: from home and back where a home was given. `rehearse` adds files of the same way
-        at that part of the speed.
+        Samples are those of `run()`: from home and back where a home was given. A folder also gets a rehearsal: the
+        same path, slowed until no volume exceeds 0.25 m/s.
 
         .csv .parquet .npz  samples at rate_hz (the log's, if left out)
         .json .h            coefficients, with a C function that evaluates them in the header
@@ -219,7 +242,7 @@ class MotionDesign(Shown):
         """
         from mindyn.excitation.motion_files import write_design
 
-        return write_design(self, Path(path), self.rate_hz if rate_hz is None else rate_hz, rehearse, meshes)
+        return write_design(self, Path(path), self.rate_hz if rate_hz is None else rate_hz, meshes)
 
 
 def _sentence(text: str) -> str:
@@ -236,12 +259,37 @@ def check_times(seconds: float, cycles: float) -> Array:
     return np.concatenate([every[ends[0]], np.linspace(ENDS_S, seconds - ENDS_S, count)[1:-1], every[ends[1]]])
 
 
-def check_note(times: Array) -> tuple[str, ...]:
-    """Says that a long motion was not checked at `CHECK_HZ` throughout."""
+def checked_design(design: MotionDesign, safety: Safety, tip_speed: float) -> MotionDesign:
+    """Return the design with the check of its whole run; raise where a distance or the tip speed is violated."""
+    run = design.run()
+    t = sample_times(run.seconds, PATH_HZ)
+    check = check_path(safety.encounters, [(run.derivative(t, 0), t)], safety.links)
+    findings = list(check.findings)
+    if check.speed > tip_speed * (1 + 1e-6):
+        sentence = f"{check.fastest} moves at {check.speed:.3g} m/s, and {tip_speed:g} m/s are allowed"
+        findings.append(Finding(Kind.LIMIT_VIOLATED, Severity.ERROR, sentence, "Lower --speed, or raise --tip-speed"))
+    require_safe(findings)
+    if design.approach is None:
+        sentence = "the way to the start position and back is not checked"
+        remedy = "State home in the limits file, or move there slowly by hand"
+        findings.append(Finding(Kind.UNCHECKED_APPROACH, Severity.INFO, sentence, remedy))
+    return replace(design, findings=(*design.findings, *findings), check=check)
+
+
+def require_safe(findings: Sequence[Finding]) -> None:
+    """Raise an `UnsafeMotionError` that says every finding that is an error."""
+    errors = [one for one in findings if one.severity is Severity.ERROR]
+    if errors:
+        raise UnsafeMotionError("; ".join(one.message for one in errors), hint=errors[0].remedy)
+
+
+def check_finding(times: Array) -> tuple[Finding, ...]:
+    """Say that the limits of a long motion were not checked at `CHECK_HZ` throughout."""
     step = float(np.diff(times).max(initial=0.0))
     if step < 1.5 / CHECK_HZ:
         return ()
-    return (
-        f"so long a motion is checked at {CHECK_HZ:g} Hz for {ENDS_S:g} s at both ends, "
-        f"and every {1e3 * step:.3g} ms between",
+    sentence = (
+        f"limits of so long a motion are checked at {CHECK_HZ:g} Hz for {ENDS_S:g} s at both ends, and every "
+        f"{1e3 * step:.3g} ms between"
     )
+    return (Finding(Kind.COARSE_CHECK, Severity.INFO, sentence, value=step, unit="s"),)

@@ -26,33 +26,29 @@ if TYPE_CHECKING:
     from mindyn.excitation.motion_design import MotionDesign
 
 ALL: Final = ("motion.csv", "motion.parquet", "motion.npz", "motion.json", "motion.h", "motion.yaml", "motion.html")
-"""What a folder gets; of a robot with six turning joints a program for a UR controller too; a rehearsal if asked."""
+"""What a folder gets; of a robot with six turning joints a program for a UR controller too; and the rehearsal."""
 SCRIPT: Final = "motion.script"
 REHEARSAL: Final = ("rehearsal.csv", "rehearsal.yaml", "rehearsal.script")
 SERVOJ: Final = {"lookahead_time": 0.1, "gain": 300}
 """Of URScript's servoj."""
 
 
-def write_design(
-    design: MotionDesign, path: Path, rate_hz: float, rehearse: float | None = None, meshes: Meshes | None = None
-) -> list[Path]:
+def write_design(design: MotionDesign, path: Path, rate_hz: float, meshes: Meshes | None = None) -> list[Path]:
     """See `MotionDesign.write`."""
     if not np.isfinite(rate_hz) or rate_hz <= 0:
         raise InputError(f"rate_hz must be positive, got {rate_hz!r}")
     made = files_at(path)
     run = design.run()
     if made == [path]:
-        if rehearse is not None:
-            raise InputError("a rehearsal is written into a folder, beside the motion", hint="name a folder")
         _write(design, run, path, rate_hz, meshes)
         return made
     make_folder(path)
-    slow = None if rehearse is None else design.run(rehearse)
+    slow = design.run(design.rehearsal_speed)
     with replacing(path, (*ALL, SCRIPT, *REHEARSAL)) as folder:
         for name in (*ALL, *([SCRIPT] if has_script(design) else [])):
             _write(design, run, folder / name, rate_hz, meshes)
-        for name in REHEARSAL if slow is not None else ():
-            if slow is not None and (has_script(design) or not name.endswith(".script")):
+        for name in REHEARSAL:
+            if has_script(design) or not name.endswith(".script"):
                 _write(design, slow, folder / name, rate_hz, meshes)
         written = sorted(one.name for one in folder.iterdir())
     return [path / name for name in written]

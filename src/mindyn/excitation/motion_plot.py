@@ -11,8 +11,9 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.excitation.capsules import Capsule
-from mindyn.excitation.clearance import UNMOVED_M, Points
+from mindyn.excitation.clearance import Points
 from mindyn.excitation.constraints import Box
+from mindyn.excitation.encounters import UNMOVED_M
 from mindyn.kernels.model import compile_model
 from mindyn.kernels.skeleton import skeleton_along
 from mindyn.pages.document import document
@@ -74,7 +75,9 @@ def _summary(design: MotionDesign) -> Section:
     """The first screen: is it safe and what will it tell, what next, what was taken for granted."""
     first, *others = map(typeset, design.summary())
     told, more = (others[0], others[1:]) if design.prediction.relative is not None else ("", others)
-    assumed = [tag("li", {}, typeset(f"{note[:1].upper()}{note[1:]}.")) for note in design.notes]
+    assumed = [
+        tag("li", {}, typeset(f"{note[:1].upper()}{note[1:]}.")) for note in (str(one) for one in design.findings)
+    ]
     cards = [
         card("What next", [p(NEXT), classed("code", "command", IDENTIFY)]),
         card("What it uses", [p(one) for one in more]),

@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import Final, Literal
 
 import numpy as np
 
 from mindyn.algebra.values import Array
-from mindyn.equations.closed_motion import is_affine
-from mindyn.errors import InputError
-from mindyn.excitation.capsules import Capsule, CapsuleModel, capsules_of
-from mindyn.excitation.clearance import UNMOVED_M, Pairs, moved_by
+from mindyn.errors import InputError, UnsafeMotionError, listed
+from mindyn.excitation.capsules import Capsule, cover
+from mindyn.excitation.clearance import Pairs
 from mindyn.excitation.columns import Columns, base_of, coulomb_columns
 from mindyn.excitation.constraints import Box, Constraint, Gaps, Rates, Torques, Walls
+from mindyn.excitation.encounters import Encounter, Encounters, Wall, find_encounters
 from mindyn.excitation.keep_out import kept_out
 from mindyn.excitation.limits import STILL, MotionLimits
 from mindyn.excitation.loop_limits import loop_constraints
+from mindyn.excitation.motion_check import CHECK_LOSS_M
+from mindyn.excitation.speeds import speed_constraint
+from mindyn.excitation.volumes import Volume, Volumes, volumes_of
+from mindyn.findings import Finding, Kind, Severity
 from mindyn.kernels.model import compile_model
 from mindyn.parameters.base import BaseParameters
-from mindyn.parameters.parallelogram import branches
 from mindyn.robots.drive_matrices import drive_parameters
+from mindyn.robots.geometry import Solid, VolumeSource
 from mindyn.robots.robot import Robot
 
-PROBES: Final = 500
-"""Random positions at which capsules are tried: those that overlap at all of them do so by construction."""
+PROBES: Final = 2000
+"""Random positions at which distances are tried: bodies that touch at all of them do so by design."""
+CLEARANCE_M: Final = 0.05
+TRACKING_ERROR_M: Final = 0.01
+TIP_SPEED: Final = 1.0
+"""m/s: what is kept to where nothing else is given."""
 
 BASE_PLANE_M: Final = 0.0
 """Height in the root frame of the plane that an arm is mounted on."""
@@ -33,16 +42,19 @@ BASE_PLANE_M: Final = 0.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Surroundings:
-    """What a motion must not hit.
+    """What a motion must not hit, and how the robot's own volumes are found.
 
-    obstacles       capsules in the root frame (link ""), and finite boxes
-    workspace       a box that the moving links must stay in
-    floor           m, height of a floor in the root frame; "base plane": 0.0 where the workspace states none
-    tool            capsules fixed to links beside their own: a tool, a payload, cables
-    self_collision  whether the robot's links must keep apart
-    capsules        of the links, in place of those that are made of shapes and joints
-    radius          m, of capsules between joints
-    clearance       m, that is kept between all surfaces
+    obstacles         capsules in the root frame (link ""), and finite boxes
+    workspace         a box that the moving links must stay in
+    floor             m, height of a floor in the root frame; "base plane": 0.0 where the workspace states none
+    tool              capsules on links on top of their own volumes: a tool, a payload, cables
+    self_collision    whether the robot's links must keep apart
+    capsules          take the place of the volumes of the links that they name
+    radius            m by link: capsules of this radius between its joint frames take the place of its volume
+    accept_unchecked  moving links that may have no volume
+    clearance         m, that is kept between all surfaces
+    tracking_error    m, by which the tip may leave the path; added to the clearance
+    tip_speed         m/s, largest speed of any point of a volume
     """
 
     obstacles: tuple[Capsule | Box, ...] = ()
@@ -50,13 +62,21 @@ class Surroundings:
     floor: float | Literal["base plane"] | None = None
     tool: tuple[Capsule, ...] = ()
     self_collision: bool = True
-    capsules: tuple[Capsule, ...] | None = None
-    radius: float | None = None
-    clearance: float = 0.01
+    capsules: tuple[Capsule, ...] = ()
+    radius: Mapping[str, float] = field(default_factory=dict)
+    accept_unchecked: tuple[str, ...] = ()
+    clearance: float = CLEARANCE_M
+    tracking_error: float = TRACKING_ERROR_M
+    tip_speed: float = TIP_SPEED
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.clearance) and self.clearance >= 0):
-            raise InputError(f"clearance_m must be zero or a positive number of metres, got {self.clearance!r}")
+        for name, value in (("clearance_m", self.clearance), ("tracking_error_m", self.tracking_error)):
+            if not (np.isfinite(value) and value >= 0):
+                raise InputError(f"{name} must be zero or a positive number of metres, got {value!r}")
+        if not self.tip_speed > 0:
+            raise InputError(
+                f"tip_speed must be a positive number of m/s, got {self.tip_speed!r}", hint="tip_speed=1.0"
+            )
         for one in self.boxes:
             if not np.isfinite([one.lower, one.upper]).all():
                 raise InputError(
@@ -77,11 +97,6 @@ class Surroundings:
         return tuple(one for one in self.obstacles if isinstance(one, Capsule))
 
     @property
-    def is_stated(self) -> bool:
-        """Whether there is something to hit that the user stated."""
-        return bool(self.obstacles) or self.workspace is not None or isinstance(self.floor, (int, float))
-
-    @property
     def room(self) -> Box | None:
         """The workspace, above the floor."""
         box = self.workspace
@@ -94,13 +109,50 @@ class Surroundings:
         lower[2] = max(lower[2], float(height))
         return Box(lower, upper)
 
-    def body(self, robot: Robot) -> CapsuleModel:
-        """The robot's capsules, and the tool's."""
-        for one in (*(self.capsules or ()), *self.tool):
-            robot.link_index(one.link)
-        own = capsules_of(robot, self.radius) if self.capsules is None else CapsuleModel(self.capsules, "given")
-        carried = f"; {len(self.tool)} of the tool, as given" if self.tool else ""
-        return CapsuleModel((*own.capsules, *self.tool), own.origin + carried)
+    @property
+    def walls(self) -> list[Wall]:
+        """Planes of the workspace and the floor."""
+        room = self.room
+        sides = (
+            [] if room is None else [(a, s, c[a]) for s, c in ((1.0, room.lower), (-1.0, room.upper)) for a in range(3)]
+        )
+        names = {(2, 1.0): "floor"}
+        return [
+            Wall(
+                names.get((axis, side), f"{'lower' if side > 0 else 'upper'} {'xyz'[axis]} wall"),
+                side * np.eye(3)[axis],
+                side * float(corner),
+            )
+            for axis, side, corner in sides
+            if np.isfinite(corner)
+        ]
+
+    def volumes(self, robot: Robot) -> Volumes:
+        """Return the volumes of the robot's links; raise where a moving link has none and that was not accepted."""
+        for name in self.accept_unchecked:
+            robot.link_index(name)
+        found = volumes_of(robot, radius=self.radius, capsules=self.capsules, tool=self.tool)
+        missing = [name for name in found.unknown if name not in self.accept_unchecked]
+        if missing and (self.self_collision or self.walls or self.obstacles):
+            raise UnsafeMotionError(
+                f"these moving links of robot {robot.name!r} have no volume, so nothing keeps them from hitting "
+                f"something: {listed(missing)} (no shapes, no inertia, no further joint or frame)",
+                hint=f"--radius {missing[0]}=0.08 (radius={{{missing[0]!r}: 0.08}}) gives it one; "
+                f"--accept-unchecked {missing[0]} accepts that it is not checked",
+            )
+        return found
+
+    def obstacle_volumes(self) -> list[Volume]:
+        """Return the obstacles as volumes of no link."""
+        made = []
+        for one in self.obstacles:
+            if isinstance(one, Capsule):
+                made.append(Volume("", (replace(one, link=""),), (one.solid,), VolumeSource.GIVEN))
+            else:
+                corners = np.array(np.meshgrid(*np.stack([one.lower, one.upper], axis=1))).reshape(3, 8).T
+                covers, solids = cover([Solid(corners)], "")
+                made.append(Volume("", covers, solids, VolumeSource.GIVEN))
+        return made
 
 
 def require_height(height: object) -> float:
@@ -115,11 +167,18 @@ def require_height(height: object) -> float:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Safety:
-    """All constraints, sentences on what was taken for granted, and the capsules that stand for the robot."""
+    """All constraints of the search, what the result is checked against, and findings about both."""
 
     constraints: tuple[Constraint, ...]
-    notes: tuple[str, ...]
-    capsules: tuple[Capsule, ...] = ()
+    volumes: Volumes
+    encounters: Encounters
+    findings: tuple[Finding, ...]
+
+    @property
+    def links(self) -> tuple[int, int]:
+        """How many moving links have a volume, and how many there are."""
+        moving = sum(number >= 0 for number in self.encounters.bodies.links)
+        return moving, moving + len(self.volumes.unknown)
 
 
 def safety_of(columns: Columns, limits: MotionLimits, beta: Array | None, around: Surroundings, seed: int) -> Safety:
@@ -129,9 +188,24 @@ def safety_of(columns: Columns, limits: MotionLimits, beta: Array | None, around
     if np.isfinite(limits.effort).any():
         assert beta is not None
         made.append(_torques(columns, limits, beta))
-    body = around.body(robot)
-    kept, notes = _capsule_constraints(robot, limits, around, body, seed)
-    return Safety((*made, *kept), notes, body.capsules)
+    volumes, encounters = what_to_check(robot, limits, around, seed)
+    speeds = speed_constraint(robot, limits, encounters.bodies, around.tip_speed, seed)
+    made += [*_distance_constraints(robot, around, encounters), *speeds]
+    findings = (*volumes.findings, *_floor_findings(robot, around))
+    return Safety(tuple(made), volumes, encounters, findings)
+
+
+def what_to_check(robot: Robot, limits: MotionLimits, around: Surroundings, seed: int) -> tuple[Volumes, Encounters]:
+    """Return the volumes of a robot, and what they must keep apart from."""
+    for one in around.posts:
+        if robot.link_index(one.link or robot.root.name) >= 0:
+            raise InputError(f"an obstacle stands still, but its capsule is fixed to the moving link {one.link!r}")
+    volumes = around.volumes(robot)
+    probes = random_positions(limits, np.random.default_rng(seed), PROBES)
+    distance = around.clearance + around.tracking_error
+    obstacles, walls = around.obstacle_volumes(), around.walls
+    own = around.self_collision
+    return volumes, find_encounters(robot, volumes.volumes, obstacles, walls, probes, distance, self_collision=own)
 
 
 def _rates(robot: Robot, limits: MotionLimits) -> list[Rates]:
@@ -178,139 +252,60 @@ def _with_drives(base: BaseParameters, beta: Array) -> tuple[BaseParameters, Arr
     return whole, np.asarray(whole.matrix @ np.concatenate([base.embedding @ beta, drive_parameters(robot)]))
 
 
-def _capsule_constraints(
-    robot: Robot, limits: MotionLimits, around: Surroundings, body: CapsuleModel, seed: int
-) -> tuple[list[Constraint], tuple[str, ...]]:
-    for one in around.posts:
-        if robot.link_index(one.link or robot.root.name) >= 0:
-            raise InputError(f"an obstacle stands still, but its capsule is fixed to the moving link {one.link!r}")
-    bare = _links_without_capsules(robot, body, around)
-    probes = random_positions(limits, np.random.default_rng(seed), PROBES)
+def _distance_constraints(robot: Robot, around: Surroundings, encounters: Encounters) -> list[Constraint]:
+    """The covers that the search keeps apart, by a little more than is required."""
+    bodies = encounters.bodies
+    capsules = [one for volume in bodies.volumes for one in volume.covers]
+    owner = np.repeat(np.arange(len(bodies.volumes)), [len(one.covers) for one in bodies.volumes])
+    boxes = {
+        k for k, one in enumerate(around.obstacles, len(bodies.volumes) - len(around.obstacles)) if isinstance(one, Box)
+    }
+    numbers, apart, walls = [], [], []
+    for one in encounters.checked:
+        i, j = one.bodies
+        if one.direction is not None:
+            walls += [(int(k), one) for k in np.flatnonzero(owner == i) if one.by == "covers"]
+        elif one.by == "covers" and j not in boxes:
+            both = list(product(np.flatnonzero(owner == i), np.flatnonzero(owner == j)))
+            numbers += both
+            apart += [one.required_m + CHECK_LOSS_M] * len(both)
     made: list[Constraint] = []
-    notes: list[str] = []
-    if body.capsules and (around.self_collision or around.posts):
-        pairs, dropped = _pairs(robot, body, around, probes)
-        notes += dropped
-        made += [Gaps(pairs, around.clearance)] if len(pairs.pairs) else []
-    if body.capsules and (around.room is not None or around.boxes):
-        made += _room_constraints(robot, body.capsules, around, probes)
-    notes += _room_notes(around, made)
-    if around.self_collision and _linkages(robot):
-        notes.append("links of one loop are not checked against each other: linkages are made to pass")
-    if made:
-        notes.insert(0, f"capsules {body.origin}")
-    if bare and (body.capsules or around.room is not None):
-        notes.append(f"not checked, since no capsule stands for them: {', '.join(bare)}")
-    return made, tuple(notes)
-
-
-def _room_constraints(
-    robot: Robot, capsules: Sequence[Capsule], around: Surroundings, probes: Array
-) -> list[Constraint]:
-    """Walls and boxes against every capsule that a joint moves."""
-    ends = Pairs(robot, capsules, np.zeros((0, 2), dtype=np.intp))
-    places = ends.points.positions(probes)
-    made: list[Constraint] = []
-    if around.room is not None:
-        walls = _walls(ends, places, around.room, around.clearance)
-        made += [walls] if len(walls.offsets) else []
-    if around.boxes:
-        moves = np.ptp(places, axis=0).max(axis=1).reshape(-1, 2).max(axis=1) > UNMOVED_M
-        boxes = kept_out(ends, around.boxes, moves.tolist(), around.clearance)
-        made += [boxes] if len(boxes.series) else []
+    pairs = Pairs(robot, capsules, np.array(numbers, dtype=np.intp).reshape(-1, 2))
+    if numbers:
+        made.append(Gaps(pairs, np.array(apart)))
+    if walls:
+        made.append(_walls(pairs, walls))
+    if boxes:
+        moves = [bodies.links[k] >= 0 for k in owner]
+        made.append(kept_out(pairs, around.boxes, moves, around.clearance + around.tracking_error + CHECK_LOSS_M))
     return made
 
 
-def _room_notes(around: Surroundings, made: Sequence[Constraint]) -> list[str]:
-    """Says that a floor was taken where nobody stated one, or that there is none."""
-    room = around.room
+def _walls(ends: Pairs, walls: Sequence[tuple[int, Encounter]]) -> Walls:
+    """Both ends of every cover against the walls that its link can come near to."""
+    point = [2 * k + end for k, _ in walls for end in (0, 1)]
+    of_both = [one for one in walls for _ in (0, 1)]
+    directions = [one.direction for _, one in of_both]
+    offsets = [one.offset + ends.capsules[k].radius + one.required_m + CHECK_LOSS_M for k, one in of_both]
+    names = tuple(f"gap of {' - '.join(one.names)}" for _, one in of_both)
+    return Walls(ends.points, np.array(point, dtype=np.intp), np.array(directions), np.array(offsets), names)
+
+
+def _floor_findings(robot: Robot, around: Surroundings) -> list[Finding]:
+    """Say that a floor was guessed, that it is only the mounting plane, or that there is none."""
+    room, down = around.room, robot.gravity / (np.linalg.norm(robot.gravity) or 1.0)
     if room is None or not np.isfinite(room.lower[2]):
-        return ["no floor is kept: nothing keeps the arm from what it stands on"]
-    if not any(isinstance(one, Walls) for one in made):
-        return ["no height of the arm depends on its joints, or no link has a size: the floor is not checked"]
-    if around.floor == "base plane" and (around.workspace is None or not np.isfinite(around.workspace.lower[2])):
-        return [
-            f"the floor is taken to be the base plane, z = {BASE_PLANE_M:g} m in the root frame; "
-            "floor (--floor) states another"
-        ]
-    return []
-
-
-def _links_without_capsules(robot: Robot, body: CapsuleModel, around: Surroundings) -> list[str]:
-    """Moving links that nothing is kept from; refused where that are all of them, and there is something to hit."""
-    links = {one.link for one in body.capsules}
-    bare = [name for name in robot.link_names if name not in links]
-    if len(bare) == robot.joint_count and around.is_stated:
-        raise InputError(
-            f"no obstacle or wall can be checked: no moving link of robot {robot.name!r} has a size "
-            f"({', '.join(bare)}: neither shapes other than meshes nor a further joint or frame)",
-            hint="give capsules=, one for each link that could hit something",
-        )
-    return bare
+        sentence = "no floor is checked: nothing keeps the arm from what it stands on"
+        return [Finding(Kind.GUESSED_FLOOR, Severity.WARNING, sentence, "--floor HEIGHT states one")]
+    if around.floor != "base plane" or (around.workspace is not None and np.isfinite(around.workspace.lower[2])):
+        return []
+    sentence = f"the floor is guessed: the plane z = {BASE_PLANE_M:g} m of the root frame"
+    if robot.gravity.any() and down[2] > -0.99:
+        sentence += ", on which the arm is mounted; the floor of the room is not checked"
+    remedy = "--floor HEIGHT, or floor in [workspace] of the limits file, states the real one"
+    return [Finding(Kind.GUESSED_FLOOR, Severity.WARNING, sentence, remedy, (), BASE_PLANE_M, "m")]
 
 
 def random_positions(limits: MotionLimits, rng: np.random.Generator, count: int) -> Array:
     """(count, n) uniform within the position limits."""
     return np.asarray(limits.middle + limits.reach * rng.uniform(-1, 1, (count, len(limits.lower))))
-
-
-def _pairs(robot: Robot, body: CapsuleModel, around: Surroundings, probes: Array) -> tuple[Pairs, list[str]]:
-    """Pairs of links that are not neighbours, and of moving links and obstacles.
-
-    Neighbours share a joint, or are joined through links without a capsule, as those of a spherical wrist. Links that
-    always touch are left out; of an obstacle those alone that do so by the same depth, as what stands on a pedestal.
-    Links of one loop that is solved for are made to pass each other, beside the plane of their joints.
-    """
-    capsules = (*body.capsules, *around.posts)
-    links, own = moved_by(robot, capsules), len(body.capsules)
-    before, linkages = _bodies_before(robot, set(links[:own])), _linkages(robot)
-    wanted = [
-        (i, j)
-        for j in range(len(capsules))
-        for i in range(min(j, own))
-        if (links[i] >= 0 if j >= own else around.self_collision and _apart(before, links[i], links[j]))
-        if j >= own or not any({links[i], links[j]} <= one for one in linkages)
-    ]
-    pairs = Pairs(robot, capsules, np.array(wanted, dtype=np.intp).reshape(-1, 2))
-    if not wanted:
-        return pairs, []
-    gaps, with_obstacle = pairs.gaps(probes), pairs.pairs[:, 1] >= own
-    unmoved = np.ptp(gaps, axis=0) < UNMOVED_M
-    always = (gaps < around.clearance).all(axis=0) & (unmoved | ~with_obstacle)
-    named = [name for name, met in zip(pairs.names(), always, strict=True) if met]
-    kept = Pairs(robot, capsules, pairs.pairs[~always])
-    return kept, [f"not checked, since they touch wherever the joints are: {', '.join(named)}"] if named else []
-
-
-def _linkages(robot: Robot) -> list[set[int]]:
-    """The links of each loop that is solved for."""
-    return [] if is_affine(robot) else [set(sum(branches(robot, loop), ())) for loop in robot.loops]
-
-
-def _bodies_before(robot: Robot, bodies: set[int]) -> dict[int, int | None]:
-    """For every link with a capsule, the nearest one before it on the way from the root."""
-    found: dict[int, int | None] = {-1: None}
-    for link in range(robot.joint_count):
-        parent = robot.parents[link]
-        found[link] = parent if parent in bodies else found[parent]
-    return found
-
-
-def _apart(before: dict[int, int | None], one: int, other: int) -> bool:
-    return one != other and before[other] != one and before[one] != other
-
-
-def _walls(ends: Pairs, places: Array, box: Box, clearance: float) -> Walls:
-    """Both ends of every capsule against every face; those that no joint moves towards it are left out."""
-    moved = np.ptp(places, axis=0) > UNMOVED_M
-    point, directions, offsets, names = [], [], [], []
-    for axis, side, corner in ((a, s, c[a]) for s, c in ((1.0, box.lower), (-1.0, box.upper)) for a in range(3)):
-        if not np.isfinite(corner):
-            continue
-        for k in np.flatnonzero(moved[:, axis]):
-            one = ends.capsules[k // 2]
-            point.append(k)
-            directions.append(side * np.eye(3)[axis])
-            offsets.append(side * corner + one.radius + clearance)
-            names.append(f"{one.link} above the {'lower' if side > 0 else 'upper'} {'xyz'[axis]} wall")
-    return Walls(ends.points, np.array(point, dtype=np.intp), np.array(directions), np.array(offsets), tuple(names))

@@ -99,7 +99,7 @@ class LoopRegressors:
         raise RobotError(
             f"the loops of robot {robot.name!r} close at {len(found)} of {100 * count} random positions: too few "
             "to find its parameter space",
-            hint="is home at the end of what the loops can reach? load_robot(..., home={...}), --home: another one",
+            hint="is home at the end of what the loops can reach? load_robot(..., home={...}), --assembly: another one",
         )
 
 

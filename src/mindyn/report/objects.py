@@ -168,7 +168,7 @@ def _verdict(verdict: Verdict) -> Html:
 
 def _design(design: MotionDesign) -> Html:
     used = ", ".join(f"{kind} {percent(part)}" for kind, part in design.shares.items())
-    facts = [("result", design.status), ("of the limits", used), ("notes", "; ".join(design.notes))]
+    facts = [("result", design.status), ("of the limits", used), ("checked", design.headline)]
     return _shown(f"Motion of {design.robot.name}: {design.seconds:g} s", facts)
 
 

@@ -32,7 +32,7 @@ def lock(robot: Robot, positions: Mapping[str, float]) -> Robot:
     A held link becomes a rigid part of its parent, and a frame of the same name. Its drive goes; drives coupled
     to a held joint lose that coupling, since the joint no longer turns.
     """
-    return assemble(described(robot).selected(Selection(positions)))
+    return replace(assemble(described(robot).selected(Selection(positions))), file=robot.file)
 
 
 def subchain(robot: Robot, base: str, tool: str) -> Robot:
@@ -41,7 +41,7 @@ def subchain(robot: Robot, base: str, tool: str) -> Robot:
     `base` becomes the root, held where it is at q = 0. Links off the path are left out with their mass; lock
     their joints first to keep them as rigid parts.
     """
-    return assemble(described(robot).selected(Selection(root=base, tip=tool)))
+    return replace(assemble(described(robot).selected(Selection(root=base, tip=tool))), file=robot.file)
 
 
 def described_in(robot: Robot, links: Sequence[Pose]) -> Robot:

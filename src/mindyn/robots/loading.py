@@ -56,6 +56,8 @@ class RobotOptions:
             stated = {drive.joint: drive for drive in (*described.drives, *drives)}
             described = replace(described, drives=tuple(stated.values()))
         robot = assemble(described.selected(self.selection))
+        bundled = isinstance(source, str) and source in bundled_robots()
+        robot = replace(robot, file=str(source) if bundled else str(Path(source).absolute()))
         if self.home is not None:
             robot = replace(robot, home=_home(robot, self.home))
         return robot if self.gravity is None and self.mount is None else with_gravity(robot, self.gravity, self.mount)

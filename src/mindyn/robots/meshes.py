@@ -71,7 +71,7 @@ def read_meshes(source: str | Path, robot: Robot) -> Meshes:
         return Meshes((), (Note("mesh", f"no meshes are drawn: {error.message}"),))
     if shown.link_names != robot.link_names:
         return Meshes((), (Note("mesh", f"no meshes are drawn: {source} has other links than the robot"),))
-    reader = _Reader(Path(source).absolute())
+    reader = MeshReader(Path(source).absolute())
     drawn = {k: reader.link(link.shapes) for k, link in enumerate((shown.root, *shown.links))}
     parts, coarse = _small({k: part for k, part in drawn.items() if len(part.faces)})
     return Meshes(parts, tuple(Note("mesh", sentence) for sentence in (*reader.sentences(bool(parts)), *coarse)))
@@ -94,7 +94,7 @@ def _selected(described: Description, robot: Robot) -> Robot:
 
 
 @dataclass(slots=True)
-class _Reader:
+class MeshReader:
     """Reads each file once, and keeps in mind what could not be drawn."""
 
     robot_file: Path
@@ -107,9 +107,11 @@ class _Reader:
         self.read, self.missing, self.refused = {}, [], []
 
     def link(self, shapes: Sequence[Shape]) -> Triangles:
+        """All shapes of a link as one."""
         return joined([part.moved(shape.pose.matrix) for shape in shapes for part in self.shape(shape)])
 
     def shape(self, shape: Shape) -> Iterator[Triangles]:
+        """The triangles of a shape; none where its file is missing or cannot be read."""
         if shape.kind != "mesh":
             yield _SOLIDS[shape.kind](shape.dimensions)
             return
@@ -124,6 +126,7 @@ class _Reader:
         yield Triangles(found.corners * np.array(shape.dimensions), found.faces)
 
     def file(self, path: Path) -> Triangles | str:
+        """The triangles of a file, or why they cannot be read."""
         if path not in self.read:
             try:
                 self.read[path] = read_mesh(path)
@@ -132,6 +135,7 @@ class _Reader:
         return self.read[path]
 
     def sentences(self, drawn: bool) -> list[str]:
+        """What was not drawn."""
         said = []
         if self.missing:
             names = list(dict.fromkeys(self.missing))

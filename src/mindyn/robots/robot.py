@@ -51,6 +51,7 @@ class Robot(Value, Shown):
     source   where the description comes from (like notes, not part of the robot's identity)
     notes    what the reader changed or found worth saying, and axes nearly parallel (not part of the robot's identity)
     selection  joints held and chain cut out of what `source` or a file describes (not part of the identity either)
+    file     bundled name or absolute path of the file that it was loaded from; "" for none (not part of the identity)
     """
 
     name: str
@@ -67,6 +68,7 @@ class Robot(Value, Shown):
     source: str = field(default="", compare=False)
     notes: tuple[Note, ...] = field(default=(), compare=False)
     selection: Selection = field(default_factory=Selection, compare=False)
+    file: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         require_name(self.name, "a robot")

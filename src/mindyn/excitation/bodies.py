@@ -1,0 +1,132 @@
+"""`Bodies`: the solids of links and obstacles, where a motion takes them, and the true distances between them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import product
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial import ConvexHull, QhullError
+
+from mindyn.algebra.values import Array
+from mindyn.excitation.clearance import Points
+from mindyn.excitation.volumes import Volume
+from mindyn.robots.geometry import Solid
+from mindyn.robots.robot import Robot
+
+_REFERENCE: Final = np.vstack([np.zeros(3), np.eye(3)])
+"""Points of a link frame whose places tell its pose."""
+
+
+def import_coal() -> Any | None:
+    """Return the collision library coal, which comes with the extra `pinocchio`; None where it is not installed."""
+    try:
+        import coal  # type: ignore[import-untyped]
+    except ImportError:
+        return None
+    return coal
+
+
+class Bodies:
+    """Volumes of links (root or moving) and of obstacles, which have the link ""."""
+
+    def __init__(self, robot: Robot, volumes: Sequence[Volume]) -> None:
+        self.volumes = tuple(volumes)
+        self.links = [robot.link_index(one.link) if one.link else -1 for one in volumes]
+        moving = [k for k in self.links for _ in _REFERENCE]
+        self._frames = Points(robot, moving, np.tile(_REFERENCE, (len(volumes), 1)))
+        self._corners = Points(
+            robot, [k for k in self.links for _ in range(8)], np.concatenate([one.corners for one in volumes])
+        )
+        self._coal = import_coal()
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether distances between solids can be measured."""
+        return self._coal is not None
+
+    def poses(self, q: Array) -> Array:
+        """(N, bodies, 4, 3): origin and the three axes of every body's frame in the root frame."""
+        places = self._frames.positions(q).reshape(len(q), -1, 4, 3)
+        return np.concatenate([places[:, :, :1], places[:, :, 1:] - places[:, :, :1]], axis=2)
+
+    def corners(self, q: Array) -> Array:
+        """(N, bodies, 8, 3) of the boxes around the bodies."""
+        return self._corners.positions(q).reshape(len(q), -1, 8, 3)
+
+    def heights(self, body: int, poses: Array, direction: Array) -> Array:
+        """(N,) least coordinate of a body along a direction of the root frame."""
+        axes = poses[:, body] @ direction  # (N, 4): of the origin and of the three axes
+        least = [(one.points @ axes[:, 1:].T).min(axis=0) - one.radius for one in self.volumes[body].solids]
+        return np.asarray(axes[:, 0] + np.min(least, axis=0))
+
+    def distance(self, pair: tuple[int, int], pose: Array, *, surfaces: bool = False) -> float:
+        """Return the distance of two bodies at one pose (bodies, 4, 3): of hulls, or of the surfaces of meshes."""
+        assert self._coal is not None
+        first, second = (self._shapes[surfaces][k] for k in pair)
+        place, other_place = (self._coal.Transform3s(pose[k, 1:].T.copy(), pose[k, 0]) for k in pair)
+        request, result = self._coal.DistanceRequest(), self._coal.DistanceResult()
+        least = np.inf
+        for (one, X), (other, Y) in product(first, second):
+            result.clear()
+            gap = self._coal.distance(one, place * X, other, other_place * Y, request, result)
+            least = min(least, float(gap))
+        return least
+
+    def distances(self, pair: tuple[int, int], poses: Array, *, surfaces: bool = False) -> Array:
+        """(N,) distances of two bodies at poses (N, bodies, 4, 3)."""
+        return np.array([self.distance(pair, pose, surfaces=surfaces) for pose in poses])
+
+    @cached_property
+    def _shapes(self) -> dict[bool, list[list[Any]]]:
+        """Shapes of coal for every body: hulls, and with the surfaces of meshes."""
+        return {
+            surfaces: [[self._shape(one, surfaces) for one in volume.solids] for volume in self.volumes]
+            for surfaces in (False, True)
+        }
+
+    def _shape(self, solid: Solid, surfaces: bool) -> tuple[Any, Any]:
+        """Return the shape of coal, and its pose in the frame of its body."""
+        coal = self._coal
+        assert coal is not None
+        if surfaces and solid.surface is not None:
+            corners, faces = _vectors(coal, solid.surface.corners, solid.surface.faces)
+            mesh = coal.BVHModelOBBRSS()
+            mesh.beginModel(len(faces), len(corners))
+            mesh.addSubModel(corners, faces)
+            mesh.endModel()
+            return mesh, coal.Transform3s()
+        if len(solid.points) <= 2:
+            along = solid.points[-1] - solid.points[0]
+            place = coal.Transform3s(_turned_to(along), solid.points.mean(axis=0))
+            return coal.Capsule(solid.radius, float(np.linalg.norm(along))), place
+        try:
+            hull = ConvexHull(solid.points)
+        except QhullError:  # flat: thickened by a hair
+            hull = ConvexHull(solid.points, qhull_options="QJ")
+        number = np.zeros(len(solid.points), dtype=np.int64)
+        number[hull.vertices] = np.arange(len(hull.vertices))
+        shape = coal.Convex(*_vectors(coal, solid.points[hull.vertices], number[hull.simplices]))
+        shape.setSweptSphereRadius(solid.radius)
+        return shape, coal.Transform3s()
+
+
+def _vectors(coal: Any, corners: Array, faces: NDArray[np.int64]) -> tuple[Any, Any]:
+    points, triangles = coal.StdVec_Vec3s(), coal.StdVec_Triangle()
+    points.extend([np.array(corner) for corner in corners])
+    triangles.extend([coal.Triangle(*map(int, face)) for face in faces])
+    return points, triangles
+
+
+def _turned_to(along: Array) -> Array:
+    """Return a rotation whose z axis points along a vector."""
+    length = float(np.linalg.norm(along))
+    if length == 0:
+        return np.eye(3)
+    z = along / length
+    x = np.cross(z, np.eye(3)[np.abs(z).argmin()])
+    x /= np.linalg.norm(x)
+    return np.stack([x, np.cross(z, x), z], axis=1)

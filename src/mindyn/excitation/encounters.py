@@ -1,0 +1,222 @@
+"""`find_encounters`: what each link can come near to, how far apart they must stay, and what cannot be checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations, product
+from typing import Final
+
+import numpy as np
+
+from mindyn.algebra.values import Array
+from mindyn.equations.closed_motion import is_affine
+from mindyn.errors import listed
+from mindyn.excitation.bodies import Bodies
+from mindyn.excitation.capsules import Capsule
+from mindyn.excitation.clearance import nearest
+from mindyn.excitation.volumes import Volume
+from mindyn.findings import Finding, Kind, Severity
+from mindyn.parameters.parallelogram import branches
+from mindyn.robots.robot import Robot
+
+UNMOVED_M: Final = 1e-6
+"""A distance that changes by less over all random positions does not depend on the joints."""
+OFTEN_APART: Final = 0.2
+"""Guessed volumes that are apart at fewer of the random positions are too coarse to say anything about the links."""
+LEAST_M: Final = 5e-3
+"""Distances that never exceed this are contact by design."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Encounter:
+    """Two bodies, or a body and a wall, that must stay `required_m` apart.
+
+    bodies     numbers of the two bodies; of the body and -1 for a wall
+    names      "link5", "link2"; "link5", "floor"
+    direction  (3,) inward normal of a wall in the root frame, and `offset` (m) of its plane along it
+    by         "covers": the search keeps the covers apart; they touch in every position where only the result is
+               checked, by "hulls" of the shapes or, where these touch as well, by the true surfaces: "meshes"
+    """
+
+    bodies: tuple[int, int]
+    names: tuple[str, str]
+    required_m: float
+    by: str = "covers"
+    direction: Array | None = None
+    offset: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Encounters:
+    """All encounters, and findings about what is excluded or cannot be checked."""
+
+    bodies: Bodies
+    checked: tuple[Encounter, ...]
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Wall:
+    """A plane of the root frame that all links stay on the inner side of."""
+
+    name: str
+    direction: Array
+    offset: float
+
+
+def find_encounters(
+    robot: Robot,
+    volumes: Sequence[Volume],
+    obstacles: Sequence[Volume],
+    walls: Sequence[Wall],
+    probes: Array,
+    distance_m: float,
+    *,
+    self_collision: bool = True,
+) -> Encounters:
+    """Return the encounters of a robot.
+
+    probes      (N, n) random positions: between two links `distance_m` is asked for, but at most half of the largest
+                distance that any of them reaches
+    """
+    bodies = Bodies(robot, (*volumes, *obstacles))
+    finder = _Finder(robot, bodies, len(volumes), probes, distance_m)
+    checked = [*(finder.between_links() if self_collision else []), *finder.with_obstacles(), *finder.with_walls(walls)]
+    return Encounters(bodies, tuple(checked), tuple(finder.findings()))
+
+
+class _Finder:
+    def __init__(self, robot: Robot, bodies: Bodies, count: int, probes: Array, distance_m: float) -> None:
+        self.robot, self.bodies, self.count, self.distance_m = robot, bodies, count, distance_m
+        self.probes, self.poses = probes, bodies.poses(probes)
+        self.adjacent: list[str] = []
+        self.unmoved: list[str] = []
+        self.unchecked: list[str] = []
+        self.linked: list[str] = []
+
+    def name(self, body: int) -> str:
+        volume = self.bodies.volumes[body]
+        return volume.link or f"obstacle {body - self.count + 1}"
+
+    def between_links(self) -> list[Encounter]:
+        joined = {frozenset((joint.parent, joint.child)) for joint in self.robot.joints}
+        joined |= {frozenset((loop.first, loop.second)) for loop in self.robot.loops}
+        linkages = (
+            [] if is_affine(self.robot) else [set(sum(branches(self.robot, one), ())) for one in self.robot.loops]
+        )
+        found = []
+        for i, j in combinations(range(self.count), 2):
+            label = f"{self.name(i)} - {self.name(j)}"
+            if frozenset((self.name(i), self.name(j))) in joined:
+                self.adjacent.append(label)
+            elif any({self.bodies.links[i], self.bodies.links[j]} <= one for one in linkages) and self.is_guess(i, j):
+                self.linked.append(label)
+            else:
+                found += self.between(i, j, label)
+        return found
+
+    def is_guess(self, *bodies: int) -> bool:
+        return any(self.bodies.volumes[k].source.is_guess for k in bodies)
+
+    def between(self, i: int, j: int, label: str) -> list[Encounter]:
+        """Return the encounter of two links; none where they cannot come nearer, or always touch."""
+        names = (self.name(i), self.name(j))
+        apart = self.cover_gaps(i, j)
+        if np.ptp(apart) < UNMOVED_M:
+            self.unmoved.append(label)
+            return []
+        required = min(self.distance_m, float(apart.max()) / 2)
+        if apart.max() > LEAST_M and not (self.is_guess(i, j) and np.mean(apart > required) < OFTEN_APART):
+            return [Encounter((i, j), names, required)]
+        if self.bodies.is_exact and not self.is_guess(i, j):
+            for by in ("hulls", "meshes"):
+                apart_by = self.bodies.distances((i, j), self.poses, surfaces=by == "meshes")
+                if apart_by.max() > LEAST_M:
+                    return [Encounter((i, j), names, min(self.distance_m, float(apart_by.max()) / 2), by)]
+        self.unchecked.append(label)
+        return []
+
+    def cover_gaps(self, i: int, j: int) -> Array:
+        """(N,) least gap between the covers of two bodies at the probes."""
+        return cover_gaps(self.bodies, (i, j), self.poses)
+
+    def moving(self) -> list[int]:
+        return [k for k in range(self.count) if self.bodies.links[k] >= 0]
+
+    def with_obstacles(self) -> list[Encounter]:
+        others = range(self.count, len(self.bodies.volumes))
+        found = []
+        for i, j in product(self.moving(), others):
+            names = (self.name(i), self.name(j))
+            if np.ptp(self.cover_gaps(i, j)) < UNMOVED_M:
+                self.unmoved.append(" - ".join(names))
+            else:
+                found.append(Encounter((i, j), names, self.distance_m))
+        return found
+
+    def with_walls(self, walls: Sequence[Wall]) -> list[Encounter]:
+        found = []
+        for wall in walls:
+            for i in self.moving():
+                heights = self.bodies.heights(i, self.poses, wall.direction) - wall.offset
+                label = f"{self.name(i)} - {wall.name}"
+                if np.ptp(heights) < UNMOVED_M:
+                    self.unmoved.append(label)
+                    continue
+                if heights.max() <= LEAST_M:
+                    self.unchecked.append(label)
+                    continue
+                highest = float(self.cover_heights(i, wall).max())
+                by = "covers" if highest > LEAST_M else "meshes"
+                required = min(self.distance_m, (highest if by == "covers" else float(heights.max())) / 2)
+                found.append(Encounter((i, -1), (self.name(i), wall.name), required, by, wall.direction, wall.offset))
+        return found
+
+    def cover_heights(self, body: int, wall: Wall) -> Array:
+        axes = self.poses[:, body] @ wall.direction
+        least = [
+            (one.solid.points @ axes[:, 1:].T).min(axis=0) - one.radius for one in self.bodies.volumes[body].covers
+        ]
+        return np.asarray(axes[:, 0] + np.min(least, axis=0) - wall.offset)
+
+    def findings(self) -> list[Finding]:
+        said = (
+            (self.adjacent, Severity.INFO, "adjacent links are not checked against each other", ""),
+            (self.unmoved, Severity.INFO, "these distances do not depend on the joints and are not checked", ""),
+            (
+                self.linked,
+                Severity.WARNING,
+                "links of one loop are not checked against each other, since their volumes are guessed",
+                "Add collision geometry to the robot file",
+            ),
+            (
+                self.unchecked,
+                Severity.WARNING,
+                "these touch in every position, or nearly so by guessed volumes, and are not checked",
+                "Add finer collision geometry to the robot file, or watch them during the rehearsal",
+            ),
+        )
+        return [
+            Finding(Kind.UNCHECKED_PAIR, severity, f"{sentence}: {listed(pairs, 12)}", remedy, tuple(pairs))
+            for pairs, severity, sentence, remedy in said
+            if pairs
+        ]
+
+
+def cover_gaps(bodies: Bodies, pair: tuple[int, int], poses: Array) -> Array:
+    """(N,) least gap between the covers of two bodies at poses (N, bodies, 4, 3)."""
+    ends, reach = [], []
+    first, second = (bodies.volumes[k].covers for k in pair)
+    placed = [[_ends(one, poses[:, k]) for one in bodies.volumes[k].covers] for k in pair]
+    for (one, its_ends), (other, other_ends) in product(
+        zip(first, placed[0], strict=True), zip(second, placed[1], strict=True)
+    ):
+        ends.append(np.concatenate([its_ends, other_ends], axis=1))
+        reach.append(one.radius + other.radius)
+    return np.asarray((nearest(np.stack(ends, axis=1)).distance - reach).min(axis=1))
+
+
+def _ends(capsule: Capsule, pose: Array) -> Array:
+    """(N, 2, 3) ends of a capsule in the root frame."""
+    return np.asarray(pose[:, :1] + np.stack([capsule.a, capsule.b]) @ pose[:, 1:])

@@ -1,0 +1,221 @@
+"""`check_path`: the smallest distances along a path, never larger than the true ones, and the largest speed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mindyn.algebra.values import Array
+from mindyn.excitation.bodies import Bodies
+from mindyn.excitation.encounters import Encounter, Encounters, cover_gaps
+from mindyn.findings import Finding, Kind, Severity
+from mindyn.pages.markup import plural
+
+STEP_M: Final = 1e-3
+"""No point of a volume moves farther between two samples of the check."""
+RESOLUTION_M: Final = 1e-3
+"""Smallest distances are searched for until none can be smaller by more than this."""
+CHECK_HZ: Final = 250.0
+"""Rate at which a motion is sampled; steps that are too long are divided."""
+CURVE_M: Final = 1e-4
+"""How far a point can be from the line between two samples, a dt^2 / 8: 1e-4 m at 50 m/s^2."""
+CHECK_LOSS_M: Final = RESOLUTION_M + STEP_M + CURVE_M
+"""By so much a reported distance may be smaller than the true one."""
+CHUNK: Final = 8000
+"""Samples that are held in memory at once."""
+MOST_PARTS: Final = 10_000
+"""Parts that one step of a path is divided into."""
+
+
+@dataclass(frozen=True, slots=True)
+class Distance:
+    """The smallest distance of one encounter along a path: a lower bound, and when it is reached.
+
+    by  "meshes", "hulls" (convex hulls of the shapes) or "covers" (capsules around them)
+    """
+
+    first: str
+    second: str
+    distance_m: float
+    required_m: float
+    row: int
+    by: str
+
+    @property
+    def label(self) -> str:
+        """The pair in words."""
+        return f"{self.first} - {self.second}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PathCheck:
+    """What the check of one or more paths found.
+
+    distances  the smallest one of every encounter
+    speed      m/s, largest of any point of any volume, and the link it belongs to; 0 where the path has no times
+    links      moving links with a volume, and how many there are in all
+    against    "floor", "each other", "2 obstacles"
+    """
+
+    distances: tuple[Distance, ...]
+    speed: float
+    fastest: str
+    links: tuple[int, int]
+    against: tuple[str, ...]
+    findings: tuple[Finding, ...] = field(default=())
+
+    @property
+    def closest(self) -> Distance | None:
+        """The encounter with the least distance beyond what it needs."""
+        return min(self.distances, key=lambda one: one.distance_m, default=None)
+
+    @property
+    def headline(self) -> str:
+        """What was checked against what, and the smallest distance."""
+        checked, whole = self.links
+        said = f"Checked {checked} of {whole} links against {', '.join(self.against) or 'nothing'}"
+        if self.closest is None:
+            return said
+        kinds = ", ".join(sorted({one.by for one in self.distances}))
+        return f"{said}; smallest distance {1e3 * self.closest.distance_m:.0f} mm ({self.closest.label}), by {kinds}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the check as JSON can hold it."""
+        return {
+            "headline": self.headline,
+            "links_checked": self.links[0],
+            "links": self.links[1],
+            "against": list(self.against),
+            "speed": self.speed,
+            "fastest": self.fastest,
+            "distances": [asdict(one) for one in self.distances],
+            "findings": [one.to_dict() for one in self.findings],
+        }
+
+
+def check_path(
+    encounters: Encounters, paths: Sequence[tuple[Array, Array | None]], links: tuple[int, int]
+) -> PathCheck:
+    """Check paths: each of positions (N, n) that are joined by straight lines, and their times (N,) or None.
+
+    Between two samples a body moves at most as far as the corner of its box that moves most, so that a distance falls
+    by the path lengths of both bodies at most. The reported distance subtracts what may lie between the samples.
+    """
+    least = [(np.inf, 0)] * len(encounters.checked)
+    speed, fastest, row = 0.0, "", 0
+    for q, t in paths:
+        for piece in _chunks(q, encounters.bodies):
+            found = _least(encounters, piece)
+            least = [min(old, (new, row)) for old, (new, _) in zip(least, found, strict=True)]
+            row += 1
+        if t is not None:
+            speeds = _speeds(encounters.bodies, q, t)
+            k = int(speeds.argmax())
+            if speeds[k] > speed:
+                speed, fastest = float(speeds[k]), encounters.bodies.volumes[k].link
+    distances = tuple(
+        Distance(*one.names, gap, one.required_m, at, _by(encounters.bodies, one))
+        for one, (gap, at) in zip(encounters.checked, least, strict=True)
+    )
+    violated = [
+        Finding(
+            Kind.DISTANCE_VIOLATED,
+            Severity.ERROR,
+            f"{one.label}: {1e3 * one.distance_m:.0f} mm apart, and {1e3 * one.required_m:.0f} mm are required",
+            "Lower --clearance, move the obstacle, or try another --seed",
+            (one.first, one.second),
+            one.distance_m,
+            "m",
+        )
+        for one in distances
+        if one.distance_m < one.required_m
+    ]
+    return PathCheck(distances, speed, fastest, links, _against(encounters), (*violated, *encounters.findings))
+
+
+def _by(bodies: Bodies, one: Encounter) -> str:
+    if one.bodies[1] < 0 or one.by == "hulls":
+        return "hulls"
+    return "covers" if not bodies.is_exact else "meshes" if one.by == "meshes" else "hulls"
+
+
+def _against(encounters: Encounters) -> tuple[str, ...]:
+    walls = list(dict.fromkeys(one.names[1] for one in encounters.checked if one.bodies[1] < 0))
+    bodies = encounters.bodies.volumes
+    count = sum(not one.link for one in bodies)
+    own = any(one.bodies[1] >= 0 and bodies[one.bodies[1]].link for one in encounters.checked)
+    return (*walls, *(["each other"] if own else []), *([plural(count, "obstacle")] if count else []))
+
+
+def _chunks(q: Array, bodies: Bodies) -> Iterator[Array]:
+    """Yield pieces of the path with steps of at most `STEP_M`, each beginning where the last one ended."""
+    for first in range(0, max(len(q) - 1, 1), CHUNK):
+        rows = q[first : first + CHUNK + 1]
+        if len(rows) == 1:
+            yield rows
+            continue
+        for _ in range(3):  # chords of long steps are shorter than the way
+            steps = np.linalg.norm(np.diff(bodies.corners(rows), axis=0), axis=-1).max(axis=(1, 2))
+            parts = np.clip(np.ceil(steps / STEP_M), 1, MOST_PARTS).astype(int)
+            if (parts == 1).all():
+                break
+            rows = _divided(rows, parts)
+        for start in range(0, len(rows) - 1, CHUNK):
+            yield rows[start : start + CHUNK + 1]
+
+
+def _divided(q: Array, parts: NDArray[np.int64]) -> Array:
+    """Put `parts` equal steps in place of each step."""
+    step = np.repeat(np.arange(len(parts)), parts)
+    share = (np.arange(len(step)) - np.repeat(np.cumsum(parts) - parts, parts)) / parts[step]
+    return np.vstack([q[step] + share[:, None] * (q[step + 1] - q[step]), q[-1:]])
+
+
+def _least(encounters: Encounters, q: Array) -> list[tuple[float, int]]:
+    """Return the lower bound of every encounter's distance along one piece, and the row near which it is."""
+    bodies = encounters.bodies
+    poses, corners = bodies.poses(q), bodies.corners(q)
+    steps = np.linalg.norm(np.diff(corners, axis=0), axis=-1).max(axis=2)  # (N - 1, bodies)
+    gone = np.vstack([np.zeros(len(bodies.volumes)), np.cumsum(steps, axis=0)])
+    found = []
+    for one in encounters.checked:
+        i, j = one.bodies
+        way = gone[:, i] if j < 0 else gone[:, i] + gone[:, j]
+        loss = float(np.diff(way).max(initial=0.0)) / 2 + CURVE_M
+        if one.direction is not None:
+            apart = bodies.heights(i, poses, one.direction) - one.offset
+        elif not bodies.is_exact:
+            apart = cover_gaps(bodies, one.bodies, poses)
+        else:
+            loss += RESOLUTION_M
+            best, row = _smallest(bodies, one, poses, way)
+            found.append((best - loss, row))
+            continue
+        row = int(apart.argmin())
+        found.append((float(apart[row]) - loss, row))
+    return found
+
+
+def _smallest(bodies: Bodies, one: Encounter, poses: Array, way: Array) -> tuple[float, int]:
+    """Return the smallest distance at the samples, to `RESOLUTION_M`: samples that cannot be nearer are left out."""
+    best, at, k, surfaces = np.inf, 0, 0, one.by == "meshes"
+    while k < len(way):
+        gap = bodies.distance(one.bodies, poses[k], surfaces=surfaces)
+        if gap < best:
+            best, at = gap, k
+        k = max(k + 1, int(np.searchsorted(way, way[k] + gap - best + RESOLUTION_M, side="right")))
+    return best, at
+
+
+def _speeds(bodies: Bodies, q: Array, t: Array) -> Array:
+    """(bodies,) the largest speed of any corner."""
+    found = np.zeros(len(bodies.volumes))
+    for first in range(0, len(q) - 1, CHUNK):
+        rows = slice(first, first + CHUNK + 1)
+        steps = np.linalg.norm(np.diff(bodies.corners(q[rows]), axis=0), axis=-1).max(axis=2)
+        found = np.maximum(found, (steps / np.diff(t[rows])[:, None]).max(axis=0))
+    return found

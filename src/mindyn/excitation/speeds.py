@@ -1,0 +1,76 @@
+"""`speed_constraint`: no point of any volume moves faster than the tip speed."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import casadi
+import numpy as np
+
+from mindyn.equations.chain import constant
+from mindyn.equations.closed_motion import CLOSURE, closed_motion, is_affine
+from mindyn.equations.loop_closure import affine_closure
+from mindyn.excitation.bodies import Bodies
+from mindyn.excitation.clearance import placed_points
+from mindyn.excitation.constraints import SolvedRates
+from mindyn.excitation.limits import MotionLimits
+from mindyn.kernels.closed_kernel import kernel_for
+from mindyn.kernels.jacobians import jacobians
+from mindyn.robots.robot import Robot
+
+STATES: Final = 500
+"""Random states at which it is looked which links can be too fast."""
+KEPT: Final = 0.97
+"""Fraction of the tip speed that the search uses."""
+
+
+def speed_constraint(
+    robot: Robot, limits: MotionLimits, bodies: Bodies, tip_speed: float, seed: int
+) -> list[SolvedRates]:
+    """Return the constraint on every link that can be too fast; none for an infinite speed."""
+    if not np.isfinite(tip_speed):
+        return []
+    rng = np.random.default_rng(seed)
+    q = limits.middle + limits.reach * rng.uniform(-1, 1, (STATES, len(limits.lower)))
+    rates = np.where(np.isfinite(limits.velocity), limits.velocity, 10.0)
+    step = 1e-6 * rng.choice([-1.0, 1.0], q.shape) * rates
+    moved = np.linalg.norm(bodies.corners(q + step) - bodies.corners(q - step), axis=-1).max(axis=(0, 2)) / 2e-6
+    volumes = [one for one, speed in zip(bodies.volumes, moved, strict=True) if one.link and speed > tip_speed / 2]
+    if not volumes:
+        return []
+    points = np.concatenate([volume.corners for volume in volumes])
+    function = _speeds(robot, [robot.link_index(one.link) for one in volumes for _ in range(8)], points)
+    slopes = jacobians(function, function.name_in())
+    matrices = [name for name in slopes.name_out() if name != CLOSURE]
+    kernels = kernel_for(robot, function), kernel_for(robot, slopes, matrices=matrices)
+    labels = tuple(f"speed of {one.link}" for one in volumes)
+    return [SolvedRates(np.zeros(len(volumes)), np.full(len(volumes), KEPT * tip_speed), labels, *kernels)]
+
+
+def _speeds(robot: Robot, links: list[int], points: Any) -> casadi.Function:
+    """(q, qd) of primary joints -> speed of the fastest of each 8 points, m/s; and the closure of solved loops."""
+    tree = casadi.SX.sym("tree", robot.joint_count)
+    place = casadi.Function("place", [tree], [placed_points(robot, tree, links, points)])
+    qd = casadi.SX.sym("qd", len(robot.primary_names))
+    closure: list[Any] = []
+    if is_affine(robot):
+        affine = affine_closure(robot)
+        q = casadi.SX.sym("q", affine.matrix.shape[1])
+        whole, rate = constant(affine.matrix) @ q + constant(affine.offset), constant(affine.matrix) @ qd
+    else:
+        q = casadi.SX.sym("q", robot.joint_count)
+        motion = closed_motion(robot, q, qd)
+        whole, rate, closure = motion.q, motion.qd, [motion.closure]
+    velocity = casadi.reshape(_along(place, whole, rate), 3, -1)
+    squares = casadi.reshape(casadi.sum1(velocity**2), 8, -1)
+    fastest = squares[0, :]
+    for k in range(1, 8):
+        fastest = casadi.fmax(fastest, squares[k, :])
+    speed = casadi.sqrt(fastest.T + 1e-12)
+    outputs: Any = casadi.cse([casadi.densify(speed), *closure])
+    return casadi.Function("speeds", [q, qd], outputs, ["q", "qd"], ["rate", *[CLOSURE] * len(closure)])
+
+
+def _along(place: casadi.Function, whole: Any, rate: Any) -> Any:
+    x, v = casadi.SX.sym("x", *whole.shape), casadi.SX.sym("v", *rate.shape)
+    return casadi.Function("velocity", [x, v], [casadi.jtimes(place(x), x, v)])(whole, rate)

@@ -1,0 +1,260 @@
+"""`volumes_of`: a volume for every link, from the best source that the robot's file offers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from mindyn.algebra.inertia import mass_com_inertia, moved_phi
+from mindyn.algebra.values import Array
+from mindyn.errors import InputError, listed
+from mindyn.excitation.capsules import Capsule, cover
+from mindyn.findings import Finding, Kind, Severity
+from mindyn.robots.geometry import Geometry, Solid, VolumeSource, place_in, read_geometry
+from mindyn.robots.robot import Robot
+
+ENLARGED: Final = 1.05
+"""Factor on the capsule around the uniform box of the same inertia, which contains every uniform box and cylinder."""
+THINNEST_M: Final = 0.005
+"""Radius of a guessed volume, at least."""
+RADIUS_PART: Final = 0.05
+"""Radius of capsules that are guessed between joint frames: this fraction of the sum of all joint distances,"""
+RADIUS_OF_LENGTH: Final = 0.5
+"""and at most this fraction of the capsule's own length."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Volume:
+    """The space that a link takes.
+
+    covers  capsules that contain it, for the search
+    solids  what the check of the result measures: hulls of the file's shapes, or the covers where there are none
+    """
+
+    link: str
+    covers: tuple[Capsule, ...]
+    solids: tuple[Solid, ...]
+    source: VolumeSource
+
+    @property
+    def corners(self) -> Array:
+        """(8, 3) of a box around the solids: no point of the link moves farther than the corner that moves most."""
+        low = np.min([(one.points - one.radius).min(axis=0) for one in self.solids], axis=0)
+        high = np.max([(one.points + one.radius).max(axis=0) for one in self.solids], axis=0)
+        return np.array(np.meshgrid(*np.stack([low, high], axis=1))).reshape(3, 8).T
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Volumes:
+    """Volumes of the root and the moving links, in this order; `unknown` are moving links without any."""
+
+    volumes: tuple[Volume, ...]
+    unknown: tuple[str, ...]
+    findings: tuple[Finding, ...]
+
+    @property
+    def capsules(self) -> tuple[Capsule, ...]:
+        """All covers."""
+        return tuple(capsule for volume in self.volumes for capsule in volume.covers)
+
+
+def volumes_of(
+    robot: Robot,
+    *,
+    radius: Mapping[str, float] | None = None,
+    capsules: Sequence[Capsule] = (),
+    tool: Sequence[Capsule] = (),
+) -> Volumes:
+    """Return the volume of every link of a robot.
+
+    Parameters
+    ----------
+    robot : Robot
+        With the file that it was loaded from, where there is one.
+    radius : mapping of link name to m
+        Capsules of this radius between the joint frames of the link, in place of its volume.
+    capsules : sequence of Capsule
+        Take the place of the volumes of the links that they name.
+    tool : sequence of Capsule
+        Come on top of the volume of their links.
+    """
+    for one in (*capsules, *tool):
+        robot.link_index(one.link)
+    for given, size in (radius or {}).items():
+        robot.link_index(given)
+        if not (np.isfinite(size) and size > 0):
+            raise InputError(f"the radius of link {given!r} must be a positive number of metres, got {size!r}")
+    geometry = read_geometry(robot)
+    payload = _payload(robot, geometry)
+    made, unknown = [], []
+    for link in (robot.root, *robot.links):
+        name = link.name
+        volume = _given(robot, name, radius or {}, [one for one in capsules if one.link == name])
+        volume = volume or _from_file(robot, name, geometry) or _from_frames(robot, name)
+        more = [one for one in tool if one.link == name]
+        guess = payload.get(name)
+        if guess is not None:
+            volume = _with(volume, name, [guess], VolumeSource.ELLIPSOID)
+        if more:
+            volume = _with(volume, name, more, VolumeSource.GIVEN)
+        if volume is not None:
+            made.append(volume)
+        elif name != robot.root.name and not _is_empty(robot, name):
+            unknown.append(name)
+    return Volumes(tuple(made), tuple(unknown), tuple(_findings(made, geometry, payload)))
+
+
+def _with(volume: Volume | None, link: str, more: Sequence[Capsule], source: VolumeSource) -> Volume:
+    before = volume or Volume(link, (), (), source)
+    worst = max(before.source, source, key=list(VolumeSource).index)
+    return Volume(link, (*before.covers, *more), (*before.solids, *(one.solid for one in more)), worst)
+
+
+def _given(robot: Robot, link: str, radius: Mapping[str, float], own: Sequence[Capsule]) -> Volume | None:
+    if not own and link in radius:
+        phi = None if link == robot.root.name else robot.links[robot.link_index(link)].phi
+        centre = [] if phi is None or phi[0] <= 0 else [mass_com_inertia(phi)[1]]
+        segments = _segments(robot, link) or [(np.zeros(3), np.zeros(3))]
+        segments += [(segments[0][0], point) for point in centre]
+        own = [Capsule(link, a, b, radius[link]) for a, b in segments]
+    return _with(None, link, own, VolumeSource.GIVEN) if own else None
+
+
+def _from_file(robot: Robot, link: str, geometry: Geometry) -> Volume | None:
+    """Return the volume of all links of the file that are part of this one; guessed for those with mass alone."""
+    solids: list[Solid] = []
+    guessed: list[Capsule] = []
+    source = VolumeSource.COLLISION
+    for name, part in geometry.links.items():
+        place = place_in(robot, name)
+        if place is None or place[0] != link:
+            continue
+        phi = geometry.phi.get(name)
+        if part.solids:
+            solids += [one.moved(place[1]) for one in part.solids]
+            source = max(source, part.source, key=list(VolumeSource).index)
+        elif phi is not None and link != robot.root.name:
+            guessed += filter(None, [_ellipsoid(moved_phi(place[1], phi), link, _ends(robot, link))])
+    if guessed and not solids:
+        guessed += _between_frames(robot, link)
+    if not solids and not guessed:
+        return None
+    volume = Volume(link, *(cover(solids, link) if solids else ((), ())), source)
+    return _with(volume, link, guessed, VolumeSource.ELLIPSOID) if guessed else volume
+
+
+def _from_frames(robot: Robot, link: str) -> Volume | None:
+    own = _between_frames(robot, link)
+    return _with(None, link, own, VolumeSource.FRAMES) if own else None
+
+
+def _ellipsoid(phi: Array, link: str, ends: Sequence[Array] = ()) -> Capsule | None:
+    """Return a capsule around the uniform box of the same inertia ellipsoid; None for no mass.
+
+    ends  joints of the link: one between distant joints reaches at most its radius beyond them
+    """
+    mass, com, J = mass_com_inertia(phi)
+    if mass <= 0:
+        return None
+    moments, axes = np.linalg.eigh(J.trace() / 2 * np.eye(3) - J)
+    half = ENLARGED * np.sqrt(3 * np.maximum(moments, 0.0) / mass)
+    radius = max(float(np.hypot(*half[:2])), THINNEST_M)
+    low, high = -half[2], half[2]
+    if ends:
+        places = [float((end - com) @ axes[:, 2]) for end in ends]
+        beyond = radius if np.ptp(places) < radius else 0.0
+        low, high = max(low, min(*places, 0.0) - beyond), min(high, max(*places, 0.0) + beyond)
+    return Capsule(link, com + low * axes[:, 2], com + high * axes[:, 2], radius)
+
+
+def _payload(robot: Robot, geometry: Geometry) -> dict[str, Capsule]:
+    """Return a volume of the load that was put on one link since the file was read."""
+    stated: dict[str, Array] = {}
+    for name, phi in geometry.phi.items():
+        place = place_in(robot, name)
+        if place is not None and phi is not None:
+            stated[place[0]] = stated.get(place[0], np.zeros(10)) + moved_phi(place[1], phi)
+    added = {one.name: one.phi - stated[one.name] for one in robot.links if one.phi is not None and one.name in stated}
+    changed = {link: phi for link, phi in added.items() if np.abs(phi).max() > 1e-9}
+    if len(changed) != 1:
+        return {}
+    ((link, phi),) = changed.items()
+    body = _ellipsoid(phi, link) if phi[0] > 0 else None
+    return {} if body is None else {link: body}
+
+
+def _ends(robot: Robot, link: str) -> list[Array]:
+    """Return the joints of a link between joints; none for the last one of a chain."""
+    carried = list(_carried(robot, link))
+    return [robot.joints[robot.link_index(link)].tip.inverse().translation, *carried] if carried else []
+
+
+def _reach(robot: Robot) -> float:
+    names = (robot.root.name, *robot.link_names)
+    return float(sum(np.linalg.norm(b - a) for name in names for a, b in _segments(robot, name)))
+
+
+def _between_frames(robot: Robot, link: str) -> list[Capsule]:
+    widest = RADIUS_PART * _reach(robot) or RADIUS_PART
+    made = []
+    for a, b in _segments(robot, link):
+        length = float(np.linalg.norm(b - a))
+        made.append(Capsule(link, a, b, max(min(widest, RADIUS_OF_LENGTH * length), THINNEST_M)))
+    return made
+
+
+def _segments(robot: Robot, link: str) -> list[tuple[Array, Array]]:
+    """Return lines from the joint that moves a link to the joints, pins or else frames that it carries."""
+    fixed = link == robot.root.name
+    begin = np.zeros(3) if fixed else robot.joints[robot.link_index(link)].tip.inverse().translation
+    ends = list(_carried(robot, link)) or [frame.pose.translation for frame in robot.frames if frame.link == link]
+    ends = ends or ([] if fixed else [np.zeros(3)])
+    return [(begin, end) for end in ends if np.linalg.norm(end - begin) > 1e-6]
+
+
+def _carried(robot: Robot, link: str) -> Iterator[Array]:
+    yield from (joint.origin.translation for joint in robot.joints if joint.parent == link)
+    for loop in robot.loops:
+        ends = ((loop.first, loop.first_pose), (loop.second, loop.second_pose))
+        yield from (pose.translation for name, pose in ends if name == link)
+
+
+def _is_empty(robot: Robot, link: str) -> bool:
+    """Whether a link only stands between two joints in one place, without a mass."""
+    phi = robot.links[robot.link_index(link)].phi
+    return any(True for _ in _carried(robot, link)) and (phi is None or phi[0] == 0)
+
+
+def _findings(volumes: Sequence[Volume], geometry: Geometry, payload: Mapping[str, Capsule]) -> Iterator[Finding]:
+    for source in VolumeSource:
+        links = [one.link for one in volumes if one.source is source and one.link not in payload]
+        if source.is_guess and links:
+            yield Finding(
+                Kind.GUESSED_VOLUME,
+                Severity.WARNING,
+                f"the volume of {listed(links)} is guessed from its {source.value.removesuffix(' (guess)')}; the real "
+                "link may be larger",
+                "Add collision geometry to the robot file, or [[capsules]] to the limits file (--radius LINK=0.08)",
+                tuple(links),
+            )
+    for link, body in payload.items():
+        size = float(body.radius + np.linalg.norm(body.b - body.a) / 2)
+        yield Finding(
+            Kind.GUESSED_VOLUME,
+            Severity.WARNING,
+            f"the payload of {link} is guessed from its inertia: within {size:.3f} m of its centre of mass",
+            "Describe it as [[tool]] in the limits file",
+            (link,),
+            size,
+            "m",
+        )
+    if geometry.missing:
+        yield Finding(
+            Kind.MISSING_MESH,
+            Severity.WARNING,
+            f"these meshes were not found or cannot be read: {listed(geometry.missing, 3)}",
+            "The next source of each link's volume is used; add the files for the true shape",
+        )
