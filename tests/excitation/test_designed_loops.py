@@ -266,7 +266,7 @@ def test_the_program_designs_for_a_parallelogram(tmp_path):
     assert ended.code == 0, ended.err
     said = json.loads(ended.out)
     assert said["joints"] == ["joint1", "joint2", "joint_crank"]
-    assert said["limits"]["dependent"]["upper"] == [1.0, None]
+    assert said["limits"]["dependent"]["upper"] == [0.95, None]
     assert (tmp_path / "motion" / "motion.csv").read_text().splitlines()[0].count("position") == 3
     assert "#define MOTION_JOINTS 3" in (tmp_path / "motion" / "motion.h").read_text()
 

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import wraps
 from math import isfinite
 from pathlib import Path
-from typing import Annotated, Any, Final, get_type_hints
+from typing import Annotated, Any, Final, Literal, get_type_hints
 
 import typer
 
 from mindyn.errors import InputError
+from mindyn.excitation.held_joints import joints_to_hold
+from mindyn.findings import Finding
 from mindyn.robots.description import Selection
 from mindyn.robots.edits import MOUNTS
 from mindyn.robots.loading import ROBOT_FORMATS, RobotOptions, bundled_robots
+from mindyn.robots.robot import Robot
 
 
 def complete_robot(incomplete: str) -> Iterator[str]:
@@ -47,6 +51,37 @@ JSON = typer.Option("--json", help="Print JSON.")
 """For `as_json: Annotated[bool, JSON]`."""
 MESHES = typer.Option("--meshes", help="Draw the meshes that the URDF names, where its files are at hand; up to 5 MB.")
 """For `meshes: Annotated[bool, MESHES]`."""
+
+
+FLOOR = typer.Option(help="Height of the floor above the root's origin, m; 0.0 unless the workspace states one.")
+NO_FLOOR = typer.Option("--no-floor", help="There is no floor.")
+CLEARANCE = typer.Option(help="Distance to floor, obstacles and between links, m.")
+RADIUS = typer.Option(help="LINK=M: a volume of this radius between the link's joints. Repeatable.", metavar="LINK=M")
+ACCEPT_UNCHECKED = typer.Option(help="Accept that this link has no volume. Repeatable.", metavar="LINK")
+"""Options of the commands that check motions."""
+
+
+MOVE = typer.Option(help="Move this joint of a gripper or propeller too. Repeatable.", metavar="JOINT")
+
+
+def load_and_hold(
+    options: RobotOptions, source: str, move: Sequence[str] | None
+) -> tuple[Robot, RobotOptions, tuple[Finding, ...]]:
+    """Return the robot with its grippers and propellers held, the options that say so, and a finding about it."""
+    robot = options.load(source)
+    held, findings = joints_to_hold(robot, move or ())
+    if not held:
+        return robot, options, findings
+    chosen = options.selection
+    options = replace(options, selection=replace(chosen, lock={**chosen.lock, **held}))
+    return options.load(source), options, findings
+
+
+def floor_of(height: float | None, absent: bool) -> float | Literal["base plane"] | None:
+    """Return the floor that --floor and --no-floor state."""
+    if absent and height is not None:
+        raise InputError("--floor and --no-floor exclude each other", hint="give only one of them")
+    return None if absent else "base plane" if height is None else height
 
 
 _ROBOT_OPTIONS: Final[dict[str, Any]] = {

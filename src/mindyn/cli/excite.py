@@ -10,7 +10,23 @@ from typing import Annotated, Any, Final, get_args
 import numpy as np
 import typer
 
-from mindyn.cli.arguments import JSON, MESHES, ROBOT, VERBOSE, one_of, placed, takes_robot
+from mindyn.cli.arguments import (
+    ACCEPT_UNCHECKED,
+    CLEARANCE,
+    FLOOR,
+    JSON,
+    MESHES,
+    MOVE,
+    NO_FLOOR,
+    RADIUS,
+    ROBOT,
+    VERBOSE,
+    floor_of,
+    load_and_hold,
+    one_of,
+    placed,
+    takes_robot,
+)
 from mindyn.cli.next_step import option_words, say_next
 from mindyn.cli.printing import say, show
 from mindyn.cli.progress_bars import spoken_progress
@@ -77,11 +93,8 @@ def excite(
         Path | None,
         typer.Option(help="A .toml with limits, workspace, obstacles, capsules, tool, noise, start and home."),
     ] = None,
-    floor: Annotated[
-        float | None,
-        typer.Option(help="Height of the floor above the root's origin, m; 0.0 unless the workspace states one."),
-    ] = None,
-    no_floor: Annotated[bool, typer.Option("--no-floor", help="There is no floor.")] = False,
+    floor: Annotated[float | None, FLOOR] = None,
+    no_floor: Annotated[bool, NO_FLOOR] = False,
     speed: Annotated[
         float, typer.Option(help="Part of the speed limits to use; 1.0 for all, after a first run.")
     ] = 0.5,
@@ -93,18 +106,14 @@ def excite(
     controller_hz: Annotated[
         float | None, typer.Option(help="Rate of the samples that are written; that of the log if left out.")
     ] = None,
-    clearance: Annotated[float, typer.Option(help="Distance to floor, obstacles and between links, m.")] = CLEARANCE_M,
+    clearance: Annotated[float, CLEARANCE] = CLEARANCE_M,
     tracking_error: Annotated[
         float, typer.Option(help="By which the tip may leave the path, m; added to the clearance.")
     ] = TRACKING_ERROR_M,
     tip_speed: Annotated[float, typer.Option(help="Largest speed of any point of the arm, m/s.")] = TIP_SPEED,
-    radius: Annotated[
-        list[str] | None,
-        typer.Option(help="LINK=M: a volume of this radius between the link's joints. Repeatable.", metavar="LINK=M"),
-    ] = None,
-    accept_unchecked: Annotated[
-        list[str] | None, typer.Option(help="Accept that this link has no volume. Repeatable.", metavar="LINK")
-    ] = None,
+    radius: Annotated[list[str] | None, RADIUS] = None,
+    accept_unchecked: Annotated[list[str] | None, ACCEPT_UNCHECKED] = None,
+    move: Annotated[list[str] | None, MOVE] = None,
     starts: Annotated[int, typer.Option(help="Searches from random motions.")] = 4,
     seed: Annotated[int, typer.Option(help="Of the random motions.")] = 0,
     deadline_s: Annotated[
@@ -117,11 +126,10 @@ def excite(
     options: RobotOptions,
 ) -> None:
     """Design an exciting motion within a robot's limits; Ctrl-C takes the best so far."""
-    arm = options.load(robot)
+    arm, options, held = load_and_hold(options, robot, move)
     if meshes and out is None:
         raise InputError("--meshes are drawn in the motion's page, and no --out is given", hint="--out motion")
-    if no_floor and floor is not None:
-        raise InputError("--floor and --no-floor exclude each other", hint="leave one of them out")
+    height = floor_of(floor, no_floor)
     given = _table(limits)
     bounds = MotionLimits.from_dict(arm, {key: value for key, value in given.items() if key not in PLACES})
     if out is not None:
@@ -142,7 +150,7 @@ def excite(
             acceleration=acceleration,
             obstacles=_obstacles(given.get("obstacles", [])),
             workspace=_box(given.get("workspace")),
-            floor=None if no_floor else "base plane" if floor is None else floor,
+            floor=height,
             tool=_capsules(given.get("tool", []), arm.link_names[-1]),
             capsules=_capsules(given.get("capsules", [])),
             radius=placed("--radius", radius, "link5=0.08, in m"),
@@ -155,7 +163,7 @@ def excite(
             deadline_s=deadline_s,
             progress=talk,
         )
-    for finding in design.findings:
+    for finding in (*held, *design.findings):
         say(f"{finding.severity}: {finding}")
     for note in _hardly_told(design.prediction):
         say(f"note: {note}")
@@ -172,6 +180,8 @@ def excite(
         rate = rate_hz if controller_hz is None else controller_hz
         written = design.write(out, rate_hz=rate, meshes=drawn)
         say(f"written to {out}: {', '.join(path.name for path in written)}")
+        if out.is_dir():
+            say("play the rehearsal first: the same path, no point of the arm faster than 0.25 m/s; then the motion")
     if out is not None and out.is_dir():
         say_next("simulate", robot, *option_words(options), "--motion", out, "--out", "run1.csv")
 

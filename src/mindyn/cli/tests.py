@@ -9,14 +9,29 @@ from typing import Annotated
 
 import typer
 
-from mindyn.cli.arguments import JSON, ROBOT, one_of, takes_robot
+from mindyn.cli.arguments import (
+    ACCEPT_UNCHECKED,
+    CLEARANCE,
+    FLOOR,
+    JSON,
+    MOVE,
+    NO_FLOOR,
+    RADIUS,
+    ROBOT,
+    floor_of,
+    load_and_hold,
+    one_of,
+    placed,
+    takes_robot,
+)
 from mindyn.cli.next_step import option_words, say_next
 from mindyn.cli.printing import say, show
 from mindyn.errors import InputError, require_choice
 from mindyn.estimators.step_by_step import StepByStep
+from mindyn.excitation.safe_tests import plan_safe_tests
+from mindyn.excitation.safety import CLEARANCE_M, Surroundings
 from mindyn.excitation.step_files import PLAN, read_test_logs, write_motions, write_test_logs
 from mindyn.excitation.step_plan import load_plan
-from mindyn.excitation.step_planner import plan_tests
 from mindyn.excitation.step_simulation import simulate_tests
 from mindyn.files import replacing
 from mindyn.robots.loading import RobotOptions
@@ -38,21 +53,37 @@ def tests(
     seed: Annotated[int, typer.Option(help="plan: of held configurations; simulate: of the noise.")] = 0,
     together: Annotated[bool, typer.Option("--together", help="identify: solve all tests at once.")] = False,
     through: Annotated[str | None, typer.Option(help="identify: with the tests up to this one alone.")] = None,
+    floor: Annotated[float | None, FLOOR] = None,
+    no_floor: Annotated[bool, NO_FLOOR] = False,
+    clearance: Annotated[float, CLEARANCE] = CLEARANCE_M,
+    radius: Annotated[list[str] | None, RADIUS] = None,
+    accept_unchecked: Annotated[list[str] | None, ACCEPT_UNCHECKED] = None,
+    move: Annotated[list[str] | None, MOVE] = None,
     as_json: Annotated[bool, JSON] = False,
     *,
     options: RobotOptions,
 ) -> None:
     """Plan Yoshida's simple tests, simulate them, or identify a robot from their logs."""
     require_choice(action, ACTIONS, "the action of mindyn tests")
-    loaded, words = options.load(robot), option_words(options)
+    loaded, options, held = load_and_hold(options, robot, move)
+    words = option_words(options)
     if action == "plan":
-        plan = plan_tests(loaded, seconds=seconds, seed=seed)
+        around = Surroundings(
+            floor=floor_of(floor, no_floor),
+            radius=placed("--radius", radius, "link5=0.08, in m"),
+            accept_unchecked=tuple(accept_unchecked or ()),
+            clearance=clearance,
+        )
+        plan, check = plan_safe_tests(loaded, around, seconds=seconds, seed=seed)
         folder.mkdir(parents=True, exist_ok=True)
         write_motions(folder, plan, rate_hz=rate_hz)
         if as_json:
             typer.echo(json.dumps(plan.to_dict(), indent=1))
         else:
+            show(f"{check.headline}; the way from one motion to the next is not checked")
             show(plan.table(), "  ")
+        for finding in (*held, *check.findings):
+            say(f"{finding.severity}: {finding}")
         say(f"wrote {len(plan.motions)} motions and {PLAN} to {folder}: log them on the robot, or simulate them")
         say_next("tests", "simulate", robot, folder, *words)
         return

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mindyn.algebra.blas import on_one_blas_thread
+from mindyn.algebra.spread import CLEAR, relative_deviation
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.excitation.capsules import Capsule
@@ -56,6 +57,8 @@ from mindyn.robots.robot import Robot
 
 BEGINNINGS: Final = 3
 """First stages for every search that is carried to its end."""
+TIP_SPEEDS: Final = (0.25, 0.5, 1.0, 2.0)
+"""m/s: speeds for which it is said how many parameters the same path determines."""
 POSITION_FRACTION: Final = 0.95
 """Of the range of every joint that a motion uses."""
 REFINEMENTS: Final = 2
@@ -194,7 +197,7 @@ def design_motion(
         places = places_to_stand(problem, bounds, rng)
         way = approach_from(home, found.motion.start, bounds, safety.constraints, places, rng)
         found = replace(found, approach=way)
-    found = checked_design(found, safety, tip_speed)
+    found = _with_determined(question, checked_design(found, safety, tip_speed), problem.earlier)
     return replace(found, status=f"{found.status} after {monotonic() - begin:.1f} s")
 
 
@@ -323,6 +326,22 @@ def _dense_state(search: Search, motion: Motion) -> tuple[Array, Array]:
     """q and qd at the instants of the check."""
     state = search.dense.state(np.vstack([motion.start, motion.coefficients]))
     return state[0], state[1]
+
+
+def _with_determined(question: Question, design: MotionDesign, earlier: Array) -> MotionDesign:
+    """Add how many parameters the same path determines at other tip speeds."""
+    beta, check = question.beta, design.check
+    if beta is None or check is None or check.speed <= 0:
+        return design
+    q, qd, qdd, _ = design.sample(question.rate_hz)
+    determined = {}
+    for speed in TIP_SPEEDS:
+        s = speed / check.speed
+        entries = question.columns.signed_entries(q, s * qd, s**2 * qdd)
+        S = question.columns.information(entries, 1 / question.noise**2) / s + earlier
+        relative = relative_deviation(beta, np.sqrt(np.diag(_inverse(S))))
+        determined[speed] = int(np.sum(relative <= CLEAR))
+    return replace(design, determined=determined)
 
 
 def _inverse(S: Array) -> Array:

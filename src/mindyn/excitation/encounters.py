@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from mindyn.excitation.clearance import nearest
 from mindyn.excitation.volumes import Volume
 from mindyn.findings import Finding, Kind, Severity
 from mindyn.parameters.parallelogram import branches
+from mindyn.robots.geometry import VolumeSource
 from mindyn.robots.robot import Robot
 
 UNMOVED_M: Final = 1e-6
@@ -58,11 +59,16 @@ class Encounters:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Wall:
-    """A plane of the root frame that all links stay on the inner side of."""
+    """A plane of the root frame that all links stay on the inner side of.
+
+    bound  "given": the whole distance is asked for; "near": of a link at most half of what it can reach, as of a
+           floor next to the base; "guessed": the same, and links that are always beyond it are unchecked
+    """
 
     name: str
     direction: Array
     offset: float
+    bound: Literal["given", "near", "guessed"] = "given"
 
 
 def find_encounters(
@@ -110,11 +116,17 @@ class _Finder:
             label = f"{self.name(i)} - {self.name(j)}"
             if frozenset((self.name(i), self.name(j))) in joined:
                 self.adjacent.append(label)
-            elif any({self.bodies.links[i], self.bodies.links[j]} <= one for one in linkages) and self.is_guess(i, j):
+            elif any({self.bodies.links[i], self.bodies.links[j]} <= one for one in linkages) and not self.is_real(
+                i, j
+            ):
                 self.linked.append(label)
             else:
                 found += self.between(i, j, label)
         return found
+
+    def is_real(self, *bodies: int) -> bool:
+        real = (VolumeSource.COLLISION, VolumeSource.VISUAL)
+        return all(self.bodies.volumes[k].source in real for k in bodies)
 
     def is_guess(self, *bodies: int) -> bool:
         return any(self.bodies.volumes[k].source.is_guess for k in bodies)
@@ -164,12 +176,16 @@ class _Finder:
                 if np.ptp(heights) < UNMOVED_M:
                     self.unmoved.append(label)
                     continue
-                if heights.max() <= LEAST_M:
+                if wall.bound == "guessed" and heights.max() <= LEAST_M:
                     self.unchecked.append(label)
                     continue
                 highest = float(self.cover_heights(i, wall).max())
                 by = "covers" if highest > LEAST_M else "meshes"
-                required = min(self.distance_m, (highest if by == "covers" else float(heights.max())) / 2)
+                reached = highest if by == "covers" else float(heights.max())
+                if wall.bound == "given" or reached <= LEAST_M:
+                    by, required = "covers", self.distance_m
+                else:
+                    required = min(self.distance_m, reached / 2)
                 found.append(Encounter((i, -1), (self.name(i), wall.name), required, by, wall.direction, wall.offset))
         return found
 
@@ -187,7 +203,7 @@ class _Finder:
             (
                 self.linked,
                 Severity.WARNING,
-                "links of one loop are not checked against each other, since their volumes are guessed",
+                "links of one loop are not checked against each other, since the file has no geometry of them",
                 "Add collision geometry to the robot file",
             ),
             (

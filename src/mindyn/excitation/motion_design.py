@@ -76,6 +76,7 @@ class MotionDesign(Shown):
     used        largest part of every limit that the motion takes, 1 at most
     status      what came of the search, as a sentence
     findings    what was guessed, excluded or not checked
+    determined  parameters that the same path determines to 10 % at other tip speeds, m/s
     check       distances and speeds along the whole run, approach and return included; None where it was not made
     extent      lowest point, reach and speed of the flange
     approach    the way from home to the start; None where no home was given
@@ -101,6 +102,7 @@ class MotionDesign(Shown):
     around: Surroundings | None = None
     capsules: tuple[Capsule, ...] = ()
     check: PathCheck | None = None
+    determined: Mapping[float, int] = field(default_factory=dict)
 
     @property
     def shares(self) -> dict[str, float]:
@@ -168,6 +170,9 @@ class MotionDesign(Shown):
                 f"{100 * CLEAR:g} % or better."
             )
         said.append(f"It uses at most these parts of the robot's limits: {self._whole_limits()}.")
+        if self.determined:
+            counts = ", ".join(f"{speed:g} m/s {count}" for speed, count in self.determined.items())
+            said.append(f"Parameters that the same path determines to {100 * CLEAR:g} % by tip speed: {counts}.")
         if self.extent is not None:
             said.append(_sentence(str(self.extent)))
         return (*said, _sentence(self.status))
@@ -219,6 +224,7 @@ class MotionDesign(Shown):
             "extent": None if self.extent is None else self.extent.to_dict(),
             "status": self.status,
             "findings": [one.to_dict() for one in self.findings],
+            "determined": {f"{speed:g}": count for speed, count in self.determined.items()},
             "check": None if self.check is None else self.check.to_dict(),
         }
 

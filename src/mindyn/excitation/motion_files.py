@@ -12,23 +12,28 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.errors import ExportError, InputError
+from mindyn.escaping import c_comment
 from mindyn.excitation.c_header import c_header
 from mindyn.excitation.fourier import Fourier
+from mindyn.excitation.limits import BOUNDS
 from mindyn.excitation.motion_plot import html_plot
 from mindyn.excitation.run import Run
 from mindyn.excitation.sampling import sample_times
 from mindyn.excitation.splines import BSpline
 from mindyn.executors import require_polars_threads
 from mindyn.files import make_folder, replacing, write_whole
+from mindyn.findings import Kind
 from mindyn.robots.meshes import Meshes
 
 if TYPE_CHECKING:
     from mindyn.excitation.motion_design import MotionDesign
 
-ALL: Final = ("motion.csv", "motion.parquet", "motion.npz", "motion.json", "motion.h", "motion.yaml", "motion.html")
+ALL: Final = (
+    *("motion.csv", "motion.parquet", "motion.npz", "motion.json", "motion.h", "motion.yaml", "motion.html"),
+    *("rehearsal.csv", "rehearsal.yaml", "limits.toml"),
+)
 """What a folder gets; of a robot with six turning joints a program for a UR controller too; and the rehearsal."""
-SCRIPT: Final = "motion.script"
-REHEARSAL: Final = ("rehearsal.csv", "rehearsal.yaml", "rehearsal.script")
+SCRIPTS: Final = ("motion.script", "rehearsal.script")
 SERVOJ: Final = {"lookahead_time": 0.1, "gain": 300}
 """Of URScript's servoj."""
 
@@ -44,12 +49,9 @@ def write_design(design: MotionDesign, path: Path, rate_hz: float, meshes: Meshe
         return made
     make_folder(path)
     slow = design.run(design.rehearsal_speed)
-    with replacing(path, (*ALL, SCRIPT, *REHEARSAL)) as folder:
-        for name in (*ALL, *([SCRIPT] if has_script(design) else [])):
-            _write(design, run, folder / name, rate_hz, meshes)
-        for name in REHEARSAL:
-            if has_script(design) or not name.endswith(".script"):
-                _write(design, slow, folder / name, rate_hz, meshes)
+    with replacing(path, (*ALL, *SCRIPTS)) as folder:
+        for name in (*ALL, *(SCRIPTS if has_script(design) else [])):
+            _write(design, slow if name.startswith("rehearsal") else run, folder / name, rate_hz, meshes)
         written = sorted(one.name for one in folder.iterdir())
     return [path / name for name in written]
 
@@ -82,6 +84,54 @@ def files_at(path: Path) -> list[Path]:
     if path.exists() and not path.is_dir():
         raise ExportError(f"{str(path)!r} is a file; a folder is needed for all of a motion's files")
     return [path / name for name in ALL]
+
+
+def checked_lines(design: MotionDesign) -> list[str]:
+    """Return what was checked, for the comments of a file: the headline, the smallest distances and the limits."""
+    check = design.check
+    nearest = sorted(check.distances, key=lambda one: one.distance_m)[:5] if check is not None else []
+    lines = [design.headline]
+    lines += [f"{one.label}: {one.distance_m:.3f} m, {one.required_m:.3f} m required" for one in nearest]
+    if check is not None:
+        lines.append(f"largest speed of any point: {check.speed:.3f} m/s ({check.fastest})")
+    limits = design.limits
+    for k, name in enumerate(design.robot.primary_names):
+        lines.append(
+            f"{name}: {limits.lower[k]:.4g} to {limits.upper[k]:.4g}, velocity {limits.velocity[k]:.4g}, "
+            f"acceleration {limits.acceleration[k]:.4g}, effort {limits.effort[k]:.4g}"
+        )
+    return [" ".join(line.split()) for line in lines]
+
+
+def _write_limits(design: MotionDesign, run: Run, path: Path, rate_hz: float) -> None:  # noqa: ARG001 - one signature for all
+    write_whole(path, limits_draft(design))
+
+
+def limits_draft(design: MotionDesign) -> str:
+    """Return a complete limits file of the design; what was guessed is commented out, to be corrected."""
+    names, part = design.robot.primary_names, design.parts
+    limits = design.limits.narrowed(1 / part.get("position", 1.0))
+    guessed = {one.remedy.removeprefix("State ") for one in design.findings if one.kind is Kind.GUESSED_LIMIT}
+    lines = [f"# Limits of {design.robot.name}, for --limits. Lines that are commented out were guessed: correct them."]
+    for key in BOUNDS:
+        values = getattr(limits, key) / part.get(key, 1.0)
+        row = ", ".join(f"{json.dumps(name)} = {float(value)!r}" for name, value in zip(names, values, strict=True))
+        mark = "# " if any(key in one for one in guessed) else ""
+        lines.append(f"{mark}{key} = {{ {row} }}")
+    noise = "" if not any(one.kind is Kind.GUESSED_NOISE for one in design.findings) else "# "
+    lines += [f"torque_margin = {limits.torque_margin!r}", f"{noise}noise = {design.noise.tolist()!r}"]
+    home = design.approach.places[0] if design.approach is not None else design.motion.start
+    lines.append(f"{'' if design.approach is not None else '# '}home = {home.tolist()!r}")
+    room = None if design.around is None else design.around.room
+    if room is not None and np.isfinite(room.lower[2]):
+        mark = "# " if any(one.kind is Kind.GUESSED_FLOOR for one in design.findings) else ""
+        lines += ["", f"{mark}[workspace]", f"{mark}floor = {float(room.lower[2])!r}"]
+    links = {link for one in design.findings if one.kind is Kind.GUESSED_VOLUME for link in one.joints}
+    for one in design.capsules:
+        if one.link in links:
+            ends = f"# a = {one.a.tolist()!r}\n# b = {one.b.tolist()!r}"
+            lines.append(f"\n# [[capsules]]\n# link = {json.dumps(one.link)}\n{ends}\n# radius = {one.radius!r}")
+    return "\n".join(lines) + "\n"
 
 
 def coefficients_of(design: MotionDesign) -> dict[str, Any]:
@@ -146,7 +196,8 @@ def _write_json(design: MotionDesign, run: Run, path: Path, rate_hz: float) -> N
 
 
 def _write_header(design: MotionDesign, run: Run, path: Path, rate_hz: float) -> None:  # noqa: ARG001 - one signature for all
-    write_whole(path, c_header(design.motion, design.robot))
+    said = "\n   ".join(c_comment(line) for line in checked_lines(design))
+    write_whole(path, f"/* {said} */\n{c_header(design.motion, design.robot)}")
 
 
 def _write_yaml(design: MotionDesign, run: Run, path: Path, rate_hz: float) -> None:
@@ -154,6 +205,7 @@ def _write_yaml(design: MotionDesign, run: Run, path: Path, rate_hz: float) -> N
     q, qd, qdd, t = _sampled(run, rate_hz)
     lines = [
         "# trajectory_msgs/msg/JointTrajectory",
+        *(f"# {line}" for line in checked_lines(design)),
         'header: {stamp: {sec: 0, nanosec: 0}, frame_id: ""}',
         f"joint_names: {json.dumps(list(design.robot.primary_names))}",
         "points:",
@@ -183,6 +235,7 @@ def _write_script(design: MotionDesign, run: Run, path: Path, rate_hz: float) ->
         f"# {design.robot.name}: {run.seconds:.3f} s at {rate_hz:g} Hz, from rest to rest",
         f"# joints {', '.join(run.joints)}, rad",
         f"# servoj follows at its own rate: run the controller at {rate_hz:g} Hz (UR CB: 125, e-Series: 500)",
+        *(f"# {line}" for line in checked_lines(design)),
         "def mindyn_motion():",
         f"  movej([{_numbers(q[0])}], a=0.5, v=0.3)",
         *(f"  servoj([{_numbers(row)}], t={1 / rate_hz:.9g}, {settings})" for row in q),
@@ -205,4 +258,5 @@ _WRITERS: Final[Mapping[str, Callable[[MotionDesign, Run, Path, float], None]]] 
     ".h": _write_header,
     ".yaml": _write_yaml,
     ".script": _write_script,
+    ".toml": _write_limits,
 }

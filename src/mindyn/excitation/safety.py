@@ -102,12 +102,17 @@ class Surroundings:
         box = self.workspace
         height = self.floor
         if height == "base plane":
-            height = None if box is not None and np.isfinite(box.lower[2]) else BASE_PLANE_M
+            height = BASE_PLANE_M if self.guesses_floor else None
         if height is None:
             return box
         lower, upper = (np.full(3, -np.inf), np.full(3, np.inf)) if box is None else (box.lower.copy(), box.upper)
         lower[2] = max(lower[2], float(height))
         return Box(lower, upper)
+
+    @property
+    def guesses_floor(self) -> bool:
+        """Whether nobody stated the floor: it is the base plane."""
+        return self.floor == "base plane" and (self.workspace is None or not np.isfinite(self.workspace.lower[2]))
 
     @property
     def walls(self) -> list[Wall]:
@@ -122,6 +127,7 @@ class Surroundings:
                 names.get((axis, side), f"{'lower' if side > 0 else 'upper'} {'xyz'[axis]} wall"),
                 side * np.eye(3)[axis],
                 side * float(corner),
+                "given" if (axis, side) != (2, 1.0) else "guessed" if self.guesses_floor else "near",
             )
             for axis, side, corner in sides
             if np.isfinite(corner)
@@ -188,20 +194,19 @@ def safety_of(columns: Columns, limits: MotionLimits, beta: Array | None, around
     if np.isfinite(limits.effort).any():
         assert beta is not None
         made.append(_torques(columns, limits, beta))
-    volumes, encounters = what_to_check(robot, limits, around, seed)
+    volumes, encounters = what_to_check(robot, random_positions(limits, np.random.default_rng(seed), PROBES), around)
     speeds = speed_constraint(robot, limits, encounters.bodies, around.tip_speed, seed)
     made += [*_distance_constraints(robot, around, encounters), *speeds]
     findings = (*volumes.findings, *_floor_findings(robot, around))
     return Safety(tuple(made), volumes, encounters, findings)
 
 
-def what_to_check(robot: Robot, limits: MotionLimits, around: Surroundings, seed: int) -> tuple[Volumes, Encounters]:
+def what_to_check(robot: Robot, probes: Array, around: Surroundings) -> tuple[Volumes, Encounters]:
     """Return the volumes of a robot, and what they must keep apart from."""
     for one in around.posts:
         if robot.link_index(one.link or robot.root.name) >= 0:
             raise InputError(f"an obstacle stands still, but its capsule is fixed to the moving link {one.link!r}")
     volumes = around.volumes(robot)
-    probes = random_positions(limits, np.random.default_rng(seed), PROBES)
     distance = around.clearance + around.tracking_error
     obstacles, walls = around.obstacle_volumes(), around.walls
     own = around.self_collision
@@ -297,7 +302,7 @@ def _floor_findings(robot: Robot, around: Surroundings) -> list[Finding]:
     if room is None or not np.isfinite(room.lower[2]):
         sentence = "no floor is checked: nothing keeps the arm from what it stands on"
         return [Finding(Kind.GUESSED_FLOOR, Severity.WARNING, sentence, "--floor HEIGHT states one")]
-    if around.floor != "base plane" or (around.workspace is not None and np.isfinite(around.workspace.lower[2])):
+    if not around.guesses_floor:
         return []
     sentence = f"the floor is guessed: the plane z = {BASE_PLANE_M:g} m of the root frame"
     if robot.gravity.any() and down[2] > -0.99:

@@ -26,6 +26,7 @@ _KINDS: Final = {"revolute": "revolute", "continuous": "revolute", "prismatic": 
 _MIMIC: Final = {"multiplier": "1", "offset": "0"}
 _FREE: Final = ("floating", "planar")
 GEAR_RATIO: Final = "drake:gear_ratio"
+ACCELERATION: Final = "drake:acceleration"
 ROTOR_INERTIA: Final = "drake:rotor_inertia"
 _SUMMARIES: Final = {"shape": "{count} collision shapes cannot be read and were left out", **SUMMARIES}
 
@@ -209,6 +210,8 @@ class _UrdfReader:
         limit = element.find("limit")
         keys = ("lower", "upper", "velocity", "effort") if ranged else ("velocity", "effort")
         stated = {} if limit is None else {key: text for key in keys if (text := limit.get(key)) is not None}
+        if limit is not None and (text := limit.get(ACCELERATION)) is not None:
+            stated["acceleration"] = text
         limits, doubts = sensible_limits({key: _float(text) for key, text in stated.items()}, continuous=not ranged)
         for key, why in doubts.items():
             given = ", ".join(f"{k} {shortened(stated[k], 40)!r}" for k in key.split())

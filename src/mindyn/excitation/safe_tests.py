@@ -1,0 +1,97 @@
+"""`plan_safe_tests`: step-by-step tests within ranges of the joints in which nothing is hit, checked like a motion."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from mindyn.algebra.values import Array
+from mindyn.errors import InputError
+from mindyn.excitation.encounters import Encounters, cover_gaps
+from mindyn.excitation.joint_reach import JointReach
+from mindyn.excitation.motion_check import CHECK_LOSS_M, PathCheck, check_path
+from mindyn.excitation.motion_design import require_safe
+from mindyn.excitation.safety import PROBES, Surroundings, what_to_check
+from mindyn.excitation.step_motions import Breakaways
+from mindyn.excitation.step_plan import StepPlan
+from mindyn.excitation.step_planner import plan_tests
+from mindyn.robots.robot import Robot
+
+FRACTIONS: Final = (1.0, 0.8, 0.6, 0.45, 0.35, 0.25, 0.18, 0.12, 0.08, 0.05)
+"""Of the range of every joint, the largest first."""
+CENTRES: Final = 40
+"""Positions that are tried as the middle of the ranges."""
+TRIED: Final = 200
+"""Random positions within ranges at which nothing may be hit."""
+RATE_HZ: Final = 100.0
+
+
+def plan_safe_tests(
+    robot: Robot, around: Surroundings, *, seconds: float = 2.0, seed: int = 0
+) -> tuple[StepPlan, PathCheck]:
+    """Plan tests of which none hits anything; the way from one motion to the next is not checked.
+
+    Raises
+    ------
+    UnsafeMotionError
+        If a moving link has no volume, or the smallest ranges still lead to contact.
+    """
+    rng, reach = np.random.default_rng(seed), JointReach.of(robot, None)
+    probes = reach.lower + rng.random((PROBES, len(reach.lower))) * (reach.upper - reach.lower)
+    volumes, encounters = what_to_check(robot, probes, around)
+    centres = probes[_apart(encounters, probes)][:CENTRES]
+    if not len(centres):
+        raise InputError(
+            f"robot {robot.name!r} keeps its distances at none of {PROBES} random positions",
+            hint="--floor HEIGHT states the real floor, --clearance 0.02 asks for less",
+        )
+    moving = sum(number >= 0 for number in encounters.bodies.links)
+    links = (moving, moving + len(volumes.unknown))
+    check = None
+    for lower, upper in _ranges(encounters, reach, centres, rng):
+        ranges = dict(zip(robot.primary_names, zip(lower.tolist(), upper.tolist(), strict=True), strict=True))
+        plan = plan_tests(robot, ranges=ranges, seconds=seconds, seed=seed)
+        paths = []
+        for motion in plan.motions.values():
+            path = motion.trajectory(RATE_HZ)
+            paths.append((path.q, None if isinstance(motion, Breakaways) else path.t))
+        check = check_path(encounters, paths, links)
+        if all(one.distance_m >= one.required_m for one in check.distances):
+            return plan, check
+    assert check is not None
+    require_safe(check.findings)
+    raise AssertionError("a check that fails has an error among its findings")
+
+
+def _ranges(
+    encounters: Encounters, reach: JointReach, centres: Array, rng: np.random.Generator
+) -> list[tuple[Array, Array]]:
+    """Return ranges in which random positions keep their distances, the largest first; some for each fraction."""
+    found = []
+    half = (reach.upper - reach.lower) / 2
+    for fraction in FRACTIONS:
+        for centre in centres:
+            lower, upper = (
+                np.maximum(centre - fraction * half, reach.lower),
+                np.minimum(centre + fraction * half, reach.upper),
+            )
+            if _apart(encounters, lower + rng.random((TRIED, len(half))) * (upper - lower)).all():
+                found.append((lower, upper))
+                break
+    return found or [(centres[0] - FRACTIONS[-1] * half / 2, centres[0] + FRACTIONS[-1] * half / 2)]
+
+
+def _apart(encounters: Encounters, q: Array) -> Array:
+    """(N,) whether every encounter keeps its distance."""
+    bodies, kept = encounters.bodies, np.ones(len(q), dtype=bool)
+    poses = bodies.poses(q)
+    for one in encounters.checked:
+        if one.direction is not None:
+            apart = bodies.heights(one.bodies[0], poses, one.direction) - one.offset
+        elif one.by == "covers":
+            apart = cover_gaps(bodies, one.bodies, poses)
+        else:
+            apart = bodies.distances(one.bodies, poses, surfaces=one.by == "meshes")
+        kept &= apart >= one.required_m + CHECK_LOSS_M
+    return kept
