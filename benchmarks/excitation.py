@@ -35,7 +35,6 @@ from sections import Section, arguments, publish, ratio
 from timing import this_machine
 
 import mindyn
-from mindyn.excitation.capsules import capsules_of
 from mindyn.excitation.columns import Columns
 from mindyn.excitation.design import BEGINNINGS, REFINEMENTS, problem_of
 from mindyn.excitation.design_inputs import Question
@@ -45,6 +44,7 @@ from mindyn.excitation.safety import Surroundings, safety_of
 from mindyn.excitation.sampling import sample_times
 from mindyn.excitation.solving import Search, exact_value
 from mindyn.excitation.starts import good_starts, places_to_stand, random_motion
+from mindyn.excitation.volumes import volumes_of
 from mindyn.regression.gathering import gather
 from mindyn.regression.information import solve
 from mindyn.regression.regressor import Regressor, with_estimated_drives
@@ -81,7 +81,7 @@ def random_condition_numbers(design, count):
 def checked(design):
     """Largest part of any limit, and smallest gap (m), by the check of the tests; pairs not checked by capsules."""
     parts = worst_parts(design.robot, design.limits, design.to_dict())
-    capsules = capsules_of(design.robot).capsules
+    capsules = volumes_of(design.robot).capsules
     beside = neighbours(design.robot, capsules)
     names = {label.removeprefix("gap of ") for label in design.used if label.startswith("gap of ")}
     apart = [(i, j) for j in range(len(capsules)) for i in range(j) if (i, j) not in beside]

@@ -47,7 +47,7 @@ ALONG: Final = 17
 SHOWN: Final = 0.01
 """Part of a limit from which on it is shown."""
 NEXT: Final = (
-    "Run the samples of the files beside this page on the arm, slowly first (--rehearse 0.2 writes such files), and "
+    "Run the samples of the files beside this page on the arm, the rehearsal first (the same path, slowly), and "
     "log position and torque. Then, with the robot that the motion was designed for:"
 )
 IDENTIFY: Final = "mindyn identify ROBOT run1.csv --hold-out 0.3 --out run1"
