@@ -114,6 +114,8 @@ class _Finder:
         found = []
         for i, j in combinations(range(self.count), 2):
             label = f"{self.name(i)} - {self.name(j)}"
+            if self.name(i) == self.name(j):
+                continue
             if frozenset((self.name(i), self.name(j))) in joined:
                 self.adjacent.append(label)
             elif any({self.bodies.links[i], self.bodies.links[j]} <= one for one in linkages) and not self.is_real(
@@ -214,9 +216,9 @@ class _Finder:
             ),
         )
         return [
-            Finding(Kind.UNCHECKED_PAIR, severity, f"{sentence}: {listed(pairs, 12)}", remedy, tuple(pairs))
+            Finding(Kind.UNCHECKED_PAIR, severity, f"{sentence}: {listed(names, 12)}", remedy, names)
             for pairs, severity, sentence, remedy in said
-            if pairs
+            if (names := tuple(dict.fromkeys(pairs)))
         ]
 
 

@@ -183,7 +183,7 @@ class Safety:
     @property
     def links(self) -> tuple[int, int]:
         """How many moving links have a volume, and how many there are."""
-        moving = sum(number >= 0 for number in self.encounters.bodies.links)
+        moving = len({number for number in self.encounters.bodies.links if number >= 0})
         return moving, moving + len(self.volumes.unknown)
 
 

@@ -49,7 +49,11 @@ class Volume:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Volumes:
-    """Volumes of the root and the moving links, in this order; `unknown` are moving links without any."""
+    """Volumes of the root and the moving links, in this order; `unknown` are moving links without any.
+
+    A link of which one part is known and another is guessed has two volumes: a guess that is too coarse to be checked
+    does not take the known part with it.
+    """
 
     volumes: tuple[Volume, ...]
     unknown: tuple[str, ...]
@@ -89,41 +93,38 @@ def volumes_of(
             raise InputError(f"the radius of link {given!r} must be a positive number of metres, got {size!r}")
     geometry = read_geometry(robot)
     payload = _payload(robot, geometry)
-    made, unknown = [], []
+    made: list[Volume] = []
+    unknown: list[str] = []
     for link in (robot.root, *robot.links):
         name = link.name
-        volume = _given(robot, name, radius or {}, [one for one in capsules if one.link == name])
-        volume = volume or _from_file(robot, name, geometry) or _from_frames(robot, name)
+        parts = _given(robot, name, radius or {}, [one for one in capsules if one.link == name])
+        parts = parts or _from_file(robot, name, geometry) or _from_frames(robot, name)
+        if name in payload:
+            parts.append(_made_of([payload[name]], VolumeSource.ELLIPSOID))
         more = [one for one in tool if one.link == name]
-        guess = payload.get(name)
-        if guess is not None:
-            volume = _with(volume, name, [guess], VolumeSource.ELLIPSOID)
         if more:
-            volume = _with(volume, name, more, VolumeSource.GIVEN)
-        if volume is not None:
-            made.append(volume)
-        elif name != robot.root.name and not _is_empty(robot, name):
+            parts.append(_made_of(more, VolumeSource.GIVEN))
+        made += parts
+        if not parts and name != robot.root.name and not _is_empty(robot, name):
             unknown.append(name)
     return Volumes(tuple(made), tuple(unknown), tuple(_findings(made, geometry, payload)))
 
 
-def _with(volume: Volume | None, link: str, more: Sequence[Capsule], source: VolumeSource) -> Volume:
-    before = volume or Volume(link, (), (), source)
-    worst = max(before.source, source, key=list(VolumeSource).index)
-    return Volume(link, (*before.covers, *more), (*before.solids, *(one.solid for one in more)), worst)
+def _made_of(capsules: Sequence[Capsule], source: VolumeSource) -> Volume:
+    return Volume(capsules[0].link, tuple(capsules), tuple(one.solid for one in capsules), source)
 
 
-def _given(robot: Robot, link: str, radius: Mapping[str, float], own: Sequence[Capsule]) -> Volume | None:
+def _given(robot: Robot, link: str, radius: Mapping[str, float], own: Sequence[Capsule]) -> list[Volume]:
     if not own and link in radius:
         phi = None if link == robot.root.name else robot.links[robot.link_index(link)].phi
         centre = [] if phi is None or phi[0] <= 0 else [mass_com_inertia(phi)[1]]
         segments = _segments(robot, link) or [(np.zeros(3), np.zeros(3))]
         segments += [(segments[0][0], point) for point in centre]
         own = [Capsule(link, a, b, radius[link]) for a, b in segments]
-    return _with(None, link, own, VolumeSource.GIVEN) if own else None
+    return [_made_of(own, VolumeSource.GIVEN)] if own else []
 
 
-def _from_file(robot: Robot, link: str, geometry: Geometry) -> Volume | None:
+def _from_file(robot: Robot, link: str, geometry: Geometry) -> list[Volume]:
     """Return the volume of all links of the file that are part of this one; guessed for those with mass alone."""
     solids: list[Solid] = []
     guessed: list[Capsule] = []
@@ -140,15 +141,13 @@ def _from_file(robot: Robot, link: str, geometry: Geometry) -> Volume | None:
             guessed += filter(None, [_ellipsoid(moved_phi(place[1], phi), link, _ends(robot, link))])
     if guessed and not solids:
         guessed += _between_frames(robot, link)
-    if not solids and not guessed:
-        return None
-    volume = Volume(link, *(cover(solids, link) if solids else ((), ())), source)
-    return _with(volume, link, guessed, VolumeSource.ELLIPSOID) if guessed else volume
+    known = [Volume(link, *cover(solids, link), source)] if solids else []
+    return known + ([_made_of(guessed, VolumeSource.ELLIPSOID)] if guessed else [])
 
 
-def _from_frames(robot: Robot, link: str) -> Volume | None:
+def _from_frames(robot: Robot, link: str) -> list[Volume]:
     own = _between_frames(robot, link)
-    return _with(None, link, own, VolumeSource.FRAMES) if own else None
+    return [_made_of(own, VolumeSource.FRAMES)] if own else []
 
 
 def _ellipsoid(phi: Array, link: str, ends: Sequence[Array] = ()) -> Capsule | None:
