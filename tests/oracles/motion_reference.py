@@ -116,8 +116,11 @@ def check_motion(scene: Scene, motion: Motion, *, floor_m: float | None = 0.0) -
     clusters = scene.clusters(moving)
     placed = _place_shapes(scene, fine)
     probes = _place_shapes(scene, _probe(scene, motion, PROBES))
-    floor = {} if floor_m is None else _floor_distances(scene, clusters, placed, probes, floor_m)
     pairs, always = {}, []
+    floor = {} if floor_m is None else _floor_distances(scene, clusters, placed, probes, floor_m)
+    for name in [name for name, (_, highest) in floor.items() if highest <= CONTACT_M]:
+        always.append(f"{name} - floor")
+        floor.pop(name)
     for (a, b), shapes in _pairs_to_check(scene, clusters).items():
         name = f"{scene.body_names[a]} - {scene.body_names[b]}"
         distance = smallest_distance(scene.shapes, shapes, placed)
@@ -125,7 +128,8 @@ def check_motion(scene: Scene, motion: Motion, *, floor_m: float | None = 0.0) -
             always.append(name)
         else:
             pairs[name] = distance
-    return MotionCheck(floor, pairs, tuple(always), _used_limits(scene, motion), scene.source(moving))
+    heights = {name: lowest for name, (lowest, _) in floor.items()}
+    return MotionCheck(heights, pairs, tuple(always), _used_limits(scene, motion), scene.source(moving))
 
 
 Placed = list[tuple[np.ndarray, np.ndarray]]
@@ -143,14 +147,16 @@ def _probe(scene: Scene, motion: Motion, count: int) -> dict[str, np.ndarray]:
         rows = np.linspace(0, len(motion.t) - 1, count).astype(int)
         return scene.complete({name: x[rows] for name, x in motion.q.items()})
     rng = np.random.default_rng(0)
-    ends = {
-        name: (max(scene.limits[name]["lower"], -np.pi), min(scene.limits[name]["upper"], np.pi)) for name in motion.q
-    }
-    return scene.complete({name: rng.uniform(*sorted(pair), count) for name, pair in ends.items()})
+    ends = {name: (scene.limits[name]["lower"], scene.limits[name]["upper"]) for name in motion.q}
+    ends = {name: np.clip(pair if pair[0] < pair[1] else (-np.pi, np.pi), -np.pi, np.pi) for name, pair in ends.items()}
+    return scene.complete({name: rng.uniform(*pair, count) for name, pair in ends.items()})
 
 
 def _floor_distances(scene: Scene, clusters: list[int], placed: Placed, probes: Placed, floor_m: float) -> dict:
-    """Return the distance of each moving body to the floor, except bodies whose height no joint changes."""
+    """Return the smallest distance of each moving body to the floor, and the largest at random positions.
+
+    Bodies whose height no joint changes are left out.
+    """
     lowest: dict[int, list[tuple[np.ndarray, np.ndarray]]] = {}
     for shape, here, there in zip(scene.shapes, placed, probes, strict=True):
         if clusters[shape.body]:
@@ -159,7 +165,7 @@ def _floor_distances(scene: Scene, clusters: list[int], placed: Placed, probes: 
     for body, heights in lowest.items():
         here, there = (np.min(rows, axis=0) for rows in zip(*heights, strict=True))
         if np.ptp(np.concatenate([here, there])) > FIXED_HEIGHT_M:
-            found[scene.body_names[body]] = float(here.min() - floor_m)
+            found[scene.body_names[body]] = float(here.min() - floor_m), float(there.max() - floor_m)
     return found
 
 

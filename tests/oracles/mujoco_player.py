@@ -89,6 +89,11 @@ def play(model: mujoco.MjModel, motion: Motion) -> Playback:
     data = mujoco.MjData(model)
     data.qpos[at], data.qvel[dofs] = q[:, 0], qd[:, 0]
     held = data.qpos.copy()
+    rigid = [0] * model.nbody  # the body that carries each one while only the joints of the motion move
+    for body in range(1, model.nbody):
+        joints = range(model.body_jntadr[body], model.body_jntadr[body] + model.body_jntnum[body])
+        moves = any(model.joint(joint).name in motion.q for joint in joints)
+        rigid[body] = body if moves else rigid[model.body_parentid[body]]
     contacts: dict[str, float] = {}
     worst = 0.0
     for k in range(len(t)):
@@ -97,7 +102,10 @@ def play(model: mujoco.MjModel, motion: Motion) -> Playback:
         error = target - data.qpos
         mujoco.mj_forward(model, data)
         for contact in data.contact[: data.ncon]:
-            names = " - ".join(model.body(model.geom_bodyid[geom]).name for geom in contact.geom)
+            first, second = (int(model.geom_bodyid[geom]) for geom in contact.geom)
+            if rigid[first] == rigid[second]:
+                continue  # fingers that are held closed
+            names = f"{model.body(first).name} - {model.body(second).name}"
             contacts[names] = min(contacts.get(names, 0.0), float(contact.dist))
         worst = max(worst, float(np.abs(error[at]).max()))
         data.qacc[:] = acceleration + STIFFNESS * error + DAMPING * (speed - data.qvel)
