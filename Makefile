@@ -9,7 +9,7 @@ endif
 # Tests run one process for each core: BLAS threads on top of that only wait for each other.
 ONE_BLAS_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
-.PHONY: study strangers feedback repeated-runs chain payloads coverage spoiled attacks fleet fuzz-files dist soak cross help setup demo test quick check format docs bench benchmarks mutants fuzz fuzz-readers clean
+.PHONY: study strangers feedback repeated-runs chain payloads coverage spoiled attacks fleet fuzz-files fuzz-logs dist soak cross help setup demo test quick check format docs bench benchmarks mutants fuzz fuzz-readers clean
 
 # Two minutes on two cores. PYTHONOPTIMIZE (python -O) removes the asserts of src; those of the tests are rewritten by
 # pytest and hold (tests/contracts/test_asserts.py).
@@ -31,6 +31,7 @@ help:
 	@echo "make fleet   200 logs of 20 robots on a Dask cluster over an object store, memory and throughput of a worker, and ten simulated fleets"
 	@echo "make soak    load, compile, evaluate, identify for an hour: memory and descriptors stay flat (SECONDS=60: for so long)"
 	@echo "make fuzz-files   robots, logs, sidecars, estimates and commands mutated (SECONDS=600: for so long), counted over runs"
+	@echo "make fuzz-logs    20 000 logs of every format, changed by operators that know formats, counted over runs (SECONDS=600: for so long)"
 	@echo "make coverage     how often intervals hold the truth: 30 random arms, kept over runs (SECONDS=600: for so long)"
 	@echo "make feedback     the same of instruments under feedback of encoder noise, with the filter that is chosen for them"
 	@echo "make spoiled      what is said of 300 sound and 300 spoiled logs, kept over runs (SECONDS=600: for so long)"
@@ -118,6 +119,10 @@ soak: setup
 fuzz-files: setup
 	$(ONE_BLAS_THREAD) POLARS_MAX_THREADS=1 $(BIN)/python tests/fuzz/files.py --seconds $(or $(SECONDS),600)
 	$(ONE_BLAS_THREAD) POLARS_MAX_THREADS=1 $(BIN)/python tests/fuzz/sidecars.py --seconds $(or $(SECONDS),600)
+
+# Goes on after the last seed of earlier runs (build/fuzz-logs.json), until 20 000 logs are counted.
+fuzz-logs: setup
+	$(ONE_BLAS_THREAD) $(BIN)/python tests/fuzz/logs.py --seconds $(or $(SECONDS),0)
 
 coverage: setup
 	$(ONE_BLAS_THREAD) $(BIN)/python tests/honesty/coverage.py --seconds $(or $(SECONDS),0)

@@ -7,6 +7,7 @@ equations are traced most of the time is spent there. So what nobody has handled
 from __future__ import annotations
 
 import _thread
+import os
 import signal
 import sys
 import threading
@@ -32,6 +33,29 @@ def insistent_interrupts() -> Iterator[None]:
     finally:
         acknowledge()
         signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def exit_on_interrupt() -> Iterator[None]:
+    """Inside, Ctrl-C ends the process with one line: while modules are imported nothing is written that could be kept.
+
+    A KeyboardInterrupt would be printed with a traceback where Python calls back from an import, and there it is lost.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield
+        return
+    signal.signal(signal.SIGINT, _exit)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _exit(number: int, frame: FrameType | None) -> None:
+    del frame
+    os.write(2, b"interrupted: nothing was written\n")
+    os._exit(128 + number)
 
 
 def acknowledge() -> None:

@@ -10,6 +10,8 @@ import os
 import re
 import stat
 import tomllib
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,19 +19,88 @@ from mindyn.errors import MindynError, shortened
 
 LARGEST_SETTINGS: Final = 2**20
 """Bytes of a file of settings (a sidecar, limits, bounds): a thousand joints take less."""
-LARGEST_RECORD: Final = 2**28
+LARGEST_RECORD: Final = 2**26
 """Bytes of a file that mindyn itself wrote as JSON (an estimate, a plan)."""
-PLAIN_NUMBERS: Final = 2**26
-"""Numbers that any log may hold: half a gigabyte, an hour and a half of a 6R arm's positions and torques at 1 kHz."""
-NUMBERS_PER_BYTE: Final = 8
-"""Of larger logs: what a byte of the file may stand for. Measured numbers have noise: they take a byte and more."""
-DEEPEST_KEY: Final = 64
-"""Parts of a dotted TOML key: tomllib takes memory by the square of their number, 1.5 GB for a key of 40 kB."""
+PLAIN_BYTES: Final = 2**29
+"""Bytes that any file may become: an hour and a half of a 6R arm's positions and torques at 1 kHz."""
+BYTES_PER_BYTE: Final = 64
+"""What a byte of a larger file may become. Measured numbers have noise: eight bytes of them take a byte and more."""
+MOST_COLUMNS: Final = 2**15
+"""Columns of a log; in memory a column of JSON takes 10 kB, however few rows it has."""
+MOST_ENTRIES: Final = 2**20
+"""Keys, lists and elements of an estimate, a plan or a robot file; in memory each takes up to 400 bytes."""
+MOST_SETTINGS: Final = 2**18
+"""Parts of the keys of a TOML file; tomllib takes a kilobyte for each."""
+DEEPEST: Final = 64
+"""Lists and objects inside each other, and parts of a dotted TOML key: tomllib takes memory by their square."""
 LIFT: Final = "MINDYN_LIMITS=off in the environment lifts the limit, if the file is right"
 
-# Linear in the text: it begins between words alone, and no repetition gives back what it took.
-_PART: Final = r"""(?:[A-Za-z0-9_-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+"""
-_DEEP_KEY: Final = re.compile(rf"""(?<![\w"'.-])(?:{_PART}\.[ \t]*+){{{DEEPEST_KEY}}}""")
+OUTSIDE_FILES: Final = ContextVar("OUTSIDE_FILES", default=False)
+"""Whether sidecar files may name files outside of the folder of their log, where no argument says so."""
+
+# Linear in the text: no repetition gives back what it took.
+_STRING: Final = rb'"(?:[^"\\\n]|\\.)*+"'
+_PART: Final = r"""(?:[A-Za-z0-9_-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')[ \t]*+"""
+_KEY: Final = re.compile(rf"""(?<![\w"'.-]){_PART}(?:\.[ \t]*+{_PART})*+(?=[=\]])""")
+_DEEP_KEY: Final = re.compile(rf"""(?<![\w"'.-])(?:{_PART}\.[ \t]*+){{{DEEPEST}}}""")
+_JSON_VALUES: Final = re.compile(rb"(" + _STRING + rb"[ \t\r]*+:)|" + _STRING + rb"|[^\"{}\[\]\n]+")
+_JSON_TOKENS: Final = re.compile(_STRING + rb"|[{}\[\]]")
+
+
+@dataclass(slots=True)
+class InputBudget:
+    """What a file may ask for. Readers take a declared amount from it before they use memory or time for it.
+
+    name  of the file, for messages
+    size  bytes of the file
+    """
+
+    name: str
+    size: int
+    error: type[MindynError]
+    most_keys: int = MOST_COLUMNS
+    deepest: int = DEEPEST
+    unpacked: int = 0
+    keys: int = 0
+    paths: dict[tuple[int, bytes], int] = field(default_factory=dict)
+
+    def take_bytes(self, count: int) -> None:
+        """Raise if the file becomes larger than measurements of its size can be."""
+        self.unpacked += count
+        if self.unpacked > max(PLAIN_BYTES, BYTES_PER_BYTE * self.size):
+            self._reject(f"claims to hold {self.unpacked / 8:.3g} numbers in {self.size} bytes")
+
+    def take_keys(self, count: int = 1) -> None:
+        """Raise if there are too many columns, entries or elements."""
+        self.keys += count
+        if self.keys > self.most_keys:
+            self._reject(f"has more than {self.most_keys} columns, keys or elements")
+
+    def require_depth(self, depth: int) -> None:
+        """Raise if lists, objects or keys are nested too deep."""
+        if depth > self.deepest:
+            self._reject(f"is nested more than {self.deepest} deep")
+
+    def take_json(self, text: bytes) -> None:
+        """Take the keys that JSON texts, one a line, have together; raise if one of them is nested too deep.
+
+        A key counts once for each path to it: lines of a log repeat the same keys.
+        """
+        for shape in set(_JSON_VALUES.sub(rb"\1", text).split(b"\n")):
+            stack, place = [0], 0
+            for token in _JSON_TOKENS.findall(shape):
+                if token in b"{[":
+                    stack.append(place)
+                    self.require_depth(len(stack) - 1)
+                elif token in b"}]":
+                    place = stack.pop() if len(stack) > 1 else 0
+                else:
+                    place = self.paths.setdefault((stack[-1], token), len(self.paths) + 1)
+                    self.take_keys(max(0, place - self.keys))
+
+    def _reject(self, claim: str) -> None:
+        if limited():
+            raise self.error(f"{self.name} {claim}", hint=f"the file is damaged, or made to fill the memory; {LIFT}")
 
 
 def limited() -> bool:
@@ -82,9 +153,10 @@ def read_toml(path: Path, what: str, error: type[MindynError], hint: str = "") -
 
 
 def parse_toml(text: str, name: str, error: type[MindynError], hint: str = "") -> dict[str, Any]:
-    """The table of a TOML text; keys and brackets that are nested beyond reason are refused before they cost memory."""
-    if _DEEP_KEY.search(text):
-        raise error(f"{name} has a dotted key of more than {DEEPEST_KEY} parts", hint=hint)
+    """The table of a TOML text; too many or too deep keys are rejected before they cost memory."""
+    budget = InputBudget(name, len(text), error, MOST_SETTINGS)
+    budget.require_depth(DEEPEST + 1 if _DEEP_KEY.search(text) else 0)
+    budget.take_keys(text.count("[[") + sum(key.group().count(".") + 1 for key in _KEY.finditer(text)))
     try:
         return tomllib.loads(text.removeprefix("\ufeff"))
     except (ValueError, RecursionError) as problem:  # of TOML, or of an integer of too many digits
@@ -95,23 +167,17 @@ def parse_toml(text: str, name: str, error: type[MindynError], hint: str = "") -
 def read_json(path: Path, what: str, error: type[MindynError], hint: str = "") -> dict[str, Any]:
     """The table of a JSON file that mindyn wrote; refuses other values at its top."""
     text = read_small_text(path, what, error, LARGEST_RECORD, hint)
+    InputBudget(path.name, len(text), error, MOST_ENTRIES).take_keys(sum(map(text.count, "[{:")))
+    InputBudget(path.name, len(text), error, MOST_ENTRIES).take_json(
+        text.replace("\n", " ").encode("utf-8", "surrogatepass")
+    )
     try:
         values = json.loads(text)
-    except (ValueError, RecursionError) as problem:
-        reason = "its brackets are nested too deep" if isinstance(problem, RecursionError) else str(problem)
-        raise error(f"{path} cannot be read as {_one(what)}: {shortened(reason, 300)}", hint=hint) from problem
+    except ValueError as problem:
+        raise error(f"{path} cannot be read as {_one(what)}: {shortened(str(problem), 300)}", hint=hint) from problem
     if not isinstance(values, dict):
         raise error(f"{path} is no {what}: it holds no table", hint=hint)
     return values
-
-
-def require_plausible(numbers: int, size: int, name: str, error: type[MindynError]) -> None:
-    """Refuse a file whose `size` bytes claim to hold far more numbers than measurements can be packed into."""
-    if limited() and numbers > max(PLAIN_NUMBERS, NUMBERS_PER_BYTE * size):
-        raise error(
-            f"{name} claims to hold {numbers:.3g} numbers in {size} bytes",
-            hint=f"the file is damaged, or made to fill the memory; {LIFT}",
-        )
 
 
 def reason_of(problem: BaseException) -> str:

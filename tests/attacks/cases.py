@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from hostile_logs import LOGS
+from hostile_robots import ESTIMATES, PLANS, ROBOTS
+from hostile_sizes import LOGS
 
 SLOWNESS = float(os.environ.get("SLOWNESS", "1"))
 """By which a busy machine stretches the time that an attack may take on the clock; processor time stays as it is."""
@@ -28,6 +29,33 @@ def read_log(path: Path) -> None:
     mindyn.read_log(path, mindyn.load_robot("planar2"))
 
 
+def load_robot(path: Path) -> None:
+    import mindyn
+
+    mindyn.load_robot(path)
+
+
+def load_estimate(path: Path) -> None:
+    import mindyn
+
+    mindyn.load_estimate(path)
+
+
+def load_plan(path: Path) -> None:
+    from mindyn.excitation.step_plan import load_plan
+
+    load_plan(path)
+
+
+READERS = {
+    "log": (LOGS, read_log),
+    "robot": (ROBOTS, load_robot),
+    "estimate": (ESTIMATES, load_estimate),
+    "plan": (PLANS, load_plan),
+}
+
+
 def all_cases() -> Iterator[tuple[str, Case]]:
-    for name, make in LOGS.items():
-        yield f"log: {name}", Case(make, read_log)
+    for kind, (attacks, run) in READERS.items():
+        for name, make in attacks.items():
+            yield f"{kind}: {name}", Case(make, run)

@@ -6,6 +6,8 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -62,3 +64,36 @@ def test_a_second_ctrl_c_is_heard_while_the_first_is_handled():
     with insistent_interrupts(), pytest.raises(KeyboardInterrupt) as heard:
         pressed_twice()
     assert isinstance(heard.value.__context__, KeyboardInterrupt)
+
+
+SLOW_IMPORT = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+class Slow:
+    def find_spec(self, name, path=None, target=None):
+        if name == {name!r}:
+            try:
+                os.kill(os.getpid(), signal.SIGINT)  # inside an import, in a place that swallows what is raised
+            except KeyboardInterrupt:
+                raise ImportError("swallowed") from None
+
+sys.meta_path.insert(0, Slow())
+sys.argv = ["mindyn", "robots"]
+from mindyn.__main__ import main
+main()
+"""
+
+
+@pytest.mark.parametrize("name", ["typer", "mindyn.cli.robots", "numpy"])
+def test_ctrl_c_during_an_import_ends_the_program_with_one_line(name):
+    ran = subprocess.run(
+        [sys.executable, "-c", SLOW_IMPORT.format(name=name)], capture_output=True, text=True, timeout=60
+    )
+    assert (ran.returncode, ran.stdout) == (130, "")
+    assert ran.stderr == "interrupted: nothing was written\n"
+
+
+def test_the_command_is_that_which_imports_under_guard():
+    with (Path(__file__).parents[2] / "pyproject.toml").open("rb") as file:
+        assert tomllib.load(file)["project"]["scripts"]["mindyn"] == "mindyn.__main__:main"

@@ -224,7 +224,7 @@ def test_numbers_of_a_footer():
     assert footer(0x80 | 44, 2)._varint() == 44 + 2 * 128
     # 1: true; 3 (two on): 300; 20 (by number): a list of three bytes; 21: a text; 22: a double; 23: false
     made = footer(0x11, 0x25, 0xD8, 0x04, 0x09, 40, 0x33, 7, 8, 9, 0x18, 2, 65, 66, 0x17, *[0] * 8, 0x12, 0)
-    assert made.struct() == {1: True, 3: 300, 20: [7, 8, 9], 21: None, 22: None, 23: False}
+    assert made.struct() == {1: True, 3: 300, 20: [7, 8, 9], 21: b"AB", 22: bytes(8), 23: False}
     nested = footer(0x1C, 0x16, 4, 0, 0x19, 0xF5, 16, *[2] * 16, 0)
     assert nested.struct() == {1: {1: 2}, 2: [1] * 16}
 

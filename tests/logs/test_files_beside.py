@@ -31,6 +31,7 @@ from mindyn.logs.reading import _time_columns
 from mindyn.logs.stamps import LATE_ROWS, RESTART_GAP_S
 from mindyn.logs.statement import Statement
 from mindyn.logs.text_table import TextTable, _separator, _without_mark
+from mindyn.reading import InputBudget
 
 
 def test_signals_stand_in_files_that_their_names_tell_and_in_nothing_else(tmp_path):
@@ -49,7 +50,13 @@ def test_signals_stand_in_files_that_their_names_tell_and_in_nothing_else(tmp_pa
 def test_packed_arrays_count_together(tmp_path, monkeypatch):
     """A file that is made to fill the memory may do so in many small pieces."""
     asked = []
-    monkeypatch.setattr(mat_file, "require_plausible", lambda numbers, *_: asked.append(numbers))
+
+    class Counted(InputBudget):
+        def take_bytes(self, count):
+            super().take_bytes(count)
+            asked.append(self.unpacked // 8)
+
+    monkeypatch.setattr(mat_file, "InputBudget", Counted)
     arrays = {"a": np.zeros((1000, 3)), "b": np.zeros((500, 2)), "c": np.zeros((10, 2))}
     savemat(tmp_path / "a.mat", arrays, do_compression=True)
     found = read_mat(tmp_path / "a.mat")

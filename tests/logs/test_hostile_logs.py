@@ -20,11 +20,20 @@ from mindyn.logs.mat_file import read_mat
 from mindyn.reading import parse_toml
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "attacks"))
-from hostile_logs import ARRAYS, LOGS, SIDECAR, arrays, columns, csv_text, stated
+from hostile_logs import ARRAYS, SIDECAR, arrays, columns, csv_text, stated
+from hostile_sizes import LOGS
 
 ARM = mindyn.load_robot("planar2")
-SLOW_TO_MAKE = ("npz_of_four_gigabytes_of_zeros", "mat_that_expands_to_two_gigabytes", "bag_with_a_chunk_of_a_gigabyte")
-NEEDS = {"hdf5": "h5py", "bag_with": "mcap", "bag_of": "mcap"}
+SLOW_TO_MAKE = (
+    *("npz_of_four_gigabytes_of_zeros", "npz_header_of_four_gigabytes", "npz_of_a_million_entries"),
+    *("mat_that_expands_to_two_gigabytes", "mat_of_a_hundred_million_axes", "mat_of_a_hundred_million_fields"),
+    *("mat_of_a_long_name", "hdf5_chunk_that_expands_to_four_gigabytes", "hdf5_chunk_larger_than_its_dataset"),
+    *("bag_with_a_chunk_of_a_gigabyte", "bag_with_a_chunk_of_a_gigabyte_after_its_footer"),
+    *("bag_with_a_chunk_inside_an_attachment", "bag_whose_summary_lies_in_an_attachment"),
+    *("bag_whose_frame_does_not_say_its_size", "bag_that_repeats_its_topic", "csv_of_rows_without_cells"),
+    *("json_lines_of_sparse_rows", "parquet_of_ten_billion_equal_rows"),
+)
+NEEDS = {"hdf5": "h5py", "bag_with": "mcap", "bag_of_zeros": "mcap"}
 FOR_ROOT = ("unreadable_file",)
 
 

@@ -249,10 +249,10 @@ def packed_chunk(stated, rest=b""):
 @pytest.mark.parametrize(
     ("stated", "refused"), [(2**28, ""), (2**28 + 1, "a chunk of one.mcap becomes 256 MiB; 256 are the most")]
 )
-def test_chunks_of_bags_become_no_larger_than_recordings_are(tmp_path, monkeypatch, stated, refused):
-    monkeypatch.setattr(bag_table, "require_plausible", lambda *_: None)
+def test_chunks_of_bags_become_no_larger_than_recordings_are(tmp_path, stated, refused):
     path = tmp_path / "one.mcap"
-    path.write_bytes(b"\x89MCAP0\r\n" + packed_chunk(10) + packed_chunk(stated))
+    footer = struct.pack("<BQQQI", 2, 20, 0, 0, 0) + b"\x89MCAP0\r\n"
+    path.write_bytes(b"\x89MCAP0\r\n" + packed_chunk(10) + packed_chunk(stated) + footer)
     with path.open("rb") as stream:
         if not refused:
             require_plausible_chunks(stream, "one.mcap")

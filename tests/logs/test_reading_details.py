@@ -178,7 +178,7 @@ def test_footers_of_parquet_files_are_read_in_either_form_of_their_fields():
     long_list = bytes([0x19, 0xF5, 0x10, *[0x06] * 16, 0x00])
     assert _Footer(long_list).struct() == {1: [3] * 16}
     inner = bytes([0x1C, 0x35, 0x0A, 0x00, 0x11, 0x18, 0x03, 0x61, 0x62, 0x63, 0x15, 0x80, 0x01, 0x00])
-    assert _Footer(inner).struct() == {1: {3: 5}, 2: True, 3: None, 4: 64}
+    assert _Footer(inner).struct() == {1: {3: 5}, 2: True, 3: b"abc", 4: 64}
 
 
 def test_columns_of_one_name_are_refused(tmp_path):

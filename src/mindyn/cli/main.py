@@ -18,7 +18,8 @@ from mindyn.cli.exit_codes import IN_HELP, ExitCode
 from mindyn.cli.printing import columns, say
 from mindyn.errors import InputError, MindynError, UnsafeMotionError, shortened
 from mindyn.escaping import COLUMNS
-from mindyn.interrupts import insistent_interrupts
+from mindyn.interrupts import exit_on_interrupt, insistent_interrupts
+from mindyn.reading import OUTSIDE_FILES
 
 COMMANDS: Mapping[str, str] = {
     "demo": "Simulate a PUMA 560, identify it by three estimators, judge, mend and validate it, and write a report.",
@@ -119,7 +120,9 @@ def require_file_of_drives(words: Sequence[str]) -> None:
 def loaded(name: str) -> Any:
     """The command of that name with its options."""
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    alone.command(name, cls=PlainOptions, epilog=epilog_of(name))(getattr(import_module(f"mindyn.cli.{name}"), name))
+    with exit_on_interrupt():
+        module = import_module(f"mindyn.cli.{name}")
+    alone.command(name, cls=PlainOptions, epilog=epilog_of(name))(getattr(module, name))
     return get_command(alone)
 
 
@@ -167,9 +170,13 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def options(
     version: bool = typer.Option(False, "--version", callback=_print_version, is_eager=True, help="Print the version."),
+    outside_files: bool = typer.Option(
+        False, "--outside-files", help="Let sidecar files name files outside of the folder of their log."
+    ),
 ) -> None:
     """Minimal dynamics of robot arms: from description and logs to a model you can trust, and fast code."""
     del version
+    OUTSIDE_FILES.set(outside_files)
 
 
 def run() -> None:

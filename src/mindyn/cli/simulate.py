@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,7 +16,7 @@ from mindyn.cli.printing import say
 from mindyn.errors import ExportError, InputError, listed, unknown_name
 from mindyn.excitation.run import run_of
 from mindyn.logs.writing import write_log
-from mindyn.reading import read_json
+from mindyn.reading import read_json, read_toml
 from mindyn.robots.files import read_text
 from mindyn.robots.loading import RobotOptions
 from mindyn.robots.parts import Limits
@@ -123,12 +122,7 @@ def _sensors(path: Path | None, stated: dict[str, Any], seed: int) -> Sensors:
     """Those of a file, with what the options state in its place."""
     table: dict[str, Any] = {}
     if path is not None:
-        try:
-            table = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-            raise InputError(
-                f"{path} cannot be read as sensors: {error}", hint="a line of it is like: torque_noise = 0.01"
-            ) from error
+        table = read_toml(path, "file of sensors", InputError, "a line of it is like: torque_noise = 0.01")
     known = [one.name for one in fields(Sensors)]
     for name in table:
         if name not in known:

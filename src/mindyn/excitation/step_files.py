@@ -17,6 +17,7 @@ from mindyn.files import finish_replacing, replacing, write_whole
 from mindyn.logs.log import Log
 from mindyn.logs.reading import read_log
 from mindyn.logs.writing import write_log
+from mindyn.reading import read_json
 from mindyn.robots.robot import Robot
 
 PLAN: Final = "plan.json"
@@ -59,7 +60,7 @@ def read_test_logs(folder: str | Path, robot: Robot) -> tuple[StepPlan, dict[str
     finish_replacing(folder)
     path = Path(folder) / PLAN
     plan = load_plan(path)
-    files = json.loads(path.read_text(encoding="utf-8")).get("logs", {})
+    files = read_json(path, "plan of tests", InputError).get("logs", {})
     unknown = [name for name in files if name not in plan.motions]
     if unknown:
         raise InputError(f"{path} names a log of {unknown[0]!r}, which is no motion of the plan")

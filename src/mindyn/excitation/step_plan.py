@@ -11,6 +11,7 @@ from typing import Any, Final
 from mindyn.errors import InputError
 from mindyn.excitation.step_motions import StepMotion, motion_from_dict, motion_to_dict
 from mindyn.files import write_whole
+from mindyn.reading import read_json
 from mindyn.robots.table import text_table
 
 PLAN_FORMAT: Final = "mindyn step plan 1"
@@ -147,10 +148,10 @@ class StepPlan:
 
 def load_plan(path: str | Path) -> StepPlan:
     """The plan of a JSON file."""
+    values = read_json(Path(path), "plan of tests", InputError)
     try:
-        values = json.loads(Path(path).read_text(encoding="utf-8"))
         return StepPlan.from_dict(values)
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError) as error:
+    except (KeyError, TypeError) as error:
         raise InputError(f"{path} cannot be read as a plan of tests: {error}") from error
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import pickle
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
@@ -23,7 +23,7 @@ from mindyn.logs.log import Log, source_of
 from mindyn.logs.pipeline import condition_stream, require_rows
 from mindyn.logs.places import Place
 from mindyn.logs.reading import LogScan
-from mindyn.reading import reason_of
+from mindyn.reading import OUTSIDE_FILES, reason_of
 from mindyn.regression.block_gathering import blocks_of_stream
 from mindyn.regression.information import combined
 
@@ -44,6 +44,7 @@ class Task:
     day        days since 1970
     sidecar    what its columns mean, by a sidecar that it shares; None: it has its own
     constants  columns that say what the path does not
+    outside_files  whether its sidecar may name files outside of its folder
     """
 
     place: Place
@@ -53,6 +54,7 @@ class Task:
     day: float | None
     sidecar: Mapping[str, Any] | None
     constants: tuple[str, ...] = ()
+    outside_files: bool = field(default_factory=OUTSIDE_FILES.get)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,7 @@ def _opened(generation: bytes) -> tuple[Generation, ZeroRegressor]:
 
 def _gathered(task: Task, generation: Generation, regressor: ZeroRegressor) -> Factor:
     treatment = generation.treatment
-    scan = LogScan(task.place, generation.robot, {}, CONDITIONED_ROWS, task.sidecar)
+    scan = LogScan(task.place, generation.robot, {}, CONDITIONED_ROWS, task.sidecar, task.outside_files)
     _require_rate(scan, treatment.conditioning or Conditioning())
     stream = condition_stream(scan, generation.robot, treatment.of_fit, block_rows=CONDITIONED_ROWS, fewest=0)
     blocks = blocks_of_stream(regressor, stream, treatment)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import zipfile
+import zlib
 from collections.abc import Collection, Iterator, Mapping
+from io import BytesIO
+from itertools import product
 from math import prod
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +18,16 @@ from mindyn.errors import MissingExtraError
 from mindyn.logs.findings import LogError
 from mindyn.logs.mat_file import read_mat
 from mindyn.logs.tables import Chunk, damaged_as, numbers_of
-from mindyn.reading import require_plausible
+from mindyn.reading import PLAIN_BYTES, InputBudget, limited
+
+LONGEST_HEADER: Final = 10_000
+"""Bytes of the head of an array in an NPZ file, NumPy's own limit."""
+_SHORTEST_ENTRY: Final = 46
+"""Bytes of an entry in the directory of a ZIP file."""
+_DEFLATE, _SHUFFLE, _FLETCHER, _LZF = 1, 2, 3, 32000
+"""Numbers of the HDF5 filters that are read."""
+_LZF_EXPANSION: Final = 88
+"""Bytes that a byte packed by LZF becomes at most: three stand for 264."""
 
 
 class ArrayTable:
@@ -90,6 +102,10 @@ class NpzArrays(Mapping[str, Any]):
         self._path = path
         self._known: dict[str, NDArray[Any]] = {}
         self._entries: dict[str, zipfile.ZipInfo] = {}
+        self._budget = InputBudget(path.name, path.stat().st_size, LogError)
+        with damaged_as("NPZ", path.name), path.open("rb") as raw:
+            end = zipfile._EndRecData(raw)  # type: ignore[attr-defined]
+            self._budget.take_keys(end[5] // _SHORTEST_ENTRY if end else 0)
         with damaged_as("NPZ", path.name), zipfile.ZipFile(path) as file:
             for entry in file.infolist():
                 with file.open(entry) as stream:
@@ -108,17 +124,16 @@ class NpzArrays(Mapping[str, Any]):
         entry = self._entries[name]
         if name not in self._known:
             with damaged_as("NPZ", self._path.name), zipfile.ZipFile(self._path) as file, file.open(entry) as stream:
-                self._known[name] = self._array(stream, name)
+                self._known[name] = self._array(stream, name, entry.file_size)
         return self._known[name]
 
-    def _array(self, stream: IO[bytes], name: str) -> NDArray[Any]:
+    def _array(self, stream: IO[bytes], name: str, size: int) -> NDArray[Any]:
         shape, by_columns, dtype = _npy_header(stream)
         if dtype.hasobject:
             raise LogError(f"array {name!r} of {self._path.name} holds Python objects, which are not read")
         count = prod(shape)
-        earlier = sum(one.size for one in self._known.values())
-        require_plausible(count + earlier, self._path.stat().st_size, self._path.name, LogError)
-        content = stream.read(count * dtype.itemsize)
+        self._budget.take_bytes(count * dtype.itemsize)
+        content = stream.read(min(size, count * dtype.itemsize))
         if len(content) < count * dtype.itemsize:
             raise ValueError(f"array {name!r} is cut off")
         flat = np.frombuffer(content, dtype, count)
@@ -127,9 +142,12 @@ class NpzArrays(Mapping[str, Any]):
 
 def _npy_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     """Shape, whether by columns, and type of an array in NumPy's format."""
-    version = np.lib.format.read_magic(stream)
-    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, by_columns, dtype = read(stream)
+    is_first = np.lib.format.read_magic(stream) == (1, 0)
+    read = np.lib.format.read_array_header_1_0 if is_first else np.lib.format.read_array_header_2_0
+    length = stream.read(2 if is_first else 4)
+    if int.from_bytes(length, "little") > LONGEST_HEADER:
+        raise ValueError(f"a header of more than {LONGEST_HEADER} bytes")
+    shape, by_columns, dtype = read(BytesIO(length + stream.read(int.from_bytes(length, "little"))))
     if any(n < 0 for n in shape):
         raise ValueError(f"a shape of {shape}")
     return shape, by_columns, dtype
@@ -142,12 +160,67 @@ def _read_mat(path: Path) -> Mapping[str, Any]:
     return {name: array for name, array in read_mat(path).items() if array.ndim in (1, 2)}
 
 
+class Hdf5Array:
+    """A dataset of an HDF5 file. Chunks are checked before the library unpacks them.
+
+    The library unpacks a deflated chunk to its end, however much more that is than the chunk's shape says.
+    """
+
+    def __init__(self, data: Any, name: str, file_size: int) -> None:
+        self.shape, self.dtype = data.shape, data.dtype
+        self._data, self._name = data, name
+        self._chunk_bytes = prod(data.chunks or (0,)) * data.dtype.itemsize
+        self._checked: set[tuple[int, ...]] = set()
+        created = data.id.get_create_plist()
+        self._filters = [created.get_filter(k)[0] for k in range(created.get_nfilters())]
+        for count in (prod(data.shape) * data.dtype.itemsize, 4 * self._chunk_bytes):  # chunks are copied
+            InputBudget(name, file_size, LogError).take_bytes(count)
+        if data.chunks is None:
+            stored, declared = data.id.get_storage_size(), prod(data.shape) * data.dtype.itemsize
+        else:
+            stored = data.id.get_num_chunks()
+            declared = prod(-(-n // chunk) for n, chunk in zip(data.shape, data.chunks, strict=True))
+        if stored < declared and limited():
+            what = "bytes" if data.chunks is None else "chunks"
+            raise LogError(f"{name} declares {declared} {what}, the file holds {stored}", hint="is the copy complete?")
+
+    def __getitem__(self, where: slice | tuple[slice, slice]) -> NDArray[Any]:
+        """The values of some rows, or of some columns."""
+        if self._filters and self._data.chunks and limited():
+            spans = [*(where if isinstance(where, tuple) else (where,)), slice(None)]
+            limits = [(span.indices(n)[:2], step) for span, n, step in zip(spans, self.shape, self._data.chunks)]  # noqa: B905
+            grid = [range(start - start % step, stop, step) for (start, stop), step in limits]
+            for corner in set(product(*grid)) - self._checked:
+                self._require_honest(corner)
+                self._checked.add(corner)
+        return np.asarray(self._data[where])
+
+    def _require_honest(self, corner: tuple[int, ...]) -> None:
+        """Raise if a chunk becomes larger than its shape says, or by a filter of which that is not known."""
+        skipped, content = self._data.id.read_direct_chunk(corner)
+        for number, code in reversed(list(enumerate(self._filters))):
+            if skipped >> number & 1 or code == _SHUFFLE:
+                continue
+            if code == _FLETCHER:
+                content = content[:-4]
+            elif code == _DEFLATE:
+                content = zlib.decompressobj().decompress(content, self._chunk_bytes + 5)
+                if len(content) > self._chunk_bytes + 4:  # a checksum may be packed too
+                    raise LogError(f"a chunk of {self._name} becomes larger than {self._chunk_bytes} bytes, its shape")
+            elif code != _LZF or len(content) * _LZF_EXPANSION > PLAIN_BYTES:
+                raise LogError(
+                    f"chunks of {self._name} are packed by filter {code}; gzip and small chunks of LZF are read",
+                    hint="h5repack -f GZIP=4 writes the file anew",
+                )
+
+
 def _open_hdf5(path: Path) -> Mapping[str, Any]:
     try:
         import h5py
     except ImportError as error:
         raise MissingExtraError(f"{path.name} is an HDF5 file", hint="pip install 'mindyn[hdf5]'") from error
     arrays: dict[str, Any] = {}
+    budget = InputBudget(path.name, path.stat().st_size, LogError)
 
     def see(given: str | bytes, item: object) -> None:
         name = given if isinstance(given, str) else given.decode(errors="replace")  # bytes where it is no UTF-8
@@ -156,8 +229,8 @@ def _open_hdf5(path: Path) -> Mapping[str, Any]:
         if item.external or item.is_virtual:
             raise LogError(f"dataset {name!r} of {path.name} lies in other files, which are not read")
         if item.ndim in (1, 2):
-            require_plausible(prod(item.shape), path.stat().st_size, f"dataset {name!r} of {path.name}", LogError)
-            arrays[name] = item
+            budget.take_keys()
+            arrays[name] = Hdf5Array(item, f"dataset {name!r} of {path.name}", path.stat().st_size)
 
     with damaged_as("HDF5", path.name):
         h5py.File(path, "r").visititems(see)

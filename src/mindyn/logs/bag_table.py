@@ -26,7 +26,7 @@ from mindyn.algebra.values import Array
 from mindyn.errors import MissingExtraError
 from mindyn.logs.findings import LogError
 from mindyn.logs.tables import Chunk
-from mindyn.reading import LIFT, limited, require_file, require_plausible
+from mindyn.reading import LIFT, MOST_COLUMNS, InputBudget, limited, require_file
 from mindyn.robots.robot import Robot
 
 MESSAGE_TYPES: Final = ("sensor_msgs/msg/JointState", "sensor_msgs/JointState")
@@ -36,7 +36,9 @@ _FIRST_MESSAGES: Final = 200
 """Several publishers may share a topic; the joints are those named in this many messages."""
 LARGEST_CHUNK: Final = 2**28
 """Bytes of a chunk, unpacked; recorders make chunks of 1 to 16 MiB."""
-_MAGIC, _CHUNK, _FOOTER = 8, 0x06, 0x02
+_MAGIC, _CHUNK, _CHUNK_INDEX, _FOOTER_BYTES = 8, 0x06, 0x08, 29
+_STEPS, _STEPS_PER_BYTE, _STEPS_AT_ONCE = 10**7, 8, 10**5
+"""Steps of SQLite's machine that a query may take: one of a hundred bytes takes 60."""
 _EXPANSION: Final = {"lz4": 255}
 """What a compression packs into a byte at most, where its own head need not say how long it becomes."""
 
@@ -132,16 +134,23 @@ def _query(path: Path, text: str, values: Sequence[str] = ()) -> Iterator[tuple[
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)) as base:
             base.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LARGEST_MESSAGE)
             base.execute("pragma trusted_schema = off")
+            budget = InputBudget(path.name, path.stat().st_size, LogError)
+            steps = iter(range((_STEPS + _STEPS_PER_BYTE * budget.size) // _STEPS_AT_ONCE))
+            base.set_progress_handler(lambda: limited() and next(steps, None) is None, _STEPS_AT_ONCE)
             _require_tables(base, path.name)
-            yield from base.execute(text, values)
+            for row in base.execute(text, values):
+                budget.take_bytes(sum(len(cell) for cell in row if isinstance(cell, bytes | str)))
+                yield row
     except sqlite3.DatabaseError as error:
         raise LogError(f"{path.name} cannot be read as rosbag2: {error}", hint="is the copy complete?") from error
 
 
 def _require_tables(base: sqlite3.Connection, name: str) -> None:
-    """A view or a virtual table would run what the file says, without end if it likes."""
-    listed = base.execute("select type, sql from sqlite_master where name in ('topics', 'messages')").fetchall()
-    if any(kind != "table" or "virtual" in str(sql).lower()[:20] for kind, sql in listed):
+    """Reject views, virtual tables, and columns computed or filled by default: these may never end."""
+    listed = base.execute("select type, sql from sqlite_master where lower(name) in ('topics', 'messages')").fetchall()
+    columns = [one for table in ("topics", "messages") for one in base.execute(f"pragma table_xinfo({table})")]
+    made = any(is_hidden or default is not None for *_, default, _, is_hidden in columns)
+    if made or any(kind != "table" or "virtual" in str(sql).lower()[:20] for kind, sql in listed):
         raise LogError(f"topics and messages of {name} are no plain tables", hint="was the bag made by a recorder?")
 
 
@@ -282,33 +291,45 @@ def decode_joint_state(data: bytes) -> JointState:
     try:
         stamp = reader.integer("i") * 10**9 + reader.integer()
         reader.text()
-        names = tuple(reader.text() for _ in range(reader.integer()))
+        if (count := reader.integer()) > MOST_COLUMNS:
+            raise ValueError(f"{count} joints")
+        names = tuple(reader.text() for _ in range(count))
         return JointState(stamp, names, reader.doubles(), reader.doubles(), reader.doubles())
     except (struct.error, ValueError, UnicodeDecodeError) as error:
         raise LogError(f"a JointState message of {len(data)} bytes breaks off: {error}") from error
 
 
 def require_plausible_chunks(stream: IO[bytes], name: str) -> None:
-    """Refuse chunks, one or all together, that become larger than recordings do; the stream is back at its start."""
+    """Raise if chunks become larger than recordings do, or if an index leads to bytes that are not such a record.
+
+    The stream is back at its start afterwards.
+    """
     if not limited():
         return
-    size, total = os.fstat(stream.fileno()).st_size, 0
-    stream.seek(_MAGIC)
-    while len(head := stream.read(9)) == 9:
-        kind, length = struct.unpack("<BQ", head)
-        start = stream.tell()
+    budget = InputBudget(name, os.fstat(stream.fileno()).st_size, LogError)
+    stream.seek(max(0, budget.size - _MAGIC - _FOOTER_BYTES + 9))
+    wanted = {int.from_bytes(stream.read(8), "little") or _MAGIC}
+    chunks, indexed, at = set(), set(), _MAGIC
+    while at < budget.size - _MAGIC:
+        wanted.discard(at)
+        stream.seek(at)
+        kind, length = struct.unpack("<BQ", stream.read(9))
+        if length > budget.size - at - 9:
+            raise ValueError(f"a record declares {length} bytes where {budget.size - at - 9} are left")
         if kind == _CHUNK:
             unpacked = _unpacked(stream)
-            total += unpacked
             if unpacked > LARGEST_CHUNK:
                 raise LogError(
                     f"a chunk of {name} becomes {unpacked / 2**20:.3g} MiB; {LARGEST_CHUNK // 2**20} are the most",
                     hint=f"the file is damaged, or made to fill the memory; {LIFT}",
                 )
-            require_plausible(total // 8, size, name, LogError)
-        if kind == _FOOTER or length > size - start:
-            break
-        stream.seek(start + length)
+            budget.take_bytes(unpacked)
+            chunks.add(at)
+        elif kind == _CHUNK_INDEX:
+            indexed.add(int.from_bytes(stream.read(24)[16:], "little"))
+        at += 9 + length
+    if wanted or not indexed <= chunks:
+        raise ValueError("its index leads to a place where no such record begins")
     stream.seek(0)
 
 

@@ -18,6 +18,7 @@ from mindyn.logs.findings import LogError
 from mindyn.logs.nested import array_of, entries
 from mindyn.logs.tables import BLOCK_BYTES, Chunk, numbers_of
 from mindyn.logs.text_table import LONGEST_LINE
+from mindyn.reading import InputBudget
 
 _FIRST_ROWS: Final = 100
 """Rows whose entries are the columns."""
@@ -36,6 +37,7 @@ class JsonLinesTable:
         self.path = path
         self.name = path.name
         self.notes: tuple[str, ...] = ()
+        self._budget = InputBudget(path.name, path.stat().st_size, LogError)
         first = self._frame(next(self._blocks(_FIRST_ROWS), []), 0)
         self.names: tuple[str, ...] = tuple(first.columns)
         joints = next((name for name in self.names if name.rpartition(".")[2] in JOINT_LISTS and len(first)), None)
@@ -76,12 +78,15 @@ class JsonLinesTable:
         if not lines:
             raise LogError(f"{self.name} holds no lines", hint="did the recording or the copy fail?")
         require_polars_threads()
+        block = b"".join(lines)
+        self._budget.take_json(block)
+        InputBudget(self.name, len(block), LogError).take_bytes(8 * self._budget.keys * len(lines))
         try:
-            frame = pl.read_ndjson(io.BytesIO(b"".join(lines)), infer_schema_length=None)
+            frame = pl.read_ndjson(io.BytesIO(block), infer_schema_length=None)
         except PolarsError as error:
             raise LogError(
                 f"rows {before} to {before + len(lines) - 1} of {self.name} are no JSON objects of the same entries, "
-                f"one a line: {str(error).splitlines()[0]}",
+                f"one a line ({type(error).__name__})",
                 hint="is the last line cut off, or is it one JSON array? one object a line is read",
             ) from error
         return frame.select(entries(frame.schema).values())

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.logs.findings import LogError
-from mindyn.reading import require_plausible
+from mindyn.reading import InputBudget
 
 _HEADER, _TAG = 128, 8
 _NUMBERS: Final[Mapping[int, str]] = {
@@ -29,8 +29,8 @@ _MATRIX, _COMPRESSED = 14, 15
 _STRUCT, _FIRST_NUMERIC, _LAST_NUMERIC = 2, 6, 15
 """Array classes: struct; double, single and the integers."""
 _COMPLEX: Final = 0x800
-_DEEPEST: Final = 32
-"""Structs inside structs."""
+_MOST_AXES: Final = 64
+_LONGEST_NAME: Final = 4096
 _OLD_NUMBERS: Final = ("f8", "f4", "i4", "i2", "u2", "u1")
 """Codes of version 4, by its digit of precision."""
 
@@ -47,7 +47,7 @@ def read_mat(path: Path) -> dict[str, NDArray[Any]]:
     data = path.read_bytes()
     try:
         old = 0 in data[:4]
-        return dict(_old_arrays(data) if old else _arrays(data, path.name))
+        return dict(_old_arrays(data, path.name) if old else _arrays(data, path.name))
     except (DamagedError, struct.error, zlib.error, ValueError, OverflowError) as error:
         raise LogError(f"{path.name} cannot be read as MATLAB file: {error}", hint="is the copy complete?") from error
 
@@ -87,7 +87,10 @@ class _Part:
         return np.frombuffer(content, np.dtype(_NUMBERS[kind]).newbyteorder(self.mark))
 
     def text(self) -> str:
-        return bytes(self.element()[1]).decode("latin-1").rstrip("\0")
+        content = self.element()[1]
+        if len(content) > _LONGEST_NAME:
+            raise DamagedError(f"a name of {len(content)} bytes")
+        return bytes(content).decode("latin-1").rstrip("\0")
 
     @property
     def more(self) -> bool:
@@ -98,33 +101,38 @@ def _arrays(data: bytes, name: str) -> Iterator[tuple[str, NDArray[Any]]]:
     if len(data) < _HEADER or data[126:128] not in (b"IM", b"MI"):
         raise DamagedError("it has no header of a MATLAB file")
     whole = _Part(memoryview(data)[_HEADER:], "<" if data[126:128] == b"IM" else ">")
-    expanded = 0
+    budget = InputBudget(name, len(data), LogError)
     while whole.more:
         kind, content = whole.element()
         if kind == _COMPRESSED:
-            inner = _Part(_expanded(content, whole.mark, len(data), expanded, name), whole.mark)
-            expanded += len(inner.data)
-            kind, content = inner.element()
+            kind, content = _Part(_expanded(content, whole.mark, budget), whole.mark).element()
         if kind == _MATRIX:
-            yield from _leaves(_Part(content, whole.mark), "", 0)
+            yield from _leaves(_Part(content, whole.mark), "", budget, 1)
 
 
-def _expanded(content: memoryview, mark: str, size: int, before: int, name: str) -> memoryview:
+def _expanded(content: memoryview, mark: str, budget: InputBudget) -> memoryview:
     """A compressed element; how long it becomes stands at its beginning."""
     stream = zlib.decompressobj()
     head = stream.decompress(content, _TAG)
     _, count = struct.unpack(f"{mark}II", head)
-    require_plausible((before + count) // 8, size, name, LogError)
+    budget.take_bytes(count)
     body = stream.decompress(stream.unconsumed_tail, count) if count else b""
     if len(body) < count:
         raise DamagedError(f"{count} bytes are declared where {len(body)} are packed")
     return memoryview(head + body)
 
 
-def _leaves(part: _Part, prefix: str, depth: int, called: str | None = None) -> Iterator[tuple[str, NDArray[Any]]]:
+def _leaves(
+    part: _Part, prefix: str, budget: InputBudget, depth: int, called: str | None = None
+) -> Iterator[tuple[str, NDArray[Any]]]:
     """The real numeric arrays of a matrix element: itself, or those of its fields."""
+    budget.require_depth(depth)
+    budget.take_keys()
     flags = int(part.numbers()[0])
-    shape = tuple(int(n) for n in part.numbers())
+    axes = part.numbers()
+    if len(axes) > _MOST_AXES:
+        raise DamagedError(f"an array of {len(axes)} axes")
+    shape = tuple(int(n) for n in axes)
     own = part.text()
     name = prefix + (own if called is None else called)
     if min(shape, default=0) < 0:
@@ -136,21 +144,25 @@ def _leaves(part: _Part, prefix: str, depth: int, called: str | None = None) -> 
             raise DamagedError(f"array {name!r} has {len(values)} numbers, its shape is {shape}")
         if max(shape) > 1 and name:  # MATLAB's own part of the file has no name
             yield name, values.reshape(shape, order="F").squeeze()
-    elif kind == _STRUCT and prod(shape) == 1 and depth < _DEEPEST:
+    elif kind == _STRUCT and prod(shape) == 1:
         (width,) = part.numbers()[:1].tolist() or [0]
-        packed = bytes(part.element()[1])
-        fields = [packed[k : k + width].split(b"\0")[0].decode("latin-1") for k in range(0, len(packed), max(1, width))]
+        packed = part.element()[1]
+        budget.take_keys(len(packed) // max(1, width))
+        fields = [
+            bytes(packed[k : k + width]).split(b"\0")[0].decode("latin-1") for k in range(0, len(packed), max(1, width))
+        ]
         for field in fields:
             number, content = part.element()
             if number == _MATRIX and len(content):
-                yield from _leaves(_Part(content, part.mark), f"{name}.", depth + 1, field)
+                yield from _leaves(_Part(content, part.mark), f"{name}.", budget, depth + 1, field)
 
 
-def _old_arrays(data: bytes) -> Iterator[tuple[str, NDArray[Any]]]:
+def _old_arrays(data: bytes, file: str) -> Iterator[tuple[str, NDArray[Any]]]:
     """Version 4: matrices one after another, each with five integers before it."""
     mark: Literal["<", ">"] = "<" if struct.unpack("<i", data[:4])[0] in range(5000) else ">"
-    part = _Part(memoryview(data), mark)
+    part, budget = _Part(memoryview(data), mark), InputBudget(file, len(data), LogError)
     while part.more:
+        budget.take_keys()
         form, rows, columns, imaginary, length = struct.unpack(f"{mark}5i", part.take(20))
         precision, kind = form // 10 % 10, form % 10
         if min(form, rows, columns, length) < 0 or precision >= len(_OLD_NUMBERS) or kind > 2:

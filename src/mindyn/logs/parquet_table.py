@@ -21,7 +21,7 @@ from mindyn.logs.findings import LogError
 from mindyn.logs.nested import array_of, entries
 from mindyn.logs.places import Place, RemoteFile, unreachable
 from mindyn.logs.tables import Chunk, numbers_of
-from mindyn.reading import reason_of, require_plausible
+from mindyn.reading import InputBudget, reason_of
 
 _STDERR_LOCK: Final = Lock()
 _READERS: list[int | None] = []
@@ -40,6 +40,9 @@ class ParquetTable:
         self.stated: Mapping[str, Any] = {}
         self.notes: tuple[str, ...] = ()
         try:
+            self._footer = read_footer(path)
+            self._size = path.stat().st_size if isinstance(path, Path) else path.info().size
+            InputBudget(self.name, self._size, LogError).take_keys(len(self._footer[_SCHEMA]))
             with without_panic_text():
                 frame = pl.scan_parquet(self._source, glob=False)
                 self._entries = entries(frame.collect_schema())
@@ -54,9 +57,8 @@ class ParquetTable:
 
     def chunks(self, names: Collection[str], rows: int) -> Iterator[Chunk]:
         """Slices of `rows` rows. Row groups of usual size are fetched and decoded once, larger ones for each slice."""
-        size = self.path.stat().st_size if isinstance(self.path, Path) else self.path.info().size
-        require_plausible(self.rows * len(names), size, self.name, LogError)
-        groups = group_rows(self.path)
+        self._require_plausible(names)
+        groups = group_rows(self._footer)
         if max(groups, default=0) > LARGEST_ROW_GROUP:
             yield from self._spooled(names, rows)
             return
@@ -65,6 +67,28 @@ class ParquetTable:
             piece = self._collected(frame.slice(start, count))
             for first in range(0, count, rows):
                 yield {name: _values(piece[name].slice(first, rows), self.name) for name in names}
+
+    def _require_plausible(self, names: Collection[str]) -> None:
+        """Raise if pages of the named columns claim more than they can hold; the headers of pages say how much."""
+        InputBudget(self.name, self._size, LogError).take_bytes(8 * self.rows * len(names))
+        if not isinstance(self.path, Path):
+            return
+        budget = InputBudget(self.name, self._size, LogError)
+        chunks = [chunk.get(_CHUNK_ABOUT, {}) for group in self._footer[_ROW_GROUPS] for chunk in group[_GROUP_CHUNKS]]
+        with self.path.open("rb") as file:
+            for about in chunks:
+                top = (about[_PATH][0] or b"").decode("utf-8", "replace")
+                if not any(name == top or name.startswith(f"{top}.") for name in names):
+                    continue
+                at = min(about[key] for key in _FIRST_PAGES if about.get(key, 0) > 0)
+                end = at + about[_PACKED_BYTES]
+                while at < end:
+                    file.seek(at)
+                    header = _Footer(file.read(_LONGEST_PAGE_HEADER))
+                    page = header.struct()
+                    values = max((page[kind][1] for kind in _PAGE_KINDS if kind in page), default=0)
+                    budget.take_bytes(max(page[_PAGE_BYTES], 8 * values))
+                    at += header.at + max(0, page[_PACKED_PAGE_BYTES])
 
     def _spooled(self, names: Collection[str], rows: int) -> Iterator[Chunk]:
         """Slices out of a temporary folder with one file for each column, decoded one after another.
@@ -165,25 +189,39 @@ def _unreadable(path: Place, error: BaseException) -> LogError:
     )
 
 
-_ROW_GROUPS, _GROUP_ROWS = 4, 3
-"""Numbers of the fields FileMetaData.row_groups and RowGroup.num_rows in the format's Thrift definition."""
+_SCHEMA, _ROW_GROUPS, _GROUP_CHUNKS, _GROUP_ROWS = 2, 4, 1, 3
+"""Numbers of the fields of FileMetaData and RowGroup in the format's Thrift definition ..."""
+_CHUNK_ABOUT, _PATH, _PACKED_BYTES, _FIRST_PAGES = 3, 3, 7, (9, 11)
+"""... of ColumnChunk and ColumnMetaData: path, size, places of the first page and of the dictionary ..."""
+_PAGE_BYTES, _PACKED_PAGE_BYTES, _PAGE_KINDS = 2, 3, (5, 7, 8)
+"""... and of PageHeader: sizes, and headers of a kind, whose first field is the number of values."""
+_LONGEST_PAGE_HEADER: Final = 2**16
 _TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 1, 2, 3, 7, 8, 9, 10, 12
 
 
-def group_rows(path: Place) -> list[int]:
-    """Rows of every row group, from the file's footer (Thrift's compact protocol): polars does not tell them."""
+def read_footer(path: Place) -> dict[int, Any]:
+    """The file's footer (Thrift's compact protocol), which polars does not show."""
     with path.open("rb") if isinstance(path, Path) else path.open() as file:
-        file.seek(-8, 2)
+        size = file.seek(0, 2)
+        file.seek(max(0, size - 8))
         tail = file.read(8)
-        if tail[4:] != b"PAR1":
-            raise LogError(f"{path.name} does not end as a Parquet file does", hint="is the copy complete?")
-        file.seek(-8 - int.from_bytes(tail[:4], "little"), 2)
-        footer = _Footer(file.read(int.from_bytes(tail[:4], "little")))
-    return [group[_GROUP_ROWS] for group in footer.struct()[_ROW_GROUPS]]
+        length = int.from_bytes(tail[:4], "little")
+        if tail[4:] != b"PAR1" or length > size - 12:
+            raise LogError(
+                f"{path.name} cannot be read as Parquet: it does not end as a Parquet file does",
+                hint="is the copy complete?",
+            )
+        file.seek(size - 8 - length)
+        return _Footer(file.read(length)).struct()
+
+
+def group_rows(footer: Mapping[int, Any]) -> list[int]:
+    """Rows of every row group."""
+    return [group[_GROUP_ROWS] for group in footer[_ROW_GROUPS]]
 
 
 class _Footer:
-    """Values of a footer, read one after another."""
+    """Values of a footer or a header, read one after another."""
 
     def __init__(self, data: bytes) -> None:
         self.data, self.at = data, 0
@@ -204,6 +242,8 @@ class _Footer:
         if kind in (_LIST, _SET):
             head = self._byte()
             count = head >> 4 if head >> 4 < 15 else self._varint()
+            if count > len(self.data) - self.at:
+                raise ValueError(f"a list declares {count} entries where {len(self.data) - self.at} bytes are left")
             return [self._value(head & 15) for _ in range(count)]
         if kind == _BINARY:
             return self._skipped(self._varint())
@@ -211,8 +251,9 @@ class _Footer:
             return self._skipped(8)
         return self._byte() if kind in (_TRUE, _FALSE, _BYTE) else self._integer()
 
-    def _skipped(self, count: int) -> None:
+    def _skipped(self, count: int) -> bytes:
         self.at += count
+        return self.data[self.at - count : self.at]
 
     def _byte(self) -> int:
         self.at += 1
@@ -226,6 +267,8 @@ class _Footer:
             if byte < 128:
                 return value
             shift += 7
+            if shift > 63:
+                raise ValueError("a number of more than 64 bits")
 
     def _integer(self) -> int:
         """Zigzag: 0, -1, 1, -2, ..."""

@@ -6,11 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
+from pathlib import Path, PurePath
 from typing import Any, Final
 
 import numpy as np
 
 from mindyn.algebra.values import Array
+from mindyn.errors import shortened
 from mindyn.logs.checks import Oddities, unit_notes
 from mindyn.logs.cleaning import Cleaner
 from mindyn.logs.columns import Pick, both_lists, further_columns, further_joints, one_column, pick_signal
@@ -23,6 +25,7 @@ from mindyn.logs.places import Place, place_of
 from mindyn.logs.statement import SIGNALS, ColumnNames, Statement, read_sidecar, sidecar_path
 from mindyn.logs.tables import Table, in_step, row_count
 from mindyn.logs.units import factor
+from mindyn.reading import OUTSIDE_FILES
 from mindyn.robots.robot import Robot, require_robot
 
 CHUNK_ROWS: Final = 65_536
@@ -34,6 +37,7 @@ class LogScan:
 
     notes    what is worth knowing of its columns; after an iteration, of its rows as well
     sidecar  the keys of its sidecar file; None: they are read
+    outside_files  whether signals may lie in files outside of the log's folder; None: as the command line says
     """
 
     def __init__(
@@ -43,11 +47,13 @@ class LogScan:
         stated: Mapping[str, Any],
         chunk_rows: int,
         sidecar: Mapping[str, Any] | None = None,
+        outside_files: bool | None = None,
     ) -> None:
+        outside_files = OUTSIDE_FILES.get() if outside_files is None else outside_files
         self.path = path
         self.robot = robot
         self.chunk_rows = chunk_rows
-        self._made_of = (path, robot, dict(stated), chunk_rows, sidecar)
+        self._made_of = (path, robot, dict(stated), chunk_rows, sidecar, outside_files)
         self.tables: dict[str, Table] = {}
         self.picks: dict[str, Pick] = {}
         faults = Faults()
@@ -60,6 +66,8 @@ class LogScan:
         self.statement, _ = own.merged_sound(stated)
         if self.statement.side is None and "side" in {**sidecar, **stated}:
             self.statement = replace(self.statement, side="joint")  # its fault is told already
+        if not outside_files:
+            _require_inside(path, self.statement.files)
         self.signals = faults.of(lambda: _logged_signals(self.statement, main, robot)) or ()
         for signal in self.signals:
             faults.of(partial(self._pick, signal, main))
@@ -208,6 +216,19 @@ def _logged_signals(statement: Statement, table: Table, robot: Robot) -> tuple[s
     return tuple(signal for signal in SIGNALS if signal in statement.columns)
 
 
+def _require_inside(path: Place, files: Mapping[str, str]) -> None:
+    """Raise if a file that holds a signal lies outside of the log's folder, also through a link."""
+    for signal, file in files.items():
+        inside = not PurePath(file).is_absolute() and ".." not in PurePath(file).parts
+        if isinstance(path, Path) and inside:
+            inside = (path.parent / file).resolve().is_relative_to(path.parent.resolve())
+        if not inside:
+            raise LogError(
+                f"files.{signal} = {shortened(repr(file), 200)} lies outside of the folder of {path.name}",
+                hint="if you trust the sidecar file: mindyn --outside-files ..., or read_log(..., outside_files=True)",
+            )
+
+
 def _further_note(joints: Sequence[str]) -> tuple[str, ...]:
     if not joints:
         return ()
@@ -250,6 +271,7 @@ def scan_log(
     units: Mapping[str, str | Mapping[str, str]] | None = None,
     side: str | Mapping[str, str] | None = None,
     stated: Mapping[str, Any] | None = None,
+    outside_files: bool | None = None,
     chunk_rows: int = CHUNK_ROWS,
 ) -> LogScan:
     """The log as an iterable of chunks of at most `chunk_rows` rows, for a log larger than memory.
@@ -261,11 +283,12 @@ def scan_log(
                            which is read block by block without a local copy
     columns, units, side   as in `Statement`; above the sidecar's
     stated                 any other key of `Statement`: rate_hz, gears, files, joints, position_offset, ...
+    outside_files          whether a sidecar's `files` may lie outside of the log's folder; those of `stated` may
     """
     require_robot(robot, "a log is read for")
     given = {"columns": columns, "units": units, "side": side}
     over = {**(stated or {}), **{key: value for key, value in given.items() if value is not None}}
-    return LogScan(place_of(path), robot, over, chunk_rows)
+    return LogScan(place_of(path), robot, over, chunk_rows, outside_files="files" in over or outside_files)
 
 
 def read_log(
@@ -276,8 +299,9 @@ def read_log(
     units: Mapping[str, str | Mapping[str, str]] | None = None,
     side: str | Mapping[str, str] | None = None,
     stated: Mapping[str, Any] | None = None,
+    outside_files: bool | None = None,
 ) -> Log:
     """The whole log; arguments as for `scan_log`."""
-    scan = scan_log(path, robot, columns=columns, units=units, side=side, stated=stated)
+    scan = scan_log(path, robot, columns=columns, units=units, side=side, stated=stated, outside_files=outside_files)
     chunks = list(scan)
     return replace(joined(chunks), sources=scan.sources(), notes=scan.notes)

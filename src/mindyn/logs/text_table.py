@@ -14,15 +14,18 @@ from typing import IO, Any, Final
 import polars as pl
 from polars.exceptions import PolarsError
 
-from mindyn.errors import listed
+from mindyn.errors import listed, shortened
 from mindyn.executors import require_polars_threads
 from mindyn.logs.dates import DATE, nanoseconds_of_dates
 from mindyn.logs.findings import LogError
 from mindyn.logs.statement import SEPARATORS, WHERE
 from mindyn.logs.tables import BLOCK_BYTES, Chunk
+from mindyn.reading import MOST_COLUMNS
 
 LONGEST_LINE: Final = 2**24
 """Bytes of a line: a hundred thousand columns take less."""
+FIRST_LINES: Final = 20
+"""Lines after the names that are searched for a row of numbers."""
 COMMENTS: Final = (b"#", b"%", b"//")
 """What begins a line of comment."""
 _SEPARATOR_LINE: Final = re.compile(rb'"?sep=([,;\t])"?')
@@ -74,6 +77,11 @@ class TextTable:
         self.open_ended = len(row) == len(given) + 1 and row[-1] == ""
         self.decimal = decimal or _decimal(row, self.separator)
         named = not all(_is_number(word, self.decimal) for word in given)
+        if named and not self._holds_numbers(said + len(lines[0])):
+            raise LogError(  # without a word of it: it may be any file
+                f"the {FIRST_LINES} lines of {path.name} after the first hold no row of numbers; is it a log?",
+                hint=f"if more lines of text follow the names of the columns, state skip_rows = ... {WHERE}",
+            )
         names, self.units = _names_and_units(given, second)
         words = [*names, ""] if self.open_ended else names
         self.names = tuple(words) if named else tuple(f"column_{k + 1}" for k in range(len(words)))
@@ -87,6 +95,15 @@ class TextTable:
         repeated = sorted(name for name, count in Counter(self.names).items() if count > 1)
         if repeated:
             raise LogError(f"{path.name} has more than one column named {listed(repeated)}")
+
+    def _holds_numbers(self, start: int) -> bool:
+        """Whether one of the first lines is a row of a log, half of it numbers or dates; also if there is no line."""
+        with self._open() as file:
+            file.seek(start)
+            lines = [line for _ in range(FIRST_LINES) if (line := self._line(file)).strip()]
+        rows = [list(filter(None, split_line(line.decode("utf-8", "replace"), self.separator))) for line in lines]
+        numbers = [sum(_is_number(one, self.decimal) or bool(DATE.match(one)) for one in row) for row in rows]
+        return not rows or any(2 * count >= len(row) > 0 for count, row in zip(numbers, rows, strict=True))
 
     def _are_words(self, names: list[str], row: list[str], following: bytes) -> bool:
         """Whether the line after the names holds words alone, as many as the line of numbers that follows it."""
@@ -201,6 +218,11 @@ class TextTable:
         return True
 
     def _parsed(self, block: bytes, names: list[str], before: int) -> pl.DataFrame:
+        if len(self.names) * block.count(b"\n") > 2 * len(block) + LONGEST_LINE:  # a cell takes a byte and more
+            raise LogError(
+                f"{self.name} has {len(self.names)} columns, but most of its rows have far fewer cells",
+                hint="is the first line the names of the columns?",
+            )
         try:
             return self._read(block, pl.Float64, before).select(names)
         except PolarsError:  # a cell with blanks around its number, or one that is no number: slower, and names it
@@ -215,7 +237,7 @@ class TextTable:
             if len(wrong):
                 text = frame[name][wrong[0]]
                 row = before + wrong[0]
-                message = f"column {name!r} of {self.name} holds {text!r} in row {row}, not a number"
+                message = f"column {name!r} of {self.name} holds {shortened(text, 40)!r} in row {row}, not a number"
                 raise LogError(message, hint=_hint(text, row))
         return numbers.with_columns(pl.col(pl.Float64).fill_null(float("nan")))
 
@@ -293,6 +315,8 @@ class _LineFeeds(io.RawIOBase):
 
 def split_line(line: str, separator: str) -> list[str]:
     """The cells of a line, without quotes and the blanks around."""
+    if line.count(separator) > MOST_COLUMNS:
+        raise LogError(f"a line has more than {MOST_COLUMNS} cells", hint="is it a table of numbers?")
     if separator == " " and '"' not in line:
         return line.split()
     try:

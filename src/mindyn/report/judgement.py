@@ -155,7 +155,8 @@ def _bettered(data: ReportData) -> list[Html]:
 
 def _meter(explained: float) -> Html:
     """A bar as long as the part of the torque that is explained."""
-    return tag("span", {"style": f"width:{max(0.0, min(1.0, explained)):.1%}"})
+    bar = tag("rect", {"width": f"{100 * max(0.0, min(1.0, explained)):.1f}", "height": "1"})
+    return tag("svg", {"viewBox": "0 0 100 1", "preserveAspectRatio": "none", "aria-hidden": "true"}, bar)
 
 
 def torque_section(data: ReportData) -> Section | None:

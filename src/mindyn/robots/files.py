@@ -13,7 +13,7 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.errors import RobotFileError, shortened
-from mindyn.reading import reason_of, require_file
+from mindyn.reading import MOST_ENTRIES, InputBudget, reason_of, require_file
 
 LARGEST_FILE: Final = 64 * 2**20
 """A robot description is text; anything larger is the wrong file. Bytes."""
@@ -63,12 +63,13 @@ def parse_xml(text: str, what: str, *, comments: bool = False) -> Element:
     Namespaces are not resolved: files declare them or not (`<sensor:camera>`), and no reader of robots asks.
     """
     builder, depth = TreeBuilder(insert_comments=comments), 0
+    budget = InputBudget(what, len(text), RobotFileError, MOST_ENTRIES, DEEPEST_TAG)
+    budget.take_keys(text.count("<") + text.count("="))
 
     def start(tag: str, attributes: dict[str, str]) -> None:
         nonlocal depth
         depth += 1
-        if depth > DEEPEST_TAG:
-            raise RobotFileError(f"{what} has elements nested more than {DEEPEST_TAG} deep, which no robot file has")
+        budget.require_depth(depth)
         builder.start(tag, attributes)
 
     def end(tag: str) -> None:

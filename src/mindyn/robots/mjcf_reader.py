@@ -41,7 +41,7 @@ def read_mjcf(path: Path, snap: Snapper, text: str | None = None) -> Description
     mujoco = import_mujoco()
     source = mjcf_source(path, text)
     try:
-        model = mujoco.MjModel.from_xml_string(source.text)
+        model = mujoco.MjModel.from_xml_string(source.text, dict(source.models))
     except (ValueError, mujoco.FatalError) as error:
         raise RobotFileError(f"MuJoCo cannot compile {path.name}: {shortened(str(error), 600)}") from error
     if not model.nbody <= MOST_COPIES:

@@ -21,6 +21,9 @@ from mindyn.robots.files import LARGEST_FILE, parse_xml, read_text
 MOST_COPIES: Final = 10_000
 """Bodies that <replicate>, <composite> and <flexcomp> may make together."""
 MOST_INCLUDES: Final = 100
+"""Files that a model may include, or attach."""
+FINEST_MESH: Final = 500
+"""Parameters of a mesh that MuJoCo makes itself: its vertices are their square."""
 _UNUSED: Final = {
     *("visual", "statistic", "custom", "extension", "size", "keyframe", "sensor", "contact", "deformable"),
     *("actuator", "tendon"),
@@ -43,6 +46,8 @@ class MjcfSource:
     notes    what was taken out and matters
     actuated  names of the joints that actuators act on
     texts     <text> of <custom> by name
+    models    files that <attach> copies from, prepared in the same way, by the name that the text uses
+    bodies    number of bodies, copies included
     """
 
     text: str
@@ -50,11 +55,15 @@ class MjcfSource:
     notes: tuple[Note, ...]
     actuated: frozenset[str] = frozenset()
     texts: Mapping[str, str] = field(default_factory=dict)
+    models: Mapping[str, bytes] = field(default_factory=dict)
+    bodies: int = 0
 
 
 def mjcf_source(path: Path, text: str | None = None) -> MjcfSource:
     """The file with its includes, without what is not used; `text` in place of what the file holds."""
-    return _Preparer(path.parent).source(parse_xml(read_text(path) if text is None else text, path.name))
+    return _Preparer(path.parent, opened=(path.resolve(),)).source(
+        parse_xml(read_text(path) if text is None else text, path.name)
+    )
 
 
 def included_mjcf(path: Path) -> tuple[Element, int]:
@@ -70,6 +79,9 @@ class _Preparer:
     folder: Path
     comments: bool = False
     included: int = 0
+    opened: tuple[Path, ...] = ()
+    models: dict[str, bytes] = field(default_factory=dict)
+    bodies: int = 0
     skipped: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
 
@@ -89,7 +101,7 @@ class _Preparer:
             if not (closed and section.tag == "keyframe"):
                 root.remove(section)
         _keep_positions(root)
-        self.limit_copies(root, 1)
+        self.limit_copies(root, 1, self.prepare_models(root))
         notes += self.drop_equalities(root)
         meshes = _default_meshes(root)
         for world in root.findall("worldbody"):
@@ -103,7 +115,31 @@ class _Preparer:
             notes.append(Note("mesh", said, tuple(self.skipped)))
         text = ElementTree.tostring(root, encoding="unicode")
         joints = frozenset(name for name in actuated if name is not None)
-        return MjcfSource(text, frozenset(self.unknown), tuple(notes), joints, texts)
+        return MjcfSource(text, frozenset(self.unknown), tuple(notes), joints, texts, self.models, self.bodies)
+
+    def prepare_models(self, root: Element) -> dict[str, int]:
+        """Prepare the files that <attach> copies from; number of bodies by the name of each model."""
+        bodies = {}
+        for model in [one for asset in root.findall("asset") for one in asset.findall("model")]:
+            path = (self.folder / model.get("file", "")).resolve()
+            if not path.is_file() or path in self.opened or len(self.models) >= MOST_INCLUDES:
+                raise RobotFileError(
+                    f"the MJCF attaches the model {shortened(model.get('file', ''), 100)!r}, which is not there, "
+                    f"attaches itself, or is one of more than {MOST_INCLUDES}"
+                )
+            inner = parse_xml(read_text(path), path.name)
+            source = _Preparer(path.parent, opened=(*self.opened, path), models=self.models).source(inner)
+            name = str(model.get("name") or inner.get("model"))
+            bodies[name] = source.bodies
+            self.unknown += [
+                one.get("prefix", "") + body
+                for one in root.iter("attach")
+                if one.get("model") == name
+                for body in source.unknown
+            ]
+            model.set("file", f"model{len(self.models)}.xml")
+            self.models[model.get("file", "")] = source.text.encode()
+        return bodies
 
     def include(self, parent: Element) -> None:
         """Every <include file="..."/> replaced by what the root of that file holds."""
@@ -122,17 +158,21 @@ class _Preparer:
             self.include(root)
             parent[place : place + 1] = list(root)
 
-    def limit_copies(self, element: Element, copies: int) -> None:
-        """Refuse a model that makes too many copies of its bodies."""
+    def limit_copies(self, element: Element, copies: int, attached: Mapping[str, int]) -> None:
+        """Count bodies; raise if a model makes too many copies of its bodies, or a mesh without end."""
+        if element.tag in ("body", "attach"):
+            self.bodies += copies * (attached.get(element.get("model", ""), 1) if element.tag == "attach" else 1)
+        if element.get("builtin") and max(_counts(element.get("params", "1")), default=1) > FINEST_MESH:
+            raise RobotFileError(f"a built-in mesh of the MJCF has parameters of more than {FINEST_MESH}")
         if element.tag in ("replicate", "composite", "flexcomp"):
             copies *= prod(_counts(element.get("count", "1")))
-            if copies > MOST_COPIES:
-                raise RobotFileError(
-                    f"<{element.tag} count={shortened(element.get('count', ''), 60)!r}> makes more than {MOST_COPIES} "
-                    "bodies, which no arm has"
-                )
+        if max(copies, self.bodies) > MOST_COPIES:
+            raise RobotFileError(
+                f"<{element.tag}> of the MJCF makes more than {MOST_COPIES} bodies, which no arm has",
+                hint="its count, or the models that it attaches, multiply",
+            )
         for child in element:
-            self.limit_copies(child, copies)
+            self.limit_copies(child, copies, attached)
 
     def drop_equalities(self, root: Element) -> list[Note]:
         """Take out constraints between what is taken out."""
