@@ -13,7 +13,7 @@ from closeness import EXACT, assert_close
 from scipy.io import savemat
 
 from mindyn.logs.array_table import ArrayTable, NpzArrays
-from mindyn.logs.bag_table import JointState, _said_by_frame, _unpacked, decode_joint_state, message_columns
+from mindyn.logs.bag_table import JointState, _lz4_bound, _said_by_frame, _unpacked, decode_joint_state, message_columns
 from mindyn.logs.findings import LogError
 from mindyn.logs.mat_file import DamagedError, _Part, read_mat
 from mindyn.logs.parquet_table import _Footer
@@ -292,9 +292,21 @@ def test_a_chunk_is_as_long_as_its_head_or_its_compression_says():
         return io.BytesIO(head + b"\0" * 40)
 
     assert _unpacked(chunk(1000, b"", 3)) == 1000
-    assert _unpacked(chunk(100, b"lz4", 3)) == 765
     assert _unpacked(io.BytesIO(b"\0" * 31)) == 0
     assert _said_by_frame("lz4", b"") == 0
+
+
+@pytest.mark.parametrize("options", [{}, {"store_size": False}, {"block_checksum": True, "content_checksum": True}])
+@pytest.mark.parametrize("block_size", [4, 7])
+@pytest.mark.parametrize("length", [10, 3_000_000, 8_400_000])
+def test_the_bound_of_lz4_frames_is_tight(length, block_size, options):
+    frame = pytest.importorskip("lz4.frame")
+    for content in (bytes(length), np.random.default_rng(0).bytes(length)):
+        packed = frame.compress(content, block_size=block_size, **options)
+        bound = _lz4_bound(io.BytesIO(packed), len(packed))
+        assert length <= bound <= length + (1 << (8 + 2 * block_size))
+    strange = b"no frame at all"
+    assert _lz4_bound(io.BytesIO(strange), len(strange)) == 255 * (len(strange) - 6)
 
 
 def test_a_frame_of_zstandard_says_how_long_it_becomes():

@@ -37,10 +37,10 @@ _FIRST_MESSAGES: Final = 200
 LARGEST_CHUNK: Final = 2**28
 """Bytes of a chunk, unpacked; recorders make chunks of 1 to 16 MiB."""
 _MAGIC, _CHUNK, _CHUNK_INDEX, _FOOTER_BYTES = 8, 0x06, 0x08, 29
+_LZ4_MAGIC, _LZ4_MOST = 0x184D2204, 255
+"""The first bytes of an LZ4 frame, and what one of its bytes becomes at most."""
 _STEPS, _STEPS_PER_BYTE, _STEPS_AT_ONCE = 10**7, 8, 10**5
 """Steps of SQLite's machine that a query may take: one of a hundred bytes takes 60."""
-_EXPANSION: Final = {"lz4": 255}
-"""What a compression packs into a byte at most, where its own head need not say how long it becomes."""
 
 
 class BagTable:
@@ -341,7 +341,28 @@ def _unpacked(stream: IO[bytes]) -> int:
     _, _, stated, _, letters = struct.unpack("<QQQII", head)
     compression = stream.read(min(letters, 16)).decode("latin-1")
     packed = int.from_bytes(stream.read(8), "little")
-    return max(int(stated), _said_by_frame(compression, stream.read(32)), packed * _EXPANSION.get(compression, 0))
+    start = stream.tell()
+    by_frame = _said_by_frame(compression, stream.read(32))
+    stream.seek(start)
+    return max(int(stated), by_frame, _lz4_bound(stream, packed) if compression == "lz4" else 0)
+
+
+def _lz4_bound(stream: IO[bytes], packed: int) -> int:
+    """Return the most bytes that LZ4 frames become: blocks times the block size that the frame's head declares.
+
+    The head need not say the length of the content; all blocks but the last are full, so the bound is tight.
+    """
+    end, total = stream.tell() + packed, 0
+    while stream.tell() + 7 <= end:
+        magic, flags, descriptor = struct.unpack("<IBB", stream.read(6))
+        if magic != _LZ4_MAGIC:
+            return total + _LZ4_MOST * (end - stream.tell())
+        stream.seek((8 if flags & 0x08 else 0) + (4 if flags & 0x01 else 0) + 1, os.SEEK_CUR)
+        while stream.tell() + 4 <= end and (size := int.from_bytes(stream.read(4), "little") & 0x7FFFFFFF):
+            total += 1 << (8 + 2 * (descriptor >> 4 & 7))
+            stream.seek(size + (4 if flags & 0x10 else 0), os.SEEK_CUR)
+        stream.seek(4 if flags & 0x04 else 0, os.SEEK_CUR)
+    return total
 
 
 def _said_by_frame(compression: str, data: bytes) -> int:
