@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from cli.program import mindyn_program
 from closeness import assert_close
+from laws.parallel_robots import SIX_BARS, six_bar
 
 import mindyn
 from mindyn.errors import InputError, UnknownNameError
@@ -64,3 +65,17 @@ def test_the_program_plans_simulates_and_identifies_a_five_bar(tmp_path):
     assert found.robot.loops[0].name == "five_bar"
     truth = Regressor(found.robot).base.values
     assert_close(found.base_values, truth, 0.01)  # by the trapezoidal rule
+
+
+@pytest.mark.parametrize("name", sorted(SIX_BARS))
+def test_plans_of_six_bars_determine_all_parameters_in_a_wide_range(name):
+    plan = plan_tests(six_bar(name))
+    assert plan.untold == ()
+
+
+def test_the_program_lists_what_no_test_determines(tmp_path):
+    mindyn.write_toml(six_bar("watt-1", reach=0.05), tmp_path / "robot.toml")
+    ended = mindyn_program("tests", "plan", tmp_path / "robot.toml", tmp_path / "tests")
+    assert ended.code == 3, ended.err
+    assert "no test determines: mcx1R" in ended.out + ended.err
+    assert "mindyn tests simulate" not in ended.out + ended.err

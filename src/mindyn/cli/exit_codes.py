@@ -22,7 +22,7 @@ MEANINGS: Final[Mapping[ExitCode, str]] = {
     ExitCode.ERROR: "an error in what was given or done, said with a hint",
     ExitCode.USAGE: "wrong usage: no such command or option, or one is missing",
     ExitCode.NO: "the answer of check, doctor or papers is no; identify: the log cannot identify the robot; "
-    "excite, tests plan: the motion is not safe",
+    "excite, tests plan: the motion is not safe; tests plan: no test determines some parameters",
     ExitCode.INTERRUPTED: "interrupted by Ctrl-C",
 }
 

@@ -24,6 +24,7 @@ from mindyn.cli.arguments import (
     placed,
     takes_robot,
 )
+from mindyn.cli.exit_codes import ExitCode
 from mindyn.cli.next_step import option_words, say_next
 from mindyn.cli.printing import say, show
 from mindyn.errors import InputError, require_choice
@@ -85,6 +86,9 @@ def tests(
         for finding in (*held, *check.findings):
             say(f"{finding.severity}: {finding}")
         say(f"wrote {len(plan.motions)} motions and {PLAN} to {folder}: log them on the robot, or simulate them")
+        if plan.untold:
+            say(f"no test determines: {', '.join(plan.untold)}; wider limits or a longer --seconds may")
+            raise typer.Exit(ExitCode.NO)
         say_next("tests", "simulate", robot, folder, *words)
         return
     if not (folder / PLAN).is_file():

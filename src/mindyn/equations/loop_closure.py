@@ -7,6 +7,7 @@ once.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from hashlib import sha256
@@ -24,7 +25,16 @@ from mindyn.equations.loop_constraints import (
     loop_dependents,
     primary_joints,
 )
-from mindyn.equations.loop_newton import CLOSED, SINGULAR, Home, Mask, Newton, home_configuration, home_with_play
+from mindyn.equations.loop_newton import (
+    CLOSED,
+    SINGULAR,
+    STEPS,
+    Home,
+    Mask,
+    Newton,
+    home_configuration,
+    home_with_play,
+)
 from mindyn.errors import RobotError
 from mindyn.parameters.parallelogram import parallelogram_relations
 from mindyn.robots.drive_matrices import friction_matrix, gear_matrix
@@ -121,10 +131,16 @@ class LoopClosure:
         """U: (N, n) joint positions q of (N, k) primary ones; refuses what cannot be reached from home."""
         if self.affine is not None:
             return np.asarray(p @ self.affine.matrix.T + self.affine.offset)
+        if (known := self._solved.get(_position_key(p))) is not None:
+            return known
         q, reached = self.newton.solve(p)
         if not reached.all():
             raise self.newton.refusal(p[~reached][0])
         return self.mimics.filled(q)
+
+    def remember(self, q: Array) -> None:
+        """Keep closed configurations q (N, n) that `reachable` found: `positions` need not solve for them again."""
+        self._keep(_position_key(q[:, list(self.primary)]), q)
 
     def onward(self, q: Array, p: Array) -> Array:
         """(n,) joint positions of p (k,), on a straight way from the closed configuration q (n,), else from home."""
@@ -166,11 +182,14 @@ class LoopClosure:
             self._keep(key, self.mimics.filled(q))
         return self._solved[key], np.ones(len(p), dtype=bool)
 
-    def reachable(self, p: Array) -> tuple[Array, Mask]:
-        """Joint positions (N, n) and whether each row of p (N, k) closes on a straight way from home."""
+    def reachable(self, p: Array, steps: Sequence[float] = STEPS[:2]) -> tuple[Array, Mask]:
+        """Return joint positions (N, n) and whether each row of p (N, k) closes on a straight way from home.
+
+        steps  longest steps that are tried in turn; without the finest a row near a singular configuration is given up
+        """
         if self.affine is not None:
             return self.positions(p), np.ones(len(p), dtype=bool)
-        q, reached = self.newton.glance(p)
+        q, reached = self.newton.walk(np.repeat(self.home[None], len(p), axis=0), p, steps)
         return self.mimics.filled(q), reached
 
     def regularity(self, q: Array) -> Array:
@@ -213,6 +232,10 @@ class LoopClosure:
             worst = int(np.argmin(smallest))
             raise self.newton.singular(q[worst], float(smallest[worst]))
         return np.asarray(np.linalg.pinv(J_d), dtype=np.float64) * units[:, None], J
+
+
+def _position_key(p: Array) -> bytes:
+    return sha256(b"positions" + p.tobytes()).digest()
 
 
 def _solved(C_d: Array, C_p: Array) -> Array:

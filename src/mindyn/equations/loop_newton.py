@@ -267,10 +267,6 @@ class Newton:
                 q[k], reached[k] = found, True
         return q, reached
 
-    def glance(self, p: Array) -> tuple[Array, Mask]:
-        """As `walk` from home, but near singular configurations, where steps must be finest, a row is given up."""
-        return self.walk(np.repeat(self.home[None], len(p), axis=0), p, STEPS[:2])
-
     def refusal(self, p: Array) -> RobotError:
         """Why primary positions cannot be reached: the loop stays open, or a singular configuration lies between."""
         walker = _Walker(self)
@@ -369,12 +365,11 @@ class _Walker:
         self.here = start
         if self._step(p) and self.size <= steps[0]:
             return self.here
-        before = start[self._primary]
-        across = p - before
-        distance = float(np.abs(across[self._moving] / self._units).max(initial=0.0))
-        for longest in steps:
-            count = max(1, int(np.ceil(distance / longest)))
-            self.here = start
+        self.here = start
+        for longest in steps:  # finer ones go on from where the coarser ones stopped
+            before = self.here[self._primary]
+            across = p - before
+            count = max(1, int(np.ceil(np.abs(across[self._moving] / self._units).max(initial=0.0) / longest)))
             if all(self._step(before + across * (k / count) if k < count else p) for k in range(1, count + 1)):
                 return self.here
         return None

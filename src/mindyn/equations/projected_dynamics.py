@@ -112,7 +112,7 @@ class LoopDynamics:
         """W^T M W (..., k, k)."""
         state = self.motion(p)
         M = state.W.transpose(0, 2, 1) @ self._tree("inertia_matrix", state.q) @ state.W
-        return np.asarray(M).reshape(*np.shape(p), -1)
+        return np.asarray(M).reshape(*np.shape(p), M.shape[-1])
 
     def forward_dynamics(self, p: ArrayLike, pd: ArrayLike, tau: ArrayLike) -> Array:
         """Accelerations pdd (..., k) under torques tau (..., k) of the primary joints."""
@@ -123,7 +123,7 @@ class LoopDynamics:
         """Y (..., k, parameters) with tau = Y phi, phi the standard parameters of all links (then of the drives)."""
         state = self.motion(p, pd, pdd)
         Y = state.W.transpose(0, 2, 1) @ self._tree("standard_regressor", state.q, state.qd, state.qdd)
-        return np.asarray(Y).reshape(*np.shape(p), -1)
+        return np.asarray(Y).reshape(*np.shape(p), Y.shape[-1])
 
     def regressor(self, p: ArrayLike, pd: ArrayLike, pdd: ArrayLike, base: BaseParameters) -> Array:
         """Y (..., k, count) with tau = Y beta, beta the values of a base set of this robot."""
@@ -140,7 +140,7 @@ class LoopDynamics:
         """Y (..., 2, 10 n) with (kinetic, potential energy) = Y phi."""
         state = self.motion(p, pd)
         Y = self._tree("energy_regressor", state.q, state.qd)
-        return Y.reshape(*np.shape(p)[:-1], 2, -1)
+        return Y.reshape(*np.shape(p)[:-1], *Y.shape[1:])
 
 
 def _times(W: Array, rows: Array) -> Array:

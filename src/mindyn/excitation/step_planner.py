@@ -139,6 +139,7 @@ class _Planner:
             self._accelerated(joint)
         every = reversed(range(self.regressor.joint_count))
         self._add_pairs([pair for joint in every for pair in self._pairs(joint)], 0.0)
+        self._repeat_single_joints()
         untold = [name for name, told in zip(self.regressor.names, self.told.told(), strict=True) if not told]
         return StepPlan(
             robot.name,
@@ -171,6 +172,13 @@ class _Planner:
         if not self._add(alone, self._fewest(alone)):
             self.skipped.append(f"accelerated test of {self.regressor.joint_names[joint]} alone: nothing new")
         self._add_pairs(self._pairs(joint), self.weakest)
+
+    def _repeat_single_joints(self) -> None:
+        """Add tests of single joints at further positions while they determine more, as linkages need."""
+        joints = range(self.regressor.joint_count)
+        drafts = [Draft(kind, (joint,), joint) for kind in ("accelerated", "static") for joint in joints]
+        while self.told.rank < self.regressor.count and self._added_best([(d, self._fewest(d)) for d in drafts], 0.0):
+            continue
 
     def _pairs(self, joint: int) -> list[Draft]:
         return [Draft("accelerated", (joint, k), k) for k in range(joint + 1, self.regressor.joint_count)]

@@ -57,7 +57,7 @@ def base_parameters(
     """The base parameters of a robot in the given form; `notes` says which method made them.
 
     Every set is compared with plain Newton-Euler on standard parameters before it is returned. One that deviates is
-    refused, except for form structural: all standard parameters come in its place, with a note.
+    refused, except for forms structural and numeric: a set that keeps more parameters comes in its place, with a note.
 
     A robot with dependent joints has the closed form of parallelograms where that covers it, else the numeric set.
 
@@ -86,10 +86,15 @@ def base_parameters(
         raise load_refusal(loaded[0], "it is not linear in the parameters of the links, so that no base set has it")
     if form == "numeric":
         source: Source = "torque" if drives else "energy"
-        sampled = numeric_base(
-            robot, source, priority=priority, constraints=constraints, drives=drives, seed=seed, home=home
-        )
-        return sampled if constraints is not None else _certified(sampled, home)
+        try:
+            sampled = numeric_base(
+                robot, source, priority=priority, constraints=constraints, drives=drives, seed=seed, home=home
+            )
+            return sampled if constraints is not None else _certified(sampled, home)
+        except NearlyDegenerateError as error:
+            if priority is not None or constraints is not None:
+                raise
+            return _keep_more(robot, error.message, drives=drives, seed=seed, home=home)
     if robot.has_dependents:
         left_open = closure_of(with_home(robot, home)).notes
         found = _of_dependents(robot, form, drives=drives, seed=seed, home=home)
@@ -109,7 +114,7 @@ def _certified(base: BaseParameters, home: ArrayLike | None = None) -> BaseParam
     robot = base.robot
     if robot.extras and base.drives and base.form != "structural":
         return base  # columns of extra torques are compared where they are sampled
-    deviation = tree_deviation(base) if not robot.has_dependents else _deviation_in_loops(base, home)
+    deviation = _deviation(base, home)
     if not deviation.is_wrong:
         return base
     joint = robot.primary_joints[deviation.joint].name
@@ -131,16 +136,24 @@ def _of_dependents(robot: Robot, form: str, *, drives: bool, seed: int, home: Ar
     except NearlyDegenerateError as error:
         if form != "structural":
             raise
-        why = error.message
+        return _keep_more(robot, error.message, drives=drives, seed=seed, home=home)
+
+
+def _keep_more(robot: Robot, why: str, *, drives: bool, seed: int, home: ArrayLike | None) -> BaseParameters:
+    """Return a set of a nearly degenerate robot that keeps what shows ever so little: its torques are right."""
     tree = structural_base(robot, drives=drives)
     kept_more = (
         (reduced_tree_base(tree, seed=seed, home=home), "numeric, among the open tree's parameters"),
         (tree, "the open tree's parameters, some of which show only together"),
     )
     for found, which in kept_more:
-        if not _deviation_in_loops(found, home).is_wrong:
+        if not _deviation(found, home).is_wrong:
             return replace(found, notes=(f"{which}: {why}", *found.notes))
     return standard_set(robot, drives=drives, note=f"{why}: all standard parameters are kept")
+
+
+def _deviation(base: BaseParameters, home: ArrayLike | None) -> Deviation:
+    return _deviation_in_loops(base, home) if base.robot.has_dependents else tree_deviation(base)
 
 
 def _deviation_in_loops(base: BaseParameters, home: ArrayLike | None) -> Deviation:

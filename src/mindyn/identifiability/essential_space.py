@@ -7,14 +7,21 @@ orthogonal complement of the parameter changes that no motion shows.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from mindyn.algebra.values import Array, frozen_array
 from mindyn.errors import NearlyDegenerateError, RobotError, unknown_name
-from mindyn.identifiability.random_states import Source, length_of, regressors_of, sampled_rows
+from mindyn.identifiability.random_states import (
+    LoopRegressors,
+    Source,
+    length_of,
+    own_rates,
+    regressors_of,
+    sampled_rows,
+)
 from mindyn.notation import PARAMETERS_PER_LINK
 from mindyn.parameters.labels import parameter_labels
 from mindyn.robots.robot import Robot
@@ -22,8 +29,14 @@ from mindyn.robots.robot import Robot
 ZERO_SINGULAR_VALUE = float(np.sqrt(np.finfo(float).eps))
 """Singular values below this share of the largest are zero [Klema & Laub 1980, in Sheu & Walker]."""
 
+WELL_SHOWN = 1e-6
+"""Smallest singular value relative to the largest, below which positions beyond the limits of a loop are drawn too."""
+
 SCARCE = 0.1
 """A declared formula must have a value at this share of random poses."""
+
+SAMPLED_ROUNDING = 1e-12
+"""Singular values below this fraction of the largest are rounding: regressors of up to 30 joints leave 1e-14."""
 
 CLEAR_GAP, UNCLEAR_GAP = 1e-4, 0.1
 """First dropped over last kept singular value: above the one a note is due, above the other the rank is refused."""
@@ -91,13 +104,20 @@ def essential_space(
     home         a closed configuration in the assembly that is meant, where the robot has loops
     """
     parameters = len(parameter_labels(robot, drives=drives))
-    H = sampled_rows(regressors_of(robot, drives=drives, home=home), source, parameters=parameters, seed=seed)
-    H = rows_with_values(H, robot)
+    C = np.zeros((0, parameters))
     if constraints is not None:
-        count = np.shape(constraints)[0]
-        C = frozen_array(constraints, (count, parameters), "constraints")
+        C = frozen_array(constraints, (np.shape(constraints)[0], parameters), "constraints")
+    inside = regressors_of(robot, drives=drives, home=home)
+    anywhere = replace(inside, within_limits=False) if isinstance(inside, LoopRegressors) else inside
+    for rows in (inside, anywhere):
+        H = sampled_rows(rows, source, parameters=parameters, seed=seed, rates=own_rates(robot))
+        H = rows_with_values(H, robot)
         H = H - H @ np.linalg.pinv(C) @ C
-    return space_of_rows(H, typical_sizes(robot, H))
+        # Within narrow limits functions of a loop hardly differ; they are the same functions beyond the limits.
+        space = space_of_rows(H, typical_sizes(robot, H), unclear=1.0 if rows is not anywhere else UNCLEAR_GAP)
+        if space.singular_values[space.dimension - 1] > WELL_SHOWN * space.singular_values[0]:
+            break
+    return space
 
 
 def rows_with_values(H: Array, robot: Robot) -> Array:
@@ -129,15 +149,19 @@ def space_of_rows(
 ) -> EssentialSpace:
     """The row space of H (m, p) with columns of typical sizes (p,); its dimension by the gap in singular values.
 
-    zero     singular values below this share of the largest are dropped
+    zero     singular values above this share of the largest are kept
     unclear  where the first dropped one is more than this share of the last kept one, the rank is refused
     """
     # Neither scaling changes the row space; without them units and loops near a singular pose would blur the gap.
     scaled = H / sizes
     scaled = scaled / np.maximum(np.linalg.norm(scaled, axis=1, keepdims=True), 1e-300)
     _, s, Vt = np.linalg.svd(scaled, full_matrices=len(H) < H.shape[1])
-    rank = int((s > zero * s[0]).sum())
-    gap = float(s[rank] / s[rank - 1]) if rank < len(s) else 0.0
+    # Functions of one long chain or of a loop with one degree of freedom differ ever less: where small values and
+    # rounding are clearly apart, and farther than the values on both sides of `zero`, the rank ends there.
+    first, last = (int((s > level * s[0]).sum()) for level in (zero, min(zero, SAMPLED_ROUNDING)))
+    gaps = [float(s[r] / s[r - 1]) if r < len(s) else 0.0 for r in range(first, last + 1)]
+    further = int(np.argmin(gaps)) if min(gaps) < CLEAR_GAP else 0
+    rank, gap = first + further, gaps[further]
     if gap > unclear:
         near = ", ".join(f"{value / s[0]:.1e}" for value in s[max(0, rank - 3) : rank + 3])
         raise NearlyDegenerateError(

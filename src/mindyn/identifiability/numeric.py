@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError, unknown_name
 from mindyn.identifiability.essential_space import (
+    SAMPLED_ROUNDING,
     ZERO_SINGULAR_VALUE,
     EssentialSpace,
     essential_space,
@@ -35,9 +36,6 @@ INDEPENDENCE = (0.3, 0.1, 0.03, 1e-2, 1e-4, ZERO_SINGULAR_VALUE)
 
 SAMPLED, SHOWN = 1e-13, 1e-9
 """Coefficients of a sampled null space below the one are rounding; below the other they are not shown."""
-
-SAMPLED_ROUNDING = 1e-12
-"""Singular values of rows of independent tree parameters below this share of the largest are rounding."""
 
 ILL_CONDITIONED = 1e4
 """Condition of the removed rows above which a note is due."""

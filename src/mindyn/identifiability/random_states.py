@@ -17,6 +17,7 @@ from mindyn.equations.loop_batches import evaluated
 from mindyn.equations.projected_dynamics import LoopDynamics, loop_dynamics
 from mindyn.errors import InputError, RobotError, require_choice
 from mindyn.robots.mimics import mimic_map
+from mindyn.robots.parts import Limits
 from mindyn.robots.robot import Robot
 
 Source = Literal["energy", "torque"]
@@ -28,6 +29,10 @@ ROWS_PER_PARAMETER = 4
 
 MIMIC_RANGE = 30
 """Times a joint's own range is as far as it moves to show joints that mimic it in full."""
+
+MOST_DRAWS, SMALLEST_BOX = 50, 1e-3
+"""Times that a position is drawn anew where the loops do not close, and the last size of the box that it is drawn in,
+relative to the first one."""
 
 
 class Regressors(Protocol):
@@ -69,9 +74,10 @@ class TreeRegressors:
 
 @dataclass(frozen=True, slots=True)
 class LoopRegressors:
-    """Regressors of a robot with loops, in its primary joints."""
+    """Regressors of a robot with loops, in its primary joints; random positions within limits, or beyond them too."""
 
     dynamics: LoopDynamics
+    within_limits: bool = True
 
     @property
     def drives(self) -> bool:
@@ -87,20 +93,36 @@ class LoopRegressors:
         return self.dynamics.standard_regressor(q, qd, qdd)
 
     def random_positions(self, rng: np.random.Generator, count: int) -> Array:
-        """Positions around home at which the loops close in the assembly of home."""
+        """Draw positions within the limits of all joints at which the loops close in the assembly of home.
+
+        A position at which they do not close is drawn anew, from a smaller box around home.
+        """
         closure, robot = self.dynamics.closure, self.dynamics.robot
         primary = list(closure.primary)
-        found = np.zeros((0, len(primary)))
-        for _ in range(50):
-            p = closure.home[primary] + rng.uniform(-1, 1, (2 * count, len(primary))) * _primary_ranges(robot)
-            found = np.vstack([found, p[closure.reachable(p)[1]]])
-            if len(found) >= count:
-                return found[:count]
+        home, (lower, upper) = closure.home[primary], self._limits()
+        around = _primary_ranges(robot)
+        low, high = np.maximum(home - around, lower[primary]), np.minimum(home + around, upper[primary])
+        q, lost = np.zeros((count, robot.joint_count)), np.arange(count)
+        for share in np.maximum(0.6 ** np.arange(MOST_DRAWS), SMALLEST_BOX):
+            q[lost], closed = closure.reachable(home + share * (rng.uniform(low, high, (len(lost), len(home))) - home))
+            lost = lost[~(closed & ((q[lost] >= lower) & (q[lost] <= upper)).all(axis=1))]
+            if not lost.size:
+                closure.remember(q)
+                return q[:, primary]
         raise RobotError(
-            f"the loops of robot {robot.name!r} close at {len(found)} of {100 * count} random positions: too few "
-            "to find its parameter space",
-            hint="is home at the end of what the loops can reach? load_robot(..., home={...}), --assembly: another one",
+            f"the loops of robot {robot.name!r} close at {count - len(lost)} of {count} random positions around home "
+            "within the limits of its joints: too few to find its parameter space",
+            hint="is home at the end of what loops or limits allow? load_robot(..., home={...}), --assembly: another",
         )
+
+    def _limits(self) -> tuple[Array, Array]:
+        """Return limits (n,) of all joints, widened to include home."""
+        closure = self.dynamics.closure
+        applied = self.within_limits and closure.affine is None
+        limits = [joint.limits if applied else Limits() for joint in self.dynamics.robot.joints]
+        lower = np.array([-np.inf if one.lower is None else one.lower for one in limits])
+        upper = np.array([np.inf if one.upper is None else one.upper for one in limits])
+        return np.minimum(lower, closure.home), np.maximum(upper, closure.home)
 
 
 def length_of(robot: Robot) -> float:

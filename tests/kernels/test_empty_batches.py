@@ -1,0 +1,72 @@
+"""Every function of a model takes an empty batch and returns an empty result of the right shape."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from robots import random_robot
+
+import mindyn
+from mindyn.equations.projected_dynamics import loop_dynamics
+from mindyn.robots.loading import load_robot
+
+FUNCTIONS = {
+    "inverse_dynamics": 3,
+    "inertia_matrix": 1,
+    "bias": 2,
+    "gravity": 1,
+    "coriolis": 2,
+    "forward_dynamics": 3,
+    "standard_regressor": 3,
+    "regressor": 3,
+    "slotine_li_regressor": 4,
+    "energy": 2,
+    "energy_regressor": 2,
+}
+ROBOTS = {
+    "tree": lambda: random_robot(3, joints=4, tree=True),
+    "turret": lambda: load_robot("five_bar"),
+    "slider-crank": lambda: load_robot("slider_crank"),
+    "parallelogram": lambda: load_robot("parallelogram_arm"),
+}
+EMPTY = [(0,), (2, 0), (0, 3)]
+
+
+@pytest.fixture(scope="module", params=sorted(ROBOTS))
+def robot(request):
+    return ROBOTS[request.param]()
+
+
+def shapes(function, count, width, batch, *more):
+    empty, single = (function(*[np.zeros((*b, width))] * count, *more) for b in (batch, (1,)))
+    return empty.shape, (*batch, *single.shape[1:])
+
+
+@pytest.mark.parametrize("batch", EMPTY)
+def test_functions_of_a_model(robot, batch):
+    model, width = mindyn.compile_model(robot), len(robot.primary_names)
+    for name, count in FUNCTIONS.items():
+        found, expected = shapes(getattr(model, name), count, width, batch)
+        assert found == expected, name
+    for name in ("forward_kinematics", "geometric_jacobian"):
+        found, expected = shapes(getattr(model, name), 1, width, batch, robot.link_names[-1])
+        assert found == expected, name
+    wrenches = model.inverse_dynamics_with_wrenches(
+        *[np.zeros((*batch, width))] * 3, np.zeros((*batch, robot.joint_count, 6))
+    )
+    assert wrenches.shape == (*batch, width)
+
+
+@pytest.mark.parametrize("batch", EMPTY)
+def test_functions_of_loop_dynamics(robot, batch):
+    if not robot.has_dependents:
+        pytest.skip("an open tree")
+    dynamics, width = loop_dynamics(robot), len(robot.primary_names)
+    for name in ("inverse_dynamics", "inertia_matrix", "bias", "gravity", "forward_dynamics", "standard_regressor"):
+        found, expected = shapes(getattr(dynamics, name), FUNCTIONS[name], width, batch)
+        assert found == expected, name
+    for name in ("energy", "energy_regressor"):
+        found, expected = shapes(getattr(dynamics, name), 2, width, batch)
+        assert found == expected, name
+    base = mindyn.base_parameters(robot)
+    assert dynamics.regressor(*[np.zeros((*batch, width))] * 3, base).shape == (*batch, width, base.count)
