@@ -22,9 +22,6 @@ from mindyn.robots.robot import Robot
 
 Source = Literal["energy", "torque"]
 
-SPEED = 4.0
-"""Bound of random speeds and accelerations, rad/s: kinetic energies are then of the size of potential ones."""
-
 ROWS_PER_PARAMETER = 4
 
 MIMIC_RANGE = 30
@@ -175,11 +172,11 @@ def sampled_rows(
     *,
     parameters: int,
     seed: int,
-    rates: tuple[Array, Array] | None = None,
+    rates: tuple[Array, Array],
 ) -> Array:
     """(m, p) rows at random states that all of the dynamics satisfies: energy differences, or torques.
 
-    rates  (k,) bounds of random speeds and accelerations; SPEED of both if left out
+    rates  (k,) bounds of random speeds and accelerations
     """
     require_choice(source, get_args(Source), "source")
     if source == "energy" and rows.drives:
@@ -188,7 +185,7 @@ def sampled_rows(
     # A torque sample gives a row for each joint, so that one sample for each parameter is ample.
     count = ROWS_PER_PARAMETER * parameters if source == "energy" else max(40, parameters)
     q = rows.random_positions(rng, count + 1)
-    speeds, accelerations = (SPEED, SPEED) if rates is None else rates
+    speeds, accelerations = rates
     qd, qdd = rng.uniform(-1, 1, (2, *q.shape))
     qd, qdd = speeds * qd, accelerations * qdd
     if source == "energy":
