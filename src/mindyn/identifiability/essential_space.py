@@ -159,7 +159,7 @@ def space_of_rows(
     # Functions of one long chain or of a loop with one degree of freedom differ ever less: where small values and
     # rounding are clearly apart, and farther than the values on both sides of `zero`, the rank ends there.
     first, last = (int((s > level * s[0]).sum()) for level in (zero, min(zero, SAMPLED_ROUNDING)))
-    gaps = [float(s[r] / s[r - 1]) if r < len(s) else 0.0 for r in range(first, last + 1)]
+    gaps = [float(s[r] / s[r - 1]) for r in range(first, min(last + 1, len(s)))] or [0.0]
     further = int(np.argmin(gaps)) if min(gaps) < CLEAR_GAP else 0
     rank, gap = first + further, gaps[further]
     if gap > unclear:
