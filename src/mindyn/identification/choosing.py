@@ -16,7 +16,7 @@ from mindyn.estimators.estimator import Estimator
 from mindyn.identification.candidates import best_estimator
 from mindyn.identification.identifiable import never_change
 from mindyn.identification.trials import Setting, Trials
-from mindyn.identification.tuning import Freedom, tuned
+from mindyn.identification.tuning import HIGHEST, LOWEST_HZ, Freedom, tuned
 from mindyn.logs.cleaning import LARGEST, NEVER_MOVES
 from mindyn.logs.conditioning import Conditioning, number
 from mindyn.logs.cutoffs import noise_floor_cutoff
@@ -38,6 +38,10 @@ TUNING_SCANS: Final = 16
 """Of more logs that stream, so many are read to choose settings: reading all would cost as much as the fit."""
 START_WIDTH: Final = 0.05
 """rad/s over which the direction turns in the friction that trials start from."""
+FILTER_TO_MOTION: Final = 4.0
+"""The highest cut-off for estimators that noise above the motion biases, in multiples of the motion's own band. With
+encoder noise of 4e-4 rad that a controller feeds back, 95.7 % of the 95 % intervals hold the truth at 4 times, 94.9 %
+at 5 times, and 93 % with two arms of 40 wrong by 300 % and more without a bound (tests/honesty/feedback.py)."""
 TOO_SHORT: Final = (
     "the logs are too short to choose filters and friction by rows that are held out: the usual ones were taken; "
     "record a longer motion"
@@ -155,9 +159,17 @@ def _start(
         filter=free_filter,
         friction=free_friction,
         rotors=estimator is None or free_filter or free_friction,
-        unfiltered=estimator is None or not estimator.filters_alike,
+        highest_filter_hz=None if estimator is None or not estimator.filters_alike else highest_filter(given, logs),
     )
     return Setting(resolved, None if free_filter else asked.cutoff_hz, friction), freedom, begun
+
+
+def highest_filter(given: Conditioning, logs: Sequence[Log | LogScan]) -> float:
+    """Return the highest cut-off (Hz) of the parallel filter for estimators that noise above the motion biases."""
+    band, _ = resolve(replace(given, position_cutoff_hz="auto"), logs, noise_floor_cutoff)
+    rate, motion = number(band.rate_hz, "rate_hz"), band.position_cutoff_hz
+    ends = HIGHEST * rate if motion is None else FILTER_TO_MOTION * number(motion, "position_cutoff_hz")
+    return min(HIGHEST * rate, max(LOWEST_HZ, ends))
 
 
 def _with_choices(notes: Sequence[Note], chosen: Conditioning, freedom: Freedom) -> tuple[Note, ...]:

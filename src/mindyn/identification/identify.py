@@ -29,6 +29,7 @@ from mindyn.identification.choosing import (
     tuning_stretches,
     without_dead_torques,
 )
+from mindyn.identification.fed_back_noise import instrument_findings
 from mindyn.identification.identifiable import identifiability, uncertain, uncertain_doubts
 from mindyn.identification.joint_zeros import zeros
 from mindyn.identification.left_out import with_left_out
@@ -197,6 +198,8 @@ def judged(robot: Robot, found: Estimate, rows: Rows, choice: Choice, logs: Logs
         wrong = suspicions(robot, samples) or absent_gravity(free, samples) or zeros(free, samples)
         suspected = [Note("suspicion", one.sentence) for one in wrong]
         suspected += [Note("suspicion", sentence) for sentence in load_doubts(found, rows)]
+        biased = instrument_findings(choice.estimator, robot, found, logs)
+        suspected = [*(Note(one.kind, f"{one.severity}: {one}") for one in biased), *suspected]
         unfit = [] if verdict.holds else [Note("verdict", verdict.sentence)]
         doubted = uncertain_doubts(verdict) + unexplained_doubts(free, samples) + touch_doubts(free, samples)
         if not uncertain(verdict):

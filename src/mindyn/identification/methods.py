@@ -17,6 +17,7 @@ METHODS: Final[Mapping[str, Estimator]] = {
     "robust": LeastSquares(robust=True, covariance="correlated"),
     "last-link-first": LastLinkFirst(),
     "instruments": InstrumentalVariables(),
+    "energy": EnergyDifference("energy"),
     "momentum": EnergyDifference("momentum"),
     "total": TotalLeastSquares(),
 }

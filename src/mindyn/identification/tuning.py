@@ -54,7 +54,7 @@ MATTERS: Final = 0.9
 class Freedom:
     """What may be chosen; the rest of the setting stays as given.
 
-    unfiltered  whether a setting without the parallel filter may be chosen
+    highest_filter_hz  the highest cut-off of the parallel filter that may be chosen; None: any, or no filter
     """
 
     cutoff: bool = True
@@ -63,7 +63,7 @@ class Freedom:
     filter: bool = True
     friction: bool = True
     rotors: bool = True
-    unfiltered: bool = True
+    highest_filter_hz: float | None = None
 
     @property
     def anything(self) -> bool:
@@ -168,20 +168,18 @@ def _better(trials: Trials, best: Setting, others: Iterable[Setting], factor: fl
 
 
 def _filters(trials: Trials, best: Setting, freedom: Freedom) -> Setting:
-    rate = rate_of(best.conditioning)
+    rate, highest = rate_of(best.conditioning), freedom.highest_filter_hz
     if freedom.filter:
-        grid = _grid(rate, COARSE)
-        if not freedom.unfiltered and best.filter_hz is None:
-            grid = grid[1:]
-            best = _with_filters(best, grid[-1:], freedom)[0]
-        best = _better(trials, best, _with_filters(best, grid, freedom), 1.0)
+        if highest is not None and best.filter_hz is None:
+            best = _with_filters(best, [highest], freedom)[0]
+        best = _better(trials, best, _with_filters(best, _grid(rate, COARSE), freedom), 1.0)
         for step in FINER:
             if best.filter_hz is not None:
                 near = [best.filter_hz / step, best.filter_hz * step]
                 best = _better(trials, best, _with_filters(best, near, freedom), 1.0)
     if freedom.cutoff:
         # The motion alone may want a filter: noise of its derivatives, while torque jumps with the friction.
-        filters = {best.filter_hz, None} if freedom.filter and freedom.unfiltered else {best.filter_hz}
+        filters = {best.filter_hz, None} if freedom.filter and highest is None else {best.filter_hz}
         kinds = [replace(best, filter_hz=f) for f in filters]
         others = [changed(one, position_cutoff_hz=f) for one in kinds for f in _grid(rate, COARSE)]
         best = _better(trials, best, others, 1.0)
@@ -204,9 +202,9 @@ def _grid(rate: float, step: float) -> list[float | None]:
 def _with_filters(best: Setting, filters: Sequence[float | None], freedom: Freedom) -> list[Setting]:
     """Candidates of the parallel filter; while the motion's cut-off is free it goes along."""
     made = []
-    highest = HIGHEST * rate_of(best.conditioning)
+    highest, bound = HIGHEST * rate_of(best.conditioning), freedom.highest_filter_hz
     for f in filters:
-        if f is not None and f > highest:
+        if (f is not None and f > highest) or (bound is not None and (f is None or f > bound)):
             continue
         one = replace(best, filter_hz=f)
         if freedom.cutoff:
