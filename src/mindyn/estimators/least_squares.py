@@ -64,7 +64,7 @@ class LeastSquares(Estimator):
             raise InputError(f"no parameter {', '.join(unknown)} to leave out; there are: {', '.join(names)}")
         samples = rows.again if self.needs == "samples" else None
         information = rows.information
-        fitted = self._weighted(information)
+        fitted = self._weighted(information, rows.constant_torques)
         if samples is not None and self.robust:
             information, fitted = self._robust(rows, samples, information, fitted)
         if samples is not None and self.covariance == "correlated":
@@ -73,15 +73,19 @@ class LeastSquares(Estimator):
             fitted = self._coloured(rows, samples, information, fitted, colouring)
         return _estimate(self, rows, information, fitted)
 
-    def _weighted(self, information: Information) -> Fitted:
-        """The fit with one weight for each joint, by iteration where the weights come from the residuals."""
+    def _weighted(self, information: Information, constant: NDArray[np.bool_] | bool = False) -> Fitted:
+        """The fit with one weight for each joint, by iteration where the weights come from the residuals.
+
+        A joint whose torque never changes, as without a sensor or a motor, has no weight: any small weight of its own
+        would be infinite after some iterations. Its rows decide what the other joints leave open.
+        """
         kept = np.array([name not in self.left_out for name in information.names])
         n = len(information.factors)
         weights = np.ones(n) if isinstance(self.weights, str) else np.array(self.weights, dtype=np.float64)
         if weights.shape != (n,):
             raise InputError(f"{len(weights)} weights given for {n} joints")
         torques = information.torques()
-        alive = torques > 0  # of a joint whose torque is zero in every row the sensor is dead: nothing rests on it
+        alive = (torques > 0) & np.logical_not(constant)
         if self.weights == "joint":  # begun by the joints' torques: beside 1e4 Nm a joint of 1e-4 Nm is rounding
             weights = np.where(alive, np.array(information.counts) / np.where(alive, torques, 1.0), 0.0)
         fitted = _solved(information, weights, kept)
@@ -106,7 +110,7 @@ class LeastSquares(Estimator):
             information = gather(
                 regressor, samples, cutoff_hz=treatment.cutoff_hz, decimation=treatment.step, row_weight=weight
             )
-            fitted = self._weighted(information)
+            fitted = self._weighted(information, rows.constant_torques)
             if np.abs(fitted.beta - beta).max() <= WEIGHTS_FINAL * np.abs(beta).max():
                 break
         return information, fitted
@@ -139,7 +143,8 @@ class Fitted:
 
 def _solved(information: Information, weights: Array, kept: NDArray[np.bool_]) -> Fitted:
     R, z = information.stacked(weights)
-    part: Solution = solve(R[:, kept], z)
+    idle = information.idle(weights)
+    part: Solution = solve(R[:, kept], z, idle and (idle[0][:, kept], idle[1]))
     p = len(kept)
     beta, inverse = np.zeros(p), np.zeros((p, p))
     beta[kept] = part.beta

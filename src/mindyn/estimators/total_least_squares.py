@@ -22,7 +22,7 @@ from mindyn.estimators.least_squares import LeastSquares, Weights
 from mindyn.estimators.measurement_noise import MeasurementNoise, column_errors
 from mindyn.estimators.untold import infinite_variances
 from mindyn.estimators.wording import status_of
-from mindyn.regression.information import Information, told_directions
+from mindyn.regression.information import Information, solve, told_directions
 from mindyn.regression.rows import Rows
 from mindyn.regression.treatment import Treatment
 from mindyn.robots.robot import Robot
@@ -71,6 +71,8 @@ class TotalLeastSquares(Estimator):
         else:
             C = column_errors(rows.regressor, samples, self.noise, weights)
         solution = total_least_squares(Z, C)
+        if idle := information.idle(weights):  # joints without weight decide what the others leave open
+            solution = replace(solution, beta=solve(R, R @ solution.beta, idle).beta)
         return _estimate(self, plain, information, weights, solution)
 
 

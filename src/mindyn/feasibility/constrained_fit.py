@@ -25,6 +25,8 @@ from mindyn.regression.triangles import triangle_of
 CONIC_REWEIGHTINGS: Final = 6
 CONIC_WEIGHTS_FINAL: Final = 1e-2
 """Weights that change by less, relative, are final: the fit hardly depends on them."""
+IDLE: Final = 1e-4
+"""Weight of a joint without torque relative to that of the largest torque; it bounds what other joints leave open."""
 FINEST_RESIDUAL: Final = 1e-4
 """Residuals below this part of a joint's torque count as this much: exact data have no spread to weigh with."""
 FLAT_CURVATURE: Final = 1e-13
@@ -79,9 +81,7 @@ class FitProblem:
         program.add_squares(A, T[:, -1])
         program.add_rows(*self.space.cone_rows(units))
         program.add_rows(*self._bounds(units))
-        # Friction of a joint without torque: no row and no prior holds it.
-        unseen = [k for k, one in enumerate(self.space.behind) if one.kind != "link" and not A[:, k].any()]
-        if zero := sorted({*self.zero, *unseen}):
+        if zero := self._held_at_zero(information, weights):
             program.add_rows(ConeRows("zero", np.eye(self.space.size)[zero], np.zeros(len(zero))))
         heaviness = LEAST_MASS / self._mass(information)
         self.prior.add_to(program, self.space, units, max(prior_weight, LIGHTEST), heaviness)
@@ -94,6 +94,13 @@ class FitProblem:
             ) from error
         x[zero] = 0.0
         return np.asarray(x)
+
+    def _held_at_zero(self, information: Information, weights: Array) -> list[int]:
+        """Return numbers of parameters at zero: also friction of joints without torque, which no row determines."""
+        counting = np.where(information.torques() > 0, weights, 0.0)
+        seen = information.stacked(counting)[0] @ self.space.matrix
+        unseen = [k for k, one in enumerate(self.space.behind) if one.kind != "link" and not seen[:, k].any()]
+        return sorted({*self.zero, *unseen})
 
     def polished(self, information: Information, weights: Array, prior_weight: float, x: Array) -> Array:
         """x of the minimum to rounding, from what `solve` gives; x itself where links lie at the edge of solid bodies.
@@ -114,11 +121,12 @@ class FitProblem:
             H = self.prior.curvature(self.space, units * v) * np.outer(units, units)
             return weight * value, weight * self.prior.gradient(self.space, units * v) * units, weight * H
 
-        zero = ConeRows("zero", np.eye(self.space.size)[list(self.zero)], np.zeros(len(self.zero)))
-        equal, least = (_stacked([*rows, zero], kind, self.space.size) for kind in ("zero", "nonnegative"))
+        zero = self._held_at_zero(information, weights)
+        rows += [ConeRows("zero", np.eye(self.space.size)[zero], np.zeros(len(zero)))]
+        equal, least = (_stacked(rows, kind, self.space.size) for kind in ("zero", "nonnegative"))
         smooth = SmoothFit(T[:, :-1] @ self.space.matrix * units, T[:, -1], prior, equal, least)
         found = units * smooth.polished(x / units)
-        found[list(self.zero)] = 0.0
+        found[zero] = 0.0
         return found if self.space.worst(found) >= min(0.0, self.space.worst(x)) else x
 
     def _bounds(self, units: Array) -> list[ConeRows]:
@@ -170,7 +178,11 @@ def _stacked(rows: Sequence[ConeRows], kind: ConeKind, size: int) -> tuple[Array
 
 
 def joint_weights(information: Information, beta: Array) -> Array:
-    """(n,) 1 / mean squared residual of each joint; zero of one whose torque is zero in every row."""
+    """(n,) 1 / mean squared residual of each joint.
+
+    A joint whose torque is zero in every row has `IDLE` times the weight that the largest torque has by its size.
+    """
     counts, torques = np.array(information.counts), information.torques()
     variances = np.maximum(information.residuals(beta), FINEST_RESIDUAL**2 * torques) / counts
-    return np.where(torques > 0, 1 / np.where(torques > 0, variances, 1.0), 0.0)
+    idle = IDLE / max(float((torques / counts).max()), 1e-300)
+    return np.where(torques > 0, 1 / np.where(torques > 0, variances, 1.0), idle)

@@ -100,6 +100,8 @@ class PhysicallyConsistent(Estimator):
                 "an Information has no blocks to hold out, so the prior's weight cannot be cross-validated with it",
                 hint=f"give the samples, or prior_weight={MIDDLE:g}",
             )
+        if self.weights == "joint":
+            rows = rows.without_constant_torques()
         problem, weights, choice = self._chosen(rows)
         information = rows.information
         problem = problem.without(choice.without)

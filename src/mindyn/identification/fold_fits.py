@@ -86,15 +86,16 @@ def _of_others(x: Sequence[Array]) -> Array:
 
 
 def _reweighted(squares: Array, counts: Array, kept: list[int]) -> Fits:
-    """Fits of squares (fits, n, p + 1, p + 1), every joint weighted by its residuals.
+    """Fits of squares (fits, n, p + 1, p + 1), every joint weighted by its residuals, none without torque.
 
     Settings are compared, which needs no QR's last digits.
     """
     fits, n, size, _ = squares.shape
     torques = squares[:, :, -1, -1]
-    # Rounding may leave less than nothing of a torque that is explained in full, or zero throughout.
+    # Rounding may leave less than nothing of a torque that is explained in full.
     least = np.maximum(1e-12 * torques, 1e-18 * torques.max(axis=1, keepdims=True) + 1e-300)
-    weights, betas = np.ones((fits, n)), np.zeros((fits, size))
+    alive, betas = torques > 0, np.zeros((fits, size))
+    weights = alive.astype(np.float64)
     betas[:, -1], chosen = -1.0, np.array([*kept, size - 1])
     for _ in range(REWEIGHTINGS + 1):
         whole = (weights[:, None] @ squares.reshape(fits, n, -1)).reshape(fits, size, size)
@@ -102,7 +103,7 @@ def _reweighted(squares: Array, counts: Array, kept: list[int]) -> Fits:
         matrices, rights = whole[:, :-1, :-1], whole[:, :-1, -1]
         betas[:, kept] = _solved(matrices, rights)
         left = np.einsum("fnk,fk->fn", (squares @ betas[:, None, :, None])[..., 0], betas)
-        weights = counts / np.maximum(left, least)
+        weights = alive * counts / np.maximum(left, least)
     return Fits(matrices, rights, betas[:, :-1])
 
 

@@ -50,6 +50,10 @@ class Information:
         R = np.vstack(blocks)
         return R[:, :-1], R[:, -1]
 
+    def idle(self, weights: Array) -> tuple[Array, Array] | None:
+        """R and z of the joints without weight; None where every joint has one."""
+        return None if weights.all() else self.stacked(np.equal(weights, 0.0).astype(np.float64))
+
     def residuals(self, beta: Array) -> Array:
         """(..., n) sum of squared residuals of every joint, of beta (..., p)."""
         errors = []
@@ -134,10 +138,17 @@ class Solution:
     rank: int
 
 
-def solve(R: Array, z: Array) -> Solution:
-    """The minimiser of |R beta - z|, by the singular values of the column-scaled R."""
+def solve(R: Array, z: Array, then: tuple[Array, Array] | None = None) -> Solution:
+    """The minimiser of |R beta - z|, by the singular values of the column-scaled R.
+
+    then  R2, z2 of rows without weight: of all minimisers, the one with the least |R2 beta - z2|
+    """
     scaled, scales = _scaled(R)
     U, s, Vt = np.linalg.svd(scaled, full_matrices=False)
     told = s > RANK_TOLERANCE * s[0]
     root = Vt[told].T / s[told] / scales[:, None]
-    return Solution(root @ (U[:, told].T @ z), root @ root.T, int(told.sum()))
+    beta = root @ (U[:, told].T @ z)
+    hidden = null_space(R) / scales[:, None] if then is not None else np.zeros((len(beta), 0))
+    if then is not None and hidden.size:
+        beta = beta + hidden @ solve(then[0] @ hidden, then[1] - then[0] @ beta).beta
+    return Solution(beta, root @ root.T, int(told.sum()))

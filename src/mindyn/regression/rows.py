@@ -233,18 +233,23 @@ class Rows:
         made._of_logs = self._of_logs
         return made
 
-    def without_constant_torques(self) -> Rows:
-        """The same with zero for torques that never change beside others that do: fits give such joints no weight.
+    @cached_property
+    def constant_torques(self) -> NDArray[np.bool_]:
+        """(n,) torques that never change beside others that do: by samples in memory, else by the column of offsets."""
+        information, kinds = self.information, np.array([one.kind for one in self.regressor.parameters])
+        of_joints = zip(information.factors, information.columns, strict=True)
+        constant = np.array([_is_multiple(R, kinds[columns] == "offset", R[:, -1]) for R, columns in of_joints])
+        logs = self._data if isinstance(self._data, _OfLogs) else None
+        data = logs.whole.samples if logs and not logs.streamed and logs.executor is None else self._data
+        if isinstance(data, Samples) and data.tau.shape[1] == len(constant):
+            constant |= np.ptp(data.tau, axis=0) <= CONSTANT * np.abs(data.tau).max(axis=0)
+        return constant & ~constant.all()
 
-        Told from the R factors: such a torque is a multiple of the column of the joint's offset.
-        """
-        offsets = [k for k, one in enumerate(self.regressor.parameters) if one.kind == "offset"]
-        of_joints = zip(self.information.factors, self.regressor.columns, strict=True)
-        constant = [_is_multiple(factor, np.isin(columns, offsets)) for factor, columns in of_joints]
-        if all(constant) or not any(constant):
-            return self
-        made = [replace(one, information=one.information.without_torques(constant)) for one in self.blocks]
-        return self.with_blocks(made, self.quantity)
+    def without_constant_torques(self) -> Rows:
+        """The same with zero for `constant_torques`: fits give such joints no weight."""
+        constant = self.constant_torques.tolist()
+        made = (replace(one, information=one.information.without_torques(constant)) for one in self.blocks)
+        return self.with_blocks(made, self.quantity) if any(constant) else self
 
     def _require_data(self) -> SampleBlocks | _OfLogs:
         if self._data is None:
@@ -276,14 +281,10 @@ class Rows:
             yield blocks_of(self.regressor, own, self.treatment, count, number, self._factors_of)
 
 
-def _is_multiple(factor: Array, offsets: NDArray[np.bool_]) -> bool:
-    """Whether the last column of an R factor is a multiple of one of the marked columns, or zero."""
-    tau = factor[:, -1]
-    for column in factor[:, :-1].T[offsets]:
-        rest = tau - column * (column @ tau / max(float(column @ column), 1e-300))
-        if np.linalg.norm(rest) <= CONSTANT * np.linalg.norm(tau):
-            return True
-    return False
+def _is_multiple(factor: Array, offsets: NDArray[np.bool_], tau: Array) -> bool:
+    """Whether tau, the last column of an R factor, is a multiple of one of the marked columns, or zero."""
+    rests = [tau - c * (c @ tau / max(float(c @ c), 1e-300)) for c in factor[:, :-1].T[offsets]]
+    return not tau.any() or any(np.linalg.norm(rest) <= CONSTANT * np.linalg.norm(tau) for rest in rests)
 
 
 class _OfLogs:

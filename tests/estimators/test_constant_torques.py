@@ -1,0 +1,128 @@
+"""A joint whose torque is zero, or one value, in every row: no estimator predicts more for it than the arm needs.
+
+A dead sensor, a joint without a motor. The other joints are fitted as if the joint were not in the log, or as plain
+least squares fits them; what they leave open is decided by the joint's own rows.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from recovered import smooth_samples
+from robots import random_robot, with_random_drives
+
+import mindyn
+from mindyn.errors import InputError
+from mindyn.estimators.least_squares import LeastSquares
+from mindyn.feasibility.physically_consistent import PhysicallyConsistent
+from mindyn.identification.methods import METHODS
+from mindyn.regression.rows import rows_of
+from mindyn.regression.treatment import Treatment
+
+METHODS_AND_DEFAULT = {
+    "joint": LeastSquares(),
+    "correlated": LeastSquares(covariance="correlated"),
+    **METHODS,
+    "consistent": PhysicallyConsistent(),
+}
+
+
+def random_arm(seed):
+    """Arms with and without drives."""
+    arm = random_robot(seed, joints=2 + seed % 3, tree=False, special=False)
+    return with_random_drives(arm, seed) if seed % 2 else arm
+
+
+ARMS = {"planar2": lambda: mindyn.load_robot("planar2")} | {
+    f"random{seed}": lambda seed=seed: random_arm(seed) for seed in (1, 2, 3, 4)
+}
+
+
+def rms(array):
+    return np.sqrt((array**2).mean(axis=0))
+
+
+def recorded(arm, joint, constant, noise=0.0):
+    """Samples of a smooth motion, and the same with one torque that never changes."""
+    whole = smooth_samples(arm, count=2000, seed=1)
+    tau = whole.tau + noise * rms(whole.tau) * np.random.default_rng(1).normal(size=whole.tau.shape)
+    dead = tau.copy()
+    dead[:, joint] = constant
+    return replace(whole, tau=tau), replace(whole, tau=dead)
+
+
+@pytest.mark.parametrize("constant", [0.0, 2.5])
+@pytest.mark.parametrize("method", list(METHODS_AND_DEFAULT))
+@pytest.mark.parametrize("name", list(ARMS))
+def test_predictions_are_bounded(name, method, constant):
+    arm, estimator = ARMS[name](), METHODS_AND_DEFAULT[method]
+    for joint in range(arm.joint_count):
+        whole, dead = recorded(arm, joint, constant, noise=1e-3)
+        treatment = estimator.treatment_for(arm, Treatment(drives="stated"))
+        try:
+            estimate = estimator.fit(rows_of(arm, dead, treatment))
+        except InputError:
+            continue
+        plain = LeastSquares(weights="ordinary").fit(rows_of(arm, dead, replace(treatment, base_form="structural")))
+        largest = np.maximum(rms(plain.predict(dead)), rms(whole.tau))
+        predicted = rms(estimate.predict(dead))
+        assert predicted[joint] <= 2 * largest[joint] + abs(constant)
+        if method in ("last-link-first", "energy"):
+            continue  # they do not weigh joints: torque that is missing at one of them is missing at others
+        others = np.arange(arm.joint_count) != joint
+        unexplained = rms(estimate.predict(dead) - whole.tau)[others] / rms(whole.tau)[others]
+        by_plain = rms(plain.predict(dead) - whole.tau)[others] / rms(whole.tau)[others]
+        assert (unexplained <= np.maximum(0.02, 2 * by_plain)).all()
+
+
+@pytest.mark.parametrize("constant", [0.0, 2.5])
+@pytest.mark.parametrize("joint", [0, 1])
+def test_identify_is_bounded_and_says_so_in_memory_streamed_and_spread(tmp_path, joint, constant):
+    arm = mindyn.load_robot("planar2")
+    whole, dead = recorded(arm, joint, constant, noise=1e-3)
+    time = np.arange(len(dead.q)) / dead.rate_hz
+    header = ",".join(["time", *(f"{signal}_{name}" for signal in ("q", "tau") for name in arm.joint_names)])
+    np.savetxt(
+        tmp_path / "run.csv", np.column_stack([time, dead.q, dead.tau]), delimiter=",", header=header, comments=""
+    )
+    stated = {
+        "columns": {
+            "time": "time",
+            "position": [f"q_{name}" for name in arm.joint_names],
+            "torque": [f"tau_{name}" for name in arm.joint_names],
+        },
+        "units": {"time": "s", "position": "rad", "torque": "N m"},
+        "side": "joint",
+    }
+    held = mindyn.read_log(tmp_path / "run.csv", arm, **stated)
+    scanned = mindyn.scan_log(tmp_path / "run.csv", arm, **stated)
+    with ThreadPoolExecutor(2) as pool:
+        estimates = [
+            mindyn.identify(arm, held),
+            mindyn.identify(arm, held, LeastSquares()),
+            mindyn.identify(arm, scanned),
+            mindyn.identify(arm, scanned, LeastSquares(), executor=pool),
+        ]
+    for estimate in estimates:
+        predicted = rms(estimate.predict(whole))
+        assert predicted[joint] <= 2 * rms(whole.tau)[joint] + constant
+        assert rms(estimate.predict(whole) - whole.tau)[1 - joint] < 0.1 * rms(whole.tau)[1 - joint]
+        assert not estimate.identifiable.holds
+        assert any(arm.joint_names[joint] in reason for reason in estimate.identifiable.because)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_passive_joint_that_fits_is_fitted_like_plain_least_squares(seed):
+    """Massless after its axis: the last joint needs no torque, which plain least squares fits to rounding."""
+    arm = random_robot(seed, joints=3, tree=False, special=False)
+    arm = replace(arm, links=(*arm.links[:-1], replace(arm.links[-1], phi=np.zeros(10))))
+    samples = smooth_samples(arm, count=800, seed=seed)
+    assert not samples.tau[:, -1].any()
+    rows = rows_of(arm, samples, Treatment(drives="stated"))
+    plain, weighted = (LeastSquares(weights=kind).fit(rows) for kind in ("ordinary", "joint"))
+    size = np.abs(samples.tau).max()
+    for estimate in (plain, weighted):
+        assert np.abs(estimate.predict(samples) - samples.tau).max() < 1e-9 * size
