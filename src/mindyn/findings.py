@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
@@ -18,10 +19,11 @@ class Severity(StrEnum):
 class Kind(StrEnum):
     """What a finding is about; programs compare kinds, never messages."""
 
-    NO_VOLUME = "link without a volume"
     MISSING_MESH = "missing mesh"
     GUESSED_VOLUME = "guessed volume"
+    GUESSED_PAYLOAD = "guessed volume of the payload"
     UNCHECKED_PAIR = "unchecked pair of links"
+    NARROW_PAIR = "pair nearer than the tracking error"
     GUESSED_FLOOR = "guessed floor"
     GUESSED_LIMIT = "guessed limit"
     GUESSED_NOISE = "guessed torque noise"
@@ -56,3 +58,9 @@ class Finding:
     def to_dict(self) -> dict[str, Any]:
         """Return the finding as JSON can hold it."""
         return {**asdict(self), "joints": list(self.joints)}
+
+
+def name_warnings(findings: Iterable[Finding]) -> str:
+    """Return "; warning: guessed floor, guessed limit" for the end of a headline; "" without warnings."""
+    kinds = dict.fromkeys(one.kind.value for one in findings if one.severity is Severity.WARNING)
+    return f"; warning: {', '.join(kinds)}" if kinds else ""

@@ -37,7 +37,10 @@ def folder(design, tmp_path_factory):
 def test_tables_hold_the_samples(design, folder):
     q, qd, qdd, t = design.sample(50.0)
     assert len(t) == 301
-    for table in (polars.read_csv(folder / "motion.csv"), polars.read_parquet(folder / "motion.parquet")):
+    for table in (
+        polars.read_csv(folder / "motion.csv", comment_prefix="#"),
+        polars.read_parquet(folder / "motion.parquet"),
+    ):
         assert_close(table["time"].to_numpy(), t, SAME_ALGEBRA)
         for k, name in enumerate(design.robot.joint_names):
             for signal, values in (("position", q), ("velocity", qd), ("acceleration", qdd)):

@@ -19,7 +19,7 @@ def load_volume(design) -> float:
     """Logarithm of the volume of the confidence region of load and friction, by the regressor along the motion."""
     columns = Columns(design.robot, drives=True, speeds=design.limits.velocity)
     q, qd, qdd, _ = design.sample(100.0)
-    Y = columns.signed_regressor(q, qd, qdd) / design.noise[:, None]
+    Y = columns.dense(columns.signed_entries(q, qd, qdd)) / design.noise[:, None]
     K, n = columns.base.matrix, design.robot.joint_count
     friction = [10 * n + 4 * k + part for k in range(n) for part in (1, 2, 3)]
     U, s, _ = np.linalg.svd(K[:, [*range(10 * n - 10, 10 * n), *friction]], full_matrices=False)

@@ -151,7 +151,7 @@ def test_a_joint_that_cannot_move_is_no_obstacle_where_an_earlier_log_told_the_r
 
 
 def test_without_inertial_parameters_a_prior_is_asked_for():
-    robot, limits = arm(effort=np.inf)
+    robot, limits = arm()
     bare = replace(robot, links=tuple(Link(link.name) for link in robot.links))
     with pytest.raises(mindyn.MindynError, match="states no inertial parameters.*torques") as caught:
         design(bare, limits)

@@ -7,8 +7,10 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import polars
 import pytest
 from cli.program import mindyn_program
+from closeness import SAME_ALGEBRA, assert_close
 from excitation.independent_check import heights_of
 from robots import random_robot
 
@@ -18,8 +20,10 @@ from mindyn.excitation.capsules import Capsule, cover
 from mindyn.excitation.encounters import find_encounters
 from mindyn.excitation.held_joints import joints_to_hold
 from mindyn.excitation.motion_check import check_path
+from mindyn.excitation.motion_design import checked_design
 from mindyn.excitation.volumes import volumes_of
 from mindyn.findings import Kind
+from mindyn.logs.text_table import TextTable
 from mindyn.robots.geometry import Solid, VolumeSource, mesh_solid
 from mindyn.robots.mesh_files import Triangles
 
@@ -136,6 +140,11 @@ def tutorial_arm() -> str:
     return text[begin : text.index('""")', begin)]
 
 
+def samples(file: str) -> np.ndarray:
+    lines = [line for line in Path(file).read_text().splitlines() if not line.startswith("#")]
+    return np.loadtxt(lines, delimiter=",", skiprows=1)
+
+
 def test_the_tutorial_arm_stays_above_the_floor(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("arm.urdf").write_text(tutorial_arm())
@@ -144,14 +153,14 @@ def test_the_tutorial_arm_stays_above_the_floor(tmp_path, monkeypatch):
     said = json.loads(ended.out)
     assert said["check"]["headline"].startswith("Checked 3 of 3 links against floor, each other")
     robot = mindyn.load_robot("arm.urdf")
-    q = np.loadtxt("motion/motion.csv", delimiter=",", skiprows=1)[:, 1:4]
+    q = samples("motion/motion.csv")[:, 1:4]
     ends = [
         Capsule("forearm", end, end, 0.01) for end in (np.zeros(3), robot.links[2].phi[1:4] / robot.links[2].phi[0])
     ]
     assert heights_of(robot, ends, q).min() > 0.05
     names = {path.name for path in Path("motion").iterdir()}
     assert {"rehearsal.csv", "limits.toml"} <= names
-    slow = np.loadtxt("motion/rehearsal.csv", delimiter=",", skiprows=1)
+    slow = samples("motion/rehearsal.csv")
     assert slow[-1, 0] > 20 * said["check"]["speed"] / 0.25 * 0.99
     again = mindyn_program("excite", "arm.urdf", "--seconds", 6, "--starts", 1, "--limits", "motion/limits.toml")
     assert again.code == 0, again.err
@@ -184,15 +193,41 @@ def test_walls_and_obstacles_that_cannot_be_avoided_are_errors():
         mindyn.design_motion(robot, floor=3.0, starts=1, deadline_s=0.0)
 
 
-def test_planned_tests_keep_above_the_floor(tmp_path):
-    ended = mindyn_program("tests", "plan", "ur10", tmp_path / "plan")
+def test_planned_tests_and_the_ways_between_them_keep_clear_of_floor_and_crate(tmp_path):
+    """Also of a home, and within the speeds of the limits file."""
+    home, low, high = np.array([0.0, -1.57, 0.5, 0.0, 0.5, 0.0]), np.array([0.9, -0.3, 0.0]), np.array([1.2, 0.3, 0.5])
+    crate = f"[[obstacles]]\nlower = {low.tolist()}\nupper = {high.tolist()}\n"
+    limits = tmp_path / "cell.toml"
+    limits.write_text(f"velocity = 0.8\nlower = -2.0\nupper = 2.0\nhome = {home.tolist()}\n{crate}")
+    options = ("--limits", limits, "--tracking-error", 0.02)
+    ended = mindyn_program("tests", "plan", "ur10", tmp_path / "plan", *options)
     assert ended.code == 0, ended.err
-    assert "Checked 6 of 6 links against floor, each other" in ended.out
+    said = " ".join(ended.out.split())
+    assert "Checked 6 of 6 links against floor, each other, 1 obstacle" in said
+    assert "straight ways between the motions checked, from home and back too; warning: guessed volume" in said
     robot = mindyn.load_robot("ur10")
     origins = [Capsule(name, np.zeros(3), np.zeros(3), 0.01) for name in robot.link_names]
-    for file in (tmp_path / "plan").glob("*.motion.csv"):
-        q = np.loadtxt(file, delimiter=",", skiprows=1, ndmin=2)[:, 1:7]
-        assert heights_of(robot, origins, q[:: max(1, len(q) // 50)]).min() > 0
+    plan = json.loads((tmp_path / "plan" / "plan.json").read_text())
+    names = [motion["name"] for test in plan["tests"] for motion in test["motions"]]
+    paths = [read_table(tmp_path / "plan" / f"{name}.motion.csv") for name in names]
+    moved = [one[:, 1:7] for name, one in zip(names, paths, strict=True) if name.startswith("accelerated")]
+    assert max(np.abs(np.diff(q, axis=0)).max() for q in moved) <= 0.8 * 0.005
+    stops = [home[None], *(one[:, 1:7] for one in paths), home[None]]
+    ways = [a[-1] + np.linspace(0, 1, 30)[:, None] * (b[0] - a[-1]) for a, b in pairwise(stops)]
+    model = mindyn.compile_model(robot)
+    for q in (*(one[:: max(1, len(one) // 50), 1:7] for one in paths), *ways):
+        assert np.abs(q).max() <= 2.0
+        assert heights_of(robot, origins, q).min() > 0
+        places = np.stack([model.forward_kinematics(q, name)[:, :3, 3] for name in robot.link_names])
+        assert not ((places > low) & (places < high)).all(axis=-1).any()
+    limits.write_text(f"home = {[0.0, 1.2, 0.5, 0.0, 0.5, 0.0]}\n")
+    below = mindyn_program("tests", "plan", "ur10", tmp_path / "other", "--limits", limits)
+    assert below.code == 3
+    assert not (tmp_path / "other").exists()
+
+
+def read_table(file: Path) -> np.ndarray:
+    return np.loadtxt(file, delimiter=",", skiprows=1, ndmin=2)
 
 
 def test_accelerations_of_drake_are_read_and_grippers_are_held(tmp_path):
@@ -206,3 +241,99 @@ def test_accelerations_of_drake_are_read_and_grippers_are_held(tmp_path):
     assert joints_to_hold(robot, ["left_finger_joint"]) == ({}, ())
     assert joints_to_hold(mindyn.load_robot("panda")) == ({}, ())
     assert issubclass(UnsafeMotionError, mindyn.MindynError)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_every_pair_keeps_the_tracking_error_or_is_a_warning(seed):
+    robot, rng = random_robot(seed, joints=5), np.random.default_rng(seed)
+    volumes = volumes_of(robot, radius=dict.fromkeys(robot.link_names, 0.12)).volumes
+    probes = rng.uniform(-1, 1, (300, 5))
+    counts = []
+    for error in (0.0, 0.02, 0.2):
+        found = find_encounters(robot, volumes, [], [], probes, 0.05 + error, tracking_error_m=error)
+        listed = " ".join(" ".join(one.joints) for one in found.findings if one.kind is Kind.NARROW_PAIR)
+        narrow = [one for one in found.checked if " - ".join(one.names) in listed]
+        assert all((one.required_m >= error) != (one in narrow) for one in found.checked)
+        counts.append(len(narrow))
+    assert counts[0] == 0
+
+
+SHORT = {
+    "seconds": 6.0,
+    "family": mindyn.Fourier(2),
+    "starts": 1,
+    "noise": 1.0,
+    "rate_hz": 20.0,
+    "deadline_s": 0.5,
+}
+
+
+def test_a_result_that_fails_its_check_is_searched_for_again(monkeypatch):
+    robot = mindyn.load_robot("ur10")
+    starts = []
+
+    def fail(design, *others):
+        starts.append(design.motion.start)
+        if len(starts) < failures:
+            raise UnsafeMotionError("two links touch")
+        return checked_design(design, *others)
+
+    monkeypatch.setattr("mindyn.excitation.design.checked_design", fail)
+    failures = 3
+    design = mindyn.design_motion(robot, **SHORT)
+    assert design.check is not None
+    assert len(starts) == 3
+    assert not np.allclose(starts[0], starts[1])
+    failures, starts = np.inf, []
+    with pytest.raises(UnsafeMotionError):
+        mindyn.design_motion(robot, **SHORT)
+
+
+def test_a_motion_for_a_payload_has_a_volume_for_it(tmp_path):
+    file = tmp_path / "arm.urdf"
+    file.write_text(urdf(forearm=BOX.format(tag="collision", shape='<box size="0.1 0.1 0.3"/>')))
+    robot = mindyn.load_robot(file)
+    payload = {**SHORT, "purpose": "payload"}
+    plain, guessed = mindyn.design_motion(robot, **SHORT), mindyn.design_motion(robot, **payload)
+    tool = [Capsule("forearm", [0, 0, 0.35], [0, 0, 0.4], 0.05)]
+    described = mindyn.design_motion(robot, **payload, tool=tool)
+    stated = [Kind.GUESSED_PAYLOAD in {f.kind for f in one.findings} for one in (plain, guessed, described)]
+    assert stated == [False, True, False]
+    assert Kind.GUESSED_PAYLOAD in guessed.headline
+    flange = np.array([[0.0, 0.0, 0.39], [0.0, 0.09, 0.3]])
+    assert any(inside(one, flange).all() for one in guessed.capsules if one.link == "forearm")
+    assert not any(inside(one, flange).all() for one in plain.capsules if one.link == "forearm")
+
+
+def test_designed_motions_hold_grippers_in_python_too(tmp_path):
+    file = tmp_path / "arm.urdf"
+    file.write_text(urdf(more=' drake:acceleration="7"').replace('name="elbow"', 'name="left_finger_joint"'))
+    robot = mindyn.load_robot(file)
+    limits = mindyn.MotionLimits.of(robot, velocity=[1.0, 2.0, 3.0])
+    design = mindyn.design_motion(robot, **SHORT, limits=limits, home=[0.0, 0.1, 0.0])
+    assert design.robot.joint_names == ("waist", "shoulder")
+    assert design.limits.velocity.tolist() == [0.5, 1.0]
+    assert Kind.HELD_JOINT in {one.kind for one in design.findings}
+    moved = mindyn.design_motion(robot, **SHORT, limits=limits, move=["left_finger_joint"])
+    assert moved.robot.joint_names == robot.joint_names
+    assert Kind.HELD_JOINT not in {one.kind for one in moved.findings}
+
+
+@pytest.mark.parametrize("joints", [1, 2, 3])
+def test_csv_files_state_what_was_checked_and_are_read_as_logs(joints, tmp_path):
+    robot = random_robot(4, joints=joints, gravity=(0.0, -9.81, 0.0))
+    limits = mindyn.MotionLimits.of(robot, lower=-1.0, upper=1.0, velocity=2.0, acceleration=9.0, effort=4000.0)
+    design = mindyn.design_motion(robot, **SHORT, limits=limits, floor=None, self_collision=False)
+    written = design.write(tmp_path, rate_hz=50.0)
+    assert tmp_path / "motion.csv" in written
+    speeds = []
+    for name, run in (("motion", design.run()), ("rehearsal", design.run(design.rehearsal_speed))):
+        text = (tmp_path / f"{name}.csv").read_text()
+        assert text.startswith("# Checked")
+        speeds.append(float(text.split("largest speed of any point: ")[1].split()[0]))
+        table = TextTable(tmp_path / f"{name}.csv").texts(10_000).cast(polars.Float64)
+        t = table["time"].to_numpy()
+        q = table.select(f"{joint}.position" for joint in robot.joint_names).to_numpy()
+        assert len(t) > 300
+        assert_close(q, run.derivative(t, 0), SAME_ALGEBRA)
+    assert speeds[1] <= 0.2505

@@ -56,6 +56,10 @@ MESHES = typer.Option("--meshes", help="Draw the meshes that the URDF names, whe
 FLOOR = typer.Option(help="Height of the floor above the root's origin, m; 0.0 unless the workspace states one.")
 NO_FLOOR = typer.Option("--no-floor", help="There is no floor.")
 CLEARANCE = typer.Option(help="Distance to floor, obstacles and between links, m.")
+TRACKING_ERROR = typer.Option(help="By which the tip may leave the path, m; added to the clearance.")
+LIMITS_FILE = typer.Option(
+    "--limits", help="A .toml with limits, workspace, obstacles, capsules, tool, noise, start and home."
+)
 RADIUS = typer.Option(help="LINK=M: a volume of this radius between the link's joints. Repeatable.", metavar="LINK=M")
 ACCEPT_UNCHECKED = typer.Option(help="Accept that this link has no volume. Repeatable.", metavar="LINK")
 """Options of the commands that check motions."""

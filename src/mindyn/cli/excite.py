@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, get_args
+from typing import Annotated, Final, get_args
 
 import numpy as np
 import typer
@@ -15,11 +14,13 @@ from mindyn.cli.arguments import (
     CLEARANCE,
     FLOOR,
     JSON,
+    LIMITS_FILE,
     MESHES,
     MOVE,
     NO_FLOOR,
     RADIUS,
     ROBOT,
+    TRACKING_ERROR,
     VERBOSE,
     floor_of,
     load_and_hold,
@@ -27,40 +28,24 @@ from mindyn.cli.arguments import (
     placed,
     takes_robot,
 )
+from mindyn.cli.limits_file import read_limits_file
 from mindyn.cli.next_step import option_words, say_next
 from mindyn.cli.printing import say, show
 from mindyn.cli.progress_bars import spoken_progress
 from mindyn.errors import InputError, listed
-from mindyn.excitation.capsules import Capsule
-from mindyn.excitation.constraints import Box
 from mindyn.excitation.criteria import Name
 from mindyn.excitation.design import design_motion
 from mindyn.excitation.design_inputs import Purpose
 from mindyn.excitation.fourier import Fourier
-from mindyn.excitation.limits import LIMITS, MotionLimits
+from mindyn.excitation.limits import MotionLimits
 from mindyn.excitation.motion_design import MotionDesign, Prediction
 from mindyn.excitation.motion_files import files_at
 from mindyn.excitation.safety import CLEARANCE_M, TIP_SPEED, TRACKING_ERROR_M
 from mindyn.excitation.splines import BSpline
 from mindyn.files import require_writable
-from mindyn.reading import read_toml
 from mindyn.robots.loading import RobotOptions
 from mindyn.robots.meshes import read_meshes
-from mindyn.schemas import NUMBER, TEXT, Schema, list_of, require_valid, table_of
 
-_POINT: Final = list_of(NUMBER, minItems=3, maxItems=3)
-_CORNER: Final = list_of({"type": ["number", "infinite"]}, minItems=3, maxItems=3)
-_CAPSULE: Final = table_of(
-    {}, {"link": TEXT, "a": _POINT, "b": _POINT, "radius": NUMBER, "lower": _CORNER, "upper": _CORNER}
-)
-PLACES: Final[Mapping[str, Schema]] = {
-    "workspace": table_of({}, {"lower": _CORNER, "upper": _CORNER, "floor": NUMBER}),
-    **dict.fromkeys(("obstacles", "capsules", "tool"), list_of(_CAPSULE)),
-    "noise": list_of(NUMBER, "number"),
-    **dict.fromkeys(("start", "home"), list_of(NUMBER)),
-}
-FILE: Final = {**LIMITS, "properties": {**LIMITS["properties"], **PLACES}}
-"""The JSON Schema of a file of limits."""
 UNCLEAR: Final = 0.3
 """Predicted deviations that are a larger part of the value are said."""
 SAID: Final = 6
@@ -89,10 +74,7 @@ def excite(
             autocompletion=one_of(get_args(Purpose)),
         ),
     ] = "arm",
-    limits: Annotated[
-        Path | None,
-        typer.Option(help="A .toml with limits, workspace, obstacles, capsules, tool, noise, start and home."),
-    ] = None,
+    limits: Annotated[Path | None, LIMITS_FILE] = None,
     floor: Annotated[float | None, FLOOR] = None,
     no_floor: Annotated[bool, NO_FLOOR] = False,
     speed: Annotated[
@@ -107,9 +89,7 @@ def excite(
         float | None, typer.Option(help="Rate of the samples that are written; that of the log if left out.")
     ] = None,
     clearance: Annotated[float, CLEARANCE] = CLEARANCE_M,
-    tracking_error: Annotated[
-        float, typer.Option(help="By which the tip may leave the path, m; added to the clearance.")
-    ] = TRACKING_ERROR_M,
+    tracking_error: Annotated[float, TRACKING_ERROR] = TRACKING_ERROR_M,
     tip_speed: Annotated[float, typer.Option(help="Largest speed of any point of the arm, m/s.")] = TIP_SPEED,
     radius: Annotated[list[str] | None, RADIUS] = None,
     accept_unchecked: Annotated[list[str] | None, ACCEPT_UNCHECKED] = None,
@@ -130,8 +110,8 @@ def excite(
     if meshes and out is None:
         raise InputError("--meshes are drawn in the motion's page, and no --out is given", hint="--out motion")
     height = floor_of(floor, no_floor)
-    given = _table(limits)
-    bounds = MotionLimits.from_dict(arm, {key: value for key, value in given.items() if key not in PLACES})
+    given = read_limits_file(limits, arm)
+    bounds = MotionLimits.from_dict(arm, given.bounds)
     if out is not None:
         require_writable(files_at(out)[0].parent)  # refused now rather than after the search
     with spoken_progress("designing", starts + 1, verbose=verbose) as talk:
@@ -142,19 +122,20 @@ def excite(
             criterion=criterion,  # type: ignore[arg-type] # checked there, with the names that there are
             purpose=purpose,  # type: ignore[arg-type] # likewise
             limits=bounds,
-            noise=given.get("noise"),
+            noise=given.noise,
             rate_hz=rate_hz,
-            start=given.get("start"),
-            home=given.get("home"),
+            start=given.start,
+            home=given.home,
             speed=speed,
             acceleration=acceleration,
-            obstacles=_obstacles(given.get("obstacles", [])),
-            workspace=_box(given.get("workspace")),
+            obstacles=given.obstacles,
+            workspace=given.workspace,
             floor=height,
-            tool=_capsules(given.get("tool", []), arm.link_names[-1]),
-            capsules=_capsules(given.get("capsules", [])),
+            tool=given.tool,
+            capsules=given.capsules,
             radius=placed("--radius", radius, "link5=0.08, in m"),
             accept_unchecked=tuple(accept_unchecked or ()),
+            move=tuple(move or ()),
             clearance_m=clearance,
             tracking_error_m=tracking_error,
             tip_speed=tip_speed,
@@ -209,43 +190,3 @@ def _hardly_told(prediction: Prediction) -> list[str]:
     if zero:
         said.append(f"a log cannot tell these from zero, to the standard deviation in brackets: {listed(zero, SAID)}")
     return said
-
-
-def _table(path: Path | None) -> dict[str, Any]:
-    if path is None:
-        return {}
-    hint = "a line of it is like: velocity = { joint1 = 2.0 }"
-    found = read_toml(path, "file of limits", InputError, hint)
-    require_valid(found, FILE, path.name, hint=hint)
-    return found
-
-
-def _obstacles(entries: Any) -> tuple[Capsule | Box, ...]:
-    """Tables of capsules, or with `lower` and `upper` corners of a box."""
-    return tuple(
-        Box(entry["lower"], entry["upper"]) if set(entry) == {"lower", "upper"} else _capsule(entry, "")
-        for entry in entries
-    )
-
-
-def _capsules(entries: Any, link: str = "") -> tuple[Capsule, ...]:
-    """Tables of capsules, on `link` where they name none."""
-    return tuple(_capsule(entry, link) for entry in entries)
-
-
-def _capsule(entry: Any, link: str) -> Capsule:
-    """A table with `a`, `b` (a sphere without it), `radius`, and `link` where it moves."""
-    if not {"a", "radius"} <= set(entry) <= {"link", "a", "b", "radius"}:
-        raise InputError(f"a capsule has a, radius, and maybe b and link, and a box has lower and upper; got {entry!r}")
-    return Capsule(entry.get("link", link), entry["a"], entry["b"] if "b" in entry else entry["a"], entry["radius"])
-
-
-def _box(entry: Any) -> Box | None:
-    """A table with `lower` and `upper` corners, or `floor` alone."""
-    if entry is None:
-        return None
-    if "floor" in entry:
-        if len(entry) > 1:
-            raise InputError("a workspace has a floor or corners, not both; its lower corner may hold the floor")
-        return Box(lower=(-float("inf"), -float("inf"), entry["floor"]))
-    return Box(**entry)

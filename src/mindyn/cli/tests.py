@@ -14,10 +14,12 @@ from mindyn.cli.arguments import (
     CLEARANCE,
     FLOOR,
     JSON,
+    LIMITS_FILE,
     MOVE,
     NO_FLOOR,
     RADIUS,
     ROBOT,
+    TRACKING_ERROR,
     floor_of,
     load_and_hold,
     one_of,
@@ -25,16 +27,19 @@ from mindyn.cli.arguments import (
     takes_robot,
 )
 from mindyn.cli.exit_codes import ExitCode
+from mindyn.cli.limits_file import read_limits_file
 from mindyn.cli.next_step import option_words, say_next
 from mindyn.cli.printing import say, show
 from mindyn.errors import InputError, require_choice
 from mindyn.estimators.step_by_step import StepByStep
+from mindyn.excitation.limits import with_limits
 from mindyn.excitation.safe_tests import plan_safe_tests
-from mindyn.excitation.safety import CLEARANCE_M, Surroundings
+from mindyn.excitation.safety import CLEARANCE_M, TRACKING_ERROR_M, Surroundings
 from mindyn.excitation.step_files import PLAN, read_test_logs, write_motions, write_test_logs
 from mindyn.excitation.step_plan import load_plan
 from mindyn.excitation.step_simulation import simulate_tests
 from mindyn.files import replacing
+from mindyn.findings import name_warnings
 from mindyn.robots.loading import RobotOptions
 from mindyn.simulation.sensors import Sensors
 from mindyn.validation.step_checks import check_steps
@@ -54,9 +59,11 @@ def tests(
     seed: Annotated[int, typer.Option(help="plan: of held configurations; simulate: of the noise.")] = 0,
     together: Annotated[bool, typer.Option("--together", help="identify: solve all tests at once.")] = False,
     through: Annotated[str | None, typer.Option(help="identify: with the tests up to this one alone.")] = None,
+    limits: Annotated[Path | None, LIMITS_FILE] = None,
     floor: Annotated[float | None, FLOOR] = None,
     no_floor: Annotated[bool, NO_FLOOR] = False,
     clearance: Annotated[float, CLEARANCE] = CLEARANCE_M,
+    tracking_error: Annotated[float, TRACKING_ERROR] = TRACKING_ERROR_M,
     radius: Annotated[list[str] | None, RADIUS] = None,
     accept_unchecked: Annotated[list[str] | None, ACCEPT_UNCHECKED] = None,
     move: Annotated[list[str] | None, MOVE] = None,
@@ -69,19 +76,28 @@ def tests(
     loaded, options, held = load_and_hold(options, robot, move)
     words = option_words(options)
     if action == "plan":
+        given = read_limits_file(limits, loaded)
         around = Surroundings(
+            obstacles=given.obstacles,
+            workspace=given.workspace,
+            tool=given.tool,
+            capsules=given.capsules,
             floor=floor_of(floor, no_floor),
             radius=placed("--radius", radius, "link5=0.08, in m"),
             accept_unchecked=tuple(accept_unchecked or ()),
             clearance=clearance,
+            tracking_error=tracking_error,
         )
-        plan, check = plan_safe_tests(loaded, around, seconds=seconds, seed=seed)
+        stated = with_limits(loaded, given.bounds)
+        plan, check = plan_safe_tests(stated, around, home=given.home, seconds=seconds, seed=seed)
         folder.mkdir(parents=True, exist_ok=True)
         write_motions(folder, plan, rate_hz=rate_hz)
         if as_json:
             typer.echo(json.dumps(plan.to_dict(), indent=1))
         else:
-            show(f"{check.headline}; the way from one motion to the next is not checked")
+            ways = "straight ways between the motions checked"
+            ways += ", from home and back too" if given.home is not None else "; approach not checked"
+            show(f"{check.headline}; {ways}{name_warnings(check.findings)}.")
             show(plan.table(), "  ")
         for finding in (*held, *check.findings):
             say(f"{finding.severity}: {finding}")

@@ -75,10 +75,6 @@ class Columns:
         made: Array = self._kernel(q, qd, qdd)
         return made
 
-    def signed_regressor(self, q: Array, qd: Array, qdd: Array) -> Array:
-        """Y (N, n, p) as identification takes it."""
-        return self.dense(self.signed_entries(q, qd, qdd))
-
     def dense(self, entries: Array) -> Array:
         """Y (N, n, p) of its entries."""
         return self._kernel.densify("Y", entries)

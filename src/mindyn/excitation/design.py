@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from mindyn.algebra.blas import on_one_blas_thread
 from mindyn.algebra.spread import CLEAR, relative_deviation
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError
+from mindyn.errors import InputError, UnsafeMotionError
 from mindyn.excitation.capsules import Capsule
 from mindyn.excitation.columns import Columns, OwnColumns
 from mindyn.excitation.constraints import Box, Constraint
@@ -34,11 +34,11 @@ from mindyn.excitation.design_inputs import (
     require_family,
     require_rate,
     require_rows,
-    robot_to_estimate,
     start_of,
     whole_number,
 )
 from mindyn.excitation.extent import extent_of
+from mindyn.excitation.held_joints import hold_joints
 from mindyn.excitation.instants import Instants
 from mindyn.excitation.limits import STILL, MotionLimits
 from mindyn.excitation.motion_design import MotionDesign, Prediction, check_finding, check_times, checked_design
@@ -53,7 +53,9 @@ from mindyn.findings import Finding
 from mindyn.interrupts import acknowledge
 from mindyn.parameters.parameter import parameters_of_base
 from mindyn.regression.information import Information
-from mindyn.robots.robot import Robot
+from mindyn.regression.regressor import with_estimated_drives
+from mindyn.robots.edits import carrier_of
+from mindyn.robots.robot import Robot, require_robot
 
 BEGINNINGS: Final = 3
 """First stages for every search that is carried to its end."""
@@ -61,6 +63,8 @@ TIP_SPEEDS: Final = (0.25, 0.5, 1.0, 2.0)
 """m/s: speeds for which it is said how many parameters the same path determines."""
 POSITION_FRACTION: Final = 0.95
 """Of the range of every joint that a motion uses."""
+ATTEMPTS: Final = 3
+"""Searches from other beginnings, where the exact check of the result fails."""
 REFINEMENTS: Final = 2
 """Searches from near the best motion, at the end."""
 
@@ -91,6 +95,7 @@ def design_motion(
     capsules: Sequence[Capsule] = (),
     radius: Mapping[str, float] | None = None,
     accept_unchecked: Sequence[str] = (),
+    move: Sequence[str] = (),
     clearance_m: float = CLEARANCE_M,
     tracking_error_m: float = TRACKING_ERROR_M,
     tip_speed: float = TIP_SPEED,
@@ -129,6 +134,8 @@ def design_motion(
     capsules        take the place of the volumes of the links that they name (see `volumes_of`)
     radius          m by link: capsules of this radius between its joint frames take the place of its volume
     accept_unchecked  moving links that may have no volume; any other raises an UnsafeMotionError
+    move            joints of a gripper or propeller that move all the same; the others are held, with a finding, and
+                    have no row in the design: limits, noise, start and home may be for all joints or without them
     clearance_m     distance from floor, obstacles and between links; of two links at most half of what they can reach
     tracking_error_m  by which the tip may leave the path; added to the clearance
     tip_speed       m/s, the largest speed of any point of a volume
@@ -141,12 +148,14 @@ def design_motion(
     progress        called with a sentence now and then
     """
     begin = monotonic()
+    require_robot(robot, "a motion is designed for")
+    robot, held, limits, (noise, start, home) = hold_joints(robot, move, limits, noise, start, home)
     require_criterion(criterion, robot, previous)
     functions = require_family(family)
     whole_number(seed, 0, "seed")
     whole_number(starts, 1, "starts")
     deadline = deadline_of(begin, deadline_s)
-    arm = robot_to_estimate(robot, drives)
+    arm = with_estimated_drives(robot) if drives else robot
     whole = limits_for(arm, limits)
     bounds = whole.parts(speed, acceleration).narrowed(POSITION_FRACTION)
     deviations, from_there = noise_of(arm, bounds, noise), start_of(arm, bounds, start)
@@ -176,28 +185,40 @@ def design_motion(
         clearance_m,
         tracking_error_m,
         tip_speed,
+        carrier_of(arm, None) if purpose == "payload" else "",
     )
     safety = safety_of(columns, bounds, question.beta, around, seed)
     rng = np.random.default_rng(seed)
     problem = problem_of(question, safety.constraints, rng)
     checked = check_times(problem.seconds, problem.family.cycles(problem.seconds))
     dense = Instants.at(checked, problem.family, problem.seconds)
-    search = Search(problem, dense, deadline)
-    ending = _searched(search, bounds, rng, starts, progress or (lambda _: None), executor)
     findings = (
+        *held,
         *whole.findings(arm, acceleration),
         *safety.findings,
         *noise_finding(noise),
         *check_finding(checked),
     )
     parts = {"position": POSITION_FRACTION, "velocity": float(speed), "acceleration": float(acceleration)}
-    found = _design(question, search, ending, findings, safety.volumes.capsules, parts)
-    found = replace(found, around=around, capsules=safety.volumes.capsules)
-    if home is not None:
-        places = places_to_stand(problem, bounds, rng)
-        way = approach_from(home, found.motion.start, bounds, safety.constraints, places, rng)
-        found = replace(found, approach=way)
-    found = _with_determined(question, checked_design(found, safety, tip_speed), problem.earlier)
+    say = progress or (lambda _: None)
+    for left in reversed(range(ATTEMPTS)):
+        search = Search(problem, dense, deadline)
+        ending = _searched(search, bounds, rng, starts, say, executor)
+        found = _design(question, search, ending, findings, safety.volumes.capsules, parts)
+        found = replace(found, around=around, capsules=safety.volumes.capsules)
+        try:
+            if home is not None:
+                places = places_to_stand(problem, bounds, rng)
+                way = approach_from(home, found.motion.start, bounds, safety.constraints, places, rng)
+                found = replace(found, approach=way)
+            found = checked_design(found, safety, tip_speed)
+        except UnsafeMotionError as unsafe:  # by pairs whose covers always touch, which the search does not see
+            if not left:
+                raise
+            say(f"searching again: {unsafe}")
+        else:
+            break
+    found = _with_determined(question, found, problem.earlier)
     return replace(found, status=f"{found.status} after {monotonic() - begin:.1f} s")
 
 

@@ -21,9 +21,8 @@ from mindyn.excitation.sampling import sample_times
 from mindyn.findings import Finding, Kind, Severity
 from mindyn.notation import DRIVE_PARAMETERS, PARAMETERS_PER_LINK
 from mindyn.regression.information import Information
-from mindyn.regression.regressor import with_estimated_drives
 from mindyn.robots.edits import carrier_of
-from mindyn.robots.robot import Robot, require_robot
+from mindyn.robots.robot import Robot
 
 NOISE_PART: Final = 0.01
 """Standard deviation of the torque noise as part of the effort limit, where it is not given."""
@@ -98,12 +97,6 @@ def require_family(family: Family | None) -> Family:
             f"family is a Fourier or a BSpline, got {family!r}", hint="family=mindyn.Fourier(5), or mindyn.BSpline(12)"
         )
     return family
-
-
-def robot_to_estimate(robot: Robot, drives: bool) -> Robot:
-    """The robot, with drives on all joints where their parameters are wanted."""
-    require_robot(robot, "a motion is designed for")
-    return with_estimated_drives(robot) if drives else robot
 
 
 def limits_for(robot: Robot, limits: MotionLimits | None) -> MotionLimits:

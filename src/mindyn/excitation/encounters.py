@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, product
 from typing import Final, Literal
 
@@ -80,16 +80,19 @@ def find_encounters(
     distance_m: float,
     *,
     self_collision: bool = True,
+    tracking_error_m: float = 0.0,
 ) -> Encounters:
     """Return the encounters of a robot.
 
-    probes      (N, n) random positions: between two links `distance_m` is asked for, but at most half of the largest
-                distance that any of them reaches
+    probes            (N, n) random positions: between two links `distance_m` is asked for, but at most half of the
+                      largest distance that any of them reaches
+    tracking_error_m  asked for where half of that distance is less; pairs that can hardly keep it are a warning
     """
     bodies = Bodies(robot, (*volumes, *obstacles))
     finder = _Finder(robot, bodies, len(volumes), probes, distance_m)
     checked = [*(finder.between_links() if self_collision else []), *finder.with_obstacles(), *finder.with_walls(walls)]
-    return Encounters(bodies, tuple(checked), tuple(finder.findings()))
+    kept = tuple(finder.keep_error(one, tracking_error_m) for one in checked)
+    return Encounters(bodies, kept, tuple(finder.findings()))
 
 
 class _Finder:
@@ -100,6 +103,7 @@ class _Finder:
         self.unmoved: list[str] = []
         self.unchecked: list[str] = []
         self.linked: list[str] = []
+        self.narrow: list[str] = []
 
     def name(self, body: int) -> str:
         volume = self.bodies.volumes[body]
@@ -198,17 +202,48 @@ class _Finder:
         ]
         return np.asarray(axes[:, 0] + np.min(least, axis=0) - wall.offset)
 
+    def keep_error(self, one: Encounter, error_m: float) -> Encounter:
+        """Return an encounter that keeps the tracking error apart, where often enough it can."""
+        if one.required_m >= error_m:
+            return one
+        apart = gaps_of(self.bodies, one, self.poses)
+        if np.mean(apart > error_m + LEAST_M) >= OFTEN_APART:
+            return replace(one, required_m=error_m)
+        self.narrow.append(f"{' - '.join(one.names)} ({1e3 * one.required_m:.0f} mm)")
+        return one
+
     def findings(self) -> list[Finding]:
         said = (
-            (self.adjacent, Severity.INFO, "adjacent links are not checked against each other", ""),
-            (self.unmoved, Severity.INFO, "these distances do not depend on the joints and are not checked", ""),
             (
+                Kind.NARROW_PAIR,
+                self.narrow,
+                Severity.WARNING,
+                "these can hardly be farther apart than the tracking error, and keep only the distance in brackets",
+                "Track the path more closely than that, or watch them during the rehearsal",
+            ),
+            (
+                Kind.UNCHECKED_PAIR,
+                self.adjacent,
+                Severity.INFO,
+                "adjacent links are not checked against each other",
+                "",
+            ),
+            (
+                Kind.UNCHECKED_PAIR,
+                self.unmoved,
+                Severity.INFO,
+                "these distances do not depend on the joints and are not checked",
+                "",
+            ),
+            (
+                Kind.UNCHECKED_PAIR,
                 self.linked,
                 Severity.WARNING,
                 "links of one loop are not checked against each other, since the file has no geometry of them",
                 "Add collision geometry to the robot file",
             ),
             (
+                Kind.UNCHECKED_PAIR,
                 self.unchecked,
                 Severity.WARNING,
                 "these touch in every position, or nearly so by guessed volumes, and are not checked",
@@ -216,10 +251,19 @@ class _Finder:
             ),
         )
         return [
-            Finding(Kind.UNCHECKED_PAIR, severity, f"{sentence}: {listed(names, 12)}", remedy, names)
-            for pairs, severity, sentence, remedy in said
+            Finding(kind, severity, f"{sentence}: {listed(names, 12)}", remedy, names)
+            for kind, pairs, severity, sentence, remedy in said
             if (names := tuple(dict.fromkeys(pairs)))
         ]
+
+
+def gaps_of(bodies: Bodies, one: Encounter, poses: Array) -> Array:
+    """(N,) the distance of an encounter at poses (N, bodies, 4, 3), by what the search or the check measures it."""
+    if one.direction is not None:
+        return np.asarray(bodies.heights(one.bodies[0], poses, one.direction) - one.offset)
+    if one.by == "covers":
+        return cover_gaps(bodies, one.bodies, poses)
+    return bodies.distances(one.bodies, poses, surfaces=one.by == "meshes")
 
 
 def cover_gaps(bodies: Bodies, pair: tuple[int, int], poses: Array) -> Array:

@@ -1,13 +1,16 @@
-"""`joints_to_hold`: grippers, fingers that mimic another and propellers, which a motion of the arm does not move."""
+"""`hold_joints`: grippers, fingers that mimic another and propellers, which a motion of the arm does not move."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Collection
-from typing import Final
+from typing import Any, Final
+
+import numpy as np
 
 from mindyn.errors import unknown_name
+from mindyn.excitation.limits import BOUNDS, MotionLimits
 from mindyn.findings import Finding, Kind, Severity
 from mindyn.robots.robot import Robot
 
@@ -40,6 +43,22 @@ def joints_to_hold(robot: Robot, move: Collection[str] = ()) -> tuple[dict[str, 
         tuple(held),
     )
     return held, (finding,)
+
+
+def hold_joints(
+    robot: Robot, move: Collection[str], limits: MotionLimits | None, *rows: Any
+) -> tuple[Robot, tuple[Finding, ...], MotionLimits | None, list[Any]]:
+    """Return the robot with such joints held, the finding, and what was given for each joint (n,) without them."""
+    held, findings = joints_to_hold(robot, move)
+    if not held:
+        return robot, findings, limits, list(rows)
+    arm = robot.lock(held)
+    kept = [robot.primary_names.index(name) for name in arm.primary_names]
+    n = len(robot.primary_names)
+    if isinstance(limits, MotionLimits) and len(limits.lower) == n:
+        bounds = {name: getattr(limits, name)[kept] for name in BOUNDS}
+        limits = MotionLimits(**bounds, torque_margin=limits.torque_margin)
+    return arm, findings, limits, [np.asarray(row)[kept] if np.shape(row) == (n,) else row for row in rows]
 
 
 def _grippers(robot: Robot) -> set[str]:

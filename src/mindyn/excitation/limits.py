@@ -213,6 +213,21 @@ def _stated_of(joints: Sequence[Joint], name: str, given: Mapping[str, float]) -
     return bound
 
 
+def with_limits(robot: Robot, given: Mapping[str, Given]) -> Robot:
+    """Return the robot with these limits of its primary joints in place of its own; infinite ones are not stated."""
+    bounds = {name: _bound(robot, name, value) for name, value in given.items() if name in BOUNDS}
+    joints = []
+    for joint in robot.joints:
+        if bounds and joint.name in robot.primary_names:
+            k = robot.primary_names.index(joint.name)
+            own = {name: float(row[k]) if np.isfinite(row[k]) else None for name, row in bounds.items()}
+            has_ends = own.get("lower") is not None or own.get("upper") is not None
+            free = joint.limits.continuous and not has_ends
+            joint = replace(joint, limits=replace(joint.limits, continuous=free, **own))
+        joints.append(joint)
+    return replace(robot, joints=tuple(joints))
+
+
 def _bound(robot: Robot, name: str, given: Given) -> Array:
     """(n,) NaN where it is not stated."""
     joints = robot.primary_joints

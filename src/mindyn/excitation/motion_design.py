@@ -21,7 +21,7 @@ from mindyn.excitation.motions import Motion
 from mindyn.excitation.run import CHECK_HZ, Approach, Run
 from mindyn.excitation.safety import Safety, Surroundings
 from mindyn.excitation.sampling import sample_times
-from mindyn.findings import Finding, Kind, Severity
+from mindyn.findings import Finding, Kind, Severity, name_warnings
 from mindyn.pages.showing import Page, Shown, drawn
 from mindyn.robots.meshes import Meshes
 from mindyn.robots.robot import Robot
@@ -150,9 +150,7 @@ class MotionDesign(Shown):
         checked = "Nothing was checked" if self.check is None else self.check.headline
         start = ", ".join(f"{n} = {q:.3f}" for n, q in zip(self.robot.primary_names, self.motion.start, strict=True))
         way = f"approach not checked: move to {start} first" if self.approach is None else "approach and return checked"
-        guessed = [one.kind.value for one in self.findings if one.severity is Severity.WARNING]
-        warned = f"; warning: {', '.join(dict.fromkeys(guessed))}" if guessed else ""
-        return f"{checked}; {way}{warned}."
+        return f"{checked}; {way}{name_warnings(self.findings)}."
 
     @property
     def rehearsal_speed(self) -> float:

@@ -86,14 +86,14 @@ def files_at(path: Path) -> list[Path]:
     return [path / name for name in ALL]
 
 
-def checked_lines(design: MotionDesign) -> list[str]:
+def checked_lines(design: MotionDesign, run: Run) -> list[str]:
     """Return what was checked, for the comments of a file: the headline, the smallest distances and the limits."""
     check = design.check
     nearest = sorted(check.distances, key=lambda one: one.distance_m)[:5] if check is not None else []
     lines = [design.headline]
     lines += [f"{one.label}: {one.distance_m:.3f} m, {one.required_m:.3f} m required" for one in nearest]
     if check is not None:
-        lines.append(f"largest speed of any point: {check.speed:.3f} m/s ({check.fastest})")
+        lines.append(f"largest speed of any point: {run.speed * check.speed:.3f} m/s ({check.fastest})")
     limits = design.limits
     for k, name in enumerate(design.robot.primary_names):
         lines.append(
@@ -169,10 +169,12 @@ def _columns(run: Run, rate_hz: float) -> dict[str, Any]:
     return columns
 
 
-def _write_csv(design: MotionDesign, run: Run, path: Path, rate_hz: float) -> None:  # noqa: ARG001 - one signature for all
+def _write_csv(design: MotionDesign, run: Run, path: Path, rate_hz: float) -> None:
     import polars
 
-    write_whole(path, polars.DataFrame(_columns(run, rate_hz)).write_csv())
+    # Without commas: readers of logs take a last comment with as many cells as the first row for the header.
+    said = "".join(f"# {line.replace(',', ';')}\n" for line in checked_lines(design, run))
+    write_whole(path, said + polars.DataFrame(_columns(run, rate_hz)).write_csv())
 
 
 def _write_parquet(design: MotionDesign, run: Run, path: Path, rate_hz: float) -> None:  # noqa: ARG001 - one signature for all
@@ -196,7 +198,7 @@ def _write_json(design: MotionDesign, run: Run, path: Path, rate_hz: float) -> N
 
 
 def _write_header(design: MotionDesign, run: Run, path: Path, rate_hz: float) -> None:  # noqa: ARG001 - one signature for all
-    said = "\n   ".join(c_comment(line) for line in checked_lines(design))
+    said = "\n   ".join(c_comment(line) for line in checked_lines(design, run))
     write_whole(path, f"/* {said} */\n{c_header(design.motion, design.robot)}")
 
 
@@ -205,7 +207,7 @@ def _write_yaml(design: MotionDesign, run: Run, path: Path, rate_hz: float) -> N
     q, qd, qdd, t = _sampled(run, rate_hz)
     lines = [
         "# trajectory_msgs/msg/JointTrajectory",
-        *(f"# {line}" for line in checked_lines(design)),
+        *(f"# {line}" for line in checked_lines(design, run)),
         'header: {stamp: {sec: 0, nanosec: 0}, frame_id: ""}',
         f"joint_names: {json.dumps(list(design.robot.primary_names))}",
         "points:",
@@ -235,7 +237,7 @@ def _write_script(design: MotionDesign, run: Run, path: Path, rate_hz: float) ->
         f"# {design.robot.name}: {run.seconds:.3f} s at {rate_hz:g} Hz, from rest to rest",
         f"# joints {', '.join(run.joints)}, rad",
         f"# servoj follows at its own rate: run the controller at {rate_hz:g} Hz (UR CB: 125, e-Series: 500)",
-        *(f"# {line}" for line in checked_lines(design)),
+        *(f"# {line}" for line in checked_lines(design, run)),
         "def mindyn_motion():",
         f"  movej([{_numbers(q[0])}], a=0.5, v=0.3)",
         *(f"  servoj([{_numbers(row)}], t={1 / rate_hz:.9g}, {settings})" for row in q),

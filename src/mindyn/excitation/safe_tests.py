@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from mindyn.algebra.values import Array
+from mindyn.algebra.values import Array, frozen_array
 from mindyn.errors import InputError
-from mindyn.excitation.encounters import Encounters, cover_gaps
+from mindyn.excitation.encounters import Encounters, gaps_of
 from mindyn.excitation.joint_reach import JointReach
 from mindyn.excitation.motion_check import CHECK_LOSS_M, PathCheck, check_path
 from mindyn.excitation.motion_design import require_safe
-from mindyn.excitation.safety import PROBES, Surroundings, what_to_check
+from mindyn.excitation.safety import PROBES, Surroundings, floor_findings, what_to_check
 from mindyn.excitation.step_motions import Breakaways
 from mindyn.excitation.step_plan import StepPlan
 from mindyn.excitation.step_planner import plan_tests
@@ -28,9 +31,11 @@ RATE_HZ: Final = 100.0
 
 
 def plan_safe_tests(
-    robot: Robot, around: Surroundings, *, seconds: float = 2.0, seed: int = 0
+    robot: Robot, around: Surroundings, *, home: ArrayLike | None = None, seconds: float = 2.0, seed: int = 0
 ) -> tuple[StepPlan, PathCheck]:
-    """Plan tests of which none hits anything; the way from one motion to the next is not checked.
+    """Plan tests of which none hits anything, nor a straight way in the joints from each motion to the next.
+
+    home  (n,) the ways from there to the first motion and back from the last one are checked too
 
     Raises
     ------
@@ -56,9 +61,13 @@ def plan_safe_tests(
         for motion in plan.motions.values():
             path = motion.trajectory(RATE_HZ)
             paths.append((path.q, None if isinstance(motion, Breakaways) else path.t))
-        check = check_path(encounters, paths, links)
+        stops = [] if home is None else [(frozen_array(home, reach.lower.shape, "home")[None], None)]
+        order = [*stops, *paths, *stops]
+        ways = [(np.stack([one[-1], other[0]]), None) for (one, _), (other, _) in pairwise(order)]
+        check = check_path(encounters, [*paths, *ways], links)
         if all(one.distance_m >= one.required_m for one in check.distances):
-            return plan, check
+            assumed = (*volumes.findings, *floor_findings(robot, around))
+            return plan, replace(check, findings=(*assumed, *check.findings))
     assert check is not None
     require_safe(check.findings)
     raise AssertionError("a check that fails has an error among its findings")
@@ -87,11 +96,5 @@ def _apart(encounters: Encounters, q: Array) -> Array:
     bodies, kept = encounters.bodies, np.ones(len(q), dtype=bool)
     poses = bodies.poses(q)
     for one in encounters.checked:
-        if one.direction is not None:
-            apart = bodies.heights(one.bodies[0], poses, one.direction) - one.offset
-        elif one.by == "covers":
-            apart = cover_gaps(bodies, one.bodies, poses)
-        else:
-            apart = bodies.distances(one.bodies, poses, surfaces=one.by == "meshes")
-        kept &= apart >= one.required_m + CHECK_LOSS_M
+        kept &= gaps_of(bodies, one, poses) >= one.required_m + CHECK_LOSS_M
     return kept

@@ -55,6 +55,7 @@ class Surroundings:
     clearance         m, that is kept between all surfaces
     tracking_error    m, by which the tip may leave the path; added to the clearance
     tip_speed         m/s, largest speed of any point of a volume
+    loaded            link that will carry a payload nobody has described; "" for none
     """
 
     obstacles: tuple[Capsule | Box, ...] = ()
@@ -68,6 +69,7 @@ class Surroundings:
     clearance: float = CLEARANCE_M
     tracking_error: float = TRACKING_ERROR_M
     tip_speed: float = TIP_SPEED
+    loaded: str = ""
 
     def __post_init__(self) -> None:
         for name, value in (("clearance_m", self.clearance), ("tracking_error_m", self.tracking_error)):
@@ -137,7 +139,7 @@ class Surroundings:
         """Return the volumes of the robot's links; raise where a moving link has none and that was not accepted."""
         for name in self.accept_unchecked:
             robot.link_index(name)
-        found = volumes_of(robot, radius=self.radius, capsules=self.capsules, tool=self.tool)
+        found = volumes_of(robot, radius=self.radius, capsules=self.capsules, tool=self.tool, loaded=self.loaded)
         missing = [name for name in found.unknown if name not in self.accept_unchecked]
         if missing and (self.self_collision or self.walls or self.obstacles):
             raise UnsafeMotionError(
@@ -197,8 +199,7 @@ def safety_of(columns: Columns, limits: MotionLimits, beta: Array | None, around
     volumes, encounters = what_to_check(robot, random_positions(limits, np.random.default_rng(seed), PROBES), around)
     speeds = speed_constraint(robot, limits, encounters.bodies, around.tip_speed, seed)
     made += [*_distance_constraints(robot, around, encounters), *speeds]
-    findings = (*volumes.findings, *_floor_findings(robot, around))
-    return Safety(tuple(made), volumes, encounters, findings)
+    return Safety(tuple(made), volumes, encounters, (*volumes.findings, *floor_findings(robot, around)))
 
 
 def what_to_check(robot: Robot, probes: Array, around: Surroundings) -> tuple[Volumes, Encounters]:
@@ -209,8 +210,16 @@ def what_to_check(robot: Robot, probes: Array, around: Surroundings) -> tuple[Vo
     volumes = around.volumes(robot)
     distance = around.clearance + around.tracking_error
     obstacles, walls = around.obstacle_volumes(), around.walls
-    own = around.self_collision
-    return volumes, find_encounters(robot, volumes.volumes, obstacles, walls, probes, distance, self_collision=own)
+    return volumes, find_encounters(
+        robot,
+        volumes.volumes,
+        obstacles,
+        walls,
+        probes,
+        distance,
+        self_collision=around.self_collision,
+        tracking_error_m=around.tracking_error,
+    )
 
 
 def _rates(robot: Robot, limits: MotionLimits) -> list[Rates]:
@@ -296,7 +305,7 @@ def _walls(ends: Pairs, walls: Sequence[tuple[int, Encounter]]) -> Walls:
     return Walls(ends.points, np.array(point, dtype=np.intp), np.array(directions), np.array(offsets), names)
 
 
-def _floor_findings(robot: Robot, around: Surroundings) -> list[Finding]:
+def floor_findings(robot: Robot, around: Surroundings) -> list[Finding]:
     """Say that a floor was guessed, that it is only the mounting plane, or that there is none."""
     room, down = around.room, robot.gravity / (np.linalg.norm(robot.gravity) or 1.0)
     if room is None or not np.isfinite(room.lower[2]):

@@ -82,13 +82,6 @@ class StepPlan:
         """All motions by name, in order."""
         return {motion.name: motion for test in self.tests for motion in test.motions}
 
-    def test_of(self, motion: str) -> StepTest:
-        """The test that a motion belongs to."""
-        for test in self.tests:
-            if motion in (one.name for one in test.motions):
-                return test
-        raise InputError(f"the plan has no motion {motion!r}; there are: {', '.join(self.motions)}")
-
     def through(self, name: str) -> StepPlan:
         """The plan up to a test, so that what is known by then can be looked at before the others are made."""
         names = [test.name for test in self.tests]

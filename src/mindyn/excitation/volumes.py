@@ -24,6 +24,8 @@ RADIUS_PART: Final = 0.05
 """Radius of capsules that are guessed between joint frames: this fraction of the sum of all joint distances,"""
 RADIUS_OF_LENGTH: Final = 0.5
 """and at most this fraction of the capsule's own length."""
+PAYLOAD_RADIUS_M: Final = 0.1
+"""Of the ball around the flange that stands for a payload nobody has described."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,6 +73,7 @@ def volumes_of(
     radius: Mapping[str, float] | None = None,
     capsules: Sequence[Capsule] = (),
     tool: Sequence[Capsule] = (),
+    loaded: str = "",
 ) -> Volumes:
     """Return the volume of every link of a robot.
 
@@ -84,6 +87,8 @@ def volumes_of(
         Take the place of the volumes of the links that they name.
     tool : sequence of Capsule
         Come on top of the volume of their links.
+    loaded : str
+        Link that will carry a payload: a ball around its flange, unless the tool or the robot describes it.
     """
     for one in (*capsules, *tool):
         robot.link_index(one.link)
@@ -93,6 +98,9 @@ def volumes_of(
             raise InputError(f"the radius of link {given!r} must be a positive number of metres, got {size!r}")
     geometry = read_geometry(robot)
     payload = _payload(robot, geometry)
+    if loaded and not payload and all(one.link != loaded for one in tool):
+        flange = (_segments(robot, loaded) or [(np.zeros(3), np.zeros(3))])[-1][1]
+        payload = {loaded: Capsule(loaded, flange, flange, PAYLOAD_RADIUS_M)}
     made: list[Volume] = []
     unknown: list[str] = []
     for link in (robot.root, *robot.links):
@@ -229,7 +237,7 @@ def _is_empty(robot: Robot, link: str) -> bool:
 
 def _findings(volumes: Sequence[Volume], geometry: Geometry, payload: Mapping[str, Capsule]) -> Iterator[Finding]:
     for source in VolumeSource:
-        links = [one.link for one in volumes if one.source is source and one.link not in payload]
+        links = [one.link for one in volumes if one.source is source and one.covers[0] is not payload.get(one.link)]
         if source.is_guess and links:
             yield Finding(
                 Kind.GUESSED_VOLUME,
@@ -242,9 +250,9 @@ def _findings(volumes: Sequence[Volume], geometry: Geometry, payload: Mapping[st
     for link, body in payload.items():
         size = float(body.radius + np.linalg.norm(body.b - body.a) / 2)
         yield Finding(
-            Kind.GUESSED_VOLUME,
+            Kind.GUESSED_PAYLOAD,
             Severity.WARNING,
-            f"the payload of {link} is guessed from its inertia: within {size:.3f} m of its centre of mass",
+            f"the payload of {link} is guessed: a volume within {size:.3f} m of its centre, or of the flange",
             "Describe it as [[tool]] in the limits file",
             (link,),
             size,

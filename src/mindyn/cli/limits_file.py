@@ -1,0 +1,94 @@
+"""`read_limits_file`: the file of --limits: limits of the joints, and what stands around the robot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from mindyn.errors import InputError
+from mindyn.excitation.capsules import Capsule
+from mindyn.excitation.constraints import Box
+from mindyn.excitation.limits import LIMITS
+from mindyn.reading import read_toml
+from mindyn.robots.robot import Robot
+from mindyn.schemas import NUMBER, TEXT, Schema, list_of, require_valid, table_of
+
+_POINT: Final = list_of(NUMBER, minItems=3, maxItems=3)
+_CORNER: Final = list_of({"type": ["number", "infinite"]}, minItems=3, maxItems=3)
+_CAPSULE: Final = table_of(
+    {}, {"link": TEXT, "a": _POINT, "b": _POINT, "radius": NUMBER, "lower": _CORNER, "upper": _CORNER}
+)
+PLACES: Final[Mapping[str, Schema]] = {
+    "workspace": table_of({}, {"lower": _CORNER, "upper": _CORNER, "floor": NUMBER}),
+    **dict.fromkeys(("obstacles", "capsules", "tool"), list_of(_CAPSULE)),
+    "noise": list_of(NUMBER, "number"),
+    **dict.fromkeys(("start", "home"), list_of(NUMBER)),
+}
+FILE: Final = {**LIMITS, "properties": {**LIMITS["properties"], **PLACES}}
+"""The JSON Schema of a file of limits."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LimitsFile:
+    """What a limits file states: `bounds` are the limits of joints by key, the others as `Surroundings` has them."""
+
+    bounds: dict[str, Any] = field(default_factory=dict)
+    obstacles: tuple[Capsule | Box, ...] = ()
+    workspace: Box | None = None
+    tool: tuple[Capsule, ...] = ()
+    capsules: tuple[Capsule, ...] = ()
+    noise: Any = None
+    start: Any = None
+    home: Any = None
+
+
+def read_limits_file(path: Path | None, robot: Robot) -> LimitsFile:
+    """Return what the file states; nothing for None."""
+    if path is None:
+        return LimitsFile()
+    hint = "a line of it is like: velocity = { joint1 = 2.0 }"
+    given = read_toml(path, "file of limits", InputError, hint)
+    require_valid(given, FILE, path.name, hint=hint)
+    return LimitsFile(
+        {key: value for key, value in given.items() if key not in PLACES},
+        _obstacles(given.get("obstacles", [])),
+        _box(given.get("workspace")),
+        _capsules(given.get("tool", []), robot.link_names[-1]),
+        _capsules(given.get("capsules", [])),
+        given.get("noise"),
+        given.get("start"),
+        given.get("home"),
+    )
+
+
+def _obstacles(entries: Any) -> tuple[Capsule | Box, ...]:
+    """Tables of capsules, or with `lower` and `upper` corners of a box."""
+    return tuple(
+        Box(entry["lower"], entry["upper"]) if set(entry) == {"lower", "upper"} else _capsule(entry, "")
+        for entry in entries
+    )
+
+
+def _capsules(entries: Any, link: str = "") -> tuple[Capsule, ...]:
+    """Tables of capsules, on `link` where they name none."""
+    return tuple(_capsule(entry, link) for entry in entries)
+
+
+def _capsule(entry: Any, link: str) -> Capsule:
+    """A table with `a`, `b` (a sphere without it), `radius`, and `link` where it moves."""
+    if not {"a", "radius"} <= set(entry) <= {"link", "a", "b", "radius"}:
+        raise InputError(f"a capsule has a, radius, and maybe b and link, and a box has lower and upper; got {entry!r}")
+    return Capsule(entry.get("link", link), entry["a"], entry["b"] if "b" in entry else entry["a"], entry["radius"])
+
+
+def _box(entry: Any) -> Box | None:
+    """A table with `lower` and `upper` corners, or `floor` alone."""
+    if entry is None:
+        return None
+    if "floor" in entry:
+        if len(entry) > 1:
+            raise InputError("a workspace has a floor or corners, not both; its lower corner may hold the floor")
+        return Box(lower=(-float("inf"), -float("inf"), entry["floor"]))
+    return Box(**entry)
