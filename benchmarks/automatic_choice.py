@@ -30,8 +30,8 @@ from timing import this_machine
 import mindyn
 from mindyn.errors import MindynError
 from mindyn.feasibility.physically_consistent import PhysicallyConsistent
-from mindyn.identification.choosing import choose
 from mindyn.identification.identify import identify
+from mindyn.identification.selection.choosing import choose
 from mindyn.regression.rows import rows_of
 from mindyn.validation.validate import validate
 
@@ -146,7 +146,7 @@ def main() -> None:
         time = f"{taken:.1f} s"
         if options.before:
             time += f" ({taken / seconds_before(options.before, name):.2f}x)"
-        why = next((note.sentence for note in choice.notes if note.kind == "fit"), "least squares")
+        why = next((one.message for one in choice.findings if one.kind == "selected estimator"), "least squares")
         print(f"{name}: {time}; {why}", file=sys.stderr, flush=True)
         if chosen is None:
             continue

@@ -70,7 +70,7 @@ least(run, 3)
 """,
     "candidates": """
 try:
-    from mindyn.identification import choosing, tuning
+    from mindyn.identification.selection import choosing, tuning
 except ImportError:  # 90d9a94 itself
     pass
 else:

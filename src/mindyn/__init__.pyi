@@ -13,7 +13,7 @@ from mindyn.logs.conditioning import Conditioning as Conditioning
 from mindyn.logs.pipeline import condition as condition
 from mindyn.logs.samples import Samples as Samples
 from mindyn.identification.identify import identify as identify
-from mindyn.identification.choosing import choose as choose
+from mindyn.identification.selection.choosing import choose as choose
 from mindyn.regression.rows import rows_of as rows_of
 from mindyn.regression.treatment import Treatment as Treatment
 from mindyn.regression.friction import Friction as Friction

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
@@ -19,6 +19,21 @@ class Severity(StrEnum):
 class Kind(StrEnum):
     """What a finding is about; programs compare kinds, never messages."""
 
+    # Robots
+    ROUNDED_GEOMETRY = "rounded geometry"
+    NORMALISED_AXIS = "normalised axis"
+    LARGE_ANGLE = "angle above a turn"
+    NEARLY_PARALLEL_AXES = "nearly parallel axes"
+    DROPPED_PART = "dropped part of a file"
+    DROPPED_LIMIT = "dropped limit"
+    HELD_JOINT = "held joint"
+    SORTED_JOINTS = "sorted joints"
+    READ_LOOP = "loop of a file"
+    MESH = "mesh"
+    UNREADABLE_SHAPE = "unreadable shape"
+    ASSUMED_PART = "assumed part of a file"
+    COMPLETED_PARAMETERS = "completed parameters"
+    # Motions
     MISSING_MESH = "missing mesh"
     GUESSED_VOLUME = "guessed volume"
     GUESSED_PAYLOAD = "guessed volume of the payload"
@@ -29,11 +44,55 @@ class Kind(StrEnum):
     GUESSED_NOISE = "guessed torque noise"
     COARSE_CHECK = "coarse check"
     UNCHECKED_APPROACH = "unchecked approach"
-    HELD_JOINT = "held joint"
     DISTANCE_VIOLATED = "distance violated"
     LIMIT_VIOLATED = "limit violated"
+    # Logs
+    UNUSED_COLUMNS = "unused columns"
+    FILE_CONTENT = "content of a file"
+    ACCEPTED = "accepted by the user"
+    DROPPED_ROWS = "dropped rows"
+    STAMPS = "time stamps"
+    SPLIT_LOG = "log split at gaps"
+    ANGLE_WRAPS = "angle wraps around"
+    POSITION_JUMP = "position jumps"
+    BEYOND_LIMITS = "position beyond limits"
+    CONSTANT_VELOCITY = "velocity never changes"
+    LOG_SETTING = "setting of a log"
+    FOLLOWED_LOOPS = "followed loops"
+    GEARS = "gears"
+    REPEATED_MOTION = "repeated motion"
+    # What diagnostics find in the logs of a fit
+    STILL_JOINT = "joint does not move"
+    POOR_MOTION = "motion excites too little"
+    CONSTANT_TORQUE = "torque never changes"
+    SATURATED_TORQUE = "torque saturates"
+    UNRELATED_TORQUE = "torque does not follow the motion"
+    DELAYED_TORQUE = "delayed torque"
+    WRONG_TORQUE_SIGN = "wrong sign of torque"
+    SWAPPED_TORQUES = "swapped torques"
+    WRONG_TORQUE_UNIT = "wrong unit of torque"
+    MOTOR_CURRENT = "motor current instead of torque"
+    WRONG_GRAVITY = "wrong gravity"
+    ABSENT_GRAVITY = "torque without gravity"
+    WRONG_JOINT_ZERO = "wrong joint zero"
+    UNEXPLAINED_TORQUE = "unexplained torque"
+    SCALED_TORQUE = "scaled torque"
+    FRICTION_DRIFT = "friction drift"
+    PAYLOAD_CHANGE = "payload change"
+    CONTACT = "contact"
+    RESIDUAL_PATTERN = "pattern of a residual"
+    # Estimates
+    SELECTED_ESTIMATOR = "selected estimator"
+    INCONSISTENT_DATA = "data contradict physical consistency"
+    INFEASIBLE_VALUES = "infeasible values"
     NEGATIVE_INERTIA = "negative inertia"
     BIASED_INSTRUMENTS = "biased instruments"
+    NARROW_INTERVALS = "intervals of noise alone"
+    SHORT_LOG = "log too short to select settings"
+    NOT_DIAGNOSED = "log not diagnosed"
+    MISSING_FRICTION = "friction is missing"
+    # Fleets
+    FLEET_COVERAGE = "coverage of a fleet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +101,8 @@ class Finding:
 
     joints, value, unit  which joints (or links) it concerns, and its size: a delay of 0.018 s, a factor of -1
     message, remedy      sentences for people; `str(finding)` joins them
+    details              the single cases that the message summarises, one line each
+    explained_by         the kind of the finding of which this is a consequence; JSON alone shows it then
     """
 
     kind: Kind
@@ -51,13 +112,50 @@ class Finding:
     joints: tuple[str, ...] = ()
     value: float | None = None
     unit: str = ""
+    details: tuple[str, ...] = ()
+    explained_by: Kind | None = None
 
     def __str__(self) -> str:
         return f"{self.message}. {self.remedy}" if self.remedy else self.message
 
     def to_dict(self) -> dict[str, Any]:
         """Return the finding as JSON can hold it."""
-        return {**asdict(self), "joints": list(self.joints)}
+        return {**asdict(self), "joints": list(self.joints), "details": list(self.details)}
+
+    @staticmethod
+    def from_dict(saved: Mapping[str, Any]) -> Finding:
+        """Return the finding that `to_dict` saved."""
+        cause = saved["explained_by"]
+        tuples = {key: tuple(saved[key]) for key in ("joints", "details")}
+        kinds = {"kind": Kind(saved["kind"]), "severity": Severity(saved["severity"])}
+        return Finding(**{**saved, **tuples, **kinds, "explained_by": cause and Kind(cause)})
+
+
+def info(kind: Kind, message: str, *details: str) -> Finding:
+    """Return a finding that explains a result."""
+    return Finding(kind, Severity.INFO, message, details=details)
+
+
+def warning(kind: Kind, message: str, remedy: str = "") -> Finding:
+    """Return a finding that may make a result wrong."""
+    return Finding(kind, Severity.WARNING, message, remedy)
+
+
+def summarise(findings: Iterable[Finding], summaries: Mapping[Kind, str]) -> tuple[Finding, ...]:
+    """Return the findings with several of one kind as one, their messages as its details.
+
+    summaries  for kinds that are summarised the message of several, with `{count}` in it; they come last, in this
+               order, so that rare findings come first
+    """
+    given = list(findings)
+    others = [finding for finding in given if finding.kind not in summaries]
+    for kind, message in summaries.items():
+        alike = [finding for finding in given if finding.kind == kind]
+        if len(alike) > 1:
+            cases = tuple(case for finding in alike for case in finding.details or (finding.message,))
+            alike = [Finding(kind, alike[0].severity, message.format(count=len(cases)), details=cases)]
+        others += alike
+    return tuple(others)
 
 
 def name_warnings(findings: Iterable[Finding]) -> str:

@@ -15,7 +15,6 @@ LAYERS = (
         "lazy_names",
         "notation",
         "errors",
-        "notes",
         "findings",
         "escaping",
         "files",

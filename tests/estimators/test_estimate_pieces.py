@@ -14,7 +14,7 @@ from mindyn.estimators.covariance import sandwich
 from mindyn.estimators.essential import essential
 from mindyn.estimators.estimate import Estimate, load_estimate, unfiltered_prediction
 from mindyn.estimators.estimate_files import _contradictions, robot_from_record, robot_record
-from mindyn.estimators.estimate_parts import BlockSpread, JointResidual, Physical
+from mindyn.estimators.estimate_parts import JackknifeDeviation, JointResidual, Physical
 from mindyn.estimators.last_link_first import _condition, _Found, _status
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.estimators.model_acceleration import _definite, model_acceleration
@@ -70,7 +70,7 @@ def test_deviations_correlations_and_half_widths_follow_the_covariance(regressor
 def test_blocks_and_shifts_are_taken_off_where_noise_alone_counts(regressor):
     p = regressor.count
     shifts = np.random.default_rng(1).normal(size=(2, p))
-    blocks = BlockSpread(9, False, np.full(p, 9.0), np.full(p, 2.0))
+    blocks = JackknifeDeviation(9, False, np.full(p, 9.0), np.full(p, 2.0))
     plain = made(regressor).covariance
     whole = made(regressor, covariance=plain * 4 + shifts.T @ shifts, shifts=shifts, block_spread=blocks)
     alone = whole.by_noise_alone()
@@ -83,7 +83,7 @@ def test_blocks_and_shifts_are_taken_off_where_noise_alone_counts(regressor):
     assert_close(few.quantiles, np.full(p, 1.959963984540054), ORACLE)
     assert_close(replace(blocks, telling=np.full(p, 3.0)).quantiles, np.full(p, 4.302652730), 1e-8)
     assert_close(few.quantile, 12.70620474, 1e-8)
-    assert BlockSpread.from_dict(blocks.to_dict()).to_dict() == blocks.to_dict()
+    assert JackknifeDeviation.from_dict(blocks.to_dict()).to_dict() == blocks.to_dict()
 
 
 def test_ends_of_physical_values_go_before_those_of_the_covariance(regressor):

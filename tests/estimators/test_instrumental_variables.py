@@ -18,7 +18,7 @@ from mindyn.estimators.last_link_first import LastLinkFirst
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.estimators.model_acceleration import inertia_matrices, model_acceleration
 from mindyn.identifiability.base_sets import base_parameters
-from mindyn.identification.choosing import choose
+from mindyn.identification.selection.choosing import choose
 from mindyn.kernels.model import compile_model
 from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import Regressor

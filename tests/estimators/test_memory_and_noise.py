@@ -12,7 +12,7 @@ from scipy.stats import t as student
 from mindyn.errors import InputError
 from mindyn.estimators.covariance import LONGEST_MEMORY, _process
 from mindyn.estimators.essential import _effective_shares
-from mindyn.estimators.estimate_parts import BlockSpread, Identifiability
+from mindyn.estimators.estimate_parts import JackknifeDeviation
 from mindyn.estimators.instrumental_variables import torque_noise
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.estimators.measurement_noise import MeasurementNoise, _for_joints
@@ -132,13 +132,7 @@ def test_a_recursive_fit_waits_for_more_samples_than_parameters():
 
 
 def test_quantiles_are_student_s_for_the_blocks_that_tell():
-    spread = BlockSpread(8, False, np.array([2.9, 3.0, 11.0]), np.ones(3))
+    spread = JackknifeDeviation(8, False, np.array([2.9, 3.0, 11.0]), np.ones(3))
     assert_close(spread.quantiles, [student.ppf(0.975, np.inf), student.ppf(0.975, 2), student.ppf(0.975, 10)], 1e-9)
     assert_close(spread.quantile, student.ppf(0.975, 7), 1e-9)
-    assert_close(BlockSpread(1, False, np.ones(1), np.ones(1)).quantile, student.ppf(0.975, 1), 1e-9)
-
-
-def test_a_verdict_on_logs_is_told_where_they_do_not_serve():
-    assert Identifiability(True, ("x",)).sentence == ""
-    said = Identifiability(False, ("a", "b"), ("c",)).sentence
-    assert said == "this log cannot identify this robot, because a; b; record c"
+    assert_close(JackknifeDeviation(1, False, np.ones(1), np.ones(1)).quantile, student.ppf(0.975, 1), 1e-9)

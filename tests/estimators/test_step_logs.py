@@ -10,7 +10,7 @@ from closeness import SAME_ALGEBRA, assert_close
 
 from mindyn.errors import InputError
 from mindyn.estimators.step_by_step import StepByStep
-from mindyn.logs.findings import LogError
+from mindyn.logs.errors import LogError
 from mindyn.logs.log import log_of_arrays
 from mindyn.robots.loading import load_robot
 

@@ -24,7 +24,7 @@ from mindyn.estimators.untold import among_untold, infinite_variances, read_cova
 from mindyn.estimators.wording import joint_residuals, status_of, told_from, unexplained
 from mindyn.excitation.step_motions import Breakaways
 from mindyn.loads.from_runs import Payload, drive_gains
-from mindyn.logs.findings import LogError
+from mindyn.logs.errors import LogError
 from mindyn.logs.log import log_of_arrays
 from mindyn.regression.information import Information
 from mindyn.regression.integrated import QUADRATURE_ROWS

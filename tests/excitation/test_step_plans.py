@@ -15,7 +15,7 @@ from mindyn.excitation.step_plan import load_plan
 from mindyn.excitation.step_planner import plan_tests
 from mindyn.excitation.step_simulation import simulate_tests
 from mindyn.excitation.told_subspace import ToldSubspace
-from mindyn.logs.findings import LogError
+from mindyn.logs.errors import LogError
 from mindyn.regression.regressor import with_estimated_drives
 from mindyn.robots.loading import load_robot
 

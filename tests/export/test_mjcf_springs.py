@@ -13,6 +13,7 @@ from laws.closed_linkages import linkage
 from mindyn import ExtraTorque, compile_model, load_robot, write_mjcf
 from mindyn.equations.loop_closure import closure_of
 from mindyn.errors import ExportError, RobotError
+from mindyn.findings import Kind
 from mindyn.robots.parts import Link
 from mindyn.robots.springs import Spring, springs_of
 
@@ -47,7 +48,7 @@ MOTION = np.random.default_rng(0).uniform(-1, 1, (3, 4))
 
 def test_springs_are_read_and_written(path, tmp_path):
     robot = load_robot(path, snap=False)
-    assert [note for note in robot.notes if note.kind == "left out"] == []
+    assert [note for note in robot.findings if note.kind == Kind.DROPPED_PART] == []
     expected = torques(path, *MOTION)
     assert_close(compile_model(robot, drives=True).inverse_dynamics(*MOTION), expected, ORACLE)
     write_mjcf(robot, tmp_path / "again.xml")
@@ -80,7 +81,7 @@ def test_what_is_no_line_is_said(path, tmp_path):
     path.write_text(MJCF.format("2 0.5"))
     model = mujoco.MjModel.from_xml_path(str(path)) if hasattr(mujoco.MjModel, "jnt_stiffnesspoly") else None
     if model is not None:
-        assert any("no lines" in str(note) for note in load_robot(path).notes)
+        assert any("no lines" in str(note) for note in load_robot(path).findings)
     robot = load_robot("planar2")
     bent = replace(robot, drives=(), extras=(ExtraTorque("bent", "joint1", "sin(q)", 2.0),))
     with pytest.raises(ExportError, match="'bent'"):

@@ -24,7 +24,7 @@ from mindyn.feasibility.nearest_possible import NearestPossible
 from mindyn.feasibility.physical_space import space_of
 from mindyn.feasibility.possible import judge_possible
 from mindyn.feasibility.priors import Prior
-from mindyn.loads.payload import _misfit_notes
+from mindyn.loads.payload import _misfit_findings
 from mindyn.robots.loading import load_robot
 
 
@@ -158,13 +158,15 @@ def test_a_run_is_doubted_where_it_fits_far_worse_than_the_estimates_own():
     usual = [SimpleNamespace(rms=one) for one in (1.0, 1.0, 1.0, 0.0)]
     found = SimpleNamespace(residuals=usual)
     run = SimpleNamespace(joint_names=("a", "b", "c", "d"), tau=np.tile([10.0, 10.0, 1e3, 10.0], (5, 1)))
-    assert _misfit_notes(found, run, np.array([3.9, 3.9, 9.0, 9.0])) == []  # 9 of 1000 N m is little, of rms 0 unknown
-    (note,) = _misfit_notes(found, run, np.array([4.1, 3.9, 9.0, 9.0]))
-    assert note.kind == "misfit"
-    assert "larger at a (4.1 times); is" in note.sentence
-    (both,) = _misfit_notes(found, run, np.array([5.0, 6.0, 51.0, 0.0]))
-    assert "a (5 times), b (6 times)" in both.sentence
-    assert "c (51 times)" in both.sentence
+    assert (
+        _misfit_findings(found, run, np.array([3.9, 3.9, 9.0, 9.0])) == []
+    )  # 9 of 1000 N m is little, of rms 0 unknown
+    (note,) = _misfit_findings(found, run, np.array([4.1, 3.9, 9.0, 9.0]))
+    assert note.kind == "unexplained torque"
+    assert "larger at a (4.1 times)" in note.message
+    (both,) = _misfit_findings(found, run, np.array([5.0, 6.0, 51.0, 0.0]))
+    assert "a (5 times), b (6 times)" in both.message
+    assert "c (51 times)" in both.message
 
 
 @pytest.mark.parametrize("edge", [0.0, 0.3, 0.95])

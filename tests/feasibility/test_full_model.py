@@ -13,6 +13,7 @@ from closeness import assert_close
 from equations import equations
 from estimators.recovered import exact_samples
 from feasibility.arms_with_parts import URDF
+from messages import messages
 from robots import random_robot, with_random_drives
 
 import mindyn
@@ -150,7 +151,7 @@ def test_a_fit_of_least_mass_is_read_by_mujoco(source, tmp_path):
 
 def test_toml_keeps_everything(fitted, tmp_path):
     write_toml(fitted, tmp_path / "out.toml")
-    assert load_robot(tmp_path / "out.toml", snap=False) == replace(full_model(fitted), source="", notes=())
+    assert load_robot(tmp_path / "out.toml", snap=False) == replace(full_model(fitted), source="", findings=())
 
 
 def test_an_estimate_that_no_arm_can_have_is_refused_unless_forced(source, tmp_path):
@@ -165,7 +166,7 @@ def test_an_estimate_that_no_arm_can_have_is_refused_unless_forced(source, tmp_p
     write_toml(bad, tmp_path / "forced.toml", force=True)
     q, qd, qdd = motion(10)
     forced = full_model(bad, force=True)
-    assert any("forced" in str(note) for note in forced.notes)
+    assert any("forced" in str(note) for note in messages(forced))
     links = len([name for name in bad.base.names if name.startswith(("I", "mc")) and not name.startswith("Im")])
     assert links
     assert_close(
@@ -268,7 +269,7 @@ def test_links_at_the_edge_are_named(source):
     thin = tuple(replace(link, phi=np.array([1.0, 0.1, 0, 0, 0, 0, 0.01, 0, 0, 0.01])) for link in robot.links)
     found = LeastSquares().fit(equations(replace(robot, links=thin), exact_samples(replace(robot, links=thin), 300)))
     assert any(
-        "at the edge of what a body can be" in str(note) for note in full_model(mindyn.make_feasible(found)).notes
+        "at the edge of what a body can be" in str(note) for note in full_model(mindyn.make_feasible(found)).findings
     )
 
 
@@ -294,7 +295,7 @@ def test_extra_torques_of_a_robot_stay_when_they_were_not_estimated(source):
 def test_friction_that_does_not_follow_the_sign_is_named(fitted, tmp_path):
     soft = replace(fitted, regressor=fitted.regressor.with_friction(Friction("tanh", 0.05)))
     said = "Coulomb friction changes sign at once; in the fit it did so over 0.05 rad/s of speed"
-    assert any(said in str(note) for note in full_model(soft).notes)
+    assert any(said in str(note) for note in full_model(soft).findings)
     write_mjcf(soft, tmp_path / "soft.xml")
     assert said in (tmp_path / "soft.xml").read_text()
 

@@ -170,7 +170,7 @@ def test_parameters_become_links_and_drives(space):
     soft = estimate(space, x, Friction("tanh", 0.25))
     sharp = _robot(soft, space, x, notes, fitted=False)
     assert notes == [_sharper(soft.regressor.friction)]
-    assert sharp.notes[-1].kind == "full model"
+    assert sharp.findings[-1].kind == "completed parameters"
     assert [one.coulomb for one in sharp.drives] == [0.3, 0.7]
     smooth = _robot(soft, space, x, [], fitted=True)
     assert [one.coulomb for one in smooth.drives] == [0.0, 0.0]

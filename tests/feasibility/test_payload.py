@@ -9,6 +9,7 @@ import pytest
 from closeness import assert_close
 from equations import equations
 from estimators.test_recovery import exact_samples
+from messages import messages
 from robots import random_robot
 
 import mindyn
@@ -68,11 +69,11 @@ def test_a_run_that_no_load_explains_is_said(arm, estimate):
     loaded = exact_samples(laden, 900, 2)
     sound = mindyn.payload(estimate, noisy(loaded, 5))
     assert sound.is_possible
-    assert sound.notes == ()
+    assert messages(sound) == ()
     scaled = replace(loaded, tau=loaded.tau * np.array([1.0, 1.5, 1.0, 1.0]))
-    (note,) = mindyn.payload(estimate, noisy(scaled, 5)).notes
-    assert note.kind == "misfit"
-    assert loaded.joint_names[1] in note.sentence
+    (note,) = mindyn.payload(estimate, noisy(scaled, 5)).findings
+    assert note.kind == "unexplained torque"
+    assert loaded.joint_names[1] in note.message
 
 
 def test_the_frame_of_a_load_can_be_another(arm, estimate):

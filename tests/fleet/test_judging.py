@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mindyn.fleet.causes import Cause, Causes, Evidence
+from mindyn.fleet.causes import Causes, Change, LogEvidence
 from mindyn.fleet.judging import judge
 from mindyn.fleet.spread import variance
 
@@ -13,14 +13,14 @@ WEIGHT_NM, INERTIA, VISCOUS, COULOMB, NOISE_NM = 30.0, 1.0, 2.0, 3.0, 1.0
 ROBOTS, LOGS, ROWS = 24, 8, 400
 CAUSES = Causes(
     (
-        Cause("friction", "hinge", "", (0,), True),
-        Cause("offset", "hinge", "N m", (1,), True),
-        Cause("zero", "hinge", "rad", (2,), True),
+        Change("friction", "hinge", "", (0,), True),
+        Change("offset", "hinge", "N m", (1,), True),
+        Change("zero", "hinge", "rad", (2,), True),
     ),
     (
-        Cause("friction", "hinge", "", (3,), False),
-        Cause("friction", "hinge", "", (4,), False),
-        Cause("offset", "hinge", "", (5,), False),
+        Change("friction", "hinge", "", (3,), False),
+        Change("friction", "hinge", "", (4,), False),
+        Change("offset", "hinge", "", (5,), False),
     ),
     np.eye(6),
 )
@@ -40,7 +40,7 @@ def log(rng, own, fault, age, reach):
     left = tau - (INERTIA * qdd + WEIGHT_NM * np.sin(logged) + braking.sum(axis=1))
     one = np.ones(ROWS)
     X = np.column_stack([braking.sum(axis=1), one, WEIGHT_NM * np.cos(logged), *braking.T, one])
-    return Evidence(X.T @ X / NOISE_NM**2, X.T @ left / NOISE_NM**2, 30.0 * age * LOGS)
+    return LogEvidence(X.T @ X / NOISE_NM**2, X.T @ left / NOISE_NM**2, 30.0 * age * LOGS)
 
 
 def fleet(seed, faults, reach=1.0):

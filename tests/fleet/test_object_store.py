@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import mindyn
-from mindyn.logs.findings import LogError
+from mindyn.logs.errors import LogError
 from mindyn.logs.places import given_places, matching, place_of
 
 SIDECAR = """

@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 from closeness import ORACLE, assert_close
 from fleets import ARM, SIDECAR, TREATMENT, log_bytes
+from messages import messages
 
 import mindyn
 from mindyn.errors import InputError
@@ -114,7 +115,7 @@ def test_new_logs_are_added_and_a_changed_one_replaces_itself(tmp_path):
     first.unlink()
     kept = study(few, tmp_path / "out")
     assert kept.type.logs == 2
-    assert "1 logs count by their factors" in kept.notes[0]
+    assert "1 logs count by their factors" in messages(kept)[0]
     left = study(few, tmp_path / "out", without=["*/a.parquet"])
     assert left.type.logs == 1
     assert [one.reason for one in left.excluded] == ["left out as asked"]

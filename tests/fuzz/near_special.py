@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pinocchio as pin
 from fuzz import digits
+from messages import messages
 from oracles.pinocchio_oracle import pinocchio_model
 from robots import DOWN_X, NONE, OBLIQUE, UP, random_parents, special_rotation
 
@@ -113,7 +114,7 @@ def _through_file(robot: Robot, source: str, snapped: bool) -> Robot:
         path = Path(folder) / {"urdf": "a.urdf", "toml": "a.toml", "mjcf": "a.xml"}[source]
         {"urdf": write_urdf, "toml": write_toml, "mjcf": write_mjcf}[source](robot, path, force=True)
         loaded = load_robot(path, snap=snapped, gravity=robot.gravity)
-    assert snapped or not any("taken as" in str(note) for note in loaded.notes)
+    assert snapped or not any("taken as" in str(note) for note in messages(loaded))
     return loaded
 
 

@@ -36,7 +36,7 @@ from wrong_values import WRONG, places, put
 import mindyn
 from mindyn.errors import MindynError
 from mindyn.identification.log_drafts import draft_log
-from mindyn.logs.findings import FINDINGS
+from mindyn.logs.errors import DOUBTS
 from mindyn.logs.mounting import mounted_as_logged
 from mindyn.logs.statement import SIDECAR, SIGNALS
 from mindyn.logs.units import UNITS
@@ -84,7 +84,7 @@ def good_sidecar(rng: random.Random, is_array: bool) -> Table:
         "times": sorted(rng.uniform(0, 0.4) for _ in range(2)),
         "gravity": [0, 0, rng.choice([-9.81, 9.81, 0])],
         "mount": rng.choice(["floor", "wall", "ceiling", [0.1, 0.2, 0.3]]),
-        "accept": rng.sample(FINDINGS, rng.randrange(4)),
+        "accept": rng.sample(DOUBTS, rng.randrange(4)),
         "draft": rng.random() < 0.1,
     }
     needed = ["joints"] if is_array else []

@@ -17,6 +17,7 @@ from mindyn.algebra.inertia import phi_about_origin
 from mindyn.algebra.poses import Pose
 from mindyn.algebra.rotations import rot_x
 from mindyn.errors import RobotError
+from mindyn.findings import Kind
 from mindyn.parameters import column_choice, structural
 from mindyn.parameters.certificate import PROMISED, tree_deviation
 from mindyn.parameters.structural import structural_base
@@ -195,8 +196,8 @@ def test_axes_nearly_parallel_are_noted_wherever_the_robot_comes_from(tmp_path):
     write_toml(robot, tmp_path / "arm.toml")
     turned = chain_of_twists((0.0, 0.3, -0.3), (0.0, 0.2, 0.4)).lock({"joint2": 1e-6})
     for one in (robot, load_robot(tmp_path / "arm.toml"), turned):
-        (note,) = (note for note in one.notes if note.kind == "nearly degenerate")
-        assert "rad off being parallel to that of 'joint1'" in note.sentence
+        (note,) = (note for note in one.findings if note.kind == Kind.NEARLY_PARALLEL_AXES)
+        assert "rad off being parallel to that of 'joint1'" in note.message
     tilted = replace(load_robot("puma560"), gravity=np.array([1e-4, 0.0, -9.81]))
-    assert [note.sentence[:45] for note in tilted.notes] == ["the axis of 'joint1' is 1.0e-05 rad off being"]
-    assert replace(tilted, gravity=np.array([0.0, 0.0, -9.81])).notes == ()
+    assert [note.message[:45] for note in tilted.findings] == ["the axis of 'joint1' is 1.0e-05 rad off being"]
+    assert replace(tilted, gravity=np.array([0.0, 0.0, -9.81])).findings == ()

@@ -286,7 +286,7 @@ def trial(seed: int, **changes) -> dict:
             "left_out": len(found.left_out),
             "parameters": len(found.beta),
             "holds": None if found.identifiable is None else found.identifiable.holds,
-            "notes": [[note.kind, note.sentence] for note in found.notes],
+            "findings": [one.to_dict() for one in found.findings],
             "promised": None if found.cross_validated is None else found.cross_validated.total,
         }
         made["seconds"] = process_time() - began

@@ -15,8 +15,9 @@ from scipy.stats import t as student
 
 import mindyn
 from mindyn.feasibility.intervals import torque_bands
-from mindyn.identification.block_spread import jackknife, with_block_spread
-from mindyn.identification.left_out import left_out, with_left_out
+from mindyn.findings import Kind
+from mindyn.identification.uncertainty.dropped_parameters import left_out, with_dropped_parameters
+from mindyn.identification.uncertainty.jackknife import jackknife, with_jackknife_deviation
 from mindyn.regression.information import combined
 from mindyn.regression.regressor import with_estimated_drives
 from mindyn.regression.rows import Rows, rows_of
@@ -50,7 +51,7 @@ def test_the_jackknife_is_that_of_fits_without_each_block():
 
 def test_deviations_are_never_narrowed_and_quantiles_are_students():
     rows, found = small_fit()
-    wider = with_block_spread(found, rows.blocks)
+    wider = with_jackknife_deviation(found, rows.blocks)
     spread = wider.block_spread
     assert (spread.widened >= 1).all()
     assert_close(wider.deviations, found.deviations * spread.widened, SAME_ALGEBRA)
@@ -63,16 +64,16 @@ def test_deviations_are_never_narrowed_and_quantiles_are_students():
 
 def test_what_fewer_than_three_blocks_tell_keeps_the_model_and_is_said():
     rows, found = small_fit()
-    wider = with_block_spread(found, (*rows.blocks[:1], *rows.blocks[:1], *rows.blocks[:1]))
+    wider = with_jackknife_deviation(found, (*rows.blocks[:1], *rows.blocks[:1], *rows.blocks[:1]))
     assert wider.block_spread.count == 3
     few = rows.selected([replace(rows.blocks[0], information=combined([b.information for b in rows.blocks[:12]]))])
-    two = with_block_spread(found, (few.blocks[0], *rows.blocks[12:14], rows.blocks[14]))
+    two = with_jackknife_deviation(found, (few.blocks[0], *rows.blocks[12:14], rows.blocks[14]))
     kept = two.block_spread.telling < 3
     assert kept.any()
     assert_close(two.deviations[kept], found.deviations[kept], SAME_ALGEBRA)
-    (note,) = [str(note) for note in two.notes if note.kind == "intervals"]
-    assert note.startswith("fewer than three parts of the logs tell ")
-    assert with_block_spread(found, rows.blocks[:2]) is found
+    (note,) = [str(note) for note in two.findings if note.kind == Kind.NARROW_INTERVALS]
+    assert note.startswith("fewer than three parts of the logs determine ")
+    assert with_jackknife_deviation(found, rows.blocks[:2]) is found
 
 
 @pytest.fixture(scope="module")
@@ -168,7 +169,7 @@ def test_bands_allow_for_what_was_left_out_and_for_what_no_parameter_explains(tm
     found = mindyn.LeastSquares(left_out=full.names[-2:], covariance="correlated").fit(rows)
     found = replace(found, residuals=tuple(replace(one, correlation=0.0) for one in found.residuals))
     samples = rows.whole("bands")
-    told = with_left_out(found, rows.evidence)
+    told = with_dropped_parameters(found, rows.evidence)
     half = [np.subtract(*torque_bands(one, samples)[::-1]) / 2 for one in (found, told)]
     by_shifts = sum(replace(found, beta=shift).predict(samples) ** 2 for shift in told.left_out_shifts)
     assert_close(half[1] ** 2 - half[0] ** 2, found.quantile**2 * by_shifts, 1e6 * SAME_ALGEBRA)
@@ -195,5 +196,5 @@ def test_what_was_left_out_and_no_row_tells_has_no_interval():
     blind = [replace(one, information=replace(one.information, factors=tuple(still))) for one in rows.blocks[:1]]
     found = mindyn.LeastSquares(left_out=(full.names[-1],)).fit(rows)
     assert np.isnan(left_out(found, blind)[0]).all()
-    low, high = torque_bands(with_left_out(found, blind), rows.whole("bands"))
+    low, high = torque_bands(with_dropped_parameters(found, blind), rows.whole("bands"))
     assert np.isinf(high - low).any()

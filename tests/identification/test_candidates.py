@@ -10,9 +10,10 @@ import pytest
 import mindyn
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.feasibility.physically_consistent import PhysicallyConsistent
-from mindyn.identification.candidates import best_estimator
-from mindyn.identification.choosing import choose
-from mindyn.identification.trials import Setting, Trials
+from mindyn.findings import Kind
+from mindyn.identification.selection.candidates import best_estimator
+from mindyn.identification.selection.choosing import choose
+from mindyn.identification.selection.trials import Setting, Trials
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.log import log_of_arrays
 from mindyn.regression.friction import Friction
@@ -93,21 +94,21 @@ def test_a_weak_log_is_fitted_near_good_inertials():
     estimator, notes = chosen(arm, recorded(arm, 6.0, 20.0, noise=0.1, size=0.3))
     assert isinstance(estimator, PhysicallyConsistent)
     assert estimator.prior == "robot"
-    assert "near the file's inertials was chosen" in notes[0].sentence
+    assert "near the file's inertials was selected" in notes[0].message
 
 
 def test_a_file_without_inertials_has_no_prior(arm):
     bare = replace(arm, links=tuple(replace(link, phi=None) for link in arm.links))
     _, notes = chosen(bare, recorded(arm, 20.0, 40.0))
-    assert "file's inertials" not in notes[0].sentence
+    assert "file's inertials" not in notes[0].message
 
 
 def test_data_that_contradict_the_robot_are_said_to(arm):
     log = recorded(arm, 20.0, 40.0, noise=1e-3)
     _, notes = chosen(arm, replace(log, tau=-log.tau))
-    assert any(note.kind == "contradiction" for note in notes)
+    assert any(note.kind == Kind.INCONSISTENT_DATA for note in notes)
     _, notes = chosen(arm, log)
-    assert not any(note.kind == "contradiction" for note in notes)
+    assert not any(note.kind == Kind.INCONSISTENT_DATA for note in notes)
 
 
 def test_a_repeated_motion_is_said_and_what_is_stated_is_not_chosen(arm):
@@ -115,4 +116,4 @@ def test_a_repeated_motion_is_said_and_what_is_stated_is_not_chosen(arm):
     usual = Treatment(Conditioning(position_cutoff_hz=None), friction=Friction("tanh", 0.05))
     choice = choose(arm, log, LeastSquares(), usual)
     assert isinstance(choice.estimator, LeastSquares)
-    assert any(note.kind == "repetition" and "10 s repeats" in note.sentence for note in choice.notes)
+    assert any(note.kind == Kind.REPEATED_MOTION and "10 s repeats" in note.message for note in choice.findings)

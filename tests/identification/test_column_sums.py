@@ -10,8 +10,8 @@ from closeness import SAME_ALGEBRA, assert_close
 
 import mindyn
 from mindyn.errors import InputError
-from mindyn.identification import column_sums
-from mindyn.identification.column_sums import ColumnSums, Part, Room
+from mindyn.identification.selection import column_sums
+from mindyn.identification.selection.column_sums import ColumnSums, Part, Room
 from mindyn.kernels import threads
 from mindyn.logs.filters import lowpass
 from mindyn.regression.friction import SHAPES, Friction

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import mindyn
-from mindyn.identification.choosing import choose
+from mindyn.findings import Kind
+from mindyn.identification.diagnostics.timing import _common_delay
+from mindyn.identification.selection.choosing import choose
+from mindyn.logs.conditioning import AS_LOGGED
 from mindyn.logs.log import log_of_arrays
+from mindyn.logs.samples import Samples
 from mindyn.regression.treatment import Treatment
 
 RATE_HZ = 200.0
@@ -51,12 +56,25 @@ def test_a_long_delay_is_found(milliseconds):
     """Not a part of it that friction turning over too early makes up for."""
     found = chosen([milliseconds * MS] * 2)
     assert found.treatment.conditioning.delay_s == pytest.approx(milliseconds * MS, abs=1.5 * MS)
-    assert not any("out of step" in note.sentence for note in found.notes)
 
 
 def test_a_delay_of_one_joint_is_named():
-    told = [note.sentence for note in chosen([0.0, 30 * MS]).notes if "out of step with each other" in note.sentence]
-    assert len(told) == 1
-    joints = dict(part.rsplit(" ", 2)[:2] for part in told[0].split("come ")[1].split(";")[0].split(", "))
-    apart = float(joints["joint2"]) - float(joints["joint1"])
-    assert apart == pytest.approx(30, abs=3)
+    robot, log = recorded([0.0, 30 * MS])
+    found = mindyn.identify(robot, log, mindyn.LeastSquares(), Treatment(filter_hz=None, friction="auto"))
+    (delay,) = [one for one in found.findings if one.kind == Kind.DELAYED_TORQUE]
+    joint = robot.joint_names.index(delay.joints[0])
+    assert delay.value == pytest.approx((-30 * MS, 30 * MS)[joint], abs=12 * MS)
+
+
+@pytest.mark.parametrize("milliseconds", [30, -30, 4, 0])  # 4 ms are less than a row
+def test_a_delay_of_all_joints_that_the_settings_leave_is_named(milliseconds):
+    t, tones = np.arange(0, 20, 0.005), ((0.7, 1.0), (1.9, 0.6), (3.1, 0.5), (5.3, 0.3))
+    q, qd, qdd = (sum(size * w**k * np.sin(w * t + w + k * np.pi / 2) for w, size in tones) for k in range(3))
+    tau = -sum(size * w**2 * np.sin(w * (t - milliseconds * MS) + w) for w, size in tones)
+    samples = Samples(("a",), *(x[:, None] for x in (q, qd, qdd, tau)), 200.0, np.zeros(len(t), dtype=np.int64))
+    estimate = SimpleNamespace(conditioning=replace(AS_LOGGED, delay_s=0.01))
+    found = list(_common_delay(SimpleNamespace(samples=samples, estimate=estimate)))
+    assert [one.kind for one in found] == [Kind.DELAYED_TORQUE] * (abs(milliseconds) > 4)
+    for one in found:
+        assert one.value == pytest.approx(milliseconds * MS, abs=1 * MS)
+        assert f"delay_s = {0.01 + one.value:.4g}" in one.remedy

@@ -15,9 +15,9 @@ from honesty.feedback import CHOSEN, judged, recorded
 import mindyn
 from mindyn.estimators.instrumental_variables import InstrumentalVariables
 from mindyn.findings import Kind, Severity
-from mindyn.identification import choosing
 from mindyn.identification.fed_back_noise import instrument_findings
-from mindyn.identification.tuning import HIGHEST, LOWEST_HZ, Freedom, tuned
+from mindyn.identification.selection import choosing
+from mindyn.identification.selection.tuning import HIGHEST, LOWEST_HZ, Freedom, tuned
 
 STRONG_RAD = 4e-4
 noisy = cache(lambda seed: recorded(seed, STRONG_RAD))
@@ -34,15 +34,15 @@ def test_strong_noise_does_not_bias_what_choose_selects(seed):
     held, _, error = judged(estimate, arm)
     assert held.mean() > 0.8
     assert error < 0.1
-    assert not [note for note in estimate.notes if note.kind == Kind.BIASED_INSTRUMENTS]
+    assert not [note for note in estimate.findings if note.kind == Kind.BIASED_INSTRUMENTS]
 
 
 def test_a_biased_fit_that_was_asked_for_has_an_error():
     arm, log = noisy(24)
     estimate = mindyn.identify(arm, log, InstrumentalVariables(), replace(CHOSEN, filter_hz=None))
     assert judged(estimate, arm)[2] > 1.0
-    (note,) = (note for note in estimate.notes if note.kind == Kind.BIASED_INSTRUMENTS)
-    assert note.sentence.startswith(Severity.ERROR)
+    (note,) = (note for note in estimate.findings if note.kind == Kind.BIASED_INSTRUMENTS)
+    assert note.severity is Severity.ERROR
     (finding,) = instrument_findings(InstrumentalVariables(), arm, estimate, log)
     assert (finding.severity, finding.unit) == (Severity.ERROR, "Hz")
     again = replace(CHOSEN, filter_hz=finding.value)
@@ -56,7 +56,7 @@ def test_noise_that_is_not_fed_back_raises_no_error():
     q = log.q + 1e-6 * rng.normal(size=log.q.shape)
     quiet = mindyn.log_of_arrays(log.joint_names, log.time, q, tau)
     estimate = mindyn.identify(arm, quiet, InstrumentalVariables(), replace(CHOSEN, filter_hz=None))
-    assert not [note for note in estimate.notes if note.kind == Kind.BIASED_INSTRUMENTS]
+    assert not [note for note in estimate.findings if note.kind == Kind.BIASED_INSTRUMENTS]
 
 
 class Scored:

@@ -13,9 +13,9 @@ import mindyn
 from mindyn.errors import InputError
 from mindyn.estimators.energy_difference import EnergyDifference
 from mindyn.feasibility.physical_space import space_of
-from mindyn.identification.identify import _load_change, _unsettled
-from mindyn.identification.trials import Setting, Trials
-from mindyn.identification.tuning import loaded
+from mindyn.identification.fit import load_change, unsettled_loads
+from mindyn.identification.selection.trials import Setting, Trials
+from mindyn.identification.selection.tuning import loaded
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.log import log_of_arrays
 from mindyn.logs.samples import Samples
@@ -70,22 +70,22 @@ def settled(robot, samples, shapes=("load", "driving"), times=9):
 def test_a_joint_whose_load_has_not_settled_is_named(arm, samples):
     found = settled(arm, samples)
     treatment = replace(found.treatment, friction=found.regressor.friction)
-    assert _unsettled(rows_of(arm, samples, treatment), found) == []
+    assert unsettled_loads(rows_of(arm, samples, treatment), found) == []
     other = np.array(found.regressor.friction.reference)
     own = found.regressor.columns[1]
     alone = [k for k in range(len(other)) if k in own and found.parameters[k].kind in ("link", "rotor")]
     other[alone] *= 1.5  # the second joint's columns, which the first has too
     moved = replace(treatment, friction=replace(treatment.friction, reference=tuple(other)))
     rows = rows_of(arm, samples, moved)
-    change, load = _load_change(rows, found)
+    change, load = load_change(rows, found)
     Y = [factor[:, :-1] for factor in rows.information.factors]
     reference = np.where(rows.regressor.rigid, np.append(other, np.zeros(len(found.beta) - len(other))), 0.0)
     assert_close(
         load, [np.sum((one @ reference[c]) ** 2) for one, c in zip(Y, rows.regressor.columns, strict=True)], ORACLE
     )
     assert_close(change[1] / load[1], 1 / 9, SOLVED)
-    (note,) = _unsettled(rows, found)
-    assert "joint2 has not settled" in note.sentence
+    (note,) = unsettled_loads(rows, found)
+    assert "joint2 has not settled" in note.message
 
 
 def test_coefficients_are_found_without_noise(arm, samples):

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 from equations import equations
 from estimators.recovered import smooth_samples
+from messages import messages
 
 import mindyn
-from mindyn.identification.systematic_errors import with_systematic_errors
+from mindyn.findings import Kind
+from mindyn.identification.uncertainty.systematic_errors import with_systematic_errors
 from mindyn.logs.conditioning import AS_LOGGED
 from mindyn.logs.log import log_of_arrays
 from mindyn.regression.regressor import with_estimated_drives
@@ -27,7 +29,7 @@ def log_of(samples):
 def test_a_fit_survives_stretches_too_short_to_judge_by():
     logs = [log_of(smooth_samples(ROBOT, 2000, seed, rate=1000.0)) for seed in range(100)]
     found = mindyn.identify(ROBOT, logs, mindyn.LeastSquares(), Treatment(FIXED, filter_hz=1.5, decimation=10))
-    assert any(str(note).startswith("intervals are of noise alone") for note in found.notes)
+    assert any(str(note).startswith("intervals are of noise alone") for note in messages(found))
 
 
 @pytest.mark.parametrize("estimator", [mindyn.LeastSquares(), mindyn.InstrumentalVariables()])
@@ -43,8 +45,9 @@ def test_formulas_need_no_value_at_rest(estimator):
 def test_a_dead_torque_column_is_not_called_unexplained():
     samples = smooth_samples(ROBOT, 3000)
     dead = replace(samples, tau=samples.tau * np.array([1.0, 0.0]))
-    notes = mindyn.identify(ROBOT, log_of(dead), mindyn.LeastSquares(), Treatment(FIXED)).notes
-    assert not any("unexplained at joint2" in str(note) or "friction drives" in str(note) for note in notes)
+    findings = mindyn.identify(ROBOT, log_of(dead), mindyn.LeastSquares(), Treatment(FIXED)).findings
+    visible = [one.kind for one in findings if one.explained_by is None]
+    assert visible == [Kind.CONSTANT_TORQUE]
 
 
 def test_a_chosen_delay_is_said():
@@ -52,8 +55,8 @@ def test_a_chosen_delay_is_said():
     late = replace(samples, tau=np.roll(samples.tau, 3, axis=0)).take(slice(10, None))
     found = mindyn.identify(ROBOT, log_of(late))
     assert found.conditioning.delay_s
-    assert any(str(note).startswith("delay of the torque chosen by cross-val") for note in found.notes)
-    assert any("cut at both ends" in str(note) for note in found.notes)
+    assert any(str(note).startswith("delay of the torque selected by cross-val") for note in messages(found))
+    assert any("cut at both ends" in str(note) for note in messages(found))
 
 
 def test_stretches_of_a_long_log_widen_intervals_no_more_than_the_log():

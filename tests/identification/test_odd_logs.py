@@ -7,14 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from closeness import SAME_ALGEBRA, assert_close
+from messages import messages
 
 import mindyn
 from mindyn.errors import InputError
 from mindyn.estimators.covariance import LONGEST_MEMORY, _process, sandwich
 from mindyn.feasibility.conic import ConeRows, ConicError, Program
 from mindyn.feasibility.physically_consistent import PhysicallyConsistent
-from mindyn.identification.choosing import Choice
-from mindyn.logs.findings import LogError
+from mindyn.identification.selection.choosing import Choice
+from mindyn.logs.errors import LogError
 
 ARM = mindyn.load_robot("planar2")
 
@@ -36,8 +37,8 @@ def reloaded(estimate, tmp_path):
 def test_a_log_too_short_to_choose_settings_is_said_to_be_and_its_estimate_loads(tmp_path):
     found = mindyn.identify(ARM, [logged(30, 20.0)])
     assert found.cross_validated is None
-    assert any("too short to choose" in str(note) for note in found.notes)
-    assert not any("by cross-validation" in str(note) for note in found.notes)
+    assert any("too short to select" in str(note) for note in messages(found))
+    assert not any("by cross-validation" in str(note) for note in messages(found))
     assert np.array_equal(reloaded(found, tmp_path).beta, found.beta)
 
 
@@ -52,7 +53,7 @@ def test_arrays_are_cleaned_as_files_are():
     log = logged(400, 100.0, stamps=lambda t: np.where(t == t[200], t[199], t))
     assert len(log) == 399
     assert 200 not in log.rows
-    assert log.notes == ("1 of 400 rows of the log repeat the stamp before them; left out",)
+    assert messages(log) == ("1 of 400 rows of the log repeat the stamp before them; left out",)
     with pytest.raises(LogError, match="time goes back by 0.02 s at row 200"):
         logged(400, 100.0, stamps=lambda t: np.where(t == t[200], t[197], t))
 
@@ -63,7 +64,7 @@ def test_rows_of_arrays_that_are_no_numbers_are_left_out():
     tau[7, 1] = np.nan
     made = mindyn.log_of_arrays(ARM.primary_names, log.time, log.q, tau, name="bench")
     assert 7 not in made.rows
-    assert made.notes == (
+    assert messages(made) == (
         "1 of 400 rows of bench hold NaN, infinity or more than 1e+30: torque of joint2 (1); left out",
     )
 
@@ -137,7 +138,9 @@ def test_least_squares_is_taken_where_the_chosen_conic_fit_is_not_solved(monkeyp
     monkeypatch.setattr(PhysicallyConsistent, "fit", unsolved)
     found = mindyn.identify(ARM, [log])
     assert found.method == "least squares"
-    assert any("was not solved: NumericalError: least squares was taken" in str(note) for note in found.notes)
+    assert any(
+        "was not solved: NumericalError: the values are those of least squares" in str(note) for note in messages(found)
+    )
     with pytest.raises(ConicError):
         mindyn.identify(ARM, [log], PhysicallyConsistent())
 
@@ -178,9 +181,9 @@ def test_a_torque_that_never_changes_counts_for_as_little_as_one_that_is_zero():
     zero, constant = (mindyn.identify(ARM, log, mindyn.LeastSquares(), settings) for log in (dead, stuck))
     assert constant.joint_weights[1] == 0.0
     assert np.array_equal(constant.beta, zero.beta)
-    assert "the torque of joint joint2 never changes" in str(constant.notes[0])
+    assert "the torque of joint2 never changes" in messages(constant)[0]
     every = replace(stuck, tau=np.full_like(stuck.tau, 3.7))
-    assert "never changes" in str(mindyn.identify(ARM, every, mindyn.LeastSquares(), settings).notes[0])
+    assert "never changes" in str(mindyn.identify(ARM, every, mindyn.LeastSquares(), settings).findings[0])
 
 
 def test_a_torque_that_never_changes_counts_for_nothing_in_a_stream(tmp_path):

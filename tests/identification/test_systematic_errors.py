@@ -12,7 +12,7 @@ from estimators.recovered import smooth_samples
 from robots import random_robot, with_random_drives
 
 from mindyn.estimators.least_squares import LeastSquares
-from mindyn.identification.systematic_errors import (
+from mindyn.identification.uncertainty.systematic_errors import (
     FitRows,
     difference_shift,
     left_out_shift,

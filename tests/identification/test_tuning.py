@@ -8,12 +8,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from estimators.recovered import smooth_samples
+from messages import messages
 from robots import random_robot, with_random_drives
 
 import mindyn
-from mindyn.identification import tuning
-from mindyn.identification.trials import Setting, Trials, scored, scores
-from mindyn.identification.tuning import MOST_DROPPED, Freedom, _essential, _least_supported, _stops, tuned
+from mindyn.identification.selection import tuning
+from mindyn.identification.selection.trials import Setting, Trials, scored, scores
+from mindyn.identification.selection.tuning import MOST_DROPPED, Freedom, _essential, _least_supported, _stops, tuned
 from mindyn.kernels import threads
 from mindyn.logs.conditioning import AS_LOGGED, Conditioning
 from mindyn.logs.cutoffs import noise_floor_cutoff
@@ -57,7 +58,7 @@ def test_parameters_that_exact_data_support_are_all_kept():
 def test_notes_tell_the_cut_off_that_was_used():
     robot = mindyn.load_robot("planar2")
     found = mindyn.identify(robot, exact_log(robot, 1601))
-    told = [str(note) for note in found.notes if "cut-off" in str(note)]
+    told = [str(note) for note in messages(found) if "cut-off" in str(note)]
     used = found.conditioning.position_cutoff_hz
     assert len(told) == 1
     assert told[0].endswith("no filter" if used is None else f"{used:.4g} Hz")

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from closeness import SAME_ALGEBRA, assert_close
+from messages import messages
 
 import mindyn
 
@@ -52,4 +53,4 @@ def test_a_transmission_of_two_joints_is_noted(tmp_path):
     path = robot_file(tmp_path / "two.urdf", ACTUATED.format("j1", 1e-5, 100, '<joint name="j2"/>'))
     robot = mindyn.load_robot(path)
     assert not any(drive.rotor_inertia for drive in robot.drives)
-    assert any("'t_j1' is of 2 joints" in str(note) for note in robot.notes)
+    assert any("'t_j1' is of 2 joints" in str(note) for note in messages(robot))

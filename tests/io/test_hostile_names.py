@@ -21,7 +21,7 @@ from mindyn.excitation.motions import Motion
 from mindyn.export.mjcf_writer import robot_to_mjcf
 from mindyn.export.toml_writer import robot_to_toml
 from mindyn.export.urdf_writer import robot_to_urdf
-from mindyn.logs.findings import LogError
+from mindyn.logs.errors import LogError
 from mindyn.logs.writing import write_log
 
 PIECES = [

@@ -36,9 +36,9 @@ def test_every_codec_of_python_is_read_or_rejected(tmp_path):
 def test_a_negative_inertia_is_noted_and_not_exported(tmp_path, ixx):
     (tmp_path / "a.urdf").write_text(URDF.format(encoding="utf-8", ixx=ixx))
     robot = mindyn.load_robot(tmp_path / "a.urdf")
-    assert [note.kind for note in robot.notes] == [Kind.NEGATIVE_INERTIA]
+    assert [note.kind for note in robot.findings] == [Kind.NEGATIVE_INERTIA]
     again = mindyn.load_robot(tmp_path / "a.urdf", root="base", tip="l")
-    assert [note.kind for note in again.notes if note.kind == Kind.NEGATIVE_INERTIA] == [Kind.NEGATIVE_INERTIA]
+    assert [note.kind for note in again.findings if note.kind == Kind.NEGATIVE_INERTIA] == [Kind.NEGATIVE_INERTIA]
     pytest.importorskip("pinocchio")
     with pytest.raises(ExportError, match="link 'l'"):
         mindyn.to_pinocchio(robot)
@@ -47,7 +47,7 @@ def test_a_negative_inertia_is_noted_and_not_exported(tmp_path, ixx):
 @pytest.mark.parametrize("ixx", [1.0, 0.0, 10.0])  # a body, a rod, one that breaks the triangle inequality
 def test_other_inertias_are_not_noted(tmp_path, ixx):
     (tmp_path / "a.urdf").write_text(URDF.format(encoding="utf-8", ixx=ixx))
-    assert mindyn.load_robot(tmp_path / "a.urdf").notes == ()
+    assert mindyn.load_robot(tmp_path / "a.urdf").findings == ()
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import mesh_samples as given
 import numpy as np
 import pytest
 from closeness import COARSE_MESH, ORACLE, SAME_ALGEBRA, assert_close, assert_negligible
+from messages import messages
 
 import mindyn
 from mindyn.errors import RobotFileError
@@ -91,7 +92,7 @@ def test_packages_are_found_above_the_file_and_where_ros_looks(tmp_path, where, 
     with_box(tmp_path / where)
     path = written(tmp_path, below="elsewhere/urdf" if "/arm_" in where else "arm_description/urdf")
     found = read_meshes(path, mindyn.load_robot(path))
-    assert found.notes == ()
+    assert messages(found) == ()
     assert [part.link for part in found.parts] == [0, 1, 2]
     box = unpacked(found.parts[1])
     assert_negligible(box.corners.max(axis=0) - (0.1, 0.05, 0.05), 0.2, QUANTISED)
@@ -104,12 +105,12 @@ def test_missing_and_unreadable_files_are_notes(tmp_path):
     robot = mindyn.load_robot(path)
     found = read_meshes(path, robot)
     assert [part.link for part in found.parts] == [0, 2]
-    assert str(found.notes[0]) == "1 mesh file not at hand and not drawn: package://arm_description/meshes/box.stl"
+    assert str(messages(found)[0]) == "1 mesh file not at hand and not drawn: package://arm_description/meshes/box.stl"
     (path.parents[1] / "meshes").mkdir()
     (path.parents[1] / "meshes" / "box.stl").write_text("not a mesh")
-    assert "a mesh is not drawn: box.stl has no triangles" in str(read_meshes(path, robot).notes[0])
+    assert "a mesh is not drawn: box.stl has no triangles" in str(read_meshes(path, robot).findings[0])
     for source in ("puma560", tmp_path / "gone.urdf"):
-        assert "no meshes are drawn" in str(read_meshes(source, robot).notes[0])
+        assert "no meshes are drawn" in str(read_meshes(source, robot).findings[0])
 
 
 def test_held_joints_and_cut_chains_move_what_is_drawn(tmp_path):
@@ -137,6 +138,6 @@ def test_a_fine_mesh_is_made_coarse_and_keeps_its_shape(tmp_path):
     found = read_meshes(path, mindyn.load_robot(path))
     assert found.bytes < LARGEST_BYTES
     assert sum(part.triangles for part in found.parts) <= MOST_TRIANGLES
-    assert "details under" in str(found.notes[0])
+    assert "details under" in str(messages(found)[0])
     ball = unpacked(found.parts[1])
     assert_close(abs(volume(ball)), 4 / 3 * np.pi * 0.1**3, COARSE_MESH)

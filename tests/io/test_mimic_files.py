@@ -11,6 +11,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from closeness import ORACLE, ROUND_TRIP, assert_close
+from messages import messages
 from robots import UP, random_robot
 
 from mindyn import compile_model, load_robot, write_mjcf, write_toml, write_urdf
@@ -62,7 +63,7 @@ def test_mjcf_equalities_that_are_no_line_are_left_out_with_a_note(tmp_path):
     (tmp_path / "a.xml").write_text(MJCF.format('<joint joint1="j2" joint2="j1" polycoef="0 1 0.5 0 0"/>'))
     read = load_robot(tmp_path / "a.xml")
     assert not read.mimics
-    assert any("1 equality constraints" in str(note) for note in read.notes)
+    assert any("1 equality constraints" in str(note) for note in messages(read))
 
 
 URDF = """<robot name="r"><link name="base"/><link name="a"/><link name="b"/>
@@ -77,7 +78,7 @@ def test_a_mimic_of_a_fixed_joint_is_fixed_at_its_offset(tmp_path):
     (tmp_path / "a.urdf").write_text(text)
     read = load_robot(tmp_path / "a.urdf")
     assert read.joint_names == ("three",)
-    assert "joint 'two' mimics a fixed joint: held at 0.5" in [str(note) for note in read.notes]
+    assert "joint 'two' mimics a fixed joint: held at 0.5" in [str(note) for note in messages(read)]
     R = read.joints[0].origin.rotation
     assert_close(R[:2, :2], [[np.cos(0.5), -np.sin(0.5)], [np.sin(0.5), np.cos(0.5)]], ROUND_TRIP)
 

@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 from cli.program import mindyn_program
 from closeness import SAME_ALGEBRA, assert_close
+from messages import messages
 
 from mindyn import MindynError, compile_model, load_robot
 from mindyn.errors import MissingPhysicsError, RobotError, RobotFileError
 from mindyn.estimators.estimate_files import robot_from_record, robot_record
 from mindyn.export.urdf_writer import edited_urdf
+from mindyn.findings import Kind
 from mindyn.robots.description import Selection
 from mindyn.robots.loading import load_like
 from mindyn.robots.robot import Robot
@@ -45,7 +47,7 @@ def written(tmp_path, body: str, head: str = '<robot name="arm">'):
 
 
 def kinds(robot: Robot) -> list[str]:
-    return [note.kind for note in robot.notes]
+    return [note.kind for note in robot.findings]
 
 
 def torques(robot: Robot) -> np.ndarray:
@@ -86,15 +88,15 @@ def test_oddities_change_no_torque(body, tmp_path):
 )
 def test_limits_without_sense_are_dropped_and_said(name, said, tmp_path):
     robot = load_robot(written(tmp_path, LIKE_THE_ARM[name]))
-    (note,) = robot.notes
-    assert note.kind == "limits"
-    assert any(said in line for line in (note.sentence, *note.details))
+    (note,) = robot.findings
+    assert note.kind == Kind.DROPPED_LIMIT
+    assert any(said in line for line in (note.message, *note.details))
     assert robot.joints[0].limits.velocity is None
 
 
 def test_of_several_inertials_the_first_is_taken_and_said(tmp_path):
     twice = load_robot(written(tmp_path, (ARM + GRASP).replace(INERTIAL, INERTIAL + INERTIAL.replace('"2"', '"9"'), 1)))
-    assert kinds(twice) == ["inertials"]
+    assert kinds(twice) == [Kind.ASSUMED_PART]
     assert_close(torques(twice), torques(load_robot(written(tmp_path, ARM + GRASP))), SAME_ALGEBRA)
 
 
@@ -118,7 +120,7 @@ def test_a_free_base_is_held_and_said(tmp_path):
         body = link("world", "") + ARM + GRASP + joint("float", "world", "base", "", kind)
         robot = load_robot(written(tmp_path, body))
         assert robot.joint_names == ("shoulder", "elbow", "grasp")
-        assert "held at its origin" in str(robot.notes[0])
+        assert "held at its origin" in str(messages(robot)[0])
         assert_close(torques(robot), torques(load_robot(written(tmp_path, ARM + GRASP))), SAME_ALGEBRA)
 
 
@@ -190,7 +192,7 @@ def test_several_roots_are_told_apart_by_root(tmp_path):
 def test_a_part_may_hang_on_a_link_that_the_whole_robot_describes(tmp_path):
     robot = load_robot(written(tmp_path, LINKS.replace(link("base", ""), "") + ARM.removeprefix(LINKS) + GRASP))
     assert robot.root.name == "base"
-    assert kinds(robot) == ["root"]
+    assert kinds(robot) == [Kind.ASSUMED_PART]
 
 
 MJCF = """<mujoco model="arm"><compiler meshdir="nowhere"/>
@@ -215,11 +217,11 @@ def test_mjcf_without_its_meshes_loads_where_inertials_are_stated(tmp_path):
     robot = load_robot(mjcf(tmp_path, MJCF.format(texture=99_000, inertial=STATED)))
     assert robot.joint_names == ("shoulder", "elbow")
     assert robot.has_parameters
-    assert {"held", "mesh", "left out"} <= set(kinds(robot))
+    assert {Kind.HELD_JOINT, Kind.MESH, Kind.DROPPED_PART} <= set(kinds(robot))
     assert "site upper" in {frame.name for frame in robot.frames}
     unknown = load_robot(mjcf(tmp_path, MJCF.format(texture=4, inertial="")))
     assert [one.phi is None for one in unknown.links] == [True, False]
-    assert any("unknown without them is the inertia of: upper" in str(note) for note in unknown.notes)
+    assert any("unknown without them is the inertia of: upper" in str(note) for note in messages(unknown))
 
 
 def test_gravity_that_the_file_disables_is_none(tmp_path):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from closeness import ORACLE, assert_close
 from laws.closed_linkages import linkage
+from messages import messages
 from scipy.linalg import null_space
 
 import mindyn
@@ -86,7 +87,7 @@ def test_a_stock_file_with_a_loop_moves_as_in_mujoco(motor, held, tmp_path):
     path = written(tmp_path, text)
     robot = mindyn.load_robot(path)
     assert robot.primary_names == (motor,)
-    assert any(f"'pin' is read from <{held.split()[0]}>" in str(note) for note in robot.notes)
+    assert any(f"'pin' is read from <{held.split()[0]}>" in str(note) for note in messages(robot))
     model = mujoco.MjModel.from_xml_path(str(path))
     model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_CONTACT)
     model.opt.tolerance, model.opt.iterations = 0.0, 200
@@ -116,9 +117,9 @@ def masses(model, data, qacc):
 def test_what_is_no_loop_is_noted_by_name(tmp_path):
     text = FOUR_BAR.format(motor="crank", more='active="false"')
     assert mindyn.load_robot(written(tmp_path, text)).loops == ()
-    assert any("1 equality constraints" in str(one) for one in mindyn.load_robot(tmp_path / "robot.xml").notes)
+    assert any("1 equality constraints" in str(one) for one in mindyn.load_robot(tmp_path / "robot.xml").findings)
     both = text.replace("<equality>", '<equality><weld body1="coupler" body2="rocker"/>').replace('active="false"', "")
-    notes = mindyn.load_robot(written(tmp_path, both)).notes
+    notes = mindyn.load_robot(written(tmp_path, both)).findings
     assert any("2 equalities hold the same two bodies together" in str(note) for note in notes)
     still = text.replace('body1="coupler" body2="rocker"', 'body1="tool" body2="coupler"').replace(
         ' active="false"', ""
@@ -126,7 +127,7 @@ def test_what_is_no_loop_is_noted_by_name(tmp_path):
     still = still.replace('size="0.02"/></body></body>', 'size="0.02"/><body name="tool"/></body></body>')
     robot = mindyn.load_robot(written(tmp_path, still))
     assert robot.loops == ()
-    assert any("<connect> 'pin' of the MJCF was left out: no joint moves it" in str(note) for note in robot.notes)
+    assert any("<connect> 'pin' of the MJCF was left out: no joint moves it" in str(note) for note in messages(robot))
 
 
 def test_mimics_and_loops_of_one_file_are_read_together(tmp_path):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from messages import messages
 
 from mindyn import load_robot, write_urdf
 from mindyn.algebra.rotations import from_rpy
+from mindyn.findings import Kind
 from mindyn.robots.snapping import SNAP_ANGLE, Snapper
 
 
@@ -30,18 +32,18 @@ def test_puma_with_rounded_pi_is_the_same_robot(puma_text, tmp_path):
     five = load_robot(rounded(puma_text, "1.5708", tmp_path / "five.urdf"))
     assert nine == exact
     assert five == exact
-    assert exact.notes == ()
-    assert [note.kind for note in (*nine.notes, *five.notes)] == ["snapped", "snapped"]
-    assert len(nine.notes[0].details) == len(five.notes[0].details) == 4
-    assert "joint 'joint4' origin roll: 1.5708 rad taken as 90 deg" in five.notes[0].details
-    assert "note: 4 angles and axes within 1e-05 rad of a multiple of 15 degrees" in str(five)
+    assert messages(exact) == ()
+    assert [note.kind for note in (*nine.findings, *five.findings)] == [Kind.ROUNDED_GEOMETRY, Kind.ROUNDED_GEOMETRY]
+    assert len(nine.findings[0].details) == len(five.findings[0].details) == 4
+    assert "joint 'joint4' origin roll: 1.5708 rad taken as 90 deg" in five.findings[0].details
+    assert "info: 4 angles and axes within 1e-05 rad of a multiple of 15 degrees" in str(five)
 
 
 def test_snapping_can_be_turned_off(puma_text, tmp_path):
     path = rounded(puma_text, "1.5708", tmp_path / "five.urdf")
     as_written = load_robot(path, snap=False)
     assert as_written != load_robot(path)
-    assert as_written.notes == ()
+    assert as_written.findings == ()
     assert np.abs(as_written.joints[1].origin.rotation[1, 1]) == pytest.approx(abs(np.cos(1.5708)), rel=1e-9)
 
 
@@ -49,7 +51,7 @@ def test_what_is_not_rounded_stays():
     snap = Snapper()
     calibrated = np.array([np.pi / 2 + 3 * SNAP_ANGLE, 0.1, -0.2])
     assert (snap.rpy(calibrated, "x") == from_rpy(*calibrated)).all()
-    assert snap.notes == []
+    assert snap.findings == []
 
 
 def test_axes_are_snapped_and_normalised():
@@ -58,8 +60,13 @@ def test_axes_are_snapped_and_normalised():
     assert snap.axis([1e-7, 0, 1], "b").tolist() == [0, 0, 1]
     assert snap.axis([0.7071, 0, 0.70711], "c").tolist() == [np.sqrt(0.5), 0, np.sqrt(0.5)]
     assert snap.axis([-1, 0, 0], "d").tolist() == [-1, 0, 0]
-    assert [str(note)[0] for note in snap.notes] == ["a", "b", "c", "c"]
-    assert [note.kind for note in snap.notes] == ["normalised", "snapped", "normalised", "snapped"]
+    assert [str(note)[0] for note in messages(snap)] == ["a", "b", "c", "c"]
+    assert [note.kind for note in snap.findings] == [
+        Kind.NORMALISED_AXIS,
+        Kind.ROUNDED_GEOMETRY,
+        Kind.NORMALISED_AXIS,
+        Kind.ROUNDED_GEOMETRY,
+    ]
     assert Snapper(active=False).axis([1e-7, 0, 1], "b")[0] != 0
 
 
@@ -68,9 +75,9 @@ def test_rotations_by_quaternion_and_matrix_snap_too():
     R = from_rpy(1.5708, 0.0, -0.785398)
     snapped = snap.rotation(R, "x")
     assert snapped[0, 0] == np.sqrt(0.5)
-    assert len(snap.notes) == 2
+    assert len(messages(snap)) == 2
     assert (snap.rotation(snapped, "again") == snapped).all()
-    assert len(snap.notes) == 2
+    assert len(messages(snap)) == 2
     gimbal = from_rpy(0.3, 1.5708, 0.2)
     assert snap.rotation(gimbal, "gimbal")[2, 0] == -1.0
 
@@ -79,8 +86,8 @@ def test_rotations_by_quaternion_and_matrix_snap_too():
 def test_an_angle_of_more_than_a_turn_is_doubted(puma_text, tmp_path, snap):
     """In degrees by mistake: the file is read as it says, with a note; a whole turn is no such angle."""
     written = load_robot(rounded(puma_text, "90", tmp_path / "degrees.urdf"), snap=snap)
-    (note,) = [note for note in written.notes if note.kind == "wound"]
-    assert note.sentence == "4 angles are of more than a turn: were they written in degrees?"
-    assert "joint 'joint4' origin roll is 90 rad, more than a turn: was it written in degrees?" in note.details
+    (note,) = [note for note in written.findings if note.kind == Kind.LARGE_ANGLE]
+    assert note.message == "4 angles are of more than a turn: were they written in degrees?"
+    assert "joint 'joint4' origin roll is 90 rad, more than a turn" in note.details
     turned = load_robot(rounded(puma_text, repr(2 * np.pi), tmp_path / "turn.urdf"), snap=snap)
-    assert "wound" not in [note.kind for note in turned.notes]
+    assert Kind.LARGE_ANGLE not in [note.kind for note in turned.findings]

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from closeness import ORACLE, SAME_ALGEBRA, assert_close
 from draft_parts import EMPTY, group
+from messages import messages
 from recordings import arm, sines
 
 from mindyn.equations.loop_closure import closure_of
@@ -16,7 +17,7 @@ from mindyn.logs import text_table
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.draft_head import Head
 from mindyn.logs.drafting import _with_columns
-from mindyn.logs.findings import LogError
+from mindyn.logs.errors import LogError
 from mindyn.logs.followed_loops import LoopFollower
 from mindyn.logs.log import log_of_arrays
 from mindyn.logs.pipeline import SampleStream, condition, condition_stream
@@ -47,12 +48,20 @@ def with_gaps(*gaps):
     ],
 )
 def test_gaps_are_told_with_the_longest(gaps, said):
-    found = condition(with_gaps(*gaps), arm(), PLAIN, judged=False)
-    assert [note for note in found.notes if "gap" in note] == [said]
+    found = condition(
+        with_gaps(*gaps),
+        arm(),
+        PLAIN,
+    )
+    assert [note for note in messages(found) if "gap" in note] == [said]
     assert found.samples.segments.tolist() == np.repeat(np.arange(len(gaps) + 1), 10).tolist()
     assert found.rows.tolist() == list(range(10 * (len(gaps) + 1)))
-    none = condition(with_gaps(), arm(), PLAIN, judged=False)
-    assert not any("gap" in note for note in none.notes)
+    none = condition(
+        with_gaps(),
+        arm(),
+        PLAIN,
+    )
+    assert not any("gap" in note for note in messages(none))
 
 
 @pytest.mark.parametrize("decimation", [1, 3])
@@ -91,13 +100,13 @@ def test_stretches_without_samples_are_told():
     c = replace(PLAIN, edge_s=0.06)
     stream = SampleStream([with_gaps(2.0, 3.0)], arm(), c, None, (), 0)
     assert list(stream.blocks()) == []
-    assert [note for note in stream.notes if "left out" in note] == [
+    assert [note for note in messages(stream) if "left out" in note] == [
         "3 stretches between gaps, the first of them rows 0 to 9, (30 rows) left out: nothing remains after 6 rows are "
         "cut at both ends and rest"
     ]
     alone = SampleStream([with_gaps().take(slice(0, 1))], arm(), c, None, (), 0)
     assert list(alone.blocks()) == []
-    assert any(note.startswith("row 0 (1 row) left out") for note in alone.notes)
+    assert any(note.startswith("row 0 (1 row) left out") for note in messages(alone))
 
 
 def test_a_row_is_counted_over_blocks_of_a_file(tmp_path, monkeypatch):
@@ -175,7 +184,11 @@ def test_streams_of_blocks_have_the_numbers_of_the_whole():
     motion = sines(600)
     log = log_of_arrays(arm().joint_names, motion.t + 1e-4 * np.sin(np.arange(600)), motion.q, motion.tau)
     c = Conditioning(rate_hz=400.0, stamps="measured", position_cutoff_hz=20.0, edge_s=0.05, delay_s=0.001)
-    whole = condition(log, arm(), c, judged=False).samples
+    whole = condition(
+        log,
+        arm(),
+        c,
+    ).samples
     stream = condition_stream([log], arm(), c, block_rows=50)
     parts = list(stream)
     for name in ("q", "qd", "qdd", "tau"):

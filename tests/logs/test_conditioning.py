@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from closeness import DERIVATIVE, EXACT, ORACLE, assert_close
+from messages import messages
 from recordings import NAMES, RATE, arm, sines
 from scipy.signal import butter, filtfilt
 
@@ -105,7 +106,7 @@ def test_a_stream_gives_what_the_whole_log_gives(conditioning):
 
 
 class ChunkedLog(list):
-    notes = ()
+    findings = ()
 
 
 def test_jittered_stamps_are_made_uniform():
@@ -202,7 +203,7 @@ def test_the_cut_off_is_chosen_reported_and_repeatable():
     made = condition(log_of(noisy(scale=1e-5)), ROBOT)
     chosen = made.conditioning.position_cutoff_hz
     assert 1.4 < chosen < 30.0
-    assert f"position cut-off chosen from the data: {chosen:.4g} Hz" in made.notes
+    assert f"position cut-off selected from the data: {chosen:.4g} Hz" in messages(made)
     assert condition(log_of(noisy(scale=1e-5)), ROBOT).conditioning == made.conditioning
     fixed = condition(log_of(MOTION), ROBOT, cutoff_rule=lambda stretches, rate: 12.5 + 0 * len(stretches) * rate)
     assert fixed.conditioning.position_cutoff_hz == 12.5

@@ -8,15 +8,12 @@ import numpy as np
 import pytest
 from closeness import EXACT, SAME_ALGEBRA, assert_close
 
-from mindyn.logs.conditioning import AS_LOGGED
 from mindyn.logs.delay import (
     DelayScan,
     _compared_rows,
     _steady,
     estimate_delay,
     joint_columns,
-    joint_delay_notes,
-    step_notes,
 )
 from mindyn.logs.samples import Samples
 
@@ -91,13 +88,11 @@ def test_a_delay_is_noted_from_one_row_on():
         qd = sum(size * w * np.cos(w * t + w) for w, size in tones)
         qdd = -sum(size * w * w * np.sin(w * t + w) for w, size in tones)
         arrays = [np.column_stack([one]) for one in (q, qd, qdd, tau)]
-        return Samples(("a",), *arrays, 200.0, np.zeros(len(t), dtype=np.int64))
+        return estimate_delay(Samples(("a",), *arrays, 200.0, np.zeros(len(t), dtype=np.int64)))
 
-    (note,) = step_notes(drawn(0.03), replace(AS_LOGGED, delay_s=0.01))
-    assert "the torque comes 30 ms after the motion" in note
-    assert "delay_s = 0.04" in note
-    assert step_notes(drawn(0.004), AS_LOGGED) == []  # less than a row of 5 ms
-    assert step_notes(drawn(0.0), AS_LOGGED) == []
+    assert drawn(0.03).is_noticeable
+    assert drawn(0.03).seconds == pytest.approx(0.03, abs=1e-3)
+    assert not drawn(0.0).is_noticeable
 
 
 def test_torque_that_is_explained_to_rounding_is_in_step():
@@ -105,6 +100,4 @@ def test_torque_that_is_explained_to_rounding_is_in_step():
     samples = delayed_samples(0.03)
     found = estimate_delay(samples)
     assert max(found.unexplained, found.unexplained_without) < 1e-12
-    assert step_notes(samples, AS_LOGGED) == []
-    scan = DelayScan(samples, lambda rows: [samples.tau[rows, :1], samples.tau[rows, 1:]])
-    assert joint_delay_notes(scan, 0.0) == []
+    assert not found.is_noticeable

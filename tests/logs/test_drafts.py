@@ -16,7 +16,7 @@ from mindyn.cli.main import app
 from mindyn.errors import InputError
 from mindyn.identification.log_drafts import draft_log
 from mindyn.logs.draft import Belief
-from mindyn.logs.findings import LogError
+from mindyn.logs.errors import LogError
 from mindyn.logs.reading import read_log
 from mindyn.logs.stamps import RESTART_GAP_S
 from mindyn.logs.writing import write_log

@@ -14,7 +14,7 @@ from mindyn.errors import InputError, MindynError
 from mindyn.estimators.estimate_files import _is
 from mindyn.logs import formats
 from mindyn.logs.conditioning import Conditioning
-from mindyn.logs.findings import Faults, LogError
+from mindyn.logs.errors import Faults, LogError
 from mindyn.logs.formats import open_table
 from mindyn.logs.log import Log
 from mindyn.logs.parquet_table import _READERS, without_panic_text

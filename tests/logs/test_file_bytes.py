@@ -14,7 +14,7 @@ from scipy.io import savemat
 
 from mindyn.logs.array_table import ArrayTable, NpzArrays
 from mindyn.logs.bag_table import JointState, _lz4_bound, _said_by_frame, _unpacked, decode_joint_state, message_columns
-from mindyn.logs.findings import LogError
+from mindyn.logs.errors import LogError
 from mindyn.logs.mat_file import DamagedError, _Part, read_mat
 from mindyn.logs.parquet_table import _Footer
 

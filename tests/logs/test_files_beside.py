@@ -16,20 +16,16 @@ from mindyn.errors import InputError
 from mindyn.logs import formats, json_table, mat_file
 from mindyn.logs.cleaning import Cleaner
 from mindyn.logs.columns import _column_names
-from mindyn.logs.conditioning import Conditioning
-from mindyn.logs.delay import joint_delay_notes
 from mindyn.logs.draft_gaps import _of_fewer_joints
 from mindyn.logs.draft_names import _by_number
 from mindyn.logs.drafting import _by_file_names
-from mindyn.logs.findings import LogError
+from mindyn.logs.errors import LogError
 from mindyn.logs.json_table import JsonLinesTable
 from mindyn.logs.log import Log, log_of_arrays
 from mindyn.logs.mat_file import read_mat
 from mindyn.logs.parquet_table import _unreadable
 from mindyn.logs.places import RemoteFile, matching, place_of
-from mindyn.logs.reading import _time_columns
 from mindyn.logs.stamps import LATE_ROWS, RESTART_GAP_S
-from mindyn.logs.statement import Statement
 from mindyn.logs.text_table import TextTable, _separator, _without_mark
 from mindyn.reading import InputBudget
 
@@ -221,25 +217,3 @@ def test_names_of_joints_are_a_list_of_them():
     for wrong in ("ab", None, 2):
         with pytest.raises(InputError, match="joint_names is a list of names"):
             log_of_arrays(wrong, np.arange(3.0), np.zeros((3, 2)), np.zeros((3, 2)))
-
-
-def test_delays_of_joints_are_not_looked_for_in_too_few_rows():
-    names = SimpleNamespace(samples=SimpleNamespace(joint_names=("a", "b"), rate_hz=100.0), longest_s=0.1)
-    names.is_enough, names.best_of = False, lambda _: pytest.fail("there is too little to compare")
-    assert joint_delay_notes(names, 0.0) == []
-
-
-def test_one_column_of_time_needs_a_unit_and_two_are_seconds_and_nanoseconds():
-    table = SimpleNamespace(name="run.csv", names=("t", "s", "ns"))
-    with pytest.raises(LogError, match="time"):
-        _time_columns(Statement(columns={"time": "t"}), table, PLANAR)
-    assert _time_columns(Statement(columns={"time": "t"}, units={"time": "ms"}), table, PLANAR) == ("t",)
-    assert _time_columns(Statement(columns={"time": ["s", "ns"]}), table, PLANAR) == ("s", "ns")
-    assert _time_columns(Statement(rate_hz=100.0), table, PLANAR) == ()
-    for wrong in ({}, {"time": ["t", "s", "ns"]}, {"time": "clock"}):
-        with pytest.raises(LogError, match="run.csv"):
-            _time_columns(Statement(columns=wrong, units={"time": "s"}), table, PLANAR)
-
-
-def test_settings_that_state_no_delay_shift_nothing():
-    assert Conditioning(rate_hz=100.0) == Conditioning(rate_hz=100.0, delay_s=0.0)

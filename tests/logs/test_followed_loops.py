@@ -7,12 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from closeness import ORACLE, assert_close
+from messages import messages
 
 import mindyn
 from mindyn.equations.loop_closure import closure_of
 from mindyn.errors import InputError, RobotError
 from mindyn.logs.conditioning import Conditioning
-from mindyn.logs.findings import LogError
+from mindyn.logs.errors import LogError
 from mindyn.logs.followed_loops import LoopFollower
 from mindyn.logs.pipeline import condition
 from mindyn.logs.samples import Samples
@@ -56,7 +57,7 @@ def test_a_motion_that_turns_back_before_the_dead_point_is_followed():
     assert samples.closure.shape == (len(samples), 2)
     assert samples.closure[:, 0].max() < 1e-14
     assert samples.closure[:, 1].min() < 0.2
-    assert any("stay at least" in note for note in made.notes)
+    assert any("stay at least" in note for note in messages(made))
 
 
 def in_blocks(samples, size):

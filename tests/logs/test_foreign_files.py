@@ -10,7 +10,7 @@ import pytest
 import mindyn
 from mindyn.errors import MindynError
 from mindyn.identification.log_drafts import draft_log
-from mindyn.logs.findings import LogError
+from mindyn.logs.errors import LogError
 from mindyn.reading import OUTSIDE_FILES
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "attacks"))

@@ -10,10 +10,11 @@ import numpy as np
 import polars as pl
 import pytest
 from closeness import EXACT, SAME_ALGEBRA, assert_close
+from messages import messages
 from recordings import NAMES, STATED, arm, sines
 
 from mindyn.identification.log_drafts import draft_log
-from mindyn.logs.findings import LogError
+from mindyn.logs.errors import LogError
 from mindyn.logs.reading import read_log, scan_log
 
 ROBOT, MOTION = arm(), sines(600)
@@ -226,7 +227,7 @@ def test_of_several_topics_that_of_the_robots_joints_is_taken(tmp_path):
     bag = two_topics(tmp_path / "bag", "finger_of_{}s")
     found = read_log(bag, ROBOT, side="joint")
     assert_same(found, SAME_ALGEBRA)
-    assert any("topic /arm/states of bag is taken, which names the robot's joints" in note for note in found.notes)
+    assert any("topic /arm/states of bag is taken, which names the robot's joints" in note for note in messages(found))
     both = two_topics(tmp_path / "both", "left_{}")
     with pytest.raises(LogError, match="both has 2 JointState topics") as told:
         read_log(both, ROBOT, side="joint")

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mindyn.logs.checks import Oddities, unit_notes
-from mindyn.logs.findings import LogError
+from mindyn.logs.checks import Oddities, check_units
+from mindyn.logs.errors import LogError
 from mindyn.logs.log import log_of_arrays
 from mindyn.logs.units import factor
 from mindyn.robots.loading import load_robot
@@ -31,7 +31,7 @@ def log_with(robot, *, position=1.0, torque=5.0, qd=None):
 
 
 def notes_of(log, robot):
-    return " ".join(unit_notes(log, robot, ()))
+    return " ".join(map(str, check_units(log, robot, ())))
 
 
 def test_whole_turns_are_not_beyond_the_limits():
@@ -47,7 +47,7 @@ def test_positions_in_degrees_are_recognised_whichever_way_they_go(sign):
     robot = robot_with(reach=2.0)
     q = sign * np.column_stack([90 * np.abs(np.sin(3 * T)), 60 * np.abs(np.cos(2 * T))])
     with pytest.raises(LogError, match="positions look like degrees: joint joint1 reaches 90"):
-        unit_notes(log_of_arrays(robot.joint_names, T, q, q), robot, ())
+        check_units(log_of_arrays(robot.joint_names, T, q, q), robot, ())
     assert "degrees" not in notes_of(log_with(robot), robot)
     far = log_of_arrays(robot.joint_names, T, 4 * q, q)  # beyond the limits as degrees too
     assert "degrees" not in notes_of(far, robot)
@@ -66,9 +66,9 @@ def test_torques_a_thousand_times_off_are_recognised():
     robot = robot_with(effort=100.0)
     assert "torques" not in notes_of(log_with(robot, torque=50.0), robot)
     with pytest.raises(LogError, match="torques look like mN m"):
-        unit_notes(log_with(robot, torque=50_000.0), robot, ())
+        check_units(log_with(robot, torque=50_000.0), robot, ())
     with pytest.raises(LogError, match="torques look a thousand times too small"):
-        unit_notes(log_with(robot, torque=0.04), robot, ())
+        check_units(log_with(robot, torque=0.04), robot, ())
     crossing = 50 * np.column_stack([np.sin(3 * T), np.sin(2 * T)])  # the peak counts, not that it passes zero
     assert "torques" not in notes_of(log_of_arrays(robot.joint_names, T, 0.01 * crossing, crossing), robot)
     unlimited = robot_with()
@@ -97,7 +97,7 @@ def test_a_joint_that_jumps_is_told_in_its_own_unit():
     log = log_of_arrays(robot.joint_names, T, q, q)
     seen.see(log.take(slice(0, 101)))
     seen.see(log.take(slice(101, None)))
-    found = seen.notes()
+    found = [str(one) for one in seen.findings()]
     for joint, name in enumerate(robot.joint_names):
         unit = "m" if robot.joints[joint].kind == "prismatic" else "rad"
         (note,) = [one for one in found if f"joint {name} jumps" in one]
@@ -110,5 +110,5 @@ def test_a_jump_from_the_first_row_to_the_second_is_told():
     q = np.tile(0.01 * np.sin(T)[:, None], (1, robot.joint_count))
     q[1:, 0] += 0.7
     seen.see(log_of_arrays(robot.joint_names, T, q, q))
-    (note,) = [one for one in seen.notes() if "jumps" in one]
+    (note,) = [one for one in map(str, seen.findings()) if "jumps" in one]
     assert "(row 1)" in note

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from messages import messages
 
 import mindyn
 from mindyn import Conditioning
 from mindyn.errors import RobotFileError
-from mindyn.logs.findings import LogError
+from mindyn.logs.errors import LogError
 from mindyn.logs.pipeline import condition_stream
 from mindyn.logs.stamps import in_bursts
 from mindyn.logs.statement import sidecar_path
@@ -45,12 +46,17 @@ def test_a_few_rows_between_gaps_are_left_out_and_named(differentiation, velocit
         edge_s=edge,
     )
     samples = {
-        count: mindyn.condition(with_rows_between_gaps(count), ARM, settings, judged=False) for count in (1, 5, 20)
+        count: mindyn.condition(
+            with_rows_between_gaps(count),
+            ARM,
+            settings,
+        )
+        for count in (1, 5, 20)
     }
-    assert any(note.startswith("row 600 (1 row) left out") for note in samples[1].notes)
+    assert any(note.startswith("row 600 (1 row) left out") for note in messages(samples[1]))
     assert 600 not in samples[1].rows
     assert (599 in samples[1].rows) == (edge == 0.0)
-    assert not any("left out" in note for note in samples[20].notes)
+    assert not any("left out" in note for note in messages(samples[20]))
     assert np.isin(np.arange(604, 616), samples[20].rows).all()
     for one in samples.values():
         assert all(np.isfinite(array).all() for array in (one.samples.qd, one.samples.qdd, one.samples.tau))
@@ -60,8 +66,12 @@ def test_many_short_stretches_are_told_in_one_note():
     log = with_rows_between_gaps(1)
     stamps = log.time + np.where(np.arange(1200) < 700, 0.0, np.arange(1200) - 700.0)
     lone = mindyn.log_of_arrays(ARM.primary_names, stamps, log.q, log.tau)
-    notes = mindyn.condition(lone, ARM, Conditioning(rate_hz=200.0), judged=False).notes
-    told = [note for note in notes if "left out" in note]
+    notes = mindyn.condition(
+        lone,
+        ARM,
+        Conditioning(rate_hz=200.0),
+    ).findings
+    told = [note for note in map(str, notes) if "left out" in note]
     assert len(told) == 1
     assert told[0].startswith("500 stretches between gaps, the first of them row 600, (500 rows) left out")
 
@@ -119,7 +129,11 @@ def evenly_sampled(stamps):
     q = np.column_stack([np.sin(t) + 0.3 * np.sin(4 * t), np.cos(3 * t)])
     noise = np.random.default_rng(2).normal(scale=1e-6, size=q.shape)
     log = mindyn.log_of_arrays(ARM.primary_names, stamps(t), q + noise, np.cos(q))
-    return mindyn.condition(log, ARM, Conditioning(position_cutoff_hz=20.0), judged=False)
+    return mindyn.condition(
+        log,
+        ARM,
+        Conditioning(position_cutoff_hz=20.0),
+    )
 
 
 BURSTS = {
@@ -133,7 +147,7 @@ def test_rows_that_come_in_bursts_are_even(kind):
     clean, found = evenly_sampled(lambda t: t), evenly_sampled(BURSTS[kind])
     assert found.conditioning.rate_hz == 500.0
     assert found.conditioning.stamps == "uniform"
-    assert any("in bursts" in note for note in found.notes)
+    assert any("in bursts" in note for note in messages(found))
     assert np.array_equal(found.rows, clean.rows)
     for name in ("q", "qd", "qdd"):
         one, other = (getattr(made.samples, name) for made in (found, clean))
@@ -160,9 +174,13 @@ def test_rows_sampled_in_bursts_are_taken_at_their_stamps():
     t = BURSTS["pairs"](np.arange(3000) / 500)
     q = np.column_stack([np.sin(t) + 0.3 * np.sin(4 * t), np.cos(3 * t)])
     log = mindyn.log_of_arrays(ARM.primary_names, t, q, np.cos(q))
-    found = mindyn.condition(log, ARM, Conditioning(position_cutoff_hz=None, rate_hz=500.0), judged=False)
+    found = mindyn.condition(
+        log,
+        ARM,
+        Conditioning(position_cutoff_hz=None, rate_hz=500.0),
+    )
     assert found.conditioning.stamps == "measured"
-    assert not any("in bursts" in note for note in found.notes)
+    assert not any("in bursts" in note for note in messages(found))
 
 
 def turning(t):
@@ -179,10 +197,10 @@ def test_angles_that_wrap_around_are_unwrapped():
     made = mindyn.log_of_arrays(ARM.primary_names, t, wrapped(q), np.cos(q))
     jumps = [int((np.abs(np.diff(column)) > 3).sum()) for column in wrapped(q).T]
     assert np.allclose(np.diff(made.q, axis=0), np.diff(q, axis=0), atol=1e-12)
-    assert all(f"wraps around: {k} jumps by a turn" in note for k, note in zip(jumps, made.notes, strict=True))
+    assert all(f"wraps around: {k} jumps by a turn" in note for k, note in zip(jumps, messages(made), strict=True))
     assert min(jumps) > 1
     plain = mindyn.log_of_arrays(ARM.primary_names, t, q, np.cos(q))
-    assert plain.notes == ()
+    assert messages(plain) == ()
     assert np.array_equal(plain.q, q)
 
 
@@ -206,7 +224,11 @@ def test_bursts_that_are_to_be_resampled_are_taken_at_their_stamps():
     t = np.arange(3000) / 500
     q = np.column_stack([np.sin(t) + 0.3 * np.sin(4 * t), np.cos(3 * t)])
     log = mindyn.log_of_arrays(ARM.primary_names, BURSTS["pairs"](t), q, np.cos(q))
-    found = mindyn.condition(log, ARM, Conditioning(position_cutoff_hz=None, rate_hz=100.0, edge_s=0.1), judged=False)
+    found = mindyn.condition(
+        log,
+        ARM,
+        Conditioning(position_cutoff_hz=None, rate_hz=100.0, edge_s=0.1),
+    )
     assert found.conditioning.stamps == "measured"
     assert np.abs(found.samples.qd).max() < 1.1 * np.abs(np.gradient(q, 1 / 500, axis=0)).max()
     assert len(found.samples) / 100.0 == pytest.approx(t[-1] - 0.2, abs=0.05)
@@ -226,4 +248,4 @@ def test_a_log_of_another_rate_than_the_settings_is_interpolated(rate_hz, block_
     expected = np.column_stack([np.cos(start) + 1.2 * np.cos(4 * start), -3 * np.sin(3 * start)])
     assert len(speeds) == pytest.approx(500 * (t[-1] - 2 * settings.edge_s), abs=3)
     assert np.abs(speeds - expected).max() < 0.02
-    assert any(f"rows at {rate_hz:g} Hz are interpolated to the 500 Hz" in note for note in stream.notes)
+    assert any(f"rows at {rate_hz:g} Hz are interpolated to the 500 Hz" in note for note in messages(stream))

@@ -10,11 +10,12 @@ import polars as pl
 import pytest
 from closeness import EXACT, PUBLISHED_FILE, SAME_ALGEBRA, assert_close
 from logs.recordings import NAMES, STATED, arm, sines
+from messages import messages
 
 from mindyn.identification.log_drafts import draft_log
 from mindyn.logs.cleaning import DAY_S
 from mindyn.logs.conditioning import Conditioning
-from mindyn.logs.findings import LogError
+from mindyn.logs.errors import LogError
 from mindyn.logs.log import log_of_arrays
 from mindyn.logs.pipeline import condition
 from mindyn.logs.reading import read_log, scan_log
@@ -47,7 +48,7 @@ def test_rows_that_come_late_are_put_in_order(tmp_path, chunk_rows):
     q = np.concatenate([chunk.q for chunk in chunks])
     assert_close(q, MOTION.q, SAME_ALGEBRA)
     assert np.concatenate([chunk.rows for chunk in chunks])[10:14].tolist() == [13, 11, 12, 10]
-    assert any("rows of run.csv came late: put in the order of the stamps" in note for note in scan.notes)
+    assert any("rows of run.csv came late: put in the order of the stamps" in note for note in messages(scan))
     whole = log_of_arrays(NAMES, MOTION.t[swapped(1200)], MOTION.q[swapped(1200)], MOTION.tau[swapped(1200)])
     assert_close(whole.tau, MOTION.tau, EXACT)
 
@@ -73,7 +74,7 @@ def test_recordings_in_one_file_are_stretches_of_their_own(tmp_path):
     log = read_log(path, ROBOT, stated={**STATED, "accept": ["restarts"]})
     assert_close(log.q, MOTION.q, SAME_ALGEBRA)
     assert_close(log.time[500:] - RESTART_GAP_S, MOTION.t[500:] - MOTION.t[1], SAME_ALGEBRA)
-    assert "the time of run.csv begins anew: 2 recordings in one file" in log.notes
+    assert "the time of run.csv begins anew: 2 recordings in one file" in messages(log)
     segments = condition(log, ROBOT, Conditioning()).samples.segments
     assert len(np.unique(segments)) == 2
 
@@ -145,7 +146,7 @@ def test_files_put_one_behind_the_other_are_two_recordings(tmp_path):
     assert draft.value("accept") == ["restarts"]
     log = read_log(tmp_path / "run.csv", ROBOT, stated={**STATED, "accept": ["restarts"]})
     assert_close(log.q, np.vstack([MOTION.q, MOTION.q]), SAME_ALGEBRA)
-    assert log.notes[0] == "the line of names stands again in run.csv: left out"
+    assert messages(log)[0] == "the line of names stands again in run.csv: left out"
 
 
 def test_stamps_that_do_not_grow_are_named_in_a_draft(tmp_path):
@@ -267,4 +268,4 @@ def test_times_of_the_day_go_on_after_midnight(tmp_path, before, chunk_rows):
     assert_close(np.concatenate([one.q for one in chunks]), MOTION.q, SAME_ALGEBRA)
     time = np.concatenate([one.time for one in chunks])
     assert_close(time - time[0], MOTION.t - MOTION.t[0], PUBLISHED_FILE)
-    assert "the stamps of run.csv pass midnight: a day is added to those behind it" in scan.notes
+    assert "the stamps of run.csv pass midnight: a day is added to those behind it" in messages(scan)

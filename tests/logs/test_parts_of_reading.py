@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from closeness import ORACLE, SAME_ALGEBRA, assert_close
 from draft_parts import EMPTY, PLANAR, group
+from messages import messages
 from scipy.interpolate import make_interp_spline
 
 from mindyn.errors import InputError
@@ -22,7 +23,7 @@ from mindyn.logs.delay import DelayScan
 from mindyn.logs.derivatives import central, savitzky_golay, smoothed, spline_settling_rows
 from mindyn.logs.draft import Belief, Draft
 from mindyn.logs.drafting import _with_side
-from mindyn.logs.findings import LogError
+from mindyn.logs.errors import LogError
 from mindyn.logs.interpolation import delayed
 from mindyn.logs.log import Log
 from mindyn.logs.places import RemoteFile, _listed, unreachable
@@ -178,11 +179,11 @@ def test_angles_are_unwrapped_as_numpy_does_over_chunks():
         "a": int(np.abs(np.diff(np.floor((turning[:, 0] + np.pi) / (2 * np.pi)))).sum()),
         "b": int(np.abs(np.diff(np.floor((turning[:, 1] + np.pi) / (2 * np.pi)))).sum()),
     }
-    notes = cleaner.notes(("a", "b"), ())
+    notes = messages(cleaner.findings(()))
     assert notes[0] == f"the angle of joint a wraps around: {cleaner.wraps['a']} jumps by a turn taken out"
     single = Cleaner("log")
     single.clean(chunk([0.0, 0.1], [3.1, -3.1], [0.0, 0.5]))
-    assert single.notes(("a", "b"), ()) == ("the angle of joint a wraps around: 1 jump by a turn taken out",)
+    assert messages(single.findings(())) == ("the angle of joint a wraps around: 1 jump by a turn taken out",)
 
 
 @pytest.mark.parametrize(
@@ -201,7 +202,7 @@ def test_rows_left_out_are_counted_by_what_is_wrong_with_them():
     assert len(cleaner.clean(second)) == 56
     assert cleaner.not_numbers == {"position of a": 1, "position of b": 1}
     assert (cleaner.not_number_rows, cleaner.repeated, cleaner.kept, cleaner.row_count) == (2, 3, 58, 63)
-    assert cleaner.left_out_notes() == [
+    assert [*messages(cleaner.dropped_rows())] == [
         "2 of 63 rows of log hold NaN, infinity or more than 1e+30: position of a (1), position of b (1); left out",
         "3 of 63 rows of log repeat the stamp before them; left out",
     ]
@@ -209,7 +210,9 @@ def test_rows_left_out_are_counted_by_what_is_wrong_with_them():
         Cleaner("log").clean(chunk([1.0, 0.6], [0.0, 0.0], [0.0, 0.0]))
     only_time = Cleaner("log")
     only_time.clean(chunk([np.nan, *np.arange(20.0)], *np.ones((2, 21))))
-    assert only_time.left_out_notes() == ["1 of 21 rows of log hold NaN, infinity or more than 1e+30: time; left out"]
+    assert [*messages(only_time.dropped_rows())] == [
+        "1 of 21 rows of log hold NaN, infinity or more than 1e+30: time; left out"
+    ]
 
 
 def test_a_draft_is_written_until_it_is_confirmed_and_its_tables_come_last():
@@ -314,15 +317,15 @@ def test_stamps_of_one_log_of_another_rate_are_kept_for_all():
     c = Conditioning(rate_hz=100.0)
     alike, notes = _with_time_base(c, [bursts(0.01), bursts(0.01)])
     assert alike.stamps == "uniform"
-    assert "stamps come in bursts" in notes[0].sentence
+    assert "stamps come in bursts" in notes[0].message
     other, notes = _with_time_base(c, [bursts(0.01), bursts(0.02)])
     assert other.stamps == "measured"
-    assert "stamps jitter or differ from 100 Hz" in notes[0].sentence
+    assert "stamps jitter or differ from 100 Hz" in notes[0].message
     with pytest.raises(LogError, match="a log with fewer than 2 rows has no rate"):
         _with_time_base(c, [bursts(0.01).take(slice(0, 1))])
     lowest, notes = _with_time_base(Conditioning(), [bursts(0.01), bursts(0.02)])
     assert (lowest.rate_hz, lowest.stamps) == (pytest.approx(50.0, rel=1e-4), "measured")
     assert lowest.longest_gap_rows == pytest.approx(1.5 * 8, rel=0.05)  # pauses between bursts are no gaps
-    assert notes[0].sentence.startswith("the logs have different rates (100.002, 50.0008 Hz): all are interpolated")
+    assert notes[0].message.startswith("the logs have different rates (100.002, 50.0008 Hz): all are interpolated")
     with pytest.raises(LogError, match=r"more than 10 times apart \(100\.002, 9\."):
         _with_time_base(Conditioning(), [bursts(0.01), bursts(0.102)])

@@ -16,13 +16,12 @@ from mindyn.logs.cleaning import Cleaner
 from mindyn.logs.columns import _column_names
 from mindyn.logs.conditioning import Conditioning, edge_rows, motion_cutoff, torque_cutoff
 from mindyn.logs.conversion import _scales
-from mindyn.logs.delay import DelayScan, joint_delay_notes
 from mindyn.logs.draft import toml_value
 from mindyn.logs.draft_head import lerobot_names
 from mindyn.logs.draft_names import _width, is_measured
 from mindyn.logs.drafting import draft_of
+from mindyn.logs.errors import LogError
 from mindyn.logs.filters import edge_s, lowpass
-from mindyn.logs.findings import LogError
 from mindyn.logs.log import Log, log_of_arrays
 from mindyn.logs.mat_file import read_mat
 from mindyn.logs.motion import conditioned_motion
@@ -30,7 +29,6 @@ from mindyn.logs.parquet_table import _Footer
 from mindyn.logs.periods import _changes, motion_timeline
 from mindyn.logs.places import place_of
 from mindyn.logs.resolving import uniform_stretches
-from mindyn.logs.samples import Samples
 from mindyn.logs.statement import Statement
 from mindyn.logs.tables import numbers_of
 from mindyn.logs.text_table import TextTable, split_line
@@ -93,14 +91,6 @@ def test_rows_that_repeat_a_stamp_are_left_out_and_counted():
         cleaner.clean(Log(("a",), np.array([0.2, 0.5]), q[:2], q[:2], np.arange(2)))
 
 
-def test_a_joint_that_never_moves_is_named():
-    time = np.arange(30) / 10
-    q = np.column_stack([0.002 * np.sin(time), 0.0004 * np.sin(time)])
-    cleaner = Cleaner("run")
-    cleaner.clean(log_of_arrays(("moves", "rests"), time, q, q))
-    assert [note.split()[1] for note in cleaner.notes(("moves", "rests"), ())] == ["rests"]
-
-
 def message(order, names, position):
     """A JointState as a robot sends it."""
     data = bytearray([0, 1 if order == "<" else 0, 0, 0])
@@ -150,26 +140,6 @@ def test_the_usual_filter_is_of_fourth_order_without_delay():
     gain = passed @ tone[1000:3000] / (tone[1000:3000] @ tone[1000:3000])
     assert_close(gain, 1 / (1 + 2.0**8), 0.05)
     assert_close([edge_s(2.0), edge_s(1e3)], [0.25, 0.1], SAME_ALGEBRA)
-
-
-def test_torques_out_of_step_with_each_other_are_named():
-    t = np.arange(3000) / 200
-    q = np.column_stack([np.sin(1.1 * t), np.cos(1.7 * t)])
-    qdd = np.column_stack([-1.21 * np.sin(1.1 * t), -2.89 * np.cos(1.7 * t)])
-    late = t - 0.04
-    tau = np.column_stack([3 * qdd[:, 0], 2 * -2.89 * np.cos(1.7 * late)])
-    samples = Samples(("a", "b"), q, 0 * q, qdd, tau, 200.0, np.zeros(len(t), dtype=np.int64))
-    scan = DelayScan(samples, lambda rows: [qdd[rows, :1], qdd[rows, 1:]])
-    assert abs(scan.best_of(0).seconds) < 0.005
-    assert_close(scan.best_of(1).seconds, 0.04, 0.05)
-    assert scan.best_of(1).unexplained < 1e-3 < scan.best_of(1).unexplained_without
-    (note,) = joint_delay_notes(scan, 0.01)
-    assert "a 10 ms, b 50 ms" in note
-    together = DelayScan(samples, lambda rows: [qdd[rows, :1], tau[rows, 1:]])
-    assert joint_delay_notes(together, 0.0) == []
-    short = samples.take(slice(0, 20))
-    few = DelayScan(short, lambda rows: [short.qdd[rows, :1], short.qdd[rows, 1:]])
-    assert joint_delay_notes(few, 0.0) == []
 
 
 def test_footers_of_parquet_files_are_read_in_either_form_of_their_fields():

@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 from closeness import SAME_ALGEBRA, assert_close
+from messages import messages
 from real_sets import FOLDER, needs_real_data, real_log, real_robot
 from scipy.io import loadmat
 
@@ -50,7 +51,7 @@ def test_rows_rates_and_positions(name):
     log = real_log(name, file)
     assert log.joint_names == tuple(entry(name)["joints"])
     assert len(log) == rows
-    assert not log.notes
+    assert not messages(log)
     position = entry(name)["position"]
     to_joint, offset = np.array(position["to_joint"]), np.array(position["offset"])
     assert_close(log.q, raw_positions(name, file) * position["scale"] @ to_joint.T + offset, SAME_ALGEBRA)

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from mindyn.logs import parquet_table
-from mindyn.logs.findings import LogError
+from mindyn.logs.errors import LogError
 from mindyn.logs.parquet_table import ParquetTable, group_rows, read_footer
 
 ROWS = 5000

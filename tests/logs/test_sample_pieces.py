@@ -11,7 +11,7 @@ from closeness import EXACT, assert_close
 from mindyn.errors import InputError
 from mindyn.logs.columns import Pick, one_column
 from mindyn.logs.cutoffs import _joint_cutoff
-from mindyn.logs.findings import LogError
+from mindyn.logs.errors import LogError
 from mindyn.logs.samples import Samples
 from mindyn.logs.text_table import _decimal, _separator, _without_mark
 

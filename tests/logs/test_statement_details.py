@@ -13,7 +13,7 @@ from mindyn.logs.columns import Pick, both_lists, further_joints, pick_signal
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.conversion import conversion_of, motor_gears, per_joint
 from mindyn.logs.derivatives import central, savitzky_golay, smoothed
-from mindyn.logs.findings import Faults, LogError
+from mindyn.logs.errors import Faults, LogError
 from mindyn.logs.log import log_of_arrays
 from mindyn.logs.motion import conditioned_motion
 from mindyn.logs.parquet_table import USUAL_GROUP, _fetched
@@ -238,7 +238,7 @@ def test_steps_are_jumps_when_they_are_fast_and_unusual():
         q[120:, 1] += step
         seen = Oddities(ROBOT)
         seen.see(log_of_arrays(ROBOT.joint_names, time, q, q))
-        return [one for one in seen.notes() if "jumps" in str(one)]
+        return [one for one in map(str, seen.findings()) if "jumps" in str(one)]
 
     limit = ROBOT.joints[1].limits.velocity or 10.0
     assert notes(0.9 * limit / 100) == []

@@ -6,10 +6,11 @@ import numpy as np
 import polars as pl
 import pytest
 from closeness import EXACT, ROUND_TRIP, SAME_ALGEBRA, assert_close
+from messages import messages
 from recordings import COLUMNS, NAMES, STATED, UNITS, arm, sines
 
 from mindyn.errors import MindynError
-from mindyn.logs.findings import LogError
+from mindyn.logs.errors import LogError
 from mindyn.logs.reading import read_log, scan_log
 from mindyn.robots.parts import Drive
 
@@ -59,7 +60,10 @@ def test_the_time_in_files_of_one_signal_each_is_no_joint(tmp_path):
     log = read_log(
         tmp_path / "run.csv", arm(), stated={**STATED, "columns": columns, "files": {"torque": "torque.csv"}}
     )
-    assert "logged joints that the robot has not are not used: gripper; is it the log of another robot?" in log.notes
+    assert (
+        "logged joints that the robot has not are not used: gripper. Check that it is the log of this robot"
+        in messages(log)
+    )
 
 
 def test_logged_joints_that_the_robot_has_not_are_named(tmp_path):
@@ -68,11 +72,11 @@ def test_logged_joints_that_the_robot_has_not_are_named(tmp_path):
     table |= {"q_lamp": table["t"], "tau_of": table["t"]}  # neither is a joint: one signal alone
     pl.DataFrame(table).write_parquet(tmp_path / "run.parquet")
     (tmp_path / "run.parquet.toml").write_text(SIDECAR)
-    said = "logged joints that the robot has not are not used: gripper; is it the log of another robot?"
-    assert read_log(tmp_path / "run.parquet", arm()).notes == (said,)
-    assert scan_log(tmp_path / "run.parquet", arm()).notes == (said,)
+    said = "logged joints that the robot has not are not used: gripper. Check that it is the log of this robot"
+    assert messages(read_log(tmp_path / "run.parquet", arm())) == (said,)
+    assert messages(scan_log(tmp_path / "run.parquet", arm())) == (said,)
     listed = {signal: [f"{mark}_{joint}" for joint in NAMES] for signal, mark in (("position", "q"), ("torque", "tau"))}
-    assert read_log(tmp_path / "run.parquet", arm(), columns=listed).notes == ()
+    assert read_log(tmp_path / "run.parquet", arm(), columns=listed).findings == ()
 
 
 def test_two_sidecars_are_refused(path):
@@ -136,7 +140,7 @@ def test_currents_offsets_and_sides_by_signal(path):
     log = read_log(path, arm(), stated=stated)
     assert_close(log.tau, MOTION.tau * [10.0 * 2e-3, 0.2 * 0.5, 0.3], SAME_ALGEBRA)
     assert_close(log.q, np.deg2rad(MOTION.q + np.array([0.0, -90.0, 90.0])), SAME_ALGEBRA)
-    assert any("accepted: logged velocity is 57." in note for note in log.notes)
+    assert any("accepted: logged velocity is 57." in note for note in messages(log))
 
 
 def test_torque_may_be_in_another_file(tmp_path):
@@ -254,7 +258,7 @@ def test_returns_end_lines_and_a_last_line_cut_off_is_left_out(tmp_path):
     assert_close(read_log(tmp_path / "old.csv", arm(), stated=STATED).tau, MOTION.tau, EXACT)
     (tmp_path / "cut.csv").write_text(text.rstrip().rpartition(",")[0])
     log = read_log(tmp_path / "cut.csv", arm(), stated=STATED)
-    assert "the last line of cut.csv is cut off after 9 of 10 cells; left out" in log.notes
+    assert "the last line of cut.csv is cut off after 9 of 10 cells; left out" in messages(log)
     assert_close(log.tau, MOTION.tau[:-1], EXACT)
     (tmp_path / "unnamed.csv").write_text(text.partition("\n")[2])
     columns = {
@@ -262,4 +266,4 @@ def test_returns_end_lines_and_a_last_line_cut_off_is_left_out(tmp_path):
         **{s: [f"column_{2 + 3 * j + k}" for j in range(3)] for k, s in enumerate(("position", "velocity", "torque"))},
     }
     unnamed = read_log(tmp_path / "unnamed.csv", arm(), stated={**STATED, "columns": columns})
-    assert "unnamed.csv has no line of names: its columns are called column_1 to column_10" in unnamed.notes
+    assert "unnamed.csv has no line of names: its columns are called column_1 to column_10" in messages(unnamed)

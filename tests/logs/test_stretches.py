@@ -9,7 +9,7 @@ from closeness import EXACT, SAME_ALGEBRA, assert_close
 import mindyn
 from mindyn.logs.array_table import ArrayTable, open_arrays
 from mindyn.logs.checks import Oddities
-from mindyn.logs.findings import LogError
+from mindyn.logs.errors import LogError
 from mindyn.logs.interpolation import delayed
 from mindyn.logs.log import joined, log_of_arrays
 from mindyn.logs.reading import sparse
@@ -76,7 +76,7 @@ def test_the_largest_of_several_jumps_is_told_whichever_chunk_it_is_in():
         seen = Oddities(ROBOT)
         for start in range(0, 300, length):
             seen.see(log.take(slice(start, start + length)))
-        (note,) = seen.notes()
+        (note,) = map(str, seen.findings())
         assert "jumps by -3 rad at 1.5 s (row 150), the largest of 3 such steps" in str(note)
 
 

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import mindyn
-from mindyn.logs.findings import LogError
+from mindyn.logs.errors import LogError
 
 ARM = mindyn.load_robot("planar2")
 NAMES = ["t", "q1", "q2", "tau1", "tau2"]

@@ -9,7 +9,7 @@ from mindyn.logs import text_table
 from mindyn.logs.array_table import ArrayTable, NpzArrays
 from mindyn.logs.draft_names import is_measured, signal_of, unit_of, words_of
 from mindyn.logs.draft_numbers import Clock, clock_of, position_side, position_unit, velocity_units
-from mindyn.logs.findings import LogError
+from mindyn.logs.errors import LogError
 from mindyn.logs.places import Listed, RemoteFile, matching, place_of
 from mindyn.logs.tables import numbers_of
 from mindyn.logs.text_table import TextTable

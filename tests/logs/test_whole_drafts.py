@@ -15,7 +15,7 @@ from mindyn.logs.draft_head import head_of
 from mindyn.logs.draft_names import groups_of, is_measured, signal_of, unit_of, words_of
 from mindyn.logs.draft_numbers import velocity_slope
 from mindyn.logs.drafting import draft_of
-from mindyn.logs.findings import LogError
+from mindyn.logs.errors import LogError
 from mindyn.robots.loading import load_robot
 
 T = np.arange(60) / 100

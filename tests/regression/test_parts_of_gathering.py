@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from closeness import ORACLE, SAME_ALGEBRA, assert_close
 from estimators.recovered import exact_samples, smooth_samples
+from messages import messages
 from robots import random_robot
 
 from mindyn.errors import InputError
@@ -16,6 +17,7 @@ from mindyn.estimators.least_squares import LeastSquares
 from mindyn.estimators.model_acceleration import inertia_matrices
 from mindyn.estimators.simulated_states import regular_values
 from mindyn.feasibility.inertia_family import InertiaFamily
+from mindyn.findings import Kind, info
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.loads.from_runs import _output_gains
 from mindyn.logs.conditioning import Conditioning
@@ -38,7 +40,7 @@ TREATMENT = Treatment(SETTINGS, drives="stated")
 def recorded(rows, seed=0):
     samples = smooth_samples(ROBOT, rows, seed)
     log = log_of_arrays(samples.joint_names, np.arange(rows) / 200.0, samples.q, samples.tau)
-    return replace(log, notes=("a note",))
+    return replace(log, findings=(info(Kind.FILE_CONTENT, "a note"),))
 
 
 @pytest.mark.parametrize("count", [5, None])
@@ -49,7 +51,7 @@ def test_a_worker_gathers_what_the_rows_of_the_log_hold(count):
         found = gathered_log(ROBOT, given, TREATMENT, None, 3, count)
         assert {block.log for block in found.blocks} == {3}
         assert found.count == whole.count == 900 - 2 * 20
-        assert "a note" in found.notes
+        assert "a note" in messages(found)
         gram = sum(one.information.factors[0].T @ one.information.factors[0] for one in found.blocks)
         R = whole.information.factors[0]
         assert_close(gram, R.T @ R, 1e-9)
@@ -64,7 +66,7 @@ def test_a_worker_gathers_what_the_rows_of_the_log_hold(count):
 def test_a_log_without_samples_has_no_block_and_is_no_error_of_its_worker(count):
     found = gathered_log(ROBOT, recorded(30), TREATMENT, None, 0, count)
     assert (found.blocks, found.count) == ((), 0)
-    assert any("left out" in note for note in found.notes)
+    assert any("left out" in note for note in messages(found))
 
 
 def test_one_log_that_streams_makes_all_stream():

@@ -16,7 +16,7 @@ from mindyn.logs.derivatives import central, savitzky_golay, smoothed, spline_se
 from mindyn.logs.draft import UNKNOWN, Belief, Draft, toml_value
 from mindyn.logs.log import log_of_arrays
 from mindyn.logs.periods import motion_timeline
-from mindyn.logs.resolving import _rounded, cutoff_note, delay_note, period_of
+from mindyn.logs.resolving import _rounded, cutoff_finding, delay_finding, period_of
 from mindyn.logs.samples import Samples
 from mindyn.regression.block_gathering import (
     BLOCKS,
@@ -273,8 +273,8 @@ def test_rates_of_logs_are_those_of_their_usual_steps():
     assert period_of(steps) == pytest.approx(0.01)
     assert [_rounded(rate) for rate in (99.9901, 99.98, 0.3, 1000.09)] == [100.0, 99.98, 0.3, 1000.0]
     c = SimpleNamespace(position_cutoff_hz=4.0, delay_s=-0.0125)
-    assert cutoff_note(c, "x").sentence == "position cut-off chosen x: 4 Hz"
-    assert delay_note(c, "y").sentence == "delay of the torque y: -12.5 ms"
+    assert cutoff_finding(c, "x").message == "position cut-off selected x: 4 Hz"
+    assert delay_finding(c, "y").message == "delay of the torque y: -12.5 ms"
 
 
 def test_derivatives_of_polynomials():

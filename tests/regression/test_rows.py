@@ -11,11 +11,13 @@ import pytest
 from closeness import SAME_ALGEBRA, assert_close
 from equations import equations
 from estimators.recovered import exact_samples, smooth_samples
+from messages import messages
 from robots import random_robot, with_random_drives
 
 from mindyn.errors import InputError
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.estimators.wording import joint_residuals, told_from
+from mindyn.findings import Kind, info
 from mindyn.kernels import threads
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.log import Source, log_of_arrays
@@ -198,19 +200,22 @@ def test_rows_that_workers_make_count_and_tell_as_those_made_here(robot, logs):
         there = rows_of(robot, logs, TREATMENTS["plain"], executor=workers)
         assert there.information.counts == here.information.counts
     assert there.count == here.count == sum(block.span[1] - block.span[0] for block in here.blocks)
-    assert there.notes == here.notes
+    assert messages(there) == messages(here)
     assert there.sources == here.sources
 
 
 def test_rows_say_what_was_left_out_of_logs_and_where_they_come_from(robot, logs):
-    noted = [replace(log, notes=(f"note {k}",), sources=(Source(f"{k}.csv", "0"),)) for k, log in enumerate(logs)]
+    noted = [
+        replace(log, findings=(info(Kind.FILE_CONTENT, f"note {k}"),), sources=(Source(f"{k}.csv", "0"),))
+        for k, log in enumerate(logs)
+    ]
     rows = rows_of(robot, noted, TREATMENTS["plain"])
-    assert [one.sentence for one in rows.notes if one.kind == "log"] == ["note 0", "note 1", "note 2"]
+    assert [one.message for one in rows.findings if one.kind == Kind.FILE_CONTENT] == ["note 0", "note 1", "note 2"]
     assert [one.path for one in rows.sources] == ["0.csv", "1.csv", "2.csv"]
     assert rows.count == len(rows.whole("a test"))
     samples = smooth_samples(robot, 300)
     plain = rows_of(robot, samples)
-    assert [one for one in plain.notes if one.kind == "log"] == []
+    assert plain.findings == ()
     assert (plain.sources, plain.count) == ((), 300)
 
 
@@ -218,7 +223,7 @@ def test_rows_say_what_was_left_out_of_logs_and_where_they_come_from(robot, logs
 def test_streams_in_small_blocks_have_the_rows_of_the_whole(robot, logs, cutoff_hz, decimation):
     regressor, short = regressor_of(robot, Treatment(drives="stated")), [log.take(slice(0, 700)) for log in logs]
     how = {"cutoff_hz": cutoff_hz, "decimation": decimation}
-    whole = gather(regressor, condition(short, robot, SETTINGS, judged=False).samples, **how)
+    whole = gather(regressor, condition(short, robot, SETTINGS).samples, **how)
     parts = gather(regressor, condition_stream(short, robot, SETTINGS, block_rows=90), **how)
     assert parts.counts == whole.counts
     assert_close(grams(parts), grams(whole), 1e-8)

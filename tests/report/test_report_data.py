@@ -23,10 +23,10 @@ from mindyn.pages.document import plot_numbers
 from mindyn.pages.markup import Html, Section, quantity
 from mindyn.regression.friction import Friction
 from mindyn.regression.treatment import Treatment
-from mindyn.report.evidence import Evidence, traces
 from mindyn.report.excitation_and_friction import friction_section
 from mindyn.report.gathering import gather
 from mindyn.report.inputs import MotionComparison, ReportInputs
+from mindyn.report.log_views import LogView, traces
 from mindyn.report.writing import page
 from mindyn.validation.prediction import Prediction
 
@@ -234,13 +234,13 @@ def test_a_million_rows_of_six_joints_stay_small():
     names = tuple("abcdef")
     samples = Samples(names, torque, torque, torque, torque, 1000.0, np.zeros(count, dtype=np.int64))
     made = Prediction(samples, np.arange(count) / 1000, torque, 0.9 * torque, np.arange(count))
-    (trace,) = traces([Evidence("long", "held out", made)])
+    (trace,) = traces([LogView("long", "held out", made)])
     packs = [trace.time, *(p for j in trace.joints for p in (j.measured, j.predicted, j.residual))]
     assert sum(len(pack.data) for pack in packs) < 5 * MEBIBYTE
     for joint, one in enumerate(trace.joints):
         assert one.measured.low == torque[:, joint].min()
         assert one.measured.high == torque[:, joint].max()
-    many = traces([Evidence(str(k), "training", made) for k in range(4)])
+    many = traces([LogView(str(k), "training", made) for k in range(4)])
     assert sum(len(j.measured.data) for trace in many for j in trace.joints) < 2 * MEBIBYTE
 
 

@@ -14,6 +14,7 @@ import mindyn
 from mindyn.feasibility.answer import Answer
 from mindyn.feasibility.check import Feasibility
 from mindyn.feasibility.possible import judge_possible
+from mindyn.findings import Finding, Kind, Severity
 from mindyn.pages.markup import percent, typeset
 from mindyn.regression.treatment import Treatment
 from mindyn.report.data import ErrorColumn, ResidualData
@@ -35,6 +36,9 @@ from mindyn.report.parameter_table import BOUNDED, WITHIN, parameter_section
 from mindyn.report.residuals import making_section, motion_section, residual_section
 from mindyn.report.summary import weakest_of
 from mindyn.validation.errors import EDGE_S
+
+STOOD = Finding(Kind.STILL_JOINT, Severity.ERROR, "it stood", "Record it moving")
+LOADED = Finding(Kind.PAYLOAD_CHANGE, Severity.WARNING, "log 2 carries another payload")
 
 
 @pytest.fixture(scope="module")
@@ -258,13 +262,13 @@ def test_what_next_follows_the_verdict(good):
 
     run = replace(good, robot_given="arm.urdf", folder="run 1")
     assert advised(run) == [("Use", "mindyn export 'run 1' --to urdf --out model.urdf")]
-    unfit = replace(run, verdict=replace(run.verdict, unfit="it stood; record it moving"))
+    unfit = replace(run, verdict=replace(run.verdict, findings=(STOOD,)))
     assert headline(unfit) == ("This log cannot identify this robot.", "not")
-    assert summary(unfit).reason.startswith("It stood; record it moving. On motion that")
+    assert "It stood. Record it moving." in verdict_section(unfit).body
     assert advised(unfit) == [("Do", "mindyn excite arm.urdf --seconds 30 --out motion")]
-    wrong = replace(run, verdict=replace(run.verdict, suspicion="log 2 carries another load; one load at a time"))
+    wrong = replace(run, verdict=replace(run.verdict, findings=(LOADED,)))
     assert headline(wrong) == ("Something that was stated of the robot or of its logs seems wrong.", "roughly")
-    assert summary(wrong).reason.startswith("Log 2 carries another load; one load at a time. On motion that")
+    assert "Log 2 carries another payload." in verdict_section(wrong).body
     assert advised(wrong) == [("Do", "")]
     no = tuple(replace(one, holds=False) for one in FEASIBLE)
     impossible = replace(run, feasibility=tuple(one.to_dict() for one in no))

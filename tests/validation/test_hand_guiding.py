@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from closeness import SAME_ALGEBRA, assert_close
+from messages import messages
 from typer.testing import CliRunner
 
 import mindyn
@@ -102,7 +103,7 @@ def test_an_estimate_that_cannot_tell_friction_compensates_none(tmp_path, estima
     part = hand_guiding(wide)
     assert not part.coulomb.any()
     assert not part.viscous.any()
-    assert "no friction is compensated at joint1, joint2" in str(part.notes[0])
+    assert "no friction is compensated at joint1, joint2" in str(messages(part)[0])
     wide.save(tmp_path / "estimate.json")
     words = ["export", str(tmp_path / "estimate.json"), "--to", "gravity-compensation", "--force", "--json"]
     done = CliRunner().invoke(app, [*words, "--out", str(tmp_path / "arm.c")])

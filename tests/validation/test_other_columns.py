@@ -45,7 +45,7 @@ def test_a_log_without_velocity_is_differentiated(estimate):
     assert (bounds < 0.1 * np.abs(whole.tau).max(axis=0)).all()
     assert unlike_the_fit(estimate.conditioning, [whole]) == []
     (note,) = unlike_the_fit(estimate.conditioning, [whole, bare])
-    assert note.startswith("run3.csv holds no velocity")
+    assert note.message.startswith("run3.csv holds no velocity")
 
 
 def test_what_is_no_log_or_no_estimate_is_refused_with_what_gives_one(estimate):

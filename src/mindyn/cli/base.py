@@ -43,7 +43,7 @@ def base(
         typer.echo(_as_latex(found))
     else:
         _show(found, symbolic_expressions(found) if symbols else found.shown_expressions)
-    for note in (*found.robot.notes, *found.notes):
+    for note in (*found.robot.findings, *found.notes):
         say(f"note: {note}")
 
 

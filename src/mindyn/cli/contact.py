@@ -11,7 +11,7 @@ import typer
 
 from mindyn.algebra.values import Array
 from mindyn.cli.arguments import JSON
-from mindyn.cli.printing import say, say_notes, show
+from mindyn.cli.printing import say, show
 from mindyn.cli.runs import RUN, estimate_of, read_logs
 from mindyn.contact.detection import (
     ALARMS_PER_HOUR,
@@ -90,9 +90,7 @@ def _thresholds(found: Estimate, free: Sequence[Path] | None, rate: float, gain:
             raise InputError(
                 "the estimate's own logs are not where they were", hint="--free LOG: a motion without contact"
             )
-        say_notes(
-            ["thresholds come from the logs that the estimate was fitted to: other motions leave more unexplained"]
-        )
+        say("note: thresholds come from the logs of the fit: other motions leave more unexplained")
     return contact_thresholds(found, read_logs(paths, found.robot, found.conditioning), alarms_per_hour=rate, gain=gain)
 
 

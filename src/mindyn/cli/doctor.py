@@ -52,7 +52,7 @@ STYLES = {"missing": "dim", "failed": "red"}
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Check:
     """What one check found.
 
     state  "ok"; "missing": something optional is not there; "failed": the core does not work
@@ -80,29 +80,29 @@ def doctor(as_json: Annotated[bool, JSON] = False) -> None:
         raise typer.Exit(ExitCode.NO)
 
 
-def _guarded(name: str, check: Callable[[], Finding]) -> Finding:
+def _guarded(name: str, check: Callable[[], Check]) -> Check:
     """A check that breaks is itself what was looked for, whatever it raises."""
     try:
         return check()
     except Exception as error:
         says = f"{type(error).__name__}: {error}".splitlines()[0]
-        return Finding(name, "failed", says, "pip install --force-reinstall mindyn")
+        return Check(name, "failed", says, "pip install --force-reinstall mindyn")
 
 
-def python() -> Finding:
+def python() -> Check:
     """The interpreter."""
     says = f"{platform.python_version()} at {sys.executable}"
-    return Finding("python", "ok", says, values={"version": platform.python_version(), "executable": sys.executable})
+    return Check("python", "ok", says, values={"version": platform.python_version(), "executable": sys.executable})
 
 
-def package() -> Finding:
+def package() -> Check:
     """mindyn itself: version and place."""
     place = str(Path(mindyn.__file__).parent)
     values = {"version": mindyn.__version__, "folder": place}
-    return Finding("mindyn", "ok", f"{mindyn.__version__} at {place}", values=values)
+    return Check("mindyn", "ok", f"{mindyn.__version__} at {place}", values=values)
 
 
-def processor() -> Finding:
+def processor() -> Check:
     """The CPU that kernels are compiled for, and how many samples they compute at once."""
     from mindyn.kernels.machine import host
 
@@ -111,12 +111,12 @@ def processor() -> Finding:
     says = (
         f"{machine.cpu}, {machine.register_bits}-bit registers: {lanes['float64']} float64, {lanes['float32']} float32"
     )
-    return Finding("SIMD", "ok", says, values={"cpu": machine.cpu, "register_bits": machine.register_bits, **lanes})
+    return Check("SIMD", "ok", says, values={"cpu": machine.cpu, "register_bits": machine.register_bits, **lanes})
 
 
-def threads() -> Finding:
+def threads() -> Check:
     """Cores for `threads=`."""
-    return Finding("threads", "ok", f"{usable_cores()} cores to use", values={"cores": usable_cores()})
+    return Check("threads", "ok", f"{usable_cores()} cores to use", values={"cores": usable_cores()})
 
 
 @contextmanager
@@ -133,7 +133,7 @@ def _empty_cache() -> Iterator[None]:
                 os.environ["MINDYN_CACHE_DIR"] = before
 
 
-def kernel() -> Finding:
+def kernel() -> Check:
     """A PUMA 560's inverse dynamics, compiled and set beside its CasADi function."""
     import numpy as np
 
@@ -148,22 +148,22 @@ def kernel() -> Finding:
     good = deviation <= LARGEST_DEVIATION
     says = f"compiled and run in {seconds:.2f} s; deviates from CasADi by {deviation:.1e} of the largest torque"
     mend = "" if good else "kernels give wrong numbers on this CPU: please report it with `mindyn doctor --json`"
-    return Finding("kernel", "ok" if good else "failed", says, mend, {"deviation": deviation, "seconds": seconds})
+    return Check("kernel", "ok" if good else "failed", says, mend, {"deviation": deviation, "seconds": seconds})
 
 
-def cache() -> Finding:
+def cache() -> Check:
     """The folder of compiled kernels."""
     from mindyn.kernels.cache import directory, distrusted, usage
 
     folder = directory()
     if folder is None:
-        return Finding("cache", "missing", "no home folder: kernels are compiled anew", "set MINDYN_CACHE_DIR")
+        return Check("cache", "missing", "no home folder: kernels are compiled anew", "set MINDYN_CACHE_DIR")
     reason = distrusted(folder) or ("" if _writable(folder) else "not writable")
     objects, size = usage(folder)
     says = f"{folder}: {objects} kernels, {size / 2**20:.1f} MiB" + (f"; not used: {reason}" if reason else "")
     values = {"folder": str(folder), "objects": objects, "bytes": size, "writable": not reason}
     mend = "set MINDYN_CACHE_DIR to a folder that is yours alone" if reason else ""
-    return Finding("cache", "missing" if reason else "ok", says, mend, values)
+    return Check("cache", "missing" if reason else "ok", says, mend, values)
 
 
 def _writable(folder: Path) -> bool:
@@ -175,15 +175,15 @@ def _writable(folder: Path) -> bool:
         return False
 
 
-def compiler() -> Finding:
+def compiler() -> Check:
     """A C compiler, for exported C alone: kernels need none."""
     found = next((path for name in COMPILERS if (path := shutil.which(name))), None)
     if found is None:
-        return Finding("C compiler", "missing", "kernels need none; exported C does", f"install {COMPILERS[1]}")
-    return Finding("C compiler", "ok", found, values={"path": found})
+        return Check("C compiler", "missing", "kernels need none; exported C does", f"install {COMPILERS[1]}")
+    return Check("C compiler", "ok", found, values={"path": found})
 
 
-def gpu() -> Finding:
+def gpu() -> Check:
     """A CUDA device that CuPy sees."""
     from mindyn.errors import MissingExtraError
     from mindyn.kernels.gpu import import_cupy
@@ -192,13 +192,13 @@ def gpu() -> Finding:
         cupy = import_cupy()
         name = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
     except MissingExtraError as error:
-        return Finding("GPU", "missing", error.message, _install("gpu"))
+        return Check("GPU", "missing", error.message, _install("gpu"))
     except Exception as error:  # CuPy raises CUDARuntimeError, which can be named only where CuPy is
-        return Finding("GPU", "missing", f"CuPy finds no device: {error}", "look at nvidia-smi")
-    return Finding("GPU", "ok", name, values={"device": name})
+        return Check("GPU", "missing", f"CuPy finds no device: {error}", "look at nvidia-smi")
+    return Check("GPU", "ok", name, values={"device": name})
 
 
-CHECKS: Mapping[str, Callable[[], Finding]] = {
+CHECKS: Mapping[str, Callable[[], Check]] = {
     "python": python,
     "mindyn": package,
     "SIMD": processor,
@@ -210,13 +210,13 @@ CHECKS: Mapping[str, Callable[[], Finding]] = {
 }
 
 
-def extras() -> Iterator[Finding]:
+def extras() -> Iterator[Check]:
     """Optional packages: there or not."""
     for extra, (module, package, purpose) in EXTRAS.items():
         there = util.find_spec(module) is not None
         says = f"{module}{_version(package)}: {purpose}" if there else f"no {module}: {purpose}"
         mend = "" if there else _install(extra)
-        yield Finding(f"extra {extra}", "ok" if there else "missing", says, mend, {"module": module})
+        yield Check(f"extra {extra}", "ok" if there else "missing", says, mend, {"module": module})
 
 
 def _install(extra: str) -> str:
@@ -231,12 +231,12 @@ def _version(package: str) -> str:
         return ""
 
 
-def _show(findings: list[Finding]) -> None:
+def _show(findings: list[Check]) -> None:
     rows = [("what", "state", "found", "remedy"), *((f.name, f.state, f.says, f.mend) for f in findings)]
     show_table(rows, styles=["" if one.state == "ok" else STYLES[one.state] for one in findings])
 
 
-def _data(findings: list[Finding], *, works: bool) -> dict[str, Any]:
+def _data(findings: list[Check], *, works: bool) -> dict[str, Any]:
     return {
         "works": works,
         "findings": [{"name": f.name, "state": f.state, "says": f.says, "mend": f.mend, **f.values} for f in findings],

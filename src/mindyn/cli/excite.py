@@ -156,7 +156,7 @@ def excite(
         _show(design)
     if out is not None:
         drawn = read_meshes(robot, arm) if meshes else None
-        for missing in drawn.notes if drawn is not None else ():
+        for missing in drawn.findings if drawn is not None else ():
             say(f"note: {missing}")
         rate = rate_hz if controller_hz is None else controller_hz
         written = design.write(out, rate_hz=rate, meshes=drawn)

@@ -91,7 +91,7 @@ def _guide(order: Order) -> Written:
         rows.append((name, *(f"{value:.3g}" for value in numbers)))
     say("torques in N m or N, viscous ones for each rad/s or m/s")
     say_as_it_is(text_table(rows))
-    return (*notes, *map(str, part.notes)), files
+    return (*notes, *map(str, part.findings)), files
 
 
 def _mat(order: Order) -> Written:

@@ -16,7 +16,7 @@ import typer
 
 from mindyn import __version__
 from mindyn.cli.arguments import JSON, ROBOT, VERBOSE, takes_robot
-from mindyn.cli.printing import say, say_notes, show, show_table
+from mindyn.cli.printing import say, say_findings, show, show_table
 from mindyn.cli.progress_bars import progress
 from mindyn.cli.runs import estimate_of
 from mindyn.errors import InputError, MissingExtraError
@@ -93,8 +93,9 @@ def fleet(
         "seconds": round(perf_counter() - start, 3),
     }
     write_study(out, found, record)
-    say_notes(found.notes)
-    say_notes([f"{one.name} does not count: {one.reason}" for one in found.excluded[:20]])
+    say_findings(found.findings)
+    for one in found.excluded[:20]:
+        say(f"note: {one.name} does not count: {one.reason}")
     if len(found.excluded) > 20:
         say(f"{len(found.excluded) - 20} more logs do not count: {out / 'excluded.parquet'} has them all")
     if as_json:

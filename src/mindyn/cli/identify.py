@@ -18,7 +18,7 @@ import typer
 from mindyn.cli.arguments import JSON, ROBOT, VERBOSE, one_of, takes_robot
 from mindyn.cli.exit_codes import ExitCode
 from mindyn.cli.next_step import say_next
-from mindyn.cli.printing import say, say_notes, show
+from mindyn.cli.printing import say, say_findings, show
 from mindyn.cli.progress_bars import spoken_progress
 from mindyn.cli.runs import judged_report, read_logs, require_unseen, show_verdict, unlike_the_fit
 from mindyn.errors import InputError, require_choice
@@ -29,9 +29,11 @@ from mindyn.feasibility.answer import can_exist
 from mindyn.feasibility.check import Feasibility, check_feasible
 from mindyn.feasibility.physically_consistent import PhysicallyConsistent
 from mindyn.files import folder_for, replacing, write_whole
-from mindyn.identification.choosing import never_moves
+from mindyn.findings import Finding, Severity
+from mindyn.identification.diagnostics.diagnose import explain
 from mindyn.identification.identify import identify as identify_logs
 from mindyn.identification.methods import METHODS
+from mindyn.identification.selection.choosing import never_moves
 from mindyn.kernels.gpu import require_cuda_device
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.log import Log, source_of
@@ -41,8 +43,8 @@ from mindyn.logs.reading import LogScan, scan_log
 from mindyn.reading import read_toml
 from mindyn.regression.log_gathering import sources_of
 from mindyn.regression.treatment import Treatment
-from mindyn.report.findings import parameter_rows, suspicion_of, unfit_for, verdict_data
 from mindyn.report.making import package_versions
+from mindyn.report.results import parameter_rows, verdict_data
 from mindyn.report.summary import summary_of
 from mindyn.robots.files import read_text
 from mindyn.robots.loading import RobotOptions, load_like
@@ -53,10 +55,6 @@ from mindyn.validation.validate import Verdict, fit_verdict, validate
 
 FILES: Final = ("estimate.json", "parameters.parquet", "validation.json", "run.json", "report.html")
 """What a run may write into its folder; all of an earlier run are replaced at once: the folder describes one run."""
-NOT_AN_ARM: Final = (
-    "no arm can have these values, though they may predict the torque: --consistent finds only values that one can "
-    "have, `mindyn check` says more; where many are negative, the torques may have the wrong sign"
-)
 STEPS: Final = 11
 """Lines that `identify` says on the way, about; a bar counts them."""
 _OTHER_MOTION: Final = "give --validate a log of another motion, or leave it out"
@@ -127,7 +125,7 @@ def identify(
     if options.gravity is None and options.mount is None:
         arm = mounted_as_logged(arm, [*places, *apart])
     believed: Robot | Literal["robot"] = "robot" if prior is None else load_like(prior, arm)
-    whole, others = [] if stream else read_logs(places, arm), read_logs(apart, arm)
+    whole, others = [] if stream else read_logs(places, arm, are_training=True), read_logs(apart, arm)
     training = _scanned(places, arm) if stream else whole
     require_unseen([source for log in training for source in sources_of(log)], others, _OTHER_MOTION)
     if hold_out:
@@ -140,8 +138,8 @@ def identify(
     with nullcontext() if out is None else folder_for(out):
         with spoken_progress("identifying", STEPS, verbose=verbose) as talk:
             found = identify_logs(arm, training, estimator, Treatment.automatic(settings), gpu=gpu, progress=talk)
-        say_notes(unlike_the_fit(found.conditioning, others), verbose=True)
         verdict, feasibility = validate(found, others) if others else None, check_feasible(found)
+        findings = explain((*found.findings, *feasibility.findings(found), *unlike_the_fit(found.conditioning, others)))
         inputs = [
             *places,
             *apart,
@@ -154,21 +152,15 @@ def identify(
                 _write(folder, found, verdict, record)
                 if report:
                     judged_report(folder / "report.html", found, feasibility, others, whole, record, verdict)
-    if feasibility.refuted and not feasibility.consistent.as_likely:  # else the answer says it quietly
-        say(f"note: {NOT_AN_ARM}")
-    said = {note for log in whole for note in log.notes}
-    if not as_json and found.identifiable is not None:
-        said.add(found.identifiable.sentence)  # the answer begins with it
-        said.add(suspicion_of(found))
-    say_notes([note for note in dict.fromkeys(found.notes) if str(note) not in said], verbose=verbose)
+    say_findings(findings, verbose=verbose)
     if as_json:
-        typer.echo(json.dumps(_data(found, verdict, feasibility), indent=1))
+        typer.echo(json.dumps(_data(found, verdict, feasibility, findings), indent=1))
     else:
-        _show(found, verdict, feasibility, record, verbose=verbose)
+        _show(found, verdict, feasibility, findings, record, verbose=verbose)
     if out is not None:
         say(f"written to {out}: {', '.join(name for name in FILES if (out / name).is_file())}")
         say_next("check", out)
-    if found.identifiable is not None and not found.identifiable.holds:
+    if any(finding.severity is Severity.ERROR for finding in findings):
         raise typer.Exit(ExitCode.NO)
 
 
@@ -201,10 +193,7 @@ def _split(logs: Sequence[Log], part: float) -> tuple[list[Log], list[Log]]:
 
 
 def _scanned(paths: Sequence[Place], robot: Robot) -> list[LogScan]:
-    made = [scan_log(path, robot) for path in paths]
-    for scan in made:
-        say_notes(scan.notes, verbose=True)
-    return made
+    return [scan_log(path, robot) for path in paths]
 
 
 def _conditioning(path: Path | None) -> Conditioning | None:
@@ -219,7 +208,13 @@ def _robot_files(*robots: str | None) -> list[Path]:
 
 
 def _show(
-    found: Estimate, verdict: Verdict | None, feasibility: Feasibility, record: Mapping[str, Any], *, verbose: bool
+    found: Estimate,
+    verdict: Verdict | None,
+    feasibility: Feasibility,
+    findings: Sequence[Finding],
+    record: Mapping[str, Any],
+    *,
+    verbose: bool,
 ) -> None:
     """Is the model good, can it be used, what next; with `verbose` every parameter and every reason too."""
     rows = parameter_rows(found, None)
@@ -227,9 +222,8 @@ def _show(
     data = verdict_data(
         fit_verdict(found) if verdict is None else verdict,
         held_out=verdict is not None,
-        unfit=unfit_for(found),
         within=feasibility.consistent.as_likely,
-        suspicion=suspicion_of(found),
+        findings=findings,
     )
     joints = found.regressor.joint_names
     summary = summary_of(
@@ -249,14 +243,16 @@ def _show(
         show(f"\nCan an arm have these values?\n{feasibility}")
 
 
-def _data(found: Estimate, verdict: Verdict | None, feasibility: Feasibility) -> dict[str, Any]:
+def _data(
+    found: Estimate, verdict: Verdict | None, feasibility: Feasibility, findings: Sequence[Finding]
+) -> dict[str, Any]:
     return {
         "parameters": columns_of(found),
         "status": found.status,
         "settings": _settings(found),
         "cross_validated": None if found.cross_validated is None else asdict(found.cross_validated),
         "identifiable": found.identifiable and asdict(found.identifiable),
-        "notes": [str(note) for note in found.notes],
+        "findings": [finding.to_dict() for finding in findings],
         "validation": None if verdict is None else verdict.to_dict(),
         "feasibility": feasibility.to_dict(),
     }

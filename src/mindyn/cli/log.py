@@ -13,7 +13,7 @@ import typer
 
 from mindyn.cli.arguments import JSON, complete_robot, takes_robot
 from mindyn.cli.next_step import option_words, say_next
-from mindyn.cli.printing import say, say_notes, show, show_table
+from mindyn.cli.printing import say, say_findings, show, show_table
 from mindyn.errors import InputError
 from mindyn.files import write_whole
 from mindyn.identification.log_drafts import draft_log
@@ -61,7 +61,8 @@ def log(
         topic = topics[-1] if topics else read_sidecar(file).get("topic")
         draft = stating(as_edited(draft_log(file, arm, topic), read_sidecar(file)), state or ())
         typer.echo(json.dumps(_data(draft), indent=1) if as_json else draft.toml(confirmed=confirm), nl=as_json)
-        say_notes(draft.notes)
+        for note in draft.notes:
+            say(f"note: {note}")
         if not (write or confirm):
             _say(draft, f"nothing was written: --write puts the draft beside {file.name}")
             return
@@ -116,7 +117,7 @@ def _write(file: Path, draft: Draft, arm: Robot | None, confirm: bool) -> None:
         scan = LogScan(file, arm, draft.stated(), CHUNK_ROWS, sidecar={})
         for _ in scan:
             pass  # the whole log is read: what cannot be is refused before anything is written
-        say_notes([note for note in scan.notes if note not in draft.notes])
+        say_findings(scan.findings, verbose=True)
     write_whole(target, draft.toml(confirmed=confirm))
     _say(draft, f"written: {target}" + ("" if confirm else ", a draft: it is used when you have confirmed it"))
 
@@ -138,8 +139,9 @@ def _check(file: Path, sidecar: Path, arm: Robot | None, as_json: bool) -> None:
     for j, name in enumerate(found.joint_names):
         ends = (found.q[:, j].min(), found.q[:, j].max(), np.abs(speed[:, j]).max(), np.abs(found.tau[:, j]).max())
         rows.append((name, *(f"{value:.4g}" for value in ends)))
-    say_notes(found.notes)
-    data = {"sidecar": str(sidecar), "rows": len(found), "rate_hz": rate, "notes": list(found.notes)}
+    say_findings(found.findings, verbose=True)
+    data = {"sidecar": str(sidecar), "rows": len(found), "rate_hz": rate}
+    data["findings"] = [finding.to_dict() for finding in found.findings]
     summary = f"{file.name} as {sidecar.name} says: {len(found)} rows, {rate:.5g} Hz, {found.time[-1]:.4g} s"
     if as_json:
         typer.echo(json.dumps(data, indent=1))

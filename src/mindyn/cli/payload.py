@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from mindyn.cli.arguments import JSON
-from mindyn.cli.printing import say_notes, show, show_table
+from mindyn.cli.printing import say, say_findings, show, show_table
 from mindyn.cli.runs import RUN, estimate_of, read_logs, require_unseen
 from mindyn.errors import unknown_name
 from mindyn.loads.from_runs import Payload
@@ -39,7 +39,7 @@ def payload(
     require_unseen(found.sources, logs, hint, "what the arm carried in it is part of the estimate")
     load = payload_of(found, logs[0], link=link, gain_deviation=gain_deviation)
     there = _in_frame(found.robot, load, frame)
-    say_notes([str(note) for note in load.notes])
+    say_findings(load.findings)
     if as_json:
         typer.echo(json.dumps(_data(load, there), indent=1))
         return
@@ -53,7 +53,7 @@ def payload(
     if load.phi[0] > 0 and "m" not in load.untold:
         typer.echo(f"\n{for_controllers(there)}")
         if load.untold:
-            say_notes([f"values that a body can have stand for what this run does not tell: {', '.join(load.untold)}"])
+            say(f"note: values that a body can have stand for what this run does not tell: {', '.join(load.untold)}")
     else:
         show()
         show("Nothing is written for controllers: this run does not tell the mass.")
@@ -139,5 +139,5 @@ def _data(load: Payload, there: Payload) -> dict[str, Any]:
         "frame": there.link,
         "centre_in_frame": there.centre.tolist(),
         "inertia_about_centre_in_frame": there.inertia_about_centre.tolist(),
-        "notes": [str(note) for note in load.notes],
+        "findings": [finding.to_dict() for finding in load.findings],
     }

@@ -15,7 +15,7 @@ from typing import Final, TextIO
 import typer
 
 from mindyn.escaping import printable
-from mindyn.notes import Note
+from mindyn.findings import Finding, Severity
 
 LEADS: Final = {
     "error:": "bold red",
@@ -23,10 +23,13 @@ LEADS: Final = {
     "note:": "yellow",
     "next:": "bold green",
     "warning:": "bold yellow",
+    "error ": "bold red",
+    "warning ": "bold yellow",
+    "info ": "cyan",
 }
 """Words that begin a line of talk, and how they look."""
-WARNINGS: Final = ("verdict", "suspicion", "doubt")
-"""Kinds of notes that are said without being asked for."""
+REMEDY_INDENT: Final = " " * 9
+"""Before the lines of a finding after its first."""
 HARD_SPACE: Final = "\xa0"
 KEPT_TOGETHER: Final = re.compile(r"(?<=\d) (?=(?:%|N|m|s|rad|Hz|kg|mm|ms)(?![\w-]))|(?<=\+-) (?=\d)|(?<=\bN) (?=m\b)")
 """Blanks between a number and its unit, at which no line is broken."""
@@ -76,15 +79,21 @@ def say_as_it_is(text: str, lead: str = "") -> None:
     Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True).print(painted)
 
 
-def say_notes(notes: Iterable[Note | str], *, verbose: bool = True) -> None:
-    """Doubts and suspicions, and whatever is no `Note`; the others only where `verbose`, else how many there are."""
-    given = list(notes)
-    shown = [one for one in given if verbose or not isinstance(one, Note) or one.kind in WARNINGS]
-    for one in shown:
-        say(f"note: {one}")
+def say_findings(findings: Iterable[Finding], *, verbose: bool = False) -> None:
+    """Print errors and warnings with their remedy, on stderr; infos if `verbose`, else how many there are."""
+    given = [finding for finding in dict.fromkeys(findings) if finding.explained_by is None]
+    shown = [finding for finding in given if verbose or finding.severity is not Severity.INFO]
+    for finding in shown:
+        lines = [
+            f"{finding.severity:<8} {finding.message}",
+            *([REMEDY_INDENT + finding.remedy] if finding.remedy else []),
+        ]
+        for line in lines:
+            wide = wrapped(printable(line), columns(sys.stderr), REMEDY_INDENT)
+            say_as_it_is(wide, f"{finding.severity} " if line is lines[0] else "")
     if len(shown) < len(given):
         more = "more " if shown else ""
-        say(f"{len(given) - len(shown)} {more}notes on what was chosen and assumed: --verbose")
+        say(f"{len(given) - len(shown)} {more}findings on what was selected and assumed: --verbose")
 
 
 def show(text: str = "", indent: str = "") -> None:

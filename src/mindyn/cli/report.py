@@ -75,8 +75,8 @@ def _meshes(record: Mapping[str, Any], prior: str | None, robot: Robot) -> Meshe
         say("note: no meshes are drawn: nothing says which file the robot is of; --prior FILE does")
         return None
     found = read_meshes(source, robot)
-    for note in found.notes:
-        say(f"note: {note}")
+    for finding in found.findings:
+        say(f"note: {finding}")
     return found
 
 

@@ -57,8 +57,8 @@ def _show(robot: Robot) -> None:
     left += [f"{len(robot.loops)} loops"] if robot.loops else []
     left += ["axes, origins and drives"]
     show(f"{', '.join(left)}: --verbose")
-    for note in robot.notes:
-        show(f"note: {note}", indent="  ")
+    for finding in robot.findings:
+        show(f"{finding.severity}: {finding}", indent="  ")
 
 
 def _kinds(robot: Robot) -> str:
@@ -78,7 +78,7 @@ def _summary(robot: Robot) -> dict[str, object]:
         "links": list(robot.link_names),
         "gravity": robot.gravity.tolist(),
         "consistency": {name: verdict.status for name, verdict in robot.consistency().items()},
-        "notes": [note.to_dict() for note in robot.notes],
+        "findings": [finding.to_dict() for finding in robot.findings],
         "selection": robot.selection.to_dict(),
         "source": robot.source,
     }

@@ -9,11 +9,12 @@ from typing import Any, Final
 
 import typer
 
-from mindyn.cli.printing import say, say_notes, show_table
+from mindyn.cli.printing import say, say_findings, show_table
 from mindyn.errors import InputError, MindynError, listed
 from mindyn.estimators.estimate import Estimate, load_estimate
 from mindyn.feasibility.check import Feasibility
 from mindyn.files import finish_replacing
+from mindyn.findings import Finding, Kind, info
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.log import Log, Source
 from mindyn.logs.places import Place
@@ -44,26 +45,30 @@ def estimate_of(run: Path) -> Estimate:
     return load_estimate(path)
 
 
-def read_logs(paths: Sequence[Place], robot: Robot, fitted: Conditioning | None = None) -> list[Log]:
-    """The logs, with a line on stderr for each and for whatever is worth knowing of it.
+def read_logs(
+    paths: Sequence[Place], robot: Robot, fitted: Conditioning | None = None, *, are_training: bool = False
+) -> list[Log]:
+    """Read the logs, with a line on stderr for each and for its findings.
 
-    fitted  the conditioning of the estimate that they are held against
+    fitted        the conditioning of the estimate that they are compared with
+    are_training  the estimate will have their findings
     """
     made = []
     for path in paths:
         log = read_log(path, robot)
         say(f"read {path}: {len(log)} rows")
-        say_notes([*log.notes, *unlike_the_fit(fitted, [log])], verbose=True)
+        say_findings(() if are_training else (*log.findings, *unlike_the_fit(fitted, [log])), verbose=True)
         made.append(log)
     return made
 
 
-def unlike_the_fit(fitted: Conditioning | None, logs: Sequence[Log]) -> list[str]:
-    """On logs without the velocity that the fit took as it was measured."""
+def unlike_the_fit(fitted: Conditioning | None, logs: Sequence[Log]) -> list[Finding]:
+    """Find logs without the velocity that the fit took as it was measured."""
     if fitted is None or fitted.velocity != "measured":
         return []
     bare = [log.name for log in logs if log.qd is None]
-    return [f"{listed(bare)} holds no velocity, as the logs of the fit do: it is differentiated"] if bare else []
+    message = f"{listed(bare)} holds no velocity, unlike the logs of the fit: mindyn differentiates the position"
+    return [info(Kind.LOG_SETTING, message)] if bare else []
 
 
 FLATTERS: Final = "how well it is predicted says nothing about other motions"

@@ -25,8 +25,8 @@ from mindyn.equations.closed_motion import is_affine
 from mindyn.equations.loop_closure import closure_of
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
+from mindyn.findings import Finding, Kind, warning
 from mindyn.kernels.model import Model
-from mindyn.notes import Note
 
 CHECKED_POSES: Final = 100
 CHECKED_SPEEDS: Final = 20
@@ -56,7 +56,7 @@ class HandGuiding:
     doubt: Array
     friction: Array
     width: float = WIDTH
-    notes: tuple[Note, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON can hold it; None where the estimate cannot tell."""
@@ -81,8 +81,11 @@ def hand_guiding(estimate: Estimate, *, seed: int = 0) -> HandGuiding:
     notes = []
     bare = [name for name, c in zip(regressor.joint_names, coulomb, strict=True) if c == 0]
     if bare:
-        notes.append(Note("hand guiding", f"no friction is compensated at {', '.join(bare)}: {_why(estimate, doubt)}"))
-    return HandGuiding(regressor.joint_names, coulomb, viscous, fastest, doubt, least.min(axis=0), notes=tuple(notes))
+        message = f"no friction is compensated at {', '.join(bare)}: {_why(estimate, doubt)}"
+        notes.append(warning(Kind.MISSING_FRICTION, message))
+    return HandGuiding(
+        regressor.joint_names, coulomb, viscous, fastest, doubt, least.min(axis=0), findings=tuple(notes)
+    )
 
 
 def _why(estimate: Estimate, doubt: Array) -> str:

@@ -23,9 +23,9 @@ from mindyn.estimators.estimate_files import (
     saved_base,
 )
 from mindyn.estimators.estimate_parts import (
-    BlockSpread,
     CrossValidated,
     Identifiability,
+    JackknifeDeviation,
     JointResidual,
     Physical,
     read_ends,
@@ -33,12 +33,12 @@ from mindyn.estimators.estimate_parts import (
 )
 from mindyn.estimators.untold import read_covariance, saved_covariance
 from mindyn.files import write_whole
+from mindyn.findings import Finding
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.filters import lowpass
 from mindyn.logs.log import Log, Source
 from mindyn.logs.pipeline import condition
 from mindyn.logs.samples import Samples
-from mindyn.notes import Note
 from mindyn.pages.showing import Page, Shown, drawn
 from mindyn.parameters.base import BaseParameters
 from mindyn.parameters.parameter import Parameter
@@ -53,7 +53,7 @@ from mindyn.robots.robot import Robot
 if TYPE_CHECKING:
     import polars as pl
 
-ESTIMATE_FORMAT: Final = "mindyn estimate 4"
+ESTIMATE_FORMAT: Final = "mindyn estimate 5"
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -82,7 +82,7 @@ class Estimate(Shown):
                       deviation each, by timing and differences; None: nothing
     identifiable      whether the logs can identify the robot at all; None: not judged
     block_spread      how far blocks of the data widened the covariance; None: they were not asked
-    notes             what was chosen, left out, and what is doubtful
+    findings          what was selected and dropped, and what is wrong with the logs
     sources           files of the logs
     cross_validated   the error by which settings were chosen; None where none were
     provenance        further settings and choices, for people: nothing reads it back
@@ -103,9 +103,9 @@ class Estimate(Shown):
     physical: Physical | None = None
     mended: bool = False
     shifts: Array | None = None
-    block_spread: BlockSpread | None = None
+    block_spread: JackknifeDeviation | None = None
     identifiable: Identifiability | None = None
-    notes: tuple[Note, ...] = ()
+    findings: tuple[Finding, ...] = ()
     sources: tuple[Source, ...] = ()
     cross_validated: CrossValidated | None = None
     provenance: Mapping[str, Any] = field(default_factory=dict)
@@ -319,7 +319,7 @@ class Estimate(Shown):
             "shifts": None if self.shifts is None else self.shifts.tolist(),
             "block_spread": self.block_spread and self.block_spread.to_dict(),
             "identifiable": self.identifiable and asdict(self.identifiable),
-            "notes": [note.to_dict() for note in self.notes],
+            "findings": [finding.to_dict() for finding in self.findings],
             "sources": [asdict(one) for one in self.sources],
             "cross_validated": self.cross_validated and asdict(self.cross_validated),
             "provenance": dict(self.provenance),
@@ -389,9 +389,9 @@ def _estimate_of(values: Mapping[str, Any], path: str) -> Estimate:
         physical and Physical.from_dict(physical),
         values["mended"],
         None if values["shifts"] is None else np.array(values["shifts"]),
-        blocks and BlockSpread.from_dict(blocks),
-        judged and Identifiability.from_dict(judged),
-        tuple(Note(one["kind"], one["sentence"], tuple(one["details"])) for one in values["notes"]),
+        blocks and JackknifeDeviation.from_dict(blocks),
+        judged and Identifiability(judged["holds"], judged["uncertainty"]),
+        tuple(map(Finding.from_dict, values["findings"])),
         tuple(Source(**one) for one in values["sources"]),
         score and CrossValidated(**score),
         values["provenance"],

@@ -93,7 +93,7 @@ class Physical:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class BlockSpread:
+class JackknifeDeviation:
     """What blocks of the data, left out in turn, say of the spread; it is part of the covariance.
 
     count     number of blocks
@@ -123,41 +123,23 @@ class BlockSpread:
         return asdict(self) | {"telling": self.telling.tolist(), "widened": self.widened.tolist()}
 
     @staticmethod
-    def from_dict(saved: Mapping[str, Any]) -> BlockSpread:
+    def from_dict(saved: Mapping[str, Any]) -> JackknifeDeviation:
         """The inverse of `to_dict`."""
-        return BlockSpread(saved["count"], saved["repeated"], np.array(saved["telling"]), np.array(saved["widened"]))
+        return JackknifeDeviation(
+            saved["count"], saved["repeated"], np.array(saved["telling"]), np.array(saved["widened"])
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Identifiability:
     """Whether logs can identify a robot.
 
-    holds        False: they cannot, whatever numbers a fit gives
-    because      what stands against it, clause by clause
-    record       what would do, clause by clause
-    uncertainty  of the torque on motion anywhere within the limits, as part of the torque; None: not judged
+    holds        False: they cannot, whatever numbers a fit gives; findings of severity error say why
+    uncertainty  of the torque on motion anywhere within the limits, relative to the torque; None: not computed
     """
 
     holds: bool
-    because: tuple[str, ...] = ()
-    record: tuple[str, ...] = ()
     uncertainty: float | None = None
-
-    @property
-    def sentence(self) -> str:
-        """The verdict for people; empty where the logs can."""
-        return "" if self.holds else f"this log cannot identify this robot, because {self.reason}"
-
-    @property
-    def reason(self) -> str:
-        """What stands against it and what would do; empty where nothing does."""
-        return "" if self.holds else f"{'; '.join(self.because)}; record {'; '.join(self.record)}"
-
-    @staticmethod
-    def from_dict(saved: Mapping[str, Any]) -> Identifiability:
-        """The inverse of `asdict`."""
-        listed = (tuple(saved["because"]), tuple(saved["record"]))
-        return Identifiability(saved["holds"], *listed, saved["uncertainty"])
 
 
 @dataclass(frozen=True, slots=True)

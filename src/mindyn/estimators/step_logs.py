@@ -12,7 +12,7 @@ from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.excitation.step_motions import Breakaways, ConstantSpeed, StepMotion
 from mindyn.excitation.step_plan import StepPlan
-from mindyn.logs.findings import LogError
+from mindyn.logs.errors import LogError
 from mindyn.logs.log import Log
 
 PLANNED_ROWS: Final = 101

@@ -22,7 +22,7 @@ from mindyn.algebra.values import Array
 from mindyn.estimators.step_logs import mean_speed
 from mindyn.excitation.step_drafts import AVERAGED_PARTS
 from mindyn.excitation.step_motions import Breakaways, ConstantSpeed, Sines, StepMotion
-from mindyn.logs.findings import LogError
+from mindyn.logs.errors import LogError
 from mindyn.logs.log import Log
 from mindyn.regression.integrated import QUADRATURE_ROWS, IntegratedRegressor, quadrature
 from mindyn.regression.regressor import Regressor

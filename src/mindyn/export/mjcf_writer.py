@@ -37,6 +37,7 @@ from mindyn.export.writing import (
     written,
 )
 from mindyn.files import write_whole
+from mindyn.findings import Kind
 from mindyn.notation import PARAMETERS_PER_LINK
 from mindyn.robots.assembly import assemble
 from mindyn.robots.files import comments_above, read_text
@@ -291,7 +292,7 @@ def _moved_assets(root: Element, before: Path, now: Path) -> list[str]:
 
 def _remaining(stated: Robot) -> list[str]:
     """What the reader left out and MuJoCo simulates: springs, tendons, gravity compensation, ..."""
-    return [str(note).removesuffix(" were left out") for note in stated.notes if note.kind == "left out"]
+    return [str(note).removesuffix(" were left out") for note in stated.findings if note.kind == Kind.DROPPED_PART]
 
 
 def _require_read_back(

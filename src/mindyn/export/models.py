@@ -41,4 +41,4 @@ def _without_offsets(model: Robot) -> list[str]:
 
 def model_notes(given: Estimate, model: Robot) -> tuple[str, ...]:
     """What a full model says beyond the notes of the estimate's own robot."""
-    return tuple(map(str, model.notes[len(given.robot.notes) :]))
+    return tuple(map(str, model.findings[len(given.robot.findings) :]))

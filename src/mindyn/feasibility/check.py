@@ -21,6 +21,7 @@ from mindyn.feasibility.mending import mend_possible
 from mindyn.feasibility.nearest import nearest_compact, relative_metric
 from mindyn.feasibility.physical_space import physical_values, space_of
 from mindyn.feasibility.possible import judge_possible
+from mindyn.findings import Finding, Kind, Severity
 
 Level = Literal["possible", "consistent"]
 _WORDS = {True: "yes", False: "NO", None: "?"}
@@ -50,6 +51,20 @@ class Feasibility:
         """Whether no arm can have the values; None where that could not be decided."""
         exists = can_exist({one.question: one.holds for one in self.answers})
         return None if exists is None else not exists
+
+    def findings(self, estimate: Estimate) -> list[Finding]:
+        """Return a finding if the values are not physically consistent, and none that are lie as near as noise."""
+        if not self.refuted or self.consistent.as_likely:
+            return []
+        names = self.consistent.witness.get("contradicting", [])
+        joints = {joint.child: joint.name for joint in estimate.robot.joints}
+        of_links = [
+            one.link_or_joint for one, name in zip(estimate.parameters, estimate.names, strict=True) if name in names
+        ]
+        message = "the values are not physically consistent, though they may predict the torque"
+        remedy = "Pass --consistent, or see mindyn check; if many are negative, the torques may have the wrong sign"
+        where = tuple(dict.fromkeys(joints.get(one, one) for one in of_links))
+        return [Finding(Kind.INFEASIBLE_VALUES, Severity.WARNING, message, remedy, where, details=tuple(names))]
 
     def __str__(self) -> str:
         return "\n".join(f"{one.question:<10} {_WORDS[one.holds]:<3} {one.reason}" for one in self.answers)

@@ -25,8 +25,9 @@ from mindyn.feasibility.consistent import AS_CONSISTENT, judge_consistent
 from mindyn.feasibility.nearest import relative_metric, with_values
 from mindyn.feasibility.physical_space import SHORTEST_LENGTH, PhysicalSpace, physical_values, space_of
 from mindyn.feasibility.priors import Prior, prior_of
+from mindyn.findings import Kind as FindingKind
+from mindyn.findings import info
 from mindyn.notation import DRIVE_PARAMETERS, PARAMETERS_PER_LINK
-from mindyn.notes import Note
 from mindyn.parameters.parameter import Kind, friction_label, joint_side_parameters
 from mindyn.regression.friction import Friction
 from mindyn.robots.drive_matrices import friction_matrix, load_shares
@@ -297,7 +298,7 @@ def _robot(estimate: Estimate, space: PhysicalSpace, x: Array, notes: list[str],
         links=links,
         drives=drives,
         extras=(*extras, *shapes),
-        notes=(*robot.notes, *(Note("full model", note) for note in notes)),
+        findings=(*robot.findings, *(info(FindingKind.COMPLETED_PARAMETERS, note) for note in notes)),
     )
 
 

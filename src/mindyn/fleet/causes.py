@@ -1,7 +1,7 @@
-"""`Cause`: a way in which a robot may differ from its type, as directions of the parameters and zeros.
+"""`Change`: a way in which a robot may differ from its type, as directions of the parameters and zeros.
 
 A cause has a size, its first direction; further directions may come with it (a payload of some mass has its centre and
-inertia somewhere). Everything a log says about all causes is then two small arrays (`Evidence`).
+inertia somewhere). Everything a log says about all causes is then two small arrays (`LogEvidence`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LEAST: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Cause:
+class Change:
     """One way to differ.
 
     what     kind of cause
@@ -49,13 +49,13 @@ class Causes:
     directions  (P, K) in parameters and zeros
     """
 
-    listed: tuple[Cause, ...]
-    individual: tuple[Cause, ...]
+    listed: tuple[Change, ...]
+    individual: tuple[Change, ...]
     directions: Array
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Evidence:
+class LogEvidence:
     """What one log says about the sizes a (K,) of all directions: minimise a^T H a - 2 s^T a.
 
     H    (K, K) D^T X^T W X D
@@ -135,9 +135,9 @@ def _payload(regressor: ZeroRegressor, link: int, total: Information) -> list[Ar
     return [D[:, 0], *(rest @ (Vt[clear].T / s[clear])).T]
 
 
-def _numbered(made: list[_Draft], R: Array, power: float, first: int) -> tuple[tuple[Cause, ...], list[Array]]:
+def _numbered(made: list[_Draft], R: Array, power: float, first: int) -> tuple[tuple[Change, ...], list[Array]]:
     """The causes whose size shows in the rows of R, beside the directions that come with it; numbered from `first`."""
-    listed: list[Cause] = []
+    listed: list[Change] = []
     directions: list[Array] = []
     for what, where, unit, own, drifts in made:
         seen = np.column_stack([R @ one for one in own])
@@ -148,12 +148,12 @@ def _numbered(made: list[_Draft], R: Array, power: float, first: int) -> tuple[t
         if np.linalg.norm(size) <= LEAST * power:
             continue
         start = first + len(directions)
-        listed.append(Cause(what, where, unit, tuple(range(start, start + len(own))), drifts))
+        listed.append(Change(what, where, unit, tuple(range(start, start + len(own))), drifts))
         directions += own
     return tuple(listed), directions
 
 
-def evidence_of(information: Information, causes: Causes, beta: Array, weights: Array, day: float) -> Evidence:
+def evidence_of(information: Information, causes: Causes, beta: Array, weights: Array, day: float) -> LogEvidence:
     """What one log says at the type's values; beta (P,), zero for the zeros."""
     K = causes.directions.shape[1]
     H, s = np.zeros((K, K)), np.zeros(K)
@@ -162,4 +162,4 @@ def evidence_of(information: Information, causes: Causes, beta: Array, weights: 
         left = factor[:, -1] - factor[:, :-1] @ beta[columns]
         H += weight * (X.T @ X)
         s += weight * (X.T @ left)
-    return Evidence(H, s, day)
+    return LogEvidence(H, s, day)

@@ -19,7 +19,8 @@ from mindyn.errors import InputError, MindynError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.files import make_folder, write_whole
-from mindyn.fleet.causes import Causes, Evidence, causes_of, evidence_of
+from mindyn.findings import Finding, Kind, warning
+from mindyn.fleet.causes import Causes, LogEvidence, causes_of, evidence_of
 from mindyn.fleet.factors import FactorStore, Generation, earlier_generation
 from mindyn.fleet.judging import FEWEST_LOGS, LEAST_DAYS, Difference, Judgement, judge
 from mindyn.fleet.mapping import Progress, gather_all
@@ -27,8 +28,8 @@ from mindyn.fleet.spread import FEWEST_ROBOTS
 from mindyn.fleet.tally import Entry, Tally, summed, tally_of, unexplained, without_zeros
 from mindyn.fleet.template import Template, listed_tasks
 from mindyn.fleet.work import Excluded, Task, one_line
-from mindyn.identification.block_spread import jackknife
-from mindyn.identification.choosing import choose, tuning_stretches
+from mindyn.identification.selection.choosing import choose, tuning_stretches
+from mindyn.identification.uncertainty.jackknife import jackknife
 from mindyn.logs.reading import CHUNK_ROWS, LogScan
 from mindyn.regression.information import Information
 from mindyn.regression.regressor import regressor_of, with_estimated_drives
@@ -76,7 +77,7 @@ class FleetStudy:
     differences  who differs or drifts, the most certain first
     excluded     logs that do not count, and why
     gathered     logs that were read in this run; the others' factors were on disk
-    notes        what is worth knowing
+    findings     what is worth knowing
     histories    of every difference, in their order
     """
 
@@ -87,7 +88,7 @@ class FleetStudy:
     differences: tuple[Difference, ...]
     excluded: tuple[Excluded, ...]
     gathered: int
-    notes: tuple[str, ...]
+    findings: tuple[Finding, ...]
     histories: tuple[History, ...]
 
 
@@ -223,12 +224,14 @@ def studied(
         named,
         tuple(sorted((*excluded, *tally.excluded), key=lambda one: one.name)),
         gathered,
-        (*notes, *filter(None, [judgement.watched]), *_limits(tally)),
+        tuple(
+            warning(Kind.FLEET_COVERAGE, one) for one in (*notes, *filter(None, [judgement.watched]), *_limits(tally))
+        ),
         tuple(_history(one, evidence[one.robot]) for one in named),
     )
 
 
-def _judged(tally: Tally, totals: dict[str, Information]) -> tuple[Estimate, Judgement, dict[str, list[Evidence]]]:
+def _judged(tally: Tally, totals: dict[str, Information]) -> tuple[Estimate, Judgement, dict[str, list[LogEvidence]]]:
     """The type without those that differ from it, and who does."""
     apart: set[str] = set()
     for _ in range(TYPE_ROUNDS):
@@ -247,7 +250,7 @@ def _judged(tally: Tally, totals: dict[str, Information]) -> tuple[Estimate, Jud
     return found, judgement, evidence
 
 
-def _evidence(tally: Tally, causes: Causes, found: Estimate) -> dict[str, list[Evidence]]:
+def _evidence(tally: Tally, causes: Causes, found: Estimate) -> dict[str, list[LogEvidence]]:
     beta = np.concatenate([found.beta, np.zeros(len(tally.regressor.zeros))])
     weights = np.asarray(found.joint_weights)
     return {
@@ -309,7 +312,7 @@ def _deviations(found: Estimate, logs: Sequence[Information]) -> Array:
     return made
 
 
-def _history(one: Difference, logs: Sequence[Evidence]) -> History:
+def _history(one: Difference, logs: Sequence[LogEvidence]) -> History:
     """The cause's size in every log by itself, its other directions left as they are."""
     column = one.cause.columns[0]
     H = np.array([log.H[column, column] for log in logs])

@@ -22,7 +22,7 @@ import numpy as np
 from scipy import stats
 
 from mindyn.algebra.values import Array
-from mindyn.fleet.causes import Cause, Causes, Evidence
+from mindyn.fleet.causes import Causes, Change, LogEvidence
 from mindyn.fleet.spread import FEWEST_ROBOTS, Fleet, Size, fleet_of, variance
 
 FAMILY_ERROR: Final = 0.01
@@ -55,13 +55,13 @@ class Difference:
     """
 
     robot: str
-    cause: Cause
+    cause: Change
     drift: bool
     size: float
     deviation: float
     p: float
     days: tuple[float, float] | None
-    or_else: tuple[Cause, ...] = ()
+    or_else: tuple[Change, ...] = ()
 
     @property
     def sentence(self) -> str:
@@ -118,7 +118,7 @@ class Judgement(NamedTuple):
         )
 
 
-def judge(causes: Causes, evidence: Mapping[str, Sequence[Evidence]]) -> Judgement:
+def judge(causes: Causes, evidence: Mapping[str, Sequence[LogEvidence]]) -> Judgement:
     """Who differs or drifts beyond chance.
 
     evidence  of every log of every robot
@@ -144,7 +144,7 @@ def judge(causes: Causes, evidence: Mapping[str, Sequence[Evidence]]) -> Judgeme
 
 
 def _difference(
-    robot: str, logs: Sequence[Evidence], causes: Causes, test: Test, size: Size | None, fleet: Fleet | None
+    robot: str, logs: Sequence[LogEvidence], causes: Causes, test: Test, size: Size | None, fleet: Fleet | None
 ) -> Difference | None:
     """What a size says beside the fleet; None where the logs cannot tell it."""
     if size is None or fleet is None:
@@ -157,7 +157,7 @@ def _difference(
     return Difference(robot, causes.listed[test[0]], test[1], value, deviation, p, span)
 
 
-def _tests(causes: Causes, evidence: Mapping[str, Sequence[Evidence]]) -> list[Test]:
+def _tests(causes: Causes, evidence: Mapping[str, Sequence[LogEvidence]]) -> list[Test]:
     levels = len(evidence) >= FEWEST_ROBOTS
     made = [(k, False) for k in range(len(causes.listed)) if levels]
     return made + [(k, True) for k, cause in enumerate(causes.listed) if cause.drifts]
@@ -165,7 +165,7 @@ def _tests(causes: Causes, evidence: Mapping[str, Sequence[Evidence]]) -> list[T
 
 def _causes_of_robot(
     robot: str,
-    logs: Sequence[Evidence],
+    logs: Sequence[LogEvidence],
     causes: Causes,
     own: _Own,
     fleets: Mapping[Test, Fleet | None],
@@ -212,7 +212,7 @@ class _Own:
     unit: float
 
 
-def _own_spread(causes: Causes, evidence: Mapping[str, Sequence[Evidence]]) -> _Own:
+def _own_spread(causes: Causes, evidence: Mapping[str, Sequence[LogEvidence]]) -> _Own:
     """By the robots' own fits of friction and offset alone, robustly.
 
     Misfits count in units of the residuals' weights. How much more the fits scatter from log to log than these say
@@ -238,7 +238,7 @@ def _own_spread(causes: Causes, evidence: Mapping[str, Sequence[Evidence]]) -> _
     return _Own(centres, weights, unit)
 
 
-def _size(causes: Causes, own: _Own, logs: Sequence[Evidence], accepted: Sequence[Test], test: Test) -> Size | None:
+def _size(causes: Causes, own: _Own, logs: Sequence[LogEvidence], accepted: Sequence[Test], test: Test) -> Size | None:
     """The size of a cause beside accepted ones; None where the robot's logs cannot tell it."""
     drifting = test[1] or any(drift for _, drift in accepted)
     days = np.array([log.day for log in logs])
@@ -255,7 +255,7 @@ def _size(causes: Causes, own: _Own, logs: Sequence[Evidence], accepted: Sequenc
     return Size(float(values[0]), float(variances[0]), freedom, judged.misfit(values))
 
 
-def _misfit(causes: Causes, own: _Own, logs: Sequence[Evidence], accepted: Sequence[Test]) -> float:
+def _misfit(causes: Causes, own: _Own, logs: Sequence[LogEvidence], accepted: Sequence[Test]) -> float:
     """The least misfit with accepted causes alone, below that of the type's own values."""
     judged = _Fit.of(causes, own, logs, accepted)
     values = _solved(judged.H.sum(axis=0) + np.diag(judged.weight), judged.s.sum(axis=0)[None])
@@ -275,7 +275,7 @@ class _Fit:
     constant: float
 
     @staticmethod
-    def of(causes: Causes, own: _Own, logs: Sequence[Evidence], tests: Sequence[Test]) -> _Fit:
+    def of(causes: Causes, own: _Own, logs: Sequence[LogEvidence], tests: Sequence[Test]) -> _Fit:
         """The causes' columns first, in their order."""
         days = np.array([log.day for log in logs])
         drifting = any(drift for _, drift in tests)

@@ -84,7 +84,7 @@ def _differing(found: FleetStudy) -> Section:
             for one in found.differences
         ]
         body.append(table(columns, lines, "Who differs from the type, the most certain first"))
-    body += [classed("p", "note", note) for note in found.notes]
+    body += [classed("p", "note", str(finding)) for finding in found.findings]
     return Section("differing", "Who differs", Html("".join(body)))
 
 

@@ -18,7 +18,7 @@ from mindyn.executors import require_polars_threads
 from mindyn.fleet.factors import Factor, Generation
 from mindyn.fleet.zero_columns import ZeroRegressor
 from mindyn.logs.conditioning import Conditioning, number
-from mindyn.logs.findings import LogError
+from mindyn.logs.errors import LogError
 from mindyn.logs.log import Log, source_of
 from mindyn.logs.pipeline import condition_stream, require_rows
 from mindyn.logs.places import Place
@@ -94,11 +94,11 @@ def _gathered(task: Task, generation: Generation, regressor: ZeroRegressor) -> F
     _require_rate(scan, treatment.conditioning or Conditioning())
     stream = condition_stream(scan, generation.robot, treatment.of_fit, block_rows=CONDITIONED_ROWS, fewest=0)
     blocks = blocks_of_stream(regressor, stream, treatment)
-    require_rows(stream.count, stream.notes)
+    require_rows(stream.count, stream.findings)
     total = combined([block.information for block in blocks])
     said = {**_constants(task.place, task.constants), **task.said}
     content = task.version if task.version.startswith("etag:") else _digest(task.place)
-    notes = tuple(stream.notes)
+    notes = tuple(map(str, stream.findings))
     return Factor(task.name, task.version, content, said, task.day, stream.count, total.factors, total.counts, notes)
 
 

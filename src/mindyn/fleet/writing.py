@@ -122,5 +122,5 @@ def summary_of(found: FleetStudy) -> dict[str, Any]:
         "gathered": found.gathered,
         "differences": [dict(zip(rows, values, strict=True)) for values in zip(*rows.values(), strict=True)],
         "excluded": [{"log": one.name, "reason": one.reason} for one in found.excluded],
-        "notes": list(found.notes),
+        "findings": [finding.to_dict() for finding in found.findings],
     }

@@ -17,8 +17,8 @@ from mindyn.errors import MindynError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.estimator import Estimator
 from mindyn.findings import Finding, Kind, Severity
-from mindyn.identification.choosing import highest_filter, required_logs
-from mindyn.identification.trials import decimation_for, rate_of
+from mindyn.identification.selection.choosing import highest_filter, required_logs
+from mindyn.identification.selection.trials import decimation_for, rate_of
 from mindyn.logs.conditioning import Conditioning
 from mindyn.regression.rows import Logs, rows_of
 from mindyn.robots.robot import Robot

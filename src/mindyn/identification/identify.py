@@ -1,56 +1,30 @@
-"""`identify`: from a robot and its logs to an estimate: choose, equations, fit, judge."""
+"""`identify`: from a robot and its logs to an estimate: select, fit, quantify, diagnose."""
 
 from __future__ import annotations
 
 from concurrent.futures import Executor
 from dataclasses import replace
-from typing import Final
-
-import numpy as np
 
 from mindyn.algebra.blas import on_one_blas_thread
-from mindyn.algebra.values import Array
-from mindyn.errors import InputError, MindynError
+from mindyn.errors import MindynError
 from mindyn.estimators.estimate import Estimate
+from mindyn.estimators.estimate_parts import Identifiability
 from mindyn.estimators.estimator import Estimator
-from mindyn.estimators.least_squares import LeastSquares
-from mindyn.feasibility.conic import ConicError
 from mindyn.feasibility.intervals import with_physical_intervals
-from mindyn.feasibility.physically_consistent import PhysicallyConsistent
-from mindyn.identification.absent_gravity import absent_gravity
-from mindyn.identification.block_spread import with_block_spread
-from mindyn.identification.changed_loads import load_doubts
-from mindyn.identification.choosing import (
-    Choice,
-    Progress,
-    choose,
-    required_logs,
-    sample_of,
-    tuning_stretches,
-    without_dead_torques,
-)
+from mindyn.findings import Finding, Kind, Severity, warning
+from mindyn.identification.diagnostics.data import DiagnosticData
+from mindyn.identification.diagnostics.diagnose import diagnose, explain
 from mindyn.identification.fed_back_noise import instrument_findings
-from mindyn.identification.identifiable import identifiability, uncertain, uncertain_doubts
-from mindyn.identification.joint_zeros import zeros
-from mindyn.identification.left_out import with_left_out
-from mindyn.identification.log_doubts import sign_doubts, touch_doubts, unexplained_doubts
-from mindyn.identification.one_more_column import drift_doubts, gain_doubts
-from mindyn.identification.stated_inertials import suspicions
-from mindyn.identification.systematic_errors import with_systematic_errors
-from mindyn.logs.log import Log
+from mindyn.identification.fit import Fit, zero_constant_torques
+from mindyn.identification.selection.choosing import Progress, choose, required_logs, sample_of, tuning_stretches
+from mindyn.identification.uncertainty.dropped_parameters import with_dropped_parameters
+from mindyn.identification.uncertainty.jackknife import with_jackknife_deviation
+from mindyn.identification.uncertainty.systematic_errors import with_systematic_errors
 from mindyn.logs.pipeline import condition
-from mindyn.logs.reading import LogScan
-from mindyn.notes import Note
-from mindyn.regression.rows import Logs, Rows, factors_on_gpu, listed_logs, rows_of
+from mindyn.logs.samples import Samples
+from mindyn.regression.rows import Logs, Rows, factors_on_gpu
 from mindyn.regression.treatment import Treatment
 from mindyn.robots.robot import Robot
-
-REFRESHES: Final = 5
-"""How often, at most, the reference of load-dependent friction is made anew by the fit."""
-SETTLED: Final = 0.01
-"""Rms change of the load, as part of it, that friction, which takes a tenth or so of it, does not notice."""
-UNSETTLED: Final = 0.05
-"""The same of one joint's load, from which on it is told."""
 
 
 @on_one_blas_thread
@@ -64,157 +38,83 @@ def identify(
     gpu: bool = False,
     progress: Progress | None = None,
 ) -> Estimate:
-    """The parameters that explain the logs' torque best; what is given is not chosen.
+    """Estimate the dynamic parameters of a robot from motion logs.
 
-    logs       what `read_log` gives; or `scan_log`, whose rows are never in memory at once
-    estimator  how to fit; None: least squares, without the parameters that held-out rows do not miss
-    treatment  how logs become equations; its "auto" entries, and its conditioning where it is None, are chosen. None:
-               all of it is chosen; `Treatment.automatic(conditioning)`: all but a conditioning
-    executor   any `concurrent.futures.Executor`: its workers turn one log each into R factors, the same bits on any
-               number of workers; settings are chosen here, once. Of `scan_log` no row travels. Only estimators that
-               need R factors alone; a "correlated" covariance, where it was not asked for, becomes "white"
-    gpu        rows become R factors on a GPU, through CuPy: the CPU's estimate to rounding. Of logs in memory,
-               of robots without loops; settings, intervals and doubts are found on the CPU
-    progress   called with a line now and then
+    Every setting that you do not pass is selected by cross-validation on the training rows: filter, delay, friction
+    model, and whether the fit is plain least squares or physically consistent.
+
+    Parameters
+    ----------
+    robot : Robot
+        As its file describes it.
+    logs : Log, LogScan, or a sequence of them
+        `scan_log` streams files that do not fit into memory.
+    estimator : Estimator, optional
+        How to fit. None: selected among least squares and physically consistent fits.
+    treatment : Treatment, optional
+        How logs become equations; its "auto" entries, and its conditioning if it is None, are selected.
+        `Treatment.automatic(conditioning)` selects all but a conditioning.
+    executor : concurrent.futures.Executor, optional
+        Its workers turn one log each into R factors, the same bits on any number of workers. Only for estimators that
+        need R factors alone; a "correlated" covariance, if it was not asked for, becomes "white".
+    gpu : bool
+        Turn rows into R factors on a GPU, through CuPy: the CPU's estimate to rounding. For logs in memory and robots
+        without loops.
+    progress : callable, optional
+        Called with a line now and then.
+
+    Returns
+    -------
+    Estimate
+        Values, covariance, findings about the logs, and the settings that were selected.
     """
     if gpu:
-        factors_on_gpu(logs, executor)  # refuses what it cannot do before anything is chosen
-    say = progress or (lambda line: None)  # noqa: ARG005
-    recorded, logs = logs, _without_dead_torques(logs)
-    choice = choose(robot, logs, estimator, treatment, progress=progress)
-    if executor is not None:
-        choice = replace(choice, estimator=of_factors(choice.estimator, asked=estimator is not None))
-    rows = _fitted_rows(robot, logs, choice.treatment, executor, gpu=gpu)
-    say("fitting all training rows")
-    try:
-        found, rows = _with_settled_load(robot, logs, choice.estimator, rows, executor, gpu=gpu)
-    except ConicError as error:
-        if estimator is not None:
-            raise
-        plain = LeastSquares(covariance="white" if executor else "correlated", left_out=choice.left_out)
-        unsolved = Note("fit", f"a physically consistent fit was chosen, but {error}: least squares was taken")
-        choice = replace(choice, estimator=plain, notes=(*choice.notes, unsolved))
-        found, rows = _with_settled_load(robot, logs, plain, rows, executor, gpu=gpu)
-    return judged(robot, found, rows, choice, recorded)
-
-
-def _without_dead_torques(logs: Logs) -> Logs:
-    """The logs with zero for torques that never change, where all of their rows are in memory."""
-    listed = listed_logs(logs)
-    held = [log for log in listed or () if isinstance(log, Log)]
-    return without_dead_torques(held) if listed is not None and len(held) == len(listed) else logs
-
-
-def _fitted_rows(robot: Robot, logs: Logs, treatment: Treatment, executor: Executor | None, *, gpu: bool) -> Rows:
-    """The equations; of logs that stream, too, without torques that never change."""
-    rows = rows_of(robot, logs, treatment, executor=executor, gpu=gpu)
-    streamed = any(isinstance(log, LogScan) for log in listed_logs(logs) or ())
-    return rows.without_constant_torques() if streamed else rows
-
-
-def _with_settled_load(
-    robot: Robot, logs: Logs, estimator: Estimator, rows: Rows, executor: Executor | None, *, gpu: bool
-) -> tuple[Estimate, Rows]:
-    """The fit, repeated with its own values as the reference of load-dependent friction until the load settles.
-
-    What is stored is the reference of the estimate itself, so that its torques are those of a robot made of it; the
-    last change of the load, below `SETTLED`, is within what friction takes of it.
-    """
-    found = estimator.fit(rows)
-    for _ in range(REFRESHES):
-        if _part(*_load_change(rows, found)) < SETTLED:
-            break
-        rows = _fitted_rows(robot, logs, found.with_own_load().treatment, executor, gpu=gpu)
-        found = estimator.fit(rows)
-    return replace(found.with_own_load(), notes=(*found.notes, *_unsettled(rows, found))), rows
-
-
-def _load_change(rows: Rows, found: Estimate) -> tuple[Array, Array]:
-    """(n,) squares of the change of every joint's load, from the reference of the rows to the values found, and of it.
-
-    Both zero where no friction depends on the load.
-    """
-    squares = np.zeros((2, len(rows.regressor.columns)))
-    if rows.regressor.friction.needs_load:
-        count, rigid = rows.regressor.base.count, rows.regressor.rigid
-        reference = np.zeros(len(found.beta))
-        reference[:count] = rows.regressor.friction.reference
-        information = rows.information
-        for k, one in enumerate((found.beta - reference, reference)):
-            values = np.where(rigid, one, 0.0)
-            for joint, (columns, factor) in enumerate(zip(information.columns, information.factors, strict=True)):
-                squares[k, joint] = float(((factor[:, :-1] @ values[columns]) ** 2).sum())
-    return squares[0], squares[1]
-
-
-def _part(change: Array, load: Array) -> float:
-    """Rms change of all loads as part of them."""
-    return float(np.sqrt(change.sum() / max(load.sum(), 1e-300)))
-
-
-def _unsettled(rows: Rows, found: Estimate) -> list[Note]:
-    """Joints whose own load changed by much in the last fit: a small one beside others, told badly, settles slowly."""
-    change, load = _load_change(rows, found)
-    names = [
-        name
-        for name, c, size in zip(rows.regressor.joint_names, change, load, strict=True)
-        if c > UNSETTLED**2 * size > 0
-    ]
-    if not names:
-        return []
-    told = "the load of " + " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
-    return [Note("intervals", f"{told} has not settled: friction that grows with it is less sure than its interval")]
-
-
-def of_factors(estimator: Estimator, *, asked: bool) -> Estimator:
-    """The estimator where workers keep the rows; one that needs them is refused if it was asked for."""
-    if estimator.needs == "information":
-        return estimator
-    if not asked and isinstance(estimator, (LeastSquares, PhysicallyConsistent)):
-        return replace(estimator, covariance="white")
-    raise InputError(
-        f"{type(estimator).__name__} as it is set needs the samples themselves, which stay with the executor's workers",
-        hint='LeastSquares(covariance="white", robust=False) needs R factors alone; or leave executor= out',
-    )
-
-
-def judged(robot: Robot, found: Estimate, rows: Rows, choice: Choice, logs: Logs) -> Estimate:
-    """The estimate with systematic errors in its covariance, and with what is doubtful in its logs.
-
-    Stretches too short to judge by say nothing.
-    """
-    conditioning = choice.treatment.of_fit
-    assert conditioning is not None
-    try:
-        stretches = tuning_stretches(sample_of(required_logs(logs)))
-        samples = condition(stretches, found.robot, conditioning).samples
-        blocks = rows.evidence
-        wider = with_block_spread(with_systematic_errors(found, samples, conditioning, rows.count), blocks)
-        wider = with_physical_intervals(wider)
-        # What the data say by themselves: a constraint hides a friction that drives and an inertia below zero.
-        free = found if found.physical is None else replace(found, beta=found.physical.unconstrained)
-        verdict = identifiability(free, samples, stretches)
-        wider = with_left_out(replace(wider, identifiable=verdict), blocks)
-        wrong = suspicions(robot, samples) or absent_gravity(free, samples) or zeros(free, samples)
-        suspected = [Note("suspicion", one.sentence) for one in wrong]
-        suspected += [Note("suspicion", sentence) for sentence in load_doubts(found, rows)]
-        biased = instrument_findings(choice.estimator, robot, found, logs)
-        suspected = [*(Note(one.kind, f"{one.severity}: {one}") for one in biased), *suspected]
-        unfit = [] if verdict.holds else [Note("verdict", verdict.sentence)]
-        doubted = uncertain_doubts(verdict) + unexplained_doubts(free, samples) + touch_doubts(free, samples)
-        if not uncertain(verdict):
-            doubted = sign_doubts(free, samples) + doubted + drift_doubts(free, rows.blocks)
-            doubted += [] if suspected else gain_doubts(free, blocks)
-        doubtful = (*unfit, *suspected, *(Note("doubt", sentence) for sentence in doubted))
-    except MindynError as error:
-        why = error.message.splitlines()[0][:200]
-        wider, doubtful = found, (Note("doubt", f"intervals are of noise alone, and the log was not doubted: {why}"),)
-    gears = [note for note in rows.notes if note.kind == "gears"]
-    others = [note for note in rows.notes if note.kind != "gears"]
-    return replace(
-        wider,
-        notes=(*doubtful, *gears, *choice.notes, *wider.notes, *others),
+        factors_on_gpu(logs, executor)  # raises before anything is selected
+    fit = Fit(robot, zero_constant_torques(logs), executor, gpu)
+    choice = choose(robot, fit.logs, estimator, treatment, progress=progress)
+    if progress is not None:
+        progress("fitting all training rows")
+    estimate, rows = fit.run(choice, is_given=estimator is not None)
+    estimate = replace(
+        estimate,
+        findings=(*choice.findings, *estimate.findings, *rows.findings),
         sources=rows.sources,
         cross_validated=choice.score,
-        provenance={**wider.provenance, "samples": rows.count},
+        provenance={**estimate.provenance, "samples": rows.count},
     )
+    try:
+        segments = tuning_stretches(sample_of(required_logs(logs)))
+        samples = condition(segments, estimate.robot, choice.treatment.of_fit).samples
+        quantified = quantify(estimate, rows, samples)
+        biased = instrument_findings(choice.estimator, robot, estimate, logs)
+        return with_diagnosis(
+            _with_findings(quantified, biased), DiagnosticData(robot, estimate, rows, samples, segments)
+        )
+    except MindynError as error:
+        why = error.message.splitlines()[0][:200]
+        message = f"intervals are of noise alone, and the logs were not diagnosed: {why}"
+        return _with_findings(estimate, [warning(Kind.NOT_DIAGNOSED, message, "Record a longer motion")])
+
+
+def quantify(estimate: Estimate, rows: Rows, samples: Samples) -> Estimate:
+    """Return the estimate with systematic errors and the deviation between blocks in its covariance and intervals.
+
+    samples  of the logs, or of segments of them
+    """
+    conditioning = estimate.conditioning
+    assert conditioning is not None
+    wider = with_systematic_errors(estimate, samples, conditioning, rows.count)
+    wider = with_physical_intervals(with_jackknife_deviation(wider, rows.evidence))
+    return with_dropped_parameters(wider, rows.evidence)
+
+
+def with_diagnosis(estimate: Estimate, data: DiagnosticData) -> Estimate:
+    """Return the estimate with what diagnostics find in its logs."""
+    findings = diagnose(data)
+    is_usable = all(finding.severity is not Severity.ERROR for finding in findings)
+    return _with_findings(replace(estimate, identifiable=Identifiability(is_usable, data.uncertainty)), findings)
+
+
+def _with_findings(estimate: Estimate, findings: list[Finding]) -> Estimate:
+    """Return the estimate with more findings, each once, the most serious first."""
+    return replace(estimate, findings=tuple(explain(dict.fromkeys((*findings, *estimate.findings)))))

@@ -10,13 +10,15 @@ from typing import Final
 import numpy as np
 
 from mindyn.errors import MindynError
-from mindyn.identification.stated_inertials import EXPLAINED, SCALES, THOUSAND, agreement, suspicions
+from mindyn.identification.diagnostics.file_comparison import compare_with_file
+from mindyn.identification.diagnostics.robot_file import find_correction, is_about_1000
+from mindyn.identification.diagnostics.thresholds import FILE_EXPLAINS, MAX_SCALE
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.draft import UNKNOWN, Belief, Draft
 from mindyn.logs.draft_head import DRAFT_ROWS, LONG_DRAFT_ROWS
 from mindyn.logs.draft_numbers import stands_still
 from mindyn.logs.drafting import draft_of
-from mindyn.logs.findings import FINDINGS
+from mindyn.logs.errors import DOUBTS
 from mindyn.logs.pipeline import condition
 from mindyn.logs.reading import LogScan
 from mindyn.logs.samples import Samples
@@ -69,31 +71,32 @@ def _samples(path: Path, robot: Robot, draft: Draft) -> Samples | None:
     stated = draft.stated()
     units = {"torque": "N m", **stated["units"]}
     side = {"torque": "joint", **stated["side"]}
-    said = {**stated, "units": units, "side": side, "accept": FINDINGS}
+    said = {**stated, "units": units, "side": side, "accept": DOUBTS}
     blocks = islice(LogScan(path, robot, said, DRAFT_ROWS, sidecar={}), LONG_DRAFT_ROWS // DRAFT_ROWS)
     log = next((block for block in blocks if not stands_still(block.q)), None)
     return None if log is None else condition(log, robot, Conditioning()).samples
 
 
 def _beside_inertials(draft: Draft, robot: Robot, samples: Samples) -> Draft:
-    found = agreement(robot, samples)
-    if found is None:
+    compared = compare_with_file(robot, samples)
+    if compared is None:
         return draft.noting("the robot's file states no inertials to compare the torque with", UNKNOWN_ZERO)
-    misfit, slopes = found
+    T = compared.file_torque()
+    misfit, slopes, correction = float(compared.misfit(T)[0]), compared.slopes(T), find_correction(compared)
+    wrong = () if correction is None else (str(correction),)
     factor = float(np.exp(np.log(np.maximum(slopes, 1e-12)).mean())) if len(slopes) else 0.0
     explained = f"{factor:.3g} times that of the file's inertials, which leave {100 * sqrt(misfit):.0f} % of it open"
-    shape = sqrt(misfit) < EXPLAINED
-    if shape and SCALES[0] <= slopes.max() and slopes.min() <= SCALES[1]:
+    shape = sqrt(misfit) < FILE_EXPLAINS
+    if shape and slopes.max() >= 1 / MAX_SCALE and slopes.min() <= MAX_SCALE:
         for key, value in (("units.torque", "N m"), ("side.torque", "joint")):
             if draft.value(key) in (UNKNOWN, value):
                 draft = draft.stating(Belief(key, value, explained))
         sides = [one.value for one in draft.beliefs if one.key.startswith("side.")]
         if set(sides) == {"joint"}:
             draft = draft.without("gears")
-        return draft.noting(*(one.sentence for one in suspicions(robot, samples)))
-    if shape and THOUSAND[0] < factor < THOUSAND[1] and draft.value("units.torque") == UNKNOWN:
+        return draft.noting(*wrong)
+    if shape and is_about_1000(factor) and draft.value("units.torque") == UNKNOWN:
         draft = draft.without("gears").stating(Belief("units.torque", "mN m", explained))
         return draft.stating(Belief("side.torque", "joint", "as the unit"))
-    found_wrong = [one.sentence for one in suspicions(robot, samples)]
     unclear = f"the torque is {explained}: no zero, sign, unit or gravity that is stated wrong would explain that"
-    return draft.noting(*(found_wrong or [unclear]))
+    return draft.noting(*(wrong or (unclear,)))

@@ -19,11 +19,11 @@ from mindyn.algebra.spread import NORMAL_95
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.estimators.least_squares import LeastSquares
+from mindyn.findings import Finding
 from mindyn.kernels.model import compile_model
 from mindyn.logs.followed_loops import whole_positions
 from mindyn.logs.samples import Samples
 from mindyn.notation import LINK_PARAMETER_UNITS, LINK_PARAMETERS, PARAMETERS_PER_LINK
-from mindyn.notes import Note
 from mindyn.parameters.parameter import Parameter
 from mindyn.regression.gathering import gather, require_joints
 from mindyn.regression.information import null_space, solve
@@ -66,7 +66,7 @@ class Payload:
     covariance: Array
     untold: tuple[str, ...]
     factor: float = NORMAL_95
-    notes: tuple[Note, ...] = ()
+    findings: tuple[Finding, ...] = ()
     unconstrained: Array | None = None
 
     @property

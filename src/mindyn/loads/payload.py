@@ -24,12 +24,12 @@ from mindyn.algebra.values import Array
 from mindyn.errors import InputError, listed
 from mindyn.estimators.estimate import Estimate
 from mindyn.feasibility.conic import ConeRows, Program
+from mindyn.findings import Finding, Kind, warning
 from mindyn.loads.from_runs import Payload, payload_of_runs, regressor_with_load
 from mindyn.logs.log import Log
 from mindyn.logs.pipeline import condition
 from mindyn.logs.samples import Samples
 from mindyn.notation import LINK_PARAMETERS, PARAMETERS_PER_LINK
-from mindyn.notes import Note
 from mindyn.parameters.parameter import Parameter
 from mindyn.regression.information import Information
 from mindyn.regression.regressor import RIGID
@@ -134,8 +134,8 @@ def _fitted(found: Estimate, samples: Samples, carrier: str, carried: Array | No
     shifts = gain_deviation * _gain_shifts(whole, weights, free, inverse, theta, ten)
     covariance = covariance + shifts.T @ shifts
     factor = float(student.ppf(0.975, len(blocks) - 1))
-    notes = (*_notes(found, samples), *_misfit_notes(found, samples, np.sqrt(spread)))
-    made = Payload(carrier, theta[ten], covariance, (), factor, notes)
+    findings = (*_findings(found, samples), *_misfit_findings(found, samples, np.sqrt(spread)))
+    made = Payload(carrier, theta[ten], covariance, (), factor, findings)
     return _consistent(replace(made, untold=_untold(made)))
 
 
@@ -228,19 +228,19 @@ def _untold(found: Payload) -> tuple[str, ...]:
     return tuple(name for name, one in zip(LINK_PARAMETERS, wide, strict=True) if one)
 
 
-def _notes(found: Estimate, samples: Samples) -> tuple[Note, ...]:
+def _findings(found: Estimate, samples: Samples) -> tuple[Finding, ...]:
     made = []
     frictions = [one for one in found.parameters if one.kind not in RIGID]
     if not frictions:
-        made.append(Note("friction", "the estimate has no friction columns: friction counts as load"))
+        made.append(warning(Kind.MISSING_FRICTION, "the estimate has no friction columns: friction counts as load"))
     turns = np.ptp(samples.q, axis=0)
     still = [name for name, turn in zip(samples.joint_names, turns, strict=True) if turn < 0.05]
     if still:
-        made.append(Note("motion", f"joints that hardly move in the loaded run: {', '.join(still)}"))
+        made.append(warning(Kind.STILL_JOINT, f"joints that hardly move in the loaded run: {', '.join(still)}"))
     return tuple(made)
 
 
-def _misfit_notes(found: Estimate, samples: Samples, rms: Array) -> list[Note]:
+def _misfit_findings(found: Estimate, samples: Samples, rms: Array) -> list[Finding]:
     """On joints whose torque the arm and any load leave open far more than the estimate's own logs did."""
     usual = np.array([one.rms for one in found.residuals])
     share = rms / np.maximum(np.sqrt((samples.tau**2).mean(axis=0)), 1e-300)
@@ -249,10 +249,10 @@ def _misfit_notes(found: Estimate, samples: Samples, rms: Array) -> list[Note]:
     if not off:
         return []
     return [
-        Note(
-            "misfit",
-            f"no load explains this run as the estimate explained its own: the residual is larger at {listed(off)}; is "
-            "it the same arm, with the same gains and zeros, and did nothing touch it?",
+        warning(
+            Kind.UNEXPLAINED_TORQUE,
+            f"no load explains this run as the estimate explained its own: the residual is larger at {listed(off)}",
+            "Check that it is the same arm, with the same gains and zeros, and without contact",
         )
     ]
 

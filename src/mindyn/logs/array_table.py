@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.errors import MissingExtraError
-from mindyn.logs.findings import LogError
+from mindyn.logs.errors import LogError
 from mindyn.logs.mat_file import read_mat
 from mindyn.logs.tables import Chunk, damaged_as, numbers_of
 from mindyn.reading import PLAIN_BYTES, InputBudget, limited

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.errors import MissingExtraError
-from mindyn.logs.findings import LogError
+from mindyn.logs.errors import LogError
 from mindyn.logs.tables import Chunk
 from mindyn.reading import LIFT, MOST_COLUMNS, InputBudget, limited, require_file
 from mindyn.robots.robot import Robot

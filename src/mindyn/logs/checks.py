@@ -5,16 +5,17 @@ Units: degrees for radians, mN m for N m, velocity that is not the derivative.
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
 from math import pi
 from typing import Final
 
 import numpy as np
 
 from mindyn.algebra.values import Array, column_ends
+from mindyn.findings import Finding, Kind, Severity, warning
 from mindyn.logs.columns import Pick
-from mindyn.logs.findings import refuse_unless_accepted
+from mindyn.logs.errors import require_accepted
 from mindyn.logs.log import Log
 from mindyn.logs.stamps import LONG, usual_step
 from mindyn.logs.units import UNITS
@@ -42,15 +43,15 @@ ONE_VALUE: Final = 1e-12
 """Values that vary by less, relative, are one value."""
 
 
-def unit_notes(log: Log, robot: Robot, accepted: Collection[str]) -> tuple[str, ...]:
-    """Notes on what looks odd; refuses what looks like a unit mix-up unless it is accepted."""
+def check_units(log: Log, robot: Robot, accepted: Collection[str]) -> list[Finding]:
+    """Find what looks odd; raise `LogError` if a unit looks mixed up, unless that is accepted."""
     found = (
-        _degree_note(log, robot, accepted),
-        _torque_note(log, robot, accepted),
-        _velocity_note(log, accepted),
-        _rate_note(log, accepted),
+        _check_degrees(log, robot, accepted),
+        _check_torque(log, robot, accepted),
+        _check_velocity(log, accepted),
+        _check_rate(log, accepted),
     )
-    return tuple(note for note in (*found, *_limit_notes(log, robot)) if note)
+    return [finding for finding in (*found, *_beyond_limits(log, robot)) if finding]
 
 
 def reach_of(robot: Robot) -> Array:
@@ -63,23 +64,23 @@ def reach_of(robot: Robot) -> Array:
     return np.array(reach)
 
 
-def _degree_note(log: Log, robot: Robot, accepted: Collection[str]) -> str:
+def _check_degrees(log: Log, robot: Robot, accepted: Collection[str]) -> Finding | None:
     turning = np.array([joint.kind == "revolute" for joint in robot.primary_joints])
     peak, reach = np.abs(log.q).max(axis=0), reach_of(robot)
     beyond = turning & (peak > np.maximum(2 * reach, pi))
     if not beyond.any() or (np.deg2rad(peak[turning]) > 1.2 * reach[turning]).any():
-        return ""
+        return None
     worst = int(np.argmax(np.where(beyond, peak / reach, 0.0)))
     message = (
         f"positions look like degrees: joint {log.joint_names[worst]} reaches {peak[worst]:.4g} rad, "
         f"its limit is {reach[worst]:.4g} rad; as degrees every joint would be inside its limits"
     )
     hint = 'state units.position = "deg", or side = "motor" with gears'
-    return refuse_unless_accepted("degrees", accepted, message, hint)
+    return require_accepted("degrees", accepted, message, hint)
 
 
-def _limit_notes(log: Log, robot: Robot) -> list[str]:
-    notes = []
+def _beyond_limits(log: Log, robot: Robot) -> list[Finding]:
+    findings = []
     for joint, q in zip(robot.primary_joints, log.q.T, strict=True):
         low, high = joint.limits.lower, joint.limits.upper
         margin = 0.0 if low is None or high is None else 0.01 * (high - low)
@@ -89,36 +90,36 @@ def _limit_notes(log: Log, robot: Robot) -> list[str]:
         turns = 2 * pi * np.floor((q.max() - high - margin) / (2 * pi) + 1) if joint.kind == "revolute" else 0.0
         within = [q.min() - by >= low - margin and q.max() - by <= high + margin for by in (0.0, turns)]
         if not any(within):
-            notes.append(
-                f"joint {joint.name} moves from {q.min():.4g} to {q.max():.4g}, beyond its limits "
-                f"{low:.4g} to {high:.4g}: another zero, sign or side, or the log of another robot?"
-            )
-    return notes
+            reach = f"{q.min():.4g} to {q.max():.4g}, beyond its limits {low:.4g} to {high:.4g}"
+            remedy = "Check its zero, sign and side, and that the log is of this robot"
+            message = f"joint {joint.name} moves from {reach}"
+            findings.append(replace(warning(Kind.BEYOND_LIMITS, message, remedy), joints=(joint.name,)))
+    return findings
 
 
-def _torque_note(log: Log, robot: Robot, accepted: Collection[str]) -> str:
+def _check_torque(log: Log, robot: Robot, accepted: Collection[str]) -> Finding | None:
     limits = np.array([joint.limits.effort or np.nan for joint in robot.primary_joints])
     if np.isnan(limits).all():
-        return ""
+        return None
     excess = np.sqrt((log.tau**2).mean(axis=0)) / limits
     worst = int(np.nanargmax(excess))
     name, limit = log.joint_names[worst], limits[worst]
     if excess[worst] > EFFORT_EXCESS:
         rms = f"{excess[worst] * limit:.4g} N m"
         message = f"torques look like mN m: joint {name} has rms {rms}, its effort limit is {limit:.4g} N m"
-        return refuse_unless_accepted("milli", accepted, message, 'state units.torque = "mN m", or the side and gains')
+        return require_accepted("milli", accepted, message, 'state units.torque = "mN m", or the side and gains')
     peak = np.nanmax(np.abs(log.tau).max(axis=0) / limits)
     if peak < EFFORT_SHORTFALL and not np.isnan(limits).any():
         message = f"torques look a thousand times too small: no joint exceeds {peak:.2g} of its effort limit"
         hint = 'state units.torque = "N m", or side = "motor" with gears'
-        return refuse_unless_accepted("milli", accepted, message, hint)
-    return ""
+        return require_accepted("milli", accepted, message, hint)
+    return None
 
 
-def _velocity_note(log: Log, accepted: Collection[str]) -> str:
+def _check_velocity(log: Log, accepted: Collection[str]) -> Finding | None:
     """Compare logged velocity with the derivative of position: slope of one on the other, joints together."""
     if log.qd is None or len(log) < 3:
-        return ""
+        return None
     moved = np.ptp(log.q, axis=0) > HARDLY
     steps = np.diff(log.time)
     within = steps <= LONG * np.median(steps)  # what moved during a gap is not known
@@ -127,30 +128,30 @@ def _velocity_note(log: Log, accepted: Collection[str]) -> str:
     travelled = (0.5 * (log.qd[1:] + log.qd[:-1]) * steps[:, None])[within]
     power = float((change**2).sum())
     if power == 0.0:
-        return ""
+        return None
     slope = float((change * travelled).sum()) / power
     if 0.5 < slope < 2.0:
-        return ""
+        return None
     named = [word for value, word in VELOCITY_FACTORS.items() if 0.7 < slope / value < 1.4]
     cause = f" ({named[0]}?)" if named else ""
     message = f"logged velocity is {slope:.4g} times the derivative of the position{cause}"
     hint = "check units.velocity, units.position, units.time and side"
-    return refuse_unless_accepted("velocity", accepted, message, hint)
+    return require_accepted("velocity", accepted, message, hint)
 
 
-def _rate_note(log: Log, accepted: Collection[str]) -> str:
+def _check_rate(log: Log, accepted: Collection[str]) -> Finding | None:
     """The rate of a log that has stamps."""
     stated = log.statement.units.get("time")
     if log.statement.rate_hz is not None or not isinstance(stated, str) or len(log) < 2:
-        return ""
+        return None
     rate = 1 / usual_step(np.diff(log.time))
     if _is_usual(rate):
-        return ""
+        return None
     known = UNITS["time"]
     others = {unit: rate * known[stated] / size for unit, size in known.items()}
     fitting = [f'units.time = "{unit}" would give {other:.4g} Hz' for unit, other in others.items() if _is_usual(other)]
     message = f"the stamps, taken as {stated}, are {rate:.4g} Hz: robots are logged at 40 to 5000 Hz"
-    return refuse_unless_accepted("rate", accepted, message, "; ".join(fitting) or "check columns.time and units.time")
+    return require_accepted("rate", accepted, message, "; ".join(fitting) or "check columns.time and units.time")
 
 
 def _is_usual(rate_hz: float) -> bool:
@@ -206,34 +207,33 @@ class Oddities:
                 row = at + first
                 self.largest[joint] = _Jump(float(steps[at, joint]), float(chunk.time[row]), int(chunk.rows[row]))
 
-    def notes(self) -> tuple[str, ...]:
-        """A sentence on each joint that jumps and each torque or velocity that never changes."""
-        return (*self._jump_notes(), *self._constant_notes())
+    def findings(self) -> list[Finding]:
+        """Return a finding on each joint that jumps and each velocity that never changes."""
+        return [*self._jumps(), *self._constant_velocities()]
 
-    def _jump_notes(self) -> list[str]:
-        notes = []
+    def _jumps(self) -> Iterator[Finding]:
         for joint, jump, count in zip(self.joints, self.largest, self.counts, strict=True):
             if jump is not None:
                 unit = "m" if joint.kind == "prismatic" else "rad"
                 rest = f", the largest of {count} such steps" if count > 1 else ""
-                notes.append(
-                    f"joint {joint.name} jumps by {jump.size:.4g} {unit} at {jump.time:.6g} s (row {jump.row}){rest}: "
-                    "bad samples, or an angle that wraps around? they are used as they are"
+                message = (
+                    f"joint {joint.name} jumps by {jump.size:.4g} {unit} at {jump.time:.6g} s (row {jump.row}){rest}"
                 )
-        return notes
+                remedy = "Exclude bad samples, and unwrap the angle: mindyn uses the rows as they are"
+                yield Finding(
+                    Kind.POSITION_JUMP, Severity.WARNING, message, remedy, (joint.name,), float(jump.size), unit
+                )
 
-    def _constant_notes(self) -> list[str]:
-        notes = []
-        still = self._constant("position")
-        for signal in ("velocity", "torque"):
-            for joint in np.flatnonzero(self._constant(signal) & ~(still & (signal == "velocity"))):
-                pick, low, _ = self.ends[signal]
-                column = pick.names[joint] if pick.order is None else f"{pick.names[0]}[{pick.order[joint]}]"
-                notes.append(
-                    f"the {signal} of joint {self.joints[joint].name} never changes: column {column!r} holds "
-                    f"{low[joint]:.4g} in every row; is its sensor dead, or was another column meant?"
-                )
-        return notes
+    def _constant_velocities(self) -> Iterator[Finding]:
+        for joint in np.flatnonzero(self._constant("velocity") & ~self._constant("position")):
+            pick, low, _ = self.ends["velocity"]
+            column = pick.names[joint] if pick.order is None else f"{pick.names[0]}[{pick.order[joint]}]"
+            name = self.joints[joint].name
+            message = (
+                f"the velocity of joint {name} never changes: column {column!r} holds {low[joint]:.4g} in every row"
+            )
+            remedy = "Check its sensor, or select another column"
+            yield Finding(Kind.CONSTANT_VELOCITY, Severity.WARNING, message, remedy, (name,))
 
     def _constant(self, signal: str) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         """(n,) whether the column of each joint holds one value."""

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from mindyn.algebra.values import Array, column_ends
-from mindyn.logs.findings import LogError, refuse_unless_accepted
+from mindyn.algebra.values import Array
+from mindyn.findings import Finding, Kind, info
+from mindyn.logs.errors import LogError, require_accepted
 from mindyn.logs.stamps import LATE_ROWS, RESTART_GAP_S, order_of
 
 if TYPE_CHECKING:
@@ -59,8 +60,6 @@ class Cleaner:
         self.last_time = -np.inf
         self.wraps: dict[str, int] = {}
         self._before: tuple[Array, Array] | None = None
-        self.lowest: Array | None = None
-        self.highest: Array | None = None
 
     def clean(self, chunk: Log) -> Log:
         """The usable rows of the next chunk; after rows that came late, its last wait for others."""
@@ -76,9 +75,6 @@ class Cleaner:
         chunk = self._unwrapped(self._advancing(chunk))
         if len(chunk):
             self.last_time = float(chunk.time[-1])
-            low, high = column_ends(chunk.q)
-            self.lowest = low if self.lowest is None else np.minimum(self.lowest, low)
-            self.highest = high if self.highest is None else np.maximum(self.highest, high)
         self.kept += len(chunk)
         return chunk
 
@@ -159,35 +155,41 @@ class Cleaner:
             self.wraps[name] = self.wraps.get(name, 0) + int(np.abs(jumps[:, joint]).sum())
         return replace(chunk, q=chunk.q + TURN * turns)
 
-    def notes(self, joint_names: tuple[str, ...], accepted: tuple[str, ...]) -> tuple[str, ...]:
-        """What was left out; refuses a log that lost too much."""
+    def findings(self, accepted: tuple[str, ...]) -> list[Finding]:
+        """Return what was dropped; raise `LogError` if a log lost too much."""
         if self.row_count == 0:
             raise LogError(f"{self.name} has no rows", hint="did the recording fail?")
-        found = self.left_out_notes(accepted)
+        found = self.dropped_rows(accepted)
         if self.kept < 2:
             raise LogError(f"{self.name} has too few rows: {self.kept} of {self.row_count} can be used")
-        return (*found, *self._still_notes(joint_names))
+        return found
 
-    def left_out_notes(self, accepted: tuple[str, ...] = ()) -> list[str]:
-        """How many rows were left out and why, and where angles wrapped; refuses a log of which too many rows were."""
+    def dropped_rows(self, accepted: tuple[str, ...] = ()) -> list[Finding]:
+        """Return how many rows were dropped and why, and where angles wrapped; raise `LogError` if too many were."""
         wraps = [
-            f"the angle of joint {name} wraps around: {count} jump{'s' * (count > 1)} by a turn taken out"
+            replace(
+                info(
+                    Kind.ANGLE_WRAPS,
+                    f"the angle of joint {name} wraps around: {count} jump{'s' * (count > 1)} by a turn taken out",
+                ),
+                joints=(name,),
+            )
             for name, count in self.wraps.items()
         ]
-        return [*self._not_number_notes(), *self._order_notes(), *self._repeat_notes(accepted), *wraps]
+        return [*self._not_numbers(), *self._order(), *self._repeated(accepted), *wraps]
 
-    def _order_notes(self) -> list[str]:
-        notes = []
+    def _order(self) -> list[Finding]:
+        messages = []
         if self.late:
             rows = "a row" if self.late == 1 else f"{self.late} rows"
-            notes.append(f"{rows} of {self.name} came late: put in the order of the stamps")
+            messages.append(f"{rows} of {self.name} came late: put in the order of the stamps")
         if self.midnights:
-            notes.append(f"the stamps of {self.name} pass midnight: a day is added to those behind it")
+            messages.append(f"the stamps of {self.name} pass midnight: a day is added to those behind it")
         if self.begun_anew:
-            notes.append(f"the time of {self.name} begins anew: {self.begun_anew + 1} recordings in one file")
-        return notes
+            messages.append(f"the time of {self.name} begins anew: {self.begun_anew + 1} recordings in one file")
+        return [info(Kind.STAMPS, message) for message in messages]
 
-    def _not_number_notes(self) -> list[str]:
+    def _not_numbers(self) -> list[Finding]:
         if not self.not_number_rows:
             return []
         listed = ", ".join(f"{key} ({count})" for key, count in self.not_numbers.items()) or "time"
@@ -195,24 +197,14 @@ class Cleaner:
         message = f"{rows} hold NaN, infinity or more than {LARGEST:g}: {listed}"
         if self.not_number_rows > LARGEST_SHARE * self.row_count:
             raise LogError(message, hint="is a sensor missing, or a column of another kind?")
-        return [f"{message}; left out"]
+        return [info(Kind.DROPPED_ROWS, f"{message}; left out")]
 
-    def _repeat_notes(self, accepted: tuple[str, ...]) -> list[str]:
+    def _repeated(self, accepted: tuple[str, ...]) -> list[Finding]:
         if not self.repeated:
             return []
         whole = " and its values" if self.copies == self.repeated else ""
         message = f"{self.repeated} of {self.row_count} rows of {self.name} repeat the stamp{whole} before them"
         if self.repeated - self.copies > LARGEST_SHARE * self.row_count:
             hint = "are the stamps rounded? state rate_hz if the rows are uniform"
-            return [refuse_unless_accepted("stamps", accepted, message, hint)]
-        return [f"{message}; left out"]
-
-    def _still_notes(self, joint_names: tuple[str, ...]) -> list[str]:
-        assert self.lowest is not None
-        assert self.highest is not None
-        ranges = self.highest - self.lowest
-        return [
-            f"joint {name} never moves (its position varies by {reach:.2g} rad or m)"
-            for name, reach in zip(joint_names, ranges, strict=True)
-            if reach < NEVER_MOVES
-        ]
+            return [require_accepted("stamps", accepted, message, hint)]
+        return [info(Kind.DROPPED_ROWS, f"{message}; left out")]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.errors import shortened
-from mindyn.logs.findings import LogError
+from mindyn.logs.errors import LogError
 from mindyn.logs.statement import ColumnNames, Statement
 from mindyn.logs.tables import Chunk, Table
 from mindyn.robots.robot import Robot
@@ -184,6 +184,6 @@ def further_columns(statement: Statement, robot: Robot, tables: Mapping[str, Tab
         if more:
             notes.append(
                 f"{signal} columns after those of the robot's {len(robot.primary_names)} joints are not used: "
-                f"{', '.join(more)}; is it the log of another robot?"
+                f"{', '.join(more)}"
             )
     return notes

@@ -13,7 +13,7 @@ import numpy as np
 
 from mindyn.algebra.values import Array, frozen_array
 from mindyn.equations.loop_closure import primary_gears
-from mindyn.logs.findings import Faults, LogError
+from mindyn.logs.errors import Faults, LogError
 from mindyn.logs.statement import PerJoint, Statement
 from mindyn.logs.units import factor, is_current
 from mindyn.robots.drive_matrices import SINGULAR_GEARS, gear_condition, gear_matrix

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
-from mindyn.algebra.parts import surely_positive
 from mindyn.algebra.values import Array
 from mindyn.logs.conditioning import Conditioning, number
 from mindyn.logs.interpolation import SHIFT_REACH, delayed_at
@@ -32,9 +31,6 @@ REPORTED_BELOW: Final = 0.5
 step are explained to 0.74 by a wrong one."""
 ROUNDING_LEFT: Final = 1e-9
 """Share of the torque that rounding and interpolation may leave: below it no delay explains more."""
-
-SURE_OF_MANY: Final = 4.0
-"""Standard deviations by which one joint's own delay must explain more, the best of dozens of shifts of every joint."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,19 +98,6 @@ class DelayScan:
         """The common delay; joints count alike."""
         return self._least(lambda seconds: float(self.unexplained(seconds).mean()))
 
-    def best_of(self, joint: int) -> Delay:
-        """The delay of one joint's torque by itself."""
-        return self._least(lambda seconds: self._share(joint, seconds))
-
-    def surely(self, joint: int, seconds: float) -> bool:
-        """Whether a delay of a joint's torque explains more of it in most parts of the logs."""
-        stay, moved = (self._residuals(joint, one) for one in (0.0, seconds))
-        return surely_positive(stay**2 - moved**2, SURE_OF_MANY)
-
-    def _residuals(self, joint: int, seconds: float) -> Array:
-        torque, U = self._moved(joint, seconds)
-        return torque - U @ (U.T @ torque)
-
     def _moved(self, joint: int, seconds: float) -> tuple[Array, Array]:
         """The torque of the rows some seconds later, and the basis of their columns."""
         rows, U = self._parts[joint]
@@ -138,41 +121,6 @@ class DelayScan:
         xatol = 0.01 / self.samples.rate_hz
         found = minimize_scalar(unexplained, bounds=bounds, method="bounded", options={"xatol": xatol})
         return Delay(float(found.x), float(found.fun), unexplained(0.0))
-
-
-NEGLIGIBLE: Final = 1e-3
-"""Share of a joint's torque power, unexplained, below which its delay is not asked for: backlash and soft gears look as
-much like a delay, and 3 % of a torque are no matter."""
-
-
-def joint_delay_notes(scan: DelayScan, common_s: float) -> list[str]:
-    """A sentence where one joint's torque comes earlier or later than the others', which no common delay puts right.
-
-    common_s  delay that the samples of the scan were made with
-    """
-    names = scan.samples.joint_names
-    found = [scan.best_of(joint) for joint in range(len(names))] if scan.is_enough else []
-    # What is best at the end of the scan is no delay: torque of something else, which no shift explains.
-    last = scan.longest_s * (1 - 1 / SCAN_STEPS)
-    apart = [
-        one.is_noticeable
-        and one.unexplained_without > NEGLIGIBLE
-        and 1 / scan.samples.rate_hz < abs(one.seconds) < last
-        and scan.surely(joint, one.seconds)
-        for joint, one in enumerate(found)
-    ]
-    if not any(apart):
-        return []
-    told = [
-        f"{name} {1e3 * (common_s + (one.seconds if out else 0.0)):.3g} ms"
-        for name, one, out in zip(names, found, apart, strict=True)
-    ]
-    most = max((one for one, out in zip(found, apart, strict=True) if out), key=lambda one: abs(one.seconds))
-    return [
-        f"torques of the joints are out of step with each other: after the motion come {', '.join(told)}; unexplained "
-        f"torque there {100 * most.unexplained_without:.2g} %, then {100 * most.unexplained:.2g} %; one delay serves "
-        "all joints, so log the torques at one instant, or shift their columns"
-    ]
 
 
 def _steady(speed: Array, reach: int) -> NDArray[np.bool_]:
@@ -213,15 +161,3 @@ def chosen_delay(parts: Sequence[Log], c: Conditioning) -> float:
     segments = np.concatenate([np.full(len(part), k, dtype=np.int64) for k, part in enumerate(parts)])
     rate = number(c.rate_hz, "rate_hz")
     return estimate_delay(Samples(parts[0].joint_names, q, qd, qdd, tau, rate, segments)).seconds
-
-
-def step_notes(samples: Samples, c: Conditioning) -> list[str]:
-    """A note when torque and motion look out of step by more than a row."""
-    found = estimate_delay(samples)
-    if not found.is_noticeable or abs(found.seconds) * samples.rate_hz < 1:
-        return []
-    return [
-        f"torque and motion look out of step: the torque comes {1e3 * found.seconds:.3g} ms after the motion; "
-        f"unexplained torque {100 * found.unexplained_without:.2g} %, then {100 * found.unexplained:.2g} %; "
-        f'delay_s = {number(c.delay_s, "delay_s") + found.seconds:.4g} (or "auto") would put them in step'
-    ]

@@ -8,7 +8,7 @@ from pathlib import Path
 from mindyn.errors import listed
 from mindyn.logs.draft_head import Head
 from mindyn.logs.draft_names import is_named, signal_of, words_of
-from mindyn.logs.findings import LogError
+from mindyn.logs.errors import LogError
 
 
 def unread(

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from mindyn.logs.array_table import ArrayTable, open_arrays
 from mindyn.logs.dates import nanoseconds_of_dates
-from mindyn.logs.findings import LogError
+from mindyn.logs.errors import LogError
 from mindyn.logs.formats import TEXT_FORMATS, open_table
 from mindyn.logs.statement import Statement
 from mindyn.logs.tables import Table, damaged_as

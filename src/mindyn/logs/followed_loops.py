@@ -23,7 +23,7 @@ from mindyn.equations.closed_motion import CLOSURE, closed_motion, is_affine
 from mindyn.equations.loop_closure import LoopClosure, closure_of
 from mindyn.errors import InputError
 from mindyn.kernels.closed_kernel import ClosedKernel
-from mindyn.logs.findings import LogError
+from mindyn.logs.errors import LogError
 from mindyn.logs.samples import Samples
 from mindyn.robots.robot import CACHED_ROBOTS, Robot
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from mindyn.logs.findings import LogError
+from mindyn.logs.errors import LogError
 from mindyn.logs.places import Place, RemoteFile
 from mindyn.logs.statement import Statement
 from mindyn.logs.tables import Guarded, Table, damaged_as

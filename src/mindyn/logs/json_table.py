@@ -14,7 +14,7 @@ from polars.exceptions import PolarsError
 
 from mindyn.executors import require_polars_threads
 from mindyn.logs.dates import nanoseconds_of_dates
-from mindyn.logs.findings import LogError
+from mindyn.logs.errors import LogError
 from mindyn.logs.nested import array_of, entries
 from mindyn.logs.tables import BLOCK_BYTES, Chunk, numbers_of
 from mindyn.logs.text_table import LONGEST_LINE

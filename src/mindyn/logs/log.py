@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mindyn.algebra.values import Array, native_array, require_unmasked
 from mindyn.errors import InputError
+from mindyn.findings import Finding
 from mindyn.logs.cleaning import Cleaner
 from mindyn.logs.places import Place, RemoteFile
 from mindyn.logs.statement import Statement
@@ -38,7 +39,7 @@ class Log(Shown):
     rows         (N,) row of the file that each row comes from
     statement    how the file's columns were read: names, units, side, gears
     sources      files and their hashes
-    notes        what was left out or is worth knowing
+    findings     what was dropped or is worth knowing
     name         what reports call it: the file's name unless it was given another, "" of arrays that have none
     """
 
@@ -51,7 +52,7 @@ class Log(Shown):
     qdd: Array | None = None
     statement: Statement = field(default_factory=Statement)
     sources: tuple[Source, ...] = ()
-    notes: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
     name: str = ""
 
     def __post_init__(self) -> None:
@@ -124,7 +125,7 @@ def log_of_arrays(
     cleaner = Cleaner(name or "the log")
     made = Log(tuple(joint_names), stamps, positions, torques, rows, speeds, accelerations, name=name)
     cleaned = joined([part for part in (cleaner.clean(made), cleaner.rest()) if part is not None])
-    return replace(cleaned, notes=tuple(cleaner.left_out_notes()))
+    return replace(cleaned, findings=tuple(cleaner.dropped_rows()))
 
 
 def _numbers(values: ArrayLike, what: str) -> Array:

@@ -17,7 +17,7 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from mindyn.logs.findings import LogError
+from mindyn.logs.errors import LogError
 from mindyn.reading import InputBudget
 
 _HEADER, _TAG = 128, 8

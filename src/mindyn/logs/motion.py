@@ -7,8 +7,8 @@ from typing import NamedTuple
 from mindyn.algebra.values import Array
 from mindyn.logs.conditioning import Conditioning, motion_cutoff, number, torque_cutoff
 from mindyn.logs.derivatives import central, savitzky_golay, smoothed
+from mindyn.logs.errors import LogError
 from mindyn.logs.filters import lowpass
-from mindyn.logs.findings import LogError
 from mindyn.logs.interpolation import delayed
 from mindyn.logs.log import Log
 

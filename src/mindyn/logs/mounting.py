@@ -10,7 +10,7 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
-from mindyn.logs.findings import LogError
+from mindyn.logs.errors import LogError
 from mindyn.logs.places import Place
 from mindyn.logs.statement import Statement, read_sidecar
 from mindyn.robots.edits import with_gravity

@@ -10,7 +10,7 @@ import polars as pl
 
 from mindyn.algebra.values import Array
 from mindyn.errors import listed
-from mindyn.logs.findings import LogError
+from mindyn.logs.errors import LogError
 
 
 def entries(schema: Mapping[str, Any]) -> dict[str, pl.Expr]:

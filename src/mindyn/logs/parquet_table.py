@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from polars.exceptions import PanicException, PolarsError
 
 from mindyn.executors import require_polars_threads
-from mindyn.logs.findings import LogError
+from mindyn.logs.errors import LogError
 from mindyn.logs.nested import array_of, entries
 from mindyn.logs.places import Place, RemoteFile, unreachable
 from mindyn.logs.tables import Chunk, numbers_of

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
+from mindyn.findings import Finding, Kind, info
 from mindyn.logs.conditioning import Conditioning, edge_rows, fewest_rows, number, reach_rows, rest_rows
 from mindyn.logs.cutoffs import CutoffRule, noise_floor_cutoff
-from mindyn.logs.delay import step_notes
-from mindyn.logs.findings import LogError
+from mindyn.logs.errors import LogError
 from mindyn.logs.followed_loops import LoopFollower
 from mindyn.logs.log import Log
 from mindyn.logs.motion import ConditionedMotion, conditioned_motion
@@ -40,14 +40,14 @@ class Conditioned:
     rows          (N,) row of the log's file that each sample comes from (the nearest, when rows were interpolated)
     logs          (N,) number of the log that each sample comes from
     conditioning  the settings, every "auto" replaced by what was chosen
-    notes         what was left out, split or chosen
+    findings      what was dropped, split or selected
     """
 
     samples: Samples
     rows: NDArray[np.int64]
     logs: NDArray[np.int64]
     conditioning: Conditioning
-    notes: tuple[str, ...]
+    findings: tuple[Finding, ...]
 
 
 class SampleStream:
@@ -55,7 +55,7 @@ class SampleStream:
 
     A segment may go on from one block to the next, with the same number.
 
-    notes           what was left out, split or chosen so far
+    findings        what was dropped, split or selected so far
     first_segments  number of the first segment of every log begun so far
     """
 
@@ -65,14 +65,14 @@ class SampleStream:
         robot: Robot,
         resolved: Conditioning,
         block: int | None,
-        choices: Sequence[str],
+        choices: Sequence[Finding],
         fewest: int = FEWEST_SAMPLES,
     ) -> None:
         self.logs = logs
         self.robot = robot
         self.conditioning = resolved
         self.choices = tuple(choices)
-        self.notes = list(choices)
+        self.findings = list(choices)
         self.first_segments: list[int] = []
         self._block, self._fewest = block, fewest
         self._segment = -1
@@ -94,7 +94,7 @@ class SampleStream:
     def blocks(self) -> Iterator[tuple[Samples, NDArray[np.int64], int]]:
         """Samples with the file rows that they come from and the number of their log."""
         c = self.conditioning
-        self.notes, self._segment, self._total = list(self.choices), -1, 0
+        self.findings, self._segment, self._total = list(self.choices), -1, 0
         self.first_segments.clear()
         follower = LoopFollower(self.robot)
         for number_of_log, log in enumerate(self.logs):
@@ -118,10 +118,10 @@ class SampleStream:
                     yield follower.followed(self._samples(motion, kept, segments), rows), rows, number_of_log
                 elif window.is_last and window.index == 0:
                     short.append(window.rows)
-            self.notes.extend(_short_note(short, c))
-            self.notes.extend(log.notes)
-        self.notes.extend([follower.note()] if follower.note() else [])
-        require_rows(self._total, self.notes, self._fewest)
+            self.findings.extend([*_short_segments(short, c), *log.findings])
+        if note := follower.note():
+            self.findings.append(info(Kind.FOLLOWED_LOOPS, note))
+        require_rows(self._total, self.findings, self._fewest)
 
     def _uniform(self, chunks: Iterable[Log]) -> Iterator[Piece]:
         c = self.conditioning
@@ -134,11 +134,12 @@ class SampleStream:
         step = even_step(steps) if in_bursts(steps) else period_of(steps)
         other_rate = abs(step * rate - 1) > OTHER_RATE
         if other_rate and c.stamps == "uniform":  # settings of logs of one rate, and a log of another
-            self.notes.append(f"rows at {1 / step:.6g} Hz are interpolated to the {rate:.6g} Hz of the settings")
-        parts = self._noted(pieces(chain([first], following), c.longest_gap_rows * max(1 / rate, step)))
+            message = f"rows at {1 / step:.6g} Hz are interpolated to the {rate:.6g} Hz of the settings"
+            self.findings.append(info(Kind.LOG_SETTING, message))
+        parts = self._with_gaps(pieces(chain([first], following), c.longest_gap_rows * max(1 / rate, step)))
         return uniform_pieces(parts, rate) if other_rate or c.stamps == "measured" else parts
 
-    def _noted(self, parts: Iterator[Piece]) -> Iterator[Piece]:
+    def _with_gaps(self, parts: Iterator[Piece]) -> Iterator[Piece]:
         gaps: list[tuple[float, int]] = []
         for part in parts:
             if part.is_last and part.gap_s:
@@ -147,9 +148,8 @@ class SampleStream:
         if gaps:
             (longest, after), count = max(gaps), len(gaps)
             lead = "a gap" if count == 1 else f"{count} gaps, the longest"
-            self.notes.append(
-                f"{lead} of {longest:.4g} s after row {after}: the log is split into {count + 1} segments"
-            )
+            message = f"{lead} of {longest:.4g} s after row {after}: the log is split into {count + 1} segments"
+            self.findings.append(info(Kind.SPLIT_LOG, message))
 
     def _number_segments(
         self, index: NDArray[np.int64], segment: int, last: tuple[int, int] | None
@@ -170,12 +170,12 @@ class SampleStream:
         return Samples(self.robot.primary_names, q, qd, qdd, tau, self.rate_hz, segments, usable)
 
 
-def require_rows(count: int, notes: Sequence[str], fewest: int = FEWEST_SAMPLES) -> None:
+def require_rows(count: int, findings: Sequence[Finding], fewest: int = FEWEST_SAMPLES) -> None:
     """Refuses what is too short to be a log."""
     if count < fewest:
         raise LogError(
             f"too few rows: {count} samples are left after cutting and decimation, {fewest} are needed",
-            hint="; ".join(notes) or "a longer log, or a smaller edge_s, is needed",
+            hint="; ".join(map(str, findings)) or "a longer log, or a smaller edge_s, is needed",
         )
 
 
@@ -201,7 +201,7 @@ def long_rest(qd: Array, speed: float, rows: int) -> NDArray[np.bool_]:
     return long
 
 
-def _short_note(short: Sequence[Log], c: Conditioning) -> list[str]:
+def _short_segments(short: Sequence[Log], c: Conditioning) -> list[Finding]:
     """Which uninterrupted stretches of a log gave no sample; empty where all did."""
     if not short:
         return []
@@ -210,10 +210,9 @@ def _short_note(short: Sequence[Log], c: Conditioning) -> list[str]:
     where = f"rows {rows[0]} to {rows[-1]}" if len(rows) > 1 else f"row {rows[0]}" if len(rows) else "an empty stretch"
     if len(short) > 1:
         where = f"{len(short)} stretches between gaps, the first of them {where},"
-    return [
-        f"{where} ({count} row{'s' * (count != 1)}) left out: nothing remains after {edge_rows(c)} rows are cut at "
-        "both ends and rest"
-    ]
+    size = f"{count} row{'s' * (count != 1)}"
+    why = f"nothing remains after {edge_rows(c)} rows are cut at both ends and rest"
+    return [info(Kind.DROPPED_ROWS, f"{where} ({size}) left out: {why}")]
 
 
 def condition_stream(
@@ -231,8 +230,8 @@ def condition_stream(
     fewest      samples below which the logs are refused
     """
     listed = _as_list(logs)
-    resolved, notes = resolve(conditioning or Conditioning(), listed, cutoff_rule)
-    return SampleStream(listed, robot, resolved, block_rows, tuple(map(str, notes)), fewest)
+    resolved, choices = resolve(conditioning or Conditioning(), listed, cutoff_rule)
+    return SampleStream(listed, robot, resolved, block_rows, choices, fewest)
 
 
 def condition(
@@ -241,21 +240,16 @@ def condition(
     conditioning: Conditioning | None = None,
     *,
     cutoff_rule: CutoffRule = noise_floor_cutoff,
-    judged: bool = True,
 ) -> Conditioned:
-    """Samples of all rows of the logs; settings left "auto" are chosen from these logs and reported.
-
-    judged  say where torque and motion look out of step; that takes longer than all the rest
-    """
+    """Samples of all rows of the logs; settings left "auto" are chosen from these logs and reported."""
     listed = _as_list(logs)
-    resolved, notes = resolve(conditioning or Conditioning(), listed, cutoff_rule)
-    stream = SampleStream(listed, robot, resolved, None, tuple(map(str, notes)))
+    resolved, choices = resolve(conditioning or Conditioning(), listed, cutoff_rule)
+    stream = SampleStream(listed, robot, resolved, None, choices)
     blocks = list(stream.blocks())
     rows = np.concatenate([rows for _, rows, _ in blocks])
     owners = np.concatenate([np.full(len(rows), owner, dtype=np.int64) for _, rows, owner in blocks])
     samples = joined_samples([block for block, _, _ in blocks])
-    doubts = step_notes(samples, resolved) if judged else []
-    return Conditioned(samples, rows, owners, resolved, (*stream.notes, *doubts))
+    return Conditioned(samples, rows, owners, resolved, tuple(stream.findings))
 
 
 def joined_samples(blocks: Sequence[Samples]) -> Samples:

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit, urlunsplit
 from urllib.request import url2pathname
 
 from mindyn.errors import MissingExtraError
-from mindyn.logs.findings import LogError
+from mindyn.logs.errors import LogError
 from mindyn.reading import reason_of
 
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")

@@ -13,11 +13,12 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.errors import shortened
-from mindyn.logs.checks import Oddities, unit_notes
+from mindyn.findings import Finding, Kind, info, warning
+from mindyn.logs.checks import Oddities, check_units
 from mindyn.logs.cleaning import Cleaner
 from mindyn.logs.columns import Pick, both_lists, further_columns, further_joints, one_column, pick_signal
 from mindyn.logs.conversion import Conversion, conversion_of
-from mindyn.logs.findings import Faults, LogError
+from mindyn.logs.errors import Faults, LogError
 from mindyn.logs.formats import open_table
 from mindyn.logs.log import Log, Source, joined, source_of
 from mindyn.logs.mounting import require_mount
@@ -35,7 +36,7 @@ NEEDED: Final = ("position", "torque")
 class LogScan:
     """The chunks of one log, read anew by every iteration; each is a `Log`.
 
-    notes    what is worth knowing of its columns; after an iteration, of its rows as well
+    findings what is worth knowing of its columns; after an iteration, of its rows as well
     sidecar  the keys of its sidecar file; None: they are read
     outside_files  whether signals may lie in files outside of the log's folder; None: as the command line says
     """
@@ -78,11 +79,13 @@ class LogScan:
         self.main = main
         used = {*self.time_columns, *(one for pick in self.picks.values() for one in pick.names)}
         needed = {signal: self.tables[signal] for signal in NEEDED}
-        self.known_notes = (
+        unused = [
             *_further_note(further_joints(self.statement, robot, needed, used)),
             *further_columns(self.statement, robot, self.tables),
-        )
-        self.notes: tuple[str, ...] = self.known_notes
+        ]
+        remedy = "Check that it is the log of this robot"
+        self._of_columns = tuple(warning(Kind.UNUSED_COLUMNS, message, remedy) for message in unused)
+        self.findings: tuple[Finding, ...] = self._of_columns
 
     def _pick(self, signal: str, main: Table) -> None:
         self.tables[signal] = self._table(signal, main)
@@ -106,20 +109,20 @@ class LogScan:
     def __iter__(self) -> Iterator[Log]:
         cleaner = Cleaner(self.path.name, restarts="restarts" in self.statement.accept)
         oddities = Oddities(self.robot)
-        notes: tuple[str, ...] = ()
+        of_units: list[Finding] = []
         usable = (cleaner.clean(self._in_range(whole)) for whole in self._converted(oddities))
         for cleaned in chain(usable, _last(cleaner)):
             if not len(cleaned):
                 continue
             if cleaner.kept == len(cleaned):
-                notes = unit_notes(cleaned, self.robot, self.statement.accept)
+                of_units = check_units(cleaned, self.robot, self.statement.accept)
             oddities.see(cleaned)
             yield cleaned
         if not cleaner.row_count and (self.statement.rows or self.statement.times):
             raise LogError(f"rows and times of {self.path.name} leave no row", hint="rows count from 0, times are in s")
-        left_out = cleaner.notes(self.robot.primary_names, tuple(self.statement.accept))
-        of_files = [note for table in self._distinct() for note in table.notes]
-        self.notes = (*self.known_notes, *of_files, *notes, *left_out, *oddities.notes())
+        dropped = cleaner.findings(tuple(self.statement.accept))
+        of_files = [info(Kind.FILE_CONTENT, note) for table in self._distinct() for note in table.notes]
+        self.findings = (*self._of_columns, *of_files, *of_units, *dropped, *oddities.findings())
 
     def _converted(self, oddities: Oddities) -> Iterator[Log]:
         first_row, start = 0, None
@@ -202,7 +205,7 @@ def sparse(scan: LogScan, rows: int, stretches: int = 8) -> Log:
                 kept, every = kept[::2], 2 * every
     if not kept:
         raise LogError(f"{scan.path.name} has no usable rows")
-    return replace(joined(kept), notes=scan.notes)
+    return replace(joined(kept), findings=scan.findings)
 
 
 def _logged_signals(statement: Statement, table: Table, robot: Robot) -> tuple[str, ...]:
@@ -232,7 +235,7 @@ def _require_inside(path: Place, files: Mapping[str, str]) -> None:
 def _further_note(joints: Sequence[str]) -> tuple[str, ...]:
     if not joints:
         return ()
-    return (f"logged joints that the robot has not are not used: {', '.join(joints)}; is it the log of another robot?",)
+    return (f"logged joints that the robot has not are not used: {', '.join(joints)}",)
 
 
 def _where(path: Place, sidecar: Mapping[str, Any]) -> str:
@@ -304,4 +307,4 @@ def read_log(
     """The whole log; arguments as for `scan_log`."""
     scan = scan_log(path, robot, columns=columns, units=units, side=side, stated=stated, outside_files=outside_files)
     chunks = list(scan)
-    return replace(joined(chunks), sources=scan.sources(), notes=scan.notes)
+    return replace(joined(chunks), sources=scan.sources(), findings=scan.findings)

@@ -9,16 +9,16 @@ from typing import Final
 import numpy as np
 
 from mindyn.algebra.values import Array
+from mindyn.findings import Finding, Kind, info
 from mindyn.logs.conditioning import Conditioning, motion_cutoff, number, torque_cutoff
 from mindyn.logs.cutoffs import CutoffRule
 from mindyn.logs.delay import chosen_delay
+from mindyn.logs.errors import LogError
 from mindyn.logs.filters import edge_s
-from mindyn.logs.findings import LogError
 from mindyn.logs.log import Log, joined
 from mindyn.logs.reading import LogScan
 from mindyn.logs.stamps import even_step, in_bursts
 from mindyn.logs.stretches import Piece, pieces, uniform_pieces
-from mindyn.notes import Note
 
 HEAD_ROWS: Final = 200_000
 """Rows of each log from which settings are chosen, so that a stream chooses as the whole log does."""
@@ -38,35 +38,35 @@ EVEN: Final = 0.7
 
 def resolve(
     c: Conditioning, logs: Sequence[Log | LogScan], cutoff_rule: CutoffRule
-) -> tuple[Conditioning, tuple[Note, ...]]:
-    """The conditioning without "auto", and a note on each choice, its kind the name of the setting."""
+) -> tuple[Conditioning, tuple[Finding, ...]]:
+    """Resolve "auto" settings, with a finding on each choice, the name of the setting as its detail."""
     if c.is_resolved:
         return c, ()
     heads = [head(log) for log in logs]
-    c, notes = _with_time_base(c, heads)
+    c, findings = _with_time_base(c, heads)
     parts = uniform_stretches(c, heads)
     if c.position_cutoff_hz == "auto":
         c = replace(c, position_cutoff_hz=cutoff_rule(parts, number(c.rate_hz, "rate_hz")))
-        notes.append(cutoff_note(c, "from the data"))
+        findings.append(cutoff_finding(c, "from the data"))
     if c.edge_s == "auto":
         c = replace(c, edge_s=edge_s(motion_cutoff(c), torque_cutoff(c)))
         cut = f"{number(c.edge_s, 'edge_s'):.4g} s cut at both ends of every segment"
-        notes.append(Note("edge_s", cut))
+        findings.append(info(Kind.LOG_SETTING, cut, "edge_s"))
     if c.delay_s == "auto":
         c = c.with_delay(chosen_delay(parts, c))
-        notes.append(delay_note(c, "estimated from the data"))
-    return c, tuple(notes)
+        findings.append(delay_finding(c, "estimated from the data"))
+    return c, tuple(findings)
 
 
-def cutoff_note(c: Conditioning, how: str) -> Note:
-    """Which cut-off the motion was given."""
-    chosen = "no filter" if c.position_cutoff_hz is None else f"{number(c.position_cutoff_hz, 'the cut-off'):.4g} Hz"
-    return Note("position_cutoff_hz", f"position cut-off chosen {how}: {chosen}")
+def cutoff_finding(c: Conditioning, how: str) -> Finding:
+    """Return the finding on the cut-off of the motion."""
+    cutoff = "no filter" if c.position_cutoff_hz is None else f"{number(c.position_cutoff_hz, 'the cut-off'):.4g} Hz"
+    return info(Kind.LOG_SETTING, f"position cut-off selected {how}: {cutoff}", "position_cutoff_hz")
 
 
-def delay_note(c: Conditioning, how: str) -> Note:
-    """Which delay was found."""
-    return Note("delay_s", f"delay of the torque {how}: {1e3 * number(c.delay_s, 'delay_s'):.3g} ms")
+def delay_finding(c: Conditioning, how: str) -> Finding:
+    """Return the finding on the delay of the torque."""
+    return info(Kind.LOG_SETTING, f"delay of the torque {how}: {1e3 * number(c.delay_s, 'delay_s'):.3g} ms", "delay_s")
 
 
 def head(log: Log | LogScan) -> Log:
@@ -83,7 +83,7 @@ def head(log: Log | LogScan) -> Log:
     return joined(chunks).take(slice(0, HEAD_ROWS))
 
 
-def _with_time_base(c: Conditioning, heads: Sequence[Log]) -> tuple[Conditioning, list[Note]]:
+def _with_time_base(c: Conditioning, heads: Sequence[Log]) -> tuple[Conditioning, list[Finding]]:
     if any(len(log) < 2 for log in heads):
         raise LogError("too few rows: a log with fewer than 2 rows has no rate")
     steps = [np.diff(log.time) for log in heads]
@@ -95,12 +95,12 @@ def _with_time_base(c: Conditioning, heads: Sequence[Log]) -> tuple[Conditioning
         if any(abs(wanted / rate - 1) > SAME_RATE for rate in rates):
             bursts = None  # rows are to be resampled: they need their stamps
     periods = [period_of(step) if pauses is None else even_step(step) for step in steps]
-    notes = []
+    findings = []
     if c.rate_hz == "auto":
         own = _rounded(1.0 / periods[0])
         if max(periods) > (1 + SAME_RATE) * min(periods):
             own = _rounded(1.0 / max(periods))
-            notes.append(Note("rate_hz", _one_rate(periods, own)))
+            findings.append(info(Kind.LOG_SETTING, _one_rate(periods, own), "rate_hz"))
         c = replace(c, rate_hz=own)
     rate = number(c.rate_hz, "rate_hz")
     if pauses is not None:
@@ -111,15 +111,15 @@ def _with_time_base(c: Conditioning, heads: Sequence[Log]) -> tuple[Conditioning
             "stamps come in bursts, as of rows that wait for a network, while the positions are even: rows are taken "
             f"to be 1 / {rate:.6g} s apart"
         )
-        notes.append(Note("stamps", found))
+        findings.append(info(Kind.STAMPS, found))
     if c.stamps == "auto":
         within = [s[s <= c.longest_gap_rows * p] for s, p in zip(steps, periods, strict=True)]
         uniform = all((np.abs(s * rate - 1) <= JITTER).all() for s in within)
         c = replace(c, stamps="uniform" if uniform else "measured")
         if not uniform:
             found = f"stamps jitter or differ from {rate:.6g} Hz: rows are interpolated to uniform times"
-            notes.append(Note("stamps", found))
-    return c, notes
+            findings.append(info(Kind.STAMPS, found))
+    return c, findings
 
 
 def _one_rate(periods: Sequence[float], rate_hz: float) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from mindyn.errors import did_you_mean
-from mindyn.logs.findings import FINDINGS, Faults, LogError
+from mindyn.logs.errors import DOUBTS, Faults, LogError
 from mindyn.logs.places import Place
 from mindyn.logs.units import UNITS
 from mindyn.reading import LARGEST_SETTINGS, limited, parse_toml, read_toml
@@ -49,7 +49,7 @@ class Statement:
     times            [first, last]: s after the first row of the file; what lies between is used
     gravity, mount   of the robot when the log was made, as `load_robot` takes them
     draft            true in a sidecar that `mindyn log` wrote and nobody confirmed: it is refused
-    accept           findings that are right in this log (see `findings.FINDINGS`)
+    accept           findings that are right in this log (see `findings.DOUBTS`)
     """
 
     columns: Mapping[str, ColumnNames] = field(default_factory=dict)
@@ -200,7 +200,7 @@ _KEYS: Final[Mapping[str, Schema]] = {
     "gravity": list_of(NUMBER, "null", minItems=3, maxItems=3),
     "mount": list_of(NUMBER, "string", "null", minItems=3, maxItems=3),
     "draft": {"type": "boolean"},
-    "accept": list_of({"enum": FINDINGS}),
+    "accept": list_of({"enum": DOUBTS}),
 }
 SIDECAR: Final[Schema] = {
     "title": "The sidecar file of a log",

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.errors import MindynError
-from mindyn.logs.findings import LogError
+from mindyn.logs.errors import LogError
 from mindyn.reading import reason_of
 
 BLOCK_BYTES: Final = 16 * 2**20

@@ -17,7 +17,7 @@ from polars.exceptions import PolarsError
 from mindyn.errors import listed, shortened
 from mindyn.executors import require_polars_threads
 from mindyn.logs.dates import DATE, nanoseconds_of_dates
-from mindyn.logs.findings import LogError
+from mindyn.logs.errors import LogError
 from mindyn.logs.statement import SEPARATORS, WHERE
 from mindyn.logs.tables import BLOCK_BYTES, Chunk
 from mindyn.reading import MOST_COLUMNS

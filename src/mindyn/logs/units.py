@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import pi
 from typing import Final
 
-from mindyn.logs.findings import LogError
+from mindyn.logs.errors import LogError
 
 DEGREE: Final = pi / 180
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from mindyn.algebra.blas import on_one_blas_thread
+from mindyn.findings import Finding
 from mindyn.logs.log import Log, Source
 from mindyn.logs.pipeline import BLOCK_ROWS, condition_stream, joined_samples
 from mindyn.logs.reading import LogScan
@@ -22,13 +23,13 @@ class GatheredLog:
 
     blocks   R factors of its parts
     count    of its samples
-    notes    what was left out, split or chosen
+    findings what was dropped, split or selected
     sources  its files
     """
 
     blocks: tuple[Block, ...]
     count: int
-    notes: tuple[str, ...]
+    findings: tuple[Finding, ...]
     sources: tuple[Source, ...]
 
 
@@ -57,7 +58,7 @@ def gathered_log(
     else:
         made = list(stream)
         blocks = blocks_of(columns, joined_samples(made), treatment, count, number) if made else []
-    return GatheredLog(tuple(blocks), stream.count, tuple(stream.notes), sources_of(opened))
+    return GatheredLog(tuple(blocks), stream.count, tuple(stream.findings), sources_of(opened))
 
 
 def sources_of(log: Log | LogScan) -> tuple[Source, ...]:

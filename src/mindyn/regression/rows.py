@@ -18,6 +18,7 @@ from mindyn.algebra.blas import on_one_blas_thread
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.executors import spread
+from mindyn.findings import Finding, Kind, warning
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.conversion import with_logged_gears
 from mindyn.logs.cutoffs import noise_floor_cutoff
@@ -28,7 +29,6 @@ from mindyn.logs.pipeline import Conditioned, SampleStream, condition, condition
 from mindyn.logs.reading import LogScan
 from mindyn.logs.resolving import resolve
 from mindyn.logs.samples import Samples
-from mindyn.notes import Note
 from mindyn.parameters.base import BaseParameters
 from mindyn.regression.block_gathering import (
     BLOCKS,
@@ -73,7 +73,7 @@ class Rows:
         treatment: Treatment,
         data: SampleBlocks | _OfLogs | None,
         blocks: tuple[Block, ...] | None = None,
-        notes: Sequence[Note] = (),
+        findings: Sequence[Finding] = (),
         quantity: Quantity = "torque",
         factors_of: FactorsOf = host_factors,
     ) -> None:
@@ -81,7 +81,7 @@ class Rows:
         self.treatment = treatment
         self._data = data
         self._given = blocks
-        self._notes = tuple(notes)
+        self._findings = tuple(findings)
         self._factors_of = factors_of
         self.quantity = quantity
         self._of_logs: list[GatheredLog] | None = None
@@ -135,7 +135,7 @@ class Rows:
 
     def selected(self, blocks: Iterable[Block]) -> Rows:
         """The equations of some blocks alone, as R factors."""
-        return Rows(self.regressor, self.treatment, None, tuple(blocks), self._notes, self.quantity)
+        return Rows(self.regressor, self.treatment, None, tuple(blocks), self._findings, self.quantity)
 
     def without_log(self, number: int) -> Rows:
         """The equations of all logs but one, as R factors."""
@@ -210,15 +210,15 @@ class Rows:
         return len(data) if isinstance(data, Samples) else 0
 
     @property
-    def notes(self) -> tuple[Note, ...]:
-        """What was left out, split or chosen, of a stream as far as it was read."""
+    def findings(self) -> tuple[Finding, ...]:
+        """What was dropped, split or selected, of a stream as far as it was read."""
         data = self._data
-        found: Sequence[str] = ()
+        found: Sequence[Finding] = ()
         if self._of_logs is not None:
-            found = list(dict.fromkeys(note for one in self._of_logs for note in one.notes))
+            found = list(dict.fromkeys(finding for one in self._of_logs for finding in one.findings))
         elif isinstance(data, _OfLogs):
-            found = data.stream.notes if data.streamed else data.whole.notes
-        return (*self._notes, *(Note("log", sentence) for sentence in found))
+            found = data.stream.findings if data.streamed else data.whole.findings
+        return (*self._findings, *found)
 
     @property
     def sources(self) -> tuple[Source, ...]:
@@ -229,7 +229,7 @@ class Rows:
 
     def with_blocks(self, blocks: Iterable[Block], quantity: Quantity) -> Rows:
         """Other equations of the same parameters from the same samples."""
-        made = Rows(self.regressor, self.treatment, self._data, tuple(blocks), self._notes, quantity)
+        made = Rows(self.regressor, self.treatment, self._data, tuple(blocks), self._findings, quantity)
         made._of_logs = self._of_logs
         return made
 
@@ -269,7 +269,7 @@ class Rows:
         if data.executor is None and not data.streamed:
             return tuple(block for own in self._in_memory(data) for block in own)
         self._of_logs = list(spread(data.executor, gathered_log, data.tasks(regressor)))
-        require_rows(self.count, [note.sentence for note in self.notes])
+        require_rows(self.count, self.findings)
         return tuple(block for one in self._of_logs for block in one.blocks)
 
     def _in_memory(self, data: _OfLogs) -> Iterator[list[Block]]:
@@ -348,18 +348,18 @@ def rows_of(
     asked = treatment or Treatment()
     logs = listed_logs(data)
     factors_of = factors_on_gpu(data, executor) if gpu else host_factors
-    complete, notes = completed_robot(robot, asked, logs or ())
+    complete, findings = completed_robot(robot, asked, logs or ())
     regressor = regressor_of(complete, asked, base)
     if base is not None:
         asked = replace(asked, base_form=base.form)
     if logs is None:
         samples: SampleBlocks = data  # type: ignore[assignment]  # what is left are samples
         samples = followed_samples(complete, samples) if isinstance(samples, Samples) else samples
-        return Rows(regressor, asked, samples, notes=notes, factors_of=factors_of)
+        return Rows(regressor, asked, samples, findings=findings, factors_of=factors_of)
     resolved, chosen = resolve(asked.conditioning or Conditioning(), logs, noise_floor_cutoff)
     asked = replace(asked, conditioning=resolved)
     of_logs = _OfLogs(logs, complete, asked, base, executor)
-    return Rows(regressor, asked, of_logs, notes=(*notes, *chosen), factors_of=factors_of)
+    return Rows(regressor, asked, of_logs, findings=(*findings, *chosen), factors_of=factors_of)
 
 
 def factors_on_gpu(data: object, executor: Executor | None) -> FactorsOf:
@@ -378,13 +378,13 @@ def factors_on_gpu(data: object, executor: Executor | None) -> FactorsOf:
 
 def completed_robot(
     robot: Robot, treatment: Treatment, logs: Sequence[Log | LogScan]
-) -> tuple[Robot, tuple[Note, ...]]:
-    """The robot with all drives whose parameters the treatment asks for, and notes on the gears of the logs."""
+) -> tuple[Robot, tuple[Finding, ...]]:
+    """The robot with all drives whose parameters the treatment asks for, and findings on the gears of the logs."""
     require_robot(robot, "parameters are identified of")
     if treatment.drives == "stated":
         return robot, ()
     geared, notes = with_logged_gears(robot, [log.statement for log in logs])
-    return with_estimated_drives(geared), tuple(Note("gears", sentence) for sentence in notes)
+    return with_estimated_drives(geared), tuple(warning(Kind.GEARS, sentence) for sentence in notes)
 
 
 def listed_logs(data: object) -> list[Log | LogScan] | None:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal
 
 from mindyn.export.writing import RobotFormat
+from mindyn.findings import Finding
 from mindyn.kernels.skeleton import SkeletonData
 from mindyn.pages.decimation import Packed
 from mindyn.validation.validate import Grade
@@ -47,9 +48,8 @@ class VerdictData:
     """The answer to "is the model good?" by torque alone; `held_out`: on samples that it was not fitted to.
 
     before     where it is not held out: total error on held-out logs by an earlier verdict; None: there is none
-    unfit      why the logs cannot identify the robot; empty where they can
     within     whether values that an arm can have lie within the uncertainty of these, if no arm has just these
-    suspicion  what seems wrong in what was stated of robot and logs, with its cure; empty: nothing
+    findings   about robot, logs and values
     """
 
     held_out: bool
@@ -58,9 +58,8 @@ class VerdictData:
     rows: int
     joints: tuple[JointVerdict, ...]
     before: float | None = None
-    unfit: str = ""
     within: bool = False
-    suspicion: str = ""
+    findings: tuple[Finding, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,16 +12,17 @@ from mindyn.algebra.values import Array
 from mindyn.equations.loop_closure import closure_of
 from mindyn.estimators.estimate import Estimate
 from mindyn.export.writing import fitting_format
+from mindyn.identification.diagnostics.diagnose import explain
+from mindyn.identification.diagnostics.residual_patterns import find_patterns
 from mindyn.kernels.skeleton import SkeletonData, skeleton_along
 from mindyn.report.data import UNNAMED, JointData, ReportData
-from mindyn.report.evidence import Evidence, evidence_of, excitation, motion, residuals, traces
-from mindyn.report.findings import comparison_data, friction_data, parameter_rows, suspicion_of, unfit_for, verdict_data
 from mindyn.report.inputs import ReportInputs
+from mindyn.report.log_views import LogView, excitation, motion, residuals, traces, view_logs
 from mindyn.report.making import made_data
+from mindyn.report.results import comparison_data, friction_data, parameter_rows, verdict_data
 from mindyn.robots.meshes import Meshes
 from mindyn.robots.robot import Robot
 from mindyn.validation.prediction import prediction_of
-from mindyn.validation.residual_causes import causes_of
 from mindyn.validation.validate import Verdict, fit_verdict, prior_estimate, validate
 
 POSES: Final = 200
@@ -32,9 +33,9 @@ def gather(inputs: ReportInputs) -> ReportData:
     """All that the report shows."""
     estimate = inputs.estimate
     verdict = _verdict(inputs) if inputs.validation is None else inputs.validation
-    held_out = evidence_of(inputs.validation_logs, "held out", verdict.predictions)
+    held_out = view_logs(inputs.validation_logs, "held out", verdict.predictions)
     fitted = [prediction_of(estimate, log) for log in inputs.training_logs]
-    evidence = [*held_out, *evidence_of(inputs.training_logs, "training", fitted)]
+    evidence = [*held_out, *view_logs(inputs.training_logs, "training", fitted)]
     prior = prior_estimate(estimate, inputs.prior)
     moved = excitation(estimate, evidence)
     name, beside = str(inputs.run.get("name") or UNNAMED), _of_same_joints(inputs)
@@ -49,10 +50,9 @@ def gather(inputs: ReportInputs) -> ReportData:
             verdict,
             held_out=bool(held_out),
             before=inputs.run.get("validation"),
-            causes=causes_of([one.prediction for one in held_out or evidence]) if evidence else None,
-            unfit=unfit_for(estimate),
+            patterns=find_patterns([one.prediction for one in held_out or evidence]) if evidence else None,
             within=any(answer.as_likely for answer in inputs.feasibility),
-            suspicion=suspicion_of(estimate),
+            findings=explain((*estimate.robot.findings, *estimate.findings, *inputs.findings)),
         ),
         traces=traces(evidence),
         parameters=parameter_rows(estimate, prior),
@@ -95,12 +95,12 @@ def _joints(estimate: Estimate) -> tuple[JointData, ...]:
     return tuple(JointData(joint.name, *units[joint.kind]) for joint in estimate.robot.primary_joints)
 
 
-def skeleton(robot: Robot, evidence: Sequence[Evidence], meshes: Meshes | None = None) -> SkeletonData | None:
+def skeleton(robot: Robot, evidence: Sequence[LogView], meshes: Meshes | None = None) -> SkeletonData | None:
     """The robot as lines in space, for some poses along the first log; loops closed."""
     return skeleton_along(robot, *_poses(robot, evidence), _torques(evidence), meshes=meshes)
 
 
-def _poses(robot: Robot, evidence: Sequence[Evidence]) -> tuple[Array, Array]:
+def _poses(robot: Robot, evidence: Sequence[LogView]) -> tuple[Array, Array]:
     """Evenly spaced rows of the first log, or the pose at rest."""
     if not evidence:
         return _at_rest(robot)[None], np.zeros(1)
@@ -117,7 +117,7 @@ def _at_rest(robot: Robot) -> Array:
     return np.asarray(closure.home[list(closure.primary)])
 
 
-def _torques(evidence: Sequence[Evidence]) -> Array | None:
+def _torques(evidence: Sequence[LogView]) -> Array | None:
     """Parts of the greatest torque of every joint, at the same rows."""
     if not evidence:
         return None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from mindyn.findings import Severity
+from mindyn.identification.diagnostics.diagnose import WRONG_INPUT
 from mindyn.report.data import VerdictData
 from mindyn.validation.validate import Grade
 
@@ -34,6 +36,11 @@ WORDS: Final[dict[Grade, str]] = {
 }
 
 
+def has_wrong_input(found: VerdictData) -> bool:
+    """Return whether something that the user gave about robot or logs seems wrong."""
+    return any(one.kind in WRONG_INPUT and one.explained_by is None for one in found.findings)
+
+
 def headline_of(found: VerdictData, exists: bool | None) -> tuple[str, Grade]:
     """The headline of a verdict, and whether an arm can have the values, and the grade that colours it.
 
@@ -42,9 +49,9 @@ def headline_of(found: VerdictData, exists: bool | None) -> tuple[str, Grade]:
     hardly explained or not at all. Logs that cannot identify the robot come before all else, then what seems wrong in
     what was stated; values that no arm has are no surprise where ones that an arm can have are as likely.
     """
-    if found.unfit:
+    if any(one.severity is Severity.ERROR for one in found.findings):
         return UNFIT, "not"
-    if found.suspicion:
+    if has_wrong_input(found):
         return SUSPECTED, found.grade if found.grade not in USEFUL else "roughly"
     exists = True if found.within and exists is False else exists
     if found.grade not in USEFUL:

@@ -10,6 +10,7 @@ from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.feasibility.answer import Answer
+from mindyn.findings import Finding
 from mindyn.logs.log import Log
 from mindyn.robots.meshes import Meshes
 from mindyn.robots.robot import Robot
@@ -51,6 +52,7 @@ class ReportInputs:
     run: Mapping[str, Any] = field(default_factory=dict)
     meshes: Meshes | None = None
     validation: Verdict | None = None
+    findings: Sequence[Finding] = ()
 
     def __post_init__(self) -> None:
         joints = len(self.estimate.robot.primary_names)

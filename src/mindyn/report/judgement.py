@@ -6,6 +6,7 @@ from math import isfinite
 from typing import Final
 
 from mindyn.feasibility.answer import can_exist
+from mindyn.findings import Finding, Severity
 from mindyn.pages.markup import (
     Content,
     Html,
@@ -28,7 +29,7 @@ from mindyn.pages.markup import (
 from mindyn.pages.plots import axis, pane, plot, series
 from mindyn.report.data import JointTrace, JointVerdict, ReportData, TorqueTrace, VerdictData
 from mindyn.report.headlines import WORDS, headline_of
-from mindyn.report.summary import WEAK, Advice, Summary, summary_of, unfit_because, weakest_of
+from mindyn.report.summary import WEAK, Advice, Summary, summary_of, weakest_of
 from mindyn.validation.errors import EDGE_S
 from mindyn.validation.validate import BOUNDS, Grade
 
@@ -63,7 +64,8 @@ def verdict_section(data: ReportData) -> Section:
     """The first screen: is the model good and why, what next, can it exist, what the log told; then each joint."""
     found, said = data.verdict, summary(data)
     lead = classed("div", f"lead grade-{said.grade}", p(tag("strong", {}, said.headline), f" {_missed(data)}"))
-    unfit = [classed("p", "note", typeset(sentence)) for sentence in unfit_because(found)]
+    serious = [one for one in found.findings if one.explained_by is None and one.severity is not Severity.INFO]
+    findings = [classed("p", "note", tag("strong", {}, one.severity), f" {typeset(_sentence(one))}") for one in serious]
     warnings = [] if found.held_out else [classed("p", "note", _flattered(found))]
     warnings += _physics(data) + _bettered(data)
     cards = [
@@ -73,7 +75,7 @@ def verdict_section(data: ReportData) -> Section:
     ]
     rows = [_joint(joint) for joint in found.joints]
     listed = tag("ul", {"class": "verdicts", "aria-label": "Verdict for each joint"}, rows)
-    body = [lead, *unfit, *warnings, classed("div", "cards", cards), listed, classed("p", "fine", _scale(data))]
+    body = [lead, *findings, *warnings, classed("div", "cards", cards), listed, classed("p", "fine", _scale(data))]
     return Section("verdict", "Is the model good?", markup(body))
 
 
@@ -83,6 +85,11 @@ def summary(data: ReportData) -> Summary:
     names = [joint.name for joint in data.joints]
     place = (data.robot_given, data.folder, data.file_format)
     return summary_of(data.verdict, names, data.parameters, answers, can_exist(answers), *place)
+
+
+def _sentence(finding: Finding) -> str:
+    text = str(finding)
+    return f"{text[:1].upper()}{text[1:]}."
 
 
 def _advised(one: Advice) -> Html:

@@ -10,6 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import PurePath
 from typing import Any, Final
 
+from mindyn.findings import Severity
 from mindyn.pages.markup import count, typeset
 from mindyn.report.data import MadeData
 from mindyn.report.inputs import ReportInputs
@@ -30,12 +31,13 @@ def made_data(inputs: ReportInputs) -> MadeData:
         "left_out": estimate.left_out,
         "cross_validated": None if score is None else asdict(score),
     }
+    infos = [str(one) for one in (*estimate.robot.findings, *estimate.findings) if one.severity is Severity.INFO]
     return MadeData(
         _command(run.get("command", ())),
         tuple(_flat(kept)),
         tuple(_sources(inputs)),
         tuple((name, str(found)) for name, found in (run.get("versions") or package_versions()).items() if found),
-        tuple(dict.fromkeys(map(str, (*estimate.robot.notes, *estimate.base.notes, *estimate.notes)))),
+        tuple(dict.fromkeys([*estimate.base.notes, *infos])),
     )
 
 

@@ -37,13 +37,13 @@ from mindyn.pages.plots import axis, pane, plot, series
 from mindyn.pages.showing import Page
 from mindyn.parameters.base import BaseParameters
 from mindyn.report.excitation_and_friction import excitation_section, friction_section
-from mindyn.report.findings import parameter_rows, verdict_data
 from mindyn.report.gathering import gather
 from mindyn.report.headlines import WORDS
 from mindyn.report.inputs import ReportInputs
 from mindyn.report.judgement import torque_section
 from mindyn.report.parameter_table import parameter_section
 from mindyn.report.residuals import residual_section
+from mindyn.report.results import parameter_rows, verdict_data
 from mindyn.robots.meshes import Meshes
 from mindyn.robots.robot import Robot
 from mindyn.robots.table import joint_rows
@@ -91,7 +91,7 @@ def _robot(robot: Robot) -> Html:
     facts = [
         ("drives", plural(len(robot.drives), "joint") if robot.drives else "none stated"),
         ("loops", listed([loop.name for loop in robot.loops], NAMED)),
-        ("notes", "; ".join(map(str, robot.notes))),
+        ("notes", "; ".join(map(str, robot.findings))),
     ]
     return _shown(f"{robot.name}: {plural(robot.joint_count, 'joint')}", facts, head, rows)
 
@@ -121,7 +121,7 @@ def _span(values: Array) -> str:
 def _log(log: Log) -> Html:
     seconds = float(log.time[-1] - log.time[0]) if len(log) else 0.0
     files = listed([source.path for source in log.sources], NAMED)
-    facts = [("file", files), ("notes", "; ".join(map(str, log.notes)))]
+    facts = [("file", files), ("notes", "; ".join(map(str, log.findings)))]
     rows = [(name, _span(log.q[:, k]), _span(log.tau[:, k])) for k, name in enumerate(log.joint_names)]
     title = f"Log: {plural(len(log), 'row')} over {seconds:.4g} s"
     return _shown(title, facts, ("joint", "position, rad or m", "torque, N m or N"), rows)

@@ -11,8 +11,9 @@ from typing import Final
 
 from mindyn.errors import listed
 from mindyn.export.writing import ROBOT_FILES, RobotFormat
+from mindyn.findings import Severity
 from mindyn.report.data import ParameterRow, State, VerdictData
-from mindyn.report.headlines import headline_of
+from mindyn.report.headlines import has_wrong_input, headline_of
 from mindyn.validation.validate import Grade
 
 NAMED: Final = 6
@@ -44,7 +45,7 @@ class Summary:
 
     headline  is the model good
     grade     of the headline
-    reason    why the logs are not enough, where they are not; what it missed, over all joints and at the weakest
+    reason    what it missed, over all joints and at the weakest
     physical  whether an arm can have the values
     data      what the log told, and what it could not
     advice    what next, the most important first
@@ -80,14 +81,7 @@ def summary_of(
     if answers and exists is False and verdict.within:
         physical = AS_LIKELY
     advice = _advice(verdict, joints, parameters, exists, _Words(robot, folder, file_format))
-    reason = " ".join([*unfit_because(verdict), missed(verdict, joints)])
-    return Summary(said, grade, reason, physical, told(parameters), advice)
-
-
-def unfit_because(verdict: VerdictData) -> list[str]:
-    """A sentence that says why the logs cannot identify the robot, or what seems wrong, and what would do; or none."""
-    why = verdict.unfit or verdict.suspicion
-    return [f"{why[:1].upper()}{why[1:]}."] if why else []
+    return Summary(said, grade, missed(verdict, joints), physical, told(parameters), advice)
 
 
 def missed(verdict: VerdictData, joints: Sequence[str]) -> str:
@@ -153,10 +147,10 @@ class _Words:
 def _advice(
     verdict: VerdictData, joints: Sequence[str], parameters: Sequence[ParameterRow], exists: bool | None, words: _Words
 ) -> tuple[Advice, ...]:
-    if verdict.unfit:
+    if any(one.severity is Severity.ERROR for one in verdict.findings):
         again = words.excite("--seconds", "30", "--out", "motion")
         return (Advice("Do not use it, however well it fits: record another log first.", again),)
-    if verdict.suspicion:
+    if has_wrong_input(verdict):
         return (Advice("Do not use it yet, however well it fits: settle that, and identify again."),)
     weak = [name for name, one in zip(joints, verdict.joints, strict=True) if one.grade in WEAK]
     untold = [row.name for row in parameters if row.state == "untold"]

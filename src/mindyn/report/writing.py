@@ -74,6 +74,7 @@ def write_report(
         run or {},
         meshes,
         validation,
+        feasibility.findings(estimate) if isinstance(feasibility, Feasibility) else (),
     )
     write_whole(path, page(gather(inputs)))
 

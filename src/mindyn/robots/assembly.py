@@ -11,8 +11,7 @@ import numpy as np
 from mindyn.algebra.inertia import MOMENT_ROUNDING, least_moment, moved_phi
 from mindyn.algebra.poses import IDENTITY, Pose
 from mindyn.errors import RobotError, listed, unknown_name
-from mindyn.findings import Kind
-from mindyn.notes import Note
+from mindyn.findings import Finding, Kind, info, warning
 from mindyn.robots.description import AnyJoint, Description, FixedJoint, RefusedJoint, following_fixed
 from mindyn.robots.parts import Frame, Joint, Link, Loop, Shape
 from mindyn.robots.robot import Robot, duplicates
@@ -36,17 +35,18 @@ def assemble(description: Description) -> Robot:
             raise joint.error
     if wrong := next((d.refused_links[name] for name in links if name in d.refused_links), None):
         raise wrong
-    notes = d.notes
+    findings = d.findings
     if d.as_written:
         kept = _as_written(d.joints, root)
         if kept is None:
             names = listed(joint.name for joint in order if isinstance(joint, Joint))
-            notes = (*notes, Note("order", f"joints are sorted, parents before children; the order of q is: {names}"))
+            message = f"joints are sorted, parents before children; the order of q is: {names}"
+            findings = (*findings, info(Kind.SORTED_JOINTS, message))
         order = order if kept is None else kept
     carrier = _carriers(order, links)
     moving = [joint for joint in order if isinstance(joint, Joint)]
     bodies = _merged([root, *(joint.child for joint in moving)], links, carrier, order)
-    notes = tuple(dict.fromkeys((*notes, *_negative_inertia(bodies.values()))))
+    findings = tuple(dict.fromkeys((*findings, *_negative_inertia(bodies.values()))))
     fixed = [Frame(name, *carrier[name]) for name in links if carrier[name][0] != name]
     return Robot(
         name=d.name,
@@ -61,19 +61,19 @@ def assemble(description: Description) -> Robot:
         mimics=d.mimics,
         home=np.array([d.home.get(joint.name, 0.0) for joint in moving]) if d.home and d.loops else None,
         source=d.source,
-        notes=notes,
+        findings=findings,
         selection=d.selection,
     )
 
 
-def _negative_inertia(links: Iterable[Link]) -> Iterator[Note]:
-    """Yield a note on every link of which a principal moment of inertia is negative, as no body has it."""
+def _negative_inertia(links: Iterable[Link]) -> Iterator[Finding]:
+    """Yield a finding on every link of which a principal moment of inertia is negative, as no body has it."""
     for link in links:
         if link.phi is None or (least := least_moment(link.phi)) is None:
             continue
         if least < -MOMENT_ROUNDING * float(np.abs(link.phi).max()):
-            said = f"link {link.name!r} has a negative principal moment of inertia, {least:.4g} kg m^2: no body has it"
-            yield Note(Kind.NEGATIVE_INERTIA, f"{said}; correct its inertial parameters, or identify them")
+            message = f"link {link.name!r} has a negative principal moment of inertia, {least:.4g} kg m^2"
+            yield warning(Kind.NEGATIVE_INERTIA, message, "Correct its inertial parameters, or identify them")
 
 
 def described(robot: Robot) -> Description:
@@ -90,7 +90,7 @@ def described(robot: Robot) -> Description:
         robot.mimics,
         {} if robot.home is None else dict(zip(robot.joint_names, robot.home.tolist(), strict=True)),
         robot.source,
-        robot.notes,
+        robot.findings,
         robot.selection,
         as_written=True,
     )

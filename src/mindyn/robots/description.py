@@ -14,7 +14,7 @@ from typing import Any
 from mindyn.algebra.poses import IDENTITY, Pose
 from mindyn.algebra.values import Array, frozen_array
 from mindyn.errors import InputError, RobotError, listed, unknown_name
-from mindyn.notes import Note
+from mindyn.findings import Finding, Kind, info
 from mindyn.robots.expressions import parse_formula
 from mindyn.robots.mimics import held_by_mimicking, mimic_cycle, rooted
 from mindyn.robots.parts import Drive, ExtraTorque, Frame, Joint, Link, Loop, Mimic
@@ -107,7 +107,7 @@ class Description:
     mimics: tuple[Mimic, ...] = ()
     home: Mapping[str, float] = field(default_factory=dict)
     source: str = ""
-    notes: tuple[Note, ...] = ()
+    findings: tuple[Finding, ...] = ()
     selection: Selection = field(default_factory=Selection)
     refused_links: Mapping[str, RobotError] = field(default_factory=dict)
     as_written: bool = False
@@ -173,7 +173,7 @@ def following_fixed(d: Description) -> Description:
     stopped, mimics = held_by_mimicking(_in_no_circle(d.mimics), fixed)
     left = replace(_held(replace(d, mimics=()), stopped) if stopped else d, mimics=tuple(mimics))
     sentences = [f"joint {name!r} mimics a fixed joint: held at {at:g}" for name, at in stopped.items()]
-    return replace(left, notes=(*left.notes, *(Note("held", sentence) for sentence in sentences)))
+    return replace(left, findings=(*left.findings, *(info(Kind.HELD_JOINT, sentence) for sentence in sentences)))
 
 
 def _in_no_circle(mimics: Sequence[Mimic]) -> Sequence[Mimic]:
@@ -232,11 +232,12 @@ def _cut(d: Description, root: str | None, tip: str | None) -> Description:
     extras = _extras_without(d.extras, gone - {j.name for j in d.joints if isinstance(j, FixedJoint)})
     loops = [one for one in d.loops if {one.first, one.second} <= kept and not set(one.dependent) & gone]
     left_out += [f"loop {one.name}" for one in d.loops if one not in loops]
-    note = Note("left out", f"left out of the {what}, with their mass: {listed(left_out)}", tuple(left_out))
-    notes = (note, *d.notes) if left_out else d.notes
+    dropped = info(Kind.DROPPED_PART, f"left out of the {what}, with their mass: {listed(left_out)}", *left_out)
+    findings = (dropped, *d.findings) if left_out else d.findings
     mimics, alone = _mimics_without(d.mimics, gone)
     if alone:
-        notes = (*notes, Note("left out", f"joints that mimic one left out move on their own: {listed(alone)}"))
+        message = f"joints that mimic one left out move on their own: {listed(alone)}"
+        findings = (*findings, info(Kind.DROPPED_PART, message))
     return replace(
         d,
         links=tuple(link for link in d.links if link.name in kept),
@@ -247,7 +248,7 @@ def _cut(d: Description, root: str | None, tip: str | None) -> Description:
         loops=tuple(loops),
         extras=extras,
         mimics=mimics,
-        notes=notes,
+        findings=findings,
     )
 
 

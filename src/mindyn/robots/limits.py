@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import Final
 
+from mindyn.findings import Kind
 from mindyn.robots.parts import Limits
 from mindyn.robots.snapping import GROUPED
 
-SUMMARIES: Final = {"limits": "{count} joint limits make no sense and were dropped", **GROUPED}
-"""What one note says of many of its kind; see `mindyn.notes.grouped`."""
+SUMMARIES: Final = {Kind.DROPPED_LIMIT: "{count} joint limits make no sense and were dropped", **GROUPED}
+"""Messages for several findings of a kind; see `summarise`."""
 
 
 def sensible_limits(stated: Mapping[str, float], *, continuous: bool = False) -> tuple[Limits, dict[str, str]]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.errors import MindynError, RobotFileError, listed
-from mindyn.notes import Note
+from mindyn.findings import Finding, Kind, info
 from mindyn.pages.decimation import Packed, packed_levels, packed_places
 from mindyn.pages.markup import plural
 from mindyn.robots.assembly import assemble
@@ -51,7 +51,7 @@ class Meshes:
     """Meshes of links; `notes` say what was not found, left out or made coarser."""
 
     parts: tuple[LinkMesh, ...] = ()
-    notes: tuple[Note, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
     @property
     def bytes(self) -> int:
@@ -68,13 +68,13 @@ def read_meshes(source: str | Path, robot: Robot) -> Meshes:
     try:
         shown = _selected(_described(source), robot)
     except MindynError as error:
-        return Meshes((), (Note("mesh", f"no meshes are drawn: {error.message}"),))
+        return Meshes((), (info(Kind.MESH, f"no meshes are drawn: {error.message}"),))
     if shown.link_names != robot.link_names:
-        return Meshes((), (Note("mesh", f"no meshes are drawn: {source} has other links than the robot"),))
+        return Meshes((), (info(Kind.MESH, f"no meshes are drawn: {source} has other links than the robot"),))
     reader = MeshReader(Path(source).absolute())
     drawn = {k: reader.link(link.shapes) for k, link in enumerate((shown.root, *shown.links))}
     parts, coarse = _small({k: part for k, part in drawn.items() if len(part.faces)})
-    return Meshes(parts, tuple(Note("mesh", sentence) for sentence in (*reader.sentences(bool(parts)), *coarse)))
+    return Meshes(parts, tuple(info(Kind.MESH, sentence) for sentence in (*reader.sentences(bool(parts)), *coarse)))
 
 
 def _described(source: str | Path) -> Description:

@@ -15,8 +15,8 @@ from mindyn.algebra.poses import IDENTITY, Pose
 from mindyn.algebra.rotations import about_axis, from_quaternion
 from mindyn.algebra.values import Array
 from mindyn.errors import MissingExtraError, RobotFileError, listed, shortened
+from mindyn.findings import Kind, info, summarise
 from mindyn.notation import PARAMETERS_PER_LINK
-from mindyn.notes import Note, grouped
 from mindyn.robots.description import AnyJoint, Description, FixedJoint, RefusedJoint
 from mindyn.robots.files import LARGEST_NUMBER
 from mindyn.robots.limits import SUMMARIES, sensible_limits
@@ -88,11 +88,16 @@ class _MjcfReader:
             "fluid forces": int(self.model.opt.density > 0 or self.model.opt.viscosity > 0),
         }
         notes = [
-            Note("left out", f"{count} {what} of the MJCF were left out") for what, count in ignored.items() if count
+            info(Kind.DROPPED_PART, f"{count} {what} of the MJCF were left out")
+            for what, count in ignored.items()
+            if count
         ]
-        notes += [Note("left out", f"{what} of the MJCF was left out: {why}") for what, why in closed.left_out]
+        notes += [info(Kind.DROPPED_PART, f"{what} of the MJCF was left out: {why}") for what, why in closed.left_out]
         notes += [
-            Note("loops", f"loop {loop.name!r} is read from <{read_from(loop)}>; {listed(loop.dependent)} depend by it")
+            info(
+                Kind.READ_LOOP,
+                f"loop {loop.name!r} is read from <{read_from(loop)}>; {listed(loop.dependent)} depend by it",
+            )
             for loop in closed.loops
             if loop.name not in self.stated_dependents
         ]
@@ -108,7 +113,7 @@ class _MjcfReader:
             mimics=tuple(mimics),
             loops=closed.loops,
             home=closed.home,
-            notes=grouped([*self.source.notes, *notes, *self.snap.notes], SUMMARIES),
+            findings=summarise([*self.source.findings, *notes, *self.snap.findings], SUMMARIES),
         )
 
     def gravity(self) -> Array:
@@ -159,7 +164,7 @@ class _MjcfReader:
         """Say of a joint that the file holds where it is and how to hold it."""
         name, at = self.name("joint", joint), float(self.model.qpos0[self.model.jnt_qposadr[joint]]) + offset
         sentence = f"an equality holds joint {name!r} at {at:g}: here it moves; lock={{{name!r}: {at:g}}} holds it"
-        self.snap.notes.append(Note("left out", sentence))
+        self.snap.findings.append(info(Kind.DROPPED_PART, sentence))
 
     def name(self, kind: str, index: int) -> str:
         named = self.mujoco.mj_id2name(self.model, getattr(self.mujoco.mjtObj, f"mjOBJ_{kind.upper()}"), index)
@@ -205,8 +210,8 @@ class _MjcfReader:
     def any_joint(self, k: int, parent: str, child: str, pose: Pose) -> AnyJoint:
         name, kind = self.name("joint", k), int(self.model.jnt_type[k])
         if kind == int(self.mujoco.mjtJoint.mjJNT_FREE):
-            self.snap.notes.append(
-                Note("held", f"joint {name!r} is free: {child!r} is held where it is, so the base is fixed")
+            self.snap.findings.append(
+                info(Kind.HELD_JOINT, f"joint {name!r} is free: {child!r} is held where it is, so the base is fixed")
             )
             return FixedJoint(name, parent, child, pose, held=True)
         if kind == int(self.mujoco.mjtJoint.mjJNT_BALL):
@@ -247,7 +252,7 @@ class _MjcfReader:
         limits, doubts = sensible_limits(stated)
         for keys, why in doubts.items():
             given = ", ".join(f"{key} {stated[key]:g}" for key in keys.split())
-            self.snap.notes.append(Note("limits", f"joint {name!r}: limit {given} was dropped: {why}"))
+            self.snap.findings.append(info(Kind.DROPPED_LIMIT, f"joint {name!r}: limit {given} was dropped: {why}"))
         return limits
 
     def damping(self, dof: int) -> float:

@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
 from mindyn.errors import RobotFileError, listed, shortened
-from mindyn.notes import Note
+from mindyn.findings import Finding, Kind, info
 from mindyn.robots.files import LARGEST_FILE, parse_xml, read_text
 
 MOST_COPIES: Final = 10_000
@@ -52,7 +52,7 @@ class MjcfSource:
 
     text: str
     unknown: frozenset[str]
-    notes: tuple[Note, ...]
+    findings: tuple[Finding, ...]
     actuated: frozenset[str] = frozenset()
     texts: Mapping[str, str] = field(default_factory=dict)
     models: Mapping[str, bytes] = field(default_factory=dict)
@@ -88,7 +88,7 @@ class _Preparer:
     def source(self, root: Element) -> MjcfSource:
         self.include(root)
         notes = [
-            Note("left out", f"{count} {what} of the MJCF were left out")
+            info(Kind.DROPPED_PART, f"{count} {what} of the MJCF were left out")
             for section, what in _LEFT_OUT.items()
             if (count := sum(len(element) for element in root.findall(section)))
         ]
@@ -112,7 +112,7 @@ class _Preparer:
             if self.unknown:
                 said = f"{len(self.skipped)} mesh files are absent; unknown without them is the inertia of: "
                 said += listed(self.unknown)
-            notes.append(Note("mesh", said, tuple(self.skipped)))
+            notes.append(info(Kind.MESH, said, *self.skipped))
         text = ElementTree.tostring(root, encoding="unicode")
         joints = frozenset(name for name in actuated if name is not None)
         return MjcfSource(text, frozenset(self.unknown), tuple(notes), joints, texts, self.models, self.bodies)
@@ -174,7 +174,7 @@ class _Preparer:
         for child in element:
             self.limit_copies(child, copies, attached)
 
-    def drop_equalities(self, root: Element) -> list[Note]:
+    def drop_equalities(self, root: Element) -> list[Finding]:
         """Take out constraints between what is taken out."""
         others = [
             (parent, one) for parent in root.findall("equality") for one in parent if one.tag in _OTHER_EQUALITIES
@@ -182,7 +182,7 @@ class _Preparer:
         for parent, one in others:
             parent.remove(one)
         said = f"{len(others)} equalities of tendons and flexible bodies in the MJCF were left out"
-        return [Note("left out", said)] if others else []
+        return [info(Kind.DROPPED_PART, said)] if others else []
 
     def strip(self, root: Element) -> None:
         """Take out assets, and geoms that need them where the body's inertial is stated."""

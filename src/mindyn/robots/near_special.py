@@ -12,10 +12,8 @@ from typing import Final
 import numpy as np
 
 from mindyn.algebra.values import Array
-from mindyn.notes import Note, grouped
+from mindyn.findings import Finding, Kind, info, summarise
 from mindyn.robots.parts import Joint
-
-NEARLY_DEGENERATE: Final = "nearly degenerate"
 
 NEARLY_PARALLEL: Final = 1e-3
 """Axes within this angle of each other are nearly parallel, rad."""
@@ -24,28 +22,28 @@ PARALLEL: Final = 1e-13
 """Axes within this angle are parallel: frames put together round by as much, rad."""
 
 SUMMARIES: Final = {
-    NEARLY_DEGENERATE: "{count} axes are nearly but not quite parallel to the one before, and some parameters show "
-    "through that alone; if parallel is meant, write angles with all digits (snap=True takes up to 1e-5 rad so)"
+    Kind.NEARLY_PARALLEL_AXES: "{count} axes are nearly but not quite parallel to the one before, and some parameters "
+    "show through that alone; if parallel is meant, write angles with all digits (snap=True takes up to 1e-5 rad so)"
 }
-"""What one note says of many of its kind; see `mindyn.notes.grouped`."""
+"""Messages for several findings of a kind; see `summarise`."""
 
 
-def near_notes(joints: Sequence[Joint], gravity: Array) -> tuple[Note, ...]:
-    """A note on axes nearly parallel to the one before them, or turns about nearly the direction of gravity."""
+def near_parallel_axes(joints: Sequence[Joint], gravity: Array) -> tuple[Finding, ...]:
+    """Find axes nearly parallel to the one before them, or turns about nearly the direction of gravity."""
     place = {joint.child: i for i, joint in enumerate(joints)}
     before = np.array([place.get(joint.parent, -1) for joint in joints])
     in_child = np.array([joint.axis @ joint.tip.rotation for joint in joints])
     in_parent = np.array([joint.origin.rotation @ joint.axis for joint in joints])
     against = np.where(before[:, None] >= 0, in_child[before], _direction(gravity))
     angles = np.linalg.norm(np.cross(in_parent, against), axis=1)
-    notes = []
+    findings = []
     for joint, other, angle in zip(joints, before.tolist(), angles.tolist(), strict=True):
         if not PARALLEL < angle < NEARLY_PARALLEL or (other < 0 and joint.kind == "prismatic"):
             continue
         what = f"that of {joints[other].name!r}" if other >= 0 else "gravity"
         said = f"the axis of {joint.name!r} is {angle:.1e} rad off being parallel to {what}"
-        notes.append(Note(NEARLY_DEGENERATE, f"{said}: some parameters show through that alone"))
-    return grouped(notes, SUMMARIES)
+        findings.append(info(Kind.NEARLY_PARALLEL_AXES, f"{said}: some parameters show through that alone"))
+    return summarise(findings, SUMMARIES)
 
 
 def _direction(gravity: Array) -> Array:

@@ -15,13 +15,13 @@ from mindyn.algebra.inertia import Consistency
 from mindyn.algebra.poses import IDENTITY, Pose
 from mindyn.algebra.values import Array, Value, content, frozen_array
 from mindyn.errors import InputError, MissingPhysicsError, RobotError, listed, unknown_name
+from mindyn.findings import Finding, Kind
 from mindyn.notation import STANDARD_GRAVITY
-from mindyn.notes import Note
 from mindyn.pages.showing import Shown
 from mindyn.robots.description import Selection
 from mindyn.robots.expressions import parse_formula
 from mindyn.robots.mimics import mimic_cycle
-from mindyn.robots.near_special import NEARLY_DEGENERATE, near_notes
+from mindyn.robots.near_special import near_parallel_axes
 from mindyn.robots.parts import Drive, ExtraTorque, Frame, Joint, Link, Loop, Mimic, require_name
 
 CACHED_ROBOTS: Final = 16
@@ -66,20 +66,20 @@ class Robot(Value, Shown):
     mimics: tuple[Mimic, ...] = ()
     home: Array | None = None
     source: str = field(default="", compare=False)
-    notes: tuple[Note, ...] = field(default=(), compare=False)
+    findings: tuple[Finding, ...] = field(default=(), compare=False)
     selection: Selection = field(default_factory=Selection, compare=False)
     file: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         require_name(self.name, "a robot")
-        for name in ("joints", "links", "frames", "drives", "loops", "extras", "mimics", "notes"):
+        for name in ("joints", "links", "frames", "drives", "loops", "extras", "mimics", "findings"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
         object.__setattr__(self, "gravity", frozen_array(self.gravity, (3,), "gravity"))
         self._require_tree()
         self._require_references()
         self._require_dependents()
-        stated = (note for note in self.notes if note.kind != NEARLY_DEGENERATE)
-        object.__setattr__(self, "notes", (*stated, *near_notes(self.joints, self.gravity)))
+        others = (finding for finding in self.findings if finding.kind != Kind.NEARLY_PARALLEL_AXES)
+        object.__setattr__(self, "findings", (*others, *near_parallel_axes(self.joints, self.gravity)))
 
     def _require_tree(self) -> None:
         if not self.joints:

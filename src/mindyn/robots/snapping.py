@@ -28,7 +28,7 @@ from mindyn.algebra.rotations import (
 )
 from mindyn.algebra.values import Array, frozen_array
 from mindyn.errors import RobotError
-from mindyn.notes import Note
+from mindyn.findings import Finding, Kind, info, warning
 
 SNAP_ANGLE: Final = 1e-5
 """Angles this close to a multiple of 15 degrees are taken as that multiple, rad."""
@@ -40,11 +40,12 @@ MORE_THAN_A_TURN: Final = 2 * pi + 1e-3
 """rad; files write angles within a turn, so that one beyond it is perhaps in degrees."""
 
 GROUPED: Final = {
-    "wound": "{count} angles are of more than a turn: were they written in degrees?",
-    "normalised": "{count} axes were not of unit length and were normalised",
-    "snapped": f"{{count}} angles and axes within {SNAP_ANGLE:g} rad of a multiple of 15 degrees were taken as that",
+    Kind.LARGE_ANGLE: "{count} angles are of more than a turn: were they written in degrees?",
+    Kind.NORMALISED_AXIS: "{count} axes were not of unit length and were normalised",
+    Kind.ROUNDED_GEOMETRY: f"{{count}} angles and axes within {SNAP_ANGLE:g} rad of a multiple of 15 degrees were "
+    "taken as that",
 }
-"""What one note says of many of its kind; see `mindyn.notes.grouped`."""
+"""Messages for several findings of a kind; see `summarise`."""
 
 WORTH_A_NOTE: Final = 1e-15
 """A smaller change than this, relative to the angle's own size, is not worth a note, rad."""
@@ -52,17 +53,18 @@ WORTH_A_NOTE: Final = 1e-15
 
 @dataclass(slots=True)
 class Snapper:
-    """Reads angles, rotations and axes; with `active`, snaps them; keeps `notes` of what it changed."""
+    """Reads angles, rotations and axes; with `active`, snaps them; keeps `findings` on what it changed."""
 
     active: bool = True
-    notes: list[Note] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
 
     def cos_sin(self, angle: float, what: str) -> tuple[float, float]:
         """cos and sin of an angle in rad."""
         if not abs(angle) <= LARGEST_ANGLE:
             raise RobotError(f"{what} is {angle:g} rad; a file of a robot has angles of at most {LARGEST_ANGLE:g} rad")
         if abs(angle) > MORE_THAN_A_TURN:
-            self.notes.append(Note("wound", f"{what} is {angle:g} rad, more than a turn: was it written in degrees?"))
+            message = f"{what} is {angle:g} rad, more than a turn"
+            self.findings.append(warning(Kind.LARGE_ANGLE, message, "Check that the file does not write it in degrees"))
         step, distance = nearest_step(angle)
         if not self.active or distance > SNAP_ANGLE:
             return cos_sin(angle)
@@ -71,7 +73,7 @@ class Snapper:
         return grid_cos_sin(step)
 
     def _note(self, sentence: str) -> None:
-        self.notes.append(Note("snapped", sentence))
+        self.findings.append(info(Kind.ROUNDED_GEOMETRY, sentence))
 
     def rpy(self, angles: Array, what: str) -> Array:
         """Rotation matrix Rz(yaw) Ry(pitch) Rx(roll)."""
@@ -92,7 +94,7 @@ class Snapper:
             return tidy(R)
         if np.abs(snapped - R).max() > 3 * SNAP_ANGLE:
             return R
-        self.notes.extend(quiet.notes)
+        self.findings.extend(quiet.findings)
         return snapped
 
     def axis(self, direction: Array, what: str) -> Array:
@@ -104,7 +106,7 @@ class Snapper:
             raise RobotError(f"{what} is zero: {vector.tolist()}; an axis needs a direction, such as 0 0 1")
         unit = vector if abs(length - 1) < 1e-12 else vector / length
         if abs(length - 1) > 1e-6:
-            self.notes.append(Note("normalised", f"{what}: length {length:.10g} normalised"))
+            self.findings.append(info(Kind.NORMALISED_AXIS, f"{what}: length {length:.10g} normalised"))
         return self._snapped_axis(unit, what) if self.active else np.asarray(unit)
 
     def _snapped_axis(self, unit: Array, what: str) -> Array:

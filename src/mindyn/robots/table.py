@@ -85,10 +85,10 @@ def robot_table(robot: Robot, *, details: bool = False) -> str:
         parts.append("frames: " + ", ".join(f"{frame.name} (on {frame.link})" for frame in robot.frames))
     if robot.source:
         parts.append(f"source: {robot.source}")
-    for note in robot.notes:
-        parts.append("\n".join([f"note: {note}", *(f"  {case}" for case in note.details if details)]))
-    if not details and any(note.details for note in robot.notes):
-        parts.append("single cases: mindyn robots ROBOT --details, or robot.notes[i].details")
+    for one in robot.findings:
+        parts.append("\n".join([f"{one.severity}: {one}", *(f"  {case}" for case in one.details if details)]))
+    if not details and any(one.details for one in robot.findings):
+        parts.append("single cases: mindyn robots ROBOT --details, or robot.findings[i].details")
     return printable("\n\n".join(parts), keep="\n")
 
 

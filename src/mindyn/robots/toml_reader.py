@@ -14,7 +14,7 @@ from mindyn.algebra.poses import IDENTITY, Pose
 from mindyn.algebra.rotations import from_quaternion, rot_x, rot_z
 from mindyn.algebra.values import Array, frozen_array
 from mindyn.errors import InputError, RobotFileError, did_you_mean, listed, require_choice, shortened
-from mindyn.notes import grouped
+from mindyn.findings import summarise
 from mindyn.reading import parse_toml
 from mindyn.robots.description import Description, FixedJoint
 from mindyn.robots.files import LARGEST_NUMBER
@@ -164,7 +164,7 @@ class _TomlReader:
             mimics=tuple(self.mimic(entry) for entry in _tables(self.table, "mimic", "the robot file")),
             home=self.home({joint.name for joint in joints}),
             source=str(self.table.get("source", "")),
-            notes=grouped(self.snap.notes, GROUPED),
+            findings=summarise(self.snap.findings, GROUPED),
             as_written=True,
         )
 

@@ -14,8 +14,8 @@ from mindyn.algebra.inertia import entries_of_tensor, phi_about_origin, tensor_f
 from mindyn.algebra.poses import IDENTITY, Pose
 from mindyn.algebra.values import Array
 from mindyn.errors import MindynError, RobotError, RobotFileError, did_you_mean, shortened
+from mindyn.findings import Kind, info, summarise
 from mindyn.notation import STANDARD_GRAVITY
-from mindyn.notes import Note, grouped
 from mindyn.robots.description import AnyJoint, Description, FixedJoint, RefusedJoint
 from mindyn.robots.files import XACRO, number, numbers, parse_xml
 from mindyn.robots.limits import SUMMARIES, sensible_limits
@@ -28,7 +28,7 @@ _FREE: Final = ("floating", "planar")
 GEAR_RATIO: Final = "drake:gear_ratio"
 ACCELERATION: Final = "drake:acceleration"
 ROTOR_INERTIA: Final = "drake:rotor_inertia"
-_SUMMARIES: Final = {"shape": "{count} collision shapes cannot be read and were left out", **SUMMARIES}
+_SUMMARIES: Final = {Kind.UNREADABLE_SHAPE: "{count} collision shapes cannot be read and were left out", **SUMMARIES}
 
 
 def read_urdf(text: str, snap: Snapper) -> Description:
@@ -63,7 +63,7 @@ class _UrdfReader:
         if macros := sum(element.tag.startswith("xacro:") for element in root):
             if not links or any(element.tag in ("xacro:include", "xacro:macro") for element in root):
                 raise RobotFileError(f"the file is xacro, not URDF: it has {macros} macros to expand", hint=XACRO)
-            self.note("left out", f"{macros} <xacro:...> elements that were not expanded were left out")
+            self.note(Kind.DROPPED_PART, f"{macros} <xacro:...> elements that were not expanded were left out")
         if not links:
             raise RobotFileError("the URDF has no <link>", hint="is it a part that other files include?")
         joints = tuple(self.joint(element) for element in root.findall("joint"))
@@ -77,7 +77,7 @@ class _UrdfReader:
             np.array(STANDARD_GRAVITY),
             drives=tuple(self.drives),
             mimics=tuple(self.mimics),
-            notes=grouped(self.snap.notes, _SUMMARIES),
+            findings=summarise(self.snap.findings, _SUMMARIES),
             refused_links=self.refused,
         )
 
@@ -88,11 +88,13 @@ class _UrdfReader:
         if len(missing) != 1 or not known <= children or set(missing) & children:
             return ()
         (name,) = missing
-        self.note("root", f"link {name!r} is not described: it is taken as the root, on which the part is mounted")
+        self.note(
+            Kind.ASSUMED_PART, f"link {name!r} is not described: it is taken as the root, on which the part is mounted"
+        )
         return (Link(name),)
 
-    def note(self, kind: str, sentence: str) -> None:
-        self.snap.notes.append(Note(kind, sentence))
+    def note(self, kind: Kind, message: str) -> None:
+        self.snap.findings.append(info(kind, message))
 
     def name(self, element: Element) -> str:
         name = element.get("name")
@@ -113,7 +115,7 @@ class _UrdfReader:
         shapes = tuple(shape for one in element.findall("collision") for shape in self.shape(one, name))
         inertials = element.findall("inertial")
         if len(inertials) > 1:
-            self.note("inertials", f"link {name!r} has {len(inertials)} <inertial>: the first one is taken")
+            self.note(Kind.ASSUMED_PART, f"link {name!r} has {len(inertials)} <inertial>: the first one is taken")
         try:
             return Link(name, self.inertial(inertials[0], name) if inertials else None, shapes)
         except RobotError as error:
@@ -142,7 +144,7 @@ class _UrdfReader:
         try:
             yield self.solid(element, what)
         except MindynError as error:
-            self.note("shape", f"{what} was left out: {error.message}")
+            self.note(Kind.UNREADABLE_SHAPE, f"{what} was left out: {error.message}")
 
     def solid(self, element: Element, what: str) -> Shape:
         geometry = element.find("geometry")
@@ -170,7 +172,9 @@ class _UrdfReader:
         if kind == "fixed":
             return FixedJoint(name, parent, child, origin)
         if kind in _FREE:
-            self.note("held", f"{what} is {kind}: it is held at its origin, so that {child!r} is fixed to {parent!r}")
+            self.note(
+                Kind.HELD_JOINT, f"{what} is {kind}: it is held at its origin, so that {child!r} is fixed to {parent!r}"
+            )
             return FixedJoint(name, parent, child, origin, held=True)
         try:
             return self.moving(element, kind, Joint(name, "revolute", parent, child, origin))
@@ -215,7 +219,7 @@ class _UrdfReader:
         limits, doubts = sensible_limits({key: _float(text) for key, text in stated.items()}, continuous=not ranged)
         for key, why in doubts.items():
             given = ", ".join(f"{k} {shortened(stated[k], 40)!r}" for k in key.split())
-            self.note("limits", f"{what}: limit {given} was dropped: {why}")
+            self.note(Kind.DROPPED_LIMIT, f"{what}: limit {given} was dropped: {why}")
         return limits
 
     def mimic(self, element: Element) -> Iterator[Mimic]:
@@ -246,7 +250,9 @@ class _UrdfReader:
             return
         what = f"transmission {element.get('name')!r}"
         if len(names) != 1:
-            self.note("left out", f"{what} is of {len(names)} joints: its rotor inertia and gear ratio are left out")
+            self.note(
+                Kind.DROPPED_PART, f"{what} is of {len(names)} joints: its rotor inertia and gear ratio are left out"
+            )
             return
         (name,) = names
         values = {tag: number(found.get("value"), f"{what}, {tag}") for tag, found in stated.items()}

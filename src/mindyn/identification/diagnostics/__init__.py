@@ -1,0 +1,1 @@
+"""Diagnose a fit: one module per subject finds what is wrong, each fault once."""

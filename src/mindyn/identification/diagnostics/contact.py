@@ -1,0 +1,35 @@
+"""Diagnose contact: most of what the model does not explain lies in a few short segments."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.ndimage import uniform_filter1d
+
+from mindyn.findings import Finding, Kind, Severity
+from mindyn.identification.diagnostics import thresholds as limit
+from mindyn.identification.diagnostics.data import DiagnosticData
+
+
+def run(data: DiagnosticData) -> list[Finding]:
+    """Return a finding if residuals stand out in few short segments of the logs."""
+    width = max(1, round(limit.CONTACT_S * data.samples.rate_hz))
+    if len(data.residuals) < width:
+        return []
+    smooth = uniform_filter1d(data.residuals, width, axis=0)
+    smooth = smooth - np.median(smooth, axis=0)
+    deviations = 1.4826 * np.median(np.abs(smooth), axis=0)
+    is_large = (deviations > 0) & (np.abs(smooth) > limit.CONTACT_DEVIATIONS * deviations)
+    edges = np.flatnonzero(np.diff(is_large.any(axis=1), prepend=False, append=False)).reshape(-1, 2)
+    segments = [slice(a, b) for a, b in edges.tolist() if b - a >= width]
+    rows = np.zeros(len(smooth), dtype=np.bool_)
+    for segment in segments:
+        rows[segment] = True
+    power = (smooth**2 / np.maximum((smooth**2).mean(axis=0), 1e-300)).sum(axis=1)
+    fraction = float(power[rows].sum() / max(power.sum(), 1e-300))
+    if fraction < limit.MIN_CONTACT_POWER or rows.mean() > limit.MAX_CONTACT_ROWS:
+        return []
+    joints = tuple(name for name, hit in zip(data.samples.joint_names, is_large[rows].any(axis=0), strict=True) if hit)
+    where = "one short segment" if len(segments) == 1 else f"{len(segments)} short segments"
+    message = f"{100 * fraction:.0f} % of the unexplained torque lies in {where}, at {', '.join(joints)}: contact?"
+    remedy = "If the arm was in contact, find the times with mindyn contact, exclude them, and identify again"
+    return [Finding(Kind.CONTACT, Severity.WARNING, message, remedy, joints, float(len(segments)), "segments")]

@@ -1,0 +1,251 @@
+"""`DiagnosticData`: what diagnostics look at; each part is computed once, when the first diagnostic asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mindyn.algebra.parts import surely_positive
+from mindyn.algebra.values import Array
+from mindyn.estimators.estimate import Estimate, unfiltered_prediction
+from mindyn.findings import Finding
+from mindyn.identification.diagnostics import thresholds as limit
+from mindyn.identification.diagnostics.file_comparison import compare_with_file
+from mindyn.identification.diagnostics.robot_file import find_correction
+from mindyn.logs.filters import lowpass
+from mindyn.logs.log import Log
+from mindyn.logs.samples import Samples
+from mindyn.regression.block_gathering import Block
+from mindyn.regression.gathering import segment_ends
+from mindyn.regression.rows import Rows
+from mindyn.robots.robot import Robot
+
+MAX_ROWS: Final = 4000
+"""Smooth rows, at most; two for each period of the cut-off."""
+REWEIGHTINGS: Final = 2
+LEAST_NOISE: Final = 1e-4
+"""Residual relative to a joint's torque that residuals count for at least."""
+STATES: Final = 200
+"""Random states within the limits at which the torque's uncertainty is computed."""
+SWING_HZ: Final = 0.5
+"""Accelerations of these states relative to their speeds."""
+
+Motion = tuple[Array, Array, Array, Array | None]
+"""q, qd, qdd (N, n) and the directions of friction."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Residuals:
+    """Squared residuals (N, n) of a fit, and their means (n,)."""
+
+    squares: Array
+    means: Array
+
+    def are_significantly_below(self, other: Residuals) -> bool:
+        """Return whether the squares are less than the others' in most parts of the log."""
+        halves = 0.5 * (other.means + self.means) + 1e-300
+        return surely_positive(((other.squares - self.squares) / halves).sum(axis=1))
+
+    def ratio_to(self, other: Residuals) -> float:
+        """Return the geometric mean over the joints of the ratio of rms residuals."""
+        ratios = self.means / np.maximum(other.means, 1e-300)
+        return float(np.exp(0.5 * np.log(np.maximum(ratios, 1e-300)).mean()))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SmoothRows:
+    """Rows of motion and torque below `SMOOTH_CUTOFF_HZ`.
+
+    motion     q, qd, qdd and directions of friction
+    Y          (N, n, p) columns
+    tau        (N, n) torque
+    residuals  (N, n)
+    weights    (n,) 1 / mean squared residual
+    """
+
+    motion: Motion
+    Y: Array
+    tau: Array
+    residuals: Array
+    weights: Array
+    _all_tau: Array
+    _segments: NDArray[np.int64]
+    _rows: NDArray[np.intp]
+    rate_hz: float
+
+    def fit(self, tau: Array | None = None) -> Residuals:
+        """Return the residuals of a reweighted fit, to other torques where they are given."""
+        tau = self.tau if tau is None else tau
+        weights, Y = self.weights, self.Y.transpose(1, 0, 2)
+        matrices, rights = Y.transpose(0, 2, 1) @ Y, np.einsum("jrp,rj->jp", Y, tau)  # of every joint
+        for _ in range(REWEIGHTINGS):
+            beta = _inverse(np.tensordot(weights, matrices, 1)) @ (weights @ rights)
+            squares = (tau - self.Y @ beta) ** 2
+            means = squares.mean(axis=0)
+            weights = 1 / np.maximum(means, LEAST_NOISE**2 * (tau**2).mean(axis=0) + 1e-300)
+        return Residuals(squares, means)
+
+    def delayed_torque(self, joint: int, seconds: float) -> Array:
+        """Return the torque (N, n) with that of a joint taken so much later; ends of segments stay as they are."""
+        tau, rows, moved = self._all_tau, self._rows, self.tau.copy()
+        near = np.clip(rows + seconds * self.rate_hz, 0, len(tau) - 1)
+        first = np.minimum(near.astype(np.intp), len(tau) - 2)
+        part = near - first
+        same = (self._segments[first] == self._segments[rows]) & (self._segments[first + 1] == self._segments[rows])
+        between = (1 - part) * tau[first, joint] + part * tau[first + 1, joint]
+        moved[:, joint] = np.where(same, between, tau[rows, joint])
+        return moved
+
+    @property
+    def normal(self) -> Array:
+        """Weighted normal matrix (p, p)."""
+        rows = (self.Y * np.sqrt(self.weights)[:, None]).reshape(-1, self.Y.shape[2])
+        return np.asarray(rows.T @ rows)
+
+    @property
+    def degrees_of_freedom(self) -> float:
+        """Rows of a joint less its share of the parameters."""
+        rows, joints = map(int, self.tau.shape)
+        return max(1.0, rows - int(np.linalg.matrix_rank(self.normal)) / joints)
+
+
+class DiagnosticData:
+    """What diagnostics look at.
+
+    robot          as the user gave it, with the inertial parameters of its file
+    estimate       values that the data ask for by themselves: a constraint hides friction that drives
+    is_consistent  whether the fit itself was held to what is physical
+    rows           equations of the fit
+    samples        of the logs, or of segments of them; `logs` are those as recorded
+    """
+
+    def __init__(self, robot: Robot, estimate: Estimate, rows: Rows, samples: Samples, logs: Sequence[Log]) -> None:
+        self.robot, self.rows, self.samples, self.logs = robot, rows, samples, logs
+        self.is_consistent = estimate.physical is not None
+        physical = estimate.physical
+        self.estimate = estimate if physical is None else replace(estimate, beta=physical.unconstrained)
+
+    @property
+    def joint_names(self) -> tuple[str, ...]:
+        """Names of the joints that have a torque."""
+        return self.estimate.regressor.joint_names
+
+    def columns(self, motion: Motion) -> Array:
+        """Return the columns (N, n, p) of the estimate, zero for dropped parameters."""
+        regressor = self.estimate.regressor
+        Y = regressor.dense(regressor.parts(*motion))
+        Y[:, :, [name in self.estimate.left_out for name in self.estimate.names]] = 0.0
+        return np.asarray(Y)
+
+    def predict(self, beta: Array, samples: Samples | None = None) -> Array:
+        """Return the torque (N, n) of other values, on other samples where they are given."""
+        return unfiltered_prediction(self.estimate.regressor, beta, samples or self.samples)
+
+    @cached_property
+    def residuals(self) -> Array:
+        """Measured less predicted torque (N, n), as logged."""
+        return np.asarray(self.samples.tau - self.predict(self.estimate.beta))
+
+    @cached_property
+    def friction_beta(self) -> Array:
+        """The values (p,) of friction, others zero."""
+        return np.where([one.brakes for one in self.estimate.parameters], self.estimate.beta, 0.0)
+
+    @cached_property
+    def correction(self) -> Finding | None:
+        """The input that the robot file's inertial parameters contradict; None where they agree, or are missing."""
+        return find_correction(compare_with_file(self.robot, self.samples))
+
+    @cached_property
+    def blocks(self) -> list[Block]:
+        """Blocks of the fit's rows in the order of time; none unless the fit is one of torques with joint weights."""
+        return self._weighted([block for block in self.rows.blocks if sum(block.information.counts)])
+
+    @cached_property
+    def independent_blocks(self) -> list[Block]:
+        """Blocks, or phases of a motion that repeats, whose residuals do not repeat one another."""
+        return self._weighted([block for block in self.rows.evidence if all(block.information.counts)])
+
+    def _weighted(self, blocks: list[Block]) -> list[Block]:
+        weights = self.estimate.joint_weights
+        if self.estimate.residual_of != "torque" or weights is None or not blocks:
+            return []
+        return blocks if len(weights) == len(blocks[0].information.factors) else []
+
+    @cached_property
+    def smooth(self) -> SmoothRows | None:
+        """Smooth rows; None where they are too few, and for robots with loops."""
+        estimate, samples, rate = self.estimate, self.samples, self.samples.rate_hz
+        cutoff = min(limit.SMOOTH_CUTOFF_HZ, 0.2 * rate)
+        ends = [(a, b) for a, b in segment_ends(samples.segments) if b - a > rate / cutoff]
+        if not ends or estimate.robot.loops:
+            return None
+        arrays: dict[str, Any] = {
+            name: np.concatenate([lowpass(getattr(samples, name)[a:b], cutoff, rate) for a, b in ends])
+            for name in ("q", "qd", "qdd", "tau")
+        }
+        segments = np.concatenate([np.full(b - a, k, dtype=np.int64) for k, (a, b) in enumerate(ends)])
+        whole = samples.of_rows(**arrays, segments=segments)
+        rows = np.arange(0, len(segments), max(1, int(rate / (2 * cutoff)), len(segments) // MAX_ROWS))
+        directions = estimate.regressor.directions(whole.q, whole.qd, segments, rate)
+        motion = (whole.q[rows], whole.qd[rows], whole.qdd[rows], None if directions is None else directions[rows])
+        Y = self.columns(motion)
+        if Y.shape[0] * Y.shape[1] < 2 * Y.shape[2]:
+            return None
+        tau = whole.tau[rows]
+        residuals = tau - Y @ estimate.beta
+        sizes = np.sqrt((tau**2).mean(axis=0))
+        noise = np.maximum(np.sqrt((residuals**2).mean(axis=0)), LEAST_NOISE * np.maximum(sizes, 1e-6 * sizes.max()))
+        weights = 1 / np.maximum(noise, 1e-300) ** 2
+        return SmoothRows(motion, Y, tau, residuals, weights, whole.tau, segments, rows, rate)
+
+    @cached_property
+    def smooth_fit(self) -> Residuals | None:
+        """Residuals of a fit to the smooth rows as they are."""
+        return None if self.smooth is None else self.smooth.fit()
+
+    @cached_property
+    def uncertainty(self) -> float | None:
+        """Uncertainty of the torque on motion anywhere within the limits, relative to the torque of the log.
+
+            uncertainty^2 = mean over such motion of  sum_j y_j^T C y_j  /  sum_j mean tau_j^2 of the log
+
+        C is the covariance of a fit to the smooth rows.
+        """
+        if self.smooth is None:
+            return None
+        rng, joints, samples = np.random.default_rng(0), self.estimate.robot.primary_joints, self.samples
+        low, high = samples.q.min(axis=0), samples.q.max(axis=0)
+        for k, joint in enumerate(joints):
+            whole = (-np.pi, np.pi) if joint.kind != "prismatic" else (low[k], high[k])
+            given = (joint.limits.lower, joint.limits.upper)
+            low[k], high[k] = (end if one is None else one for one, end in zip(given, whole, strict=True))
+        speeds = np.sqrt((samples.qd**2).mean(axis=0))
+        fastest = {
+            kind: max(v for v, j in zip(speeds, joints, strict=True) if j.kind == kind)
+            for kind in {joint.kind for joint in joints}
+        }
+        speed = np.array([fastest[joint.kind] for joint in joints])
+        q = rng.uniform(low, high, (STATES, len(joints)))
+        qd = speed * rng.standard_normal(q.shape)
+        qdd = 2 * np.pi * SWING_HZ * speed * rng.standard_normal(q.shape)
+        directions = self.estimate.regressor.directions(q, qd, np.arange(STATES, dtype=np.int64), 1.0)
+        Y = self.columns((q, qd, qdd, directions))
+        variance = np.einsum("ijk,kl,ijl->", Y, _inverse(self.smooth.normal), Y) / STATES
+        power = float((self.smooth.tau**2).mean(axis=0).sum())
+        return float(np.sqrt(variance / max(power, 1e-300)))
+
+
+def _inverse(normal: Array) -> Array:
+    """Invert a normal matrix; directions that no row sees get a variance of 1e12 times that of the best seen."""
+    scales = np.sqrt(np.diag(normal))
+    scales = np.where(scales > 0, scales, np.inf)
+    values, vectors = np.linalg.eigh(normal / np.outer(scales, scales))
+    return np.asarray(
+        (vectors / np.maximum(values, 1e-12 * max(values[-1], 1e-300))) @ vectors.T / np.outer(scales, scales)
+    )

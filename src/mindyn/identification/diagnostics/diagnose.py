@@ -1,0 +1,83 @@
+"""`diagnose`: run every diagnostic, and mark findings that another finding explains."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Final, Protocol
+
+from mindyn.findings import Finding, Kind, Severity
+from mindyn.identification.diagnostics import contact, geometry, load, motion, timing, torque
+from mindyn.identification.diagnostics.data import DiagnosticData
+
+
+class Diagnostic(Protocol):
+    """A subject of diagnosis: a module with `run`."""
+
+    def run(self, data: DiagnosticData) -> list[Finding]:
+        """Return what is wrong."""
+        ...
+
+
+DIAGNOSTICS: Final[tuple[Diagnostic, ...]] = (motion, torque, timing, geometry, load, contact)
+POOR_FIT: Final = frozenset(
+    {
+        Kind.UNEXPLAINED_TORQUE,
+        Kind.CONTACT,
+        Kind.SCALED_TORQUE,
+        Kind.FRICTION_DRIFT,
+        Kind.PAYLOAD_CHANGE,
+        Kind.INCONSISTENT_DATA,
+    }
+)
+"""A wrong torque of one joint moves the parameters of every link that it carries: these appear at any joint."""
+WRONG_VALUES: Final = POOR_FIT | {Kind.WRONG_TORQUE_SIGN, Kind.INFEASIBLE_VALUES}
+INPUTS: Final = frozenset(
+    {Kind.WRONG_TORQUE_UNIT, Kind.MOTOR_CURRENT, Kind.WRONG_GRAVITY, Kind.ABSENT_GRAVITY, Kind.WRONG_JOINT_ZERO}
+)
+WRONG_INPUT: Final = INPUTS | {Kind.WRONG_TORQUE_SIGN, Kind.SWAPPED_TORQUES, Kind.PAYLOAD_CHANGE}
+"""Kinds of findings on what the user gave about robot and logs."""
+GEOMETRY: Final = {Kind.WRONG_GRAVITY, Kind.ABSENT_GRAVITY, Kind.WRONG_JOINT_ZERO}
+NO_FIT: Final = WRONG_VALUES | GEOMETRY | {Kind.POOR_MOTION, Kind.UNRELATED_TORQUE, Kind.DELAYED_TORQUE}
+EXPLAINS: Final[Mapping[Kind, frozenset[Kind]]] = {
+    Kind.STILL_JOINT: NO_FIT,
+    Kind.CONSTANT_TORQUE: NO_FIT,
+    Kind.SATURATED_TORQUE: NO_FIT,
+    Kind.UNRELATED_TORQUE: NO_FIT - {Kind.UNRELATED_TORQUE},
+    Kind.POOR_MOTION: WRONG_VALUES,
+    Kind.DELAYED_TORQUE: WRONG_VALUES,
+    Kind.WRONG_TORQUE_SIGN: POOR_FIT | {Kind.INFEASIBLE_VALUES},
+    **dict.fromkeys(INPUTS, WRONG_VALUES),
+    Kind.SWAPPED_TORQUES: WRONG_VALUES | {Kind.UNRELATED_TORQUE, Kind.DELAYED_TORQUE},
+    Kind.PAYLOAD_CHANGE: POOR_FIT - {Kind.PAYLOAD_CHANGE} | {Kind.INFEASIBLE_VALUES},
+    Kind.CONTACT: frozenset({Kind.UNEXPLAINED_TORQUE}),
+    Kind.UNEXPLAINED_TORQUE: frozenset({Kind.INCONSISTENT_DATA, Kind.INFEASIBLE_VALUES}),
+    Kind.INCONSISTENT_DATA: frozenset({Kind.INFEASIBLE_VALUES}),
+}
+"""Kinds that are consequences of another kind."""
+
+
+def diagnose(data: DiagnosticData) -> list[Finding]:
+    """Return every finding about the logs of a fit, the most serious first; consequences name their cause."""
+    return explain([finding for diagnostic in DIAGNOSTICS for finding in diagnostic.run(data)])
+
+
+def explain(findings: Iterable[Finding]) -> list[Finding]:
+    """Return the findings with `explained_by` set, the most serious first.
+
+    An error concerns every joint. Other causes explain a consequence at their own joints, and a poor fit at any.
+    """
+    given = [replace(finding, explained_by=None) for finding in findings]
+    causes = [cause for cause in given if not any(_explains(other, cause) for other in given if other is not cause)]
+    explained = [
+        replace(one, explained_by=next((cause.kind for cause in causes if _explains(cause, one)), None))
+        for one in given
+    ]
+    return sorted(explained, key=lambda one: (one.explained_by is not None, list(Severity).index(one.severity)))
+
+
+def _explains(cause: Finding, effect: Finding) -> bool:
+    if effect.kind not in EXPLAINS.get(cause.kind, ()):
+        return False
+    reaches_all = cause.severity is Severity.ERROR or effect.kind in POOR_FIT or not cause.joints or not effect.joints
+    return reaches_all or bool({*cause.joints} & {*effect.joints})

@@ -1,0 +1,91 @@
+"""Diagnose joint zeros and gravity by the motion alone, whatever the links weigh.
+
+A joint zero that is off turns all links beyond the joint. Free parameters of these links take up most of it, all of it
+at a first joint that stands upright and at a last one; between them the links' couplings do not turn along, and the
+torque of an accurate log fits no masses at all.
+
+If a controller took gravity out of the torque before it was logged, any masses explain it badly, and better where
+nothing has weight:
+
+    with weight      tau = Y(q, qd, qdd) beta
+    without weight   tau = (Y(q, qd, qdd) - Y(q, 0, 0)) beta        for the columns of links and rotors
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from mindyn.findings import Finding
+from mindyn.identification.diagnostics import thresholds as limit
+from mindyn.identification.diagnostics.data import DiagnosticData, Residuals
+from mindyn.identification.diagnostics.robot_file import absent_gravity, wrong_zero
+from mindyn.kernels.threads import of_each
+
+TRIED_DEG: Final = (-135.0, -90.0, -45.0, -20.0, -10.0, 10.0, 20.0, 45.0, 90.0, 135.0, 180.0)
+STEPS_DEG: Final = (5.0, 2.5)
+ALIKE: Final = 1.02
+"""Joints whose zeros leave up to this multiple of the least residual are named too."""
+
+
+def run(data: DiagnosticData) -> list[Finding]:
+    """Return the correction that the robot file names, or else absent gravity or a joint zero by the motion alone."""
+    if data.correction is not None:
+        return [data.correction]
+    return list(_absent_gravity(data)) or list(_joint_zero(data))
+
+
+def _absent_gravity(data: DiagnosticData) -> Iterator[Finding]:
+    smooth, given, gravity = data.smooth, data.smooth_fit, float(np.linalg.norm(data.estimate.robot.gravity))
+    if smooth is None or given is None or not gravity > 0:
+        return
+    q, qd, _, directions = smooth.motion
+    still = np.zeros_like(qd)
+    weight = data.columns((q, still, still, directions))
+    weight[:, :, ~data.estimate.regressor.rigid] = 0.0
+    if float(weight.std(axis=0).max(initial=0.0)) < limit.MIN_VISIBLE_WEIGHT * gravity:
+        return
+    weightless = replace(smooth, Y=smooth.Y - weight).fit()
+    ratio = weightless.ratio_to(given)
+    if ratio < limit.MAX_WEIGHTLESS_RATIO and weightless.are_significantly_below(given):
+        yield absent_gravity(f"a model without weight leaves {100 * ratio:.0f} % of the error")
+
+
+def _joint_zero(data: DiagnosticData) -> Iterator[Finding]:
+    given, names = data.smooth_fit, data.joint_names
+    asked = [j for j, joint in enumerate(data.estimate.robot.primary_joints[:-1]) if joint.kind != "prismatic"]
+    if given is None or len(asked) < 2 or not (given.means > 0).all():
+        return
+    best = dict(zip(asked, of_each(lambda joint: _best_zero(data, joint), asked), strict=True))
+    ratios = {joint: fit.ratio_to(given) for joint, (_, fit) in best.items()}
+    joint = min(asked, key=lambda j: ratios[j])
+    degrees, fit = best[joint]
+    is_large = abs(degrees) >= limit.MIN_ZERO_DEG[0] and ratios[joint] <= limit.MAX_CORRECTED
+    if is_large and fit.are_significantly_below(given):
+        alike = [j for j in asked if j != joint and ratios[j] < ALIKE * ratios[joint]]
+        also = f"; so would {', '.join(f'{best[j][0]:+.0f} degrees at {names[j]}' for j in alike)}" if alike else ""
+        yield wrong_zero(names[joint], degrees, f"leaves {100 * ratios[joint]:.0f} % of the error{also}")
+
+
+def _best_zero(data: DiagnosticData, joint: int) -> tuple[float, Residuals]:
+    """Return the zero of a joint, in degrees, that fits best, and its residuals."""
+    smooth = data.smooth
+    assert smooth is not None
+    q, *others = smooth.motion
+
+    def fit(degrees: float) -> Residuals:
+        moved = q + np.deg2rad(degrees) * np.eye(q.shape[1])[joint]
+        return replace(smooth, Y=data.columns((moved, *others))).fit()
+
+    def size(degrees: float) -> float:
+        return float(np.log(np.maximum(tried[degrees].means, 1e-300)).sum())
+
+    tried = {degrees: fit(degrees) for degrees in TRIED_DEG}
+    for step in STEPS_DEG:
+        best = min(tried, key=size)
+        tried |= {near: fit(near) for near in (best - step, best + step)}
+    best = min(tried, key=size)
+    return best, tried[best]

@@ -1,0 +1,48 @@
+"""Diagnose the motion: joints that do not move, and motion that excites too little."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from mindyn.findings import Finding, Kind, Severity
+from mindyn.identification.diagnostics import thresholds as limit
+from mindyn.identification.diagnostics.data import DiagnosticData
+
+RICHER: Final = (
+    "Record a motion in which every joint accelerates, through wide ranges and at different rates; mindyn excite "
+    "designs one"
+)
+
+
+def run(data: DiagnosticData) -> list[Finding]:
+    """Return findings about the motion of the logs."""
+    return [*_still_joints(data), *_poor_motion(data)]
+
+
+def _still_joints(data: DiagnosticData) -> Iterator[Finding]:
+    ranges, places = np.ptp(data.samples.q, axis=0), np.median(data.samples.q, axis=0)
+    joints = zip(data.estimate.robot.primary_joints, ranges.tolist(), places.tolist(), strict=True)
+    still = [one for one in joints if one[1] < limit.MIN_JOINT_RANGE[one[0].kind]]
+    if still:
+        names = tuple(joint.name for joint, _, _ in still)
+        lock = " ".join(f"--lock {joint.name}={place:.4g}" for joint, _, place in still)
+        message = f"joint{'s' * (len(names) > 1)} {', '.join(names)} hardly move{'s' * (len(names) == 1)}"
+        remedy = f"Record a motion of every joint (mindyn excite designs one), or pass {lock}"
+        value = max(reach for _, reach, _ in still)
+        yield Finding(Kind.STILL_JOINT, Severity.ERROR, message, remedy, names, value, "rad or m")
+
+
+def _poor_motion(data: DiagnosticData) -> Iterator[Finding]:
+    """Compare the uncertainty on other motion with the torque; physical consistency makes up for some of it."""
+    uncertainty = data.uncertainty or 0.0
+    if uncertainty <= limit.MAX_UNCERTAINTY:
+        return
+    is_enough = data.is_consistent and uncertainty <= limit.MAX_CONSTRAINED_UNCERTAINTY
+    size = f"{float(f'{100 * uncertainty:.2g}'):g} %"
+    message = f"the motion excites too few parameters: torque on other motion is uncertain by {size}"
+    message += ", by the data alone; physical consistency makes up for much of that" if is_enough else ""
+    severity = Severity.WARNING if is_enough else Severity.ERROR
+    yield Finding(Kind.POOR_MOTION, severity, message, RICHER, (), uncertainty, "of the torque")

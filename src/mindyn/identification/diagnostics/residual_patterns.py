@@ -1,0 +1,132 @@
+"""Describe the residual of each joint for the report: what it follows.
+
+Each pattern has a signature, columns that the residual would follow: the torque's rate for a delay, the load times the
+direction for friction that grows with the load, powers of the speed for another friction curve, and so on. A pattern
+is named by the fraction of the residual's power that its signature explains; noise has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Literal
+
+import numpy as np
+
+from mindyn.algebra.values import Array
+from mindyn.findings import Finding, Kind, Severity
+from mindyn.identification.diagnostics import thresholds as limit
+from mindyn.regression.gathering import segment_ends
+from mindyn.validation.noise_floor import at_the_floor, noise_floor
+from mindyn.validation.prediction import Prediction
+from mindyn.validation.residual_spectra import spectrum
+
+Pattern = Literal["noise", "delay", "load", "speed", "reversals", "position", "acceleration", "offset", "vibration"]
+MIN_SCORED_ROWS: Final = 200
+NEAR_REVERSAL_S: Final = 0.05
+"""Before and after a change of direction: presliding and backlash last that long."""
+MOTION_BAND: Final = 0.999
+"""Fraction of the speed's power that lies below the end of the motion's band."""
+MESSAGES: Final[dict[Pattern, str]] = {
+    "noise": "is flat over all frequencies: sensor noise, which no model explains",
+    "delay": "follows the torque's rate: torque and position are not logged at the same instant",
+    "load": "follows load and direction: friction grows with the load",
+    "speed": "follows the speed: the friction curve has another shape",
+    "reversals": "appears at changes of direction: presliding friction or backlash",
+    "position": "follows the joint's position: a spring, a cable, or gears that are not round",
+    "acceleration": "follows the acceleration: an inertia that the model lacks, or a payload",
+    "offset": "does not average out: an offset of the sensor, or a payload",
+    "vibration": "lies above the motion's frequencies: vibration of gears or joints",
+}
+
+
+def find_patterns(predictions: Sequence[Prediction]) -> tuple[Finding | None, ...]:
+    """Return the pattern of each joint's residual in the longest log; None where no signature is evident."""
+    made = max(predictions, key=lambda one: len(one.scored))
+    joints: int = made.measured.shape[1]
+    if len(made.scored) < MIN_SCORED_ROWS:
+        return (None,) * joints
+    floor = noise_floor(made)
+    patterns = (_pattern(made, joint, float(floor[joint])) for joint in range(joints))
+    names = made.samples.joint_names
+    return tuple(found and _finding(*found, name) for found, name in zip(patterns, names, strict=True))
+
+
+def _finding(pattern: Pattern, fraction: float, joint: str) -> Finding:
+    size = "" if pattern == "noise" else f"{100 * fraction:.0f} % of "
+    message = f"{size}the unexplained torque of {joint} {MESSAGES[pattern]}"
+    unit = "of the residual's power"
+    return Finding(
+        Kind.RESIDUAL_PATTERN, Severity.INFO, message, joints=(joint,), value=fraction, unit=unit, details=(pattern,)
+    )
+
+
+def _pattern(made: Prediction, joint: int, floor: float) -> tuple[Pattern, float] | None:
+    left = made.residual[made.scored, joint]
+    rms = float(np.sqrt(np.mean(left**2)))
+    if rms == 0:
+        return None
+    if at_the_floor(rms, floor):
+        return "noise", min(1.0, (floor / rms) ** 2)
+    fractions = {pattern: _explained(left, columns) for pattern, columns in _signatures(made, joint).items()}
+    fractions["reversals"] = _near_reversals(made, joint)
+    best = max(fractions, key=lambda pattern: fractions[pattern])
+    if fractions[best] >= limit.MIN_PATTERN_POWER:
+        return best, fractions[best]
+    fast = _above_the_motion(made, joint)  # what jumps with the motion is fast too, and was looked for before
+    return ("vibration", fast) if fast >= 0.5 else None
+
+
+def _signatures(made: Prediction, joint: int) -> dict[Pattern, Array]:
+    """For each cause the columns (k, c), at the scored rows, that a residual of it follows."""
+    q, qd, qdd = (getattr(made.samples, name)[made.scored, joint] for name in ("q", "qd", "qdd"))
+    torque = made.predicted[:, joint]
+    rate = np.zeros_like(torque)
+    for start, stop in segment_ends(made.samples.segments):
+        if stop - start > 1:
+            rate[start:stop] = np.gradient(torque[start:stop]) * made.samples.rate_hz
+    load, way = np.abs(torque[made.scored]), np.sign(qd)
+    return {
+        "offset": np.ones((len(q), 1)),
+        "delay": rate[made.scored, None],
+        "load": ((load - load.mean()) * way)[:, None],
+        "speed": np.stack([way, qd, qd * np.abs(qd), qd**3], axis=1),
+        "position": np.stack([q - q.mean(), np.sin(q), np.cos(q), np.sin(2 * q), np.cos(2 * q)], axis=1),
+        "acceleration": qdd[:, None],
+    }
+
+
+def _explained(left: Array, columns: Array) -> float:
+    """Share of the power of `left` that a combination of the columns has; without its mean, but for a constant."""
+    if columns.shape[1] == 1 and np.ptp(columns) == 0:
+        return float(left.mean() ** 2 / np.mean(left**2))
+    centred, about = left - left.mean(), columns - columns.mean(axis=0)
+    scale = np.linalg.norm(about, axis=0)
+    about = about[:, scale > 0] / scale[scale > 0]
+    if not about.shape[1]:
+        return 0.0
+    follow = about @ np.linalg.lstsq(about, centred, rcond=1e-10)[0]
+    return float(np.sum(follow**2) / np.sum(left**2))
+
+
+def _near_reversals(made: Prediction, joint: int) -> float:
+    """Share of the residual's power near changes of direction; 0 where that is no more than their time tells."""
+    qd, reach = made.samples.qd[:, joint], max(1, round(NEAR_REVERSAL_S * made.samples.rate_hz))
+    turns = np.flatnonzero((qd[1:] * qd[:-1] < 0) & (made.samples.segments[1:] == made.samples.segments[:-1]))
+    near = np.zeros(len(qd), dtype=bool)
+    for turn in turns:
+        near[max(0, turn - reach) : turn + reach + 1] = True
+    at, left = near[made.scored], made.residual[made.scored, joint] ** 2
+    share = float(left[at].sum() / left.sum())
+    return share if at.mean() and share > 2 * at.mean() else 0.0
+
+
+def _above_the_motion(made: Prediction, joint: int) -> float:
+    """Share of the residual's power at frequencies above those of the motion."""
+    rate, segments = made.samples.rate_hz, made.samples.segments
+    frequency, speed = spectrum(made.samples.qd, segments, rate)
+    if len(frequency) < 2:
+        return 0.0
+    total = np.cumsum(speed.sum(axis=1))
+    end = int(np.searchsorted(total, MOTION_BAND * total[-1])) + 1
+    _, left = spectrum(made.residual[:, [joint]], segments, rate)
+    return float(left[end:].sum() / left.sum()) if left.sum() > 0 else 0.0

@@ -1,0 +1,225 @@
+"""Compare the log with the robot file's inertial parameters: which of the user's inputs must be wrong.
+
+A file's masses are hardly ever right, but right enough: on sound logs of four measured arms the torque of the joints
+that carry weight is 0.85 to 2 times (2 with a payload that the file does not know) that of the file's parameters plus
+friction, and that explains all but 7 to 14 % of it. A joint zero that is off, a reversed sign, currents taken for
+torques, another gravity: each makes the two disagree in its own way, and a correction removes that.
+
+    tau_j = s_j T_j(q + delta, qd, qdd; g) + fv qd_j + fc tanh(qd_j / w) + fo + I qdd_j,   j in the strong joints
+
+T is the inverse dynamics of the file's parameters; strong joints are those where T is large. The misfit of a correction
+is the mean over the strong joints of the power of the residual to that of the torque, both without what friction,
+offset and rotor explain alone; arithmetic, and geometric, in which a joint with bad masses in the file hides no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations, product
+from math import log, sqrt
+from typing import Final
+
+import numpy as np
+
+from mindyn.algebra.values import Array
+from mindyn.findings import Finding, Kind, Severity, warning
+from mindyn.identification.diagnostics import thresholds as limit
+from mindyn.identification.diagnostics.file_comparison import Comparison
+
+THOUSAND: Final = 1000.0
+TURNS: Final = 4
+"""Times that slopes and gravity are fitted in turn."""
+NEAR_DEG: Final = 22.5
+"""Joint zeros up to which are tried where the misfit is not large."""
+
+Correction = tuple[Array, Finding | None]
+"""Misfits (2, 2) before and after a correction, and its finding; None: a correction of the file's masses."""
+
+
+def absent_gravity(seen: str) -> Finding:
+    """Return the finding that the torque has no gravity in it."""
+    remedy = (
+        "Log the torque of the motors or of the joints' sensors, not a compensated command or an external torque; or "
+        "pass --gravity 0 0 0 if a spring or counterweight balances the arm"
+    )
+    return warning(Kind.ABSENT_GRAVITY, f"the torque does not contain gravity: {seen}", remedy)
+
+
+def wrong_zero(joint: str, degrees: float, seen: str) -> Finding:
+    """Return the finding that a joint stands elsewhere than the log has it."""
+    message = f"the zero of joint {joint} is off: {degrees:+.0f} degrees {seen}"
+    remedy = "Set position_offset to the zero of the robot file, or check the direction of the joint's axis"
+    value = float(np.deg2rad(degrees))
+    return Finding(Kind.WRONG_JOINT_ZERO, Severity.WARNING, message, remedy, (joint,), value, "rad")
+
+
+def _wrong_sign(joints: tuple[str, ...]) -> Finding:
+    whose, columns = (f"the torque of joint {joints[0]}", "its column") if joints else ("every torque", "all columns")
+    message = f"{whose} is the opposite of what the masses of the robot file need"
+    remedy = f"Reverse the sign of {columns} of torque (or of position, if the joint's axis is counted the other way)"
+    return Finding(Kind.WRONG_TORQUE_SIGN, Severity.WARNING, message, remedy, joints, -1.0)
+
+
+def _wrong_gravity(gravity: Array, degrees: float) -> Finding:
+    vector = " ".join(f"{component + 0.0:.3g}" for component in gravity)
+    message = f"gravity is {degrees:.0f} degrees from where it is given: the torque fits ({vector}) m/s^2 in the base"
+    remedy = f"Pass --gravity {vector}, or --mount; measure the slope if the base is not level"
+    return Finding(Kind.WRONG_GRAVITY, Severity.WARNING, message, remedy, (), float(np.deg2rad(degrees)), "rad")
+
+
+def find_correction(compared: Comparison | None) -> Finding | None:
+    """Return the input that the robot file contradicts; None if it agrees, or has no inertial parameters."""
+    if compared is None:
+        return None
+    T = compared.file_torque()
+    misfit = compared.misfit(T)
+    if sqrt(misfit.min()) < limit.FILE_EXPLAINS and (scale := _wrong_scale(compared.slopes(T))):
+        return scale
+    if sqrt(misfit.min()) > limit.LARGE_MISFIT and compared.is_weightless(T):
+        return absent_gravity("it holds nothing of the weight of the robot file's masses")
+    corrections = list(_corrections(compared, T, misfit))
+    for mean in (0, 1):  # arithmetic, geometric
+        best = min(corrections, key=lambda one: float(one[0][1, mean]), default=None)
+        if best is not None and best[1] is not None:
+            before, after = best[0][:, mean]
+            if after < min(limit.MAX_CORRECTED * before, limit.FILE_EXPLAINS**2):
+                return best[1]
+    return None
+
+
+def _wrong_scale(slopes: Array) -> Finding | None:
+    """Return the finding on a torque of the right shape whose size neither masses nor a payload explain."""
+    if slopes.max() >= 1 / limit.MAX_SCALE and slopes.min() <= limit.MAX_SCALE:
+        return None
+    factor = float(np.exp(np.log(slopes).mean()))
+    kind, remedy = Kind.WRONG_TORQUE_UNIT, "Check that no gear ratio is applied twice, and units.torque"
+    if is_about_1000(factor):
+        remedy = 'The torque may be in mN m: set units.torque = "mN m"'
+    elif is_about_1000(1 / factor):
+        remedy = 'The torque may be in kN m, or in N m where "mN m" is given: correct units.torque'
+    elif factor < 1:
+        kind = Kind.MOTOR_CURRENT
+        remedy = (
+            "The torque may be a motor current, or a motor's torque before its gear: give the drive gains in N m per "
+            'A, or side = "motor" and the gears'
+        )
+    message = f"the torque is {factor:.3g} times that of the robot file's masses on this motion"
+    return Finding(kind, Severity.WARNING, message, remedy, value=factor)
+
+
+def is_about_1000(factor: float) -> bool:
+    """Return whether a factor is that between N m and mN m."""
+    return abs(log(factor / THOUSAND)) < log(limit.THOUSAND_WITHIN)
+
+
+def _corrections(compared: Comparison, T: Array, misfit: Array) -> Iterator[Correction]:
+    """Try corrections of one input each."""
+    names, strong = compared.robot.joint_names, compared.strong(T)
+    if sqrt(misfit[0]) > limit.MIN_MISFIT:
+        for joint in strong:
+            yield _zero(compared, joint, T, limit.MIN_ZERO_DEG[joint == strong[-1]])
+        yield from _tilt(compared, T)
+    if sqrt(misfit[0]) < limit.LARGE_MISFIT:
+        return
+    for joint in strong:
+        signs = np.where(np.arange(len(names)) == joint, -1.0, 1.0)
+        yield compared.cured(T, T, signs * compared.tau), _wrong_sign((names[joint],))
+    yield from _turned_over(compared, T)
+    for one, other in combinations(range(len(names)), 2):
+        order = list(range(len(names)))
+        order[one], order[other] = other, one
+        message, both = f"the torques of {names[one]} and {names[other]} are swapped", (names[one], names[other])
+        swapped = Finding(Kind.SWAPPED_TORQUES, Severity.WARNING, message, "Correct the order of the columns", both)
+        yield compared.cured(T, T, compared.tau[:, order]), swapped
+
+
+def _tilt(compared: Comparison, T: Array) -> Iterator[Correction]:
+    """Try the gravity of any direction, as of a base that is not level, that the torque fits best.
+
+    The torque is linear in it, but for the joints' slopes: both are fitted in turn.
+    """
+    gravity = compared.robot.gravity
+    size, slopes = float(np.linalg.norm(gravity)), dict.fromkeys(compared.strong(T), 1.0)
+    if not size > 0 or len(slopes) < 2:
+        return
+    weightless = compared.file_torque(np.zeros(3))
+    weights = [compared.file_torque(one) - weightless for one in np.eye(3)]
+    other = gravity
+    for _ in range(TURNS):
+        columns, left = [], []
+        for joint, slope in slopes.items():
+            others, tau = compared.others[joint], compared.tau[:, joint]
+            block = np.column_stack(
+                [slope * weight[:, joint] for weight in weights] + [tau - slope * weightless[:, joint]]
+            )
+            block = (block - others @ (others.T @ block)) / np.linalg.norm(tau - others @ (others.T @ tau))
+            columns.append(block[:, :3])
+            left.append(block[:, 3])
+        fitted = np.linalg.lstsq(np.vstack(columns), np.concatenate(left), rcond=None)[0]
+        if not np.linalg.norm(fitted) > 0:
+            return
+        other = fitted * size / np.linalg.norm(fitted)
+        bent = weightless + np.einsum("k,kij->ij", other, np.array(weights))
+        slopes = {joint: compared.against(joint, compared.tau[:, joint], bent[:, joint])[0] for joint in slopes}
+    degrees, main = _degrees_between(other, gravity), int(np.argmax(np.abs(other)))
+    along = size * np.sign(other[main]) * np.eye(3)[main]
+    is_along = np.linalg.norm(other - along) < limit.ALONG_AXIS * size
+    if degrees >= limit.MIN_ZERO_DEG[0] and not (
+        is_along and _degrees_between(along, gravity) >= limit.MIN_ZERO_DEG[0]
+    ):
+        misfits = compared.cured(T, compared.file_torque(other)) * [[1.0], [limit.HANDICAPS["tilt"]]]
+        yield misfits, _wrong_gravity(other, degrees)
+
+
+def _degrees_between(one: Array, other: Array) -> float:
+    cosine = one @ other / (np.linalg.norm(one) * np.linalg.norm(other))
+    return float(np.rad2deg(np.arccos(np.clip(cosine, -1.0, 1.0))))
+
+
+def _turned_over(compared: Comparison, T: Array) -> Iterator[Correction]:
+    """Try gravity along another axis; and all torques reversed, which gravity upside down equals but for friction."""
+    gravity = compared.robot.gravity
+    size = float(np.linalg.norm(gravity))
+    for axis, sign in product(range(3), (1.0, -1.0)) if size > 0 else ():
+        other = sign * size * np.eye(3)[axis]
+        degrees = _degrees_between(other, gravity)
+        if degrees >= limit.MIN_ZERO_DEG[0]:
+            yield compared.cured(T, compared.file_torque(other)), _wrong_gravity(other, degrees)
+    if len(compared.strong(T)) > 1 and _friction_drives(compared, T):
+        yield compared.cured(T, T, -compared.tau) / [[1.0], [limit.HANDICAPS["zero"]]], _wrong_sign(())
+
+
+def _friction_drives(compared: Comparison, T: Array) -> bool:
+    """Return whether what T leaves of the torque delivers power to most of the strong joints."""
+    powers = []
+    for joint in compared.strong(T):
+        slope, _, _ = compared.against(joint, compared.tau[:, joint], T[:, joint])
+        rest = compared.tau[:, joint] - slope * T[:, joint]
+        powers.append(float((rest - rest.mean()) @ compared.qd[:, joint]))
+    return float(np.median(powers)) < 0
+
+
+def _zero(compared: Comparison, joint: int, T: Array, least_deg: float) -> Correction:
+    """Try joint zeros, first coarsely, then nearer; no finding if a centre of mass explains as much."""
+    if compared.robot.joints[joint].kind == "prismatic":
+        return np.ones((2, 2)), None
+    unit = np.eye(len(compared.robot.joint_names))[joint]
+
+    def corrected(degrees: float) -> Array:
+        return compared.cured(T, compared.file_torque(moved=np.deg2rad(degrees) * unit))
+
+    def left(degrees: float) -> float:
+        return float((tried[degrees][1] / tried[degrees][0]).prod())
+
+    far = 180.0 if sqrt(compared.misfit(T)[0]) > limit.LARGE_MISFIT else NEAR_DEG
+    tried = {float(degrees): corrected(degrees) for degrees in np.arange(-far, far, 15.0)}
+    for step in (7.5, 3.75, 1.875):
+        best = min(tried, key=left)
+        tried |= {near: corrected(near) for near in (best - step, best + step)}
+    best = min(tried, key=left)
+    # Upside down and half a turn off look alike; the mounting is the likelier.
+    least_deg = max(least_deg, float(np.rad2deg(np.arctan2(limit.CENTRE_ERROR_M, compared.lever(joint)))))
+    if abs(best) < least_deg:
+        return tried[best] * [[1.0], [limit.HANDICAPS["masses"]]], None
+    zero = wrong_zero(compared.robot.joint_names[joint], best, "fits the robot file")
+    return tried[best] * [[1.0], [limit.HANDICAPS["zero"]]], zero

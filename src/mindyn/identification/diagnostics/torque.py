@@ -1,0 +1,287 @@
+"""Diagnose the torque: constant, saturated, unrelated to the motion, reversed, unexplained, scaled, drifting friction.
+
+A drift and a gain are columns beside those of the fit,
+
+    drift    t_b F_j beta     t_b the time of block b, -1/2 to 1/2 through the logs; F_j columns of joint j's friction
+    gain     Y_j beta         in the rows of joint j alone
+
+whose coefficient is a fraction of the friction, or of the torque. Blocks, left out in turn, give its deviation: the
+residuals of an arm depend on each other over whole motions. Only ratios of gains are identifiable: factors on all
+torques alike are other masses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mindyn.algebra.values import Array
+from mindyn.findings import Finding, Kind, Severity
+from mindyn.identification.diagnostics import thresholds as limit
+from mindyn.identification.diagnostics.data import DiagnosticData
+from mindyn.logs.log import Log
+from mindyn.logs.samples import Samples
+from mindyn.regression.block_gathering import Block
+
+UNKNOWN: Final = (
+    "Check the sign of the torque, the order of the columns, units, side and gears, that the log is of this robot, and "
+    "that its payload and springs are given"
+)
+COMPARED_ROWS: Final = 2000
+ALIKE: Final = 0.7
+"""Fraction of what the best gain explains from which another joint is named too."""
+SEPARATE: Final = 1e-9
+"""Fraction of a column's square that the other columns must leave of it."""
+RANK_TOLERANCE: Final = 1e-12
+"""Eigenvalues of the scaled normal matrix below this fraction of the largest count as zero."""
+
+
+def run(data: DiagnosticData) -> list[Finding]:
+    """Return findings about the torque of the logs."""
+    checks = (_constant, _saturated, _unrelated, _reversed, _unexplained, _scaled, _drifting_friction)
+    return [finding for check in checks for finding in check(data)]
+
+
+def is_constant(tau: Array) -> NDArray[np.bool_]:
+    """Return (n,) whether a torque (N, n) never changes."""
+    return np.asarray(np.ptp(tau, axis=0) <= limit.CONSTANT_TORQUE_RANGE * np.abs(tau).max(axis=0))
+
+
+def without_constant_torques(logs: list[Log]) -> list[Log]:
+    """Return the logs with zero for torques that never change, unless all are constant: fits give zeros no weight.
+
+    A constant that is not zeroed is fitted as well as the joint's columns allow, and outweighs every other torque.
+    """
+    filled = [log for log in logs if len(log)]
+    if not filled or len({log.tau.shape[1] for log in filled}) > 1:
+        return logs
+    dead = is_constant(np.concatenate([log.tau for log in filled]))
+    return logs if dead.all() or not dead.any() else [replace(log, tau=np.where(dead, 0.0, log.tau)) for log in filled]
+
+
+def _recorded(data: DiagnosticData) -> Array:
+    return np.concatenate([log.tau for log in data.logs])
+
+
+def _constant(data: DiagnosticData) -> Iterator[Finding]:
+    constant = is_constant(_recorded(data))
+    if constant.any():
+        names = tuple(name for name, one in zip(data.logs[0].joint_names, constant, strict=True) if one)
+        message = f"the torque of {', '.join(names)} never changes"
+        remedy = "Record with torque sensors that work, or select other columns"
+        yield Finding(Kind.CONSTANT_TORQUE, Severity.ERROR, message, remedy, names)
+
+
+def _saturated(data: DiagnosticData) -> Iterator[Finding]:
+    columns = zip(data.logs[0].joint_names, _recorded(data).T, strict=True)
+    fractions = {name: max(_plateau(tau), _plateau(-tau)) for name, tau in columns}
+    sizes = {name: x for name, x in fractions.items() if x > limit.MAX_SATURATED_FRACTION}
+    if sizes:
+        where = ", ".join(f"{name} (one value in {100 * x:.2g} % of the rows)" for name, x in sizes.items())
+        message = f"the torque saturates at {where}"
+        remedy = "Record a slower motion, within the limits of drives and sensors"
+        yield Finding(
+            Kind.SATURATED_TORQUE, Severity.ERROR, message, remedy, tuple(sizes), max(sizes.values()), "of the rows"
+        )
+
+
+def _plateau(x: Array) -> float:
+    """Return the fraction of rows at the largest value, 0 if it is a peak or a step of rounding."""
+    values, counts = np.unique(x, return_counts=True)
+    if len(values) < 2 or counts[-1] <= 2:
+        return 0.0
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], (x == values[-1]).astype(np.int8), [0]])))
+    is_rounded = len(values) < limit.MAX_DISTINCT_FRACTION * len(x)
+    if (edges[1::2] - edges[::2]).max() <= 2:
+        return 0.0
+    if is_rounded and counts[-1] < limit.MIN_SATURATION_RATIO * counts[-2]:
+        return 0.0
+    return float(counts[-1] / len(x))
+
+
+def _unrelated(data: DiagnosticData) -> Iterator[Finding]:
+    smooth = data.smooth
+    if smooth is None:
+        return
+    left = (smooth.residuals**2).sum(axis=0) / smooth.degrees_of_freedom
+    fractions = left / np.maximum(smooth.tau.var(axis=0), 1e-300)
+    if (fractions > limit.UNRELATED_FRACTION).all():
+        remedy = "Check the columns, and that motion and torque come from one recording of this robot"
+        value = float(fractions.min())
+        message = "the torque does not follow the motion"
+        yield Finding(Kind.UNRELATED_TORQUE, Severity.ERROR, message, remedy, value=value, unit="unexplained")
+
+
+def _reversed(data: DiagnosticData) -> Iterator[Finding]:
+    """Find joints that friction drives, or whose inertia is negative while no friction vouches for the torque's sign.
+
+    The robot file names the sign too (`robot_file`), with more certainty: if it names anything, that stands.
+    """
+    samples, estimate = data.samples, data.estimate
+    enough = len(samples) > limit.MIN_ROWS_PER_PARAMETER * len(estimate.beta)
+    if data.correction is not None or not enough or (data.uncertainty or 0.0) > limit.MAX_UNCERTAINTY:
+        return
+    rows = np.arange(0, len(samples), 1 + len(samples) // COMPARED_ROWS)
+    thinned = replace(samples.take(rows), usable=None)
+    delivered = _friction_power(data, thinned)
+    is_driven = delivered > limit.SIGN_FRACTION
+    is_against = is_driven | (_has_negative_inertia(data, thinned) & (delivered > -limit.SIGN_FRACTION))
+    for joint, name in enumerate(data.joint_names):
+        if is_against[joint]:
+            why = "friction drives it instead of braking it" if is_driven[joint] else "its inertia is negative"
+            message = f"the torque of joint {name} may have the wrong sign, or belong to another joint: {why}"
+            remedy = "Reverse the sign of its torque column, or correct the order of the columns"
+            yield Finding(Kind.WRONG_TORQUE_SIGN, Severity.WARNING, message, remedy, (name,), -1.0)
+
+
+def _friction_power(data: DiagnosticData, samples: Samples) -> Array:
+    """Return (n,) the power that friction delivers to the joint, relative to the power of its torque."""
+    power = np.abs(samples.tau * samples.qd).sum(axis=0)
+    delivered = -(data.predict(data.friction_beta, samples) * samples.qd).sum(axis=0)
+    return np.asarray(np.where(power > 0, delivered / np.where(power > 0, power, 1.0), 0.0))
+
+
+def _has_negative_inertia(data: DiagnosticData, samples: Samples) -> NDArray[np.bool_]:
+    """Return (n,) whether M_jj is negative at every sample, by a noticeable torque."""
+    beta, zeros = data.estimate.beta, np.zeros_like(samples.q)
+    at_rest = data.predict(beta, replace(samples, qdd=zeros))
+    flags = []
+    for j in range(samples.q.shape[1]):
+        unit = zeros + np.eye(samples.q.shape[1])[j]
+        M_jj = (data.predict(beta, replace(samples, qdd=unit)) - at_rest)[:, j]
+        torque = float(np.linalg.norm(M_jj * samples.qdd[:, j]))
+        flags.append(bool(M_jj.max() < 0) and torque > limit.SIGN_FRACTION * np.linalg.norm(samples.tau[:, j]))
+    return np.array(flags)
+
+
+def _unexplained(data: DiagnosticData) -> Iterator[Finding]:
+    """Compare what lasts from row to row in the residuals, which white noise does not, with the torque."""
+    residuals, samples = data.residuals, data.samples
+    same = samples.segments[1:] == samples.segments[:-1]
+    lasting = np.maximum(0.0, (residuals[1:] * residuals[:-1])[same].sum(axis=0) / max(1, same.sum()))
+    power = (samples.tau**2).mean(axis=0)
+    is_large = (power > 0) & (lasting > limit.SENSOR_FRACTION**2 * power.max())
+    fractions = np.sqrt(np.where(is_large, lasting / np.where(is_large, power, 1.0), 0.0))
+    pairs = zip(samples.joint_names, fractions.tolist(), strict=True)
+    joints = {name: x for name, x in pairs if x > limit.UNEXPLAINED_FRACTION}
+    if joints:
+        where = ", ".join(f"{name} ({100 * x:.0f} %)" for name, x in joints.items())
+        message, value = f"much torque stays unexplained at {where}", max(joints.values())
+        yield Finding(
+            Kind.UNEXPLAINED_TORQUE, Severity.WARNING, message, UNKNOWN, tuple(joints), value, "of the torque"
+        )
+
+
+class _Coefficient(NamedTuple):
+    """Value of one more column, its standard deviation by blocks, and the sum of squares that it explains."""
+
+    value: float
+    deviation: float
+    explained: float
+
+    def exceeds(self, value: float, deviations: float) -> bool:
+        return abs(self.value) > value and abs(self.value) > deviations * self.deviation
+
+
+def _drifting_friction(data: DiagnosticData) -> Iterator[Finding]:
+    blocks, joints = [block for block in data.blocks if all(block.information.counts)], data.joint_names
+    if len(blocks) < limit.MIN_BLOCKS or (data.uncertainty or 0.0) > limit.MAX_UNCERTAINTY:
+        return
+    parameters = data.estimate.parameters
+    friction = np.array([[one.brakes and one.link_or_joint == j for one in parameters] for j in joints])
+    times = (np.arange(len(blocks)) + 0.5) / len(blocks) - 0.5
+    shapes = np.vstack([friction, friction.any(axis=0)]) * data.estimate.beta  # of every joint, and of all together
+    *each, whole = _coefficients(data, blocks, lambda number, R: np.asarray(times[number] * (R @ shapes.T)))
+    if whole is None or not whole.exceeds(*limit.MIN_DRIFT):
+        return
+    drifting = {
+        name: one.value
+        for name, one in zip(joints, each, strict=True)
+        if one is not None and one.exceeds(limit.MIN_DRIFT[0], limit.SIGNIFICANT)
+    }
+    where = ", ".join(f"{name} {100 * value:+.0f} %" for name, value in drifting.items())
+    way, why = ("falls", ", as while drives warm up") if whole.value < 0 else ("rises", "")
+    size = f"{100 * abs(whole.value):.0f} %{f' ({where})' if where else ''}"
+    message = f"friction {way} by {size} from the beginning of the logs to their end{why}: its values are means"
+    remedy = "Move the arm until its friction stays constant, then record"
+    yield Finding(
+        Kind.FRICTION_DRIFT, Severity.WARNING, message, remedy, tuple(drifting), whole.value, "of the friction"
+    )
+
+
+def _scaled(data: DiagnosticData) -> Iterator[Finding]:
+    blocks, beta = data.independent_blocks, data.estimate.beta
+    too_few = len(blocks) < limit.MIN_BLOCKS or len(data.joint_names) < 2
+    if too_few or (data.uncertainty or 0.0) > limit.MAX_UNCERTAINTY:
+        return
+    ends = np.cumsum([len(factor) for factor in blocks[0].information.factors])[:-1]
+
+    def columns(_: int, R: Array) -> Array:
+        own = np.zeros((len(R), len(ends) + 1))
+        for joint, rows in enumerate(np.split(np.arange(len(R)), ends)):
+            own[rows, joint] = R[rows] @ beta
+        return own
+
+    coefficients = zip(data.joint_names, _coefficients(data, blocks, columns), strict=True)
+    sure = {name: one for name, one in coefficients if one is not None and one.exceeds(*limit.MIN_GAIN_ERROR)}
+    if not sure:
+        return
+    first, *others = sorted(sure, key=lambda name: -sure[name].explained)
+    alike = [name for name in others if sure[name].explained > ALIKE * sure[first].explained]
+    sizes = [
+        f"{100 * abs(x):.0f} % too {'large' if x > 0 else 'small'}" for x in (sure[n].value for n in (first, *alike))
+    ]
+    rest = "".join(f", or that of joint {name} {size}" for name, size in zip(alike, sizes[1:], strict=True))
+    message = f"the torque of joint {first} is {sizes[0]} relative to the other joints{rest}"
+    remedy = "Check its torque constant, gear ratio or sensor gain"
+    yield Finding(Kind.SCALED_TORQUE, Severity.WARNING, message, remedy, (first, *alike), 1 + sure[first].value)
+
+
+def _coefficients(
+    data: DiagnosticData, blocks: Sequence[Block], columns: Callable[[int, Array], Array]
+) -> list[_Coefficient | None]:
+    """Fit each column by itself beside those of the fit; None: nothing is left of it, or of the torque.
+
+    columns  from a block's number and its weighted R (rows, p) to (rows, k)
+    """
+    estimate = data.estimate
+    kept = np.array([name not in estimate.left_out for name in estimate.names])
+    squares = []
+    for number, block in enumerate(blocks):
+        R, z = block.information.stacked(estimate.joint_weights)
+        whole = np.column_stack([R[:, kept], columns(number, R), z])
+        squares.append(whole.T @ whole)
+    scales = np.sqrt(np.maximum(np.sum(squares, axis=0).diagonal(), 1e-300))
+    parts = np.array(squares) / np.outer(scales, scales)
+    total, count, m = parts.sum(axis=0), int(kept.sum()), len(blocks)
+    whole = _remainder(total, count)
+    values = _values(whole)
+    without = np.array([_values(_remainder(total - one, count)) for one in parts])
+    is_finite = np.isfinite(values)
+    units = scales[-1] / scales[count:-1]
+    differences = without - np.where(is_finite, values, 0.0)
+    deviations = np.sqrt((m - 1) / m * (differences**2).sum(axis=0)) * units
+    explained = whole[-1, :-1] * np.where(is_finite, values, 0.0) * scales[-1] ** 2
+    return [
+        _Coefficient(*map(float, one)) if finite else None
+        for finite, *one in zip(is_finite, values * units, deviations, explained, strict=True)
+    ]
+
+
+def _remainder(squares: Array, count: int) -> Array:
+    """Return the sums of squares of what the first `count` columns leave of the others."""
+    first, beside = squares[:count, :count], squares[:count, count:]
+    values, vectors = np.linalg.eigh(first)
+    turned = vectors.T @ beside
+    large = values > RANK_TOLERANCE * values[-1]
+    return np.asarray(squares[count:, count:] - (turned[large].T / values[large]) @ turned[large])
+
+
+def _values(remainder: Array) -> Array:
+    """Return the coefficient of every column but the last, each by itself; infinite where nothing is left of it."""
+    left = np.diag(remainder)[:-1]
+    return np.asarray(np.where(left > SEPARATE, remainder[-1, :-1] / np.maximum(left, SEPARATE), np.inf))

@@ -1,0 +1,1 @@
+"""Quantify the uncertainty of an estimate: jackknife over blocks, systematic errors, dropped parameters."""

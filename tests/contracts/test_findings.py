@@ -1,0 +1,120 @@
+"""Every kind of finding is shown on the terminal, in the report and as JSON; thresholds are one table."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from estimators.recovered import smooth_samples
+
+import mindyn
+from mindyn.cli.printing import say_findings
+from mindyn.findings import Finding, Kind, Severity
+from mindyn.identification.diagnostics import thresholds
+from mindyn.identification.diagnostics.diagnose import EXPLAINS, explain
+from mindyn.regression.regressor import with_estimated_drives
+from mindyn.regression.rows import rows_of
+from mindyn.report.gathering import gather
+from mindyn.report.inputs import ReportInputs
+from mindyn.report.writing import page
+
+DIAGNOSTICS = Path(thresholds.__file__).parent
+PLAIN = (0, 0.5, 1, 2)
+MOST_NUMBERS = 50
+
+
+def finding(kind, severity=Severity.WARNING, joints=()):
+    return Finding(kind, severity, f"message of {kind.name}", f"Remedy of {kind.name}", joints)
+
+
+@pytest.fixture(scope="module")
+def estimate():
+    robot = with_estimated_drives(mindyn.load_robot("planar2"))
+    return mindyn.LeastSquares().fit(rows_of(robot, smooth_samples(robot, 400)))
+
+
+@pytest.mark.parametrize("severity", Severity)
+def test_every_kind_is_shown_everywhere(estimate, severity, capsys, tmp_path):
+    found = replace(estimate, findings=tuple(finding(kind, severity) for kind in Kind))
+    html = page(gather(ReportInputs(found)))
+    found.save(tmp_path / "estimate.json")
+    saved = json.loads((tmp_path / "estimate.json").read_text())["findings"]
+    assert mindyn.load_estimate(tmp_path / "estimate.json").findings == found.findings
+    for one in found.findings:
+        say_findings([one], verbose=True)
+        said = capsys.readouterr().err
+        assert said.splitlines() == [f"{severity:<8} {one.message}", f"{'':9}{one.remedy}"]
+        explained = any(one.kind in EXPLAINS.get(kind, ()) for kind in Kind)
+        if not explained or severity is Severity.INFO:
+            assert one.remedy in html
+        assert one.to_dict() in saved
+
+
+def test_infos_are_counted_unless_asked_for(capsys):
+    say_findings([finding(Kind.CONTACT), finding(Kind.STAMPS, Severity.INFO), finding(Kind.GEARS, Severity.INFO)])
+    said = capsys.readouterr().err
+    assert "message of CONTACT" in said
+    assert "message of STAMPS" not in said
+    assert "2 more findings" in said
+
+
+def test_a_cause_explains_consequences_at_its_own_joints():
+    sign = finding(Kind.WRONG_TORQUE_SIGN, joints=("joint2",))
+    near = finding(Kind.INFEASIBLE_VALUES, joints=("joint2", "joint3"))
+    far = finding(Kind.INFEASIBLE_VALUES, joints=("joint5",))
+    poor = finding(Kind.UNEXPLAINED_TORQUE, joints=("joint3",))
+    marked = {one.joints: one.explained_by for one in explain([far, near, poor, sign])}
+    assert marked == {
+        ("joint2",): None,
+        ("joint5",): None,
+        ("joint2", "joint3"): Kind.WRONG_TORQUE_SIGN,
+        ("joint3",): Kind.WRONG_TORQUE_SIGN,
+    }
+    everywhere = explain([far, finding(Kind.STILL_JOINT, Severity.ERROR, ("joint1",))])
+    assert [one.explained_by for one in everywhere] == [None, Kind.STILL_JOINT]
+    assert everywhere[0].kind == Kind.STILL_JOINT
+
+
+def test_no_kind_explains_itself_or_its_cause():
+    for cause, effects in EXPLAINS.items():
+        assert cause not in effects
+        assert not any(cause in EXPLAINS.get(effect, ()) for effect in effects)
+
+
+def numbers(value):
+    if isinstance(value, (int, float)):
+        return 1
+    return sum(map(numbers, value.values() if hasattr(value, "values") else value))
+
+
+def test_thresholds_are_few_and_state_their_rates():
+    tree = ast.parse(Path(thresholds.__file__).read_text())
+    names = [node.target.id for node in tree.body if isinstance(node, ast.AnnAssign)]
+    assert sum(numbers(getattr(thresholds, name)) for name in names) <= MOST_NUMBERS
+    texts = [node.value.value for node in tree.body[1:] if isinstance(node, ast.Expr)]
+    assert len(texts) == len(names)
+    for name, text in zip(names, texts, strict=True):
+        assert re.search(r"Rates:|Decides words alone|Rates as", text), f"{name} states no rates"
+
+
+@pytest.mark.parametrize("path", sorted(DIAGNOSTICS.glob("*.py")), ids=lambda path: path.name)
+def test_diagnostics_compare_with_thresholds_alone(path):
+    """A number in a comparison decides: it belongs in the table."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+            literals = [one.value for side in sides for one in ast.walk(side) if isinstance(one, ast.Constant)]
+            odd = [one for one in literals if isinstance(one, (int, float)) and one not in PLAIN and one > 1e-200]
+            assert not odd, f"{path.name}:{node.lineno} compares with {odd}"
+
+
+def test_findings_survive_json():
+    one = replace(finding(Kind.DELAYED_TORQUE, joints=("a",)), value=0.018, unit="s", details=("x",))
+    assert Finding.from_dict(json.loads(json.dumps(one.to_dict()))) == one
+    cause = replace(one, explained_by=Kind.CONTACT, value=float(np.float64(1.0)))
+    assert Finding.from_dict(json.loads(json.dumps(cause.to_dict()))) == cause

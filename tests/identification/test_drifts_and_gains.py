@@ -1,0 +1,117 @@
+"""Friction that drifts through a log and a joint whose torque is scaled are named with their size; nothing else is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from closeness import SAME_ALGEBRA, assert_close
+from identification.diagnosed import diagnostic_data
+from identification.test_candidates import recorded
+
+import mindyn
+from mindyn.findings import Kind
+from mindyn.identification.diagnostics import torque
+from mindyn.identification.diagnostics.torque import _coefficients
+
+SETTINGS = mindyn.Treatment(
+    mindyn.Conditioning(position_cutoff_hz=None, delay_s=0.0), friction=mindyn.Friction("tanh", 0.05)
+)
+
+
+@pytest.fixture(scope="module")
+def arm():
+    return replace(mindyn.load_robot("planar2"), drives=(), extras=())
+
+
+@pytest.fixture(scope="module")
+def log(arm):
+    """A motion that never repeats, with friction of a tenth of each torque."""
+    return recorded(arm, 30.0, 23.0, noise=0.01)
+
+
+def diagnosed(kind, arm, *logs, **changes):
+    return [one for one in torque.run(diagnostic_data(arm, list(logs), SETTINGS, **changes)) if one.kind == kind]
+
+
+def drifted(log, part, joints=(0, 1)):
+    """Friction that has fallen by `part` of its mean from the beginning of the log to its end."""
+    friction = 0.1 * np.sqrt((log.tau**2).mean(axis=0)) * np.tanh(log.qd / 0.05)
+    ramp = part * (0.5 - np.linspace(0, 1, len(log)))[:, None]
+    tau = log.tau.copy()
+    tau[:, joints] += (ramp * friction)[:, joints]
+    return replace(log, tau=tau)
+
+
+def scaled(log, factor, joint=1):
+    return replace(log, tau=log.tau * np.where(np.arange(log.tau.shape[1]) == joint, factor, 1.0))
+
+
+def test_friction_that_falls_is_named_with_its_size_and_joints(arm, log):
+    (found,) = diagnosed(Kind.FRICTION_DRIFT, arm, drifted(log, 0.3))
+    assert found.value == pytest.approx(-0.3, abs=0.04)
+    assert found.joints == ("joint1", "joint2")
+    (found,) = diagnosed(Kind.FRICTION_DRIFT, arm, drifted(log, -0.3))
+    assert found.value == pytest.approx(0.3, abs=0.04)
+    assert "warm" not in found.message
+
+
+def test_drift_goes_on_through_several_logs(arm, log):
+    whole = drifted(log, 0.3)
+    (found,) = diagnosed(Kind.FRICTION_DRIFT, arm, whole.take(slice(0, 1500)), whole.take(slice(1500, None)))
+    assert found.value == pytest.approx(-0.3, abs=0.04)
+
+
+def test_a_torque_that_is_scaled_is_named_with_its_factor(arm, log):
+    (found,) = diagnosed(Kind.SCALED_TORQUE, arm, scaled(log, 1.25))
+    assert "joint2" in found.joints
+    assert abs(found.value - 1) == pytest.approx(0.25, abs=0.06)
+
+
+def test_a_scaled_torque_is_no_drift_and_a_drift_no_scale(arm, log):
+    assert diagnosed(Kind.FRICTION_DRIFT, arm, scaled(log, 1.25)) == []
+    assert diagnosed(Kind.SCALED_TORQUE, arm, drifted(log, 0.3)) == []
+
+
+def test_sound_logs_are_not_doubted(arm, log):
+    for seed in range(3):
+        sound = log if seed == 0 else recorded(arm, 20.0, 19.0, noise=0.02, seed=seed)
+        assert diagnosed(Kind.FRICTION_DRIFT, arm, sound) + diagnosed(Kind.SCALED_TORQUE, arm, sound) == []
+    repeated = recorded(arm, 20.0, 4.0, noise=0.02, seed=4)
+    assert diagnosed(Kind.FRICTION_DRIFT, arm, repeated) + diagnosed(Kind.SCALED_TORQUE, arm, repeated) == []
+    # Factors on all torques are other masses.
+    assert diagnosed(Kind.SCALED_TORQUE, arm, replace(log, tau=1.25 * log.tau)) == []
+
+
+@pytest.mark.parametrize("kind", [Kind.FRICTION_DRIFT, Kind.SCALED_TORQUE])
+def test_few_blocks_and_fits_without_weights_say_nothing(arm, log, kind):
+    spoiled = scaled(drifted(log, 0.3), 1.25)
+    blocks = diagnostic_data(arm, spoiled, SETTINGS).blocks[:5]
+    assert diagnosed(kind, arm, spoiled, blocks=blocks, independent_blocks=blocks) == []
+    assert diagnosed(kind, arm, spoiled, blocks=[], independent_blocks=[]) == []
+    data = diagnostic_data(arm, spoiled, SETTINGS)
+    data.estimate = replace(data.estimate, joint_weights=None)
+    assert data.blocks == data.independent_blocks == []
+
+
+def test_coefficients_and_deviations_are_those_of_fits_with_the_column(arm, log):
+    data = diagnostic_data(arm, scaled(log, 1.1), SETTINGS)
+    rows, found = data.rows, data.estimate
+    rng = np.random.default_rng(0)
+    mixed = rng.normal(size=(len(found.beta), 2))
+    made = _coefficients(data, rows.blocks, lambda number, R: (number + 1) * (R @ mixed))
+    parts = [block.information.stacked(found.joint_weights) for block in rows.blocks]
+
+    def coefficient(column, without=None):
+        taken = [(k, *part) for k, part in enumerate(parts) if k != without]
+        Y = np.vstack([np.column_stack([R, (k + 1) * (R @ mixed[:, column])]) for k, R, _ in taken])
+        return np.linalg.lstsq(Y, np.concatenate([z for _, _, z in taken]), rcond=None)[0][-1]
+
+    m = len(parts)
+    for column, one in enumerate(made):
+        whole = coefficient(column)
+        apart = np.array([coefficient(column, k) - whole for k in range(m)])
+        assert_close(one.value, whole, 1e5 * SAME_ALGEBRA)
+        assert_close(one.deviation, np.sqrt((m - 1) / m * (apart**2).sum()), 1e6 * SAME_ALGEBRA)
+    assert _coefficients(data, rows.blocks, lambda _, R: R @ mixed) == [None, None]  # nothing that the fit has not

@@ -1,0 +1,28 @@
+"""Gravity that is not in a torque is told by the motion alone; where it is, or cannot show, nothing is said."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from identification.test_robot_file import built, moved, recorded, weight
+from identification.test_zeros_by_motion import diagnosed
+
+from mindyn.findings import Kind
+
+
+@pytest.mark.parametrize("name", ["panda", "puma560"])
+def test_a_compensated_torque_is_named_without_inertials(name):
+    robot, samples = recorded(name, 1)
+    held = weight(built(name, np.random.default_rng(1)), samples)
+    (found,) = diagnosed(replace(samples, tau=samples.tau - held), robot)
+    assert found.kind == Kind.ABSENT_GRAVITY
+    assert "--gravity 0 0 0" in found.remedy
+
+
+@pytest.mark.parametrize("name", ["panda", "scara"])  # of which the second's axes stand upright: no weight shows
+def test_weight_that_is_there_or_cannot_show_is_not_doubted(name):
+    robot, samples = recorded(name, 1)
+    for one in (samples, moved(samples, 1, 90.0)):
+        assert not any(found.kind == Kind.ABSENT_GRAVITY for found in diagnosed(one, robot))

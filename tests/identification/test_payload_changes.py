@@ -1,0 +1,60 @@
+"""Logs of one robot with different loads are told from logs of different motions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from identification.diagnosed import diagnostic_data
+from identification.test_candidates import recorded
+
+import mindyn
+from mindyn.identification.diagnostics import load
+
+SETTINGS = mindyn.Treatment(
+    mindyn.Conditioning(position_cutoff_hz=None, delay_s=0.0), friction=mindyn.Friction("tanh", 0.05)
+)
+
+
+@pytest.fixture(scope="module")
+def arm():
+    return replace(mindyn.load_robot("planar2"), drives=(), extras=())
+
+
+def diagnosed(arm, *carried):
+    """Diagnose logs of different motions; carried: mass in kg and how far out it is held."""
+    logs = []
+    for k, (mass, out) in enumerate(carried):
+        robot = arm.with_payload(mass=mass, com=(out, 0.0, 0.0), inertia=0.02 * np.eye(3)) if mass else arm
+        logs.append(recorded(robot, 12.0, 9.0 + 2 * k, noise=0.02, seed=k))
+    return load.run(diagnostic_data(arm, logs, SETTINGS))
+
+
+def test_the_log_with_the_load_is_named_with_its_mass(arm):
+    (found,) = diagnosed(arm, (0.0, 0.0), (0.0, 0.0), (12.0, 0.3))
+    assert found.message.startswith("log 3 ")
+    assert found.value == pytest.approx(12.0, abs=1.5)
+    (found,) = diagnosed(arm, (12.0, 0.3), (0.0, 0.0))
+    assert found.message.startswith("log 1 ")
+
+
+def test_a_load_that_is_held_otherwise_is_no_other_mass(arm):
+    (found,) = diagnosed(arm, (12.0, 0.0), (12.0, 0.6))
+    assert "or the same payload held otherwise" in found.message
+
+
+def test_other_motions_are_no_other_loads(arm):
+    assert diagnosed(arm, (12.0, 0.3), (12.0, 0.3), (12.0, 0.3)) == []
+    assert diagnosed(arm, (0.0, 0.0)) == []
+
+
+def test_a_load_that_is_taken_up_on_the_way_is_named(arm):
+    loaded = arm.with_payload(mass=12.0, com=(0.3, 0.0, 0.0), inertia=0.02 * np.eye(3))
+    before, after = (recorded(robot, 24.0, 9.0, noise=0.02, seed=3) for robot in (arm, loaded))
+    half = len(before) // 2
+    log = replace(before, tau=np.concatenate([before.tau[:half], after.tau[half:]]))
+    (found,) = load.run(diagnostic_data(arm, log, SETTINGS))
+    assert "at about 50 % of log 1" in found.message
+    assert found.value == pytest.approx(12.0, abs=1.5)
+    assert load.run(diagnostic_data(arm, before, SETTINGS)) == []

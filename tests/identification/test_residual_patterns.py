@@ -1,0 +1,81 @@
+"""The noise floor is that of white noise; residuals that were made by a cause are named by it, and others by none."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mindyn.identification.diagnostics.residual_patterns import find_patterns
+from mindyn.logs.samples import Samples
+from mindyn.validation.errors import scored_rows
+from mindyn.validation.noise_floor import at_the_floor, noise_floor, pooled_floor
+from mindyn.validation.prediction import Prediction
+
+RATE, COUNT = 200.0, 4000
+T = np.arange(COUNT) / RATE
+NOISE = np.random.default_rng(5).standard_normal(COUNT)
+
+
+def prediction(residual_of, noise=0.05, count=COUNT):
+    """One joint on a sum of sines, its torque that of inertia and gravity; `residual_of(q, qd, qdd, tau)` is missed."""
+    w = 2 * np.pi * np.array([0.2, 0.5, 1.1])
+    parts = T[:count, None] * w + np.array([0.3, 1.2, 2.0])
+    q, qd, qdd = (0.7 * (w**k * np.sin(parts + k * np.pi / 2)).sum(axis=1) for k in range(3))
+    tau = 0.3 * qdd + 4.0 * np.cos(q)
+    left = residual_of(q, qd, qdd, tau) + noise * NOISE[:count]
+    columns = [one[:, None] for one in (q, qd, qdd, tau + left)]
+    samples = Samples(("joint",), *columns, RATE, np.zeros(count, dtype=np.int64))
+    return Prediction(samples, T[:count], columns[3], tau[:, None], scored_rows(count, RATE))
+
+
+@pytest.mark.parametrize("sigma", [0.01, 0.3])
+def test_the_floor_is_the_deviation_of_white_noise(sigma):
+    made = prediction(lambda *_: 0.0, noise=sigma)
+    floor = float(noise_floor(made)[0])
+    assert floor == pytest.approx(sigma, rel=0.08)
+    assert at_the_floor(float(made.error.rmse[0]), floor)
+
+
+def test_a_slow_residual_is_above_the_floor():
+    made = prediction(lambda q, *_: 0.1 * np.sin(3 * q), noise=0.05)
+    floor = float(pooled_floor([made, made])[0])
+    assert floor == pytest.approx(0.05, rel=0.1)
+    assert not at_the_floor(float(made.error.rmse[0]), floor)
+
+
+def test_there_is_no_floor_where_motion_fills_all_frequencies_or_the_log_is_short():
+    made = prediction(lambda *_: 0.0)
+    rough = Samples(
+        ("joint",), made.samples.q, NOISE[:, None], made.samples.qdd, made.measured, RATE, made.samples.segments
+    )
+    noisy = Prediction(rough, made.time, made.measured, made.predicted, made.scored)
+    assert np.isnan(noise_floor(noisy)).all()
+    assert not at_the_floor(0.0, float("nan"))
+    assert np.isnan(noise_floor(prediction(lambda *_: 0.0, count=60))).all()
+    assert find_patterns([prediction(lambda *_: 0.0, count=100)]) == (None,)
+
+
+CASES = {  # of q, qd, qdd, tau
+    "delay": lambda *m: -0.01 * np.gradient(m[3]) * RATE,
+    "load": lambda *m: 0.08 * (np.abs(m[3]) - np.abs(m[3]).mean()) * np.sign(m[1]),
+    "speed": lambda *m: 0.02 * m[1] * np.abs(m[1]),
+    "position": lambda q, *_: 0.4 * np.sin(q - 0.4),
+    "offset": lambda *_: 0.5,
+    "reversals": lambda *m: 2.0 * np.exp(-((m[1] / 0.05) ** 2)),
+    "vibration": lambda *_: 0.5 * np.sin(2 * np.pi * 31.0 * T),
+    "noise": lambda *_: 0.0,
+}
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_a_residual_is_named_by_what_made_it(kind):
+    (found,) = find_patterns([prediction(CASES[kind])])
+    assert found is not None
+    assert found.details == (kind,)
+    assert found.joints == ("joint",)
+    assert 0.25 <= found.value <= 1.0
+
+
+def test_a_residual_like_none_of_them_is_not_named():
+    drift = lambda *_: 0.3 * np.sin(2 * np.pi * 0.37 * T) * np.sin(2 * np.pi * 0.041 * T)  # noqa: E731
+    assert find_patterns([prediction(drift, noise=0.01)]) == (None,)

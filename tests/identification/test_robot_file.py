@@ -1,0 +1,154 @@
+"""A wrong statement about a log is named by the inertials of the robot's file, though these are only roughly right."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from closeness import SAME_ALGEBRA, assert_close
+
+import mindyn
+from mindyn.findings import Kind
+from mindyn.identification.diagnostics.file_comparison import compare_with_file
+from mindyn.identification.diagnostics.robot_file import find_correction
+from mindyn.logs.samples import Samples
+
+RATE_HZ = 100.0
+
+
+def corrections(robot, samples):
+    found = find_correction(compare_with_file(robot, samples))
+    return [] if found is None else [found]
+
+
+ROBOTS = ("ur10", "panda", "puma560")
+
+
+def built(name, rng):
+    """The arm that was built to the file: masses 20 % off, centres of mass 2 cm, inertias accordingly."""
+    robot = mindyn.load_robot(name)
+    links = []
+    for link in robot.links:
+        phi = link.phi * rng.uniform(0.85, 1.3)
+        phi[1:4] += phi[0] * rng.normal(0, 0.01, 3)
+        links.append(replace(link, phi=phi))
+    return replace(robot, links=tuple(links), drives=(), extras=())
+
+
+def recorded(name, seed):
+    """Samples of the arm on a random motion, with friction and torque noise; and its file."""
+    rng = np.random.default_rng(seed)
+    arm = built(name, rng)
+    n = arm.joint_count
+    time = np.arange(0, 20, 1 / RATE_HZ)
+    rates = 2 * np.pi * np.arange(1, 5) / 20
+    sines, cosines = rng.normal(0, 0.35, (2, 4, n))
+    angles = np.outer(time, rates)
+    q = rng.uniform(-1, 1, n) + np.sin(angles) @ sines + np.cos(angles) @ cosines
+    qd = (np.cos(angles) * rates) @ sines - (np.sin(angles) * rates) @ cosines
+    qdd = -(np.sin(angles) * rates**2) @ sines - (np.cos(angles) * rates**2) @ cosines
+    tau = np.asarray(mindyn.equation(arm, "inverse_dynamics")(q.T, qd.T, qdd.T)).T
+    size = np.sqrt((tau**2).mean(axis=0)) + 0.02 * np.abs(tau).max()
+    tau = tau + size * (0.15 * np.tanh(qd / 0.02) + 0.1 * qd + 0.02 * rng.normal(size=q.shape))
+    made = Samples(arm.joint_names, q, qd, qdd, tau, RATE_HZ, np.zeros(len(q), dtype=np.int64))
+    return replace(mindyn.load_robot(name), drives=(), extras=()), made
+
+
+def moved(samples, joint, degrees):
+    q = samples.q.copy()
+    q[:, joint] += np.deg2rad(degrees)
+    return replace(samples, q=q)
+
+
+def scaled(samples, factors):
+    return replace(samples, tau=samples.tau * factors)
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+@pytest.mark.parametrize("seed", range(4))
+def test_sound_logs_are_not_suspected(name, seed):
+    assert not corrections(*recorded(name, seed))
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_a_zero_that_is_off_is_named(name):
+    robot, sound = recorded(name, 7)
+    for degrees in (10, -90):
+        (found,) = corrections(robot, moved(sound, 1, degrees))
+        assert found.kind == Kind.WRONG_JOINT_ZERO
+        assert found.joints == (robot.joint_names[1],)
+        assert np.rad2deg(found.value) == pytest.approx(-degrees, abs=5)
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_units_and_currents_are_named(name):
+    robot, sound = recorded(name, 8)
+    gains = np.random.default_rng(0).uniform(0.07, 0.13, robot.joint_count)
+    for factors, kind in ((1e3, Kind.WRONG_TORQUE_UNIT), (1e-3, Kind.WRONG_TORQUE_UNIT), (gains, Kind.MOTOR_CURRENT)):
+        (found,) = corrections(robot, scaled(sound, factors))
+        assert found.kind == kind
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_a_sign_turned_around_is_named_on_a_short_log(name):
+    robot, sound = recorded(name, 9)
+    factors = np.ones(robot.joint_count)
+    factors[1] = -1.0
+    (found,) = corrections(robot, scaled(sound.take(slice(0, 500)), factors))
+    assert (found.kind, found.joints) == (Kind.WRONG_TORQUE_SIGN, (robot.joint_names[1],))
+    (found,) = corrections(robot, scaled(sound, -1.0))
+    assert (found.kind, found.joints) == (Kind.WRONG_TORQUE_SIGN, ())
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+@pytest.mark.parametrize("gravity", [(9.81, 0, 0), (0, -9.81, 0), (0, 0, 9.81)])
+def test_the_direction_of_gravity_is_found(name, gravity):
+    robot, sound = recorded(name, 10)
+    (found,) = corrections(replace(robot, gravity=np.array(gravity, dtype=float)), sound)
+    assert found.kind == Kind.WRONG_GRAVITY
+    assert "--gravity 0 0 -9.81, or --mount" in found.remedy  # as the shell takes it
+
+
+def weight(robot, samples):
+    """(N, n) torque that holds the robot up at rest."""
+    still = np.zeros_like(samples.q.T)
+    return np.asarray(mindyn.equation(robot, "inverse_dynamics")(samples.q.T, still, still)).T
+
+
+@pytest.mark.parametrize("name", ["ur10", "panda"])
+def test_an_arm_on_a_slope_is_named_with_its_gravity(name):
+    robot, sound = recorded(name, 1)
+    slope = np.array([0.6 * np.sin(0.35), 0.8 * np.sin(0.35), -np.cos(0.35)])
+    arm, tilted = built(name, np.random.default_rng(1)), 9.81 * slope
+    weights = weight(replace(arm, gravity=tilted), sound) - weight(arm, sound)
+    (found,) = corrections(robot, replace(sound, tau=sound.tau + weights))
+    assert found.kind == Kind.WRONG_GRAVITY
+    assert found.value == pytest.approx(0.35, abs=0.15)
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_gravity_that_a_controller_took_out_is_named(name):
+    """By the arm's own weight, and by that of the file, which is 20 % off."""
+    robot, sound = recorded(name, 0)
+    for model in (robot, built(name, np.random.default_rng(0))):
+        (found,) = corrections(robot, replace(sound, tau=sound.tau - weight(model, sound)))
+        assert found.kind == Kind.ABSENT_GRAVITY
+        assert "--gravity 0 0 0" in found.remedy
+
+
+def test_placeholders_and_missing_inertials_say_nothing():
+    robot, sound = recorded("ur10", 11)
+    same = tuple(replace(link, phi=robot.links[2].phi) for link in robot.links)
+    assert not corrections(replace(robot, links=same), scaled(sound, 1e3))
+    unknown = (replace(robot.links[0], phi=None), *robot.links[1:])
+    assert not corrections(replace(robot, links=unknown), scaled(sound, 1e3))
+
+
+def test_torques_under_another_gravity_are_those_of_a_robot_that_has_it():
+    robot, samples = recorded("panda", 0)
+    compared = compare_with_file(replace(robot, gravity=np.array([1.0, -2.0, -9.0])), samples)
+    gravity, moved = np.array([3.0, -7.0, 5.0]), np.linspace(-0.2, 0.3, 7)
+    other = mindyn.compile_model(replace(robot, gravity=gravity))
+    expected = other.inverse_dynamics(compared.q + moved, compared.qd, compared.qdd)
+    assert_close(compared.file_torque(gravity, moved), expected, SAME_ALGEBRA)

@@ -1,0 +1,121 @@
+"""Logs that cannot identify their robot are said to be so, with the reason; sound ones are not."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from cli.program import mindyn_program
+from honesty.coverage import recording_of, truth_of
+from honesty.spoiled import ERRORS, SOUND, TREATMENT, UNFIT, drawn, seen, spoiled, trial
+from identification.diagnosed import diagnostic_data
+
+import mindyn
+from mindyn.cli.exit_codes import ExitCode
+from mindyn.findings import Kind, Severity
+from mindyn.identification.diagnostics import motion, timing
+from mindyn.identification.diagnostics import thresholds as limit
+from mindyn.identification.diagnostics.diagnose import diagnose
+from mindyn.logs.writing import write_log
+from mindyn.regression.rows import rows_of
+
+
+@pytest.mark.parametrize(("number", "fault"), list(enumerate([*ERRORS, *UNFIT], start=12)))
+def test_what_is_wrong_with_a_log_is_named(number, fault):
+    assert trial(number, fault)["good"]
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_nothing_is_said_of_a_sound_log(number):
+    found = trial(number, SOUND)
+    assert found["good"]
+    assert found["usable"]
+
+
+def test_the_verdict_names_reason_and_remedy_before_the_numbers():
+    robot, log = spoiled(3, "one joint")
+    found = mindyn.identify(robot, log, mindyn.LeastSquares(), TREATMENT)
+    assert not found.identifiable.holds
+    assert found.findings[0].kind == Kind.STILL_JOINT
+    assert found.findings[0].severity is Severity.ERROR
+    assert found.findings[0].remedy.startswith("Record a motion of every joint")
+    assert seen(found) == [found.findings[0]]
+
+
+def test_the_verdict_is_saved(tmp_path):
+    robot, log = spoiled(4, "constant speed")
+    found = mindyn.identify(robot, log, mindyn.LeastSquares(), TREATMENT)
+    found.save(tmp_path / "estimate.json")
+    loaded = mindyn.load_estimate(tmp_path / "estimate.json")
+    assert loaded.identifiable == found.identifiable
+    assert loaded.findings == found.findings
+    assert found.identifiable.uncertainty > 1
+
+
+def test_rounded_torques_are_no_saturation():
+    _, _, robot, log, _ = drawn(5)
+    rounded = replace(log, tau=np.round(log.tau / (0.02 * np.ptp(log.tau, axis=0))) * 0.02 * np.ptp(log.tau, axis=0))
+    findings = diagnose(diagnostic_data(robot, rounded, TREATMENT))
+    assert not any(one.kind == Kind.SATURATED_TORQUE for one in findings)
+
+
+def test_uncertainty_is_that_of_other_motion():
+    """Of a sound log it bounds what the model misses elsewhere; of a short one it is larger."""
+    _, _, robot, log, _ = drawn(2)
+    whole, short = (diagnostic_data(robot, one, TREATMENT).uncertainty for one in (log, log.take(slice(0, 400))))
+    assert 0 < whole < 0.1
+    assert short > 2 * whole
+
+
+def test_truths_of_the_simulation_have_a_value_for_every_parameter():
+    arm, how, robot, log, _ = drawn(1)
+    found = mindyn.LeastSquares().fit(rows_of(robot, log, TREATMENT))
+    assert truth_of(found, arm, how).shape == found.beta.shape
+    assert recording_of(0).period_s
+
+
+def test_the_command_says_it_first_and_ends_with_no(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    robot = mindyn.load_robot("planar2")
+    time = np.arange(0, 8, 0.01)
+    q = 0.5 + 0.3 * np.sin(np.outer(time, [2.0, 3.1]))
+    noise = np.random.default_rng(0).standard_normal(q.shape)
+    sides = {"position": "joint", "torque": "joint"}
+    write_log(tmp_path / "log.csv", robot, time, {"position": q, "torque": 3 * noise}, sides)
+    done = mindyn_program("identify", "planar2", "log.csv", "--json")
+    assert done.code == ExitCode.NO
+    answer = json.loads(done.out)
+    assert not answer["identifiable"]["holds"]
+    (visible,) = [one for one in answer["findings"] if one["severity"] != "info" and one["explained_by"] is None]
+    assert visible["kind"] == Kind.UNRELATED_TORQUE
+    assert "error    the torque does not follow the motion" in done.err
+
+
+@pytest.mark.parametrize(
+    ("uncertainty", "is_consistent", "severities"),
+    [
+        (0.9, False, []),
+        (1.5, False, [Severity.ERROR]),
+        (1.5, True, [Severity.WARNING]),
+        (4.5, True, [Severity.ERROR]),
+    ],
+)
+def test_physical_consistency_makes_up_for_some_uncertainty(uncertainty, is_consistent, severities):
+    _, _, robot, log, _ = drawn(0)
+    data = diagnostic_data(robot, log, TREATMENT, uncertainty=uncertainty, is_consistent=is_consistent)
+    assert [one.severity for one in motion.run(data)] == severities
+
+
+def test_a_torque_that_leads_is_named_on_strong_evidence(monkeypatch):
+    robot, log = spoiled(47, "late joint")  # joint 2 is 40 ms late; the others shifted, it leads
+    rows = round(0.08 * 100)
+    tau = log.tau[:-rows].copy()
+    tau[:, 1] = log.tau[rows:, 1]
+    ahead = diagnostic_data(robot, replace(log.take(slice(0, -rows)), tau=tau), TREATMENT)
+    (found,) = timing.run(ahead)
+    assert found.joints == ("joint2",)
+    assert found.value == pytest.approx(-0.04, abs=0.015)
+    monkeypatch.setattr(limit, "MIN_LEAD_GAIN", np.inf)
+    assert timing.run(ahead) == []

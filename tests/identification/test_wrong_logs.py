@@ -1,0 +1,134 @@
+"""Logs that are wrong without looking wrong: the estimate says so; sound logs pass without a word."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from estimators.recovered import smooth_samples
+from honesty.spoiled import seen
+from messages import messages
+
+import mindyn
+from mindyn.errors import InputError
+from mindyn.findings import Kind
+from mindyn.logs.log import log_of_arrays
+from mindyn.logs.statement import Statement
+from mindyn.regression.regressor import with_estimated_drives
+from mindyn.regression.treatment import Treatment
+from mindyn.robots.drive_matrices import gear_matrix
+
+FIT = mindyn.LeastSquares()
+PLAIN = mindyn.Conditioning(position_cutoff_hz=20.0, edge_s=0.1)
+
+
+def sound(name="puma560", rows=2000):
+    robot = mindyn.load_robot(name)
+    samples = smooth_samples(with_estimated_drives(robot), rows, 1)
+    noise = 0.01 * samples.tau.std(axis=0) * np.random.default_rng(0).standard_normal(samples.tau.shape)
+    time = np.arange(rows) / samples.rate_hz
+    return robot, log_of_arrays(robot.joint_names, time, samples.q, samples.tau + noise)
+
+
+def visible(robot, log, settings=PLAIN):
+    """Errors and warnings that a user sees."""
+    return seen(mindyn.identify(robot, log, FIT, Treatment(settings)))
+
+
+@pytest.mark.parametrize("name", ["puma560", "puma560_fgl", "ur10", "panda", "scara", "planar2"])
+def test_a_sound_log_raises_no_doubt(name):
+    assert visible(*sound(name)) == []
+
+
+def test_noise_above_the_torque_of_a_wrist_is_not_taken_for_a_mistake():
+    robot, log = sound()
+    noise = np.random.default_rng(1).standard_normal(log.tau.shape) * np.array([0, 0, 0, 1, 1, 3])
+    found = mindyn.identify(robot, replace(log, tau=log.tau + noise * log.tau.std(axis=0)), FIT, Treatment(PLAIN))
+    assert found.residuals[5].rms > 0.9 * found.residuals[5].rms_torque
+    assert messages(found) == ()
+
+
+@pytest.mark.parametrize("name", ["puma560", "scara"])
+@pytest.mark.parametrize("joint", range(4))
+def test_a_reversed_torque_is_named(name, joint):
+    robot, log = sound(name)
+    signs = np.where(np.arange(robot.joint_count) == joint, -1.0, 1.0)
+    found = visible(robot, replace(log, tau=log.tau * signs))
+    assert [(one.kind, one.joints) for one in found] == [(Kind.WRONG_TORQUE_SIGN, (robot.joint_names[joint],))]
+
+
+def test_swapped_positions_leave_torque_unexplained():
+    robot, log = sound()
+    swapped = log.q[:, [0, 2, 1, 3, 4, 5]]
+    findings = mindyn.identify(robot, replace(log, q=swapped), FIT, Treatment(PLAIN)).findings
+    (found,) = [one for one in findings if one.kind == Kind.UNEXPLAINED_TORQUE]
+    assert "joint2" in found.joints
+    assert "the order of the columns" in found.remedy
+
+
+@pytest.mark.parametrize(("factor", "words"), [(1e3, "in mN m"), (1e-3, 'in N m where "mN m" is given')])
+def test_torques_a_thousand_times_off_are_noticed_without_effort_limits(factor, words):
+    robot, log = sound("puma560_fgl")
+    (found,) = visible(robot, replace(log, tau=factor * log.tau))
+    assert words in found.remedy
+    unknown = replace(robot, links=tuple(replace(link, phi=None) for link in robot.links))
+    assert visible(unknown, replace(log, tau=factor * log.tau)) == []
+
+
+def test_nothing_moves_is_refused():
+    robot, log = sound("planar2", 600)
+    still = 0.3 + 1e-5 * np.random.default_rng(0).standard_normal(log.q.shape)
+    with pytest.raises(InputError, match=r"nothing moves: positions vary by .* nothing to identify"):
+        mindyn.identify(robot, replace(log, q=still))
+
+
+@pytest.mark.parametrize("change", ["still but one", "one torque", "no torque", "slow", "huge"])
+def test_no_log_ends_in_an_error_of_linear_algebra(change):
+    robot, log = sound("planar2", 600)
+    half = np.array([1.0, 0.0])
+    changed = {
+        "still but one": {"q": log.q * half},
+        "one torque": {"tau": log.tau * half},
+        "no torque": {"tau": 0 * log.tau},
+        "slow": {"time": 1e3 * log.time},
+        "huge": {"q": np.where(np.arange(600)[:, None] == 300, 1e100, log.q)},
+    }[change]
+    if change in ("one torque", "slow"):
+        assert np.isfinite(mindyn.identify(robot, replace(log, **changed)).beta).all()
+    else:
+        with pytest.raises(InputError, match="hint: "):
+            mindyn.identify(robot, replace(log, **changed))
+
+
+def test_gears_of_the_log_couple_the_drives_of_a_robot_without():
+    geared = mindyn.load_robot("puma560_yoshida")
+    geared = replace(geared, drives=tuple(replace(drive, side="motor") for drive in geared.drives))
+    samples = smooth_samples(geared, 1500, 2)
+    log = log_of_arrays(geared.joint_names, np.arange(1500) / samples.rate_hz, samples.q, samples.tau)
+    driven = [drive.joint for drive in geared.drives]
+    G = gear_matrix(geared)[[driven.index(name) for name in geared.joint_names]]
+    log = replace(log, statement=Statement(side="motor", gears=G.tolist()))
+    bare = replace(geared, drives=())
+    found, known = (mindyn.identify(robot, log, FIT, Treatment(PLAIN)) for robot in (bare, geared))
+    assert found.names == known.names
+    np.testing.assert_allclose(found.beta, known.beta, rtol=1e-6, atol=1e-9)
+    assert str(messages(found)[0]).startswith("friction and rotors are coupled as the log's gears say: joint5 with")
+    assert not [note for note in messages(known) if "gears" in str(note)]
+
+
+def test_gears_unlike_the_drives_are_noted():
+    robot, log = sound("planar2", 600)
+    (found,) = visible(robot, replace(log, statement=Statement(side="motor", gears=[[100.0, 0.0], [7.0, 100.0]])))
+    assert found.kind == Kind.GEARS
+
+
+def test_pushes_in_a_log_are_named_and_noise_is_not():
+    robot, log = sound()
+    pushed = log.tau.copy()
+    for start in (400, 1500):
+        pushed[start : start + 30] += 3 * log.tau.std(axis=0) * np.hanning(30)[:, None]
+    (found,) = visible(robot, replace(log, tau=pushed))
+    assert found.kind == Kind.CONTACT
+    assert found.value == 2
+    assert "joint1" in found.joints

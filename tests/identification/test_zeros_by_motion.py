@@ -1,0 +1,44 @@
+"""A zero that is off is told by the motion alone where the torque is accurate, and not where it is right."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from identification.diagnosed import diagnostic_data
+from identification.test_robot_file import moved, recorded
+
+import mindyn
+from mindyn.findings import Kind
+from mindyn.identification.diagnostics import geometry
+from mindyn.regression.friction import Friction
+from mindyn.regression.treatment import Treatment
+
+TREATMENT = Treatment(mindyn.Conditioning(position_cutoff_hz=None), friction=Friction("tanh", 0.02))
+
+
+def diagnosed(samples, robot):
+    """Findings by a robot file without inertial parameters."""
+    bare = replace(robot, links=tuple(replace(link, phi=None) for link in robot.links))
+    return geometry.run(diagnostic_data(bare, samples, TREATMENT))
+
+
+@pytest.mark.parametrize("degrees", [-15.0, 90.0])
+def test_a_shoulder_that_is_off_is_named_without_inertials(degrees):
+    robot, samples = recorded("panda", 0)
+    (found,) = diagnosed(moved(samples, 1, degrees), robot)
+    assert found.joints == (robot.joint_names[1],)
+    assert abs(np.rad2deg(found.value) + degrees) < 5
+    assert found.kind == Kind.WRONG_JOINT_ZERO
+    assert "position_offset" in found.remedy
+
+
+def test_zeros_that_are_right_are_not_doubted():
+    robot, samples = recorded("panda", 0)
+    assert diagnosed(samples, robot) == []
+
+
+def test_a_last_joint_takes_its_zero_up():
+    robot, samples = recorded("panda", 0)
+    assert diagnosed(moved(samples, 6, 40.0), robot) == []
