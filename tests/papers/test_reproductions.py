@@ -121,3 +121,23 @@ def test_the_command_lists_prints_and_writes(tmp_path):
     assert command("nonsense").exit_code != 0
     assert command("lin", "--all").exit_code != 0
     assert command("angeles", "--out", str(tmp_path / "none")).exit_code != 0
+
+
+def rows_of_table(title):
+    """Cells of a table on the page, whose rows are compared with the command's above."""
+    text = PAGE_TEXT.split(f"### {title}")[1].split("\n### ")[0]
+    lines = [line for line in text.splitlines() if line.startswith("| ") and not line.startswith("| |")]
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
+
+
+def test_table_vi_has_all_sixty_numbers_and_one_misprint():
+    rows = rows_of_table("Table VI:")
+    assert sum(len(re.findall(r"\d+[MA]", printed)) for _, printed, *_ in rows) == 60
+    assert {row[4] for row in rows} == {"within", "erratum"}
+    (misprint,) = (row for row in rows if row[4] == "erratum")
+    assert misprint[:3] == ["formulation 5, type 1, n = 11", "1016M 662A", "1026M 662A"]
+
+
+def test_figure_3_6_1_shows_the_parameters_of_the_thesis():
+    shown = re.findall(r"(J\dz), (?:LS|IV)", (DOCS / "papers" / "yoshida-figure-3-6-1.svg").read_text())
+    assert set(shown) == {"J1z", "J5z"}
