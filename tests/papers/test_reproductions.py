@@ -6,15 +6,21 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 import typer
 from typer.testing import CliRunner
 
 from mindyn.cli.papers import PAGE, PAPERS, papers
+from mindyn.identifiability.numeric import numeric_base
+from mindyn.identifiability.random_states import regressors_of
 from mindyn.papers.counting import Counts
 from mindyn.papers.lin_fang_paper import fang_lines, traced_lines
+from mindyn.papers.lin_paper import slide_operations
 from mindyn.papers.reproduction import as_markdown
+from mindyn.papers.sheu_walker_paper import decoupling_constraints
 from mindyn.papers.yoshida_values import VALUE_TABLES, yoshida_values
+from mindyn.robots.loading import load_robot
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE_TEXT = (DOCS / PAGE).read_text()
@@ -141,3 +147,31 @@ def test_table_vi_has_all_sixty_numbers_and_one_misprint():
 def test_figure_3_6_1_shows_the_parameters_of_the_thesis():
     shown = re.findall(r"(J\dz), (?:LS|IV)", (DOCS / "papers" / "yoshida-figure-3-6-1.svg").read_text())
     assert set(shown) == {"J1z", "J5z"}
+
+
+def test_moments_before_a_sliding_joint_take_what_the_paper_counts():
+    """[Lin 1995, section III]: 8M 7A leaves out m^ d and its sum with l_z; Gautier's 11M 9A is complete."""
+    lin_first, _, gautier_first, _ = slide_operations()
+    assert lin_first - Counts(1, 1) == Counts(8, 7)
+    assert gautier_first == Counts(11, 9)
+
+
+def test_three_constraints_leave_23_parameters_and_ten_decouple_the_arm():
+    """[Sheu & Walker 1991, section 5.3]."""
+    arm = load_robot("five_bar")
+    rng = np.random.default_rng(1)
+    q = np.column_stack([rng.uniform(-2, 2, (40, 2)), np.zeros(40)])
+    q[:, 2] = q[:, 1] - rng.uniform(0.6, 2.5, 40)
+    C = decoupling_constraints(arm, q)
+    base = numeric_base(arm)
+    for three in (C[:3], rng.normal(size=(3, base.count)) @ base.matrix):
+        assert numeric_base(arm, constraints=three).count == 23
+    assert len(C) == 10
+    energy = regressors_of(arm).energy_rows
+    unseen = np.eye(C.shape[1]) - C.T @ C
+    for i, j in ((0, 1), (0, 2), (1, 2)):
+        one, other = np.tile(np.eye(3)[i], (len(q), 1)), np.tile(np.eye(3)[j], (len(q), 1))
+        mixed = energy(q, one + other) - energy(q, one) - energy(q, other) + energy(q, 0 * q)
+        assert np.abs(mixed).max() > 0.01
+        assert np.abs(mixed @ unseen).max() < 1e-9
+    assert numeric_base(arm, constraints=C).count == 16
