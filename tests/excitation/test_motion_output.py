@@ -19,6 +19,7 @@ import mindyn
 from mindyn.cli.main import app
 from mindyn.excitation.c_header import c_header
 from mindyn.excitation.motion_files import ALL
+from mindyn.excitation.motion_plot import html_plot
 
 
 @pytest.fixture(scope="module")
@@ -119,6 +120,32 @@ def test_the_plot_shows_every_joint_and_parameter_and_loads_nothing(design, fold
     assert len(plots["skeleton"]["frames"]) == 200
     assert plots["skeleton"]["ground"] is None or plots["clearance"]["panes"][0]["series"][0]["name"] == "floor"
     assert not re.findall(r"[0-9]{5,} %", page)
+
+
+def test_the_plot_shows_volumes_and_the_closest_pair_along_the_motion():
+    limits = mindyn.MotionLimits.of(mindyn.load_robot("ur10"), acceleration=5.0)
+    design = mindyn.design_motion(
+        mindyn.load_robot("ur10"), seconds=6.0, limits=limits, starts=1, deadline_s=0.5, clearance_m=0.03
+    )
+    (text,) = re.findall(r'id="plots">(.*?)</script>', html_plot(design), re.DOTALL)
+    plots = json.loads(text)
+    shown = plots["skeleton"]["volumes"]
+    assert len(shown["radii"]) == len(shown["bodies"]) == len(design.capsules)
+    assert {len(row) for row in shown["ends"]} == {6 * len(design.capsules)}
+    run = design.run()
+    q = run.derivative(np.array(plots["skeleton"]["times"]), 0)
+    for k, one in enumerate(design.capsules):
+        pose = mindyn.compile_model(design.robot).forward_kinematics(q, one.link)
+        expected = pose[:, :3, 3] + pose[:, :3, :3] @ one.a
+        assert np.abs(np.array(shown["ends"])[:, 6 * k : 6 * k + 3] - expected).max() < 5e-3
+    least = min(min(one["y"]) for one in plots["clearance"]["panes"][0]["series"])
+    assert least >= design.check.closest.distance_m
+    assert f"{1e3 * least:.0f} mm" in " ".join(words for words, *_ in shown["closest"])
+    torques = [plots[f"joint-{j}"]["panes"][-1] for j in range(6)]
+    for pane, limit in zip(torques, design.limits.effort, strict=True):
+        drawn = np.abs([one["y"] for one in pane["series"]]).max()
+        assert drawn <= 2.5 * np.abs(pane["series"][-1]["y"]).max() + 1e-9
+        assert len(pane["series"]) == 2 or f"limit {limit:.3g}" in pane["y"]["label"]
 
 
 def test_the_table_names_every_parameter_and_the_nearest_limits(design):

@@ -257,11 +257,11 @@ class _Finder:
         ]
 
 
-def gaps_of(bodies: Bodies, one: Encounter, poses: Array) -> Array:
-    """(N,) the distance of an encounter at poses (N, bodies, 4, 3), by what the search or the check measures it."""
+def gaps_of(bodies: Bodies, one: Encounter, poses: Array, *, is_exact: bool = False) -> Array:
+    """(N,) the distance of an encounter at poses (N, bodies, 4, 3), by what the search measures, or the check."""
     if one.direction is not None:
         return np.asarray(bodies.heights(one.bodies[0], poses, one.direction) - one.offset)
-    if one.by == "covers":
+    if one.by == "covers" and not (is_exact and bodies.is_exact):
         return cover_gaps(bodies, one.bodies, poses)
     return bodies.distances(one.bodies, poses, surfaces=one.by == "meshes")
 
@@ -270,7 +270,7 @@ def cover_gaps(bodies: Bodies, pair: tuple[int, int], poses: Array) -> Array:
     """(N,) least gap between the covers of two bodies at poses (N, bodies, 4, 3)."""
     ends, reach = [], []
     first, second = (bodies.volumes[k].covers for k in pair)
-    placed = [[_ends(one, poses[:, k]) for one in bodies.volumes[k].covers] for k in pair]
+    placed = [[capsule_ends(one, poses[:, k]) for one in bodies.volumes[k].covers] for k in pair]
     for (one, its_ends), (other, other_ends) in product(
         zip(first, placed[0], strict=True), zip(second, placed[1], strict=True)
     ):
@@ -279,6 +279,6 @@ def cover_gaps(bodies: Bodies, pair: tuple[int, int], poses: Array) -> Array:
     return np.asarray((nearest(np.stack(ends, axis=1)).distance - reach).min(axis=1))
 
 
-def _ends(capsule: Capsule, pose: Array) -> Array:
+def capsule_ends(capsule: Capsule, pose: Array) -> Array:
     """(N, 2, 3) ends of a capsule in the root frame."""
     return np.asarray(pose[:, :1] + np.stack([capsule.a, capsule.b]) @ pose[:, 1:])

@@ -13,6 +13,7 @@ from mindyn.algebra.spread import CLEAR, relative_deviation
 from mindyn.algebra.values import Array
 from mindyn.errors import UnsafeMotionError
 from mindyn.excitation.capsules import Capsule
+from mindyn.excitation.encounters import Encounters
 from mindyn.excitation.extent import Extent
 from mindyn.excitation.limits import MotionLimits
 from mindyn.excitation.motion_check import CHECK_HZ as PATH_HZ
@@ -82,6 +83,7 @@ class MotionDesign(Shown):
     approach    the way from home to the start; None where no home was given
     around      what must not be hit; None where it is not known
     capsules    that stand for the links
+    encounters  pairs of volumes whose distances were checked; None where nothing was
     parts       of the "velocity" and "acceleration" limits that `limits` are; 1 where left out
     """
 
@@ -103,6 +105,7 @@ class MotionDesign(Shown):
     capsules: tuple[Capsule, ...] = ()
     check: PathCheck | None = None
     determined: Mapping[float, int] = field(default_factory=dict)
+    encounters: Encounters | None = None
 
     @property
     def shares(self) -> dict[str, float]:
@@ -277,7 +280,7 @@ def checked_design(design: MotionDesign, safety: Safety, tip_speed: float) -> Mo
         sentence = "the way to the start position and back is not checked"
         remedy = "State home in the limits file, or move there slowly by hand"
         findings.append(Finding(Kind.UNCHECKED_APPROACH, Severity.INFO, sentence, remedy))
-    return replace(design, findings=(*design.findings, *findings), check=check)
+    return replace(design, findings=(*design.findings, *findings), check=check, encounters=safety.encounters)
 
 
 def require_safe(findings: Sequence[Finding]) -> None:

@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from mindyn.algebra.values import Array
-from mindyn.excitation.capsules import Capsule
-from mindyn.excitation.clearance import Points
 from mindyn.excitation.constraints import Box
-from mindyn.excitation.encounters import UNMOVED_M
+from mindyn.excitation.encounters import Encounter, Encounters, capsule_ends, gaps_of
 from mindyn.kernels.model import compile_model
 from mindyn.kernels.skeleton import skeleton_along
 from mindyn.pages.document import document
@@ -42,8 +40,10 @@ if TYPE_CHECKING:
 POINTS: Final = 601
 """Points of a curve: more would not be seen."""
 POSES: Final = 200
-ALONG: Final = 17
-"""Points along the axis of a capsule at which its distance from boxes and posts is taken."""
+READABLE: Final = 2.5
+"""A torque limit that is more times the largest torque is stated, not drawn."""
+ROLES: Final = {"floor": "predicted", "links": "second", "obstacles": "third", "walls": "fourth"}
+"""Colours of distances."""
 SHOWN: Final = 0.01
 """Part of a limit from which on it is shown."""
 NEXT: Final = (
@@ -59,11 +59,17 @@ def html_plot(design: MotionDesign, meshes: Meshes | None = None) -> str:
     run = design.run()
     t = np.linspace(0, run.seconds, POINTS)
     motion = [run.derivative(t, order) for order in range(3)]
+    times = np.linspace(0, run.seconds, POSES)
+    found, poses, apart = design.encounters, None, np.zeros((POSES, 0))
+    if found is not None:
+        poses = found.bodies.poses(run.derivative(times, 0))
+        gaps = [gaps_of(found.bodies, one, poses, is_exact=True) for one in found.checked]
+        apart = np.stack(gaps, axis=1) if gaps else apart
     sections = [
         _summary(design),
-        _robot(design, meshes),
+        _robot(design, meshes, times, _volumes(found, poses, apart)),
         _joints(design, t, motion),
-        *_clearance(design, t, motion[0]),
+        *_clearance(design, times, apart),
         _limits(design),
         _parameters(design),
     ]
@@ -73,24 +79,25 @@ def html_plot(design: MotionDesign, meshes: Meshes | None = None) -> str:
 
 def _summary(design: MotionDesign) -> Section:
     """The first screen: is it safe and what will it tell, what next, what was taken for granted."""
-    first, *others = map(typeset, design.summary())
-    told, more = (others[0], others[1:]) if design.prediction.relative is not None else ("", others)
+    first, *others = design.summary()
+    bold = first if design.check is None else design.check.headline
+    rest = first.removeprefix(bold).removeprefix("; ")
+    others = [f"{rest[:1].upper()}{rest[1:]}", *others] if rest else others
     assumed = [
         tag("li", {}, typeset(f"{note[:1].upper()}{note[1:]}.")) for note in (str(one) for one in design.findings)
     ]
     cards = [
         card("What next", [p(NEXT), classed("code", "command", IDENTIFY)]),
-        card("What it uses", [p(one) for one in more]),
+        card("What it uses", [p(typeset(one)) for one in others]),
         *([card("What was taken for granted", [tag("ul", {}, assumed)])] if assumed else []),
     ]
-    lead = classed("div", "lead", p(tag("strong", {}, first), f" {told}"))
+    lead = classed("div", "lead", p(tag("strong", {}, typeset(bold))))
     return Section("motion", "The motion", markup([lead, classed("div", "cards", cards)]))
 
 
-def _robot(design: MotionDesign, meshes: Meshes | None) -> Section:
-    """The arm along the run, with floor and obstacles."""
+def _robot(design: MotionDesign, meshes: Meshes | None, times: Array, volumes: dict[str, Any] | None) -> Section:
+    """The arm along the run, with its volumes, floor and obstacles."""
     run = design.run()
-    times = np.linspace(0, run.seconds, POSES)
     q = run.derivative(times, 0)
     tau = _torque(design, [run.derivative(times, order) for order in range(3)])
     parts = None
@@ -98,11 +105,14 @@ def _robot(design: MotionDesign, meshes: Meshes | None) -> Section:
         greatest = np.abs(tau).max(axis=0)
         parts = np.abs(tau) / np.where(greatest > 0, greatest, 1.0)
     drawn = skeleton_along(design.robot, q, times, parts, _floor(design), _solids(design), meshes)
-    caption = "Drag to turn, + and − zoom. The grid is the floor, dashed lines are what the arm must not hit."
+    caption = (
+        "Drag to turn, + and − zoom. The grid is the floor, dashed lines are what the arm must not hit. Shaded "
+        "capsules contain the links; the closest pair is marked."
+    )
     area = tag("div", {"class": "area", "data-label": f"Motion of {design.robot.name}"})
     view = tag("figure", {"class": "robot", "id": "robot-view"}, area, tag("figcaption", {}, caption))
     names = tag("ol", {"class": "joints"}, [tag("li", {}, name) for name in design.robot.joint_names])
-    values = {name: getattr(drawn, name) for name in drawn.__dataclass_fields__}
+    values = {name: getattr(drawn, name) for name in drawn.__dataclass_fields__} | {"volumes": volumes}
     return Section("robot", "The arm", markup([classed("div", "drawing", view, names)]), {"skeleton": values})
 
 
@@ -155,7 +165,9 @@ def _joints(design: MotionDesign, t: Array, motion: list[Array]) -> Section:
         panes = []
         for what, of, values, low, high in ends:
             curves = [series(what, "predicted", "run-time", values.tolist())]
-            if np.isfinite([low, high]).all():
+            if what == "torque" and high > READABLE * np.abs(values).max() > 0:
+                what = f"torque (limit {high:.3g})"  # whose band would flatten the curve
+            elif np.isfinite([low, high]).all():
                 allowed = ([float(low)] * len(t), [float(high)] * len(t))
                 curves.insert(0, series("allowed", "band", "run-time", allowed[0], kind="band", y2=allowed[1]))
             panes.append(pane(axis(what, of), curves, height=120, zero=True))
@@ -166,47 +178,44 @@ def _joints(design: MotionDesign, t: Array, motion: list[Array]) -> Section:
     return Section("joints", "Joints", markup([p(words), tabs("joints", "Joint", panels)]), plots)
 
 
-def _clearance(design: MotionDesign, t: Array, q: Array) -> list[Section]:
-    """Distances from floor and obstacles over time; none where there is nothing to hit."""
-    around = design.around
-    moving = [one for one in design.capsules if one.link and design.robot.link_index(one.link) >= 0]
-    if around is None or not moving or design.robot.has_dependents:
+def _clearance(design: MotionDesign, t: Array, apart: Array) -> list[Section]:
+    """Smallest distances over time, by what the arm comes near to; none where nothing was checked."""
+    found = design.encounters
+    if found is None or not found.checked:
         return []
-    shares, ends = np.linspace(0, 1, ALONG)[:, None], np.tile(np.isin(np.arange(ALONG), (0, ALONG - 1)), len(moving))
-    points = np.concatenate([one.a + shares * (one.b - one.a) for one in moving])
-    links = [design.robot.link_index(one.link) for one in moving for _ in shares]
-    radii = np.repeat([one.radius for one in moving], ALONG)
-    P = Points(design.robot, links, points).positions(q)
-    curves, floor = [], _floor(design)
-    if floor is not None:
-        # As the motion was kept above it: ends of capsules; what no joint lifts stands as it is mounted.
-        lifted = ends & (np.ptp(P[..., 2], axis=0) > UNMOVED_M)
-        if lifted.any():
-            heights = (P[..., 2] - floor - radii)[:, lifted].min(axis=1)
-            curves.append(series("floor", "measured", t.tolist(), heights.tolist()))
-    for k, box in enumerate(around.boxes):
-        outside = np.maximum(np.maximum(box.lower - P, P - box.upper), 0.0)
-        gaps = (np.linalg.norm(outside, axis=-1) - radii).min(axis=1)
-        curves.append(series(f"box {k + 1}", "predicted", t.tolist(), gaps.tolist()))
-    for k, post in enumerate(around.posts):
-        curves.append(series(f"post {k + 1}", "prior", t.tolist(), _from_post(P, radii, post).tolist()))
-    if not curves:
-        return []
+    kinds = [_near(found, one) for one in found.checked]
+    curves = [
+        series(kind, role, t.tolist(), apart[:, [k == kind for k in kinds]].min(axis=1).tolist())
+        for kind, role in ROLES.items()
+        if kind in kinds
+    ]
     drawn = plot(axis("time", "s"), [pane(axis("distance", "m"), curves, height=220, zero=True)], group="run")
-    words = (
-        "Least distance of the arm from what stands around: of its capsules, at their ends from the floor and at "
-        f"{ALONG} points along each from the rest."
-    )
+    words = "Smallest distance between the volumes of the links, and from what stands around them."
     body = markup([p(words), figure("clearance", "Clearance over time", "Zero is contact.")])
     return [Section("clearance", "Clearance", body, {"clearance": drawn})]
 
 
-def _from_post(P: Array, radii: Array, post: Capsule) -> Array:
-    along = post.b - post.a
-    length = float(along @ along)
-    share = np.clip((P - post.a) @ along / length, 0, 1) if length > 0 else np.zeros(P.shape[:-1])
-    gaps = np.linalg.norm(P - post.a - share[..., None] * along, axis=-1) - radii - post.radius
-    return np.asarray(gaps.min(axis=1))
+def _near(found: Encounters, one: Encounter) -> str:
+    if one.direction is not None:
+        return "floor" if one.names[1] == "floor" else "walls"
+    return "links" if found.bodies.volumes[one.bodies[1]].link else "obstacles"
+
+
+def _volumes(found: Encounters | None, poses: Array | None, apart: Array) -> dict[str, Any] | None:
+    """Return capsules of the links along the motion, and the closest pair at every pose: its words and bodies."""
+    if found is None or poses is None:
+        return None
+    shown = [(k, one) for k, volume in enumerate(found.bodies.volumes) if volume.link for one in volume.covers]
+    ends = np.concatenate([capsule_ends(one, poses[:, k]) for k, one in shown], axis=1).reshape(len(poses), -1)
+    closest = (
+        [(found.checked[k], row[k]) for row, k in zip(apart, apart.argmin(axis=1), strict=True)] if apart.size else []
+    )
+    return {
+        "radii": [round(one.radius, 4) for _, one in shown],
+        "bodies": [k for k, _ in shown],
+        "ends": np.round(ends, 3).tolist(),
+        "closest": [[f"{' – '.join(one.names)}, {1e3 * gap:.0f} mm", *one.bodies] for one, gap in closest],
+    }
 
 
 def _limits(design: MotionDesign) -> Section:

@@ -4,7 +4,7 @@
 const SPEEDS = [0.25, 0.5, 1, 2, 4];
 class RobotView {
   constructor(figure, skeleton) {
-    Object.assign(this, { skeleton, area: figure.querySelector(".area"), pose: 0, turn: 0.7, tilt: 0.35, near: 1, speed: 1, trace: true });
+    Object.assign(this, { skeleton, area: figure.querySelector(".area"), pose: 0, turn: 0.7, tilt: 0.35, near: 1, speed: 1, trace: true, volumes: true });
     this.svg = Svg.add(this.area, "svg", { role: "img", "aria-label": this.area.dataset.label });
     this.area.tabIndex = 0;
     this.area.setAttribute("role", "group");
@@ -59,6 +59,7 @@ class RobotView {
     speed.addEventListener("change", () => { this.speed = Number(speed.value); });
     label.append(speed);
     made.append(play, label, this.choice("Path of the tip", (on) => { this.trace = on; this.draw(); }));
+    if (this.skeleton.volumes) made.append(this.choice("Volumes", (on) => { this.volumes = on; this.draw(); }));
     return made;
   }
   /* A box to tick, ticked at first. */
@@ -164,6 +165,7 @@ class RobotView {
     this.drawFloor();
     this.drawTriad();
     for (const line of this.skeleton.solids ?? []) Svg.add(this.svg, "polyline", { class: "solid", points: line.map((at) => this.seen(at).slice(0, 2).map((v) => v.toFixed(1)).join(",")).join(" ") });
+    this.drawVolumes();
     const drawings = [];
     this.skeleton.paths.forEach((path, owner) => {
       const [start, through, ...ends] = owner === 0 ? [path[0], path[0], ...path.slice(1)] : path;
@@ -179,6 +181,18 @@ class RobotView {
     return drawing.points.reduce((sum, at) => sum + at[2], 0) / drawing.points.length;
   }
 
+  /* Capsules around the links: in a parallel projection thick lines with round ends. The closest pair stands out. */
+  drawVolumes() {
+    const all = this.skeleton.volumes;
+    if (!all || !this.volumes) return;
+    const [label, ...near] = all.closest[this.pose] ?? [""], ends = all.ends[this.pose];
+    const groups = [false, true].map((marked) => Svg.add(this.svg, "g", { class: marked ? "volumes near" : "volumes" }));
+    all.radii.forEach((radius, k) => {
+      const [from, to] = [0, 3].map((i) => this.seen(ends.slice(6 * k + i, 6 * k + i + 3)));
+      Svg.add(groups[Number(near.includes(all.bodies[k]))], "line", { x1: from[0], y1: from[1], x2: to[0] + 0.01, y2: to[1], "stroke-width": 2 * radius * this.scale });
+    });
+    if (label) Svg.add(this.svg, "text", { class: "tick", x: 12, y: 22 }, `closest: ${label}`);
+  }
   drawFloor() {
     const reach = Math.ceil(this.size * 0.5 * 5) / 5, step = reach / 4;
     for (let k = -4; k <= 4; k++) {
