@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from mindyn.errors import InputError, MindynError
-from mindyn.estimators.estimate_files import _is
 from mindyn.logs import formats
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.errors import Faults, LogError
@@ -22,6 +21,7 @@ from mindyn.logs.resolving import _with_time_base
 from mindyn.logs.statement import Statement, faults_of, sidecar_path
 from mindyn.logs.writing import write_log
 from mindyn.robots.loading import load_robot
+from mindyn.schemas import _is
 
 
 def test_an_unknown_key_is_one_fault_and_the_others_are_taken():
