@@ -12,6 +12,7 @@ import typer
 from typer.testing import CliRunner
 
 from mindyn.cli.papers import PAGE, PAPERS, papers
+from mindyn.algebra.inertia import mass_com_inertia, pseudo_inertia
 from mindyn.identifiability.numeric import numeric_base
 from mindyn.identifiability.random_states import regressors_of
 from mindyn.papers.counting import Counts
@@ -19,7 +20,8 @@ from mindyn.papers.lin_fang_paper import fang_lines, traced_lines
 from mindyn.papers.lin_paper import slide_operations
 from mindyn.papers.reproduction import as_markdown
 from mindyn.papers.sheu_walker_paper import decoupling_constraints
-from mindyn.papers.yoshida_values import VALUE_TABLES, yoshida_values
+from mindyn.papers.yoshida_paper import samples_needed
+from mindyn.papers.yoshida_values import VALUE_TABLES, yoshida_load, yoshida_values
 from mindyn.robots.loading import load_robot
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -136,10 +138,21 @@ def rows_of_table(title):
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
 
 
+TABLE_VI = (
+    ((98, 60), (262, 160), (1022, 620)), ((252, 156), (496, 304), (648, 396)),
+    ((90, 66), (265, 190), (1105, 780)), ((231, 160), (472, 326), (627, 433)),
+    ((102, 66), (295, 190), (1215, 780)), ((254, 159), (517, 325), (686, 432)),
+    ((158, 104), (345, 232), (970, 692)), ((339, 226), (562, 386), (687, 478)),
+    ((102, 74), (266, 182), (1016, 662)), ((256, 173), (500, 329), (652, 425)),
+)  # fmt: skip
+"""As printed: formulations 1 to 5, type 1 at n = 4, 6, 11, then type 2 at n = 6, 8, 9; multiplications, additions."""
+
+
 def test_table_vi_has_all_sixty_numbers_and_one_misprint():
     rows = rows_of_table("Table VI:")
-    assert sum(len(re.findall(r"\d+[MA]", printed)) for _, printed, *_ in rows) == 60
     assert {row[4] for row in rows} == {"within", "erratum"}
+    printed_numbers = [tuple(map(int, re.findall(r"\d+", printed))) for _, printed, *_ in rows]
+    assert printed_numbers == [pair for row in TABLE_VI for pair in row]
     (misprint,) = (row for row in rows if row[4] == "erratum")
     assert misprint[:3] == ["formulation 5, type 1, n = 11", "1016M 662A", "1026M 662A"]
 
@@ -175,3 +188,22 @@ def test_three_constraints_leave_23_parameters_and_ten_decouple_the_arm():
         assert np.abs(mixed).max() > 0.01
         assert np.abs(mixed @ unseen).max() < 1e-9
     assert numeric_base(arm, constraints=C).count == 16
+
+
+def test_the_load_of_the_thesis_is_a_body_and_the_page_shows_what_it_adds():
+    """R6 = m c; J5z takes over J6y, and R5y takes over -R6z (section 3.2)."""
+    load = yoshida_load()
+    mass, centre, _ = mass_com_inertia(load)
+    assert mass == 1.6
+    assert centre == pytest.approx([-0.07, 0.07, 0.11])
+    assert np.linalg.eigvalsh(pseudo_inertia(load))[0] > 0
+    added = {row[0]: row[2] for row in rows_of_table("Section 3.2:")}
+    expected = {"R6x": load[1], "R6y": load[2], "R5y": -load[3], "J5z": load[6], "J5(x-y)": load[6], "J6z": load[9]}
+    for symbol, value in expected.items():
+        assert float(added[symbol]) == pytest.approx(value, rel=1e-2)
+
+
+def test_samples_needed_is_where_the_last_departure_ends():
+    samples = np.arange(1.0, 7.0)
+    assert samples_needed(samples, np.array([9.0, 1.0, 3.0, 1.01, 0.99, 1.0])) == 4.0
+    assert samples_needed(samples, np.ones(6)) == 1.0

@@ -15,7 +15,7 @@ from mindyn.papers.operation_tables import (
     FANG_DENSE,
     SLIDE_F5,
     TABLE_VI,
-    TABLE_VI_NUMBERS,
+    TABLE_VI_MISPRINTS,
     TABLE_VI_SIZES,
     TWICE,
     PaperRow,
@@ -68,12 +68,12 @@ def _line_tables() -> list[Table]:
 def _table_vi(rows: list[PaperRow]) -> Table:
     """Compare every printed number with the traced lines; one that its own formula contradicts is an erratum."""
     compared: list[Row] = []
-    for one, ((number, kind), printed) in zip(rows, TABLE_VI_NUMBERS.items(), strict=True):
-        for n, counts in zip(TABLE_VI_SIZES[kind], printed, strict=True):
-            row = replace(explained_row(replace(one, size=n)), name=f"formulation {number}, type {kind}, n = {n}")
-            if counts != one.printed(n):
-                why = f"the printed formula, {one.printed}, gives {one.printed(n)}"
-                row = erratum(row.name, str(counts), row.ours, why)
+    for one, (_, kind) in zip(rows, TABLE_VI, strict=True):
+        for n in TABLE_VI_SIZES[kind]:
+            row = replace(explained_row(replace(one, size=n)), name=f"{one.name}, n = {n}")
+            if misprint := TABLE_VI_MISPRINTS.get((one.name, n)):
+                why = f"the printed formula, {one.printed}, gives {row.printed}"
+                row = erratum(row.name, str(misprint), row.ours, why)
             compared.append(row)
     formulas = "; ".join(f"{one.name}: {one.printed}" for one in rows)
     title = "Table VI: the five formulations, m^, c^ and J^ on hand"

@@ -102,18 +102,13 @@ def _composites() -> Table:
     lin_c, lin_J, gautier_c, gautier_J = slide_operations()
     left_out = "m^ d and its sum with l_z are left out; Lin & Fang's table VII charges them (l: 9M 5A)"
     missing = "{} is not at hand, and how R X R^T is computed is not told; counted with Lin & Fang's eq. 41-54"
-    fewer = gautier_c - lin_c, gautier_J - lin_J
+    saved = f"by {gautier_c - lin_c} and {gautier_J - lin_J}"
     rows = (
         count_row("c^_i, present set: (11)", Counts(8, 7), lin_c, Counts(-1, -1), left_out),
         count_row("c^_i, set of Gautier et al.", Counts(11, 9), gautier_c, Counts()),
         not_told("J^_i, present set", "50M 40A", missing.format("(36) of [23]"), str(lin_J)),
         not_told("J^_i, set of Gautier et al.", "55M 41A", missing.format("(A8) of [21]"), str(gautier_J)),
-        claim_row(
-            "the present set is more efficient",
-            "by 3M 2A and 5M 1A",
-            f"by {fewer[0]} and {fewer[1]}",
-            all(one.multiplications > 0 and one.additions > 0 for one in fewer),
-        ),
+        claim_row("the present set is more efficient", "by 3M 2A and 5M 1A", saved, "-" not in saved),
     )
     return Table("Section III: composite bodies of a joint before a sliding one", BUT_NOTED, rows)
 
@@ -124,11 +119,8 @@ def slide_operations() -> tuple[Counts, Counts, Counts, Counts]:
     step, mass = general_joint(tape, True), tape.constant()
     l, c, k, w = variables(tape), variables(tape), constants(tape), variables(tape)  # noqa: E741 - Lin's symbol
     tensor, own = (Symmetric(*(new() for _ in range(6))) for new in (tape.variable, tape.constant))
-
-    def along() -> Triple:
-        return Triple(0.0, 0.0, mass * step.d)
-
-    grown, shift = step.d * (along() + 2.0 * c).z, (2.0 * step.b) * w.x
+    along = Triple(0.0, 0.0, mass * step.d)
+    grown, shift = step.d * (along + 2.0 * c).z, (2.0 * step.b) * w.x
     X = tensor + Symmetric(grown, grown, 0.0, 0.0, -(step.d * c.x), -(step.d * c.y))
     V = turned(step, X) + Symmetric(0.0, shift, shift, -(step.b * w.y), -(step.b * w.z), 0.0)
     J = turned(step, tensor) + shifted(step.s_before, w + 0.5 * mass * step.s_before)
@@ -137,9 +129,9 @@ def slide_operations() -> tuple[Counts, Counts, Counts, Counts]:
         return tape.needed([scalar for one in vectors for scalar in one.scalars], without=ON_HAND)
 
     return (
-        needed(k + step.to_parent(l + along())),
+        needed(k + step.to_parent(l + along)),
         needed(*(own + V).rows),
-        needed(k + step.to_parent(c) + step.to_parent(along())),
+        needed(k + step.to_parent(c) + step.to_parent(along)),
         needed(*(own + J).rows),
     )
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from importlib import resources
+from typing import Any
 
 import numpy as np
 
@@ -27,9 +28,18 @@ def yoshida_values(table: str = "table1") -> dict[str, float]:
     """The 52 values of a table by Yoshida's names: J1z and J2z contain the rotors of motors 1 and 2."""
     if table not in VALUE_TABLES:
         raise UnknownNameError(f"no table {table!r} of values; there are: {', '.join(VALUE_TABLES)}")
+    return dict(_data()["values"][table])
+
+
+def yoshida_load() -> Array:
+    """Return the printed parameters (10,) of the load on link 6, about the origin of its frame [section 3.2]."""
+    load = _data()["load"]
+    return np.array([load["mass"], *(load["mass"] * x for x in load["centre"]), *load["tensor"]])
+
+
+def _data() -> dict[str, Any]:
     path = resources.files("mindyn.robots") / "data" / "puma560_yoshida_values.json"
-    values: dict[str, float] = json.loads(path.read_text(encoding="utf-8"))["values"][table]
-    return values
+    return dict(json.loads(path.read_text(encoding="utf-8")))
 
 
 def yoshida_puma(table: str = "table1") -> Robot:
