@@ -11,8 +11,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from mindyn.cli.papers import PAGE, PAPERS, papers
 from mindyn.algebra.inertia import mass_com_inertia, pseudo_inertia
+from mindyn.cli.papers import PAGE, PAPERS, papers
 from mindyn.identifiability.numeric import numeric_base
 from mindyn.identifiability.random_states import regressors_of
 from mindyn.papers.counting import Counts
