@@ -91,17 +91,19 @@ def place_of(robot, sphere, q):
     return X[:, :3, 3] + X[:, :3, :3] @ sphere.a
 
 
-def test_a_floor_lifts_the_motion_and_a_tool_lifts_it_further(tall):
-    capsules = (Capsule("link3", np.zeros(3), np.array([0.3, 0, 0]), 0.03),)
-    ends = [Capsule("link3", end, end, 0.03) for end in (capsules[0].a, capsules[0].b)]
-    low = small(tall, floor=None, capsules=capsules)
-    height = float(heights_of(tall, ends, low.sample(1000.0)[0]).min()) + 0.3
-    kept = small(tall, floor=height, capsules=capsules)
-    assert heights_of(tall, ends, kept.sample(1000.0)[0]).min() >= height + 0.03 + CLEARANCE - TOLERANCE
-    tool = Capsule("link3", np.array([0.3, 0, 0]), np.array([0.3, 0, 0]), 0.2)
-    carrying = small(tall, floor=height, capsules=capsules, tool=(tool,))
-    ends = [Capsule("link3", tool.a, tool.a, 0.2)]
-    assert heights_of(tall, ends, carrying.sample(1000.0)[0]).min() >= height + 0.2 + CLEARANCE - TOLERANCE
+def test_a_floor_lifts_the_motion_and_a_tool_lifts_it_further():
+    robot = mindyn.load_robot("ur10")
+    last = robot.link_names[-1]
+    stick = Capsule(last, np.zeros(3), np.array([0.0, 0.0, 0.3]), 0.03)
+    ends = [Capsule(last, end, end, 0.03) for end in (stick.a, stick.b)]
+    low = small(robot, floor=None, tool=(stick,))
+    height = min(float(heights_of(robot, ends, low.sample(1000.0)[0]).min()) + 0.3, -0.2)
+    kept = small(robot, floor=height, tool=(stick,))
+    assert heights_of(robot, ends, kept.sample(1000.0)[0]).min() >= height + 0.03 + CLEARANCE - TOLERANCE
+    ball = Capsule(last, np.array([0.0, 0.0, 0.3]), np.array([0.0, 0.0, 0.3]), 0.2)
+    carrying = small(robot, floor=height, tool=(stick, ball))
+    ends = [Capsule(last, ball.a, ball.a, 0.2)]
+    assert heights_of(robot, ends, carrying.sample(1000.0)[0]).min() >= height + 0.2 + CLEARANCE - TOLERANCE
 
 
 def test_the_default_floor_is_the_base_plane_unless_the_workspace_has_one():
