@@ -18,6 +18,7 @@ import mindyn
 from mindyn.errors import InputError
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.feasibility.physically_consistent import PhysicallyConsistent
+from mindyn.findings import Kind
 from mindyn.identification.methods import METHODS
 from mindyn.regression.rows import rows_of
 from mindyn.regression.treatment import Treatment
@@ -111,7 +112,9 @@ def test_identify_is_bounded_and_says_so_in_memory_streamed_and_spread(tmp_path,
         assert predicted[joint] <= 2 * rms(whole.tau)[joint] + constant
         assert rms(estimate.predict(whole) - whole.tau)[1 - joint] < 0.1 * rms(whole.tau)[1 - joint]
         assert not estimate.identifiable.holds
-        assert any(arm.joint_names[joint] in reason for reason in estimate.identifiable.because)
+        assert any(
+            arm.joint_names[joint] in one.joints for one in estimate.findings if one.kind == Kind.CONSTANT_TORQUE
+        )
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -189,13 +189,12 @@ def test_workspace_and_obstacles_are_kept_clear_of():
     tip = mindyn.compile_model(free.robot).forward_kinematics
     capsules = (mindyn.Capsule("link3", np.zeros(3), np.array([0.3, 0, 0]), 0.03),)
     q = free.sample(1000.0)[0]
-    heights = tip(q, "link3")[:, 2, 3]
-    floor, target = float(np.quantile(heights, 0.3)), tip(q, "link3")[len(q) // 3, :3, 3]
+    wall, target = float(np.quantile(tip(q, "link3")[:, 0, 3], 0.9)) + 0.3, tip(q, "link3")[len(q) // 3, :3, 3]
     obstacle = mindyn.Capsule("", target, target, 0.05)
-    design = small(workspace=mindyn.Box((-np.inf, -np.inf, floor)), obstacles=(obstacle,), capsules=capsules)
+    design = small(workspace=mindyn.Box(upper=(wall, np.inf, np.inf)), obstacles=(obstacle,), capsules=capsules)
     X = tip(design.sample(1000.0)[0], "link3")
     ends = X[:, :3, 3], X[:, :3, 3] + 0.3 * X[:, :3, 0]
-    assert min(end[:, 2].min() for end in ends) >= floor + 0.03 + 0.01 - TOLERANCE
+    assert max(end[:, 0].max() for end in ends) <= wall - 0.03 - 0.01 + TOLERANCE
     gaps = smallest_gaps(design.robot, (*capsules, obstacle), design.sample(1000.0)[0], [(0, 1)])
     assert gaps[0, 1] >= 0.01 - 1e-6
 

@@ -15,7 +15,7 @@ from mindyn.excitation.design import problem_of
 from mindyn.excitation.design_inputs import Question
 from mindyn.excitation.safety import Surroundings, safety_of
 
-KINDS = ("position", "velocity", "acceleration", "jerk", "torque", "gap", "above")
+KINDS = ("position", "velocity", "acceleration", "jerk", "torque", "gap", "wall", "speed of")
 
 
 def make_problem(family, criterion, *, start=None, seed=3):

@@ -14,12 +14,13 @@ from robots import random_robot, with_random_drives
 
 from mindyn.algebra.inertia import phi_about_origin, pseudo_inertia
 from mindyn.estimators.least_squares import LeastSquares
-from mindyn.feasibility import consistent_gains, intervals, mending
+from mindyn.feasibility import intervals, mending
 from mindyn.feasibility.bounds import Bounds
 from mindyn.feasibility.check import judge_plausible
 from mindyn.feasibility.intervals import LEEWAY, physical_ends
 from mindyn.feasibility.nearest import _adjoint, relative_metric
 from mindyn.feasibility.physical_space import space_of
+from mindyn.loads import consistent_gains
 from mindyn.loads.from_runs import FARTHEST, Payload, known_torque
 from mindyn.loads.payload import _consistent, _open_spread
 

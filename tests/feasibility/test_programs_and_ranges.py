@@ -16,7 +16,7 @@ from mindyn.feasibility.conic import ConeRows, ConicError, ContradictionError, P
 from mindyn.feasibility.possible import _failing_orders, _joints_in, judge_possible
 from mindyn.feasibility.worst_configurations import _free_turns, failing_minors
 from mindyn.loads.from_runs import Payload
-from mindyn.loads.payload import _first_weights, _is_free, _jackknife, _normal, _notes, _untold, payload
+from mindyn.loads.payload import _findings, _first_weights, _is_free, _jackknife, _normal, _untold, payload
 from mindyn.robots.loading import load_robot
 
 
@@ -224,10 +224,10 @@ def test_notes_on_a_loaded_run():
     plain, full = (
         SimpleNamespace(parameters=[parameter(one) for one in kinds]) for kinds in (["link"], ["link", "viscous"])
     )
-    assert [str(one.kind) for one in _notes(plain, samples)] == ["friction", "motion"]
-    (note,) = _notes(full, samples)
+    assert [str(one.kind) for one in _findings(plain, samples)] == ["friction is missing", "joint does not move"]
+    (note,) = _findings(full, samples)
     assert str(note).endswith("loaded run: a")
-    assert _notes(full, SimpleNamespace(q=2 * q, joint_names=("a", "b"))) == ()
+    assert _findings(full, SimpleNamespace(q=2 * q, joint_names=("a", "b"))) == ()
 
 
 def test_blocks_left_out_in_turn_spread_a_fit():

@@ -118,7 +118,7 @@ def test_a_worker_s_error_reads_as_here(arm, files, tmp_path):
         _ = mindyn.rows_of(arm, scans, resolved, executor=processes).blocks
     assert type(there.value).__name__ == "LogError"
     assert there.value.message.startswith("damaged.parquet cannot be read as Parquet")
-    assert there.value.hint.startswith("a Parquet file ends with its index")
+    assert there.value.hint == "is the copy complete?"
 
 
 def test_an_executor_that_was_shut_down_is_told(arm, files):

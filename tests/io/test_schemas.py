@@ -15,7 +15,7 @@ import pytest
 from wrong_values import toml_text, wrong_tables
 
 import mindyn
-from mindyn.cli import excite
+from mindyn.cli import limits_file
 from mindyn.errors import MindynError
 from mindyn.excitation.limits import LIMITS, MotionLimits
 from mindyn.excitation.motions import Motion
@@ -92,12 +92,9 @@ def test_files_of_limits(tmp_path):
     def use(given: dict[str, Any]) -> None:
         path = tmp_path / "limits.toml"
         path.write_text(toml_text(given))
-        read = excite._table(path)
-        excite._obstacles(read.get("obstacles", []))
-        excite._capsules(read.get("tool", []), "link2")
-        excite._box(read.get("workspace"))
+        limits_file.read_limits_file(path, ARM)
 
-    assert escaped(wrong_tables(good, excite.FILE), use) == []
+    assert escaped(wrong_tables(good, limits_file.FILE), use) == []
 
 
 def test_motions():
@@ -126,5 +123,7 @@ def test_the_checker_agrees_with_jsonschema():
         jsonschema.Draft202012Validator.check_schema(plain)
         oracle = jsonschema.Draft202012Validator(plain)
         for name, value in wrong_tables(good, schema):
-            if not any(one in name for one in ("1000000", "nan", "inf", "1e+300")):  # JSON has none, or they are whole
+            if not any(
+                one in name for one in ("1000000", "nan", "inf", "1e+300", " 0.0")
+            ):  # JSON has none, or they are whole
                 assert oracle.is_valid(value) == (not list(violations(value, schema, "x"))), name

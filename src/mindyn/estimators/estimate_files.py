@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError, MindynError
@@ -28,6 +29,8 @@ from mindyn.robots.robot import Robot
 from mindyn.robots.toml_table import robot_of_table, toml_table
 from mindyn.schemas import require_valid
 
+EXACT: Final = 1e-120
+"""Variances below come from data without noise; products of them lose digits before they reach zero."""
 ROUNDING: Final = 1e-9
 """Numbers of a file that should be equal differ by less, relative to the terms that they are sums of."""
 _HINT: Final = "was it edited, or cut? identify again"
@@ -88,13 +91,15 @@ def _has_shape(value: Any, shape: list[int]) -> bool:
     return shape[0] in (-1, len(value)) and all(_has_shape(item, shape[1:]) for item in value)
 
 
-def _covariance_faults(C: Array, shifts: Array, untold: Array, left_out: Array) -> Iterator[str]:
+def _covariance_faults(
+    C: Array, shifts: Array, untold: NDArray[np.bool_], left_out: NDArray[np.bool_]
+) -> Iterator[str]:
     """Yield why a covariance is not one: it contains that of noise and the outer products of the shifts."""
     infinite = ~np.isfinite(C)
     if (infinite != np.diag(untold)).any():
         yield "covariance must be infinite (null) for the variances of untold parameters, and for nothing else"
         return
-    finite = np.where(infinite, 0.0, C)
+    finite = np.where(untold | untold[:, None] | (np.abs(C) < EXACT), 0.0, C)
     scale = np.sqrt(np.maximum(np.diag(finite), 0.0))
     terms = np.outer(scale, scale)
     if (np.abs(finite - finite.T) > ROUNDING * terms).any() or (np.abs(finite) > (1 + ROUNDING) * terms).any():
