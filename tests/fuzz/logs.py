@@ -187,7 +187,7 @@ class Cases:
         name, operators, data = self.changed(seed)
         try:
             log = self.mindyn.read_log(self.write(name, data), self.arm)
-            self.mindyn.condition(log, self.arm, judged=False)
+            self.mindyn.condition(log, self.arm)
         except MindynError as error:
             if len(str(error)) > 8000:
                 return name, operators, f"FAILED: a message of {len(str(error))} characters"

@@ -32,6 +32,15 @@ def log_beside(folder, file):
     return path
 
 
+@pytest.mark.parametrize("file", [r"a\u0000b.csv", "loop.csv"])
+def test_a_name_that_no_file_can_have_is_an_error_of_the_log(tmp_path, file):
+    path = log_beside(tmp_path, file)
+    (tmp_path / "run" / "loop.csv").symlink_to("loop.csv")
+    for read in (mindyn.read_log, mindyn.scan_log):
+        with pytest.raises(LogError):
+            read(path, ARM)
+
+
 @pytest.mark.parametrize("file", ["../torque.csv", "inside/../../torque.csv", "link.csv", "{absolute}"])
 def test_a_sidecar_names_no_file_outside_the_folder_of_its_log(tmp_path, file):
     path = log_beside(tmp_path, file.format(absolute=tmp_path / "torque.csv"))

@@ -26,7 +26,7 @@ from mindyn.logs.places import Place, place_of
 from mindyn.logs.statement import SIGNALS, ColumnNames, Statement, read_sidecar, sidecar_path
 from mindyn.logs.tables import Table, in_step, row_count
 from mindyn.logs.units import factor
-from mindyn.reading import OUTSIDE_FILES
+from mindyn.reading import OUTSIDE_FILES, reason_of
 from mindyn.robots.robot import Robot, require_robot
 
 CHUNK_ROWS: Final = 65_536
@@ -224,7 +224,13 @@ def _require_inside(path: Place, files: Mapping[str, str]) -> None:
     for signal, file in files.items():
         inside = not PurePath(file).is_absolute() and ".." not in PurePath(file).parts
         if isinstance(path, Path) and inside:
-            inside = (path.parent / file).resolve().is_relative_to(path.parent.resolve())
+            try:
+                inside = (path.parent / file).resolve().is_relative_to(path.parent.resolve())
+            except (OSError, ValueError, RuntimeError) as problem:
+                raise LogError(
+                    f"files.{signal} = {shortened(repr(file), 200)} cannot be the name of a file: {reason_of(problem)}",
+                    hint="name a file in the folder of the log",
+                ) from problem
         if not inside:
             raise LogError(
                 f"files.{signal} = {shortened(repr(file), 200)} lies outside of the folder of {path.name}",
