@@ -212,6 +212,8 @@ def test_axes_that_are_nearly_parallel_keep_what_shows_through_the_deviation(dev
     robot = replace(robot, mimics=(Mimic("j2", "j1", -1.0, 0.0),))
     base = base_parameters(robot)
     assert base.count <= base_parameters(open_tree(robot)).count < 30
+    if deviation < 1e-3:  # a larger one is resolved by the numerical set itself
+        assert "open tree's parameters" in base.notes[0]
     p, pd, pdd = np.random.default_rng(0).uniform(-3, 3, (3, 2))
     A, tree = np.array([[1, 0], [0, 1], [0, -1]]), pinocchio_model(open_tree(robot))
     expected = A.T @ pin.rnea(tree, tree.createData(), A @ p, A @ pd, A @ pdd)
