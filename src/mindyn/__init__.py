@@ -2,7 +2,7 @@
 
 from mindyn.lazy_names import named_lazily
 
-__version__ = "0.2.0"
+__version__ = "1.0.0rc1"
 __all__, __getattr__ = named_lazily(__name__, __file__)
 __all__ += ["__version__"]
 

@@ -92,13 +92,6 @@ def test_links_within_the_repository_resolve(path):
             assert (path.parent / target).exists(), f"{path.name} links to {target}"
 
 
-def test_the_version_is_said_once_in_each_place():
-    project = (ROOT / "pyproject.toml").read_text()
-    assert f'version = "{mindyn.__version__}"' in project
-    assert f"version: {mindyn.__version__}" in (ROOT / "CITATION.cff").read_text()
-    assert f"## {mindyn.__version__}" in (ROOT / "CHANGELOG.md").read_text()
-
-
 def test_every_public_name_exists():
     assert len(mindyn.__all__) <= 66, "the top has what most programs name; rarer names go to their package"
     for name in mindyn.__all__:
