@@ -85,7 +85,7 @@ def test_code_blocks_run_and_print_what_they_say(path, tmp_path, monkeypatch, ca
         assert [line for line in printed if line in expected] == expected, f"{path.name} prints {printed}"
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize("path", sorted({*DOCUMENTS, *ROOT.glob("*.md")}), ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_within_the_repository_resolve(path):
     for target in re.findall(r"\]\(([^)#]+)\)", path.read_text()):
         if not target.startswith("http"):
