@@ -1,4 +1,4 @@
-"""Replay every attack, each in a process of its own with limits of time and memory; `make attacks`.
+"""Replay every attack, each in a process of its own with limits of time and memory; `make study NAME=attacks`.
 
 An attack passes where mindyn either works or raises a `MindynError`, within 10 s and 2 GB, and no file is lost.
 """

@@ -1,4 +1,6 @@
-"""Load, compile, evaluate, read, identify, write, again and again: memory and descriptors stay flat; `make soak`.
+"""Load, compile, evaluate, read, identify, write, again and again: memory and descriptors stay flat.
+
+`make study NAME=soak` runs it.
 
 Between rounds a writer is killed in the middle of its work, and one runs out of space; the folder must be whole. The
 first quarter of the time fills caches and pools; from there on, growth is told and limited.

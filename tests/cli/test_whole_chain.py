@@ -9,7 +9,7 @@ from pathlib import Path
 from cli.program import mindyn_program
 
 ROOT = Path(__file__).parents[2]
-spec = importlib.util.spec_from_file_location("whole_chain", ROOT / "benchmarks" / "whole_chain.py")
+spec = importlib.util.spec_from_file_location("whole_chain", ROOT / "benchmarks" / "identification" / "whole_chain.py")
 whole_chain = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(whole_chain)
 commands, run = whole_chain.commands, whole_chain.run
@@ -36,7 +36,7 @@ def in_this_process(words, folder):
 
 
 def test_every_command_of_the_chain_works(tmp_path, monkeypatch, capsys):
-    """For the UR5 where its file is there, else for the Panda; `make chain` runs both, each command in a process."""
+    """For the UR5 where its file is there, else for the Panda; `make study NAME=chain` runs both in processes."""
     monkeypatch.chdir(tmp_path)
     robot = str(UR5) if UR5.is_file() else "panda"
     assert len(commands(robot, quick=True)) <= 12

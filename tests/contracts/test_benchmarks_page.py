@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-# By its path: with the folder on sys.path, its excitation.py would stand before tests/excitation.
 spec = importlib.util.spec_from_file_location("benchmark_sections", ROOT / "benchmarks" / "sections.py")
 sections = sys.modules["benchmark_sections"] = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(sections)
@@ -38,9 +37,9 @@ def test_the_page_is_what_the_benchmarks_wrote():
 @pytest.mark.parametrize("name", sections.ORDER)
 def test_every_section_was_recorded_by_a_command_that_exists(name):
     record = (sections.RECORDS / f"{name}.md").read_text()
-    scripts = re.findall(r"python (benchmarks/\w+\.py)", record.split("\n\n")[1])
-    assert scripts or "`make bench`" in record
-    assert all((ROOT / script).is_file() for script in scripts)
+    modules = re.findall(r"python -m\s(benchmarks\.[\w.]+)", record.split("\n\n")[1])
+    assert modules or "`make bench`" in record
+    assert all((ROOT / f"{name.replace('.', '/')}.py").is_file() for name in modules)
 
 
 def test_no_record_is_left_out_of_the_page():

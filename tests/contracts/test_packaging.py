@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
+import sys
 import tomllib
 from pathlib import Path
 
@@ -11,6 +13,9 @@ import mindyn
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 URLS = PROJECT["project"]["urls"]
+spec = importlib.util.spec_from_file_location("benchmark_study", ROOT / "benchmarks" / "study.py")
+study = sys.modules["benchmark_study"] = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(study)
 HOST_OF_PLACEHOLDERS = "example.org"
 
 
@@ -60,3 +65,38 @@ def test_every_extra_has_a_row_in_the_platforms_page():
     page = (ROOT / "docs" / "platforms.md").read_text()
     assert [name for name in PROJECT["project"]["optional-dependencies"] if f"`{name}`" not in page] == []
     assert [name for name in PROJECT["dependency-groups"] if f"`{name}`" not in page] == []
+
+
+def make_targets() -> set[str]:
+    return set(re.findall(r"^([a-z][\w-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+
+
+def test_make_help_lists_ten_targets_that_exist():
+    listed = re.findall(r'@echo "make ([\w-]+)  ?', (ROOT / "Makefile").read_text())
+    assert len(listed) == 10
+    assert set(listed) <= make_targets()
+
+
+def test_commands_of_make_in_the_texts_exist():
+    """Every `make TARGET` and every `make study NAME=...` that a text shows can be run."""
+    texts = [*ROOT.glob("*.md"), *ROOT.glob("*/*.md"), *ROOT.glob("docs/*/*.md"), *ROOT.rglob(".github/**/*.yml")]
+    shown = {target for path in texts for target in re.findall(r"(?:`|run: |&& )make ([a-z][\w-]*)", path.read_text())}
+    assert "study" in shown
+    assert shown - make_targets() == set()
+    studies = {name for path in texts for name in re.findall(r"make study NAME=([\w-]+)", path.read_text())}
+    assert studies - set(study.STUDIES) == set()
+
+
+def test_every_study_runs_files_that_exist():
+    for name, one in study.STUDIES.items():
+        for command in one.commands:
+            first, second, *_ = [*command.split(), ""]
+            module = ROOT / f"{second.replace('.', '/')}.py"
+            assert (
+                module.is_file() if first == "-m" and second != "pytest" else (ROOT / first).is_file() or first == "-m"
+            ), name
+
+
+def test_every_tool_has_a_row_in_its_page():
+    page = (ROOT / "tools" / "README.md").read_text()
+    assert set(re.findall(r"^\| `(\w+\.py)`", page, re.MULTILINE)) == {path.name for path in ROOT.glob("tools/*.py")}

@@ -23,7 +23,7 @@ from mindyn.fleet.fleet import FleetStudy, study_fleet
 from mindyn.fleet.mapping import DIED
 
 ROBOTS, LOGS = (20, 10) if os.environ.get("MINDYN_WHOLE_FLEET") else (6, 4)
-"""`make fleet` tests all 200 logs; here there are as many as show the same."""
+"""`make study NAME=fleet` tests all 200 logs; here there are as many as show the same."""
 SOME = ROBOTS * LOGS // 4
 PATTERN = "s3://logs/fleet/{robot_id}/{date}/*.parquet"
 

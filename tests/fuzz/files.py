@@ -1,8 +1,9 @@
-"""Robots, logs, sidecars, saved estimates and commands, changed: each is taken or refused by an error of ours.
+"""Robots, logs, sidecars, saved estimates and commands, mutated: each is accepted or rejected by an error of mindyn.
 
-`make fuzz-files`; `--seconds` says for how long; seeds go on after the last of earlier runs (build/fuzz-files.json,
-or `--record`), which also counts cases by what they tried and keeps what escaped. What was read goes on: a log is
-conditioned, an estimate predicts. A library that ends the process is found by the last hundred that was noted.
+`make study NAME=fuzz-files` runs it; `--seconds` says for how long. Seeds go on after the last of earlier runs
+(build/fuzz-files.json, or `--record`), which also counts cases by what they tried and keeps what escaped. What was read
+goes on: a log is conditioned, an estimate predicts. A library that ends the process is found by the last hundred that
+was noted.
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ from scipy.io import savemat
 sys.path.insert(0, str(Path(__file__).parents[1] / "attacks"))
 
 from changes import changed_arrays, changed_bytes, changed_json, changed_words
-from fuzz_readers import mutated as changed_text
-from fuzz_readers import seeds as robot_texts
-from fuzz_readers import try_case as try_robot
 from hostile_logs import ARRAYS, SIDECAR, arrays, columns, csv_text
+from readers import mutated as changed_text
+from readers import seeds as robot_texts
+from readers import try_case as try_robot
 from typer.main import get_command
 
 import mindyn

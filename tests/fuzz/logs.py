@@ -1,4 +1,6 @@
-"""Logs of every format, changed by operators that know formats; `make fuzz-logs`, until `--cases` logs are counted.
+"""Logs of every format, changed by operators that know formats, until `--cases` are counted.
+
+`make study NAME=fuzz-logs` runs it.
 
 Each log is read in a worker process that reports processor time and peak memory; a worker that ends by itself, takes
 more than 20 s or 2 GB, or raises anything but an error of mindyn is a failure. Seeds go on after the last of earlier

@@ -1,4 +1,4 @@
-"""`make fuzz`: cases of near_special.py by seed, counted over several runs in build/fuzz.json.
+"""`make study NAME=fuzz`: cases of near_special.py by seed, counted over several runs in build/fuzz.json.
 
 python tests/fuzz/run.py [--cases 20000] [--seconds 0] [--thorough]: goes on after the last seed that was checked, until
 `cases` are counted in all or the seconds of this run are spent; the first failures are kept with their seeds.

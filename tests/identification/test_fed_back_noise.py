@@ -1,6 +1,6 @@
 """A controller that feeds encoder noise back: instruments are low-passed in the motion's band, or an error is given.
 
-The full study, with the coverage of many arms, is `make feedback`.
+The full study, with the coverage of many arms, is `make study NAME=feedback`.
 """
 
 from __future__ import annotations

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from time import process_time
 
 import numpy as np
 import pytest
+from fuzz.readers import seeds, try_case
 
 from mindyn import MindynError, load_robot
 from mindyn.algebra.inertia import consistency_of
 from mindyn.algebra.poses import Pose
 from mindyn.errors import LONGEST_MESSAGE, RobotFileError
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
-from fuzz_readers import seeds, try_case
 
 ARM = (
     '<robot name="arm"><link name="a"/><link name="b"/><joint name="j" type="revolute"><parent link="a"/>'

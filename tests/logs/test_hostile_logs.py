@@ -1,4 +1,4 @@
-"""Hostile logs are refused by our own error; `make attacks` replays them, and more, with limits of time and memory."""
+"""Hostile logs are rejected by an error of mindyn; `make study NAME=attacks` replays them within limits."""
 
 from __future__ import annotations
 
