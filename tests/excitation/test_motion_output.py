@@ -182,6 +182,19 @@ def test_a_folder_may_have_a_dot_in_its_name(design, tmp_path):
     assert len(design.write(tmp_path / "motion.v2", rate_hz=10.0)) == len(ALL)
 
 
+@pytest.mark.parametrize("suffix", [".csv", ".npz", ".json", ".h", ".html", ".toml"])
+def test_a_single_file_of_a_motion_comes_with_its_rehearsal(design, suffix, tmp_path):
+    written = [path.name for path in design.write(tmp_path / f"run{suffix}", rate_hz=20.0)]
+    assert {path.name for path in tmp_path.iterdir()} == set(written)
+    if suffix in (".html", ".toml"):
+        assert written == [f"run{suffix}"]
+        return
+    assert written == [f"run{suffix}", f"run-rehearsal{suffix if suffix in ('.csv', '.npz') else '.csv'}"]
+    if suffix == ".csv":
+        ends = [float((tmp_path / name).read_text().splitlines()[-1].split(",")[0]) for name in written]
+        assert_close(ends[1] * design.rehearsal_speed, ends[0], 0.05 * ends[0])
+
+
 LIMITS = """
 velocity = 2.0
 effort = [150.0, 150.0]

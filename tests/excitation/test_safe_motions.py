@@ -18,7 +18,7 @@ from mindyn.excitation.capsules import Capsule
 from mindyn.excitation.clearance import Pairs
 from mindyn.excitation.constraints import Box, aggregated
 from mindyn.excitation.instants import Instants
-from mindyn.excitation.keep_out import kept_out, signed_distance
+from mindyn.excitation.keep_out import KeepOut, signed_distance
 from mindyn.excitation.safety import Surroundings
 from mindyn.excitation.volumes import volumes_of
 
@@ -156,7 +156,7 @@ def test_distances_from_boxes_are_those_of_coal_with_exact_derivatives(tall):
     )
     boxes = (Box((0.1, -0.4, -0.2), (0.5, 0.3, 0.4)), Box((-0.9, -0.9, -0.9), (-0.2, -0.3, -0.1)))
     body = Pairs(tall, capsules, np.zeros((0, 2), dtype=np.intp))
-    constraint = kept_out(body, boxes, [True] * 3, CLEARANCE)
+    constraint = KeepOut(body, boxes, np.array([(i, k) for i in range(3) for k in range(2)], dtype=np.intp), CLEARANCE)
     q = rng.uniform(-2, 2, (200, 3))
     gaps = constraint.gaps(q)
     pairs = [(i, 3 + k) for i, k in constraint.series]

@@ -121,7 +121,7 @@ def test_reported_distances_are_never_larger_than_those_of_a_finer_path(seed, ex
     probes = rng.uniform(-1, 1, (200, 4))
     encounters = find_encounters(robot, volumes, [], [], probes, 0.01)
     ends = rng.uniform(-1, 1, (3, 4))
-    check = check_path(encounters, [(ends, None)], (4, 4))
+    check = check_path(encounters, [(ends, None)], 0)
     share = np.linspace(0, 1, 400)[:, None]
     fine = np.concatenate([a + share * (b - a) for a, b in pairwise(ends)])
     monkeypatch.undo()
@@ -205,6 +205,8 @@ def test_planned_tests_and_the_ways_between_them_keep_clear_of_floor_and_crate(t
     said = " ".join(ended.out.split())
     assert "Checked 6 of 6 links against floor, each other, 1 obstacle" in said
     assert "straight ways between the motions checked, from home and back too; warning: guessed volume" in said
+    comments = [line for line in next((tmp_path / "plan").glob("*.csv")).read_text().splitlines() if line[0] == "#"]
+    assert comments[0].startswith("# Checked 6 of 6 links")
     robot = mindyn.load_robot("ur10")
     origins = [Capsule(name, np.zeros(3), np.zeros(3), 0.01) for name in robot.link_names]
     plan = json.loads((tmp_path / "plan" / "plan.json").read_text())
@@ -226,8 +228,31 @@ def test_planned_tests_and_the_ways_between_them_keep_clear_of_floor_and_crate(t
     assert not (tmp_path / "other").exists()
 
 
+def test_planned_tests_keep_to_the_tip_speed_and_say_which_limits_they_guess(tmp_path):
+    file = tmp_path / "arm.urdf"
+    text = urdf(forearm=BOX.format(tag="collision", shape='<box size="0.05 0.05 0.3"/>'))
+    file.write_text(text.replace(' velocity="2"', ""))
+    robot = mindyn.load_robot(file)
+    model = mindyn.compile_model(robot)
+    fastest = []
+    for speed in (0.3, 0.9):
+        ended = mindyn_program("tests", "plan", file, tmp_path / str(speed), "--tip-speed", speed)
+        assert ended.code == 0, ended.err
+        assert "warning: guessed limit" in " ".join(ended.out.split())
+        assert "velocity guessed: waist = 3.0, shoulder = 3.0, elbow = 3.0" in " ".join(ended.err.split())
+        rates = [0.0]
+        for path in (tmp_path / str(speed)).glob("accelerated*.motion.csv"):
+            table = read_table(path)
+            tips = model.forward_kinematics(table[:, 1:4], "flange")[:, :3, 3]
+            rates.append(np.linalg.norm(np.diff(tips, axis=0), axis=1).max() / np.diff(table[:, 0]).min())
+        assert max(rates) <= speed
+        fastest.append(max(rates))
+    assert fastest[1] > 1.2 * fastest[0] > 0.2
+
+
 def read_table(file: Path) -> np.ndarray:
-    return np.loadtxt(file, delimiter=",", skiprows=1, ndmin=2)
+    rows = [line for line in file.read_text().splitlines() if not line.startswith("#")]
+    return np.loadtxt(rows, delimiter=",", skiprows=1, ndmin=2)
 
 
 def test_accelerations_of_drake_are_read_and_grippers_are_held(tmp_path):

@@ -57,6 +57,7 @@ FLOOR = typer.Option(help="Height of the floor above the root's origin, m; 0.0 u
 NO_FLOOR = typer.Option("--no-floor", help="There is no floor.")
 CLEARANCE = typer.Option(help="Distance to floor, obstacles and between links, m.")
 TRACKING_ERROR = typer.Option(help="By which the tip may leave the path, m; added to the clearance.")
+TIP_SPEED_OPTION = typer.Option(help="Largest speed of any point of the arm, m/s.")
 LIMITS_FILE = typer.Option(
     "--limits", help="A .toml with limits, workspace, obstacles, capsules, tool, noise, start and home."
 )

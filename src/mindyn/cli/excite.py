@@ -20,6 +20,7 @@ from mindyn.cli.arguments import (
     NO_FLOOR,
     RADIUS,
     ROBOT,
+    TIP_SPEED_OPTION,
     TRACKING_ERROR,
     VERBOSE,
     floor_of,
@@ -90,7 +91,7 @@ def excite(
     ] = None,
     clearance: Annotated[float, CLEARANCE] = CLEARANCE_M,
     tracking_error: Annotated[float, TRACKING_ERROR] = TRACKING_ERROR_M,
-    tip_speed: Annotated[float, typer.Option(help="Largest speed of any point of the arm, m/s.")] = TIP_SPEED,
+    tip_speed: Annotated[float, TIP_SPEED_OPTION] = TIP_SPEED,
     radius: Annotated[list[str] | None, RADIUS] = None,
     accept_unchecked: Annotated[list[str] | None, ACCEPT_UNCHECKED] = None,
     move: Annotated[list[str] | None, MOVE] = None,
@@ -160,8 +161,8 @@ def excite(
             say(f"note: {missing}")
         rate = rate_hz if controller_hz is None else controller_hz
         written = design.write(out, rate_hz=rate, meshes=drawn)
-        say(f"written to {out}: {', '.join(path.name for path in written)}")
-        if out.is_dir():
+        say(f"written to {out if out.is_dir() else out.parent}: {', '.join(path.name for path in written)}")
+        if any("rehearsal" in path.name for path in written):
             say("play the rehearsal first: the same path, no point of the arm faster than 0.25 m/s; then the motion")
     if out is not None and out.is_dir():
         say_next("simulate", robot, *option_words(options), "--motion", out, "--out", "run1.csv")

@@ -19,6 +19,7 @@ from mindyn.cli.arguments import (
     NO_FLOOR,
     RADIUS,
     ROBOT,
+    TIP_SPEED_OPTION,
     TRACKING_ERROR,
     floor_of,
     load_and_hold,
@@ -34,7 +35,7 @@ from mindyn.errors import InputError, require_choice
 from mindyn.estimators.step_by_step import StepByStep
 from mindyn.excitation.limits import with_limits
 from mindyn.excitation.safe_tests import plan_safe_tests
-from mindyn.excitation.safety import CLEARANCE_M, TRACKING_ERROR_M, Surroundings
+from mindyn.excitation.safety import CLEARANCE_M, TIP_SPEED, TRACKING_ERROR_M, Surroundings
 from mindyn.excitation.step_files import PLAN, read_test_logs, write_motions, write_test_logs
 from mindyn.excitation.step_plan import load_plan
 from mindyn.excitation.step_simulation import simulate_tests
@@ -64,6 +65,7 @@ def tests(
     no_floor: Annotated[bool, NO_FLOOR] = False,
     clearance: Annotated[float, CLEARANCE] = CLEARANCE_M,
     tracking_error: Annotated[float, TRACKING_ERROR] = TRACKING_ERROR_M,
+    tip_speed: Annotated[float, TIP_SPEED_OPTION] = TIP_SPEED,
     radius: Annotated[list[str] | None, RADIUS] = None,
     accept_unchecked: Annotated[list[str] | None, ACCEPT_UNCHECKED] = None,
     move: Annotated[list[str] | None, MOVE] = None,
@@ -87,17 +89,20 @@ def tests(
             accept_unchecked=tuple(accept_unchecked or ()),
             clearance=clearance,
             tracking_error=tracking_error,
+            tip_speed=tip_speed,
         )
         stated = with_limits(loaded, given.bounds)
         plan, check = plan_safe_tests(stated, around, home=given.home, seconds=seconds, seed=seed)
         folder.mkdir(parents=True, exist_ok=True)
-        write_motions(folder, plan, rate_hz=rate_hz)
+        ways = "straight ways between the motions checked"
+        ways += ", from home and back too" if given.home is not None else "; approach not checked"
+        headline = f"{check.headline}; {ways}{name_warnings(check.findings)}."
+        write_motions(folder, plan, rate_hz=rate_hz, comments=[headline, *check.lines()])
         if as_json:
-            typer.echo(json.dumps(plan.to_dict(), indent=1))
+            typer.echo(json.dumps({**plan.to_dict(), "check": check.to_dict()}, indent=1))
         else:
-            ways = "straight ways between the motions checked"
-            ways += ", from home and back too" if given.home is not None else "; approach not checked"
-            show(f"{check.headline}; {ways}{name_warnings(check.findings)}.")
+            show(headline)
+            show(f"Largest speed of any point of the arm {check.speed:.3g} m/s ({check.fastest}).")
             show(plan.table(), "  ")
         for finding in (*held, *check.findings):
             say(f"{finding.severity}: {finding}")

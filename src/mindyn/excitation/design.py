@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike
 from mindyn.algebra.blas import on_one_blas_thread
 from mindyn.algebra.spread import CLEAR, relative_deviation
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError, UnsafeMotionError
+from mindyn.errors import UnsafeMotionError
+from mindyn.excitation.approach import approach_from
 from mindyn.excitation.capsules import Capsule
 from mindyn.excitation.columns import Columns, OwnColumns
 from mindyn.excitation.constraints import Box, Constraint
@@ -40,11 +41,10 @@ from mindyn.excitation.design_inputs import (
 from mindyn.excitation.extent import extent_of
 from mindyn.excitation.held_joints import hold_joints
 from mindyn.excitation.instants import Instants
-from mindyn.excitation.limits import STILL, MotionLimits
+from mindyn.excitation.limits import POSITION_FRACTION, STILL, MotionLimits
 from mindyn.excitation.motion_design import MotionDesign, Prediction, check_finding, check_times, checked_design
 from mindyn.excitation.motions import Family, Motion, require_seconds
 from mindyn.excitation.problem import KNOTS_PER_CYCLE, SAMPLES_PER_CYCLE, Problem, stretches_of
-from mindyn.excitation.run import approach_from
 from mindyn.excitation.safety import CLEARANCE_M, TIP_SPEED, TRACKING_ERROR_M, Surroundings, safety_of
 from mindyn.excitation.sampling import sample_times
 from mindyn.excitation.solving import Search, Stopped
@@ -61,8 +61,6 @@ BEGINNINGS: Final = 3
 """First stages for every search that is carried to its end."""
 TIP_SPEEDS: Final = (0.25, 0.5, 1.0, 2.0)
 """m/s: speeds for which it is said how many parameters the same path determines."""
-POSITION_FRACTION: Final = 0.95
-"""Of the range of every joint that a motion uses."""
 ATTEMPTS: Final = 3
 """Searches from other beginnings, where the exact check of the result fails."""
 REFINEMENTS: Final = 2
@@ -208,8 +206,9 @@ def design_motion(
         found = replace(found, around=around, capsules=safety.volumes.capsules)
         try:
             if home is not None:
-                places = places_to_stand(problem, bounds, rng)
-                way = approach_from(home, found.motion.start, bounds, safety.constraints, places, rng)
+                places = places_to_stand(replace(problem, start=None), bounds, rng)
+                ranges = bounds if robot.has_dependents else replace(bounds, lower=whole.lower, upper=whole.upper)
+                way = approach_from(home, found.motion.start, ranges, safety, places, rng)
                 found = replace(found, approach=way)
             found = checked_design(found, safety, tip_speed)
         except UnsafeMotionError as unsafe:  # by pairs whose covers always touch, which the search does not see
@@ -302,7 +301,7 @@ def _design(
     parts: dict[str, float],
 ) -> MotionDesign:
     if search.best is None:
-        raise InputError(
+        raise UnsafeMotionError(
             "no motion away from any place to stand keeps to the limits",
             hint="widen the limits, give a start with room around it, or lower the clearance",
         )

@@ -22,6 +22,8 @@ REQUIRED: Final = ("lower", "upper", "velocity", "effort")
 ONE_TURN: Final = 2 * np.pi
 """rad: ends of a motion of a continuous joint. Beyond them nothing new is told, since the dynamics repeat, but cables
 wind up."""
+POSITION_FRACTION: Final = 0.95
+"""Part of every range of positions that motions use."""
 TO_FULL_SPEED_S: Final = 0.2
 """Within this time a joint may reach its full speed where it states no acceleration but part of it is wanted."""
 STILL: Final = 1e-12
@@ -161,14 +163,16 @@ class MotionLimits:
         found = []
         if turning:
             said = f"lower and upper are guessed as one turn either way for continuous joints: {', '.join(turning)}"
-            found.append(_guess(said, "lower and upper", turning))
+            found.append(guessed_limit(said, "lower and upper", turning))
         unstated = [name for name, a in zip(robot.primary_names, self.acceleration, strict=True) if np.isinf(a)]
         if unstated and acceleration < 1:
+            values = dict(zip(robot.primary_names, self.velocity / TO_FULL_SPEED_S, strict=True))
+            guesses = ", ".join(f"{name} = {values[name]:.3g}" for name in unstated)
             said = (
-                f"acceleration is guessed for {', '.join(unstated)}: {acceleration:g} of what brings a joint to its "
-                f"full speed in {TO_FULL_SPEED_S:g} s"
+                f"acceleration is guessed: {guesses} (full speed in {TO_FULL_SPEED_S:g} s), of which {acceleration:g} "
+                "is used"
             )
-            found.append(_guess(said, "acceleration", unstated))
+            found.append(guessed_limit(said, "acceleration", unstated))
         return tuple(found)
 
     def to_dict(self) -> dict[str, Any]:
@@ -186,7 +190,8 @@ class MotionLimits:
         return made
 
 
-def _guess(sentence: str, key: str, joints: Sequence[str]) -> Finding:
+def guessed_limit(sentence: str, key: str, joints: Sequence[str]) -> Finding:
+    """Return the finding that a limit was guessed, with its key in the limits file."""
     remedy = f"State {key} in the limits file"
     return Finding(Kind.GUESSED_LIMIT, Severity.WARNING, sentence, remedy, tuple(joints))
 

@@ -34,6 +34,11 @@ ALL: Final = (
 )
 """What a folder gets; of a robot with six turning joints a program for a UR controller too; and the rehearsal."""
 SCRIPTS: Final = ("motion.script", "rehearsal.script")
+REHEARSED: Final = {
+    **{suffix: suffix for suffix in (".csv", ".parquet", ".npz", ".yaml", ".script")},
+    **dict.fromkeys((".json", ".h"), ".csv"),
+}
+"""Suffix of the rehearsal that is written next to a single file: the same samples, or samples for coefficients."""
 SERVOJ: Final = {"lookahead_time": 0.1, "gain": 300}
 """Of URScript's servoj."""
 
@@ -43,12 +48,12 @@ def write_design(design: MotionDesign, path: Path, rate_hz: float, meshes: Meshe
     if not np.isfinite(rate_hz) or rate_hz <= 0:
         raise InputError(f"rate_hz must be positive, got {rate_hz!r}")
     made = files_at(path)
-    run = design.run()
-    if made == [path]:
-        _write(design, run, path, rate_hz, meshes)
+    run, slow = design.run(), design.run(design.rehearsal_speed)
+    if path in made:
+        for one in made:
+            _write(design, run if one == path else slow, one, rate_hz, meshes)
         return made
     make_folder(path)
-    slow = design.run(design.rehearsal_speed)
     with replacing(path, (*ALL, *SCRIPTS)) as folder:
         for name in (*ALL, *(SCRIPTS if has_script(design) else [])):
             _write(design, slow if name.startswith("rehearsal") else run, folder / name, rate_hz, meshes)
@@ -70,7 +75,7 @@ def has_script(design: MotionDesign) -> bool:
 
 
 def files_at(path: Path) -> list[Path]:
-    """The files that a design is written as: the one named, or all of them in a folder."""
+    """Return the files that a design is written as: the one named and its rehearsal, or all of them in a folder."""
     if path.suffix and not path.is_dir():
         known = (*_WRITERS, ".html")
         if path.suffix not in known:
@@ -80,7 +85,8 @@ def files_at(path: Path) -> list[Path]:
             )
         if not path.parent.is_dir():
             raise ExportError(f"there is no folder {str(path.parent)!r} to write {path.name} into")
-        return [path]
+        suffix = REHEARSED.get(path.suffix)
+        return [path] if suffix is None else [path, path.with_name(f"{path.stem}-rehearsal{suffix}")]
     if path.exists() and not path.is_dir():
         raise ExportError(f"{str(path)!r} is a file; a folder is needed for all of a motion's files")
     return [path / name for name in ALL]
@@ -88,12 +94,7 @@ def files_at(path: Path) -> list[Path]:
 
 def checked_lines(design: MotionDesign, run: Run) -> list[str]:
     """Return what was checked, for the comments of a file: the headline, the smallest distances and the limits."""
-    check = design.check
-    nearest = sorted(check.distances, key=lambda one: one.distance_m)[:5] if check is not None else []
-    lines = [design.headline]
-    lines += [f"{one.label}: {one.distance_m:.3f} m, {one.required_m:.3f} m required" for one in nearest]
-    if check is not None:
-        lines.append(f"largest speed of any point: {run.speed * check.speed:.3f} m/s ({check.fastest})")
+    lines = [design.headline, *([] if design.check is None else design.check.lines(run.speed))]
     limits = design.limits
     for k, name in enumerate(design.robot.primary_names):
         lines.append(
@@ -115,7 +116,7 @@ def limits_draft(design: MotionDesign) -> str:
     lines = [f"# Limits of {design.robot.name}, for --limits. Lines that are commented out were guessed: correct them."]
     for key in BOUNDS:
         values = getattr(limits, key) / part.get(key, 1.0)
-        row = ", ".join(f"{json.dumps(name)} = {float(value)!r}" for name, value in zip(names, values, strict=True))
+        row = ", ".join(f"{json.dumps(name)} = {_rounded(value)}" for name, value in zip(names, values, strict=True))
         mark = "# " if any(key in one for one in guessed) else ""
         lines.append(f"{mark}{key} = {{ {row} }}")
     noise = "" if not any(one.kind is Kind.GUESSED_NOISE for one in design.findings) else "# "
@@ -132,6 +133,11 @@ def limits_draft(design: MotionDesign) -> str:
             ends = f"# a = {one.a.tolist()!r}\n# b = {one.b.tolist()!r}"
             lines.append(f"\n# [[capsules]]\n# link = {json.dumps(one.link)}\n{ends}\n# radius = {one.radius!r}")
     return "\n".join(lines) + "\n"
+
+
+def _rounded(value: float) -> str:
+    """Return a TOML float of 12 digits: fractions of limits are multiplied and divided again."""
+    return repr(float(f"{value:.12g}"))
 
 
 def coefficients_of(design: MotionDesign) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError
+from mindyn.errors import InputError, UnsafeMotionError, listed
 from mindyn.excitation.columns import Columns
 from mindyn.excitation.constraints import sizes
 from mindyn.excitation.instants import State
@@ -36,11 +36,11 @@ def places_to_stand(problem: Problem, limits: MotionLimits, rng: np.random.Gener
     best = int(worst.max(axis=1).argmin())
     broken = [label for label, value in zip(problem.labels, worst[best], strict=True) if value > 1]
     where = "at the given start" if problem.start is not None else f"at any of {POSITIONS} random positions"
-    raise InputError(
-        f"the robot cannot even stand still {where}: {', '.join(broken)} "
+    raise UnsafeMotionError(
+        f"the robot cannot even stand still {where}: {listed(dict.fromkeys(broken))} "
         f"(best {worst[best].max():.3g} times the limit)",
-        hint="raise these limits, lower torque_margin, or move what stands in the way; where it is the floor: "
-        "floor= (--floor) states its height in the root frame, floor=None (--no-floor) that there is none",
+        hint="raise these limits, lower torque_margin or --clearance, or move what stands in the way; where it is the "
+        "floor: floor= (--floor) states its height in the root frame, floor=None (--no-floor) that there is none",
     )
 
 

@@ -24,14 +24,19 @@ PLAN: Final = "plan.json"
 """Name of the plan's file in a folder of tests."""
 
 
-def write_motions(folder: str | Path, plan: StepPlan, *, rate_hz: float = 200.0) -> None:
-    """The plan, and for every motion a CSV file of time, positions and velocities to be commanded, in SI units."""
+def write_motions(folder: str | Path, plan: StepPlan, *, rate_hz: float = 200.0, comments: Sequence[str] = ()) -> None:
+    """Write the plan, and for every motion a CSV file of time, positions and velocities to be commanded, in SI units.
+
+    comments  lines at the beginning of every CSV file: what was checked
+    """
+    # Without commas: readers of logs take a last comment with as many cells as the first row for the header.
+    said = [f"# {' '.join(line.replace(',', ';').split())}" for line in comments]
     with _replacing(folder, [f"{name}.motion.csv" for name in plan.motions]) as target:
         heads = [*(f"{name}.position" for name in plan.joints), *(f"{name}.velocity" for name in plan.joints)]
         for name, motion in plan.motions.items():
             path = motion.trajectory(rate_hz)
             rows = [[t, *q, *qd] for t, q, qd in zip(path.t, path.q, path.qd, strict=True)]
-            lines = [_header(["time", *heads]), *(",".join(repr(float(value)) for value in row) for row in rows)]
+            lines = [*said, _header(["time", *heads]), *(",".join(repr(float(value)) for value in row) for row in rows)]
             write_whole(target / f"{name}.motion.csv", "\n".join(lines) + "\n")
         plan.save(target / PLAN)
 

@@ -237,12 +237,14 @@ def _is_empty(robot: Robot, link: str) -> bool:
 
 def _findings(volumes: Sequence[Volume], geometry: Geometry, payload: Mapping[str, Capsule]) -> Iterator[Finding]:
     for source in VolumeSource:
-        links = [one.link for one in volumes if one.source is source and one.covers[0] is not payload.get(one.link)]
+        own = [one for one in volumes if one.source is source and one.covers[0] is not payload.get(one.link)]
+        links = [one.link for one in own]
+        said = [f"{one.link} (radius {max(capsule.radius for capsule in one.covers):.3f} m)" for one in own]
         if source.is_guess and links:
             yield Finding(
                 Kind.GUESSED_VOLUME,
                 Severity.WARNING,
-                f"the volume of {listed(links)} is guessed from its {source.value.removesuffix(' (guess)')}; the real "
+                f"the volume of {listed(said)} is guessed from its {source.value.removesuffix(' (guess)')}; the real "
                 "link may be larger",
                 "Add collision geometry to the robot file, or [[capsules]] to the limits file (--radius LINK=0.08)",
                 tuple(links),
