@@ -21,8 +21,11 @@ LARGEST_SETTINGS: Final = 2**20
 """Bytes of a file of settings (a sidecar, limits, bounds): a thousand joints take less."""
 LARGEST_RECORD: Final = 2**26
 """Bytes of a file that mindyn itself wrote as JSON (an estimate, a plan)."""
-PLAIN_BYTES: Final = 2**29
-"""Bytes that any file may become: an hour and a half of a 6R arm's positions and torques at 1 kHz."""
+PLAIN_BYTES: Final = 2**28
+"""Bytes that any file may become: 45 minutes of a 6R arm's positions and torques at 1 kHz. To read them takes 4 times
+as much memory at most."""
+NUMBER_BYTES: Final = 8
+"""Bytes that a number takes once it is read, however short it is in the file."""
 BYTES_PER_BYTE: Final = 64
 """What a byte of a larger file may become. Measured numbers have noise: eight bytes of them take a byte and more."""
 MOST_COLUMNS: Final = 2**15
@@ -38,13 +41,14 @@ LIFT: Final = "MINDYN_LIMITS=off in the environment lifts the limit, if the file
 OUTSIDE_FILES: Final = ContextVar("OUTSIDE_FILES", default=False)
 """Whether sidecar files may name files outside of the folder of their log, where no argument says so."""
 
-# Linear in the text: no repetition gives back what it took.
-_STRING: Final = rb'"(?:[^"\\\n]|\\.)*+"'
+# Linear in the text: no repetition gives back what it took; a JSON text that does not end reaches to the end of its
+# line, and no TOML key begins at an escaped quote.
+_STRING: Final = rb'"(?:[^"\\\n]|\\.)*+(?:"|\\?$)'
 _PART: Final = r"""(?:[A-Za-z0-9_-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')[ \t]*+"""
-_KEY: Final = re.compile(rf"""(?<![\w"'.-]){_PART}(?:\.[ \t]*+{_PART})*+(?=[=\]])""")
-_DEEP_KEY: Final = re.compile(rf"""(?<![\w"'.-])(?:{_PART}\.[ \t]*+){{{DEEPEST}}}""")
-_JSON_VALUES: Final = re.compile(rb"(" + _STRING + rb"[ \t\r]*+:)|" + _STRING + rb"|[^\"{}\[\]\n]+")
-_JSON_TOKENS: Final = re.compile(_STRING + rb"|[{}\[\]]")
+_KEY: Final = re.compile(rf"""(?<![\w"'.\\-]){_PART}(?:\.[ \t]*+{_PART})*+(?=[=\]])""")
+_DEEP_KEY: Final = re.compile(rf"""(?<![\w"'.\\-])(?:{_PART}\.[ \t]*+){{{DEEPEST}}}""")
+_JSON_VALUES: Final = re.compile(rb"(" + _STRING + rb"[ \t\r]*+:)|" + _STRING + rb"|[^\"{}\[\]\n]+", re.MULTILINE)
+_JSON_TOKENS: Final = re.compile(_STRING + rb"|[{}\[\]]", re.MULTILINE)
 
 
 @dataclass(slots=True)

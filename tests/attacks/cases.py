@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hostile_robots import ESTIMATES, PLANS, ROBOTS
-from hostile_sizes import LOGS
+from hostile_structures import LOGS
 
 SLOWNESS = float(os.environ.get("SLOWNESS", "1"))
 """By which a busy machine stretches the time that an attack may take on the clock; processor time stays as it is."""

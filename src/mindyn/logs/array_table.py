@@ -18,7 +18,7 @@ from mindyn.errors import MissingExtraError
 from mindyn.logs.errors import LogError
 from mindyn.logs.mat_file import read_mat
 from mindyn.logs.tables import Chunk, damaged_as, numbers_of
-from mindyn.reading import PLAIN_BYTES, InputBudget, limited
+from mindyn.reading import NUMBER_BYTES, PLAIN_BYTES, InputBudget, limited
 
 LONGEST_HEADER: Final = 10_000
 """Bytes of the head of an array in an NPZ file, NumPy's own limit."""
@@ -108,6 +108,11 @@ class NpzArrays(Mapping[str, Any]):
             self._budget.take_keys(end[5] // _SHORTEST_ENTRY if end else 0)
         with damaged_as("NPZ", path.name), zipfile.ZipFile(path) as file:
             for entry in file.infolist():
+                if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # unpacked without a limit
+                    raise LogError(
+                        f"{path.name} is packed by method {entry.compress_type} of ZIP files; 0 and 8 are read",
+                        hint="numpy.savez and numpy.savez_compressed write what is read",
+                    )
                 with file.open(entry) as stream:
                     shape, _, _ = _npy_header(stream)
                 if len(shape) in (1, 2):
@@ -132,7 +137,7 @@ class NpzArrays(Mapping[str, Any]):
         if dtype.hasobject:
             raise LogError(f"array {name!r} of {self._path.name} holds Python objects, which are not read")
         count = prod(shape)
-        self._budget.take_bytes(count * dtype.itemsize)
+        self._budget.take_bytes(count * max(dtype.itemsize, NUMBER_BYTES))
         content = stream.read(min(size, count * dtype.itemsize))
         if len(content) < count * dtype.itemsize:
             raise ValueError(f"array {name!r} is cut off")
@@ -173,7 +178,8 @@ class Hdf5Array:
         self._checked: set[tuple[int, ...]] = set()
         created = data.id.get_create_plist()
         self._filters = [created.get_filter(k)[0] for k in range(created.get_nfilters())]
-        for count in (prod(data.shape) * data.dtype.itemsize, 4 * self._chunk_bytes):  # chunks are copied
+        numbers = prod(data.shape) * max(data.dtype.itemsize, NUMBER_BYTES)
+        for count in (numbers, 4 * self._chunk_bytes):  # chunks are copied
             InputBudget(name, file_size, LogError).take_bytes(count)
         if data.chunks is None:
             stored, declared = data.id.get_storage_size(), prod(data.shape) * data.dtype.itemsize
@@ -221,17 +227,31 @@ def _open_hdf5(path: Path) -> Mapping[str, Any]:
         raise MissingExtraError(f"{path.name} is an HDF5 file", hint="pip install 'mindyn[hdf5]'") from error
     arrays: dict[str, Any] = {}
     budget = InputBudget(path.name, path.stat().st_size, LogError)
+    seen: set[int] = set()
 
-    def see(given: str | bytes, item: object) -> None:
-        name = given if isinstance(given, str) else given.decode(errors="replace")  # bytes where it is no UTF-8
-        if not isinstance(item, h5py.Dataset) or item.shape is None or item.dtype.kind not in "iufb":
+    def walk(group: Any, prefix: str, depth: int) -> None:
+        budget.require_depth(depth)
+        if (place := h5py.h5o.get_info(group).addr) in seen:
+            return
+        seen.add(place)
+        for link in group:  # bytes: names need not be UTF-8
+            if group.links.get_info(link).type != h5py.h5l.TYPE_HARD:
+                continue
+            budget.take_keys()
+            name, item = prefix + link.decode(errors="replace"), h5py.h5o.open(group, link)
+            if isinstance(item, h5py.h5g.GroupID):
+                walk(item, f"{name}/", depth + 1)
+            elif isinstance(item, h5py.h5d.DatasetID):
+                see(name, h5py.Dataset(item))
+
+    def see(name: str, item: Any) -> None:
+        if item.shape is None or item.dtype.kind not in "iufb":
             return
         if item.external or item.is_virtual:
             raise LogError(f"dataset {name!r} of {path.name} lies in other files, which are not read")
         if item.ndim in (1, 2):
-            budget.take_keys()
             arrays[name] = Hdf5Array(item, f"dataset {name!r} of {path.name}", path.stat().st_size)
 
     with damaged_as("HDF5", path.name):
-        h5py.File(path, "r").visititems(see)
+        walk(h5py.h5g.open(h5py.File(path, "r").id, b"/"), "", 1)
     return arrays

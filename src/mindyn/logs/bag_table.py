@@ -23,10 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
-from mindyn.errors import MissingExtraError
+from mindyn.errors import MissingExtraError, listed
 from mindyn.logs.errors import LogError
 from mindyn.logs.tables import Chunk
-from mindyn.reading import LIFT, MOST_COLUMNS, InputBudget, limited, require_file
+from mindyn.reading import BYTES_PER_BYTE, LIFT, MOST_COLUMNS, InputBudget, limited, require_file
 from mindyn.robots.robot import Robot
 
 MESSAGE_TYPES: Final = ("sensor_msgs/msg/JointState", "sensor_msgs/JointState")
@@ -36,7 +36,9 @@ _FIRST_MESSAGES: Final = 200
 """Several publishers may share a topic; the joints are those named in this many messages."""
 LARGEST_CHUNK: Final = 2**28
 """Bytes of a chunk, unpacked; recorders make chunks of 1 to 16 MiB."""
-_MAGIC, _CHUNK, _CHUNK_INDEX, _FOOTER_BYTES = 8, 0x06, 0x08, 29
+_MAGIC, _MESSAGE, _CHUNK, _CHUNK_INDEX, _FOOTER_BYTES = 8, 0x05, 0x06, 0x08, 29
+_SHORTEST_MESSAGE, _MESSAGE_OBJECT = 31, 512
+"""Bytes of a message without content in a chunk, and of the reader's object for it."""
 _LZ4_MAGIC, _LZ4_MOST = 0x184D2204, 255
 """The first bytes of an LZ4 frame, and what one of its bytes becomes at most."""
 _STEPS, _STEPS_PER_BYTE, _STEPS_AT_ONCE = 10**7, 8, 10**5
@@ -98,20 +100,20 @@ def _one_topic(path: Path, topic: str | None, joints: Sequence[str]) -> tuple[st
     for part in _parts(path):
         topics |= _mcap_topics(part) if part.suffix == ".mcap" else _db3_topics(part)
     found = [name for name, kind in topics.items() if kind in MESSAGE_TYPES]
-    listed = ", ".join(f"{name} ({kind})" for name, kind in topics.items()) or "none"
+    known = listed(f"{name} ({kind})" for name, kind in topics.items()) or "none"
     if topic is not None and topic not in found:
-        raise LogError(f"{path.name} has no JointState topic {topic!r}; topics: {listed}")
+        raise LogError(f"{path.name} has no JointState topic {topic!r}; topics: {known}")
     if topic is not None or len(found) == 1:
         return topic or found[0], ()
     fitting = [name for name in found if _holds(path, name, joints)]
     if len(fitting) == 1:
-        others = ", ".join(name for name in found if name != fitting[0])
+        others = listed(name for name in found if name != fitting[0])
         return fitting[0], (
             f"topic {fitting[0]} of {path.name} is taken, which names the robot's joints; not {others}",
         )
     how = f"in a sidecar file, or mindyn log {path.name} ROBOT --state topic=..." if found else ""
     hint = f'state topic = "..." {how}' if found else "mindyn reads sensor_msgs/JointState"
-    raise LogError(f"{path.name} has {len(found)} JointState topics; topics: {listed}", hint=hint)
+    raise LogError(f"{path.name} has {len(found)} JointState topics; topics: {known}", hint=hint)
 
 
 def _holds(path: Path, topic: str, joints: Sequence[str]) -> bool:
@@ -147,10 +149,10 @@ def _query(path: Path, text: str, values: Sequence[str] = ()) -> Iterator[tuple[
 
 def _require_tables(base: sqlite3.Connection, name: str) -> None:
     """Reject views, virtual tables, and columns computed or filled by default: these may never end."""
-    listed = base.execute("select type, sql from sqlite_master where lower(name) in ('topics', 'messages')").fetchall()
+    made = base.execute("select type, sql from sqlite_master where lower(name) in ('topics', 'messages')").fetchall()
     columns = [one for table in ("topics", "messages") for one in base.execute(f"pragma table_xinfo({table})")]
-    made = any(is_hidden or default is not None for *_, default, _, is_hidden in columns)
-    if made or any(kind != "table" or "virtual" in str(sql).lower()[:20] for kind, sql in listed):
+    is_filled = any(is_hidden or default is not None for *_, default, _, is_hidden in columns)
+    if is_filled or any(kind != "table" or "virtual" in str(sql).lower()[:20] for kind, sql in made):
         raise LogError(f"topics and messages of {name} are no plain tables", hint="was the bag made by a recorder?")
 
 
@@ -158,7 +160,7 @@ def _db3_topics(path: Path) -> dict[str, str]:
     rows = list(_query(path, "select name, type, serialization_format from topics"))
     foreign = [f"{name} ({form})" for name, _, form in rows if form != "cdr"]
     if foreign:
-        raise LogError(f"{path.name} holds topics that are not CDR: {', '.join(foreign)}")
+        raise LogError(f"{path.name} holds topics that are not CDR: {listed(foreign)}")
     return {name: kind for name, kind, _ in rows}
 
 
@@ -167,7 +169,10 @@ def _db3_data(path: Path, topic: str) -> Iterator[tuple[int, bytes]]:
         "select messages.timestamp, messages.data from messages join topics on topics.id = messages.topic_id "
         "where topics.name = ? order by messages.timestamp, messages.id"
     )
-    yield from ((int(stamp), bytes(data)) for stamp, data in _query(path, text, (topic,)))
+    for stamp, data in _query(path, text, (topic,)):
+        if not isinstance(stamp, int) or not isinstance(data, bytes):
+            raise LogError(f"messages of {path.name} are not stamps and bytes", hint="was the bag made by a recorder?")
+        yield stamp, data
 
 
 def _mcap_topics(path: Path) -> dict[str, str]:
@@ -324,6 +329,9 @@ def require_plausible_chunks(stream: IO[bytes], name: str) -> None:
                     hint=f"the file is damaged, or made to fill the memory; {LIFT}",
                 )
             budget.take_bytes(unpacked)
+            stream.seek(at + 9)
+            for _ in _dense_messages(stream, unpacked):
+                budget.take_bytes(_MESSAGE_OBJECT)
             chunks.add(at)
         elif kind == _CHUNK_INDEX:
             indexed.add(int.from_bytes(stream.read(24)[16:], "little"))
@@ -333,18 +341,44 @@ def require_plausible_chunks(stream: IO[bytes], name: str) -> None:
     stream.seek(0)
 
 
-def _unpacked(stream: IO[bytes]) -> int:
-    """The length that a chunk's own head says, or that its packed data says or allows, if more."""
+def _chunk_head(stream: IO[bytes]) -> tuple[int, str, int]:
+    """Length of the records, their compression, and the length that they are packed to, which follow."""
     head = stream.read(32)
     if len(head) < 32:
-        return 0
+        return 0, "", 0
     _, _, stated, _, letters = struct.unpack("<QQQII", head)
     compression = stream.read(min(letters, 16)).decode("latin-1")
-    packed = int.from_bytes(stream.read(8), "little")
+    return int(stated), compression, int.from_bytes(stream.read(8), "little")
+
+
+def _unpacked(stream: IO[bytes]) -> int:
+    """The length that a chunk's own head says, or that its packed data says or allows, if more."""
+    stated, compression, packed = _chunk_head(stream)
     start = stream.tell()
     by_frame = _said_by_frame(compression, stream.read(32))
     stream.seek(start)
-    return max(int(stated), by_frame, _lz4_bound(stream, packed) if compression == "lz4" else 0)
+    return max(stated, by_frame, _lz4_bound(stream, packed) if compression == "lz4" else 0)
+
+
+def _dense_messages(stream: IO[bytes], unpacked: int) -> Iterator[int]:
+    """Where messages begin in a chunk that may hold very many for its bytes; no other chunk is unpacked for it."""
+    _, compression, packed = _chunk_head(stream)
+    if unpacked // _SHORTEST_MESSAGE * _MESSAGE_OBJECT <= BYTES_PER_BYTE * packed:
+        return
+    data = stream.read(packed)
+    if compression == "zstd":
+        import zstandard
+
+        data = zstandard.ZstdDecompressor().decompress(data, max_output_size=LARGEST_CHUNK)
+    elif compression == "lz4":
+        import lz4.frame  # type: ignore[import-untyped]
+
+        data = lz4.frame.decompress(data)
+    at = 0
+    while at + 9 <= len(data):
+        if data[at] == _MESSAGE:
+            yield at
+        at += 9 + int.from_bytes(data[at + 1 : at + 9], "little")
 
 
 def _lz4_bound(stream: IO[bytes], packed: int) -> int:

@@ -15,8 +15,8 @@ from polars.exceptions import PolarsError
 from mindyn.executors import require_polars_threads
 from mindyn.logs.dates import nanoseconds_of_dates
 from mindyn.logs.errors import LogError
-from mindyn.logs.nested import array_of, entries
-from mindyn.logs.tables import BLOCK_BYTES, Chunk, numbers_of
+from mindyn.logs.nested import array_of, entries, numbers_in
+from mindyn.logs.tables import BLOCK_BYTES, Chunk
 from mindyn.logs.text_table import LONGEST_LINE
 from mindyn.reading import InputBudget
 
@@ -80,7 +80,7 @@ class JsonLinesTable:
         require_polars_threads()
         block = b"".join(lines)
         self._budget.take_json(block)
-        InputBudget(self.name, len(block), LogError).take_bytes(8 * self._budget.keys * len(lines))
+        InputBudget(self.name, len(block), LogError).take_bytes(8 * self._budget.keys * block.count(b"{"))
         try:
             frame = pl.read_ndjson(io.BytesIO(block), infer_schema_length=None)
         except PolarsError as error:
@@ -111,9 +111,7 @@ class JsonLinesTable:
             series = dated
         if isinstance(series.dtype, pl.List):
             return array_of(series, f"rows {before} to {before + len(series) - 1} of {self.name}")
-        if series.null_count():
-            series = series.cast(pl.Float64).fill_null(float("nan"))
-        return numbers_of(series.to_numpy(), name, self.name)
+        return numbers_in(series, self.name)
 
 
 def _is_list_of(series: pl.Series, kind: type[pl.DataType]) -> bool:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.logs.errors import LogError
-from mindyn.reading import InputBudget
+from mindyn.reading import NUMBER_BYTES, InputBudget
 
 _HEADER, _TAG = 128, 8
 _NUMBERS: Final[Mapping[int, str]] = {
@@ -142,6 +142,7 @@ def _leaves(
         values = part.numbers()
         if len(values) != prod(shape):
             raise DamagedError(f"array {name!r} has {len(values)} numbers, its shape is {shape}")
+        budget.take_bytes(len(values) * max(0, NUMBER_BYTES - values.itemsize))
         if max(shape) > 1 and name:  # MATLAB's own part of the file has no name
             yield name, values.reshape(shape, order="F").squeeze()
     elif kind == _STRUCT and prod(shape) == 1:

@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.errors import listed
 from mindyn.logs.errors import LogError
+from mindyn.logs.tables import numbers_of
 
 
 def entries(schema: Mapping[str, Any]) -> dict[str, pl.Expr]:
@@ -32,5 +34,17 @@ def array_of(lists: pl.Series, file: str) -> Array:
     widths = lists.drop_nulls().list.len().unique().sort().to_list()
     if len(widths) > 1:
         raise LogError(f"the lists {lists.name!r} of {file} differ in length: {listed(widths)} entries")
-    missing = [float("nan")] * (widths[0] if widths else 0)
-    return np.array([missing if one is None else one for one in lists.to_list()], dtype=np.float64)
+    filled, width = lists.is_not_null().to_numpy(), widths[0] if widths else 0
+    values = np.full((len(lists), width), np.nan)
+    if width:
+        values[filled] = lists.drop_nulls().explode().cast(pl.Float64).fill_null(np.nan).to_numpy().reshape(-1, width)
+    return values
+
+
+def numbers_in(series: pl.Series, file: str) -> NDArray[Any]:
+    """The numbers of a column, NaN where there is none; raises `LogError` if it holds anything else."""
+    if not (series.dtype.is_numeric() or series.dtype in (pl.Boolean, pl.Null)):  # not made objects of Python first
+        raise LogError(f"column {series.name!r} of {file} holds {series.dtype}, not numbers")
+    if series.null_count():
+        series = series.cast(pl.Float64).fill_null(float("nan"))
+    return numbers_of(series.to_numpy(), series.name, file)

@@ -18,10 +18,10 @@ from polars.exceptions import PanicException, PolarsError
 
 from mindyn.executors import require_polars_threads
 from mindyn.logs.errors import LogError
-from mindyn.logs.nested import array_of, entries
+from mindyn.logs.nested import array_of, entries, numbers_in
 from mindyn.logs.places import Place, RemoteFile, unreachable
-from mindyn.logs.tables import Chunk, numbers_of
-from mindyn.reading import InputBudget, reason_of
+from mindyn.logs.tables import Chunk
+from mindyn.reading import MOST_ENTRIES, InputBudget, reason_of
 
 _STDERR_LOCK: Final = Lock()
 _READERS: list[int | None] = []
@@ -84,10 +84,10 @@ class ParquetTable:
                 end = at + about[_PACKED_BYTES]
                 while at < end:
                     file.seek(at)
-                    header = _Footer(file.read(_LONGEST_PAGE_HEADER))
+                    header = _Footer(file.read(_LONGEST_PAGE_HEADER), self.name)
                     page = header.struct()
                     values = max((page[kind][1] for kind in _PAGE_KINDS if kind in page), default=0)
-                    budget.take_bytes(max(page[_PAGE_BYTES], 8 * values))
+                    budget.take_bytes(max(page[_PAGE_BYTES], 8 * values, _PAGE_COST))
                     at += header.at + max(0, page[_PACKED_PAGE_BYTES])
 
     def _spooled(self, names: Collection[str], rows: int) -> Iterator[Chunk]:
@@ -175,9 +175,7 @@ def _values(series: pl.Series, file: str) -> NDArray[Any]:
         series = series.dt.total_nanoseconds()
     if isinstance(series.dtype, (pl.List, pl.Array)):
         return array_of(series.cast(pl.List(pl.Float64)), file)
-    if series.null_count():
-        series = series.cast(pl.Float64).fill_null(float("nan"))
-    return numbers_of(series.to_numpy(), series.name, file)
+    return numbers_in(series, file)
 
 
 def _unreadable(path: Place, error: BaseException) -> LogError:
@@ -196,6 +194,8 @@ _CHUNK_ABOUT, _PATH, _PACKED_BYTES, _FIRST_PAGES = 3, 3, 7, (9, 11)
 _PAGE_BYTES, _PACKED_PAGE_BYTES, _PAGE_KINDS = 2, 3, (5, 7, 8)
 """... and of PageHeader: sizes, and headers of a kind, whose first field is the number of values."""
 _LONGEST_PAGE_HEADER: Final = 2**16
+_PAGE_COST: Final = 2**13
+"""Bytes that a page counts as at least: to look at one takes as long as to read them."""
 _TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 1, 2, 3, 7, 8, 9, 10, 12
 
 
@@ -212,7 +212,7 @@ def read_footer(path: Place) -> dict[int, Any]:
                 hint="is the copy complete?",
             )
         file.seek(size - 8 - length)
-        return _Footer(file.read(length)).struct()
+        return _Footer(file.read(length), path.name).struct()
 
 
 def group_rows(footer: Mapping[int, Any]) -> list[int]:
@@ -223,11 +223,13 @@ def group_rows(footer: Mapping[int, Any]) -> list[int]:
 class _Footer:
     """Values of a footer or a header, read one after another."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, name: str = "the file") -> None:
         self.data, self.at = data, 0
+        self.entries = InputBudget(name, len(data), LogError, MOST_ENTRIES)
 
     def struct(self) -> dict[int, Any]:
         """Fields by number."""
+        self.entries.take_keys()
         found: dict[int, Any] = {}
         number = 0
         while head := self._byte():
@@ -242,6 +244,7 @@ class _Footer:
         if kind in (_LIST, _SET):
             head = self._byte()
             count = head >> 4 if head >> 4 < 15 else self._varint()
+            self.entries.take_keys()
             if count > len(self.data) - self.at:
                 raise ValueError(f"a list declares {count} entries where {len(self.data) - self.at} bytes are left")
             return [self._value(head & 15) for _ in range(count)]

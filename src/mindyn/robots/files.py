@@ -79,6 +79,7 @@ def parse_xml(text: str, what: str, *, comments: bool = False) -> Element:
 
     parser = expat.ParserCreate()
     parser.buffer_text = True
+    parser.specified_attributes = True  # without those of the document type, which each element would have anew
     parser.StartElementHandler, parser.EndElementHandler, parser.CharacterDataHandler = start, end, builder.data
     parser.EntityDeclHandler = _no_entities
     if _OWN_ENTITY.search(text):  # with a document type the parser would leave out what it does not know

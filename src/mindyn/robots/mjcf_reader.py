@@ -56,7 +56,7 @@ def _names(text: str) -> list[str]:
     """Joint names of a <text> that mindyn wrote: a JSON list."""
     try:
         found = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         found = None
     if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
         raise RobotFileError(

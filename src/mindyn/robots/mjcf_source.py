@@ -16,6 +16,7 @@ from xml.etree.ElementTree import Element
 
 from mindyn.errors import RobotFileError, listed, shortened
 from mindyn.findings import Finding, Kind, info
+from mindyn.reading import MOST_ENTRIES, InputBudget
 from mindyn.robots.files import LARGEST_FILE, parse_xml, read_text
 
 MOST_COPIES: Final = 10_000
@@ -79,6 +80,7 @@ class _Preparer:
     folder: Path
     comments: bool = False
     included: int = 0
+    elements: InputBudget = field(default_factory=lambda: InputBudget("the MJCF", 0, RobotFileError, MOST_ENTRIES))
     opened: tuple[Path, ...] = ()
     models: dict[str, bytes] = field(default_factory=dict)
     bodies: int = 0
@@ -154,7 +156,9 @@ class _Preparer:
             path = self.folder / name
             if not path.is_file():
                 raise RobotFileError(f"the MJCF includes {shortened(name, 100)!r}, which is not there")
-            root = parse_xml(read_text(path), path.name, comments=self.comments)
+            text = read_text(path)
+            self.elements.take_keys(text.count("<") + text.count("="))
+            root = parse_xml(text, path.name, comments=self.comments)
             self.include(root)
             parent[place : place + 1] = list(root)
 
