@@ -10,6 +10,8 @@ from pathlib import Path
 
 from cli.program import mindyn_program as run
 
+import mindyn
+
 MINDYN = Path(sys.executable).parent / "mindyn"
 
 
@@ -17,7 +19,7 @@ def test_the_installed_program_says_what_is_wrong_and_what_it_is():
     """The one test in a process of its own: the others hold the same program in theirs."""
     piped = os.environ | {"COLUMNS": ""}
     for words, code, out, err in (
-        (("--version",), 0, "mindyn 0.", ""),
+        (("--version",), 0, f"mindyn {mindyn.__version__}\n", ""),
         (("robots", "puma650"), 1, "", "error: 'puma650' is neither a bundled robot nor a file"),
     ):
         done = subprocess.run([MINDYN, *words], capture_output=True, text=True, timeout=300, env=piped)
