@@ -97,7 +97,7 @@ pythons: setup
 minimum: setup
 	$(BIN)/python -m pip install --quiet uv
 	@mkdir -p build
-	$(BIN)/uv pip compile --quiet --no-header --resolution lowest-direct --python $(BIN)/python --extra mjcf --extra hdf5 --extra ros --output-file build/minimum.txt pyproject.toml
+	$(BIN)/uv pip compile --quiet --no-header --no-deps --resolution lowest-direct --python $(BIN)/python --extra mjcf --extra hdf5 --extra ros --output-file build/minimum.txt pyproject.toml
 	$(MAKE) quick VENV=build/minimum GROUPS="test oracles" CONSTRAINTS=build/minimum.txt
 
 clean:
