@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import polars
@@ -16,12 +17,14 @@ from robots import random_robot
 
 import mindyn
 from mindyn.errors import UnsafeMotionError
+from mindyn.excitation.bodies import Bodies
 from mindyn.excitation.capsules import Capsule, cover
 from mindyn.excitation.encounters import find_encounters
 from mindyn.excitation.held_joints import joints_to_hold
 from mindyn.excitation.motion_check import check_path
 from mindyn.excitation.motion_design import checked_design
-from mindyn.excitation.volumes import volumes_of
+from mindyn.excitation.starts import places_to_stand
+from mindyn.excitation.volumes import Volume, volumes_of
 from mindyn.findings import Kind
 from mindyn.logs.text_table import TextTable
 from mindyn.robots.geometry import Solid, VolumeSource, mesh_solid
@@ -266,6 +269,99 @@ def test_accelerations_of_drake_are_read_and_grippers_are_held(tmp_path):
     assert joints_to_hold(robot, ["left_finger_joint"]) == ({}, ())
     assert joints_to_hold(mindyn.load_robot("panda")) == ({}, ())
     assert issubclass(UnsafeMotionError, mindyn.MindynError)
+
+
+ARM = """<mujoco><compiler angle="radian"/><worldbody>
+<body name="l1"><joint name="j1" axis="0 0 1" range="-2 2"/><geom size=".04" mass="2"/>
+<body name="l2" pos="0 0 .3"><joint name="j2" axis="0 1 0" range="-2 2"/><geom size=".04" pos="0 0 .1" mass="2"/>
+<body name="l3" pos="0 0 .3"><joint name="j3" axis="0 1 0" range="-2 2"/><geom size=".04" pos="0 0 .1" mass="2"/>{hand}
+</body></body></body></worldbody>{more}</mujoco>"""
+PART = '<body name="{name}" pos="{pos}"><joint name="{name}_joint" axis="1 0 0" {range}/><geom size=".01" mass=".1"/>'
+FOUR_BAR = (
+    PART.format(name="driver", pos="0 .03 .2", range='range="0 .8"')
+    + PART.format(name="coupler", pos="0 .03 .02", range='range="-1.5 1.5"')
+    + "</body></body>"
+    + PART.format(name="spring_link", pos="0 .01 .2", range='range="-.3 .8"')
+    + "</body>"
+)
+HANDS = {
+    "four-bar": (FOUR_BAR, ["driver_joint", "coupler_joint", "spring_link_joint"]),
+    "jaw on a hand that is called gripper": (
+        PART.format(name="gripper", pos="0 0 .2", range='range="-3 3"').replace("gripper_joint", "wrist_roll")
+        + PART.format(name="moving_jaw", pos="0 0 .1", range='range="0 1"')
+        + "</body></body>",
+        ["moving_jaw_joint"],
+    ),
+    "hand with a thumb": (
+        "".join(PART.format(name=name, pos="0 0 .2", range="") + "</body>" for name in ("index", "thumb", "ring")),
+        ["index_joint", "thumb_joint", "ring_joint"],
+    ),
+    "propeller": (PART.format(name="rotor_0", pos="0 0 .2", range="") + "</body>", ["rotor_0_joint"]),
+    "last link": (PART.format(name="flange", pos="0 0 .2", range="") + "</body>", []),
+}
+
+
+def test_hulls_with_very_many_edges_in_one_corner_are_measured_from_below():
+    """A cone of 600 edges: coal takes 255 of one corner."""
+    robot = random_robot(0, joints=2)
+    angle = np.linspace(0, 2 * np.pi, 600, endpoint=False)
+    rim = np.stack([0.1 * np.cos(angle), 0.1 * np.sin(angle), np.zeros(600)], axis=1)
+    names = robot.link_names
+    cone = Solid(np.vstack([rim, [0.0, 0.0, 0.2]]))
+    ball = Capsule(names[1], [0.05, 0, 0], [0.05, 0, 0], 0.02)
+    volumes = [
+        Volume(names[0], cover([cone], names[0])[0], (cone,), VolumeSource.COLLISION),
+        Volume(names[1], (ball,), (ball.solid,), VolumeSource.COLLISION),
+    ]
+    bodies = Bodies(robot, volumes)
+    pose = np.array([[[0.0, 0, 0], *np.eye(3)], [[0.4, 0.3, 0.3], *np.eye(3)]])
+    slope = np.array([0.2, 0.1]) / np.hypot(0.2, 0.1)
+    away = np.array([np.hypot(0.45, 0.3), 0.3])
+    exact = slope @ (away - np.array([0.1, 0.0])) - 0.02
+    assert exact - 3e-3 < bodies.distance((0, 1), pose) <= exact + 1e-5
+
+
+def test_a_robot_of_many_limbs_finds_a_place_to_stand():
+    """Each of its limbs is free of the next at one position in five, all of them together at one in a million."""
+    problem = SimpleNamespace(start=None, labels=["limb"] * 9)
+    limits = mindyn.MotionLimits(np.full(9, -1.0), np.full(9, 1.0), *np.full((4, 9), np.inf))
+    values = lambda _, q: np.abs(q) / 0.2  # noqa: E731
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("mindyn.excitation.starts.static_values", values)
+        places = places_to_stand(problem, limits, np.random.default_rng(0))
+        assert (np.abs(places) <= 0.2).all()
+        assert len(places) > 0
+        patch.setattr("mindyn.excitation.starts.static_values", lambda _, q: 2 + np.abs(q))
+        with pytest.raises(UnsafeMotionError, match="limb"):
+            places_to_stand(problem, limits, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("hand", HANDS)
+def test_what_hangs_on_an_arm_is_held_and_the_arm_is_not(hand, tmp_path):
+    parts, expected = HANDS[hand]
+    loop = '<equality><connect anchor="0 .03 .05" body1="spring_link" body2="coupler"/></equality>'
+    file = tmp_path / "arm.xml"
+    file.write_text(ARM.format(hand=parts, more=loop if hand == "four-bar" else ""))
+    robot = mindyn.load_robot(file)
+    assert len(robot.loops) == (hand == "four-bar")
+    held, findings = joints_to_hold(robot)
+    assert list(held) == expected
+    assert bool(findings) == bool(expected)
+    arm = robot.lock(held)
+    assert not arm.loops
+    assert arm.joint_names == tuple(name for name in robot.joint_names if name not in expected)
+    for name in expected:
+        assert name not in joints_to_hold(robot, [name])[0]
+
+
+def test_a_robot_of_propellers_alone_has_no_motion(tmp_path):
+    rotors = "".join(PART.format(name=f"rotor_{k}", pos=f"{k} 0 0", range="") + "</body>" for k in range(4))
+    file = tmp_path / "drone.xml"
+    file.write_text(f"<mujoco><worldbody>{rotors}</worldbody></mujoco>")
+    with pytest.raises(mindyn.MindynError, match="--move rotor_0_joint|look like propellers"):
+        joints_to_hold(mindyn.load_robot(file))
+    every = [f"rotor_{k}_joint" for k in range(4)]
+    assert joints_to_hold(mindyn.load_robot(file), every) == ({}, ())
 
 
 @pytest.mark.parametrize("seed", range(4))

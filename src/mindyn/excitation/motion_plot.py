@@ -44,6 +44,8 @@ READABLE: Final = 2.5
 """A torque limit that is more times the largest torque is stated, not drawn."""
 ROLES: Final = {"floor": "predicted", "links": "second", "obstacles": "third", "walls": "fourth"}
 """Colours of distances."""
+SIGNAL_ROLES: Final = {"position": "predicted", "velocity": "second", "acceleration": "third", "torque": "fourth"}
+"""Colours of the curves of a joint."""
 SHOWN: Final = 0.01
 """Part of a limit from which on it is shown."""
 NEXT: Final = (
@@ -164,7 +166,7 @@ def _joints(design: MotionDesign, t: Array, motion: list[Array]) -> Section:
             ends.append(("torque", torque_unit, tau[:, j], -limits.effort[j], limits.effort[j]))
         panes = []
         for what, of, values, low, high in ends:
-            curves = [series(what, "predicted", "run-time", values.tolist())]
+            curves = [series(what, SIGNAL_ROLES[what], "run-time", values.tolist())]
             if what == "torque" and high > READABLE * np.abs(values).max() > 0:
                 what = f"torque (limit {high:.3g})"  # whose band would flatten the curve
             elif np.isfinite([low, high]).all():

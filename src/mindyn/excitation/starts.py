@@ -20,6 +20,12 @@ from mindyn.regression.information import null_space
 
 POSITIONS: Final = 2000
 """Random positions among which places to stand are looked for."""
+ROUNDS: Final = 12
+"""Times that joints of the best positions are drawn again,"""
+PARENTS: Final = 20
+"""of so many positions,"""
+REDRAWN: Final = 1.5
+"""so many joints of each on average."""
 DRAWS: Final = 4
 """Random motions for every beginning that is used, the best of them."""
 UNLIMITED_S: Final = 0.2
@@ -27,15 +33,29 @@ UNLIMITED_S: Final = 0.2
 
 
 def places_to_stand(problem: Problem, limits: MotionLimits, rng: np.random.Generator) -> Array:
-    """(k, n) positions at which every constraint holds at rest; the start alone where it is prescribed."""
+    """(k, n) positions at which every constraint holds at rest; the start alone where it is prescribed.
+
+    Where no random position is one, some joints of the best are drawn again, and so on: of a robot with many limbs,
+    each random position breaks some limit, but of one or two limbs only.
+    """
     q = random_positions(limits, rng, POSITIONS) if problem.start is None else problem.start[None]
-    worst = static_values(problem, q)
-    holds = (worst <= 1).all(axis=1)
-    if holds.any():
-        return np.asarray(q[holds])
+    for left in reversed(range(1 if problem.start is not None else ROUNDS)):
+        worst = static_values(problem, q)
+        holds = (worst <= 1).all(axis=1)
+        if holds.any():
+            return np.asarray(q[holds])
+        if left:
+            best = q[np.maximum(worst - 1, 0).sum(axis=1).argsort()[:PARENTS]]
+            redrawn = np.repeat(best, POSITIONS // PARENTS, axis=0)
+            chosen = rng.random(redrawn.shape) < REDRAWN / redrawn.shape[1]
+            q = np.vstack([best, np.where(chosen, random_positions(limits, rng, len(redrawn)), redrawn)])
     best = int(worst.max(axis=1).argmin())
     broken = [label for label, value in zip(problem.labels, worst[best], strict=True) if value > 1]
-    where = "at the given start" if problem.start is not None else f"at any of {POSITIONS} random positions"
+    where = (
+        "at the given start"
+        if problem.start is not None
+        else f"at any of {POSITIONS} random positions, nor near the best of them"
+    )
     raise UnsafeMotionError(
         f"the robot cannot even stand still {where}: {listed(dict.fromkeys(broken))} "
         f"(best {worst[best].max():.3g} times the limit)",
