@@ -4,8 +4,8 @@ import os
 from importlib.metadata import version
 
 from mindyn import __version__
-from mindyn.kernels.machine import host
 from mindyn.kernels.timing import best_of
+from mindyn.numerics.machine import host
 
 __all__ = ["best_of", "this_machine"]
 

@@ -22,7 +22,7 @@ from mindyn.cli import bench, doctor, simulate
 from mindyn.cli.arguments import complete_robot
 from mindyn.cli.exit_codes import MEANINGS, ExitCode
 from mindyn.cli.main import COMMANDS
-from mindyn.kernels import cache
+from mindyn.numerics import cache
 from mindyn.regression.treatment import Treatment
 from mindyn.robots import Limits
 

@@ -28,6 +28,7 @@ LAYERS = (
         "parameters",
         "equations",
         "identifiability",
+        "numerics",
         "kernels",
         "torch",
         "jax",

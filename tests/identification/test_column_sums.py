@@ -12,8 +12,8 @@ import mindyn
 from mindyn.errors import InputError
 from mindyn.identification.selection import column_sums
 from mindyn.identification.selection.column_sums import ColumnSums, Part, Room
-from mindyn.kernels import threads
 from mindyn.logs.filters import lowpass
+from mindyn.numerics import threads
 from mindyn.regression.friction import SHAPES, Friction
 from mindyn.regression.gathering import segment_ends
 from mindyn.regression.regressor import Regressor, with_estimated_drives

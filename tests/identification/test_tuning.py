@@ -15,11 +15,11 @@ import mindyn
 from mindyn.identification.selection import tuning
 from mindyn.identification.selection.trials import Setting, Trials, scored, scores
 from mindyn.identification.selection.tuning import MOST_DROPPED, Freedom, _essential, _least_supported, _stops, tuned
-from mindyn.kernels import threads
 from mindyn.logs.conditioning import AS_LOGGED, Conditioning
 from mindyn.logs.cutoffs import noise_floor_cutoff
 from mindyn.logs.log import log_of_arrays
 from mindyn.logs.resolving import resolve
+from mindyn.numerics import threads
 from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import Regressor
 

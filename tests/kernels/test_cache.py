@@ -13,8 +13,8 @@ import pytest
 from references import random_inputs
 from serial_arm import inverse_dynamics, puma_like
 
-from mindyn.kernels import cache, native
 from mindyn.kernels.kernel import Kernel
+from mindyn.numerics import cache, native
 
 FUNCTION = inverse_dynamics(puma_like())
 HERE = Path(__file__).parent

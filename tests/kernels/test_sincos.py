@@ -10,12 +10,12 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from mindyn.kernels import cache, native
 from mindyn.kernels import kernel as kernel_module
 from mindyn.kernels.kernel import Kernel
-from mindyn.kernels.machine import Machine, host
 from mindyn.kernels.sincos import EXACT_PARTS, SINCOS, TWO_OVER_PI
 from mindyn.kernels.sincos_beyond import TWO_OVER_PI_BITS
+from mindyn.numerics import cache, native
+from mindyn.numerics.machine import Machine, host
 
 ULP_LIMIT = 2.0
 DTYPES = [np.float64, np.float32]

@@ -12,9 +12,9 @@ from serial_arm import derivatives, inertia_matrix, inverse_dynamics, puma_like,
 from mindyn.kernels.kernel import Kernel
 from mindyn.kernels.layout import Layout
 from mindyn.kernels.llvm import emit
-from mindyn.kernels.native import assemble, load
 from mindyn.kernels.tracing import trace
 from mindyn.kernels.vectors import Format
+from mindyn.numerics.native import assemble, load
 
 FUNCTIONS = {
     "inverse_dynamics": inverse_dynamics(puma_like()),

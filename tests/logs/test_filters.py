@@ -9,10 +9,10 @@ import pytest
 from closeness import SAME_ALGEBRA, assert_close
 from scipy.signal import butter, sosfiltfilt
 
-from mindyn.kernels import threads
-from mindyn.kernels.call_list import CallList
 from mindyn.logs import filters
 from mindyn.logs.filters import ListedLowpass, lowpass
+from mindyn.numerics import threads
+from mindyn.numerics.call_list import CallList
 
 RATE_HZ = 1000.0
 

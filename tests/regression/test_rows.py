@@ -18,10 +18,10 @@ from mindyn.errors import InputError
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.estimators.wording import joint_residuals, told_from
 from mindyn.findings import Kind, info
-from mindyn.kernels import threads
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.log import Source, log_of_arrays
 from mindyn.logs.pipeline import condition, condition_stream
+from mindyn.numerics import threads
 from mindyn.regression import block_gathering
 from mindyn.regression.block_gathering import BLOCKS
 from mindyn.regression.friction import Friction

@@ -17,10 +17,10 @@ from mindyn.cli.printing import say, show, show_table
 from mindyn.export.pinocchio_model import to_pinocchio
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.kernels.kernel import Kernel
-from mindyn.kernels.machine import host
 from mindyn.kernels.model import compile_model
-from mindyn.kernels.threads import usable_cores
 from mindyn.kernels.timing import best_of
+from mindyn.numerics.machine import host
+from mindyn.numerics.threads import usable_cores
 from mindyn.robots.loading import RobotOptions
 from mindyn.robots.robot import Robot
 

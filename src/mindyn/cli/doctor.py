@@ -22,7 +22,7 @@ import mindyn
 from mindyn.cli.arguments import JSON
 from mindyn.cli.exit_codes import ExitCode
 from mindyn.cli.printing import say, show_table
-from mindyn.kernels.threads import usable_cores
+from mindyn.numerics.threads import usable_cores
 
 
 class Extra(NamedTuple):
@@ -104,7 +104,7 @@ def package() -> Check:
 
 def processor() -> Check:
     """The CPU that kernels are compiled for, and how many samples they compute at once."""
-    from mindyn.kernels.machine import host
+    from mindyn.numerics.machine import host
 
     machine = host()
     lanes = {"float64": machine.lanes(64), "float32": machine.lanes(32)}
@@ -153,7 +153,7 @@ def kernel() -> Check:
 
 def cache() -> Check:
     """The folder of compiled kernels."""
-    from mindyn.kernels.cache import directory, distrusted, usage
+    from mindyn.numerics.cache import directory, distrusted, usage
 
     folder = directory()
     if folder is None:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mindyn.errors import unknown_name
-from mindyn.kernels.arrays import Array
-from mindyn.kernels.native import NativeCode, thunk
+from mindyn.numerics.arrays import Array
+from mindyn.numerics.native import NativeCode, thunk
 
 if TYPE_CHECKING:
     from mindyn.kernels.kernel import Kernel

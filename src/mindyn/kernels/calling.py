@@ -21,9 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from mindyn.kernels import native
-from mindyn.kernels.arrays import Array
-from mindyn.kernels.cache import cached
+from mindyn.numerics import native
+from mindyn.numerics.arrays import Array
+from mindyn.numerics.cache import cached
 
 NOT_TAKEN = -1
 """What a direct call returns in place of the kernel's status."""

@@ -10,7 +10,7 @@ from mindyn.algebra.values import content
 from mindyn.equations.catalogue import Function
 from mindyn.equations.certificate import Witness, equation_deviation, refusal
 from mindyn.equations.traces import Parameters
-from mindyn.kernels.cache import cached
+from mindyn.numerics.cache import cached
 from mindyn.parameters.certificate import Deviation
 
 HINT = (

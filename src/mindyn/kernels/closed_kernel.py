@@ -11,8 +11,8 @@ import numpy as np
 from mindyn.equations.closed_motion import CLOSURE, IRREGULAR, OPEN
 from mindyn.equations.loop_closure import closure_of
 from mindyn.errors import InputError, RobotError
-from mindyn.kernels.arrays import Array
 from mindyn.kernels.kernel import Kernel
+from mindyn.numerics.arrays import Array
 from mindyn.robots.robot import Robot
 
 OPEN_SINGLE: Final = 1e-4

@@ -14,17 +14,18 @@ import numpy as np
 
 from mindyn.algebra.values import real_array, require_unmasked
 from mindyn.errors import InputError, unknown_name
-from mindyn.kernels import calling, native
-from mindyn.kernels.arrays import Array, Samples, batch_shape, common_batch, view_results, view_samples
+from mindyn.kernels import calling
 from mindyn.kernels.binding import BoundKernel
-from mindyn.kernels.cache import cached
 from mindyn.kernels.layout import Layout
 from mindyn.kernels.llvm import emit
-from mindyn.kernels.machine import host
 from mindyn.kernels.program import Program
-from mindyn.kernels.threads import split_range
 from mindyn.kernels.tracing import trace
 from mindyn.kernels.vectors import Format
+from mindyn.numerics import native
+from mindyn.numerics.arrays import Array, Samples, batch_shape, common_batch, view_results, view_samples
+from mindyn.numerics.cache import cached
+from mindyn.numerics.machine import host
+from mindyn.numerics.threads import split_range
 
 _RUN = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
 """Type of a compiled kernel; a call through it releases the interpreter lock."""

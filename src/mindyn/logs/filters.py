@@ -12,9 +12,9 @@ from scipy.signal import butter, sosfilt_zi
 
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
-from mindyn.kernels.call_list import CallList, Place
-from mindyn.kernels.sections import Cascade
-from mindyn.kernels.threads import of_each, threads_help
+from mindyn.numerics.call_list import CallList, Place
+from mindyn.numerics.sections import Cascade
+from mindyn.numerics.threads import of_each, threads_help
 
 SHORTEST_EDGE_S: Final = 0.1
 """s; nearer to the ends of a stretch a filter has one side alone, whatever its cut-off."""

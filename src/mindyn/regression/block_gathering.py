@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from mindyn.algebra.blas import on_one_blas_thread
 from mindyn.algebra.values import Array, column_ends
-from mindyn.kernels.threads import of_each
 from mindyn.logs.filters import settling_rows
 from mindyn.logs.pipeline import SampleStream
 from mindyn.logs.samples import Samples
+from mindyn.numerics.threads import of_each
 from mindyn.regression.gathering import (
     Stretch,
     blocks_along,

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from mindyn.algebra.values import Array, native_array
-from mindyn.kernels.call_list import CallList, Place
 from mindyn.kernels.kernel import Kernel
+from mindyn.numerics.call_list import CallList, Place
 from mindyn.regression.regressor import Regressor
 
 Write = Callable[[CallList, range], None]

@@ -11,7 +11,7 @@ from scipy.linalg.lapack import dgeqrf, dpotrf, dtrtri, dtrtrs
 
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
-from mindyn.kernels.products import Products, mirrored
+from mindyn.numerics.products import Products, mirrored
 
 FEWEST: Final = 64
 """Rows below which reflections take no longer than products."""

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 from numpy.typing import NDArray
 
 from mindyn.errors import InputError
-from mindyn.kernels.arrays import address_of_rows
 from mindyn.kernels.kernel import Kernel
-from mindyn.kernels.machine import host
-from mindyn.kernels.native import assemble, load
+from mindyn.numerics.arrays import address_of_rows
+from mindyn.numerics.machine import host
+from mindyn.numerics.native import assemble, load
 
 _REGISTERS = 1
 """Registers full of rollouts that go through time together."""

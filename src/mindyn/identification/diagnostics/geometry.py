@@ -23,7 +23,7 @@ from mindyn.findings import Finding
 from mindyn.identification.diagnostics import thresholds as limit
 from mindyn.identification.diagnostics.data import DiagnosticData, Residuals
 from mindyn.identification.diagnostics.robot_file import absent_gravity, wrong_zero
-from mindyn.kernels.threads import of_each
+from mindyn.numerics.threads import of_each
 
 TRIED_DEG: Final = (-135.0, -90.0, -45.0, -20.0, -10.0, 10.0, 20.0, 45.0, 90.0, 135.0, 180.0)
 STEPS_DEG: Final = (5.0, 2.5)

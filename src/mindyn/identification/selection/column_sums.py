@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array, native_array
-from mindyn.kernels.call_list import CallList, Place
-from mindyn.kernels.products import Products, mirrored
-from mindyn.kernels.threads import of_each
 from mindyn.logs.filters import ListedLowpass, lowpass
 from mindyn.logs.samples import Samples
+from mindyn.numerics.call_list import CallList, Place
+from mindyn.numerics.products import Products, mirrored
+from mindyn.numerics.threads import of_each
 from mindyn.regression.gathering import segment_ends
 from mindyn.regression.listed_columns import ListedColumns
 from mindyn.regression.regressor import Regressor

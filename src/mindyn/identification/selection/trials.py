@@ -23,13 +23,13 @@ from mindyn.estimators.essential import elimination
 from mindyn.identification.selection.column_sums import ColumnSums, Part, Room
 from mindyn.identification.selection.fold_fits import Fold, fit_of_all, fits_without_each, fold_of
 from mindyn.identification.selection.scores import UNSCORED, Score
-from mindyn.kernels.threads import of_each
 from mindyn.logs.conditioning import Conditioning, number
 from mindyn.logs.delay import DelayScan
 from mindyn.logs.filters import SHORTEST_EDGE_S, edge_s
 from mindyn.logs.log import Log
 from mindyn.logs.periods import Timeline, motion_timeline
 from mindyn.logs.pipeline import Conditioned, condition
+from mindyn.numerics.threads import of_each
 from mindyn.parameters.parameter import Kind, Parameter
 from mindyn.regression.friction import Friction
 from mindyn.regression.gathering import segment_ends

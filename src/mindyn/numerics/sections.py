@@ -14,11 +14,11 @@ from typing import Final
 
 from mindyn.algebra.values import Array, native_array
 from mindyn.errors import InputError
-from mindyn.kernels import native
-from mindyn.kernels.arrays import address_of
-from mindyn.kernels.cache import cached
-from mindyn.kernels.call_list import CallList, Place
-from mindyn.kernels.machine import host
+from mindyn.numerics import native
+from mindyn.numerics.arrays import address_of
+from mindyn.numerics.cache import cached
+from mindyn.numerics.call_list import CallList, Place
+from mindyn.numerics.machine import host
 
 _ABREAST: Final = 4
 """Registers of columns that go down the rows together: a section's sums take as long as four of them."""

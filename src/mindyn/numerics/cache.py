@@ -27,7 +27,7 @@ from pathlib import Path
 import llvmlite
 
 import mindyn
-from mindyn.kernels.machine import host
+from mindyn.numerics.machine import host
 
 MAGIC = b"mindyn-object-2\n"
 SIZE_LIMIT = 2**30

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from closeness import SAME_ALGEBRA, assert_close
 
-from mindyn.kernels import machine, native
-from mindyn.kernels.products import Products, _module, mirrored
+from mindyn.numerics import machine, native
+from mindyn.numerics.products import Products, _module, mirrored
 
 
 @pytest.mark.parametrize("rows", [1, 63, 64, 65, 300])

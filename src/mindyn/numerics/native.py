@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from llvmlite import binding
 
-from mindyn.kernels.machine import Machine, host
+from mindyn.numerics.machine import Machine, host
 
 _OPTIMIZATION_LEVEL = 2
 """Of the code generator. The IR arrives without common subexpressions or dead code, so no IR pass is run: on a 6R

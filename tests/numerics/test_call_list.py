@@ -7,9 +7,9 @@ import pytest
 from closeness import SAME_ALGEBRA, assert_close
 
 import mindyn
-from mindyn.kernels import machine, native
-from mindyn.kernels.call_list import CallList, Place, _module
-from mindyn.kernels.products import Products
+from mindyn.numerics import machine, native
+from mindyn.numerics.call_list import CallList, Place, _module
+from mindyn.numerics.products import Products
 
 
 @pytest.mark.parametrize("width", [1, 2, 7, 8, 9, 40])

@@ -14,10 +14,10 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from mindyn.algebra.values import Array
-from mindyn.kernels import native
-from mindyn.kernels.arrays import address_of, address_of_rows
-from mindyn.kernels.cache import cached
-from mindyn.kernels.machine import host
+from mindyn.numerics import native
+from mindyn.numerics.arrays import address_of, address_of_rows
+from mindyn.numerics.cache import cached
+from mindyn.numerics.machine import host
 
 _KINDS: Final = {
     "kernel": ("i64", "i64", "ptr"),

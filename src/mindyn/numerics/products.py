@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
-from mindyn.kernels import native
-from mindyn.kernels.arrays import address_of
-from mindyn.kernels.cache import cached
-from mindyn.kernels.call_list import CallList, Place
-from mindyn.kernels.machine import host
+from mindyn.numerics import native
+from mindyn.numerics.arrays import address_of
+from mindyn.numerics.cache import cached
+from mindyn.numerics.call_list import CallList, Place
+from mindyn.numerics.machine import host
 
 _VECTORS: Final = 3
 """Registers of columns of Y beside each other: with eight columns of X they are 24 sums, of 32 registers."""
